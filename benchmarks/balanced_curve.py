@@ -6,7 +6,7 @@
 
 import numpy as np
 
-from festina.theory.linear import balanced_blocks, balanced_flow_from
+from festina.theory.linear import balanced_flow_from, balanced_gram
 
 from .timing import best, table
 
@@ -29,10 +29,7 @@ def measure() -> list[dict]:
 
     def as_written() -> np.ndarray:
         return np.concatenate(
-            [
-                balanced_blocks([time], first, second, sigma, balance=lam)[:, 5:, :5]
-                for time in LOOPED
-            ]
+            [balanced_gram([time], first, second, sigma, balance=lam)[:, 5:, :5] for time in LOOPED]
         )
 
     by_hand = _by_hand(first, second, sigma, lam)

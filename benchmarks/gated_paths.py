@@ -16,7 +16,7 @@ import torch
 
 import festina
 from festina.networks import Gated, gated
-from festina.tasks import Task, published_routing, task
+from festina.tasks import Task, domain_routing, from_arrays
 
 from .timing import best, table
 
@@ -60,7 +60,7 @@ def million() -> tuple[Gated, Task]:
         scale=0.25,
         key=jax.random.key(0),
     )
-    return network, task(x, rng.normal(size=(800, 4)))
+    return network, from_arrays(x, rng.normal(size=(800, 4)))
 
 
 def _paths() -> tuple[float, float]:
@@ -119,7 +119,7 @@ def translator(data: Task, domains: int, hidden: int = 64) -> Gated:
 
 
 def _routing() -> tuple[float, float]:
-    data = published_routing()
+    data = domain_routing(preset="saxe-2022")
     network = translator(data, 7)
     ours = lambda: festina.gradient_descent(network, data, 1e-3, UPDATES, converged=1e-300)
     labels = [data.labels[name] for name in ("input_domain", "output_domain")]

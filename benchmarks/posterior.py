@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from festina.dynamics import posterior
-from festina.tasks import orthogonal_classes
+from festina.tasks import orthogonal_inputs
 
 from .timing import best, table
 from .torch_hmc import sample
@@ -42,7 +42,7 @@ def measure() -> list[dict]:
 
 
 def _measure(activation: str) -> dict:
-    task = orthogonal_classes([20, 20, 20])
+    task = orthogonal_inputs([20, 20, 20])
     x, y = np.asarray(task.x), np.asarray(task.y)
 
     def torch_moves(chains: int, threads: int) -> None:

@@ -11,8 +11,8 @@ from festina.tasks import (
     AbstractTask,
     in_context_regression,
     linear_teacher,
-    orthogonal_points,
     quadratic_teacher,
+    two_orthogonal_points,
 )
 
 
@@ -39,7 +39,7 @@ PROBLEMS = (
     Problem(
         "1D",
         lambda key: fully_connected(2, 50, activation="relu", scale=1e-6, key=key),
-        lambda p: orthogonal_points(),
+        lambda p: two_orthogonal_points(),
         0.01,
         has_moments=False,
     ),

@@ -18,14 +18,14 @@ import pytest
 
 from festina.networks import (
     AbstractUnit,
-    Kernel,
+    ConvolutionKernel,
     Layer,
-    LinearHead,
+    LinearAttentionHead,
     Neuron,
-    SoftmaxHead,
+    SoftmaxAttentionHead,
     activation,
     attention,
-    convolutional,
+    convolutional_1d,
     fully_connected,
     leaky_relu,
     power,
@@ -35,11 +35,11 @@ from festina.tasks import (
     AbstractTask,
     Task,
     convolutional_teacher,
+    from_arrays,
     in_context_regression,
     linear_teacher,
     quadratic_teacher,
     student_teacher,
-    task,
 )
 from festina.tasks._task import Statistics
 
@@ -232,7 +232,7 @@ def _kernels(
 ) -> Architecture:
     return Architecture(
         name or f"conv-{scalar.name}-{size}/{stride}",
-        lambda key, scale, width: convolutional(
+        lambda key, scale, width: convolutional_1d(
             inputs,
             width,
             outputs,
@@ -244,7 +244,7 @@ def _kernels(
             key=key,
         ),
         input_shape=(inputs,),
-        unit=Kernel(activation(scalar.choice), bias=bias, size=size, stride=stride),
+        unit=ConvolutionKernel(activation(scalar.choice), bias=bias, size=size, stride=stride),
         algebra=scalar.algebra,
         plain=plain_kernels(scalar.plain, size, stride),
         **data,
@@ -254,12 +254,12 @@ def _kernels(
 def _heads(
     name: str,
     data: dict[str, Any],
-    unit: LinearHead | SoftmaxHead,
+    unit: LinearAttentionHead | SoftmaxAttentionHead,
     *,
     outputs: int = 1,
 ) -> Architecture:
-    how = {"softmax": isinstance(unit, SoftmaxHead), "residual": unit.residual}
-    if isinstance(unit, LinearHead):
+    how = {"softmax": isinstance(unit, SoftmaxAttentionHead), "residual": unit.residual}
+    if isinstance(unit, LinearAttentionHead):
         how["per_token"] = unit.per_token
     return Architecture(
         name,
@@ -288,7 +288,7 @@ def _conv_teacher(
 ) -> dict[str, Any]:
     @functools.cache
     def teacher() -> Layer:
-        return convolutional(
+        return convolutional_1d(
             inputs,
             2,
             outputs,
@@ -364,16 +364,18 @@ ARCHITECTURES = [
     _neurons(_by_name["quadratic"], _quadratic, name="quadratic-bias", bias=True),
     _neurons(_by_name["relu"], _noise((2,)), name="relu-bias", bias=True),
     _kernels(_by_name["linear"], _pair(convolutional_teacher), name="conv-bias", bias=True),
-    _heads("attention", _regression(3), LinearHead()),
-    _heads("attention-raw", _regression(3), LinearHead(per_token=False)),
-    _heads("attention-rank-2", _regression(2), LinearHead(rank=2)),
+    _heads("attention", _regression(3), LinearAttentionHead()),
+    _heads("attention-raw", _regression(3), LinearAttentionHead(per_token=False)),
+    _heads("attention-rank-2", _regression(2), LinearAttentionHead(rank=2)),
     _heads(
-        "attention-rank-2-raw", _regression(5), LinearHead(rank=2, per_token=False, residual=False)
+        "attention-rank-2-raw",
+        _regression(5),
+        LinearAttentionHead(rank=2, per_token=False, residual=False),
     ),
-    _heads("attention-2-outputs", _noise((3, 4), 2), LinearHead(), outputs=2),
-    _heads("attention-no-residual", _noise((3, 4)), LinearHead(residual=False)),
-    _heads("softmax", _softmax, SoftmaxHead()),
-    _heads("softmax-rank-2", _softmax, SoftmaxHead(rank=2, residual=False)),
+    _heads("attention-2-outputs", _noise((3, 4), 2), LinearAttentionHead(), outputs=2),
+    _heads("attention-no-residual", _noise((3, 4)), LinearAttentionHead(residual=False)),
+    _heads("softmax", _softmax, SoftmaxAttentionHead()),
+    _heads("softmax-rank-2", _softmax, SoftmaxAttentionHead(rank=2, residual=False)),
 ]
 FIXED_FEATURES = [row for row in ARCHITECTURES if row.unit.fixed_features]
 POPULATIONS = [row for row in ARCHITECTURES if row.population is not None]
@@ -394,7 +396,7 @@ def unstructured(shape: tuple[int, ...], outputs: int, count: int, seed: int = 0
     """Inputs and targets that have nothing to do with each other, of unequal weight."""
     rng = np.random.default_rng(seed)
     x, y = rng.standard_normal((count, *shape)), rng.standard_normal((count, outputs))
-    return task(x, y, weight=rng.uniform(0.1, 1.0, count))
+    return from_arrays(x, y, weight=rng.uniform(0.1, 1.0, count))
 
 
 def raw_statistics(unit: AbstractUnit, data: Task) -> Statistics:

@@ -9,12 +9,12 @@ training: neither automatic differentiation, nor compression, nor the record of 
 import numpy as np
 from jaxtyping import Float
 
-from festina.networks import Stack
+from festina.networks import DeepNetwork
 from festina.tasks import AbstractTask, Task
 
 
 def plain_drops(
-    network: Stack,
+    network: DeepNetwork,
     task: AbstractTask,
     learning_rate: float,
     middles: Float[np.ndarray, " drop"],
@@ -50,7 +50,7 @@ def furthest(steps: np.ndarray, others: np.ndarray) -> float:
     return float(np.max(np.where(neither, 0.0, apart)))
 
 
-def _points(network: Stack, task: AbstractTask) -> tuple[np.ndarray, np.ndarray]:
+def _points(network: DeepNetwork, task: AbstractTask) -> tuple[np.ndarray, np.ndarray]:
     """The samples, or as few points as there are inputs that have the population's averages."""
     if isinstance(task, Task) and not task.population:
         return task.x, task.y
@@ -61,7 +61,7 @@ def _points(network: Stack, task: AbstractTask) -> tuple[np.ndarray, np.ndarray]
 
 
 def loss_and_gradients(
-    network: Stack, weights: list[np.ndarray], patches: np.ndarray, y: np.ndarray
+    network: DeepNetwork, weights: list[np.ndarray], patches: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Of every seed: a_l = σ(z_l) + Σ a_k over the skips (k, l), z_l = W_l a_(l−1), and back."""
     depth, relu = len(weights), network.unit.algebra.homogeneous == "positive"

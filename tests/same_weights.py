@@ -13,8 +13,8 @@ import numpy as np
 
 import festina
 from festina.diagnose import Plateaus, plateaus
-from festina.networks import AbstractUnit, Layer, layer
-from festina.tasks import Task, task
+from festina.networks import AbstractUnit, Layer, layer_from
+from festina.tasks import Task, from_arrays
 
 
 def drawn(seeds: Iterable[int], *shapes: tuple[int, ...], scale: float) -> list[np.ndarray]:
@@ -28,13 +28,13 @@ def drawn(seeds: Iterable[int], *shapes: tuple[int, ...], scale: float) -> list[
 def two_layers(seeds: Iterable[int], like: Layer, scale: float) -> Layer:
     """A network of the same unit and shapes, with v drawn before u."""
     v, u = drawn(seeds, like.v.shape[1:], like.u.shape[1:], scale=scale)
-    return layer(like.unit, u, v)
+    return layer_from(like.unit, u, v)
 
 
 def heads(seeds: Iterable[int], unit: AbstractUnit, count: int, size: int, scale: float) -> Layer:
     """Heads of rank one, of embeddings of `size`, with v, k, q drawn one after the other."""
     v, k, q = drawn(seeds, *((count, size),) * 3, scale=scale)
-    return layer(unit, np.stack([k, q], axis=2)[:, :, :, None], v[:, :, None])
+    return layer_from(unit, np.stack([k, q], axis=2)[:, :, :, None], v[:, :, None])
 
 
 def seen(run: festina.dynamics.Trajectory) -> list[Plateaus]:
@@ -50,4 +50,4 @@ def sequences() -> Task:
     labels = np.einsum("pnd,pd->pn", tokens, w)
     context = np.concatenate([tokens, labels[..., None]], axis=2)
     x = np.concatenate([context, np.pad(query, ((0, 0), (0, 1)))[:, None]], axis=1)
-    return task(x.transpose(0, 2, 1), np.sum(query * w, axis=1)[:, None])
+    return from_arrays(x.transpose(0, 2, 1), np.sum(query * w, axis=1)[:, None])

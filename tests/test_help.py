@@ -33,7 +33,7 @@ def test_the_aliases_are_what_help_shows():
     shown = str(inspect.signature(festina.networks.fully_connected))
     assert "activation: ActivationLike = 'linear'" in shown
     assert "scale: ArrayLike = 1e-06, key: Keys" in shown
-    assert "unit: UnitLike, u: ArrayLike" in str(inspect.signature(festina.networks.layer))
+    assert "unit: UnitLike, u: ArrayLike" in str(inspect.signature(festina.networks.layer_from))
 
 
 @pytest.mark.parametrize("package", ["networks", "tasks"])

@@ -12,7 +12,7 @@ from .networks._structure import AbstractStructure
 from .tasks import AbstractTask
 from .tasks._task import Statistics
 
-Convention = Literal["half", "mean-square", "mean-over-outputs", "half-sum", "sum-square"]
+LossConvention = Literal["half", "mean-square", "mean-over-outputs", "half-sum", "sum-square"]
 
 _FORMULAS: dict[str, str] = {
     "half": "½⟨‖y − f‖²⟩",
@@ -92,8 +92,8 @@ def check_kinds(network: AbstractNetwork, task: AbstractTask) -> None:
     if not isinstance(network, AbstractNetwork) or not isinstance(task, AbstractTask):
         raise ValueError(
             "Expected a network (of `festina.networks`; your own weights: "
-            "`festina.networks.layer(unit, u, v)`) and a task (of `festina.tasks`; your own data: "
-            f"`festina.tasks.task(x, y)`), got {type(network).__name__} and {type(task).__name__}."
+            "`festina.networks.layer_from(unit, u, v)`) and a task (of `festina.tasks`; your own data: "
+            f"`festina.tasks.from_arrays(x, y)`), got {type(network).__name__} and {type(task).__name__}."
         )
 
 

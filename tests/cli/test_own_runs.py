@@ -69,7 +69,9 @@ def test_watch_from_files(festina, run, here):
     models = [torch.load(here / "runs" / f"{step}.pt") for step in range(40)]
     models = [library.own.load_weights(mine.make(), weights) for weights in models]
     losses = [criterion(model(x), y).item() for model in models]
-    stairs = library.own.watched(models, losses).stairs((x, y), loss=criterion, tolerance=0.2)
+    stairs = library.own.from_checkpoints(models, losses).stairs(
+        (x, y), loss=criterion, tolerance=0.2
+    )
     assert "layer 0 (3)" in outcome.out
     assert outcome.out == f"{stairs}\na.png\n"
     assert (here / "a.png").stat().st_size > 0

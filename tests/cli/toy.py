@@ -17,7 +17,7 @@ from pydantic import Field, PositiveFloat, model_validator
 from festina import papers
 from festina.experiments import Entry
 from festina.experiments import Parameters as Common
-from festina.experiments.claims import Ledger, agree, same
+from festina.experiments.claims import Ledger, agree, equal_to
 
 
 class Parameters(Common):
@@ -123,7 +123,7 @@ def claims(run):
     )
     say(
         "the text says it rises",
-        same("falls", "rises"),
+        equal_to("falls", "rises"),
         wrong="it falls",
         instead=agree(ratio - run.attrs["offset"], np.exp(-5.0), within=1e-9),
     )

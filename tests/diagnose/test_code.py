@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.diagnose import code
+from festina.diagnose import coding_scheme
 from festina.diagnose._code import Verdict, _evidence, _two_values
 from planted_codes import TRUTH, drawn, labels_of, phi, setting
 from trained_codes import cases
@@ -24,7 +24,7 @@ SIZES = {
 
 
 def look(h, labels, **how):
-    return code(h, labels, **{"resamples": 4, "shuffles": 50, **how})
+    return coding_scheme(h, labels, **{"resamples": 4, "shuffles": 50, **how})
 
 
 @pytest.mark.parametrize("gains", [0.0, 0.3])
@@ -178,7 +178,7 @@ H, Y = np.random.default_rng(0).standard_normal((12, 9)), np.repeat(range(3), 4)
 )
 def test_bad_input(h, y, how, words):
     with pytest.raises(ValueError, match=words):
-        code(h, y, **how)
+        coding_scheme(h, y, **how)
 
 
 @pytest.mark.slow

@@ -14,23 +14,23 @@ import festina
 from festina.diagnose import confirm, effective_width
 from festina.networks import (
     DeepLinear,
-    LinearHead,
+    LinearAttentionHead,
     Neuron,
     activation,
     attention,
-    convolutional,
+    convolutional_1d,
     fully_connected,
-    layer,
+    layer_from,
 )
-from festina.tasks import linear_teacher, quadratic_teacher, task
-from festina.theory.saddles import embed, linear_saddle_from, narrow_minima
+from festina.tasks import from_arrays, linear_teacher, quadratic_teacher
+from festina.theory.saddles import embed_units, linear_saddle_from, narrow_minima
 
 WIDE = 12
 X = np.random.default_rng(0).normal(size=(40, 3))
 
 
 def network_of(name, u, v):
-    return layer(Neuron(activation(name)), u, v)
+    return layer_from(Neuron(activation(name)), u, v)
 
 
 def on_rays(rng, count, *, lines):
@@ -155,7 +155,7 @@ def test_heads_are_copies_whatever_their_keys_and_queries():
     turns = rng.normal(size=(4, 2, 2))
     u = np.stack([np.stack((a @ key, np.linalg.inv(a).T @ query)) for a in turns])
     tokens, v = rng.normal(size=(60, 3, 6)), rng.normal(size=(4, 1, 3))
-    found = effective_width(u, tokens, v=v, activation=LinearHead(rank=2))
+    found = effective_width(u, tokens, v=v, activation=LinearAttentionHead(rank=2))
     assert (found.width, found.kind) == (1, "equal")
     assert found.error < 1e-12
 
@@ -194,7 +194,7 @@ def test_plain_arrays_give_what_objects_give():
     rng = np.random.default_rng(6)
     u, v = on_rays(rng, 2, lines=False)
     y = rng.normal(size=len(X))
-    expected = effective_width(network_of("relu", u, v), task(X, y))
+    expected = effective_width(network_of("relu", u, v), from_arrays(X, y))
     plain = effective_width(u, X, v=v, activation="relu", y=y)
     own = effective_width(u, X, v=v, activation=lambda a: jnp.maximum(a, 0.0), y=y)
     lists = effective_width(u.tolist(), X.tolist(), v=v.tolist(), activation="relu", y=y.tolist())
@@ -219,7 +219,7 @@ def architectures():
     rng = np.random.default_rng(9)
     return {
         "kernels": (
-            convolutional(4, 2, activation="relu", scale=0.7, key=key),
+            convolutional_1d(4, 2, activation="relu", scale=0.7, key=key),
             rng.normal(size=(30, 4)),
             "proportional",
         ),
@@ -246,7 +246,7 @@ def architectures():
 )
 def test_embedded_networks_of_any_architecture_have_the_width_they_had(name):
     narrow, x, kind = architectures()[name]
-    wide = embed(narrow, 6, kind, key=jax.random.key(2))
+    wide = embed_units(narrow, 6, kind, key=jax.random.key(2))
     found = effective_width(wide, x, tolerance=1e-6)
     assert found.widths[kind] == narrow.width == found.width
     np.testing.assert_allclose(found.reduced.predict(x), narrow.predict(x), atol=1e-9)
@@ -256,7 +256,7 @@ def test_confirmed_at_a_saddle_and_not_elsewhere():
     """The minimum of one quadratic unit, 8/3 on the targets of Figure 1G, in a wider network."""
     data = quadratic_teacher(np.eye(2))
     minima = narrow_minima(Neuron(activation("quadratic")), data, loss="mean-square", starts=4)
-    wide = embed(minima.network.lane(0), 6, "zero")
+    wide = embed_units(minima.network.lane(0), 6, "zero")
     found = effective_width(wide, data)
     answer = confirm(wide, data, found, loss="mean-square")
     assert found.width == 1
@@ -303,7 +303,7 @@ def test_plain_arrays_are_confirmed_as_objects_are():
     y = network.predict(X)
     found = effective_width(u, X, v=v, activation="relu", y=y)
     plain = confirm(u, X, found, v=v, activation="relu", y=y)
-    objects = confirm(network, task(X, y), found)
+    objects = confirm(network, from_arrays(X, y), found)
     assert plain.agrees
     assert (plain.loss, plain.optimised_loss) == (objects.loss, objects.optimised_loss)
     assert str(plain).startswith("a fixed point of ")
@@ -361,7 +361,10 @@ BAD = [
     (lambda: effective_width(U, X, y=np.ones(7), **RELU), "equally many samples"),
     (lambda: effective_width(U[None], X, v=V[None], activation="relu"), "One network at a time"),
     (lambda: effective_width(network_of("relu", U, V), X, v=V), "has its own"),
-    (lambda: effective_width(network_of("relu", U, V), task(X, X[:, 0]), y=V), "has its own"),
+    (
+        lambda: effective_width(network_of("relu", U, V), from_arrays(X, X[:, 0]), y=V),
+        "has its own",
+    ),
     (lambda: effective_width(DeepLinear((np.eye(3), np.eye(3))), X), "one hidden layer as arrays"),
     (lambda: effective_width(U, X, tolerance=0.0, **RELU), "`tolerance`"),
     (lambda: effective_width(U, X, tolerance="1", **RELU), "`tolerance` must be a number, got '1'"),
@@ -409,7 +412,7 @@ def test_units_that_are_never_silent_are_no_fewer_than_one():
 def test_a_saddle_of_the_narrow_network_is_told_from_a_passage():
     """The weaker mode alone is a fixed point, from which one unit descends to the stronger."""
     weights = np.array([[1e-5, 0.6], [0.0, 0.8], [0.0, 0.0]])
-    network = layer(Neuron("linear"), weights, weights.copy())
+    network = layer_from(Neuron("linear"), weights, weights.copy())
     data = linear_teacher(np.diag([3.0, 1.0]), np.eye(2))
     answer = confirm(network, data, effective_width(network, data))
     assert not answer.agrees
@@ -419,7 +422,7 @@ def test_a_saddle_of_the_narrow_network_is_told_from_a_passage():
 
 def test_where_hardly_any_loss_is_left_the_wide_network_has_to_rest_as_well():
     x = np.random.default_rng(3).normal(size=(300, 3))
-    data = task(x, np.tanh(2 * x[:, :2]) * [2.0, 0.6])
+    data = from_arrays(x, np.tanh(2 * x[:, :2]) * [2.0, 0.6])
     network = fully_connected(3, 20, 2, activation="sigmoid", scale=1e-6, key=festina.seeds(1)[0])
     on_its_way = festina.gradient_flow(network, data, t_end=300.0).final
     answer = confirm(on_its_way, data, effective_width(on_its_way, data))

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from festina.diagnose import confirm, effective_width, fitted_width, plateau_widths
 from festina.diagnose._fitted import fewest
 from festina.dynamics import gradient_descent
-from festina.networks import LinearHead, Neuron, attention, layer, seeds
+from festina.networks import LinearAttentionHead, Neuron, attention, layer_from, seeds
 from festina.tasks import in_context_regression
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 TOKENS = np.random.default_rng(1).normal(size=(60, 3, 6))
-HEAD = LinearHead(residual=False)
+HEAD = LinearAttentionHead(residual=False)
 
 
 def by_hand(u, v, x):
@@ -104,7 +104,7 @@ def test_other_tolerances_fit_nothing_twice():
     assert widths == sorted(widths)
     assert (widths[0], widths[-1]) == (0, 2)
     assert fitted.at(0.3).fits(1, 1e-3) is before
-    wide = layer(Neuron("quadratic"), u, v)
+    wide = layer_from(Neuron("quadratic"), u, v)
     same = fitted_width(effective_width(wide, plane, tolerance=1e-3), plane.tolist())
     assert same.tried == fitted.tried
 

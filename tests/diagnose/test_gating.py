@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from festina import gradient_descent, seeds
-from festina.diagnose import gating, gating_course
+from festina.diagnose import gating, gating_over_time
 from festina.diagnose._gating_clusters import rand_index
 from festina.networks import (
-    as_gated,
+    deep_network,
     fully_connected,
-    gates_of,
-    layer,
-    stack,
+    gated_equivalent,
+    layer_from,
+    rectifier_gates,
 )
 from festina.tasks import contextual, xor
 
@@ -200,20 +200,20 @@ def test_times_at_which_pathways_were_others_are_told():
 def test_xor_units_along_examples_are_four_pathways():
     data = xor()
     turn = np.repeat(data.x, 3, axis=0) * np.arange(1, 13)[:, None]
-    found = gating(layer("relu", turn, np.ones((12, 1))), data.x)
+    found = gating(layer_from("relu", turn, np.ones((12, 1))), data.x)
     np.testing.assert_array_equal(np.sort(found.sets.sum(axis=1)), [1] * 4)
     np.testing.assert_allclose(found.strength, np.linalg.norm(turn, axis=1))
     # Any units that are on for one of four examples make such pathways: more examples are needed.
     assert found.chance > 0.99
     assert not found.stable
     assert "no more than by chance" in str(found)
-    assert gating(layer("relu", turn, np.ones((12, 1))), np.repeat(data.x, 3, axis=0)).stable
+    assert gating(layer_from("relu", turn, np.ones((12, 1))), np.repeat(data.x, 3, axis=0)).stable
 
 
 def test_every_hidden_layer_has_its_gates():
-    network = stack((7, 6, 5, 2), activations="relu", scale=1.0, key=seeds(3))
+    network = deep_network((7, 6, 5, 2), activations="relu", scale=1.0, key=seeds(3))
     first, second = (gating(network, TASK.x, layer=k, threshold=0.0) for k in (1, 2))
-    gates = gates_of(network, TASK.x)
+    gates = rectifier_gates(network, TASK.x)
     np.testing.assert_array_equal(first.active, gates[0] > 0)
     np.testing.assert_array_equal(second.active, gates[1] > 0)
     w1, w2, w3 = network.weights
@@ -269,7 +269,7 @@ def test_it_can_be_drawn():
             {"inputs": np.eye(2), "layer": 2},
             "`layer` must be a hidden layer from 1 to 1",
         ),
-        (layer("relu", [[-1.0, -1.0]], [1.0]), {"inputs": np.eye(2)}, "All 1 units are dead"),
+        (layer_from("relu", [[-1.0, -1.0]], [1.0]), {"inputs": np.eye(2)}, "All 1 units are dead"),
     ],
 )
 def test_what_has_no_gates_is_refused(given, options, message):
@@ -284,28 +284,28 @@ def test_what_has_no_gates_is_refused(given, options, message):
     "network",
     [
         fully_connected(7, 20, 28, activation="relu", scale=0.05, key=seeds(2)),
-        stack((7, 6, 6, 28), activations="relu", scale=0.3, key=seeds(2)),
+        deep_network((7, 6, 6, 28), activations="relu", scale=0.3, key=seeds(2)),
     ],
 )
 def test_gates_that_are_read_again_are_the_network(network):
     how = {"batch_size": 12, "key": seeds(2)}
     run = gradient_descent(network, TASK, 0.2, 200, save_every=25, **how)
-    course = gating_course(run, TASK)
+    course = gating_over_time(run, TASK)
     assert course.output_gap.max() < 1e-12
     assert course.loss_gap.max() < 1e-12
     assert (course.from_last[:, -1] == 0).all()
     assert (course.from_first[:, 0] == 0).all()
     assert course.from_last.max() > 0.02
     last = run.final.lane(1)
-    same = as_gated(last, TASK.x)  # through the gated network itself
+    same = gated_equivalent(last, TASK.x)  # through the gated network itself
     np.testing.assert_allclose(same.predict(TASK.x), last.predict(TASK.x), atol=1e-12)
 
 
 def test_when_and_how_often_gates_change():
     network = fully_connected(7, 20, 28, activation="relu", scale=0.05, key=seeds(1)[0])
     run = gradient_descent(network, TASK, 0.2, 60, batch_size=12, save_every=20, key=seeds(1)[0])
-    course = gating_course(run, TASK)
-    gates = gates_of(run.network, TASK.x)[0] > 0
+    course = gating_over_time(run, TASK)
+    gates = rectifier_gates(run.network, TASK.x)[0] > 0
     turned = gates[1:] != gates[:-1]
     np.testing.assert_array_equal(course.flips[0], turned.sum(axis=0))
     last = np.where(turned.any(axis=0), run.time[3 - np.argmax(turned[::-1], axis=0)], -np.inf)
@@ -317,4 +317,4 @@ def test_a_course_needs_rectifiers():
         fully_connected(7, 5, 28, activation="tanh", key=seeds(1)[0]), TASK, 0.1, 2
     )
     with pytest.raises(ValueError, match="linear or rectified"):
-        gating_course(run, TASK)
+        gating_over_time(run, TASK)

@@ -16,7 +16,7 @@ from festina.diagnose import (
 )
 from festina.networks import (
     DeepLinear,
-    convolutional,
+    convolutional_1d,
     deep_linear,
     deep_linear_from,
     fully_connected,
@@ -49,7 +49,7 @@ def test_two_linear_layers_have_the_kernel_in_closed_form():
     [
         deep_linear((3, 4, 3, 2), scale=0.7, key=jax.random.key(0)),
         fully_connected(3, 4, 2, activation="tanh", scale=0.7, key=jax.random.key(0)),
-        convolutional(3, 4, 2, activation="quadratic", scale=0.7, key=jax.random.key(0)),
+        convolutional_1d(3, 4, 2, activation="quadratic", scale=0.7, key=jax.random.key(0)),
     ],
     ids=["deep", "tanh", "convolutional"],
 )
@@ -119,7 +119,7 @@ def test_distance_over_a_batch_is_the_distance_of_its_kernels():
 def test_examples_of_a_task_count_by_their_weights(repeats):
     """As if each stood there as often as its weight says."""
     y = np.random.default_rng(1).normal(size=(5, 2))
-    weighted = festina.tasks.task(X, y, weight=np.array(repeats) / sum(repeats))
+    weighted = festina.tasks.from_arrays(X, y, weight=np.array(repeats) / sum(repeats))
     x, targets = (np.repeat(each, repeats, axis=0) for each in (X, y))
     network = deep_linear((3, 2, 2), scale=0.5, key=festina.seeds(2))
     flow = festina.gradient_flow(network, weighted, np.array([0.0, 1.0, 5.0]))
@@ -137,7 +137,7 @@ def test_examples_of_a_task_count_by_their_weights(repeats):
 
 def test_the_kernel_of_what_learns_the_task_alone_is_that_of_the_targets():
     """One weight: K = xxᵀ, which is yyᵀ but for its scale where y = 3x."""
-    task = festina.tasks.task(X[:, :1], 3 * X[:, :1])
+    task = festina.tasks.from_arrays(X[:, :1], 3 * X[:, :1])
     assert kernel_alignment(deep_linear_from([np.ones((1, 1))]), task) == pytest.approx(1.0)
 
 

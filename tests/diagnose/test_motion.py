@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from festina.diagnose import confirm, effective_width
 from festina.diagnose._motion import motion_of
-from festina.networks import layer
-from festina.tasks import task
+from festina.networks import layer_from
+from festina.tasks import from_arrays
 
 PHI = {
     "relu": (lambda a: np.maximum(a, 0.0), lambda a: (a > 0).astype(float)),
@@ -51,7 +51,7 @@ def test_a_network_beside_its_minimum_moves(seed, phi, moved):
     x, u, v = rng.normal(size=(200, 5)), rng.normal(size=(12, 5)), rng.normal(size=(12, 1))
     other = [part + moved * rng.normal(size=part.shape) for part in (u, v)]
     y = PHI[phi][0](x @ other[0].T) @ other[1]
-    found = motion_of(layer(phi, u, v), task(x, y), resolution=0.02)
+    found = motion_of(layer_from(phi, u, v), from_arrays(x, y), resolution=0.02)
     exact = slope_by_hand(phi, u, v, x, y)
     assert found.loss == pytest.approx(by_hand(phi, u, v, x, y)[0])
     if phi == "tanh":
@@ -85,7 +85,7 @@ def test_to_and_fro_across_kinks_is_rest_once_the_loss_falls_no_more():
     rests, falls = [], []
     for steps in (10_000, 8_000):
         u, v, _, losses = trained("relu", u, v, x, y, steps=steps)
-        found = motion_of(layer("relu", u, v), task(x, y), resolution=0.02)
+        found = motion_of(layer_from("relu", u, v), from_arrays(x, y), resolution=0.02)
         assert slope_by_hand("relu", u, v, x, y) > 10 * found.limit
         rests.append(found.rests)
         falls.append((losses[-500] - losses[-1]) / losses[-1])
@@ -184,7 +184,10 @@ X, U, V = np.ones((5, 3)), np.ones((4, 3)), np.ones(4)
             ),
             r"must be a number or have shape \(1,\)",
         ),
-        (lambda: confirm(layer("relu", U, V), task(X, np.ones(5)), None), "`found` must be"),
+        (
+            lambda: confirm(layer_from("relu", U, V), from_arrays(X, np.ones(5)), None),
+            "`found` must be",
+        ),
     ],
 )
 def test_bad_input(call, words, as_a_user):

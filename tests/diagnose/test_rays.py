@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import festina
-from festina.diagnose import Rays, rays, rays_from
+from festina.diagnose import UnitClusters, rays_from, unit_clusters
 from festina.networks import deep_linear, fully_connected
-from festina.tasks import orthogonal_points
+from festina.tasks import two_orthogonal_points
 
 
 def bundle(degrees, contributions, *, count=20, spread=1.0, seed=0):
@@ -140,13 +140,13 @@ def test_weights_that_have_no_rays(u, v, how, message):
 
 def test_layers_of_a_batch_and_along_a_run_have_rays_each():
     network = fully_connected(2, 20, 1, activation="relu", scale=1e-3, key=festina.seeds(2))
-    run = festina.gradient_flow(network, orthogonal_points())
-    found = rays(run, share=0.1)
+    run = festina.gradient_flow(network, two_orthogonal_points())
+    found = unit_clusters(run, share=0.1)
     assert isinstance(found, np.ndarray)
     assert found.shape == (2, run.loss.shape[1])
     for seed in range(2):
-        last = rays(run.lane(seed).final, share=0.1)
-        assert isinstance(last, Rays)
+        last = unit_clusters(run.lane(seed).final, share=0.1)
+        assert isinstance(last, UnitClusters)
         np.testing.assert_array_equal(last.share, found[seed, -1].share)
         u, v = (np.asarray(part[seed]) for part in (run.final.u, run.final.v))
         np.testing.assert_array_equal(last.direction, rays_from(u, v, share=0.1).direction)
@@ -154,6 +154,6 @@ def test_layers_of_a_batch_and_along_a_run_have_rays_each():
 
 def test_what_has_no_layer_is_said(as_a_user):
     with pytest.raises(ValueError, match=r"must be a layer.*got DeepLinear.*rays_from\(u, v\)"):
-        rays(deep_linear((2, 3, 1), scale=1.0, key=festina.seeds(1)[0]))
+        unit_clusters(deep_linear((2, 3, 1), scale=1.0, key=festina.seeds(1)[0]))
     with pytest.raises(ValueError, match="or a trajectory, got ndarray"):
-        rays(np.ones((3, 2)))  # pyright: ignore[reportArgumentType]
+        unit_clusters(np.ones((3, 2)))  # pyright: ignore[reportArgumentType]

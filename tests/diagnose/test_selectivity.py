@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from festina import seeds
 from festina.diagnose import functional_linearity, selectivity
-from festina.networks import as_gated, deep_linear, fully_connected, stack
-from festina.tasks import contextual, task
+from festina.networks import deep_linear, deep_network, fully_connected, gated_equivalent
+from festina.tasks import contextual, from_arrays
 
 PARTS = "object", "context", "interaction", "within"
 
@@ -221,10 +221,10 @@ def test_of_networks_and_of_their_gated_copies():
     strength = np.linalg.norm(network.u, axis=1) * np.linalg.norm(network.v, axis=1)
     plain = selectivity(h, data, strengths=strength, random=0, least=0.0)
     assert found.contexts_on == pytest.approx(plain.contexts_on)
-    assert selectivity(as_gated(network, data.x), data, random=0, least=0.0).contexts_on == (
-        pytest.approx(plain.contexts_on)
-    )
-    deep = stack([7, 6, 5, 28], activations="relu", scale=1.0, key=seeds(1)[0])
+    assert selectivity(
+        gated_equivalent(network, data.x), data, random=0, least=0.0
+    ).contexts_on == (pytest.approx(plain.contexts_on))
+    deep = deep_network([7, 6, 5, 28], activations="relu", scale=1.0, key=seeds(1)[0])
     for layer, width in ((1, 6), (2, 5)):
         found = selectivity(deep, data, layer=layer, random=0)
         assert found.units.sizes["unit"] + found.dead == width
@@ -252,7 +252,7 @@ WRONG = {
     ),
     "none": (lambda: selectivity(H), "`objects` must say which object"),
     "label": (
-        lambda: selectivity(H, task(np.eye(12), np.eye(12), labels={"object": OBJ})),
+        lambda: selectivity(H, from_arrays(np.eye(12), np.eye(12), labels={"object": OBJ})),
         r"the task has the labels \['object'\]",
     ),
     "missing": (
@@ -303,7 +303,7 @@ def test_bad_input_is_answered(what, as_a_user):
 
 def test_what_rectifiers_take_away():
     data = contextual(4, 3)
-    network = stack([7, 6, 5, 28], activations="relu", scale=1.0, key=seeds(1)[0])
+    network = deep_network([7, 6, 5, 28], activations="relu", scale=1.0, key=seeds(1)[0])
     found = functional_linearity(network, data)
     w1, w2, w3 = (np.asarray(each) for each in network.weights)
     a1 = data.x @ w1.T

@@ -14,11 +14,11 @@ from scipy.integrate import solve_ivp
 
 import festina
 from festina.diagnose import passage_time
-from festina.dynamics import Resolution, loss_factor
-from festina.networks import Layer, attention, convolutional, fully_connected
-from festina.tasks import Task, in_context_regression, task
+from festina.dynamics import SaveResolution, loss_factor
+from festina.networks import Layer, attention, convolutional_1d, fully_connected
+from festina.tasks import Task, from_arrays, in_context_regression
 
-EVERY_STEP = Resolution(1e-12, 1e-12)
+EVERY_STEP = SaveResolution(1e-12, 1e-12)
 """So fine that no step of descent is left out."""
 
 Gradient = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray, np.ndarray]]
@@ -91,7 +91,7 @@ def regression(inputs: int, outputs: int, *, seed: int) -> Task:
     draw = np.random.default_rng(seed)
     x = draw.normal(size=(15, inputs)) * np.linspace(0.7, 1.3, inputs)
     y = x @ draw.normal(size=(inputs, outputs)) + 0.3 * draw.normal(size=(15, outputs))
-    return task(x, y, weight=draw.uniform(0.5, 1.5, size=15))
+    return from_arrays(x, y, weight=draw.uniform(0.5, 1.5, size=15))
 
 
 def _cases() -> list[Case]:
@@ -110,7 +110,7 @@ def _cases() -> list[Case]:
             plain,
         ),
         ("quadratic", fully_connected(3, 4, activation="quadratic", scale=0.4, key=key), even),
-        ("convolutional", convolutional(4, 3, kernel=2, stride=2, scale=0.1, key=key), taps),
+        ("convolutional", convolutional_1d(4, 3, kernel=2, stride=2, scale=0.1, key=key), taps),
         ("attention", attention(2, 3, scale=0.5, key=key), tokens),
     )
     gradients = {

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import festina
-from festina.dynamics import Resolution
+from festina.dynamics import SaveResolution
 from festina.networks import Layer, attention, fully_connected
-from festina.tasks import in_context_regression, linear_teacher, task
+from festina.tasks import from_arrays, in_context_regression, linear_teacher
 
 TASK = linear_teacher(np.eye(2))
 NETWORK = fully_connected(2, 4, 2, scale=0.1, key=jax.random.key(0))
@@ -92,7 +92,7 @@ def test_rates_must_fit_the_batch():
 
 @pytest.mark.parametrize("values", [(0.0, 0.1), (0.1, 0.0), (-1.0, 0.1), (NAN, 0.1)])
 def test_a_resolution_is_positive(values):
-    refused("must be positive", lambda: Resolution(*values))
+    refused("must be positive", lambda: SaveResolution(*values))
 
 
 def _spoilt(name: str, value: float) -> Layer:
@@ -153,4 +153,4 @@ def test_a_population_of_sequences_is_for_linear_attention():
 def test_data_with_nan_never_reach_the_flow():
     x = np.ones((4, 2))
     x[2, 1] = NAN
-    refused("`x` is not finite in 1 of 4 samples, the first is sample 2", lambda: task(x, x))
+    refused("`x` is not finite in 1 of 4 samples, the first is sample 2", lambda: from_arrays(x, x))

@@ -14,7 +14,7 @@ from festina import _lanes
 from festina.diagnose import passage_time
 from festina.dynamics import _drive, _program, _worker
 from festina.networks import Layer, fully_connected
-from festina.tasks import linear_teacher, task
+from festina.tasks import from_arrays, linear_teacher
 
 COVARIANCE = np.array([[1.0, 1.0], [1.0, 4.0]])
 TASK = linear_teacher(np.eye(2), COVARIANCE)
@@ -155,7 +155,7 @@ def compilations():
 def _data(seed: int):
     draw = np.random.default_rng(seed)
     x = draw.normal(size=(9, 2))
-    return task(x, x @ draw.normal(size=(2, 2)) + 0.1 * draw.normal(size=(9, 2)))
+    return from_arrays(x, x @ draw.normal(size=(2, 2)) + 0.1 * draw.normal(size=(9, 2)))
 
 
 def test_the_listener_sees_a_compilation():
@@ -302,7 +302,7 @@ def test_one_that_takes_long_does_not_hold_up_the_others(monkeypatch):
         _worker, "advance", lambda *args, **kw: calls.append(1) or advance(*args, **kw)
     )
     some = networks(np.r_[1e-8, np.full(31, 1e-1)], festina.seeds(32))
-    coarse = festina.dynamics.Resolution(loss=0.05, rate=1.0)  # samples for which there is room
+    coarse = festina.dynamics.SaveResolution(loss=0.05, rate=1.0)  # samples for which there is room
     run = festina.gradient_flow(some, TASK, t_end=40.0, resolution=coarse)
     assert run.evaluations[0] > 2 * np.median(run.evaluations)
     assert len(calls) <= 3
@@ -360,7 +360,7 @@ def test_far_above_what_there_is_to_learn_nothing_has_converged():
     huge = fully_connected(
         2, 8, activation="relu", scale=np.array([1e-1, 1e3]), key=festina.seeds(2)
     )
-    data = task(np.eye(2), [[1.0], [2.0]])
+    data = from_arrays(np.eye(2), [[1.0], [2.0]])
     train = functools.partial(festina.gradient_flow, huge, data, max_steps=300)
     to_learn = np.mean(data.y**2)
     for one in (train(), train(rtol=1e-3)):
@@ -383,7 +383,7 @@ def test_parts_of_a_batch_are_of_as_many_networks():
     whole = fully_connected(2, 5, 2, activation="relu", scale=0.1, key=festina.seeds(4))
     lame = Layer(whole.u[:2], whole.v, whole.unit)
     with pytest.raises(ValueError, match="as many networks in all parts, got 2, 4"):
-        festina.gradient_flow(lame, task(np.eye(2), np.eye(2)))
+        festina.gradient_flow(lame, from_arrays(np.eye(2), np.eye(2)))
 
 
 def test_samples_are_packed_lane_by_lane():

@@ -12,7 +12,7 @@ import festina
 from festina._objective import objective
 from festina.networks import DeepLinear, deep_linear, deep_linear_from, fully_connected
 from festina.networks._deep import layer_shapes
-from festina.tasks import linear_teacher, task
+from festina.tasks import from_arrays, linear_teacher
 
 WIDTHS = {1: (3, 2), 3: (3, 4, 2, 2), 4: (3, 4, 3, 5, 2)}
 TEACHER = np.array([[1.5, -0.4, 0.3], [0.2, 0.9, -0.7]])
@@ -101,7 +101,7 @@ def test_cost_does_not_depend_on_the_number_of_samples():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(5000, 3))
     y = x @ TEACHER.T + 0.1 * rng.normal(size=(5000, 2))
-    many = task(x, y)
+    many = from_arrays(x, y)
     assert len(objective(network, many, "half").data.psi) == 3
     flow = festina.gradient_flow(network, many, TIMES)
     direct = 0.5 * np.mean(np.sum((flow.network.predict(x) - y) ** 2, axis=-1), axis=-1)
@@ -135,7 +135,7 @@ def test_descent_takes_the_steps_of_plain_numpy():
 def test_minibatches_of_all_samples_are_full_batches():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(30, 3))
-    data = task(x, x @ TEACHER.T)
+    data = from_arrays(x, x @ TEACHER.T)
     network = deep_linear(WIDTHS[3], scale=0.4, key=festina.seeds(2))
     full = festina.gradient_descent(network, data, 0.1, 40)
     mini = festina.gradient_descent(

@@ -12,18 +12,18 @@ from festina.networks import (
     Neuron,
     activation,
     deep_linear,
+    deep_network,
     fully_connected,
-    layer,
+    layer_from,
     power,
-    stack,
 )
 from festina.tasks import (
-    gaussian_points,
+    from_arrays,
+    gaussian_cubature,
     linear_teacher,
-    orthogonal_points,
     quadratic_teacher,
     student_teacher,
-    task,
+    two_orthogonal_points,
 )
 from festina.theory.saddles import narrow_minima
 
@@ -162,7 +162,9 @@ HIGH_ORDER = {
     "fourth power": lambda: (
         fully_connected(2, 8, activation=power(4), scale=1e-3, key=SEEDS),
         student_teacher(
-            layer(Neuron(power(4)), [[0.9, 0.1], [-0.2, 1.1]], [1.0, 1.0]), np.eye(2), nodes=None
+            layer_from(Neuron(power(4)), [[0.9, 0.1], [-0.2, 1.1]], [1.0, 1.0]),
+            np.eye(2),
+            nodes=None,
         ),
     ),
     "three linear layers": lambda: (
@@ -191,7 +193,7 @@ def test_saddles_of_high_order_curve_too_little_to_see_and_are_no_end(name):
 def test_large_weights_have_learned_when_their_loss_is_small_beside_that_of_none(scale):
     x = np.random.default_rng(6).normal(size=(60, 3))
     network = fully_connected(3, 9, 1, scale=scale, key=SEEDS)
-    run = festina.gradient_flow(network, task(x, x @ np.ones((3, 1))))
+    run = festina.gradient_flow(network, from_arrays(x, x @ np.ones((3, 1))))
     assert reasons(run) == {"converged"}
     noise = 100 * 1e-8**2 * run.loss[..., 0]
     assert (run.loss[..., -1] < np.maximum(2e-9, 2 * noise)).all()
@@ -206,7 +208,7 @@ def test_a_linear_student_too_narrow_for_its_teacher_converges_at_the_width_one_
 
 def test_a_relu_student_with_one_unit_converges_at_one_point_learned():
     network = fully_connected(2, 1, activation="relu", scale=0.1, key=festina.seeds(4))
-    run = festina.gradient_flow(network, orthogonal_points())
+    run = festina.gradient_flow(network, two_orthogonal_points())
     # The last seed starts with both points on its dead side.
     assert [ending.reason for ending in run.endings] == ["converged"] * 3 + ["stationary"]
     np.testing.assert_allclose(run.loss[:, -1], [0.25, 0.25, 0.25, 0.5], atol=1e-8)
@@ -214,7 +216,7 @@ def test_a_relu_student_with_one_unit_converges_at_one_point_learned():
 
 def test_a_nonlinear_student_that_cannot_reach_zero_converges_where_another_optimiser_does():
     x = np.linspace(-2.0, 2.0, 9)
-    data = task(x[:, None], 0.8 * np.tanh(1.5 * x) + 0.3 * np.cos(x))
+    data = from_arrays(x[:, None], 0.8 * np.tanh(1.5 * x) + 0.3 * np.cos(x))
     network = fully_connected(1, 1, activation="tanh", scale=0.1, key=SEEDS)
     lowest = narrow_minima(network.unit, data).loss[0]
     assert lowest > 0.01
@@ -232,7 +234,7 @@ def test_noise_in_the_targets_is_the_floor_that_the_loss_converges_to():
     y = x + 0.5 * draw.normal(size=(20, 2))
     best = np.linalg.lstsq(x, y, rcond=None)[0]
     floor = 0.5 * np.mean(np.sum((y - x @ best) ** 2, axis=1))
-    run = festina.gradient_flow(linear(1e-3), task(x, y))
+    run = festina.gradient_flow(linear(1e-3), from_arrays(x, y))
     assert run.floor == pytest.approx(floor, rel=1e-10)
     assert reasons(run) == {"converged"}
     np.testing.assert_allclose(run.loss[:, -1], floor, rtol=1e-7)
@@ -250,7 +252,7 @@ def _embedded(unit: str, how: str) -> tuple[Layer, object, float]:
         # One unit v(u·x)² along the first axis: ⟨(x₁² + x₂² − c x₁²)²⟩ is least at c = 4/3.
         u, v, level, data = np.array([1.0, 0.0]), np.array([4 / 3]), 4 / 3, QUADRATIC
     share = {"zero": np.array([1.0, 0.0, 0.0]), "spread": np.array([0.6, 0.8, 0.0])}[how]
-    network = layer(Neuron(activation(unit)), share[:, None] * u, share[:, None] * v)
+    network = layer_from(Neuron(activation(unit)), share[:, None] * u, share[:, None] * v)
     return network, data, level
 
 
@@ -274,7 +276,7 @@ def test_starting_on_an_embedded_fixed_point_is_reported(unit, how):
 def test_starting_at_zero_is_reported_and_stays(unit):
     outputs = {"linear": 2, "quadratic": 1}[unit]
     data = {"linear": LINEAR, "quadratic": QUADRATIC}[unit]
-    network = layer(Neuron(activation(unit)), np.zeros((3, 2)), np.zeros((3, outputs)))
+    network = layer_from(Neuron(activation(unit)), np.zeros((3, 2)), np.zeros((3, outputs)))
     flow = festina.gradient_flow(network, data)
     descent = festina.gradient_descent(network, data, 0.01)
     # The curvature at zero of a network of order two is zero in every direction.
@@ -289,7 +291,7 @@ def test_starting_at_zero_is_reported_and_stays(unit):
 
 
 def test_starting_at_the_solution_is_reported_and_stays():
-    network = layer(Neuron(), np.eye(2), np.eye(2))
+    network = layer_from(Neuron(), np.eye(2), np.eye(2))
     for run in (
         festina.gradient_flow(network, LINEAR),
         festina.gradient_descent(network, LINEAR, 0.01),
@@ -328,13 +330,17 @@ def named_limit(message: str) -> float:
 @pytest.mark.parametrize("width", [5, 40], ids=["dense", "Lanczos"])
 def test_rectifiers_that_a_step_has_silenced_are_no_minimum(width):
     x = np.random.default_rng(0).normal(size=(20, 3))
-    wide = stack((3, width, width, 1), activations="relu", scale=1.0, key=jax.random.key(0))
+    wide = deep_network((3, width, width, 1), activations="relu", scale=1.0, key=jax.random.key(0))
     silent = wide.with_parts(wide.parts[0], -np.abs(wide.parts[1]), *wide.parts[2:])
-    run = festina.gradient_descent(silent, task(x, x[:, :1] + 3.0), learning_rate=0.01, steps=50)
+    run = festina.gradient_descent(
+        silent, from_arrays(x, x[:, :1] + 3.0), learning_rate=0.01, steps=50
+    )
     assert run.endings[0].reason == "stationary"
     # One step later than that, as after a step that was too large.
     early = wide.with_parts(*wide.parts[:2], np.abs(wide.parts[2]))
-    run = festina.gradient_descent(early, task(x, x[:, :1] - 1e3), learning_rate=1.0, steps=50)
+    run = festina.gradient_descent(
+        early, from_arrays(x, x[:, :1] - 1e3), learning_rate=1.0, steps=50
+    )
     assert run.endings[0].reason == "stationary"
     assert "no unit responds" in run.endings[0].message
 
@@ -342,7 +348,7 @@ def test_rectifiers_that_a_step_has_silenced_are_no_minimum(width):
 @pytest.mark.parametrize("rate", [2.5, 5.0, 100.0])
 def test_divergence_from_near_a_solution_names_the_limit(rate):
     """½(1 − uv)² has the sharpness u² + v² = 2 at its balanced solution: η < 1."""
-    network = layer(Neuron(), np.array([[1.0001]]), np.array([[1.0001]]))
+    network = layer_from(Neuron(), np.array([[1.0001]]), np.array([[1.0001]]))
     run = festina.gradient_descent(network, linear_teacher(np.array([[1.0]])), rate)
     (ending,) = run.endings
     assert ending.reason == "diverged"
@@ -356,7 +362,7 @@ def test_divergence_from_near_a_solution_names_the_limit(rate):
 
 
 def test_the_named_limit_knows_the_loss_convention():
-    network = layer(Neuron(), np.array([[1.0001]]), np.array([[1.0001]]))
+    network = layer_from(Neuron(), np.array([[1.0001]]), np.array([[1.0001]]))
     data = linear_teacher(np.array([[1.0]]))
     run = festina.gradient_descent(network, data, 2.0, loss="mean-square")
     assert named_limit(run.endings[0].message) == pytest.approx(0.5, rel=0.02)
@@ -381,7 +387,7 @@ def test_the_named_limit_is_that_of_the_solution_aimed_at():
 
 def to_and_fro(rate):
     """½(1 − uv)²: beyond η = 1 descent goes to and fro about the solution for ever."""
-    network = layer(Neuron(), np.array([[0.9]]), np.array([[0.9]]))
+    network = layer_from(Neuron(), np.array([[0.9]]), np.array([[0.9]]))
     return festina.gradient_descent(network, linear_teacher(np.array([[1.0]])), rate, 400)
 
 
@@ -398,8 +404,8 @@ def test_steps_just_below_the_limit_converge():
 
 def test_figure_4g_diverges_at_the_printed_rate_and_says_why():
     """Figure 4G: sharpness 283 at the balanced solution, so η < .0071; the paper has .02."""
-    x, weight = gaussian_points(np.eye(2), degree=6)
-    data = task(x, np.sum(x**3, axis=1), weight=weight)
+    x, weight = gaussian_cubature(np.eye(2), degree=6)
+    data = from_arrays(x, np.sum(x**3, axis=1), weight=weight)
     network = fully_connected(2, 10, activation="cubic", scale=0.05, key=festina.seeds(4))
     run = festina.gradient_descent(network, data, 0.02, loss="mean-square")
     assert reasons(run) == {"diverged"}
@@ -449,7 +455,7 @@ def test_running_out_of_steps_is_a_failure_that_says_so():
 def test_a_relu_unit_that_slides_along_a_kink_is_reported():
     """On either side of a sample's kink the flow leads back to it: no step is small enough."""
     draw = np.random.default_rng(1)
-    data = task(draw.normal(size=(5, 2)), draw.normal(size=(5, 2)))
+    data = from_arrays(draw.normal(size=(5, 2)), draw.normal(size=(5, 2)))
     network = fully_connected(2, 5, 2, activation="relu", scale=0.4, key=jax.random.key(3))
     run = festina.gradient_flow(network, data, max_steps=3000)
     assert run.failed
@@ -473,8 +479,8 @@ def test_a_tighter_criterion_trains_longer():
 @pytest.mark.parametrize("rate", [1.05, 1.2])
 def test_a_rate_beyond_the_limit_that_goes_up_and_down_is_named(rate):
     """f = uv at a minimum of sharpness 2 ends in a cycle, and no number overflows."""
-    data = festina.tasks.task([[1.0], [-1.0]], [1.0, -1.0])
-    start = layer(Neuron(), [[0.1]], [[0.1]])
+    data = festina.tasks.from_arrays([[1.0], [-1.0]], [1.0, -1.0])
+    start = layer_from(Neuron(), [[0.1]], [[0.1]])
     (ending,) = festina.gradient_descent(start, data, rate, max_steps=3000).endings
     assert ending.reason == "out of steps"
     assert f"The learning rate {rate:g} is above the stability limit 1 " in ending.message
@@ -484,8 +490,8 @@ def test_a_rate_beyond_the_limit_that_goes_up_and_down_is_named(rate):
 
 def test_a_rate_beyond_the_limit_that_fell_back_on_the_saddle_at_zero_is_named():
     """f = vu² overshoots, to a place from which it leads back to zero weights, where it stays."""
-    data = festina.tasks.task([[1.0], [-1.0]], [1.0, 1.0])
-    start = layer(Neuron("quadratic"), [[0.5]], [[0.5]])
+    data = festina.tasks.from_arrays([[1.0], [-1.0]], [1.0, 1.0])
+    start = layer_from(Neuron("quadratic"), [[0.5]], [[0.5]])
     run = festina.gradient_descent(start, data, 0.8, max_steps=3000)
     assert run.loss[-1] == pytest.approx(0.5)
     assert "after going up and down. The learning rate 0.8 is above" in run.endings[0].message

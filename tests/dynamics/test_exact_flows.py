@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 
 import festina
-from festina.networks import Neuron, activation, attention, fully_connected, layer
-from festina.tasks import in_context_regression, linear_teacher, quadratic_teacher, task
+from festina.networks import Neuron, activation, attention, fully_connected, layer_from
+from festina.tasks import from_arrays, in_context_regression, linear_teacher, quadratic_teacher
 
 TIMES = np.linspace(0.0, 20.0, 41)
 
 
 def scalar(u: float, v: float):
     """x ↦ v u x."""
-    return layer(Neuron(), np.array([[u]]), np.array([[v]]))
+    return layer_from(Neuron(), np.array([[u]]), np.array([[v]]))
 
 
 def teacher(s: float):
@@ -33,7 +33,7 @@ def test_balanced_modes_follow_the_logistic(initial_strength):
     s = np.array([3.0, 1.5, 0.5])
     a0 = initial_strength
     exact = s * a0 / (a0 + (s - a0) * np.exp(-2 * s * TIMES[:, None]))
-    network = layer(Neuron(), np.sqrt(a0) * np.eye(3), np.sqrt(a0) * np.eye(3))
+    network = layer_from(Neuron(), np.sqrt(a0) * np.eye(3), np.sqrt(a0) * np.eye(3))
 
     def error(rtol: float) -> float:
         run = festina.gradient_flow(network, linear_teacher(np.diag(s)), TIMES, rtol=rtol)
@@ -70,7 +70,7 @@ def test_the_lazy_limit_is_a_single_exponential():
 
 def test_weights_that_unlearn_decay_algebraically():
     """Nothing to learn: u̇ = −u³ for u = v, so u² = u₀²/(1 + 2u₀²t), no exponential at all."""
-    data = task(np.array([[1.0]]), np.array([0.0]))
+    data = from_arrays(np.array([[1.0]]), np.array([0.0]))
     run = festina.gradient_flow(scalar(1.5, 1.5), data, TIMES, rtol=1e-10)
     exact = 1.5**2 / (1 + 2 * 1.5**2 * TIMES)
     np.testing.assert_allclose(product(run), exact, rtol=1e-8)
@@ -122,7 +122,7 @@ def head_balance(u, v):
 
 def _points(outputs: int, *, seed: int = 2):
     draw = np.random.default_rng(seed)
-    return task(draw.normal(size=(5, 2)), draw.normal(size=(5, outputs)))
+    return from_arrays(draw.normal(size=(5, 2)), draw.normal(size=(5, outputs)))
 
 
 def _conserving():
@@ -166,7 +166,7 @@ def _on_manifolds(unit: str):
         u[4], v[4] = -u[3], v[3]
     else:
         u[4], v[4] = 0.3 * u[3], 0.3 * v[3]
-    return layer(Neuron(activation(unit)), u, v)
+    return layer_from(Neuron(activation(unit)), u, v)
 
 
 @pytest.mark.parametrize("unit", ["linear", "relu", "quadratic", "tanh"])

@@ -6,12 +6,12 @@ import pytest
 
 import festina
 from festina.networks import fully_connected
-from festina.tasks import task
+from festina.tasks import from_arrays
 
 
 def own_data(seed: int):
     rng = np.random.default_rng(seed)
-    return task(rng.normal(size=(5, 2)), rng.normal(size=5))
+    return from_arrays(rng.normal(size=(5, 2)), rng.normal(size=5))
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_nothing_is_loosened_where_there_is_no_kink(name):
 def test_xor_where_most_units_slide_is_learned_when_descent_learns_it(scale, width, error):
     """Each unit comes to rest on the kinks of two samples, and goes on growing there."""
     x = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
-    xor = task(x, [0.0, 1.0, 1.0, 0.0])
+    xor = from_arrays(x, [0.0, 1.0, 1.0, 0.0])
     network = fully_connected(3, width, activation="relu", scale=scale, key=festina.seeds(4))
     flow = festina.gradient_flow(network, xor)
     assert [ending.reason for ending in flow.endings] == ["converged"] * 4
@@ -67,7 +67,7 @@ def test_points_on_a_circle_are_cheap_at_the_default_tolerance():
     angles = 2.0 * np.pi * np.arange(8) / 8
     x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     for seed in range(2):
-        data = task(x, np.random.default_rng(seed).normal(size=8))
+        data = from_arrays(x, np.random.default_rng(seed).normal(size=8))
         network = fully_connected(2, 20, activation="relu", scale=1e-3, key=jax.random.key(seed))
         usual, tight = (
             festina.gradient_flow(network, data, t_end=100.0, rtol=rtol) for rtol in (None, 1e-7)
@@ -82,7 +82,7 @@ def test_points_on_a_circle_are_cheap_at_the_default_tolerance():
 
 
 ANGLES = 2.0 * np.pi * np.arange(8) / 8
-CIRCLE = task(
+CIRCLE = from_arrays(
     np.stack([np.cos(ANGLES), np.sin(ANGLES)], 1), np.random.default_rng(0).normal(size=8)
 )
 
@@ -123,7 +123,7 @@ def test_a_slide_does_not_end_before_a_feature_that_is_learned_much_later(scale)
     x, y = np.zeros((10, 3)), np.random.default_rng(201).normal(size=10)
     x[:8, :2], x[8:, 2], y[8:] = CIRCLE.x, (0.1, -0.1), (0.1, -0.07)
     network = fully_connected(3, 12, activation="relu", scale=scale, key=festina.seeds(2)[1])
-    flow = festina.gradient_flow(network, task(x, y))
+    flow = festina.gradient_flow(network, from_arrays(x, y))
     assert "At rest on kinks" in flow.endings[0].message
     np.testing.assert_allclose(flow.final.predict(x)[8:, 0], y[8:], rtol=1e-4)
 
@@ -134,7 +134,7 @@ def test_a_slide_does_not_end_before_its_last_drop():
     rng = np.random.default_rng(0)
     rng.normal(size=16)
     x = rng.normal(size=(15, 3))
-    late = task(x, np.sin(2 * x[:, :1]) + 0.1 * rng.normal(size=(15, 1)))
+    late = from_arrays(x, np.sin(2 * x[:, :1]) + 0.1 * rng.normal(size=(15, 1)))
     network = fully_connected(3, 20, activation="relu", scale=0.01, key=festina.seeds(3)[2])
     early = festina.gradient_flow(network, late, t_end=4_000.0)
     assert np.interp(2_000.0, early.time, early.loss) == pytest.approx(early.loss[-1], rel=0.02)

@@ -8,11 +8,11 @@ from scipy.integrate import solve_ivp
 import festina
 from festina import gradient_descent, gradient_flow
 from festina.networks import Layer, fully_connected
-from festina.tasks import task
+from festina.tasks import from_arrays
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(8, 2))
-DATA = task(X, RNG.normal(size=(8, 2)))
+DATA = from_arrays(X, RNG.normal(size=(8, 2)))
 TIMES = np.array([0.0, 1.0, 4.0])
 
 

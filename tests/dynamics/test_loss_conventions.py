@@ -5,18 +5,20 @@ import numpy as np
 import pytest
 
 import festina
-from festina.dynamics import Convention, loss_factor, loss_formula
+from festina.dynamics import LossConvention, loss_factor, loss_formula
 from festina.networks import fully_connected
-from festina.tasks import linear_teacher, task
+from festina.tasks import from_arrays, linear_teacher
 
 OUTPUTS, SAMPLES = 3, 7
-NAMES = Convention.__args__
+NAMES = LossConvention.__args__
 
 
 def _data():
     draw = np.random.default_rng(5)
     x = draw.normal(size=(SAMPLES, 2))
-    return task(x, x @ draw.normal(size=(2, OUTPUTS)) + 0.1 * draw.normal(size=(SAMPLES, OUTPUTS)))
+    return from_arrays(
+        x, x @ draw.normal(size=(2, OUTPUTS)) + 0.1 * draw.normal(size=(SAMPLES, OUTPUTS))
+    )
 
 
 DATA = _data()

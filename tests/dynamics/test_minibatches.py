@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import festina
-from festina.dynamics import Resolution
+from festina.dynamics import SaveResolution
 from festina.networks import attention, fully_connected
-from festina.tasks import in_context_regression, linear_teacher, task
+from festina.tasks import from_arrays, in_context_regression, linear_teacher
 
 SAMPLES = 12
 KEY = jax.random.key(9)
@@ -16,7 +16,9 @@ KEY = jax.random.key(9)
 def _data():
     draw = np.random.default_rng(1)
     x = draw.normal(size=(SAMPLES, 2))
-    return task(x, x @ np.array([[1.0, 0.5], [-0.5, 2.0]]) + 0.2 * draw.normal(size=(SAMPLES, 2)))
+    return from_arrays(
+        x, x @ np.array([[1.0, 0.5], [-0.5, 2.0]]) + 0.2 * draw.normal(size=(SAMPLES, 2))
+    )
 
 
 DATA = _data()
@@ -33,7 +35,7 @@ def gradients(u: np.ndarray, v: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("loss", ["half", "mean-square", "mean-over-outputs", "sum-square"])
 def test_one_batch_of_all_samples_is_full_batch_descent(loss):
     rate = 0.02 if "sum" not in loss else 0.02 / SAMPLES
-    options = {"loss": loss, "resolution": Resolution(1e-12, 1e-12)}
+    options = {"loss": loss, "resolution": SaveResolution(1e-12, 1e-12)}
     full = festina.gradient_descent(SEEDS, DATA, rate, 60, **options)
     mini = festina.gradient_descent(
         SEEDS, DATA, rate, 60, loss=loss, batch_size=SAMPLES, key=KEY, save_every=1
@@ -258,8 +260,8 @@ def test_a_run_that_diverged_ends_at_its_last_finite_sample():
         ({"learning_rate": np.array([0.1, 0.2])}, "`learning_rate`.*batch"),
         ({"loss": "mse"}, "Unknown loss 'mse'"),
         ({"task": linear_teacher(np.eye(2))}, "finite task"),
-        ({"task": task(DATA.x, DATA.y, weight=np.arange(12.0))}, "unequal weight"),
-        ({"task": task(DATA.x[:, :1], DATA.y)}, "do not fit"),
+        ({"task": from_arrays(DATA.x, DATA.y, weight=np.arange(12.0))}, "unequal weight"),
+        ({"task": from_arrays(DATA.x[:, :1], DATA.y)}, "do not fit"),
     ],
 )
 def test_bad_input_is_one_clear_line(options, message):

@@ -7,11 +7,11 @@ import pytest
 import festina
 from festina import gradient_descent, gradient_flow
 from festina.networks import deep_linear, from_run, fully_connected
-from festina.tasks import linear_teacher, task
+from festina.tasks import from_arrays, linear_teacher
 
 POPULATION = linear_teacher(np.eye(2), [[1.0, 1.0], [1.0, 4.0]])
 X = np.random.default_rng(0).normal(size=(12, 2))
-POINTS = task(X, np.sin(X))
+POINTS = from_arrays(X, np.sin(X))
 TIMES = np.linspace(0.0, 3.0, 5)
 
 

@@ -6,12 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from festina.dynamics.posterior import resume, sample
+from festina.dynamics.posterior import continue_sampling, sample
 from festina.networks import bayesian
-from festina.tasks import classification, linear_teacher, orthogonal_classes, task
+from festina.tasks import classification, from_arrays, linear_teacher, orthogonal_inputs
 
 KEY = jax.random.key(0)
-TASK = orthogonal_classes([2, 2])
+TASK = orthogonal_inputs([2, 2])
 SHORT = {"width": 4, "chains": 2, "anneal": 4, "burn": 4, "moves": 4, "thin": 1, "leapfrog": 2}
 
 
@@ -43,8 +43,8 @@ def short(given=TASK, **changed):
         ({"precision": "half"}, '`precision` must be "double" or "single"'),
         ({"key": jax.random.split(KEY, 3)}, "one for each of the 2 chains"),
         ({"key": 0}, "`key` must be a JAX random key"),
-        ({"given": task(np.zeros((3, 2)), np.ones(3))}, "All inputs are zero"),
-        ({"given": task(np.eye(2), np.ones(2), weight=[1, 2])}, "weigh its examples alike"),
+        ({"given": from_arrays(np.zeros((3, 2)), np.ones(3))}, "All inputs are zero"),
+        ({"given": from_arrays(np.eye(2), np.ones(2), weight=[1, 2])}, "weigh its examples alike"),
         ({"given": linear_teacher(np.eye(2))}, "must be a task of examples"),
     ],
 )
@@ -59,10 +59,10 @@ def test_what_is_refused(as_a_user, changed, message):
         (lambda: classification(np.eye(3), [0, 2, 2]), "no example of 1.*without gaps"),
         (lambda: classification(np.eye(3), [0, -1, 2]), "whole number from 0 up"),
         (lambda: classification(np.eye(3), [0, 0.5, 2]), "whole number from 0 up"),
-        (lambda: orthogonal_classes([3, 0]), "`sizes` must be a whole number from 1 up"),
-        (lambda: orthogonal_classes([]), "a number for each class"),
-        (lambda: resume(short(thin=2), moves=3), "multiple of `thin`, 2"),
-        (lambda: resume(short().to_dataset().drop_attrs()), "no posterior"),
+        (lambda: orthogonal_inputs([3, 0]), "`sizes` must be a whole number from 1 up"),
+        (lambda: orthogonal_inputs([]), "a number for each class"),
+        (lambda: continue_sampling(short(thin=2), moves=3), "multiple of `thin`, 2"),
+        (lambda: continue_sampling(short().to_dataset().drop_attrs()), "no posterior"),
         (lambda: short().predict(np.eye(3), key=KEY), r"must be \(sample, 4\)"),
         (lambda: short(moves=2).diagnostics(), "at least 4 draws.*resume"),
         (lambda: bayesian(3, 4, 1, readout_variance=-1.0, key=KEY), "must be positive"),
@@ -75,16 +75,18 @@ def test_what_else_is_refused(as_a_user, call, message):
 
 def test_duplicate_inputs_are_sampled_and_said():
     x = np.eye(3)[[0, 1, 1, 2]]
-    alike = short(task(x, [1.0, 0.0, 0.0, 1.0]))
+    alike = short(from_arrays(x, [1.0, 0.0, 0.0, 1.0]))
     assert "examples 1, 2): each counts as often as it occurs" in repr(alike)
-    apart = short(task(x, [1.0, 0.0, 1.0, 1.0]), activation="erf")
+    apart = short(from_arrays(x, [1.0, 0.0, 1.0, 1.0]), activation="erf")
     assert "a squared error of 0.5 is left whatever the weights" in repr(apart)
     assert (2 * apart.kept("loss") >= 0.5).all()
 
 
 def test_a_class_without_examples_is_said():
     y = np.eye(3)[[0, 0, 1, 1]]
-    assert "Output 2 has the same target for every example" in repr(short(task(np.eye(4), y)))
+    assert "Output 2 has the same target for every example" in repr(
+        short(from_arrays(np.eye(4), y))
+    )
 
 
 def test_centred_inputs_are_said_of_linear_networks_alone():

@@ -8,7 +8,7 @@ from arviz_stats.base import array_stats
 from festina.dynamics.posterior import sample
 from festina.dynamics.posterior._agreement import classes_of, diagnostics, populations
 from festina.networks._code_activations import erf, linear, relu, sigmoid
-from festina.tasks import orthogonal_classes
+from festina.tasks import orthogonal_inputs
 
 KEY = jax.random.key(0)
 
@@ -124,7 +124,7 @@ def test_chains_that_never_move_are_one_draw_each(chains):
 
 def test_steps_adapt_before_sampling_and_not_after():
     drawn = sample(
-        orthogonal_classes([4, 4, 4]),
+        orthogonal_inputs([4, 4, 4]),
         width=50,
         activation="relu",
         temperature=0.05,

@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 
-from festina.dynamics.posterior import sample, wide_limit
+from festina.dynamics.posterior import mean_field_limit, sample
 from festina.dynamics.posterior._model import reduce
 from festina.networks._bayesian import readout_variance_of
-from festina.tasks import class_targets, classification, orthogonal_classes, task
+from festina.tasks import class_targets, classification, from_arrays, orthogonal_inputs
 from festina.theory.coding import class_code, linear_code
 
 KEY = jax.random.key(0)
@@ -33,7 +33,7 @@ def test_a_gaussian_posterior_has_its_moments(scaling, width):
     """With steps so long that many moves are refused: without the test moments would be others."""
     y = np.array([0.3, 1.0, 0.8])
     drawn = sample(
-        task(np.eye(3), y),
+        from_arrays(np.eye(3), y),
         width=width,
         activation=constant,
         scaling=scaling,
@@ -62,7 +62,7 @@ def test_langevin_is_off_by_the_square_of_its_step(step):
     """An oscillator of frequency ω in leapfrogs has ω²(1 − ε²ω²/4) in place of ω², exactly."""
     y = np.array([0.3, 1.0, 0.8])
     drawn = sample(
-        task(np.eye(3), y),
+        from_arrays(np.eye(3), y),
         width=1,
         activation=constant,
         scaling="lazy",
@@ -86,7 +86,7 @@ def test_langevin_is_off_by_the_square_of_its_step(step):
 
 
 def test_a_linear_network_has_the_moments_of_theory():
-    given = orthogonal_classes([4, 4, 4], other=-0.5)
+    given = orthogonal_inputs([4, 4, 4], other=-0.5)
     theory = linear_code(given, temperature=0.1)
     drawn = sample(
         given,
@@ -113,7 +113,7 @@ SAME = (WHICH[:, None] == WHICH) & ~np.eye(60, dtype=bool)
 @functools.cache
 def toy(activation, other, width):
     """P = 60, three equal classes, T = 0.01, as drawn and as theory has it."""
-    given = orthogonal_classes([20] * 3, other=other)
+    given = orthogonal_inputs([20] * 3, other=other)
     drawn = sample(
         given,
         width=width,
@@ -198,7 +198,7 @@ def test_potentials_are_minus_the_log_of_the_posterior(depth, outputs, scaling):
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(4, 3)), rng.normal(size=(4, outputs))
     drawn = sample(
-        task(x, y),
+        from_arrays(x, y),
         width=5,
         depth=depth,
         activation="relu",
@@ -230,8 +230,8 @@ def test_priors_and_targets_are_those_of_the_summary():
 def test_the_limit_of_wide_networks_is_that_of_theory():
     """Of linear ones, whose corrections are large: from widths at which they are far from it."""
     how = {"anneal": 100, "burn": 100, "moves": 1000, "thin": 5, "precision": "single"}
-    limit = wide_limit(
-        orthogonal_classes([4, 4]),
+    limit = mean_field_limit(
+        orthogonal_inputs([4, 4]),
         widths=(10, 20),
         chains=8,
         temperature=0.1,
@@ -248,13 +248,13 @@ def test_the_limit_of_wide_networks_is_that_of_theory():
 
 def test_a_limit_needs_two_widths():
     with pytest.raises(ValueError, match="two `widths`"):
-        wide_limit(orthogonal_classes([4, 4]), widths=(30,), temperature=0.1, key=KEY)
+        mean_field_limit(orthogonal_inputs([4, 4]), widths=(30,), temperature=0.1, key=KEY)
 
 
 @pytest.mark.slow
 def test_the_limit_of_two_layers_is_nearer_to_a_wide_network():
     """There is no theory of these: a network four times as wide stands for it."""
-    toy, which = orthogonal_classes([10, 10, 10]), np.repeat(range(3), 10)
+    toy, which = orthogonal_inputs([10, 10, 10]), np.repeat(range(3), 10)
     how = {
         "activation": "sigmoid",
         "depth": 2,
@@ -264,7 +264,7 @@ def test_the_limit_of_two_layers_is_nearer_to_a_wide_network():
         "moves": 600,
         "precision": "single",
     }
-    limit = wide_limit(toy, widths=(30, 60), chains=4, key=KEY, **how)
+    limit = mean_field_limit(toy, widths=(30, 60), chains=4, key=KEY, **how)
     wide = sample(toy, width=240, chains=4, key=jax.random.key(1), **how)
     own = (which[:, None] == which) & ~np.eye(30, dtype=bool)
     first = lambda kernel: kernel[..., own].mean()

@@ -6,8 +6,8 @@ import pytest
 import xarray as xr
 
 import festina
-from festina.dynamics.posterior import _cores, resume, sample
-from festina.tasks import orthogonal_classes
+from festina.dynamics.posterior import _cores, continue_sampling, sample
+from festina.tasks import orthogonal_inputs
 
 KEY = jax.random.key(3)
 SETTINGS = {
@@ -25,7 +25,7 @@ SETTINGS = {
 
 
 def chains(**changed):
-    return sample(orthogonal_classes([2, 3]), **(SETTINGS | changed))
+    return sample(orthogonal_inputs([2, 3]), **(SETTINGS | changed))
 
 
 def same(one, other):
@@ -43,7 +43,7 @@ def same(one, other):
 def test_more_moves_are_as_in_one_go(method, precision):
     whole = chains(method=method, precision=precision)
     half = chains(method=method, precision=precision, moves=6)
-    same(resume(half, moves=6), whole)
+    same(continue_sampling(half, moves=6), whole)
     assert whole.readout.dtype == (np.float64 if precision == "double" else np.float32)
 
 
@@ -61,10 +61,10 @@ def test_an_interrupted_chain_goes_on_from_disk(tmp_path, stage):
     assert set(run["ending"].values) == {"interrupted"}
     assert "`resume` goes on" in str(run["message"].values[0])
     whole = chains()
-    found = resume(path)
+    found = continue_sampling(path)
     same(found, whole)
     assert found.finished
-    same(resume(path), whole)  # saved again, with nothing left to do
+    same(continue_sampling(path), whole)  # saved again, with nothing left to do
 
 
 def test_a_saved_posterior_says_what_it_is(tmp_path):
@@ -75,7 +75,7 @@ def test_a_saved_posterior_says_what_it_is(tmp_path):
     assert run["readout"].dims == ("chain", "draw", "output", "unit")
     assert run["weights_1"].dims == ("chain", "draw", "unit", "direction")
     assert run["move"].values.tolist() == drawn.plan.stops(0)
-    more = resume(festina.load(path), moves=3)
+    more = continue_sampling(festina.load(path), moves=3)
     same(more, chains(precision="single", moves=15))
 
 
@@ -92,26 +92,26 @@ def test_a_function_of_ones_own_is_given_again(tmp_path):
 
     path = festina.save(chains(activation=own), tmp_path / "run.zarr")
     with pytest.raises(ValueError, match="give it as `activation`"):
-        resume(path, moves=3)
-    same(resume(path, moves=3, activation=own), chains(activation=own, moves=15))
+        continue_sampling(path, moves=3)
+    same(continue_sampling(path, moves=3, activation=own), chains(activation=own, moves=15))
 
 
 def test_a_function_that_has_the_name_of_another_is_itself(tmp_path):
     """The logistic function is not what is called sigmoid here."""
     path = festina.save(chains(activation=jax.nn.sigmoid), tmp_path / "run.zarr")
     with pytest.raises(ValueError, match="own sigmoid"):
-        resume(path, moves=3)
+        continue_sampling(path, moves=3)
 
 
 def test_nothing_is_overwritten_unasked(tmp_path):
     drawn = chains()
     path = festina.save(drawn, tmp_path / "run.zarr")
     with pytest.raises(FileExistsError, match="exists already"):
-        resume(drawn, moves=3, checkpoint=path)
+        continue_sampling(drawn, moves=3, checkpoint=path)
     tree = xr.DataTree.from_dict({"simulation": drawn.to_dataset(), "theory": xr.Dataset({"t": 1})})
     both = festina.save(tree, tmp_path / "both.zarr")
     with pytest.raises(ValueError, match="holds more than chains"):
-        resume(both, moves=3)
+        continue_sampling(both, moves=3)
 
 
 @pytest.mark.parametrize("cores", [1, 4])

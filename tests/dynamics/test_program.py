@@ -9,8 +9,8 @@ from jax import monitoring
 
 import festina
 from festina import _lanes, gradient_descent, gradient_flow
-from festina.networks import attention, deep_linear, fully_connected, stack
-from festina.tasks import in_context_regression, task
+from festina.networks import attention, deep_linear, deep_network, fully_connected
+from festina.tasks import from_arrays, in_context_regression
 
 
 @contextlib.contextmanager
@@ -31,7 +31,7 @@ def programs(ending):
 
 def some_points(outputs=1):
     x = np.random.default_rng(0).normal(size=(9, 3))
-    return task(x, np.sin(x[:, :outputs]))
+    return from_arrays(x, np.sin(x[:, :outputs]))
 
 
 def test_all_chunks_of_a_training_are_one_program():
@@ -59,7 +59,7 @@ NETWORKS = {
     ),
     "deep linear": (lambda key: deep_linear((3, 4, 4, 2), scale=0.3, key=key), some_points(2)),
     "stack": (
-        lambda key: stack((3, 4, 4, 1), activations="tanh", scale=0.3, key=key),
+        lambda key: deep_network((3, 4, 4, 1), activations="tanh", scale=0.3, key=key),
         some_points(),
     ),
 }

@@ -9,8 +9,8 @@ import xarray as xr
 
 import festina
 from festina.diagnose import passage_time
-from festina.dynamics import Resolution, Trajectory
-from festina.networks import Neuron, attention, convolutional, fully_connected, layer
+from festina.dynamics import SaveResolution, Trajectory
+from festina.networks import Neuron, attention, convolutional_1d, fully_connected, layer_from
 from festina.tasks import convolutional_teacher, in_context_regression, linear_teacher
 
 TASK = linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]))
@@ -24,7 +24,7 @@ def jumps(lane: Trajectory) -> tuple[float, float]:
     return float(loss), float(np.abs(np.diff(np.log10(lane.squared_gradient))).max())
 
 
-@pytest.mark.parametrize("resolution", [Resolution(), Resolution(0.02, 0.2)])
+@pytest.mark.parametrize("resolution", [SaveResolution(), SaveResolution(0.02, 0.2)])
 def test_samples_of_descent_lie_where_the_loss_moves(resolution):
     run = festina.gradient_descent(SEEDS, TASK, 0.001, resolution=resolution)
     for index in range(3):
@@ -52,7 +52,7 @@ def test_samples_of_a_flow_are_its_steps_and_as_dense_as_asked_for():
 def test_a_finer_resolution_saves_more():
     coarse, fine = (
         festina.gradient_descent(SEEDS, TASK, 0.02, resolution=resolution)
-        for resolution in (Resolution(0.1, 1.0), Resolution(1e-3, 0.01))
+        for resolution in (SaveResolution(0.1, 1.0), SaveResolution(1e-3, 0.01))
     )
     assert (fine.saves > 2 * coarse.saves).all()
     for index in range(3):
@@ -62,7 +62,7 @@ def test_a_finer_resolution_saves_more():
 
 
 def test_drops_read_off_the_samples_do_not_depend_on_the_resolution():
-    def drops(resolution: Resolution) -> np.ndarray:
+    def drops(resolution: SaveResolution) -> np.ndarray:
         run = festina.gradient_flow(SEEDS, TASK, resolution=resolution)
         lanes = [run.lane(index) for index in range(3)]
         return np.array(
@@ -73,15 +73,15 @@ def test_drops_read_off_the_samples_do_not_depend_on_the_resolution():
             ]
         )
 
-    fine = drops(Resolution(1e-12, 1e-12))
-    np.testing.assert_allclose(drops(Resolution()), fine, rtol=1e-4)
+    fine = drops(SaveResolution(1e-12, 1e-12))
+    np.testing.assert_allclose(drops(SaveResolution()), fine, rtol=1e-4)
 
 
 def test_a_loss_that_never_rests_is_not_sampled_without_end():
     """f = uv beyond its stability limit ends in a cycle of two steps: every step moves."""
     task = linear_teacher(np.eye(1), np.eye(1))
-    start = layer(Neuron("linear"), np.array([[0.9]]), np.array([[0.9]]))
-    most = int(Resolution().most)
+    start = layer_from(Neuron("linear"), np.array([[0.9]]), np.array([[0.9]]))
+    most = int(SaveResolution().most)
     short = festina.gradient_descent(start, task, 1.1, max_steps=most)
     assert short.saves == most + 1
     long = festina.gradient_descent(start, task, 1.1, max_steps=20 * most)
@@ -99,10 +99,10 @@ def test_noise_along_a_plateau_hides_no_drop(monkeypatch):
     draw = np.random.default_rng(1)
     x = draw.normal(size=(15, 3)) * np.linspace(0.7, 1.3, 3)
     y = x @ draw.normal(size=(3, 1)) + 0.3 * draw.normal(size=(15, 1))
-    task = festina.tasks.task(x, y, weight=draw.uniform(0.5, 1.5, size=15))
+    task = festina.tasks.from_arrays(x, y, weight=draw.uniform(0.5, 1.5, size=15))
     network = fully_connected(3, 5, activation="quadratic", scale=0.02, key=jax.random.key(5))
     some = festina.gradient_flow(network, task, rtol=1e-4, solver="explicit")
-    monkeypatch.setattr(Resolution, "most", math.inf)
+    monkeypatch.setattr(SaveResolution, "most", math.inf)
     every = festina.gradient_flow(network, task, rtol=1e-4, solver="explicit")
     assert every.saves > 1.5 * some.saves
     levels = np.linspace(every.loss[0], every.loss[-1], 202)[1:-1]
@@ -203,7 +203,7 @@ def test_a_lane_that_fails_before_the_first_time_has_no_sample():
 def test_divergence_is_an_ending_and_no_warning(rate):
     network = fully_connected(2, 5, 2, activation="tanh", scale=0.3, key=jax.random.key(0))
     x = np.random.default_rng(0).normal(size=(12, 2))
-    run = festina.gradient_descent(network, festina.tasks.task(x, x), rate)
+    run = festina.gradient_descent(network, festina.tasks.from_arrays(x, x), rate)
     assert run.endings[0].reason == "diverged"
     assert run.loss[-1] > 1e300
 
@@ -212,7 +212,7 @@ def test_a_run_does_not_see_what_becomes_of_your_arrays_later():
     """The weights of many linear units are computed when they are looked at."""
     u, v = np.random.default_rng(0).normal(size=(2, 3, 1500, 2)) / 40
     rates = np.array([0.01, 0.02, 0.03])
-    flow = festina.gradient_flow(layer(Neuron("linear"), u, v), TASK, np.array([0.1, 0.2]))
+    flow = festina.gradient_flow(layer_from(Neuron("linear"), u, v), TASK, np.array([0.1, 0.2]))
     descent = festina.gradient_descent(SEEDS, TASK, rates, 3)
     before = flow.final.u
     u *= 3
@@ -268,7 +268,7 @@ def test_requested_times_are_a_shared_axis():
 
 
 def test_kernels_and_heads_have_axes_of_their_own():
-    kernels = convolutional(4, 3, kernel=2, stride=2, scale=0.1, key=jax.random.key(0))
+    kernels = convolutional_1d(4, 3, kernel=2, stride=2, scale=0.1, key=jax.random.key(0))
     data = festina.gradient_descent(kernels, convolutional_teacher(), 0.02, 3).to_dataset()
     assert data["u"].dims == ("save", "unit", "tap")
     assert data["v"].dims == ("save", "unit", "output", "position")

@@ -11,10 +11,10 @@ from festina.networks import (
     Neuron,
     activation,
     deep_linear,
+    deep_network,
+    deep_network_from,
     linear_transformer,
     seeds,
-    stack,
-    stack_from,
 )
 from festina.tasks import in_context_regression, linear_teacher, quadratic_teacher
 
@@ -26,7 +26,7 @@ WIDTHS = (2, 4, 3, 2)
 
 
 def test_a_stack_of_linear_layers_is_the_deep_linear_network():
-    network = stack(WIDTHS, scale=0.3, key=seeds(2))
+    network = deep_network(WIDTHS, scale=0.3, key=seeds(2))
     deep = deep_linear(WIDTHS, scale=0.3, key=seeds(2))
     for run in (
         lambda each: festina.gradient_flow(each, TASK, TIMES, rtol=1e-9),
@@ -45,7 +45,9 @@ def test_a_stack_of_linear_layers_is_the_deep_linear_network():
 )
 def test_equation_18c_is_the_matrix_ode_that_was_written_by_hand(skip, sign):
     """f = W₄(W₃W₂W₁ + W₁)x: each slope is an outer product of what is behind and before it."""
-    network = stack((2, 3, 3, 3, 2), skips=(skip,) if skip else (), scale=0.5, key=seeds(1)).lane(0)
+    network = deep_network(
+        (2, 3, 3, 3, 2), skips=(skip,) if skip else (), scale=0.5, key=seeds(1)
+    ).lane(0)
     shapes = [w.shape for w in network.parts]
     borders = np.cumsum([w.size for w in network.parts])[:-1]
 
@@ -113,10 +115,10 @@ def test_a_transformer_on_moments_is_the_transformer_on_its_sequences():
 @pytest.mark.usefixtures("double")
 def test_a_rectified_stack_with_a_skip_descends_on_its_samples():
     rng = np.random.default_rng(2)
-    data = festina.tasks.task(rng.normal(size=(20, 2)), rng.normal(size=(20, 1)))
+    data = festina.tasks.from_arrays(rng.normal(size=(20, 2)), rng.normal(size=(20, 1)))
     unit = Neuron(activation("relu"))
     weights = [rng.normal(scale=0.6, size=shape) for shape in ((3, 2), (3, 3), (1, 3))]
-    network = stack_from(unit, weights, activations="relu", skips=((1, 2),))
+    network = deep_network_from(unit, weights, activations="relu", skips=((1, 2),))
 
     def output(weights, x):
         first = jnp.maximum(weights[0] @ x, 0)
@@ -130,7 +132,9 @@ def test_a_rectified_stack_with_a_skip_descends_on_its_samples():
 
 def test_a_population_of_a_quadratic_stack_is_any_rule_that_is_exact_for_it():
     """Moments of a cubature of degree four, or of a far finer one: one trajectory."""
-    network = stack((2, 3, 2, 1), activations=("quadratic", "linear"), scale=0.5, key=seeds(1))
+    network = deep_network(
+        (2, 3, 2, 1), activations=("quadratic", "linear"), scale=0.5, key=seeds(1)
+    )
     coarse, fine = (quadratic_teacher(np.eye(2), nodes=nodes) for nodes in (None, 12))
     runs = [festina.gradient_flow(network, data, TIMES, rtol=1e-9) for data in (coarse, fine)]
     np.testing.assert_allclose(runs[0].loss, runs[1].loss, rtol=1e-9, atol=1e-14)
@@ -140,10 +144,10 @@ def test_a_population_of_a_quadratic_stack_is_any_rule_that_is_exact_for_it():
 @pytest.mark.slow
 def test_a_kink_behind_smooth_units_is_met_with_the_steps_for_kinks():
     rng = np.random.default_rng(5)
-    data = festina.tasks.task(rng.normal(size=(20, 2)), rng.normal(size=(20, 1)))
+    data = festina.tasks.from_arrays(rng.normal(size=(20, 2)), rng.normal(size=(20, 1)))
     unit = Neuron(activation("tanh"))
     weights = [rng.normal(scale=0.6, size=(8, *shape)) for shape in ((3, 2), (3, 3), (1, 3))]
-    network = stack_from(unit, weights, activations="relu")
+    network = deep_network_from(unit, weights, activations="relu")
     run = festina.gradient_flow(network, data, t_end=40.0)
     assert {ending.reason for ending in run.endings} <= {"finished", "converged"}
     assert (run.loss[:, -1] < run.loss[:, 0]).all()
@@ -151,7 +155,7 @@ def test_a_kink_behind_smooth_units_is_met_with_the_steps_for_kinks():
 
 
 def test_a_data_set_names_every_layer():
-    network = stack(WIDTHS, scale=0.3, key=seeds(2))
+    network = deep_network(WIDTHS, scale=0.3, key=seeds(2))
     run = festina.gradient_flow(network, TASK, TIMES, rtol=1e-9).to_dataset()
     assert run["u"].dims == ("seed", "time", "unit", "input")
     assert run["w2"].dims == ("seed", "time", "hidden_2", "unit")

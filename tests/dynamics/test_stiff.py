@@ -21,7 +21,7 @@ from festina.dynamics._program import Controls, Field, start
 from festina.dynamics._rosenbrock import STAGES, rosenbrock_step
 from festina.dynamics._stiffness import learns_by_units
 from festina.networks import Layer, attention, fully_connected
-from festina.tasks import AbstractTask, in_context_regression, quadratic_teacher, task
+from festina.tasks import AbstractTask, from_arrays, in_context_regression, quadratic_teacher
 
 TASK = quadratic_teacher(np.eye(2))
 MIDDLES = (16 / 3, 4 / 3)  # between the levels 8, 8/3 and 0 of the loss ⟨‖y − f‖²⟩
@@ -177,10 +177,10 @@ def test_other_units(name):
         network, data = attention(2, 3, scale=1e-2, key=key), in_context_regression(2, 32)
     elif name == "cubic":
         network = fully_connected(2, 10, activation="cubic", scale=0.05, key=key)
-        data = task(X, np.sum(X**3, axis=1, keepdims=True))
+        data = from_arrays(X, np.sum(X**3, axis=1, keepdims=True))
     else:
         network = fully_connected(2, 10, activation=bump, scale=0.02, key=key)
-        data = task(X, np.sum(bump(X), axis=1, keepdims=True))
+        data = from_arrays(X, np.sum(bump(X), axis=1, keepdims=True))
     explicit = flow(network, data, t_end=100.0, solver="explicit")
     implicit = flow(network, data, t_end=100.0, solver="implicit")
     found = plateaus(explicit)
@@ -213,7 +213,7 @@ def test_a_solver_that_is_none():
         flow(quadratic(1e-3), solver="stiff")  # pyright: ignore[reportArgumentType]
     wide = fully_connected(20, 40, activation=bump, scale=1e-3, key=jax.random.key(0))
     rng = np.random.default_rng(0)
-    data = task(rng.normal(size=(1000, 20)), rng.normal(size=(1000, 1)))
+    data = from_arrays(rng.normal(size=(1000, 20)), rng.normal(size=(1000, 1)))
     with pytest.raises(ValueError, match="a matrix of 840 rows"):
         flow(wide, data, solver="implicit")
 
@@ -245,7 +245,7 @@ def test_units_are_solved_for_as_the_whole_is(kind, seed, shift):
         activation = "quadratic" if kind == "quadratic" else bump
         network = fully_connected(2, 4, 2, activation=activation, scale=0.5, key=key)
         count = 5 if kind == "few samples" else 40
-        data = task(X[:count], rng.normal(size=(count, 2)))
+        data = from_arrays(X[:count], rng.normal(size=(count, 2)))
     with jax.enable_x64(True):
         problem = objective(network, data, "half")
         weights = problem.structure.columns(*network.parts)
@@ -287,7 +287,7 @@ def test_a_tiny_unit_is_found_to_its_own_accuracy():
 def test_explicit_steps_are_given_up_when_they_have_cost_as_much(seed):
     """Cubic units on noise: no estimate at the start sees how stiff it will be."""
     rng = np.random.default_rng(seed)
-    noise = task(rng.normal(size=(30, 2)), rng.normal(size=30))
+    noise = from_arrays(rng.normal(size=(30, 2)), rng.normal(size=30))
     key = jax.random.key(seed)
     network = fully_connected(2, 8, activation="cubic", scale=0.03, key=key)
     chosen, implicit = flow(network, noise), flow(network, noise, solver="implicit")
@@ -304,7 +304,7 @@ def test_explicit_steps_are_given_up_when_they_have_cost_as_much(seed):
 def test_patience_runs_out_alike_whoever_works_on_it():
     """150 networks, more than one worker's: which of them has got how far does not count."""
     rng = np.random.default_rng(1)
-    noise = task(rng.normal(size=(30, 2)), rng.normal(size=30))
+    noise = from_arrays(rng.normal(size=(30, 2)), rng.normal(size=30))
     many = fully_connected(2, 8, activation="cubic", scale=0.03, key=festina.seeds(150))
     first, again = flow(many, noise), flow(many, noise)
     assert first.solver == again.solver == "implicit"

@@ -10,11 +10,12 @@ import pytest
 import festina
 from festina import gradient_descent, gradient_flow, seeds
 from festina.networks import (
-    Kernel,
+    ConvolutionKernel,
     Neuron,
     attention,
-    convolutional,
+    convolutional_1d,
     deep_linear,
+    deep_network,
     diagonal_linear,
     from_run,
     fully_connected,
@@ -22,14 +23,13 @@ from festina.networks import (
     leaky_relu,
     linear_transformer,
     power,
-    stack,
 )
-from festina.tasks import in_context_regression, linear_teacher, task
+from festina.tasks import from_arrays, in_context_regression, linear_teacher
 
 SCALES = np.array([0.5, 0.2, 0.1])[:, None]
 HOW = {"scale": SCALES, "key": seeds(4, first=3)}
 X = np.random.default_rng(0).normal(size=(20, 3))
-POINTS = task(X, np.sin(X @ [[1.0], [0.5], [-1.0]]))
+POINTS = from_arrays(X, np.sin(X @ [[1.0], [0.5], [-1.0]]))
 TOKENS = in_context_regression(2, 8)
 PROMPTS = in_context_regression(2, 8, samples=20, key=jax.random.key(0))
 
@@ -38,7 +38,7 @@ FAMILIES = {
     "relu": (lambda: fully_connected(3, 4, activation="relu", **HOW), POINTS),
     "leaky": (lambda: fully_connected(3, 4, activation=leaky_relu(1 / 3), **HOW), POINTS),
     "power": (lambda: fully_connected(3, 4, activation=power(4), **HOW), POINTS),
-    "kernels": (lambda: convolutional(3, 4, stride=1, activation="tanh", **HOW), POINTS),
+    "kernels": (lambda: convolutional_1d(3, 4, stride=1, activation="tanh", **HOW), POINTS),
     "heads": (lambda: attention(2, 3, rank=2, residual=False, per_token=False, **HOW), TOKENS),
     "softmax": (
         lambda: attention(2, 3, softmax=True, **HOW),
@@ -47,7 +47,7 @@ FAMILIES = {
     "deep": (lambda: deep_linear((3, 4, 4, 1), **HOW), POINTS),
     "diagonal": (lambda: diagonal_linear(3, **HOW), POINTS),
     "stack": (
-        lambda: stack((3, 4, 4, 1), activations=("tanh", "relu"), skips=((1, 2),), **HOW),
+        lambda: deep_network((3, 4, 4, 1), activations=("tanh", "relu"), skips=((1, 2),), **HOW),
         POINTS,
     ),
     "gated": (
@@ -102,7 +102,7 @@ def narrow(unit="tanh", inputs=3):
 def rectified():
     rng = np.random.default_rng(0)
     x, u, v = (rng.normal(size=shape) for shape in ((60, 2), (3, 2), (3, 1)))
-    return task(x, np.maximum(x @ u.T, 0.0) @ v)
+    return from_arrays(x, np.maximum(x @ u.T, 0.0) @ v)
 
 
 CONVERGED = {
@@ -156,11 +156,13 @@ def tanh(a):
 
 @pytest.mark.parametrize("function", [own, tanh])
 def test_a_function_of_your_own_is_asked_for(function):
-    network = convolutional(3, 2, stride=1, activation=function, scale=0.1, key=jax.random.key(1))
+    network = convolutional_1d(
+        3, 2, stride=1, activation=function, scale=0.1, key=jax.random.key(1)
+    )
     run = gradient_descent(network, POINTS, 0.02, 3)
     with pytest.raises(ValueError, match="a function of your own: give it, as `unit`"):
         from_run(run.to_dataset())
-    again = from_run(run.to_dataset(), unit=Kernel(function))
+    again = from_run(run.to_dataset(), unit=ConvolutionKernel(function))
     np.testing.assert_array_equal(again.predict(X), run.final.predict(X))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import festina
 from festina.dynamics import _simulate
 from festina.dynamics._width import as_it_is, condense
-from festina.networks import Kernel, Layer, convolutional, fully_connected, layer
+from festina.networks import ConvolutionKernel, Layer, convolutional_1d, fully_connected, layer_from
 from festina.tasks import convolutional_teacher, linear_teacher
 
 TASK = linear_teacher(np.array([[1.0, 0.3], [-0.2, 0.5]]), [[1, 1], [1, 4]])
@@ -29,7 +29,7 @@ def test_few_units_take_the_way_of_many(monkeypatch, kind, method):
     if kind == "fully-connected":
         network, task = fully_connected(2, 30, 2, scale=0.05, key=key), TASK
     else:
-        network = convolutional(4, 30, kernel=2, stride=2, scale=0.05, key=key)
+        network = convolutional_1d(4, 30, kernel=2, stride=2, scale=0.05, key=key)
         task = convolutional_teacher()
     assert condense(network)[0].width == network.structure.size // network.width < 30
 
@@ -94,7 +94,7 @@ def test_all_units_are_there_when_they_are_looked_at():
 def test_what_is_not_linear_or_narrow_is_left_alone():
     relu = fully_connected(2, 30, activation="relu", key=jax.random.key(0))
     narrow = fully_connected(2, 4, 2, key=jax.random.key(0))
-    kernels = layer(Kernel(size=2), np.ones((5, 2)), np.ones((5, 1, 3)))
+    kernels = layer_from(ConvolutionKernel(size=2), np.ones((5, 2)), np.ones((5, 1, 3)))
     assert all(condense(network)[0] is network for network in (relu, narrow, kernels))
 
 
@@ -103,7 +103,7 @@ def test_units_that_span_one_direction_stay_on_the_saddle(factors):
     """On the invariant manifold of rank one; rounding in a rotated basis would lead off it."""
     size = np.ones(30) if factors == "alike" else 2.0 ** np.arange(-15, 15)
     u, v = np.outer(size, [1e-3, 2e-3]), np.outer(size, [2e-3, -1e-3])
-    network = layer(fully_connected(2, 1, key=jax.random.key(0)).unit, u, v)
+    network = layer_from(fully_connected(2, 1, key=jax.random.key(0)).unit, u, v)
     assert condense(network)[0] is network
     flow = festina.gradient_flow(network, TASK, np.array([0.0, 12.0]))
     rows = np.concatenate((flow.final.u, flow.final.v), axis=1)

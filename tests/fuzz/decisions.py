@@ -91,7 +91,7 @@ HETEROGENEOUS = {"teaching": ("heterogeneous",), "inverse_temperature": (2.0, 5.
 DEEP = {"architecture": ("deep",)}
 
 
-@row("heterogeneous_limit", model=models(**DEEP, **HETEROGENEOUS), cost=16)
+@row("late_weights", model=models(**DEEP, **HETEROGENEOUS), cost=16)
 def _(found, g):
     """On the limit gains are pulled neither way: g·n = 0."""
     v = np.sqrt(np.linalg.norm(found.products, axis=0))
@@ -123,7 +123,7 @@ def with_points(rng):
     return {"learning": learning, "points": points}
 
 
-@row("visited_points", with_points, cost=16)
+@row("visited_saddles", with_points, cost=16)
 def _(found, g):
     w = g["learning"].products[:, :, None] - np.array([point.products for point in g["points"]])
     near(found.distance, np.linalg.norm(w, axis=(-2, -1)), 1e-8, 1e-12)

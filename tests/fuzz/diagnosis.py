@@ -132,7 +132,7 @@ def _(found, g):
     return holds("they last", (t[0] <= found.start) & (found.start <= found.end))
 
 
-@row("rests", levels=(None, [0.5, 0.1, 0.0]), merge=(1e-3,), cost=4)
+@row("drop_times", levels=(None, [0.5, 0.1, 0.0]), merge=(1e-3,), cost=4)
 def _(found, g):
     run = g["trajectory"]
     for index in np.ndindex(*run.batch_shape):
@@ -148,7 +148,7 @@ def _(found, g):
 
 
 @row("rays_from", u=normal(5, 2), v=normal(5, 1))
-@row("rays", network=lambda rng: layer(rng, width=5))
+@row("unit_clusters", network=lambda rng: layer(rng, width=5))
 def _(found, g):
     if g.u.ndim > 2:
         return holds("each has its own", np.shape(found) == g["network"].batch_shape)
@@ -237,7 +237,7 @@ def _(found, g):
     return near(found.active, np.swapaxes(h > g.threshold * top[..., None, :], -1, -2))
 
 
-@row("gating_course", course, cost=16)
+@row("gating_over_time", course, cost=16)
 def _(found, g):
     """Linear units are always on."""
     holds("no gate ever changes", found.changed == 0)

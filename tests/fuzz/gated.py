@@ -30,7 +30,7 @@ def graph(rng):
     network = Made(networks.gated_from, {"weights": weights, "gates": gates, "examples": x})
     return {
         "network": network,
-        "task": Made(tasks.task, {"x": x, "y": rng.standard_normal((5, outputs))}),
+        "task": Made(tasks.from_arrays, {"x": x, "y": rng.standard_normal((5, outputs))}),
     }
 
 
@@ -139,7 +139,7 @@ def _(found, g):
     return "right"
 
 
-@row("gradient", graph, form=("cheapest", "data", "patterns", "paths"), cost=2)
+@row("gated_gradient", graph, form=("cheapest", "data", "patterns", "paths"), cost=2)
 def _(found, g):
     """A complex step is exact for polynomials."""
     network, task = g["network"], g["task"]
@@ -155,7 +155,7 @@ def _(found, g):
     return "right"
 
 
-@row("conserved", graph)
+@row("conserved_quantities", graph)
 def _(found, g):
     """Entry by entry: what units receive less what they send."""
     weights = edges(g["network"])
@@ -180,10 +180,13 @@ def decoupled_graph(rng):
     weights |= {f"{n}-y": np.diag(each) for n, each in zip("ab", b, strict=True)}
     gates = {"a": np.array([1.0, 1.0, 0.0, 0.0]), "b": np.array([0.0, 0.0, 1.0, 1.0])}
     how = {"weights": weights, "gates": gates, "examples": x, "inputs": {"x": (0, 1)}}
-    return {"network": Made(networks.gated_from, how), "task": Made(tasks.task, {"x": x, "y": y})}
+    return {
+        "network": Made(networks.gated_from, how),
+        "task": Made(tasks.from_arrays, {"x": x, "y": y}),
+    }
 
 
-@row("reduction", decoupled_graph, tolerance=(1e-6,), cost=4)
+@row("race_reduction", decoupled_graph, tolerance=(1e-6,), cost=4)
 def _(found, g):
     """Weights along the race are those of gradient flow by SciPy."""
     network, task = g["network"], g["task"]
@@ -355,9 +358,9 @@ def _(found, g):
 )
 def _(found, g):
     """The creep along the line, by quadrature from where the race of κ = 1 ends."""
-    from festina.theory.gated import lotka_volterra
+    from festina.theory.gated import competing_views
 
-    end = lotka_volterra(None, g.amplitudes, g.initial, overlap=1.0, target=g.target)
+    end = competing_views(None, g.amplitudes, g.initial, overlap=1.0, target=g.target)
     slow, m = int(np.argmin(end)), float(g.target)
     if end[slow] >= m / 4:
         return holds("nobody comes late", np.isnan(found))
@@ -372,7 +375,7 @@ def _(found, g):
 def races(rng):
     x, y = rng.standard_normal((4, 2)), rng.standard_normal((4, 1))
     gatings = {"first": np.array([1.0, 1.0, 0.0, 0.0]), "all": np.ones(4)}
-    return {"task": Made(tasks.task, {"x": x, "y": y}), "gatings": gatings}
+    return {"task": Made(tasks.from_arrays, {"x": x, "y": y}), "gatings": gatings}
 
 
 @row("race", races, initial=(1e-3, 1e-2), everyone=(True, False), tau=(1.0,), rtol=(1e-6,), cost=10)

@@ -163,7 +163,7 @@ def _(modes, g):
     return near([v.T @ v, u.T @ u], [np.eye(len(s))] * 2, 1e-10, 1.0)
 
 
-@row("mode_map")
+@row("map_from_modes")
 @row("mode_loss")
 @row("layer_similarity", layer=(1, 2), depth=(2, 3), inputs=(None, np.ones((4, 2))))
 def _(found, g):
@@ -252,7 +252,7 @@ def _(found, g):
     return same_map(found(times).map, g, times / number(g.tau))
 
 
-@row("balanced_blocks", with_balance, cost=2)
+@row("balanced_gram", with_balance, cost=2)
 def _(m, g):
     """Of the negative balance, which is a source's sign, nothing is asked."""
     if ((g.second**2).sum() - (g.first**2).sum()) * g.balance < 0:
@@ -282,7 +282,7 @@ def _(found, g):
 COVARIANCE = {"covariance": lambda rng: np.cov(rng.standard_normal((3, 9)))}
 
 
-@row("whitened", first=normal(2, 3), correlation=normal(2, 3), **COVARIANCE)
+@row("whiten_inputs", first=normal(2, 3), correlation=normal(2, 3), **COVARIANCE)
 def _(found, g):
     """What does not depend on the root of the covariance that is taken."""
     (first, correlation), digits = found, 1e-7 + 1e-13 * np.linalg.cond(g.covariance)
@@ -297,7 +297,7 @@ SEVERAL = {"tasks": lambda rng: [white_samples(rng), white_samples(rng)]}
 
 
 @row("continual_from", square, correlations=lambda rng: [*normal(2, 2, 2)(rng)], **STAGES, cost=4)
-@row("continual", **NETWORK, **SEVERAL, **STAGES, cost=4)
+@row("continual_learning", **NETWORK, **SEVERAL, **STAGES, cost=4)
 def _(found, g):
     w1, w2, tau = g.first, g.second, number(g.tau)
     seen = g["correlations"] if "tasks" not in g else [Given(task=t).correlation for t in g.tasks]
@@ -321,7 +321,7 @@ def _(rise, g):
     return near(rise, losses - np.diagonal(losses), 1e-8, np.sum(g.correlations**2))
 
 
-@row("regime", flow=made(linear.balanced_flow_from, matrices), cost=10)
+@row("learning_regime", flow=made(linear.balanced_flow_from, matrices), cost=10)
 def _(found, g):
     flow, time = g["flow"], found.half_loss_time
     holds("kernels move by a cosine", (found.kernel_distance >= 0) & (found.kernel_distance <= 2))

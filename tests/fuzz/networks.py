@@ -96,7 +96,7 @@ def _(found, g):
     return gaussian(found.parts, g["scale"], g["key"])
 
 
-@row("convolutional", inputs=(4, 5), bias=(False,))
+@row("convolutional_1d", inputs=(4, 5), bias=(False,))
 def _(found, g):
     n, k, s = (whole(g[name]) for name in ("inputs", "kernel", "stride"))
     positions = len(range(0, n - k + 1, s))
@@ -114,7 +114,12 @@ def _(found, g):
 
 
 @row("deep_linear", widths=([2, 3, 2], [3, 20, 20, 1]))
-@row("stack", widths=([2, 3, 2], [3, 20, 20, 1]), activations=("relu", "linear"), bias=(False,))
+@row(
+    "deep_network",
+    widths=([2, 3, 2], [3, 20, 20, 1]),
+    activations=("relu", "linear"),
+    bias=(False,),
+)
 def _(found, g):
     widths = [whole(each) for each in g["widths"]]
     extra = [bool(g.get("bias"))] * (len(widths) - 2) + [0]  # the output has no bias
@@ -126,8 +131,8 @@ def _(found, g):
 UNITS = (networks.Neuron("relu"), networks.Neuron("tanh"))
 
 
-@row("gaussian", unit=UNITS, input_shape=((3,),))
-@row("low_rank", unit=UNITS, input_shape=((3,),), rank=(1, 2), strength=(2.0,))
+@row("gaussian_layer", unit=UNITS, input_shape=((3,),))
+@row("low_rank_layer", unit=UNITS, input_shape=((3,),), rank=(1, 2), strength=(2.0,))
 def _(found, g):
     shapes(found, (whole(g["width"]), 3), (whole(g["width"]), whole(g["outputs"])))
     if "rank" not in g:
@@ -135,8 +140,8 @@ def _(found, g):
     return holds("weights are finite", [np.isfinite(p).all() for p in found.parts])
 
 
-@row("gaussian_stack", unit=UNITS, input_shape=((3,),), widths=([4, 2],))
-@row("convolutional_stack", inputs=(4,), widths=([5, 3, 2],), activations=("relu",))
+@row("deep_gaussian", unit=UNITS, input_shape=((3,),), widths=([4, 2],))
+@row("deep_convolutional", inputs=(4,), widths=([5, 3, 2],), activations=("relu",))
 @row("linear_transformer", dimension=(2,), heads=(3,), widths=([4, 2],), activations=("relu",))
 def _(found, g):
     near(found.outputs, whole(g["widths"][-1]), 0)
@@ -173,7 +178,7 @@ def predicts(found, x, right):
 FIXED = np.random.default_rng(0).standard_normal((3, 2))
 
 
-@row("layer", unit=PHI, u=normal(3, 2), v=normal(3, 2))
+@row("layer_from", unit=PHI, u=normal(3, 2), v=normal(3, 2))
 def _(found, g):
     if found.batch_shape or found.u.shape[-1] != 2:
         return holds("nothing is lost", (found.u == g.u) & np.isfinite(found.u))
@@ -244,8 +249,8 @@ def _(found, g):
 RECTIFIED = functools.partial(layer, kinds=("relu", "linear"))
 
 
-@row("gates_of", network=RECTIFIED)
-@row("as_gated", network=RECTIFIED)
+@row("rectifier_gates", network=RECTIFIED)
+@row("gated_equivalent", network=RECTIFIED)
 def _(found, g):
     network, x = g["network"], g.examples
     if isinstance(found, tuple):
@@ -271,7 +276,13 @@ def balanced_options(rng):
     ][rng.integers(3)]
 
 
-@row("balanced", balanced_options, widths=([2, 2, 2],), balance=(0.0, 1.0, -0.5), scale=(None,))
+@row(
+    "lambda_balanced",
+    balanced_options,
+    widths=([2, 2, 2],),
+    balance=(0.0, 1.0, -0.5),
+    scale=(None,),
+)
 def _(found, g):
     first, second = (np.asarray(w) for w in found.weights)
     off = second.swapaxes(-1, -2) @ second - first @ first.swapaxes(-1, -2)
@@ -330,7 +341,7 @@ def one_pathway(rng):
     return {"network": network, "directions": {"x": q, "y": np.eye(2)}}
 
 
-@row("decouple", one_pathway, strength=(0.1, 1.0), key=(None, *KEYS))
+@row("with_decoupled_weights", one_pathway, strength=(0.1, 1.0), key=(None, *KEYS))
 def _(found, g):
     first, second = (np.asarray(w) for w in found.weights)
     right = (

@@ -23,19 +23,19 @@ def layer(rng, inputs=2, width=3, outputs=1, kinds=PHI):
     u, v = rng.standard_normal((width, inputs)), rng.standard_normal((width, outputs))
     if rng.integers(2):  # units that could be merged
         u[-1], v[-1] = u[0], v[0] / 2
-    return Made(networks.layer, {"unit": str(rng.choice(kinds)), "u": u, "v": v})
+    return Made(networks.layer_from, {"unit": str(rng.choice(kinds)), "u": u, "v": v})
 
 
 def samples(rng, inputs=2, outputs=1, count=6):
     x, y = rng.standard_normal((count, inputs)), rng.standard_normal((count, outputs))
-    return Made(tasks.task, {"x": x, "y": y})
+    return Made(tasks.from_arrays, {"x": x, "y": y})
 
 
 def white_samples(rng, outputs=2, targets=None):
     """Inputs with ⟨xxᵀ⟩ = I."""
     x = np.linalg.qr(rng.standard_normal((6, 2)))[0] * np.sqrt(6)
     y = rng.standard_normal((6, outputs)) if targets is None else targets(x)
-    return Made(tasks.task, {"x": x, "y": y})
+    return Made(tasks.from_arrays, {"x": x, "y": y})
 
 
 def both(rng, **how):

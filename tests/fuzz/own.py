@@ -183,7 +183,7 @@ def staircase(rng):
     return {"checkpoints": checkpoints, "losses": losses, "steps": steps, "at": None, **taken}
 
 
-@row("watched", staircase, read=(None, len))
+@row("from_checkpoints", staircase, read=(None, len))
 def _(found, g):
     """Plateaus are those of the losses, and each checkpoint is that of its step."""
     losses = g.losses

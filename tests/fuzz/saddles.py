@@ -58,7 +58,7 @@ def white(unit="linear", outputs=2, scale=1e-2):
     targets = lambda rng: lambda x: x @ normal(2, outputs)(rng) + x[:, :1] ** power
     u, v = normal(3, 2, scale=scale), normal(3, outputs, scale=scale)
     return {
-        "network": made(networks.layer, unit=(unit,), u=u, v=v),
+        "network": made(networks.layer_from, unit=(unit,), u=u, v=v),
         "task": lambda rng: white_samples(rng, targets=targets(rng)),
     }
 
@@ -135,7 +135,7 @@ SQUARES |= {"u": normal(3, 2, scale=0.1), "v": normal(3, scale=0.1)}
 @row("blow_up_times_from", **SQUARES, cost=2)
 @row("winner_from", **SQUARES, cost=2)
 @row("blow_up_times", **white("quadratic", 1, 0.1), cost=4)
-@row("winner", **white("quadratic", 1, 0.1), cost=4)
+@row("first_to_escape", **white("quadratic", 1, 0.1), cost=4)
 def _(found, g):
     """Twice the weights and half the data have the same time."""
     v = g.v.reshape(g.u.shape[:-1])
@@ -229,7 +229,7 @@ def _(found, g):
     return near(found.gradient, slope(g["network"], g["task"]), 1e-8, 1e-14)
 
 
-@row("ways_out", **white("tanh", scale=0.0), most=(None, 1), cost=8)
+@row("escape_directions", **white("tanh", scale=0.0), most=(None, 1), cost=8)
 def _(found, g):
     """At zero every unit leaves along each mode of the data."""
     s = np.linalg.svd(g.correlation, compute_uv=False)
@@ -247,11 +247,11 @@ def _(found, g):
     return "right"
 
 
-SEVERAL = made(networks.layer, unit=("tanh",), u=normal(2, 1, 2), v=normal(2, 1, 1))
+SEVERAL = made(networks.layer_from, unit=("tanh",), u=normal(2, 1, 2), v=normal(2, 1, 1))
 
 
 @row("narrow_minima", unit=("linear", "tanh"), width=(1,), starts=(4,), seed=(0, 1), cost=20)
-@row("minima_near", networks=SEVERAL, cost=20)
+@row("minima_near_network", networks=SEVERAL, cost=20)
 def _(found, g):
     holds("levels rise", np.diff(found.loss) >= 0)
     for k, loss in enumerate(found.loss):
@@ -272,7 +272,7 @@ GAMMA = {"gamma_u": (None, 0.7), "gamma_v": (None, 0.3, -1.0)}
 NARROW = {"network": lambda rng: layer(rng, width=2, kinds=("linear", "relu"))}
 
 
-@row("embed", **NARROW, **GAMMA, width=(3, 4), kind=("equal", "zero", "proportional"))
+@row("embed_units", **NARROW, **GAMMA, width=(3, 4), kind=("equal", "zero", "proportional"))
 def _(found, g):
     holds("it is as wide", found.width == g.width)
     return near(
@@ -291,7 +291,9 @@ def _(found, g):
     return near(total(*found), total(g.u, g.v), 1e-8, size)
 
 
-MOVING = {"network": made(networks.layer, unit=("linear",), u=normal(4, 3, 2), v=normal(4, 3, 1))}
+MOVING = {
+    "network": made(networks.layer_from, unit=("linear",), u=normal(4, 3, 2), v=normal(4, 3, 1))
+}
 
 
 def normal_part(g):
@@ -307,7 +309,7 @@ def normal_part(g):
 
 @row("manifold_distance")
 @row("manifold_drift", **MOVING)
-@row("on_manifold", tolerance=(1e-10, 0.5))
+@row("network_on_manifold", tolerance=(1e-10, 0.5))
 def _(found, g):
     _, _, off, size = normal_part(g)
     if "tolerance" in g:
@@ -324,7 +326,7 @@ def _(found, g):
     return near(now, theta - broken, 1e-8, np.abs(theta).max(initial=0.0))
 
 
-@row("leaving_speed", lambda rng: both(rng, kinds=("linear",)), cost=2)
+@row("escape_rate", lambda rng: both(rng, kinds=("linear",)), cost=2)
 def _(found, g):
     return holds("linear units keep what is linear", (found >= 0) & (found <= 1e-6))
 
@@ -360,7 +362,7 @@ def _(found, g):
 
 
 @row("mechanism")
-@row("drive", draws=(64, 8), seed=(0, 3), cost=2)
+@row("growth_drive", draws=(64, 8), seed=(0, 3), cost=2)
 def _(found, g):
     if "task" in g:
         holds("strengths are correlations", (found.strength >= 0) & (found.strength <= 1 + 1e-9))

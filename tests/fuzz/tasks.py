@@ -42,7 +42,7 @@ def weights_are_shares(task):
     holds("weights are shares", (task.weight >= 0).all() and abs(task.weight.sum() - 1) < 1e-9)
 
 
-@row("task", x=normal(4, 2), y=normal(4, 1), weight=(None, np.array([1.0, 2.0, 1.0, 0.5])))
+@row("from_arrays", x=normal(4, 2), y=normal(4, 1), weight=(None, np.array([1.0, 2.0, 1.0, 0.5])))
 def _(found, g):
     weights_are_shares(found)
     if g["weight"] is not None:
@@ -69,7 +69,7 @@ def _(found, g):
     return near(found.y, right, 1e-9, max(abs(g.own), abs(g.other)))
 
 
-@row("orthogonal_classes", sizes=([1, 2], [3, 3, 1]))
+@row("orthogonal_inputs", sizes=([1, 2], [3, 3, 1]))
 def _(found, g):
     sizes = [whole(each) for each in g["sizes"]]
     gram = found.x @ found.x.T / found.x.shape[1]
@@ -87,7 +87,7 @@ def moments(x, weight, covariance):
     return near((weight[:, None] * x).T @ x, covariance, 1e-7, scale)
 
 
-@row("gaussian_points", degree=(2, 4), nodes=(None, 5))
+@row("gaussian_cubature", degree=(2, 4), nodes=(None, 5))
 def _(found, g):
     """Second moments, and by Isserlis' theorem the fourth."""
     x, weight = found
@@ -211,13 +211,6 @@ def _(found, g):
     return near(found.y, y, 1e-9)
 
 
-@row("published_contextual", contexts=(3, 4, 5), structures=(False,))
-@row("published_routing", trained=(None,))
-def _(found, g):
-    weights_are_shares(found)
-    return holds("there is something to learn", np.isfinite(found.y).all() and found.y.any())
-
-
 @row("xor", delta=(None, 0.5, 1.0))
 def _(found, g):
     near(found.y[:, 0], [-a * b for a, b in itertools.product((-1, 1), repeat=2)], 0)
@@ -225,7 +218,7 @@ def _(found, g):
     return near(found.x[:, 2:].T, np.reshape(margin, (-1, 4)), 1e-12)
 
 
-@row("cyclic_pairs", domains=(3, 4), outputs=(1, 2), first=(0, -1, 2))
+@row("cyclic_domain_pairs", domains=(3, 4), outputs=(1, 2), first=(0, -1, 2))
 def _(found, g):
     m, k, first = whole(g["domains"]), whole(g["outputs"]), whole(g["first"])
     right = np.zeros((m, m), bool)
@@ -234,7 +227,7 @@ def _(found, g):
     return near(found, right, 0)
 
 
-@row("routing", domains=(2, 3), trained=(None, 1), items=(2, 4), key=(None, KEY))
+@row("domain_routing", domains=(2, 3), trained=(None, 1), items=(2, 4), key=(None, KEY))
 def _(found, g):
     """Lengths survive rotations, and a pair of domains is used by each of its items once."""
     m, items = whole(g["domains"]), whole(g["items"])
@@ -263,7 +256,7 @@ def _(found, g):
 # ----------------------------------------------------------------------------------------- views
 
 
-@row("views")
+@row("multi_view_classes")
 @row("multi_task_views")
 def _(found, g):
     a, k = g.amplitudes, whole(g["classes"])
@@ -288,7 +281,7 @@ def _(found, g):
     return near(gram - np.diag(np.diag(gram)), g.overlap * (1 - np.eye(len(gram))), 1e-9, 1.0)
 
 
-@row("conflict", share=(0.0, 0.3, 1.0), cue=(True, False))
+@row("conflicting_views", share=(0.0, 0.3, 1.0), cue=(True, False))
 def _(found, g):
     weights_are_shares(found)
     differ = found.labels["first"] != found.labels["second"]

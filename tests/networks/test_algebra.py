@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.networks import Activation, Kernel, Layer, Neuron, activation, leaky_relu, power
+from festina.networks import (
+    Activation,
+    ConvolutionKernel,
+    Layer,
+    Neuron,
+    activation,
+    leaky_relu,
+    power,
+)
 from festina.networks._activations import activation_named
 from festina.networks._algebra import Algebra, measure_algebra, measure_defects
 from festina.networks._kinks import kinks
@@ -245,8 +253,10 @@ def test_a_function_is_measured_once_and_known_again():
 def test_a_unit_takes_its_activation_by_name_or_as_a_function():
     assert Neuron("relu") == Neuron(activation("relu"))
     assert Neuron(jnp.arctan) == Neuron(activation(jnp.arctan))
-    assert hash(Kernel("tanh", size=3)) == hash(Kernel(activation("tanh"), size=3))
-    for unit in (Neuron, Kernel):
+    assert hash(ConvolutionKernel("tanh", size=3)) == hash(
+        ConvolutionKernel(activation("tanh"), size=3)
+    )
+    for unit in (Neuron, ConvolutionKernel):
         with pytest.raises(ValueError, match="Unknown activation 'rleu'"):
             unit("rleu")
 

@@ -7,8 +7,16 @@ import pytest
 
 import festina
 from festina import networks
-from festina.networks import Kernel, Neuron, fully_connected, gaussian, layer, stack, stack_from
-from festina.tasks import linear_teacher, task
+from festina.networks import (
+    ConvolutionKernel,
+    Neuron,
+    deep_network,
+    deep_network_from,
+    fully_connected,
+    gaussian_layer,
+    layer_from,
+)
+from festina.tasks import from_arrays, linear_teacher
 
 KEYS = festina.seeds(2)
 TIMES = np.linspace(0.0, 2.0, 5)
@@ -37,10 +45,10 @@ def by_hand(network, x):
 def test_training_is_that_of_inputs_with_a_column_of_ones(activation):
     x, y = data()
     biased = fully_connected(3, 5, 2, activation=activation, bias=True, scale=0.3, key=KEYS)
-    plain = layer(activation, biased.u, biased.v)
+    plain = layer_from(activation, biased.u, biased.v)
     assert biased.u.shape == (2, 5, 4)
-    one = festina.gradient_flow(biased, task(x, y), TIMES)
-    other = festina.gradient_flow(plain, task(with_ones(x), y), TIMES)
+    one = festina.gradient_flow(biased, from_arrays(x, y), TIMES)
+    other = festina.gradient_flow(plain, from_arrays(with_ones(x), y), TIMES)
     np.testing.assert_allclose(one.loss, other.loss, rtol=1e-12)
     np.testing.assert_allclose(one.network.u, other.network.u, rtol=0, atol=1e-12)
     assert one.floor == pytest.approx(other.floor, rel=1e-12)
@@ -54,15 +62,15 @@ def test_training_is_that_of_inputs_with_a_column_of_ones(activation):
 )
 def test_hidden_layers_of_a_stack_have_biases_and_its_output_has_none(activations, skips):
     x, y = data(inputs=2)
-    network = stack((2, 4, 4, 2), activations=activations, bias=True, scale=0.5, key=KEYS[0])
+    network = deep_network((2, 4, 4, 2), activations=activations, bias=True, scale=0.5, key=KEYS[0])
     assert [w.shape for w in network.weights] == [(4, 3), (4, 5), (2, 4)]
     np.testing.assert_allclose(network.predict(x), by_hand(network, x), rtol=1e-12)
     assert [a.shape for a in network.hidden(x[0])] == [(4,), (4,)]
 
-    network = stack_from(
+    network = deep_network_from(
         network.unit, network.weights, activations=network.activations, skips=skips
     )
-    steps = festina.gradient_descent(network, task(x, y), learning_rate=0.05, steps=20).final
+    steps = festina.gradient_descent(network, from_arrays(x, y), learning_rate=0.05, steps=20).final
     with jax.enable_x64(True):
 
         def loss(weights):
@@ -92,15 +100,17 @@ def forward(weights, network, x):
     "make",
     [
         lambda **how: fully_connected(3, 4, 2, activation="relu", bias=True, **how),
-        lambda **how: gaussian(Kernel("tanh", bias=True, size=2), (3,), 4, 2, **how),
-        lambda **how: stack((3, 4, 5, 2), activations="tanh", bias=True, **how),
+        lambda **how: gaussian_layer(
+            ConvolutionKernel("tanh", bias=True, size=2), (3,), 4, 2, **how
+        ),
+        lambda **how: deep_network((3, 4, 5, 2), activations="tanh", bias=True, **how),
     ],
     ids=["layer", "kernels", "stack"],
 )
 def test_biases_are_saved_and_come_back(make, tmp_path):
     network = make(scale=0.3, key=KEYS)
     x, y = data()
-    run = festina.gradient_flow(network, task(x, y), np.linspace(0.0, 1.0, 3))
+    run = festina.gradient_flow(network, from_arrays(x, y), np.linspace(0.0, 1.0, 3))
     festina.save(run, tmp_path / "run.zarr")
     again = networks.from_run(tmp_path / "run.zarr")
     assert again.first_unit == network.first_unit
@@ -112,7 +122,7 @@ def test_a_bias_is_said_where_there_is_one():
     assert repr(Neuron(bias=True)) == "Neuron(activation=Activation(name='linear'), bias=True)"
     assert repr(Neuron()) == "Neuron(activation=Activation(name='linear'))"
     assert Neuron("relu", bias=True) != Neuron("relu")
-    assert Kernel("relu", bias=True, size=3).weight_shape((5,)) == (4,)
+    assert ConvolutionKernel("relu", bias=True, size=3).weight_shape((5,)) == (4,)
     assert Neuron("relu", bias=True).input_shape((4,), ()) == (3,)
 
 
@@ -131,14 +141,18 @@ def test_theory_of_linear_units_is_that_of_one_more_input():
     x, y = data()
     y = y + 3.0  # a mean, which only biases learn
     biased = fully_connected(3, 8, 2, bias=True, scale=1e-4, key=KEYS[0])
-    plain = layer("linear", biased.u, biased.v)
+    plain = layer_from("linear", biased.u, biased.v)
     staircase = festina.theory.saddles.staircase
-    one, other = staircase(biased, task(x, y)), staircase(plain, task(with_ones(x), y))
+    one, other = (
+        staircase(biased, from_arrays(x, y)),
+        staircase(plain, from_arrays(with_ones(x), y)),
+    )
     np.testing.assert_allclose(one.levels, other.levels, rtol=1e-9)
     np.testing.assert_allclose(one.times, other.times, rtol=1e-9)
     assert (
         one.levels[-1]
-        < 0.9 * staircase(fully_connected(3, 8, 2, scale=1e-4, key=KEYS[0]), task(x, y)).levels[-1]
+        < 0.9
+        * staircase(fully_connected(3, 8, 2, scale=1e-4, key=KEYS[0]), from_arrays(x, y)).levels[-1]
     )
 
 
@@ -151,28 +165,28 @@ def test_linear_theories_without_a_place_for_biases_say_so():
 
 
 def test_kernels_have_no_layers_with_biases_behind_them():
-    kernel = Kernel("relu", bias=True, size=2)
+    kernel = ConvolutionKernel("relu", bias=True, size=2)
     with pytest.raises(ValueError, match="behind Kernel"):
-        networks.gaussian_stack(kernel, (4,), (3, 5, 1), scale=0.1, key=KEYS[0])
-    assert networks.gaussian_stack(kernel, (4,), (3, 1), scale=0.1, key=KEYS[0]).outputs == 1
+        networks.deep_gaussian(kernel, (4,), (3, 5, 1), scale=0.1, key=KEYS[0])
+    assert networks.deep_gaussian(kernel, (4,), (3, 1), scale=0.1, key=KEYS[0]).outputs == 1
 
 
 def test_weights_without_biases_do_not_fit_units_that_have_them():
-    weights = stack((2, 4, 4, 1), scale=0.1, key=KEYS[0]).weights
+    weights = deep_network((2, 4, 4, 1), scale=0.1, key=KEYS[0]).weights
     with pytest.raises(ValueError, match="one more column for their biases"):
-        stack_from(Neuron(bias=True), weights)
+        deep_network_from(Neuron(bias=True), weights)
 
 
 def test_few_units_are_found_among_many_and_confirmed():
     x, _ = data(count=60)
     narrow = fully_connected(3, 2, 1, activation="tanh", bias=True, scale=1.0, key=KEYS[0])
-    known = task(x, narrow.predict(x))
-    wide = festina.theory.saddles.embed(narrow, 5, "equal", key=KEYS[1])
+    known = from_arrays(x, narrow.predict(x))
+    wide = festina.theory.saddles.embed_units(narrow, 5, "equal", key=KEYS[1])
     found = festina.diagnose.effective_width(wide, known)
     assert found.width == 2
     assert festina.diagnose.confirm(wide, known, found).agrees
     # The same directions, other biases: other units.
-    shifted = layer(wide.unit, wide.u + np.eye(4)[3] * np.arange(5.0)[:, None], wide.v)
+    shifted = layer_from(wide.unit, wide.u + np.eye(4)[3] * np.arange(5.0)[:, None], wide.v)
     assert festina.diagnose.effective_width(shifted, known).width > 2
     by_arrays = festina.diagnose.effective_width(wide.u, x, v=wide.v, activation=wide.unit)
     assert by_arrays.width == 2
@@ -180,7 +194,7 @@ def test_few_units_are_found_among_many_and_confirmed():
 
 def test_hidden_layers_with_biases_are_embedded_one_by_one():
     x, _ = data(inputs=2)
-    narrow = stack((2, 2, 3, 2), activations="relu", bias=True, scale=0.7, key=KEYS[0])
-    wide = festina.theory.saddles.embed(narrow, (4, 5), "proportional", key=KEYS[1])
+    narrow = deep_network((2, 2, 3, 2), activations="relu", bias=True, scale=0.7, key=KEYS[0])
+    wide = festina.theory.saddles.embed_units(narrow, (4, 5), "proportional", key=KEYS[1])
     assert [w.shape for w in wide.weights] == [(4, 3), (5, 5), (2, 5)]
     np.testing.assert_allclose(wide.predict(x), narrow.predict(x), rtol=1e-12, atol=1e-13)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import festina
-from festina.networks import balanced, decoupled, greedy_pretrained, orthogonal
+from festina.networks import decoupled, greedy_pretrained, lambda_balanced, orthogonal
 from festina.tasks import linear_teacher
 
 KEY = jax.random.key(0)
@@ -44,7 +44,7 @@ def frame(rows, columns):
 def test_balanced_to_rounding_or_refused(n_i, n_h, n_o, balance):
     s = np.linspace(2.0, 0.1, min(n_i, n_h, n_o))
     product = (frame(n_o, len(s)) * s) @ frame(n_i, len(s)).T
-    ask = lambda: balanced((n_i, n_h, n_o), balance=balance, product=product)
+    ask = lambda: lambda_balanced((n_i, n_h, n_o), balance=balance, product=product)
     if (balance > 0 and n_h > n_o) or (balance < 0 and n_h > n_i):
         with pytest.raises(ValueError, match="outputs" if balance > 0 else "inputs"):
             ask()
@@ -57,27 +57,27 @@ def test_balanced_to_rounding_or_refused(n_i, n_h, n_o, balance):
 
 def test_a_sweep_of_balances_and_seeds():
     balance = np.array([-5.0, 0.0, 5.0])[:, None]
-    network = balanced((4, 3, 5), balance=balance, scale=0.3, key=festina.seeds(4))
+    network = lambda_balanced((4, 3, 5), balance=balance, scale=0.3, key=festina.seeds(4))
     assert network.batch_shape == (3, 4)
     assert residual(network, balance) < 1e-14
     # The same product for every λ, and a seed is itself in any company.
     np.testing.assert_allclose(network.end_to_end()[0], network.end_to_end()[2], atol=1e-14)
-    alone = balanced((4, 3, 5), balance=5.0, scale=0.3, key=festina.seeds(4)[2])
+    alone = lambda_balanced((4, 3, 5), balance=5.0, scale=0.3, key=festina.seeds(4)[2])
     np.testing.assert_allclose(network.weights[0][2, 2], alone.weights[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("key", [None, KEY])
 def test_balanced_with_a_given_product(key):
     product = RNG.normal(size=(5, 2)) @ RNG.normal(size=(2, 4))
-    network = balanced((4, 3, 5), balance=2.0, product=product, key=key)
+    network = lambda_balanced((4, 3, 5), balance=2.0, product=product, key=key)
     np.testing.assert_allclose(network.end_to_end(), product, atol=1e-14 * 10)
     assert residual(network, 2.0) < 1e-14
     with pytest.raises(ValueError, match="rank above the 1 hidden"):
-        balanced((4, 1, 5), balance=2.0, product=product)
+        lambda_balanced((4, 1, 5), balance=2.0, product=product)
 
 
 def test_flow_conserves_the_balance_ever_more_closely():
-    network = balanced((3, 2, 2), balance=np.array([-2.0, 1.0]), scale=0.3, key=KEY)
+    network = lambda_balanced((3, 2, 2), balance=np.array([-2.0, 1.0]), scale=0.3, key=KEY)
     task = linear_teacher(np.array([[1.2, 0.4, 0.5], [-0.3, 0.8, -0.6]]))
 
     def drift(rtol):
@@ -180,15 +180,18 @@ def test_greedy_of_a_narrower_layer_keeps_the_modes_given_first():
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: balanced((2, 2), balance=0.0, scale=1.0, key=KEY), "3 sizes"),
-        (lambda: balanced((2, 2, 2), balance=np.inf, scale=1.0, key=KEY), "`balance` must be fin"),
-        (lambda: balanced((2, 2, 2), balance=0.0, key=KEY), "exactly one of"),
-        (lambda: balanced((2, 2, 2), balance=0.0, scale=1.0), "need a `key`"),
+        (lambda: lambda_balanced((2, 2), balance=0.0, scale=1.0, key=KEY), "3 sizes"),
         (
-            lambda: balanced((2, 2, 2), balance=0.0, singular_values=[1, 1, 1], key=KEY),
+            lambda: lambda_balanced((2, 2, 2), balance=np.inf, scale=1.0, key=KEY),
+            "`balance` must be fin",
+        ),
+        (lambda: lambda_balanced((2, 2, 2), balance=0.0, key=KEY), "exactly one of"),
+        (lambda: lambda_balanced((2, 2, 2), balance=0.0, scale=1.0), "need a `key`"),
+        (
+            lambda: lambda_balanced((2, 2, 2), balance=0.0, singular_values=[1, 1, 1], key=KEY),
             "up to 2 finite",
         ),
-        (lambda: balanced((2, 2, 3), balance=0.0, product=np.eye(2)), r"\(\*batch, 3, 2\)"),
+        (lambda: lambda_balanced((2, 2, 3), balance=0.0, product=np.eye(2)), r"\(\*batch, 3, 2\)"),
         (lambda: decoupled(np.ones((2, 2)), np.eye(2), initial_strength=1.0), "orthonormal"),
         (lambda: decoupled(np.eye(2), np.eye(3), initial_strength=1.0), "one column for each"),
         (lambda: decoupled(np.eye(2), np.eye(2), (1,), initial_strength=1.0), "at least as wide"),
@@ -210,11 +213,11 @@ def test_greedy_of_a_narrower_layer_keeps_the_modes_given_first():
             r"`readout_scale` of shape \(3,\).*`readout_scale\[:, None\]`",
         ),
         (
-            lambda: balanced((2, 2, 2), balance=np.ones(3), scale=1.0, key=festina.seeds(4)),
+            lambda: lambda_balanced((2, 2, 2), balance=np.ones(3), scale=1.0, key=festina.seeds(4)),
             r"`balance` of shape \(3,\).*`balance\[:, None\]`",
         ),
         (
-            lambda: balanced((2, 2, 2), balance=0.0, scale=np.ones(3), key=festina.seeds(4)),
+            lambda: lambda_balanced((2, 2, 2), balance=0.0, scale=np.ones(3), key=festina.seeds(4)),
             r"`scale` of shape \(3,\).*`scale\[:, None\]`",
         ),
         (lambda: greedy_pretrained((2, 3, 2), key=KEY), "must not grow"),

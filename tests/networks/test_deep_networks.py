@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 import festina
 from festina.networks import (
+    ConvolutionKernel,
     DeepLinear,
-    Kernel,
     _contract,
     deep_linear,
     deep_linear_from,
     fully_connected,
-    layer,
+    layer_from,
 )
 from festina.networks._deep import layer_shapes
 
@@ -94,7 +94,7 @@ def test_a_linear_layer_there_and_back():
     np.testing.assert_array_equal(again.u, shallow.u)
     np.testing.assert_array_equal(again.v, shallow.v)
     with pytest.raises(ValueError, match="Only a layer of linear neurons"):
-        DeepLinear.from_layer(layer(Kernel(), np.ones((2, 2)), np.ones((2, 1, 3))))
+        DeepLinear.from_layer(layer_from(ConvolutionKernel(), np.ones((2, 2)), np.ones((2, 1, 3))))
     with pytest.raises(ValueError, match="two weight matrices, this network 3"):
         deep_linear_from([np.ones((2, 2))] * 3).to_layer()
 

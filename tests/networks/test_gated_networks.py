@@ -14,19 +14,19 @@ import festina
 from festina import gradient_descent, gradient_flow, seeds
 from festina.diagnose import kernel_alignment, plateaus, representational_similarity
 from festina.networks import (
-    as_gated,
-    decouple,
     deep_linear,
+    deep_network,
     from_run,
     fully_connected,
     gated,
+    gated_equivalent,
     gated_from,
-    gates_of,
-    layer,
+    layer_from,
     leaky_relu,
-    stack,
+    rectifier_gates,
+    with_decoupled_weights,
 )
-from festina.tasks import contextual, routing, task, xor
+from festina.tasks import contextual, domain_routing, from_arrays, xor
 
 KEY = jax.random.key(0)
 XOR = xor()
@@ -48,7 +48,7 @@ def pathways(**kwargs):
 
 def translator(domains=3, trained=2, width=6, **kwargs):
     """Encoders, one trunk and decoders, with the task."""
-    data = routing(domains, trained, key=KEY)
+    data = domain_routing(domains, trained, key=KEY)
     n, features = 4, 7
     gates = {f"y{j}": data.labels["output_domain"] == j for j in range(domains)}
     nodes = {f"x{i}": n for i in range(domains)} | {"in": width, "out": width}
@@ -116,9 +116,9 @@ def test_targets_of_a_closed_output_do_not_count(rng):
     """
     network, data = translator()
     assert len(data.statistics(network.view).psi) == 3 * 4 < len(data.x)
-    loud = task(data.x, np.where(data.y == 0, rng.normal(size=data.y.shape), data.y))
+    loud = from_arrays(data.x, np.where(data.y == 0, rng.normal(size=data.y.shape), data.y))
     masked = np.repeat(np.eye(3)[data.labels["output_domain"]], 7, axis=1)
-    quiet = task(data.x, loud.y * masked)
+    quiet = from_arrays(data.x, loud.y * masked)
     one, other = (gradient_descent(network, each, 0.1, 20) for each in (loud, quiet))
     np.testing.assert_allclose(one.loss, other.loss, rtol=1e-12)
     off = masked * (network.predict(data.x) - loud.y)
@@ -137,7 +137,7 @@ def test_samples_with_the_same_gates_stand_together(rng):
         scale=0.5,
         key=KEY,
     )
-    data = task(x, rng.normal(size=200))
+    data = from_arrays(x, rng.normal(size=200))
     assert len(data.statistics(network.view).psi) == 4
     run = gradient_descent(network, data, 0.1, 5)
     exact = 0.5 * np.mean((run.final.predict(x) - data.y) ** 2)
@@ -162,7 +162,7 @@ def diagonal(network, u, v):
 def test_decoupled_weights_stay_so_and_generalise_at_once(key):
     """Trained on some pairs only, the trunk serves them all: the error falls on every pair."""
     network, data = translator(domains=3, trained=2)
-    every = routing(3, key=KEY)
+    every = domain_routing(3, key=KEY)
     maps = {
         (i, j): every.y[here, 7 * j : 7 * j + 7].T @ every.x[here, 4 * i : 4 * i + 4]
         for i, j in itertools.product(range(3), repeat=2)
@@ -171,7 +171,7 @@ def test_decoupled_weights_stay_so_and_generalise_at_once(key):
     left, s, right = np.linalg.svd(maps[0, 0], full_matrices=False)
     u = {f"y{j}": maps[0, j] @ right.T / s for j in range(3)}
     v = {f"x{i}": maps[i, 0].T @ left / s for i in range(3)}
-    network = decouple(network, u | v, strength=0.1, key=key)
+    network = with_decoupled_weights(network, u | v, strength=0.1, key=key)
     for part in network.parts:
         np.testing.assert_allclose(np.linalg.svd(part, compute_uv=False)[:4], 0.1, rtol=1e-12)
     final = gradient_flow(network, data, np.array([200.0]), rtol=1e-9).final
@@ -189,7 +189,9 @@ def test_pathways_may_have_directions_of_their_own():
     b = {f"x-h{k}": np.full((3, 1), 0.1 * (k + 1)) for k in range(4)} | {
         f"h{k}-y": 0.5 for k in range(4)
     }
-    network = decouple(pathways(), {**directions, "y": [[1.0]]}, strength=b, key=seeds(3))
+    network = with_decoupled_weights(
+        pathways(), {**directions, "y": [[1.0]]}, strength=b, key=seeds(3)
+    )
     assert network.batch_shape == (3,)
     np.testing.assert_array_equal(network.labels["seed"], [0, 1, 2])
     expected = 0.5 * 0.1 * (np.arange(4) + 1) * np.sqrt(2)
@@ -210,7 +212,7 @@ def test_pathways_may_have_directions_of_their_own():
 )
 def test_directions_that_do_not_fit(directions, strength, message):
     with pytest.raises(ValueError, match=message):
-        decouple(pathways(), directions, strength=strength)
+        with_decoupled_weights(pathways(), directions, strength=strength)
 
 
 # Rectifiers as gates
@@ -219,7 +221,7 @@ def test_directions_that_do_not_fit(directions, strength, message):
 RECTIFIED = {
     "one layer": lambda: fully_connected(3, 12, 2, activation="relu", scale=0.5, key=KEY),
     "leaky": lambda: fully_connected(3, 10, 2, activation=leaky_relu(0.2), scale=0.5, key=KEY),
-    "stack": lambda: stack(
+    "stack": lambda: deep_network(
         (3, 5, 4, 5, 2), activations=("relu", "linear", "relu"), scale=0.7, key=KEY
     ),
 }
@@ -229,8 +231,8 @@ RECTIFIED = {
 def test_gates_of_rectifiers_say_the_same_and_take_the_same_step(name, rng):
     network = RECTIFIED[name]()
     x = rng.normal(size=(7, 3))
-    data = task(x, rng.normal(size=(7, 2)))
-    same = as_gated(network, x)
+    data = from_arrays(x, rng.normal(size=(7, 2)))
+    same = gated_equivalent(network, x)
     np.testing.assert_allclose(same.predict(x), network.predict(x), atol=1e-12)
     one, other = (gradient_descent(each, data, 1e-4, 1) for each in (network, same))
     np.testing.assert_allclose(one.loss, other.loss, rtol=1e-12)
@@ -239,11 +241,11 @@ def test_gates_of_rectifiers_say_the_same_and_take_the_same_step(name, rng):
 
 def test_units_that_are_on_together_are_one_node():
     u = np.array([[1.0, 1.0], [2.0, 2.0], [1.0, -1.0], [-1.0, -1.0]])
-    network = layer("relu", u, np.ones((4, 1)))
-    same = as_gated(network, [[1.0, 0.0], [1.0, 2.0]])  # the last is silent
+    network = layer_from("relu", u, np.ones((4, 1)))
+    same = gated_equivalent(network, [[1.0, 0.0], [1.0, 2.0]])  # the last is silent
     assert sorted(dict(same.plan.nodes).values()) == [1, 1, 2]
     assert same.gating.names == ("h1_0",)  # two are always on
-    assert as_gated(fully_connected(3, 9, scale=1.0, key=KEY), np.eye(3)).gating.names == ()
+    assert gated_equivalent(fully_connected(3, 9, scale=1.0, key=KEY), np.eye(3)).gating.names == ()
 
 
 @pytest.mark.parametrize(
@@ -251,18 +253,18 @@ def test_units_that_are_on_together_are_one_node():
     [
         (lambda: fully_connected(2, 3, activation="tanh", key=KEY), "linear or rectified"),
         (lambda: fully_connected(2, 3, activation="relu", bias=True, key=KEY), "column of ones"),
-        (lambda: stack((2, 3, 3, 1), skips=((1, 2),), scale=1.0, key=KEY), "skips"),
+        (lambda: deep_network((2, 3, 3, 1), skips=((1, 2),), scale=1.0, key=KEY), "skips"),
         (lambda: deep_linear((2, 3, 1), scale=1.0, key=KEY), "in a layer or a stack"),
-        (lambda: layer("relu", [[-1.0, -1.0]], [1.0]), "silent for all"),
+        (lambda: layer_from("relu", [[-1.0, -1.0]], [1.0]), "silent for all"),
         (
-            lambda: layer("relu", [[[1.0, 1.0]], [[-1.0, 0.0]]], [[1.0], [1.0]]),
+            lambda: layer_from("relu", [[[1.0, 1.0]], [[-1.0, 0.0]]], [[1.0], [1.0]]),
             r"of network \(1,\)",
         ),
     ],
 )
 def test_networks_whose_gates_cannot_be_read(network, message):
     with pytest.raises(ValueError, match=message):
-        as_gated(network(), np.eye(2))
+        gated_equivalent(network(), np.eye(2))
 
 
 @pytest.mark.parametrize("name", RECTIFIED)
@@ -273,29 +275,31 @@ def test_a_batch_has_the_pathways_of_all_and_computes_what_each_does(name, rng):
         *(np.stack((a, 0.3 - b)) for a, b in zip(first.parts, second.parts, strict=True))
     )
     x = rng.normal(size=(7, 3))
-    same = as_gated(both, x)
+    same = gated_equivalent(both, x)
     np.testing.assert_allclose(same.predict(x), both.predict(x), atol=1e-12)
 
 
 def test_gates_of_another_network_open_its_units_here(rng):
     x = rng.normal(size=(6, 3))
     one, other = (fully_connected(3, 8, 2, activation="relu", scale=1.0, key=k) for k in seeds(2))
-    (gates,) = gates_of(other, x)
+    (gates,) = rectifier_gates(other, x)
     expected = np.einsum("uo,ux,ux->xo", one.v, gates, one.u @ x.T)
     for each in (gates, gates > 0, [gates]):
-        np.testing.assert_allclose(as_gated(one, x, gates=each).predict(x), expected, atol=1e-12)
-    deep = stack((3, 4, 5, 2), activations="relu", scale=1.0, key=KEY)
-    opened = as_gated(deep, x, gates=[np.ones((4, 6)), np.ones((5, 6))])
+        np.testing.assert_allclose(
+            gated_equivalent(one, x, gates=each).predict(x), expected, atol=1e-12
+        )
+    deep = deep_network((3, 4, 5, 2), activations="relu", scale=1.0, key=KEY)
+    opened = gated_equivalent(deep, x, gates=[np.ones((4, 6)), np.ones((5, 6))])
     np.testing.assert_allclose(
         opened.predict(x), x @ (deep.weights[2] @ deep.weights[1] @ deep.weights[0]).T, atol=1e-12
     )
     for wrong in (gates.T, gates[:, :5], [gates, gates]):
         with pytest.raises(ValueError, match=r"`gates` must be .* here \(8, 6\), got"):
-            as_gated(one, x, gates=wrong)
+            gated_equivalent(one, x, gates=wrong)
     with pytest.raises(ValueError, match="All units of layer 1 are silent for all examples"):
-        as_gated(one, x, gates=np.zeros((8, 6)))
+        gated_equivalent(one, x, gates=np.zeros((8, 6)))
     with pytest.raises(ValueError, match="`gates` must be finite"):
-        as_gated(one, x, gates=np.full((8, 6), np.nan))
+        gated_equivalent(one, x, gates=np.full((8, 6), np.nan))
 
 
 # What other parts of the house make of them
@@ -349,7 +353,7 @@ def test_a_figure_says_for_what_gates_are_open(ax):
 
 def test_edges_of_a_figure_are_as_thick_as_they_are_strong(ax):
     weights = {"x-a": [[1.0]], "a-y": [[3.0]], "x-y": [[0.0]]}
-    data = task([[1.0], [2.0]], [1.0, 2.0], labels={"one": [0, 0]})
+    data = from_arrays([[1.0], [2.0]], [1.0, 2.0], labels={"one": [0, 0]})
     network = gated_from(
         weights, gates={"x-a": [1.0, 0.0], "a": lambda x: 0.5 * x[0]}, examples=data.x
     )
@@ -461,7 +465,7 @@ def test_inputs_whose_gates_are_unknown_are_named(batch):
     with pytest.raises(ValueError, match="gate of 'h0' is not known for sample 1"):
         network.predict(other)
     with pytest.raises(ValueError, match="gate of 'h0' is not known for sample 1"):
-        gradient_flow(network, task(other, np.ones(2)))
+        gradient_flow(network, from_arrays(other, np.ones(2)))
 
 
 def test_a_rule_that_gives_no_number_is_named():

@@ -12,25 +12,25 @@ import pytest
 
 import festina
 from festina.networks import (
-    LinearHead,
+    LinearAttentionHead,
     Neuron,
     activation,
     attention,
     deep_linear,
+    deep_network,
     diagonal_linear,
     fully_connected,
-    gaussian,
-    low_rank,
+    gaussian_layer,
+    low_rank_layer,
     seeds,
-    stack,
 )
 from festina.tasks import (
     convolutional_teacher,
     in_context_regression,
     linear_teacher,
-    orthogonal_points,
     quadratic_teacher,
     student_teacher,
+    two_orthogonal_points,
 )
 from festina.theory.saddles import narrow_minima
 from helpers import ARCHITECTURES, each
@@ -46,7 +46,7 @@ def theta(network):
 
 
 def test_gaussian_weights_have_gaussian_moments():
-    network = gaussian(Neuron(), (3,), 50, 2, scale=0.02, key=seeds(200))
+    network = gaussian_layer(Neuron(), (3,), 50, 2, scale=0.02, key=seeds(200))
     for z in (network.u / 0.02, network.v / 0.02):
         count = z.size
         for order, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
@@ -73,7 +73,7 @@ def test_shapes_and_precision(row):
     "make",
     [
         lambda **how: fully_connected(2, 4, **how),
-        lambda **how: low_rank(Neuron(), (3,), 4, rank=2, strength=0.3, **how),
+        lambda **how: low_rank_layer(Neuron(), (3,), 4, rank=2, strength=0.3, **how),
     ],
     ids=["gaussian", "low-rank"],
 )
@@ -117,7 +117,7 @@ def test_scales_and_keys_broadcast():
 def test_low_rank_has_so_many_large_singular_values(rank):
     width, size = 40, 6
     draw = lambda **how: theta(
-        low_rank(Neuron(), (size - 1,), width, rank=rank, key=seeds(300), **how)
+        low_rank_layer(Neuron(), (size - 1,), width, rank=rank, key=seeds(300), **how)
     )
     noise = 1e-7
     singular = np.linalg.svd(draw(strength=0.3, scale=noise), compute_uv=False)
@@ -137,7 +137,9 @@ def test_low_rank_has_so_many_large_singular_values(rank):
 
 
 def test_low_rank_of_an_attention_layer():
-    network = low_rank(LinearHead(rank=2), (3, 9), 5, rank=2, strength=1.0, scale=1e-9, key=KEY)
+    network = low_rank_layer(
+        LinearAttentionHead(rank=2), (3, 9), 5, rank=2, strength=1.0, scale=1e-9, key=KEY
+    )
     assert network.u.shape == (5, 2, 2, 3)
     assert network.v.shape == (5, 1, 3)
     assert np.sum(np.linalg.svd(theta(network), compute_uv=False) > 1e-6) == 2
@@ -166,7 +168,7 @@ def test_half_a_rank():
 
 
 def _low(*, rank=2, strength=1.0, scale=1e-3):
-    return low_rank(Neuron(), (3,), 4, rank=rank, strength=strength, scale=scale, key=KEY)
+    return low_rank_layer(Neuron(), (3,), 4, rank=rank, strength=strength, scale=scale, key=KEY)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_scales_and_keys_that_do_not_broadcast(shape, keys, way_out, index):
         lambda: fully_connected(2, 3, scale=scale, key=key),
         lambda: deep_linear((2, 2), scale=scale, key=key),
         lambda: diagonal_linear(2, scale=scale, key=key),
-        lambda: stack((2, 2, 2, 1), scale=scale, key=key),
+        lambda: deep_network((2, 2, 2, 1), scale=scale, key=key),
     ):
         with pytest.raises(ValueError, match=re.escape(shapes)) as caught:
             make()
@@ -208,9 +210,9 @@ PUBLIC = {
     "student_teacher": lambda: student_teacher(fully_connected(2, 3, key=KEY), np.eye(2)).y,
     "in_context": lambda: in_context_regression(2, 3, samples=4, key=KEY).x,
     "statistics": lambda: convolutional_teacher().statistics(Neuron()).psi,
-    "population": lambda: in_context_regression(2, 3).statistics(LinearHead()).y,
+    "population": lambda: in_context_regression(2, 3).statistics(LinearAttentionHead()).y,
     "narrow_minima": lambda: (
-        narrow_minima(Neuron(activation("relu")), orthogonal_points(), starts=2).loss
+        narrow_minima(Neuron(activation("relu")), two_orthogonal_points(), starts=2).loss
     ),
     "gradient_descent": lambda: (
         festina.gradient_descent(

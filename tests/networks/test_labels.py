@@ -13,15 +13,15 @@ from festina import gradient_descent, seeds
 from festina.networks import (
     Neuron,
     attention,
-    balanced,
-    convolutional_stack,
     decoupled,
+    deep_convolutional,
     deep_linear,
     diagonal_linear,
     fully_connected,
     greedy_pretrained,
-    layer,
-    low_rank,
+    lambda_balanced,
+    layer_from,
+    low_rank_layer,
     orthogonal,
 )
 from festina.networks._labels import axis_names, coordinates, labels_from
@@ -86,12 +86,12 @@ DRAWS = {
     "deep": (lambda s, k: deep_linear((2, 3, 2), scale=s, key=k), "scale"),
     "diagonal": (lambda s, k: diagonal_linear(2, scale=s, key=k), "scale"),
     "attention": (lambda s, k: attention(2, 3, scale=s, key=k), "scale"),
-    "stack": (lambda s, k: convolutional_stack(4, (3, 2, 1), scale=s, key=k), "scale"),
+    "stack": (lambda s, k: deep_convolutional(4, (3, 2, 1), scale=s, key=k), "scale"),
     "low rank": (
-        lambda s, k: low_rank(Neuron(), (2,), 4, rank=1, strength=1.0, scale=s, key=k),
+        lambda s, k: low_rank_layer(Neuron(), (2,), 4, rank=1, strength=1.0, scale=s, key=k),
         "scale",
     ),
-    "balanced": (lambda s, k: balanced((2, 2, 2), balance=s, scale=0.3, key=k), "balance"),
+    "balanced": (lambda s, k: lambda_balanced((2, 2, 2), balance=s, scale=0.3, key=k), "balance"),
     "orthogonal": (lambda s, k: orthogonal((2, 3, 2), gain=s, key=k), "gain"),
     "pretrained": (
         lambda s, k: greedy_pretrained((3, 2, 2), readout_scale=s, key=k),
@@ -137,7 +137,7 @@ def test_labels_stay_with_the_weights():
 
 
 def test_arrays_of_your_own_can_be_labelled():
-    network = layer(Neuron(), np.ones((2, 3, 2)), np.ones((2, 3, 2))).labelled(seed=[7, 9])
+    network = layer_from(Neuron(), np.ones((2, 3, 2)), np.ones((2, 3, 2))).labelled(seed=[7, 9])
     np.testing.assert_array_equal(data_of(network)["seed"], [7, 9])
     with pytest.raises(ValueError, match=r"`seed` must .* networks \(2,\), got shape \(3,\)"):
         network.labelled(seed=[1, 2, 3])
@@ -153,7 +153,9 @@ def test_other_names_for_the_axes_keep_the_labels():
 
 
 def test_what_is_observed_goes_before_a_label():
-    network = balanced((2, 2, 2), balance=np.array([0.1, 0.2]), scale=0.3, key=jax.random.key(0))
+    network = lambda_balanced(
+        (2, 2, 2), balance=np.array([0.1, 0.2]), scale=0.3, key=jax.random.key(0)
+    )
     data = data_of(network, observe={"balance": lambda one: one.weights[0]})
     assert data["balance"].dims == ("batch_0", "save", "balance_0", "balance_1")
     assert "balance" in data.data_vars

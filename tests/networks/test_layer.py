@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from festina.networks import (
-    Kernel,
+    ConvolutionKernel,
     Layer,
-    LinearHead,
+    LinearAttentionHead,
     Neuron,
-    SoftmaxHead,
+    SoftmaxAttentionHead,
     activation,
     attention,
-    convolutional,
-    convolutional_stack,
+    convolutional_1d,
+    deep_convolutional,
     diagonal_linear,
     fully_connected,
-    gaussian,
-    layer,
+    gaussian_layer,
+    layer_from,
     linear_transformer,
     seeds,
 )
@@ -34,7 +34,7 @@ KEY = jax.random.key(0)
 @pytest.mark.parametrize(("length", "size", "stride"), [(7, 2, 3), (7, 4, 2), (4, 4, 5)])
 def test_convolution_is_that_of_pytorch(length, size, stride):
     torch = pytest.importorskip("torch")
-    network = convolutional(
+    network = convolutional_1d(
         length, 3, 2, kernel=size, stride=stride, activation="relu", scale=1.0, key=KEY
     )
     x = np.random.default_rng(0).standard_normal(length)
@@ -151,22 +151,22 @@ def test_compiled_once_for_all_weights_and_seeds():
 
 def test_a_layer_from_given_arrays():
     u = np.arange(6.0).reshape(3, 2)
-    single, full = layer(Neuron(), u, np.ones(3)), layer(Neuron(), u, np.ones((3, 1)))
+    single, full = layer_from(Neuron(), u, np.ones(3)), layer_from(Neuron(), u, np.ones((3, 1)))
     assert single.v.shape == full.v.shape == (3, 1)
     assert (single.width, single.outputs, single.batch_shape) == (3, 1, ())
-    lists = layer(Neuron(), u.tolist(), [[1, 2], [3, 4], [5, 6]])
+    lists = layer_from(Neuron(), u.tolist(), [[1, 2], [3, 4], [5, 6]])
     assert (lists.outputs, lists.u.dtype, lists.v.dtype) == (2, np.float64, np.float64)
     np.testing.assert_allclose(lists(np.array([1.0, -1.0])), -lists.v.sum(0))
-    kernels = layer(Kernel(size=2), np.ones((5, 3, 2)), np.ones((5, 3, 4)))
+    kernels = layer_from(ConvolutionKernel(size=2), np.ones((5, 3, 2)), np.ones((5, 3, 4)))
     assert (kernels.batch_shape, kernels.width, kernels.outputs) == ((5,), 3, 1)
-    zero = layer(Neuron(), 0 * u, np.zeros(3))
+    zero = layer_from(Neuron(), 0 * u, np.zeros(3))
     assert float(zero(np.ones(2))[0]) == 0.0
 
 
 def test_an_activation_stands_for_its_neuron():
     u, v = np.ones((3, 2)), np.ones(3)
     for phi in ("relu", activation("relu")):
-        assert layer(phi, u, v).unit == Neuron("relu")
+        assert layer_from(phi, u, v).unit == Neuron("relu")
 
 
 @pytest.mark.usefixtures("as_a_user")
@@ -181,8 +181,13 @@ def test_an_activation_stands_for_its_neuron():
         (Neuron(), np.ones((3, 2)), np.ones((1, 3)), r"got \(3, 2\) and \(1, 3\)\. Give v\.T\?$"),
         (Neuron(), 1j * np.ones((3, 2)), np.ones(3), "`u` must be real, got complex"),
         (Neuron(), np.ones((3, 2)), np.ones(3) + 0j, "`v` must be real, got complex"),
-        (Kernel(size=2), np.ones((3, 2)), np.ones(3), "unit, output, position"),
-        (LinearHead(), np.ones((3, 2, 3)), np.ones((3, 3)), "unit, key_query, rank, embedding"),
+        (ConvolutionKernel(size=2), np.ones((3, 2)), np.ones(3), "unit, output, position"),
+        (
+            LinearAttentionHead(),
+            np.ones((3, 2, 3)),
+            np.ones((3, 3)),
+            "unit, key_query, rank, embedding",
+        ),
         (Neuron(), np.ones((0, 2)), np.ones(0), r"`u` has shape \(0, 2\).* at least one along"),
         (Neuron(), np.ones((0, 3, 2)), np.ones((0, 3)), r"`u` has shape \(0, 3, 2\)"),
         (Neuron(), np.ones((3, 0)), np.ones(3), r"`u` has shape \(3, 0\)"),
@@ -193,7 +198,7 @@ def test_an_activation_stands_for_its_neuron():
 )
 def test_arrays_that_are_no_layer(unit, u, v, message):
     with pytest.raises(ValueError, match=message):
-        layer(unit, u, v)
+        layer_from(unit, u, v)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +212,7 @@ def test_arrays_that_are_no_layer(unit, u, v, message):
         (fully_connected(2, 3, key=KEY), (2,), r"`x` must be examples, .* got shape \(2,\)"),
         (fully_connected(2, 3, key=KEY), (), r"`x` must be examples, .* got shape \(\)"),
         (fully_connected(2, 3, key=KEY), (5, 2, 2), r"takes vectors, got inputs \(2, 2\)"),
-        (convolutional(4, 3, key=KEY), (5, 7), r"inputs of shape \(4,\), got \(7,\)"),
+        (convolutional_1d(4, 3, key=KEY), (5, 7), r"inputs of shape \(4,\), got \(7,\)"),
         (attention(2, 3, key=KEY), (5, 6, 4), r"inputs of shape \(3, 4\), got \(6, 4\)"),
     ],
 )
@@ -224,22 +229,22 @@ def test_inputs_that_do_not_fit_the_network(network, shape, message):
         (lambda: fully_connected(2, -3, key=KEY), "`width` must be a whole number .* got -3"),
         (lambda: fully_connected(2, 3, 0, key=KEY), "`outputs` must be a whole number .* got 0"),
         (lambda: fully_connected(2, 3, activation="tahn", key=KEY), "Unknown activation 'tahn'"),
-        (lambda: convolutional(4, 3, kernel=5, key=KEY), r"size 5 .* got inputs \(4,\)"),
-        (lambda: convolutional(4, 3, kernel=0, key=KEY), "`kernel` must be a whole .* got 0"),
-        (lambda: convolutional(4, 3, stride=0, key=KEY), "`stride` must be a whole .* got 0"),
+        (lambda: convolutional_1d(4, 3, kernel=5, key=KEY), r"size 5 .* got inputs \(4,\)"),
+        (lambda: convolutional_1d(4, 3, kernel=0, key=KEY), "`kernel` must be a whole .* got 0"),
+        (lambda: convolutional_1d(4, 3, stride=0, key=KEY), "`stride` must be a whole .* got 0"),
         (lambda: attention(2, 3, rank=0, key=KEY), "`rank` must be a whole .* got 0"),
         (lambda: attention(0, 3, key=KEY), "`dimension` must be a whole .* got 0"),
         (lambda: attention(2, 3, outputs=4, key=KEY), "the embedding's 3 rows, got 4"),
         (
-            lambda: gaussian(LinearHead(), (3,), 2, scale=1.0, key=KEY),
+            lambda: gaussian_layer(LinearAttentionHead(), (3,), 2, scale=1.0, key=KEY),
             r"tokens as columns, .* got inputs \(3,\)",
         ),
         (
-            lambda: gaussian(SoftmaxHead(), (3, 1), 2, scale=1.0, key=KEY),
+            lambda: gaussian_layer(SoftmaxAttentionHead(), (3, 1), 2, scale=1.0, key=KEY),
             r"tokens as columns, .* got inputs \(3, 1\)",
         ),
         (
-            lambda: gaussian(Neuron(activation("relu")), (3, 2), 2, scale=1.0, key=KEY),
+            lambda: gaussian_layer(Neuron(activation("relu")), (3, 2), 2, scale=1.0, key=KEY),
             r"takes vectors, got inputs \(3, 2\)",
         ),
         *(
@@ -269,12 +274,12 @@ def test_networks_that_cannot_be(make, message):
         (lambda half: fully_connected(2, 2, half, key=KEY), "outputs"),
         (lambda half: fully_connected(2, 2, key=seeds(half)), "count"),
         (lambda half: fully_connected(2, 2, key=seeds(2, first=half)), "first"),
-        (lambda half: convolutional(4, 3, kernel=half, key=KEY), "kernel"),
-        (lambda half: convolutional(4, 3, stride=half, key=KEY), "stride"),
+        (lambda half: convolutional_1d(4, 3, kernel=half, key=KEY), "kernel"),
+        (lambda half: convolutional_1d(4, 3, stride=half, key=KEY), "stride"),
         (lambda half: attention(half, 3, key=KEY), "dimension"),
         (lambda half: attention(2, 3, rank=half, key=KEY), "rank"),
-        (lambda half: convolutional_stack(4, (3, 2), kernel=half, scale=1, key=KEY), "kernel"),
-        (lambda half: convolutional_stack(half, (3, 2), scale=1, key=KEY), "inputs"),
+        (lambda half: deep_convolutional(4, (3, 2), kernel=half, scale=1, key=KEY), "kernel"),
+        (lambda half: deep_convolutional(half, (3, 2), scale=1, key=KEY), "inputs"),
         (lambda half: linear_transformer(2, 3, (1,), rank=half, scale=1, key=KEY), "rank"),
         (lambda half: diagonal_linear(half, scale=1, key=KEY), "inputs"),
     ],

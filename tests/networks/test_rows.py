@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import festina
-from festina.networks import Layer, Neuron, convolutional, fully_connected, layer
+from festina.networks import Layer, Neuron, convolutional_1d, fully_connected, layer_from
 from festina.networks._rows import Rows
 from festina.tasks import linear_teacher
 
@@ -30,8 +30,8 @@ def test_products_of_all_units_to_rounding(columns, width):
 
 
 def test_a_layer_looks_into_its_rows():
-    drawn = convolutional(6, 5, 2, kernel=3, key=festina.seeds(4))
-    given = layer(drawn.unit, drawn.u, drawn.v)
+    drawn = convolutional_1d(6, 5, 2, kernel=3, key=festina.seeds(4))
+    given = layer_from(drawn.unit, drawn.u, drawn.v)
     for network in (drawn, given, Layer(drawn.u, drawn.v, drawn.unit), drawn.lane(2)):
         rows = network.rows.array
         front = (*network.batch_shape, network.width, -1)
@@ -50,7 +50,7 @@ def test_many_linear_units_are_read_as_they_are_written():
 
     drawn = fully_connected(2, 1500, 2, key=jax.random.key(1))
     assert been_read(drawn)
-    assert been_read(layer(drawn.unit, drawn.u, drawn.v))
+    assert been_read(layer_from(drawn.unit, drawn.u, drawn.v))
     assert not been_read(fully_connected(2, 10, 2, key=jax.random.key(1)))
     assert not been_read(fully_connected(60, 1500, 2, key=jax.random.key(1)))
     assert not been_read(fully_connected(2, 1500, 2, activation="relu", key=jax.random.key(1)))
@@ -80,7 +80,7 @@ def test_weights_that_can_be_changed_are_read_anew(how):
     network.u[:] *= 2.0
     after = festina.gradient_flow(network, task, np.array([0.0, 1.0]))
     expected = festina.gradient_flow(
-        layer(Neuron(), 2.0 * np.asarray(drawn.u), drawn.v), task, np.array([0.0, 1.0])
+        layer_from(Neuron(), 2.0 * np.asarray(drawn.u), drawn.v), task, np.array([0.0, 1.0])
     )
     np.testing.assert_allclose(after.loss, expected.loss, rtol=1e-12)
     assert abs(after.loss[-1] - before.loss[-1]) > 1e-6

@@ -9,22 +9,22 @@ import festina
 from festina._objective import objective
 from festina.dynamics._program import start
 from festina.networks import (
-    Kernel,
-    LinearHead,
+    ConvolutionKernel,
+    LinearAttentionHead,
     Neuron,
-    SoftmaxHead,
+    SoftmaxAttentionHead,
     activation,
     attention,
-    convolutional,
-    convolutional_stack,
+    convolutional_1d,
+    deep_convolutional,
     deep_linear,
+    deep_network,
+    deep_network_from,
     fully_connected,
     linear_transformer,
     seeds,
-    stack,
-    stack_from,
 )
-from festina.tasks import in_context_regression, linear_teacher, task
+from festina.tasks import from_arrays, in_context_regression, linear_teacher
 from helpers import unstructured
 
 KEY = jax.random.key(3)
@@ -63,11 +63,11 @@ def given(unit, *shapes, activations="linear", skips=()):
     """A stack with random weights of these shapes."""
     rng = np.random.default_rng(sum(map(len, shapes)) + len(skips))
     weights = [rng.normal(scale=0.6, size=shape) for shape in shapes]
-    return stack_from(unit, weights, activations=activations, skips=skips)
+    return deep_network_from(unit, weights, activations=activations, skips=skips)
 
 
 LINEAR, RELU, QUADRATIC = (Neuron(activation(name)) for name in ("linear", "relu", "quadratic"))
-HEAD = LinearHead(residual=False)
+HEAD = LinearAttentionHead(residual=False)
 # name: network, shape of an input, sums of the first layer, activation of each hidden layer
 STACKS = {
     "relu": (
@@ -106,13 +106,13 @@ STACKS = {
         ("quadratic", "tanh", "relu"),
     ),
     "convolution": (
-        given(Kernel(activation("relu"), stride=2), (3, 2), (4, 2, 3), (2, 4)),
+        given(ConvolutionKernel(activation("relu"), stride=2), (3, 2), (4, 2, 3), (2, 4)),
         (4,),
         kernels(2, 2),
         ("relu", "linear"),
     ),
     "convolution-input": (
-        given(Kernel(size=3), (3, 3), (4, 2, 3), (2, 4), skips=((0, 2),)),
+        given(ConvolutionKernel(size=3), (3, 3), (4, 2, 3), (2, 4), skips=((0, 2),)),
         (4,),
         kernels(3, 1),
         ("linear", "linear"),
@@ -125,7 +125,7 @@ STACKS = {
     ),
     "transformer-rank-2": (
         given(
-            LinearHead(2, residual=False),
+            LinearAttentionHead(2, residual=False),
             *((2, 2, 2, 3), (3, 3, 2), (4, 3), (1, 4)),
             activations=("linear", "relu"),
         ),
@@ -258,14 +258,14 @@ def test_from_the_outputs_end_or_sample_by_sample_it_is_the_same(name):
 
 def test_two_layers_are_the_layer_of_equation_1():
     layer = fully_connected(2, 4, 3, activation="tanh", scale=0.6, key=KEY)
-    network = stack_from(layer.unit, (layer.u, layer.v.T))
+    network = deep_network_from(layer.unit, (layer.u, layer.v.T))
     x = np.random.default_rng(0).normal(size=(5, 2))
     np.testing.assert_allclose(network.predict(x), layer.predict(x), rtol=1e-13)
 
 
 def test_two_layers_of_kernels_are_the_layer_of_equation_1():
-    layer = convolutional(5, 3, 2, activation="tanh", scale=0.6, key=KEY)
-    network = stack_from(layer.unit, (layer.u, np.moveaxis(layer.v, 0, -1)))
+    layer = convolutional_1d(5, 3, 2, activation="tanh", scale=0.6, key=KEY)
+    network = deep_network_from(layer.unit, (layer.u, np.moveaxis(layer.v, 0, -1)))
     assert network.outputs == 2
     x = np.random.default_rng(0).normal(size=(5, 5))
     np.testing.assert_allclose(network.predict(x), layer.predict(x), rtol=1e-12)
@@ -275,14 +275,14 @@ def test_attention_with_a_read_out_of_the_label_is_attention():
     layer = attention(2, 3, outputs=3, scale=0.6, key=KEY)
     last = np.array([[0.0, 0.0, 1.0]])
     values = np.moveaxis(layer.v, 0, -1)  # (output, embedding_read, unit)
-    unit = LinearHead(residual=False)
-    network = stack_from(unit, (layer.u, values, last), skips=((0, 2),))
+    unit = LinearAttentionHead(residual=False)
+    network = deep_network_from(unit, (layer.u, values, last), skips=((0, 2),))
     x = np.random.default_rng(0).normal(size=(5, 3, 6))
     np.testing.assert_allclose(network.predict(x), layer.predict(x)[:, 2:], rtol=1e-12)
 
 
 def test_a_stack_of_linear_layers_starts_as_the_deep_linear_network_of_the_key():
-    network, deep = stack((2, 4, 3, 2), **SCALE), deep_linear((2, 4, 3, 2), **SCALE)
+    network, deep = deep_network((2, 4, 3, 2), **SCALE), deep_linear((2, 4, 3, 2), **SCALE)
     for found, expected in zip(network.parts, deep.parts, strict=True):
         np.testing.assert_array_equal(found, expected)
 
@@ -294,7 +294,7 @@ def test_equation_18_with_skipped_weights_zero_is_the_shallower_network(name, si
     deep = STACKS[name][0]
     parts = [w if layer not in skipped else 0 * w for layer, w in enumerate(deep.parts)]
     kept = [w for layer, w in enumerate(deep.parts) if layer not in skipped]
-    shallow = stack_from(Neuron(activation(sigma)), kept, activations=sigma)
+    shallow = deep_network_from(Neuron(activation(sigma)), kept, activations=sigma)
     x = np.random.default_rng(0).normal(size=(5, 2))
     np.testing.assert_allclose(deep.with_parts(*parts).predict(x), shallow.predict(x), atol=1e-13)
     assert np.abs(deep.predict(x) - shallow.predict(x)).max() > 1e-2
@@ -305,7 +305,7 @@ def test_equation_18_with_skipped_weights_zero_is_the_shallower_network(name, si
 
 def test_only_a_stack_without_bends_behind_it_sees_what_its_unit_sees():
     assert STACKS["skip-2"][0].view == Neuron()
-    assert STACKS["transformer"][0].view != LinearHead(residual=False)
+    assert STACKS["transformer"][0].view != LinearAttentionHead(residual=False)
     population = in_context_regression(2, 4)
     deep = given(HEAD, (3, 2, 1, 3), (3, 3, 3), (4, 3), (1, 4))
     shallow = attention(2, 3, residual=False, **SCALE)
@@ -332,7 +332,7 @@ def test_a_kink_anywhere_is_a_kink(activations, kinked):
 
 
 def test_names_of_the_parts_and_words_for_the_network():
-    network = given(Kernel(stride=2), (2, 3, 2), (2, 5, 2, 3), (2, 2, 5))
+    network = given(ConvolutionKernel(stride=2), (2, 3, 2), (2, 5, 2, 3), (2, 2, 5))
     assert network.part_axes == {
         "u": ("unit", "tap"),
         "w2": ("hidden_2", "position", "unit"),
@@ -345,21 +345,21 @@ def test_names_of_the_parts_and_words_for_the_network():
 
 def test_builders_know_the_shapes():
     shapes = lambda network: [w.shape for w in network.parts]
-    conv = convolutional_stack(
+    conv = deep_convolutional(
         4, (3, 5, 2), stride=2, activations=("relu", "tanh"), scale=1, key=seeds(2)
     )
     assert shapes(conv) == [(2, 3, 2), (2, 5, 2, 3), (2, 2, 5)]
     assert (conv.unit.activation.name, conv.activations[0].name) == ("relu", "tanh")
     former = linear_transformer(2, 4, (5, 1), rank=2, per_token=False, activations="relu", **SCALE)
     assert shapes(former) == [(4, 2, 2, 3), (3, 3, 4), (5, 3), (1, 5)]
-    assert former.unit == LinearHead(2, residual=False, per_token=False)
+    assert former.unit == LinearAttentionHead(2, residual=False, per_token=False)
     assert [a.name for a in former.activations] == ["linear", "relu"]
     assert former.skips == ((0, 2),)
 
 
 def test_scales_and_seeds_make_a_batch_that_does_not_depend_on_its_size():
-    wide = stack((2, 3, 2, 1), scale=np.array([[1.0], [0.1]]), key=seeds(3))
-    alone = stack((2, 3, 2, 1), scale=0.1, key=seeds(1, first=2))
+    wide = deep_network((2, 3, 2, 1), scale=np.array([[1.0], [0.1]]), key=seeds(3))
+    alone = deep_network((2, 3, 2, 1), scale=0.1, key=seeds(1, first=2))
     assert wide.batch_shape == (2, 3)
     for w, one in zip(wide.parts, alone.parts, strict=True):
         np.testing.assert_array_equal(w[1, 2], one[0])
@@ -390,28 +390,30 @@ U, W2, W3 = np.ones((3, 2)), np.ones((4, 3)), np.ones((1, 4))
 )
 def test_bad_arrays_are_refused(weights, options, words):
     with pytest.raises(ValueError, match=words):
-        stack_from(Neuron(), weights, **options)
+        deep_network_from(Neuron(), weights, **options)
 
 
 def test_what_no_stack_can_do_is_said():
     x = np.ones((4, 2))
     head = np.ones((1, 2, 1, 3))
     with pytest.raises(ValueError, match="`residual=False`"):
-        stack_from(LinearHead(), (head, np.ones((3, 3, 1))))
+        deep_network_from(LinearAttentionHead(), (head, np.ones((3, 3, 1))))
     with pytest.raises(ValueError, match="softmax"):
-        stack_from(SoftmaxHead(residual=False), (head, np.ones((3, 3, 1))), skips=((0, 2),))
+        deep_network_from(
+            SoftmaxAttentionHead(residual=False), (head, np.ones((3, 3, 1))), skips=((0, 2),)
+        )
     with pytest.raises(ValueError, match="hidden layer"):
-        stack((2, 1), **SCALE)
+        deep_network((2, 1), **SCALE)
     with pytest.raises(ValueError, match="`dimension` must be a whole number"):
         linear_transformer(0, 3, (4, 1), **SCALE)
     with pytest.raises(ValueError, match="at least the output's"):
         linear_transformer(2, 3, (), **SCALE)
     with pytest.raises(ValueError, match="do not fit"):
-        festina.gradient_flow(STACKS["skip-2"][0], task(x, np.ones(4)), t_end=1.0)
+        festina.gradient_flow(STACKS["skip-2"][0], from_arrays(x, np.ones(4)), t_end=1.0)
     with pytest.raises(ValueError, match=r"inputs do not fit: .* of shape \(2,\), got \(3,\)"):
         STACKS["skip-2"][0](jnp.ones(3))
-    skipping = given(Kernel(), (3, 2), (4, 4, 3), (2, 4), skips=((0, 2),))
+    skipping = given(ConvolutionKernel(), (3, 2), (4, 4, 3), (2, 4), skips=((0, 2),))
     with pytest.raises(ValueError, match="adds 5 numbers of the input to the 4"):
         skipping(jnp.ones(5))
     with pytest.raises(ValueError, match="One network at a time"):
-        stack_from(Neuron(), (U[None], W2[None], W3[None]))(jnp.ones(2))
+        deep_network_from(Neuron(), (U[None], W2[None], W3[None]))(jnp.ones(2))

@@ -214,7 +214,7 @@ def test_losses_that_are_not_finite_are_passed_over():
 
 
 def seen(losses, **options):
-    return festina.own.watched([0], losses, at=[0], **options)
+    return festina.own.from_checkpoints([0], losses, at=[0], **options)
 
 
 def test_what_leads_to_infinity_is_no_plateau():
@@ -278,7 +278,7 @@ def test_drops_where_epochs_end_are_told_apart(noise):
     assert at_epochs(found, 1000).tolist() == [True, False, True]
     assert at_epochs(found, None).tolist() == [False] * 3
     steps, losses = stepped(1000, moments, noise)
-    run = festina.own.watched([0], losses, at=[0], steps=steps, epoch=1000)
+    run = festina.own.from_checkpoints([0], losses, at=[0], steps=steps, epoch=1000)
     assert [stair.epoch for stair in run.stairs()] == [True, False, False, True]
     assert "2 of 3 drops happen where epochs end" in str(run.stairs())
 

@@ -231,7 +231,7 @@ def course(steps=1200, rate=0.1):
 
 def test_a_run_in_jax_from_its_checkpoints():
     models, losses = course()
-    run = festina.own.watched(models, losses, at=range(0, 1200, 4))
+    run = festina.own.from_checkpoints(models, losses, at=range(0, 1200, 4))
     product = lambda model, x: x @ model["layers"][0].T @ model["layers"][1].T
     stairs = run.stairs(np.eye(2), apply=product)
     assert [stair.layers for stair in stairs] == [(("['layers'][0]", 2, k),) for k in (1, 1, 2)]
@@ -239,7 +239,7 @@ def test_a_run_in_jax_from_its_checkpoints():
     assert stairs[1].confirmed is None
     assert all(stair.step % 4 == 0 for stair in stairs)
     shuffled = np.random.default_rng(0).permutation(1200)
-    again = festina.own.watched(
+    again = festina.own.from_checkpoints(
         [0], np.array(losses)[shuffled], steps=shuffled, at=[3], read=lambda _: models[3]
     )
     np.testing.assert_array_equal(again.curve[1], run.curve[1])
@@ -247,27 +247,27 @@ def test_a_run_in_jax_from_its_checkpoints():
 
 
 def test_checkpoints_may_lie_between_whole_steps():
-    run = festina.own.watched(["early", "late"], [1.0, 0.5], steps=[0.25, 0.75])
+    run = festina.own.from_checkpoints(["early", "late"], [1.0, 0.5], steps=[0.25, 0.75])
     assert run.steps_with_weights == [0.25, 0.75]
     assert run.network(0.75) == "late"
 
 
 def test_checkpoints_that_do_not_fit(as_a_user):
     with pytest.raises(ValueError, match="There are 1 checkpoints and 2 steps at which"):
-        festina.own.watched([0], [1.0, 0.5])
+        festina.own.from_checkpoints([0], [1.0, 0.5])
     with pytest.raises(ValueError, match=r"`losses` has shape \(2,\) and `steps` \(3,\)"):
-        festina.own.watched([0, 1], [1.0, 0.5], steps=[0, 1, 2])
+        festina.own.from_checkpoints([0, 1], [1.0, 0.5], steps=[0, 1, 2])
     with pytest.raises(ValueError, match="`at` has the step 0 more than once"):
-        festina.own.watched([0, 1], [1.0, 0.5], at=[0, 0])
+        festina.own.from_checkpoints([0, 1], [1.0, 0.5], at=[0, 0])
     with pytest.raises(ValueError, match="`steps` has the step 1 more than once, expected one los"):
-        festina.own.watched([0], [3.0, 2.0, 1.0], at=[0], steps=[0, 1, 1])
+        festina.own.from_checkpoints([0], [3.0, 2.0, 1.0], at=[0], steps=[0, 1, 1])
     with pytest.raises(ValueError, match="`steps` must be finite, got nan"):
-        festina.own.watched([0, 1], [1.0, 0.5], steps=[0, np.nan])
+        festina.own.from_checkpoints([0, 1], [1.0, 0.5], steps=[0, np.nan])
     with pytest.raises(ValueError, match="`checkpoints` must be a list of networks, got dict"):
-        festina.own.watched({0: "a", 1: "b"}, [1.0, 0.5])
+        festina.own.from_checkpoints({0: "a", 1: "b"}, [1.0, 0.5])
     with pytest.raises(ValueError, match="`read` must be a function"):
-        festina.own.watched([0, 1], [1.0, 0.5], read=True)
+        festina.own.from_checkpoints([0, 1], [1.0, 0.5], read=True)
     with pytest.raises(ValueError, match="one or more steps"):
-        festina.own.watched([], [])
+        festina.own.from_checkpoints([], [])
     with pytest.raises(ValueError, match="no checkpoint of step 7"):
-        festina.own.watched([0, 1], [1.0, 0.5]).network(7)
+        festina.own.from_checkpoints([0, 1], [1.0, 0.5]).network(7)

@@ -68,7 +68,7 @@ def test_a_saved_watch_comes_back(seen, tmp_path):
 
 def test_weights_in_short_precision_come_back(tmp_path):
     networks = [{"w": jnp.full(3, k / 3, jnp.bfloat16)} for k in range(4)]
-    festina.own.watched(networks, [4.0, 3.0, 2.0, 1.0]).save(tmp_path / "run.zarr")
+    festina.own.from_checkpoints(networks, [4.0, 3.0, 2.0, 1.0]).save(tmp_path / "run.zarr")
     other = festina.own.read_watch(tmp_path / "run.zarr", networks[0]).network(2)
     assert other["w"].dtype == jnp.bfloat16
     assert np.array_equal(other["w"], networks[2]["w"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments import are_apart, at_small_parameters, is_whole, pixels, reloaded
-from festina.experiments import names
+from festina.experiments import experiment_names
 from small import SMALL
 
 NEED_MNIST = {"coding/digits", "haste/scale", "saddles/figure-3", "saddles/table-1"}
@@ -34,7 +34,7 @@ def marks(name):
         yield pytest.mark.slow
 
 
-EVERY = [pytest.param(name, marks=[*marks(name)]) for name in names()]
+EVERY = [pytest.param(name, marks=[*marks(name)]) for name in experiment_names()]
 
 
 # Where a source's number is claimed to be none of several, it takes one of them to break that.
@@ -176,4 +176,4 @@ def with_variables(run, replaced):
 
 
 def test_every_experiment_is_small():
-    assert set(SMALL) == set(names())
+    assert set(SMALL) == set(experiment_names())

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from experiments import altered, are_apart, is_whole
-from festina.experiments import load, names
+from festina.experiments import experiment_names, load
 from festina.tasks import convolutional_teacher
 from festina.theory.saddles import linear_saddles_from
 
@@ -52,7 +52,7 @@ def dashed(ax) -> list:
 
 
 def test_there_are_six_panels():
-    figures = [name for name in names() if name.startswith("saddles/figure-1")]
+    figures = [name for name in experiment_names() if name.startswith("saddles/figure-1")]
     assert figures == [f"saddles/figure-1{letter}" for letter in PANELS]
 
 

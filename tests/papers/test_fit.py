@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from experiments import are_apart, is_whole
-from festina.experiments.figures import finish, fit, sheet
+from festina.experiments.figures import fit_to_page, label_axes, panels
 from festina.experiments.figures._fit import covers_data
 
 WORDS = "time until the last of all the modes of the network is learned, in units of τ"
@@ -23,12 +23,12 @@ CASES = [*itertools.product((2, 4), CURVES)]
 
 
 def drawn(panels, curve):
-    figure, axes = sheet("A figure of several panels", panels, width=3.4, height=3.4)
+    figure, axes = panels("A figure of several panels", panels, width=3.4, height=3.4)
     t = np.linspace(0, 1, 400)
     for ax in np.atleast_1d(axes):
         for k in range(4):
             ax.plot(t, CURVES[curve](t) ** (1 + 0.1 * k), label=f"a curve with number {k}")
-        finish(ax, "time", "loss", WORDS, legend="upper right")
+        label_axes(ax, "time", "loss", WORDS, legend="upper right")
     return figure
 
 
@@ -44,7 +44,7 @@ def drawn(panels, curve):
 )
 def test_a_slide_shows_all_data_and_words(panels, curve):
     figure = drawn(panels, curve)
-    fit(figure, 8, 4.5)
+    fit_to_page(figure, 8, 4.5)
     assert tuple(figure.get_size_inches()) == (8, 4.5)
     assert is_whole(figure, slack=0.02)
     assert not any(covers_data(ax) for ax in figure.axes)
@@ -58,9 +58,9 @@ def test_a_slide_shows_all_data_and_words(panels, curve):
 
 @pytest.mark.slow
 def test_four_panels_stand_in_two_rows_and_three_in_one():
-    for panels, rows in ((4, 2), (3, 1)):
-        figure = drawn(panels, "falls")
-        fit(figure, 8, 4.5)
+    for count, rows in ((4, 2), (3, 1)):
+        figure = drawn(count, "falls")
+        fit_to_page(figure, 8, 4.5)
         assert len({ax.get_subplotspec().rowspan.start for ax in figure.axes}) == rows
 
 
@@ -69,13 +69,13 @@ def test_a_legend_with_its_own_place_stays():
     ax = figure.subplots()
     ax.plot([0, 1], [0, 1], label="above")
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0))
-    fit(figure, 8, 4.5)
+    fit_to_page(figure, 8, 4.5)
     figure.draw_without_rendering()
     assert ax.get_legend().get_window_extent().y0 >= ax.bbox.y1 - 1
 
 
 def panel(**how):
-    figure, ax = sheet("A figure", width=4, height=3)
+    figure, ax = panels("A figure", width=4, height=3)
     ax.set(xlim=(0, 1), ylim=(0, 1), **how)
     return figure, ax
 
@@ -116,7 +116,7 @@ def test_a_legend_moves_to_the_free_corner(kind):
     full_of(kind, ax)
     ax.plot([], [], label="data")
     ax.legend(loc="lower right")
-    fit(figure, 4, 3)
+    fit_to_page(figure, 4, 3)
     box, middle = ax.get_legend().get_window_extent(), ax.bbox.p0 + ax.bbox.size / 2
     assert box.x1 < middle[0] + 0.1 * ax.bbox.width
     assert box.y0 > middle[1]
@@ -127,7 +127,7 @@ def test_dots_that_no_line_joins_leave_room_between_them():
     figure, ax = panel()
     ax.plot([0.1, 0.9], [0.9, 0.9], "o", ls="none", label="dots")
     ax.legend(loc="upper center")
-    fit(figure, 4, 3)
+    fit_to_page(figure, 4, 3)
     box = ax.get_legend().get_window_extent()
     assert (box.x0 + box.x1) / 2 == pytest.approx((ax.bbox.x0 + ax.bbox.x1) / 2, abs=2)
 
@@ -135,14 +135,14 @@ def test_dots_that_no_line_joins_leave_room_between_them():
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", ["linear", "log"])
 def test_axes_that_are_raised_for_a_legend_have_no_ticks_beside_it(scale):
-    figure, axes = sheet("A figure", 2, width=3, height=3, sharey=True)
+    figure, axes = panels("A figure", 2, width=3, height=3, sharey=True)
     t = np.linspace(0, 1, 200)
     for ax in axes:
         for k in range(3):
             ax.plot(t, 0.55 + 0.45 * np.sin(50 * t + k), label=f"curve {k}")
         ax.set(yscale=scale, ylim=(0.1, 1.0))
         ax.legend()
-    fit(figure, 6, 3)
+    fit_to_page(figure, 6, 3)
     assert not any(covers_data(ax) for ax in axes)
     low, high = axes[0].yaxis.get_transform().transform(axes[0].get_ylim())
     unit = np.ptp(axes[0].yaxis.get_transform().transform([0.1, 1.0]))
@@ -152,7 +152,7 @@ def test_axes_that_are_raised_for_a_legend_have_no_ticks_beside_it(scale):
 
 @pytest.mark.slow
 def test_legends_that_find_no_room_stand_below_with_their_marks():
-    figure, axes = sheet("A figure", 3, width=3, height=3)
+    figure, axes = panels("A figure", 3, width=3, height=3)
     t = np.linspace(0, 1, 300)
     for k, ax in enumerate(axes):
         for j in range(7):
@@ -160,7 +160,7 @@ def test_legends_that_find_no_room_stand_below_with_their_marks():
             marks = {"ls": "none", "marker": "o"} if j == 0 else {}
             curve(t, np.sin(60 * t + j), **marks, label=f"one curve of panel {k}, number {j}")
         ax.legend(loc="center")
-    fit(figure, 8, 4.5)
+    fit_to_page(figure, 8, 4.5)
     assert not any(ax.get_legend() for ax in axes)
     (legend,) = figure.legends
     assert len(legend.get_texts()) == 21
@@ -185,9 +185,9 @@ def labels_of(ax):
     ids=["words", "numbers"],
 )
 def test_tick_labels_are_apart(words):
-    figure, ax = sheet("A figure", width=8, height=3)
+    figure, ax = panels("A figure", width=8, height=3)
     ax.set_xticks(range(len(words)), words)
-    fit(figure, 4, 3)
+    fit_to_page(figure, 4, 3)
     labels = labels_of(ax)
     assert are_apart([label.get_window_extent() for label in labels])
     if words[0][0] == "o":
@@ -197,10 +197,10 @@ def test_tick_labels_are_apart(words):
 
 
 def test_long_words_below_narrow_axes_are_tilted():
-    figure, ax = sheet("A figure", width=8, height=3)
+    figure, ax = panels("A figure", width=8, height=3)
     words = [f"{kind} embedding" for kind in ("smaller", "larger", "equal")]
     ax.set_xticks(range(3), words)
-    fit(figure, 1.8, 3)
+    fit_to_page(figure, 1.8, 3)
     assert [(label.get_text(), label.get_rotation()) for label in labels_of(ax)] == [
         (word, 30) for word in words
     ]
@@ -210,7 +210,7 @@ def test_long_words_below_narrow_axes_are_tilted():
 @pytest.mark.parametrize("letters", range(90, 108, 3))
 def test_a_title_ends_at_the_edge_of_the_page(letters):
     figure, _ = panel(title=("longer than the page by a little " * 4)[:letters])
-    fit(figure, 8, 4.5)
+    fit_to_page(figure, 8, 4.5)
     assert is_whole(figure, slack=0.02)
 
 
@@ -218,7 +218,7 @@ def test_words_below_all_panels_are_broken_into_lines():
     figure, ax = panel()
     handles = [ax.plot([], [], label=f"distinctions at level {k}")[0] for k in range(5)]
     figure.legend(handles=handles, loc="outside lower center", ncols=5)
-    fit(figure, 4.2, 3)
+    fit_to_page(figure, 4.2, 3)
     assert is_whole(figure, slack=0.02)
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == [
@@ -228,10 +228,10 @@ def test_words_below_all_panels_are_broken_into_lines():
 
 @pytest.mark.slow
 def test_rows_say_once_what_their_axes_are():
-    figure, axes = sheet("A figure", 2, 3, width=3, height=3)
+    figure, axes = panels("A figure", 2, 3, width=3, height=3)
     for k, ax in enumerate(axes.ravel()):
-        finish(ax, "time", "loss" if k != 3 else "share")
-    fit(figure, 8, 4.5)
+        label_axes(ax, "time", "loss" if k != 3 else "share")
+    fit_to_page(figure, 8, 4.5)
     assert [[ax.get_xlabel() for ax in row] for row in axes] == [[""] * 2] * 2 + [["time"] * 2]
     said = [[ax.get_ylabel() for ax in row] for row in axes]
     assert said == [["loss", ""], ["loss", "share"], ["loss", ""]]
@@ -241,5 +241,5 @@ def test_rows_say_once_what_their_axes_are():
 def test_formulas_are_not_broken_into_lines():
     figure = drawn(3, "falls")
     figure.axes[0].set_title("a long title with " + r"$a + b + c + d + e + f$" + " in the middle")
-    fit(figure, 8, 4.5)
+    fit_to_page(figure, 8, 4.5)
     assert r"$a + b + c + d + e + f$" in figure.axes[0].get_title()

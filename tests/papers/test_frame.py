@@ -16,9 +16,11 @@ from festina.experiments._parameters import Parameters
 
 
 @experiment("toy")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Draw a number for each seed."""
-    say("drawing", 0.5)
+    progress("drawing", 0.5)
     draws = [float(jax.random.normal(one)) for one in keys_of(parameters, key)]
     precise = jnp.ones(()).dtype == jnp.float64
     attrs = {"precise": int(precise)}

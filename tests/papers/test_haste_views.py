@@ -6,12 +6,12 @@ import pytest
 import festina
 from festina.networks import fully_connected, gated_from
 from festina.papers.haste import _conflict, _tasks, _views
-from festina.tasks import conflict, views
+from festina.tasks import conflicting_views, multi_view_classes
 
 
 def test_contributions_are_those_of_each_view_alone():
     a = np.array([2.0, 1.0])
-    data = views(a, 3)
+    data = multi_view_classes(a, 3)
     maps = [0.3 * np.eye(3), np.diag([0.1, 0.2, 0.6])]
     network = gated_from({"x-h": np.eye(6), "h-y": np.hstack(maps)})
     np.testing.assert_allclose(_views.contributions(network, data, 2), [0.6, 0.3])
@@ -34,7 +34,7 @@ def test_modes_of_two_tasks_start_with_what_grows_of_them():
 
 
 def test_the_gating_index_is_one_for_a_network_that_heeds_the_cue():
-    data, both = conflict(0.5, 3), np.eye(3)
+    data, both = conflicting_views(0.5, 3), np.eye(3)
     pick = {"x-a": np.eye(3, 8), "x-b": np.eye(3, 8, 3), "a-y": both, "b-y": both}
     for heeded, index in ((0, 1.0), (1, -1.0)):
         gates = {"a": data.labels["cue"] == heeded, "b": data.labels["cue"] != heeded}

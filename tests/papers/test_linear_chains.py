@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import festina
-from experiments import altered, broken
+from experiments import altered, at_small_parameters, broken
 from festina.papers.linear.chains import _chains as chains
 from festina.papers.linear.chains import _depth as depth
 from festina.theory.linear import training_time
@@ -86,8 +87,19 @@ def test_time_is_linear_in_depth_only_where_pretraining_takes_it():
     tuned = {**SMALL["linear/depth"], "correlation": 0.3, "layer_strength": 0.2}
     run = depth.run(depth.Parameters(**tuned))
     assert broken(depth, run) == []
-    powers = "the time as a power of depth"
-    assert not any(claim.claim.endswith(f"of 4: {powers}") for claim in depth.claims(run))
+    assert "pretraining-linear-in-depth" not in {claim.id for claim in depth.claims(run)}
+
+
+@pytest.mark.slow
+def test_claims_on_depth_are_the_same_at_every_layer_strength():
+    _, run = at_small_parameters("linear/depth")
+    other = depth.Parameters(**SMALL["linear/depth"], layer_strength=0.3)
+    weaker = run.copy()
+    weaker.attrs["parameters"] = other.model_dump_json()
+    weaker["small"] = xr.DataTree(depth._small(other))
+    words, weak = ({claim.id: claim.words for claim in depth.claims(r)} for r in (run, weaker))
+    assert weak.keys() == words.keys()
+    assert weak["small-weights-time"] != words["small-weights-time"]
 
 
 def test_random_products_are_rotations_and_the_same_at_every_depth():

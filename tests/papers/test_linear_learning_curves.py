@@ -6,22 +6,21 @@ from experiments import broken
 from festina.papers.linear.chains import _learning_curves as experiment
 
 
-def by_words(run, words):
-    (claim,) = [claim for claim in experiment.claims(run) if words in claim.claim]
-    return claim
+def claims_of(run):
+    return {claim.id: claim for claim in experiment.claims(run)}
 
 
 @pytest.mark.slow
 def test_the_prints_are_wrong_where_the_claims_say_so():
     """The printed exponents are right only for λ_x = 1 and s² = λ_x."""
     run = experiment.run(experiment.Parameters(depths=(1,)))
-    assert "as printed it gives 1.272" in by_words(run, "shallow").note
-    assert "as printed it gives 0.03246" in by_words(run, "infinitely deep").note
+    for id, printed in (("shallow", "1.272"), ("infinite-depth", "0.03246")):
+        assert f"as printed it gives {printed}" in claims_of(run)[f"{id}-as-printed"].note
     right = {"correlation": 1.0, "input_variance": 1.0, "initial_strength": 0.05, "depths": (1, 2)}
     run = experiment.run(experiment.Parameters(**right))
     assert broken(experiment, run) == []
-    for words in ("shallow", "infinitely deep"):
-        claim = by_words(run, words)
+    for id in ("shallow-as-printed", "infinite-depth-as-printed"):
+        claim = claims_of(run)[id]
         printed = float(claim.note.split("it gives ")[1].split()[0])
         assert printed == pytest.approx(claim.measured, rel=1e-3)
 
@@ -32,8 +31,7 @@ def test_other_parameters():
     )
     run = experiment.run(parameters)
     assert broken(experiment, run) == []
-    # It was not trained.
-    assert not any("shallow" in claim.claim for claim in experiment.claims(run))
+    assert "shallow-as-printed" not in claims_of(run)  # it was not trained
     for depth in (2, 5):
         curve = run["curves"].to_dataset().sel(depth=depth)
         # On the clock τ/D: the slope at the start is a₀^(2 − 2/D) (s − λ_x a₀).

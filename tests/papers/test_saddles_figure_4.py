@@ -9,7 +9,7 @@ from scipy import integrate, optimize
 
 import festina
 from festina.experiments import load
-from festina.networks import Neuron, layer
+from festina.networks import Neuron, layer_from
 from festina.papers.saddles.figure_4 import _g as cubic
 from festina.papers.saddles.figure_4._one_unit import population, width_one
 from festina.papers.saddles.figure_4._panel import fixed_points, named, student, teacher_task
@@ -155,7 +155,7 @@ def test_figure_4e_squared_relu_in_closed_form():
     # Balanced, v² = |u|²/2, with v|u|² = ⟨yφ⟩/⟨φ²⟩.
     length = (np.sqrt(2) * explained(best.x) / 1.5) ** (1 / 3)
     u, v = length * np.array([np.cos(best.x), np.sin(best.x)]), length / np.sqrt(2)
-    teacher = layer(Neuron(named("squared-relu")), np.diag([1.0, 2.0]), np.ones(2))
+    teacher = layer_from(Neuron(named("squared-relu")), np.diag([1.0, 2.0]), np.ones(2))
     errors = []
     for spacing in (0.5, 0.1):
         task = population(teacher, spacing)
@@ -174,7 +174,7 @@ def test_figure_4e_squared_relu_in_closed_form():
 def test_figure_4h_z2_tanh_at_the_edge_of_stability():
     """Descent at η = .02 cannot let |u| grow beyond sharpness 2/η, where one unit leaves 1.01."""
     phi = lambda z: z**2 * np.tanh(z)
-    task = population(layer(Neuron(named("z2-tanh")), np.eye(2), np.ones(2)), 0.2)
+    task = population(layer_from(Neuron(named("z2-tanh")), np.eye(2), np.ones(2)), 0.2)
     x, y, w = task.x, task.y[:, 0], task.weight
 
     def best(size):
@@ -253,7 +253,7 @@ def test_population_averages_converge_to_the_integral(name):
     """⟨y²⟩ = ⟨φ₁²⟩ + ⟨φ₂²⟩ + 2⟨φ₁⟩⟨φ₂⟩ for u* along the axes, each by SciPy's quadrature."""
     mean = lambda length, power: average(lambda x: PHI[name](length * x) ** power)
     exact = mean(1, 2) + mean(2, 2) + 2 * mean(1, 1) * mean(2, 1)
-    teacher = layer(Neuron(named(name)), np.diag([1.0, 2.0]), np.ones(2))
+    teacher = layer_from(Neuron(named(name)), np.diag([1.0, 2.0]), np.ones(2))
     errors = []
     for spacing in (0.8, 0.4, 0.2):
         task = population(teacher, spacing)
@@ -266,7 +266,7 @@ def test_population_averages_converge_to_the_integral(name):
 
 def test_half_of_the_grid_stands_for_all_of_it_where_phi_is_even_or_odd():
     def task(name):
-        teacher = layer(Neuron(named(name)), np.diag([1.0, 2.0]), np.ones(2))
+        teacher = layer_from(Neuron(named(name)), np.diag([1.0, 2.0]), np.ones(2))
         return population(teacher, 0.5)
 
     half, whole = task("tanh").x, task("sigmoid").x
@@ -277,7 +277,7 @@ def test_half_of_the_grid_stands_for_all_of_it_where_phi_is_even_or_odd():
 
 def test_fixed_points_of_one_unit_are_those_found_in_u_and_v():
     """Roots of the loss's slope in all three weights, without the best v put in, from a grid."""
-    teacher = layer(Neuron(named("sine")), np.diag([1.0, 2.0]), np.ones(2))
+    teacher = layer_from(Neuron(named("sine")), np.diag([1.0, 2.0]), np.ones(2))
     task = population(teacher, 0.6)
     (_, levels), (_, minima) = width_one(teacher.unit, task).values()
     x, y, w = task.x, task.y[:, 0], task.weight

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from festina.diagnose import rests
+from festina.diagnose import drop_times
 from festina.dynamics import gradient_descent
-from festina.networks import convolutional_stack, seeds, stack
+from festina.networks import deep_convolutional, deep_network, seeds
 from festina.papers.saddles import _figure_6 as skips
 from festina.tasks import linear_teacher
 from plain_descent import furthest, loss_and_gradients, plain_drops
@@ -30,7 +30,7 @@ def test_every_drop_comes_when_a_plain_loop_has_it(family, skipped):
     levels = run.loss.max() * np.array([1.0, 0.4, 0.0])
     plain = plain_drops(network, task, 0.01, (levels[1:] + levels[:-1]) / 2, 10_000)
     assert np.isfinite(plain).all()
-    assert furthest(rests(run, levels)["passage"].values, plain) < 0.1
+    assert furthest(drop_times(run, levels)["passage"].values, plain) < 0.1
 
 
 @slow
@@ -72,12 +72,12 @@ def test_drops_that_one_table_does_not_have():
 def networks():
     key = seeds(2)
     return {
-        "linear": stack((3, 4, 4, 2), scale=0.5, key=key),
-        "ReLU, one skipped": stack(
+        "linear": deep_network((3, 4, 4, 2), scale=0.5, key=key),
+        "ReLU, one skipped": deep_network(
             (3, 4, 4, 4, 2), activations="relu", skips=((1, 2),), scale=0.5, key=key
         ),
-        "linear, two skipped": stack((3, 4, 4, 4, 2), skips=((1, 3),), scale=0.5, key=key),
-        "ReLU kernels": convolutional_stack(
+        "linear, two skipped": deep_network((3, 4, 4, 4, 2), skips=((1, 3),), scale=0.5, key=key),
+        "ReLU kernels": deep_convolutional(
             4, (3, 4, 2), stride=2, activations="relu", scale=0.5, key=key
         ),
     }
@@ -115,7 +115,7 @@ def test_derivatives_by_hand_are_those_of_the_network(name):
 
 def test_a_plain_loop_passes_a_level_between_two_steps():
     """One unit in every layer, w³ → 1: as the recursion has it."""
-    network = stack((1, 1, 1, 1), scale=0.3, key=seeds(1))
+    network = deep_network((1, 1, 1, 1), scale=0.3, key=seeds(1))
     network = network.with_parts(*(np.full_like(weight, 0.5) for weight in network.weights))
     drops = plain_drops(network, linear_teacher(np.eye(1)), 0.1, np.array([0.25, -1.0]), 40)
     w, loss = 0.5, []

@@ -10,7 +10,7 @@ import pytest
 
 import festina
 from festina.experiments import load
-from festina.networks import Neuron, layer
+from festina.networks import Neuron, layer_from
 from festina.networks._activations import activation
 from festina.papers.saddles.figure_4 import _f as z_tanh
 from festina.papers.saddles.figure_4._one_unit import population, width_one
@@ -26,7 +26,7 @@ CONVERGED = "converged"  # averages over a grid instead, to six digits
 
 def task_of(letter, phi, nodes):
     lengths = load(f"saddles/figure-4{letter}").parameters().teacher
-    teacher = layer(Neuron(phi), np.diag(lengths), np.ones(2))
+    teacher = layer_from(Neuron(phi), np.diag(lengths), np.ones(2))
     if nodes == CONVERGED:
         return population(teacher, 0.2)
     return student_teacher(teacher, np.eye(2), nodes=nodes)
@@ -37,7 +37,7 @@ def trained(letter, phi, nodes, seeds=4, max_steps=None, rate=None):
     parameters = load(f"saddles/figure-4{letter}").parameters()
     v, u = drawn(range(seeds), (parameters.width, 1), (parameters.width, 2), scale=parameters.scale)
     return festina.gradient_descent(
-        layer(Neuron(phi), u, v),
+        layer_from(Neuron(phi), u, v),
         task_of(letter, phi, nodes),
         rate or parameters.learning_rate,
         loss="mean-square",
@@ -183,7 +183,7 @@ def test_figure_4f_infimum_of_one_unit():
         y, z, weight = data.y[:, 0], np.abs(data.x[:, 1]), data.weight
         left = weight @ y**2 - (weight @ (y * z)) ** 2 / (weight @ z**2)
         assert left == pytest.approx(expected, abs=6e-4)
-    unit = layer(Neuron(named("z-tanh")), np.ones((1, 2)), np.ones(1))
+    unit = layer_from(Neuron(named("z-tanh")), np.ones((1, 2)), np.ones(1))
     rest, _ = z_tanh._known(load("saddles/figure-4f").parameters(), data, unit)
     assert rest == pytest.approx(0.44525, abs=5e-6)
 

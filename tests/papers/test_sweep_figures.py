@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from festina.experiments.figures import collapse, distribution, phase_diagram
+from festina.experiments.figures import draw_collapse, draw_distribution, phase_diagram
 
 SIGNED = np.concatenate((-np.geomspace(0.1, 10, 5)[::-1], np.geomspace(0.1, 10, 5)))
 
@@ -78,10 +78,10 @@ def test_a_boundary_is_a_line_over_either_axis_or_a_contour():
 def test_draws_that_never_end_count():
     draws = xr.DataArray([1.0, 2.0, 3.0, np.inf], dims="seed", name="time")
     law = xr.DataArray([0.0, 1.0], {"t": [0.0, 4.0]}, ("t",))
-    ax = distribution(axes(), draws, law, bins=[0.0, 2.5, 5.0])
+    ax = draw_distribution(axes(), draws, law, bins=[0.0, 2.5, 5.0])
     np.testing.assert_allclose(ax.patches[0].get_data().values, [0.2, 0.1])
     assert ax.lines[0].get_linestyle() == "--"
-    ax = distribution(axes(), draws, cumulative=True)
+    ax = draw_distribution(axes(), draws, cumulative=True)
     np.testing.assert_allclose(ax.lines[0].get_xydata(), [[1, 0.25], [2, 0.5], [3, 0.75]])
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("time", "share of 4")
 
@@ -89,7 +89,7 @@ def test_draws_that_never_end_count():
 def test_curves_are_drawn_on_the_common_coordinate():
     curves = xr.DataArray([[0.0, 1.0], [0.0, 2.0]], {"s": [1.0, 3.0], "t": [1.0, 2.0]}, ("s", "t"))
     theory = xr.DataArray([0.5, 0.6], {"z": [1.0, 6.0]}, ("z",))
-    ax = collapse(axes(), curves, curves["t"] * curves["s"], theory, over="s", symbol="s =")
+    ax = draw_collapse(axes(), curves, curves["t"] * curves["s"], theory, over="s", symbol="s =")
     np.testing.assert_allclose(ax.lines[1].get_xydata(), [[3.0, 0.0], [6.0, 2.0]])
     assert [line.get_label() for line in ax.lines[:2]] == ["s = 1", "s = 3"]
     assert ax.lines[2].get_linestyle() == "--"

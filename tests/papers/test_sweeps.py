@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 import festina
 from festina.experiments import load
-from festina.networks import balanced, fully_connected
+from festina.networks import fully_connected, lambda_balanced
 from festina.papers.linear.balanced import _regime_map as regime_map
 from festina.papers.linear.balanced import _shapes as shapes
 from festina.papers.race import _outcomes as outcomes
@@ -15,7 +15,7 @@ from festina.papers.saddles import _drop_times as drop_times
 from festina.tasks import quadratic_teacher, xor
 from festina.theory.gated import race
 from festina.theory.linear import balanced_flow_from
-from festina.theory.saddles import winner
+from festina.theory.saddles import first_to_escape
 
 
 def test_kernels_of_the_map_are_those_of_the_exact_solution():
@@ -27,7 +27,7 @@ def test_kernels_of_the_map_are_those_of_the_exact_solution():
     np.fill_diagonal(task, regime_map._spectrum(parameters, min(inputs, outputs)))
     rng = shapes.generators(1, 8, None)[0]
     v, u = (shapes.random_frame(n, hidden, rng) for n in sizes[::2])
-    network = balanced(sizes, balance=balances, product=parameters.start * u @ v.T)
+    network = lambda_balanced(sizes, balance=balances, product=parameters.start * u @ v.T)
     exact = balanced_flow_from(*network.weights, task, balance=balances).limit()
     np.testing.assert_allclose(row["distance"][:, 1], exact.kernel_distance()[:, 0], atol=1e-9)
 
@@ -49,7 +49,7 @@ def quadratic(width, count):
 
 def test_first_drops_in_closed_form_are_those_of_quadrature():
     network = quadratic(3, 400)
-    _, when = winner(network, quadratic_teacher(np.eye(2)))
+    _, when = first_to_escape(network, quadratic_teacher(np.eye(2)))
     predicted = drop_times._predict(network)[:, 0]
     assert np.isnan(predicted).sum() == np.isinf(when).sum() > 0
     np.testing.assert_allclose(predicted[np.isfinite(when)], when[np.isfinite(when)], rtol=1e-9)

@@ -8,7 +8,7 @@ import festina
 from festina import networks, tasks
 
 KEY = jax.random.key(0)
-RELU = networks.layer("relu", np.ones((2, 2)), np.ones((2, 1)))
+RELU = networks.layer_from("relu", np.ones((2, 2)), np.ones((2, 1)))
 
 
 @pytest.mark.usefixtures("as_a_user")
@@ -16,28 +16,37 @@ RELU = networks.layer("relu", np.ones((2, 2)), np.ones((2, 1)))
     ("make", "message"),
     [
         # One Gauss–Hermite node is zero: every input would be zero.
-        (lambda: tasks.gaussian_points(np.eye(2), nodes=1), "`nodes` must be a whole .* from 2"),
-        (lambda: tasks.gaussian_points(np.eye(2), degree=4.5), "`degree` must be a whole number"),
+        (lambda: tasks.gaussian_cubature(np.eye(2), nodes=1), "`nodes` must be a whole .* from 2"),
+        (lambda: tasks.gaussian_cubature(np.eye(2), degree=4.5), "`degree` must be a whole number"),
         (lambda: tasks.contextual(4, 2, context_input=np.inf), "`context_input` must be a finite"),
         (lambda: tasks.xor(np.inf), "`delta` must be a finite number"),
         (lambda: tasks.class_targets(2, own=np.inf), "`own` must be a finite number"),
-        (lambda: tasks.cyclic_pairs(3, 1, first=0.5), "`first` must be a whole number"),
+        (lambda: tasks.cyclic_domain_pairs(3, 1, first=0.5), "`first` must be a whole number"),
         (lambda: tasks.signed_tree(2, spread=np.nan), "`spread` must be a finite number"),
         (lambda: tasks.quadratic_teacher(np.eye(2), target_scale="a"), "`target_scale` must be"),
         (lambda: tasks.modular_addition(5, "half", key=KEY), "`train_fraction` must be a finite"),
-        (lambda: tasks.published_contextual([3]), "`contexts` must be a whole number"),
+        (lambda: tasks.contextual(8, [3]), "`contexts` must be a whole number"),
         (
             lambda: networks.bayesian(2, 3, 1, readout_variance=1.0, key=festina.seeds(2)),
             r"`key` must be one key, got a batch \(2,\)",
         ),
         (lambda: networks.attention(2, 2, outputs="a", key=KEY), "`outputs` must be a whole"),
-        (lambda: networks.gates_of(RELU, np.ones((4, 3))), r"must have shape \(example, 2\)"),
-        (lambda: networks.as_gated(RELU, np.ones((4, 3))), r"must have shape \(example, 2\)"),
+        (
+            lambda: networks.rectifier_gates(RELU, np.ones((4, 3))),
+            r"must have shape \(example, 2\)",
+        ),
+        (
+            lambda: networks.gated_equivalent(RELU, np.ones((4, 3))),
+            r"must have shape \(example, 2\)",
+        ),
         (lambda: tasks.classification(np.eye(2), [0, 1e40]), "`classes` goes up to 1e.40"),
         (lambda: tasks.structured_task([[np.inf, 1.0]]), "`source` must be finite"),
         (lambda: networks.fully_connected(2, 2, scale=[], key=KEY), "`scale` must hold at least"),
         (lambda: tasks.linear_teacher(np.empty((0, 2))), "`weights` of the teacher must be"),
-        (lambda: networks.balanced((2, 2, 2), balance=[], scale=1.0, key=KEY), "`balance` must be"),
+        (
+            lambda: networks.lambda_balanced((2, 2, 2), balance=[], scale=1.0, key=KEY),
+            "`balance` must be",
+        ),
         (
             lambda: networks.decoupled(np.eye(2), np.eye(2), initial_strength=1j),
             "`initial_strength` must be real",
@@ -56,4 +65,4 @@ def test_bad_input_is_refused_by_name(make, message):
 @pytest.mark.usefixtures("as_a_user")
 def test_numbers_may_come_as_arrays():
     assert tasks.signed_tree(np.array(2.0)).shape == (4, 4)
-    assert len(tasks.published_contextual(np.array(3)).x) == 24
+    assert len(tasks.contextual(contexts=np.array(3), preset="jarvis-2025").x) == 24

@@ -8,8 +8,8 @@ import scipy.integrate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.networks import Neuron, activation, layer
-from festina.tasks import gaussian_points, student_teacher
+from festina.networks import Neuron, activation, layer_from
+from festina.tasks import gaussian_cubature, student_teacher
 from festina.tasks._in_context import gaussian_moment
 from helpers import half_loss, isserlis, random_covariance
 
@@ -21,7 +21,7 @@ from helpers import half_loss, isserlis, random_covariance
 def test_polynomials_up_to_the_promised_degree(size, degree, rank, seed):
     """Every monomial, against Isserlis; covariances of any rank, zero included."""
     covariance = random_covariance(np.random.default_rng(seed), size, min(rank, size))
-    points, weights = gaussian_points(covariance, degree=degree)
+    points, weights = gaussian_cubature(covariance, degree=degree)
     assert (weights > 0).all()
     for order in range(degree + 1):
         scale = max(1.0, np.abs(covariance).max()) ** (order / 2) * 100
@@ -32,7 +32,7 @@ def test_polynomials_up_to_the_promised_degree(size, degree, rank, seed):
 
 def test_so_few_points_for_low_degrees():
     for size in (1, 4, 30):
-        points, weights = gaussian_points(np.eye(size), degree=3)
+        points, weights = gaussian_cubature(np.eye(size), degree=3)
         assert len(points) == len(weights) == 2 * size
     # … which no longer serve beyond: ⟨x⁴⟩ is d and not 3.
     assert np.isclose(weights @ points[:, 0] ** 4, 30)
@@ -42,7 +42,7 @@ def test_so_few_points_for_low_degrees():
 @settings(max_examples=10)
 def test_so_many_nodes_are_exact_to_twice_their_number(nodes, seed):
     covariance = random_covariance(np.random.default_rng(seed), 2)
-    points, weights = gaussian_points(covariance, nodes=nodes)
+    points, weights = gaussian_cubature(covariance, nodes=nodes)
     assert len(points) == nodes**2
     direction = np.random.default_rng(seed).standard_normal(2)
     z, variance = points @ direction, direction @ covariance @ direction
@@ -83,7 +83,7 @@ def test_student_and_teacher_with_erf_have_the_loss_of_saad_and_solla():
     signed = np.concatenate((v, -taught_v))
     exact = 0.5 * (signed.T @ arcsine_kernel(both, both, covariance) @ signed).item()
 
-    teacher, student = layer(unit, taught_u, taught_v), layer(unit, u, v)
+    teacher, student = layer_from(unit, taught_u, taught_v), layer_from(unit, u, v)
 
     def error(nodes):
         data = student_teacher(teacher, covariance, nodes=nodes)
@@ -117,10 +117,10 @@ def test_error_of_quadrature_falls_with_the_nodes(name):
         )[0]
         for ends in ((-12, 0), (0, 12))
     )
-    silent = layer(unit, u, np.zeros((1, 1)))
+    silent = layer_from(unit, u, np.zeros((1, 1)))
 
     def error(nodes):
-        data = student_teacher(layer(unit, u, np.ones((1, 1))), covariance, nodes=nodes)
+        data = student_teacher(layer_from(unit, u, np.ones((1, 1))), covariance, nodes=nodes)
         return abs(float(half_loss(silent, data.statistics(unit))) / exact - 1)
 
     few, some, many = error(5), error(10), error(20)
@@ -135,7 +135,7 @@ def test_kinked_units_need_more_nodes():
     exact = (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
 
     def error(nodes):
-        points, weights = gaussian_points(np.eye(2), nodes=nodes)
+        points, weights = gaussian_cubature(np.eye(2), nodes=nodes)
         return abs(weights @ (np.maximum(points @ a, 0) * np.maximum(points @ b, 0)) / exact - 1)
 
     errors = np.array([np.mean([error(n + k) for k in range(4)]) for n in (10, 40, 160)])
@@ -162,18 +162,18 @@ def test_kinked_units_need_more_nodes():
 )
 def test_matrices_that_are_no_covariance(covariance, message):
     with pytest.raises(ValueError, match=message):
-        gaussian_points(covariance)
+        gaussian_cubature(covariance)
 
 
 def test_a_covariance_may_be_off_by_rounding():
     nearly = np.array([[1.0, 1.0 + 1e-15], [1.0, 1.0]])  # smallest eigenvalue −1e-15 or so
-    points, weights = gaussian_points(nearly)
+    points, weights = gaussian_cubature(nearly)
     np.testing.assert_allclose((weights * points.T) @ points, nearly, rtol=1e-12)
 
 
 def test_rules_that_are_too_large_or_none():
     with pytest.raises(ValueError, match=r"40 nodes in each of 4 dimensions has 2\.6e\+06 points"):
-        gaussian_points(np.eye(4), nodes=40)
+        gaussian_cubature(np.eye(4), nodes=40)
     for nodes in (0, -2):
         with pytest.raises(ValueError, match=f"`nodes` must be a whole .* got {nodes}"):
-            gaussian_points(np.eye(2), nodes=nodes)
+            gaussian_cubature(np.eye(2), nodes=nodes)

@@ -10,14 +10,12 @@ from festina.networks import fully_connected, gated, seeds
 from festina.tasks import (
     context_features,
     contextual,
-    cyclic_pairs,
+    cyclic_domain_pairs,
     distillation,
-    inherited_features,
+    domain_routing,
     nested_tree,
-    published_contextual,
-    published_routing,
-    routing,
     structured_task,
+    tree_inherited_features,
     xor,
 )
 from festina.tasks.worlds import ring, tree
@@ -146,7 +144,7 @@ def test_the_published_structures_of_eight_objects():
 
 
 def test_contexts_of_different_structures():
-    task = published_contextual(structures=True)
+    task = contextual(structures=("tree", "ring", "crossed"), preset="jarvis-2025")
     assert task.y.shape == (24, 60)
     for c, structure in enumerate(("tree", "ring", "crossed")):
         here = task.labels["context"] == c
@@ -162,7 +160,7 @@ def test_contexts_of_different_structures():
 
 @pytest.mark.parametrize(("contexts", "loud"), [(3, 1.0), (4, 1.1), (5, 1.35)])
 def test_published_contexts_are_louder_where_there_are_more(contexts, loud):
-    task = published_contextual(contexts)
+    task = contextual(contexts=contexts, preset="jarvis-2025")
     assert task.x.shape == (8 * contexts, 8 + contexts)
     assert np.unique(task.x[:, 8:]).tolist() == [0.0, loud]
 
@@ -195,8 +193,8 @@ def test_what_a_teacher_says_is_learned_through_outputs_or_features():
 @settings(max_examples=8, deadline=None)
 def test_every_pair_sees_the_same_values(domains, outputs, levels, seed):
     outputs, n = min(outputs, domains), 2**levels
-    task = routing(domains, outputs, items=n, key=jax.random.key(seed))
-    pairs = cyclic_pairs(domains, outputs)
+    task = domain_routing(domains, outputs, items=n, key=jax.random.key(seed))
+    pairs = cyclic_domain_pairs(domains, outputs)
     assert len(task.x) == domains * outputs * n
     features = 2 * n - 1
     sigma = np.linalg.svd(nested_tree(levels), compute_uv=False)
@@ -212,27 +210,27 @@ def test_every_pair_sees_the_same_values(domains, outputs, levels, seed):
 
 
 def test_values_of_four_items():
-    s, d = seen(routing(1, key=jax.random.key(3)), 1.0, slice(4))
+    s, d = seen(domain_routing(1, key=jax.random.key(3)), 1.0, slice(4))
     np.testing.assert_allclose(s, [0.66144, 0.43301, 0.25, 0.25], atol=5e-6)
     close(d, np.full(4, 0.25))
 
 
 def test_pairs_do_not_change_the_domains():
     """Trained, untrained and all pairs are about the same items with the same features."""
-    key, pairs = jax.random.key(0), cyclic_pairs(5, 2)
+    key, pairs = jax.random.key(0), cyclic_domain_pairs(5, 2)
     trained, others, every = (
-        routing(5, 2, key=key),
-        routing(5, ~pairs, key=key),
-        routing(5, key=key),
+        domain_routing(5, 2, key=key),
+        domain_routing(5, ~pairs, key=key),
+        domain_routing(5, key=key),
     )
     rows = lambda task: {(*x, *y) for x, y in zip(task.x.tolist(), task.y.tolist(), strict=True)}
     assert rows(trained) | rows(others) == rows(every)
     assert not rows(trained) & rows(others)
-    assert rows(trained) != rows(routing(5, 2, key=jax.random.key(1)))
+    assert rows(trained) != rows(domain_routing(5, 2, key=jax.random.key(1)))
 
 
 def test_each_domain_has_inputs_and_outputs_of_its_own():
-    task = routing(3, 2, key=jax.random.key(0))
+    task = domain_routing(3, 2, key=jax.random.key(0))
     for label, blocks in (
         ("input_domain", task.x[:, :12].reshape(-1, 3, 4)),
         ("output_domain", task.y.reshape(-1, 3, 7)),
@@ -244,7 +242,7 @@ def test_each_domain_has_inputs_and_outputs_of_its_own():
 
 
 def test_the_published_routing_task():
-    task = published_routing()
+    task = domain_routing(preset="saxe-2022")
     assert len(task.x) == 7 * 4 * 4
     i, j = task.labels["input_domain"], task.labels["output_domain"]
     assert set(((j - i + 1) % 7).tolist()) == {0, 1, 2, 3}
@@ -253,19 +251,19 @@ def test_the_published_routing_task():
     block = task.y[here][:, 28:35].T
     assert set(np.unique(block)) == {0.0, 3.0, 4.0, 6.0}
     close(np.linalg.svd(block, compute_uv=False), np.sqrt([185, 41, 9, 9]))
-    assert len(published_routing(np.full((7, 7), True)).x) == 7 * 7 * 4
+    assert len(domain_routing(trained=np.full((7, 7), True), preset="saxe-2022").x) == 7 * 7 * 4
 
 
 def test_related_domains_share_structure():
     """The more ancestors two domains have in common, the more features."""
-    h = inherited_features([2, 3], tree([2, 2], 0.2), 5, key=jax.random.key(0))
+    h = tree_inherited_features([2, 3], tree([2, 2], 0.2), 5, key=jax.random.key(0))
     assert h.shape == (6, 15, 4)
     shared = np.all(h[:, None] == h[None], axis=3).reshape(6, 6, 3, 5).all(axis=3)
     family = np.arange(6) // 3
     np.testing.assert_array_equal(shared[:, :, 0], True)
     np.testing.assert_array_equal(shared[:, :, 1], family[:, None] == family)
     np.testing.assert_array_equal(shared[:, :, 2], np.eye(6, dtype=bool))
-    task = routing(6, 2, items=h, key=jax.random.key(1))
+    task = domain_routing(6, 2, items=h, key=jax.random.key(1))
     y = task.y[(task.labels["input_domain"] == 1) & (task.labels["output_domain"] == 2), 30:45]
     np.testing.assert_allclose(y @ y.T, h[2].T @ h[2], atol=1e-12)
 
@@ -276,7 +274,10 @@ def test_related_domains_share_structure():
         (lambda: xor(np.nan), "`delta` must be a finite number"),
         (lambda: contextual(6), "power of two"),
         (lambda: contextual(True), "`objects` must be a whole number from 1 up, got True"),
-        (lambda: routing(3, items=True), "`items` must be a whole number from 1 up, got True"),
+        (
+            lambda: domain_routing(3, items=True),
+            "`items` must be a whole number from 1 up, got True",
+        ),
         (lambda: contextual(np.ones(3)), r"\(feature, item\), got shape \(3,\)"),
         (lambda: contextual(np.ones((2, 2, 2))), r"\(feature, object\)"),
         (lambda: contextual(8, 0), "`contexts` must be a whole number from 1"),
@@ -286,8 +287,8 @@ def test_related_domains_share_structure():
         (lambda: contextual(8, 1, structures=["star"]), "A structure is"),
         (lambda: contextual(8, 1, structures=[np.ones((2, 3))]), "of 8 objects each"),
         (lambda: context_features("ring", 6), "power of two from 4 up"),
-        (lambda: published_contextual(2), "Published are 3, 4 and 5"),
-        (lambda: published_contextual(4, structures=True), "with `structures` 3"),
+        (lambda: contextual(contexts=2, preset="jarvis-2025"), "has 3, 4 or 5 `contexts`"),
+        (lambda: contextual(preset="saxe"), '`preset` must be "jarvis-2025"'),
         (lambda: distillation(np.ones(3), xor()), "`teacher` must be a `Network`"),
         (
             lambda: distillation(fully_connected(2, 2, key=seeds(2)), xor()),
@@ -297,15 +298,15 @@ def test_related_domains_share_structure():
             lambda: distillation(fully_connected(2, 2, key=jax.random.key(0)), xor(), through="x"),
             "`through` must be",
         ),
-        (lambda: routing(0), "`domains`"),
-        (lambda: routing(3, 4), "from 1 to the number of domains, 3, got 4"),
-        (lambda: routing(3, 1.5), "`trained` must be a whole number"),
-        (lambda: routing(3, np.zeros((3, 3), bool)), "at least one pair"),
-        (lambda: routing(3, np.ones((3, 3))), "float64 of shape"),
-        (lambda: routing(3, np.ones((2, 2), bool)), r"\(3, 3\)"),
-        (lambda: routing(3, items=np.ones((2, 4, 4))), "features of 2 domains, there are 3"),
+        (lambda: domain_routing(0), "`domains`"),
+        (lambda: domain_routing(3, 4), "from 1 to the number of domains, 3, got 4"),
+        (lambda: domain_routing(3, 1.5), "`trained` must be a whole number"),
+        (lambda: domain_routing(3, np.zeros((3, 3), bool)), "at least one pair"),
+        (lambda: domain_routing(3, np.ones((3, 3))), "float64 of shape"),
+        (lambda: domain_routing(3, np.ones((2, 2), bool)), r"\(3, 3\)"),
+        (lambda: domain_routing(3, items=np.ones((2, 4, 4))), "features of 2 domains, there are 3"),
         (lambda: nested_tree(2, values=[1.0, 2.0]), "each of 3 levels"),
-        (lambda: inherited_features([0], ring(4), 3, key=jax.random.key(0)), "`branching`"),
+        (lambda: tree_inherited_features([0], ring(4), 3, key=jax.random.key(0)), "`branching`"),
     ],
 )
 def test_bad_input(call, message, as_a_user):

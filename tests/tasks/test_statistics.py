@@ -9,16 +9,16 @@ import pytest
 
 import festina
 from festina.networks import (
-    Kernel,
+    ConvolutionKernel,
     Layer,
-    LinearHead,
+    LinearAttentionHead,
     Neuron,
-    SoftmaxHead,
+    SoftmaxAttentionHead,
     activation,
     fully_connected,
     power,
 )
-from festina.tasks import _task, linear_teacher, task
+from festina.tasks import _task, from_arrays, linear_teacher
 from festina.tasks._task import Statistics
 from helpers import (
     ARCHITECTURES,
@@ -113,10 +113,14 @@ def test_the_floor_is_the_loss_of_least_squares(name):
     expected = 0.5 * np.sum((y - psi @ best) ** 2)
     np.testing.assert_allclose(noisy.statistics(row.unit).floor, expected, rtol=1e-11)
     # Targets that the features explain leave exactly nothing, almost explained ones a little.
-    unit = LinearHead(residual=False) if isinstance(row.unit, LinearHead) else row.unit
+    unit = (
+        LinearAttentionHead(residual=False)
+        if isinstance(row.unit, LinearAttentionHead)
+        else row.unit
+    )
     explained = raw.psi.reshape(60, -1) @ rng.standard_normal((psi.shape[1], outputs))
-    assert task(noisy.x, explained).statistics(unit).floor == 0.0
-    almost = task(noisy.x, explained + 1e-4 * raw.y, weight=noisy.weight).statistics(unit)
+    assert from_arrays(noisy.x, explained).statistics(unit).floor == 0.0
+    almost = from_arrays(noisy.x, explained + 1e-4 * raw.y, weight=noisy.weight).statistics(unit)
     np.testing.assert_allclose(almost.floor, 1e-8 * expected, rtol=1e-4)
 
 
@@ -142,12 +146,12 @@ def test_without_fixed_features_the_samples_are_kept(row):
 def test_the_residual_connection_is_part_of_the_targets():
     rng = np.random.default_rng(1)
     x, y = rng.standard_normal((50, 3, 4)), rng.standard_normal((50, 2))
-    for make in (LinearHead, SoftmaxHead):
-        plain = task(x, y - x[:, -2:, -1]).statistics(make(residual=False))
-        skipped = task(x, y).statistics(make(residual=True))
+    for make in (LinearAttentionHead, SoftmaxAttentionHead):
+        plain = from_arrays(x, y - x[:, -2:, -1]).statistics(make(residual=False))
+        skipped = from_arrays(x, y).statistics(make(residual=True))
         for one, other in zip(plain, skipped, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
-        assert not np.allclose(skipped.y, task(x, y).statistics(make(residual=False)).y)
+        assert not np.allclose(skipped.y, from_arrays(x, y).statistics(make(residual=False)).y)
 
 
 @pytest.mark.parametrize("size", [1e-3, 1e-5, 1e-8])
@@ -160,7 +164,7 @@ def test_compression_of_inputs_of_very_different_size(size, count):
     rng = np.random.default_rng(2)
     x = rng.standard_normal((count, 3)) * np.array([1.0, 1.0, size])
     y = x @ np.array([1.0, -1.0, 1 / size])
-    found = task(x, y).statistics(Neuron())
+    found = from_arrays(x, y).statistics(Neuron())
     assert len(found.psi) == 3
     assert found.floor == 0.0
     best = np.linalg.lstsq(found.psi, found.y, rcond=1e-15)[0][:, 0]
@@ -169,7 +173,7 @@ def test_compression_of_inputs_of_very_different_size(size, count):
 
 def test_a_weak_input_is_not_lost_among_many_samples():
     x = np.random.default_rng(6).standard_normal((40_000, 2)) * np.array([1.0, 1e-12])
-    found = task(x, x @ np.array([1.0, 1e12])).statistics(Neuron())
+    found = from_arrays(x, x @ np.array([1.0, 1e12])).statistics(Neuron())
     assert len(found.psi) == 2
     assert found.floor == 0.0
 
@@ -178,13 +182,13 @@ def test_inputs_that_depend_on_each_other_do_so_among_many_samples():
     rng = np.random.default_rng(7)
     for count in (10, 1000, 1_000_000):
         x = rng.standard_normal((count, 1)) * np.array([1.0, np.pi])
-        assert len(task(x, rng.standard_normal(count)).statistics(Neuron()).psi) == 1
+        assert len(from_arrays(x, rng.standard_normal(count)).statistics(Neuron()).psi) == 1
 
 
 @pytest.mark.parametrize("most_work", [1e10, 0])
 def test_inputs_that_are_all_zero_teach_nothing(most_work, monkeypatch):
     monkeypatch.setattr(_task, "_MOST_WORK", most_work)
-    data = task(np.zeros((5, 2)), np.ones(5))
+    data = from_arrays(np.zeros((5, 2)), np.ones(5))
     psi, y, weight, floor = data.statistics(Neuron())
     np.testing.assert_array_equal(psi, [[0.0, 0.0]])
     np.testing.assert_array_equal(y, [[0.0]])
@@ -199,7 +203,7 @@ def test_a_loss_far_below_rounding_of_the_targets_is_still_a_floor():
     rng = np.random.default_rng(4)
     x, noise = rng.standard_normal((50, 3)), rng.standard_normal(50)
     unexplained = noise - x @ np.linalg.lstsq(x, noise, rcond=None)[0]
-    found = task(x, x @ np.ones(3) + 1e-9 * unexplained).statistics(Neuron())
+    found = from_arrays(x, x @ np.ones(3) + 1e-9 * unexplained).statistics(Neuron())
     np.testing.assert_allclose(found.floor, 0.5e-18 * np.mean(unexplained**2), rtol=1e-5)
 
 
@@ -208,10 +212,10 @@ def test_samples_in_chunks_and_by_moments_are_the_same_statistics(limits, monkey
     rng = np.random.default_rng(5)
     x, y = rng.standard_normal((333, 4)), rng.standard_normal((333, 2))
     weight = rng.random(333)
-    expected = moments(task(x, y, weight=weight).statistics(Neuron(power(2))))
+    expected = moments(from_arrays(x, y, weight=weight).statistics(Neuron(power(2))))
     for name, value in limits.items():
         monkeypatch.setattr(_task, name, value)
-    found = task(x, y, weight=weight).statistics(Neuron(power(2)))
+    found = from_arrays(x, y, weight=weight).statistics(Neuron(power(2)))
     assert found.psi.shape == (10, 4, 4)
     for one, other in zip(moments(found), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-13 * np.abs(other).max())
@@ -225,17 +229,17 @@ def test_outputs_count_as_features_do(monkeypatch):
     qr = np.linalg.qr
     monkeypatch.setattr(np.linalg, "qr", lambda a, mode: sizes.append(a.size) or qr(a, mode=mode))
     monkeypatch.setattr(_task, "_CHUNK", 1000)
-    task(x, y).statistics(Neuron())
+    from_arrays(x, y).statistics(Neuron())
     assert max(sizes) <= 1000 + 20 * 20
     sizes.clear()
     monkeypatch.setattr(_task, "_MOST_WORK", 333 * 20**2 - 1)
-    task(x, y).statistics(Neuron())
+    from_arrays(x, y).statistics(Neuron())
     assert not sizes  # by moments
 
 
 def test_more_features_than_fit_are_refused_before_they_are_made():
     """Fifty samples of 300³ features are 11 GB."""
-    data = task(np.ones((50, 300)), np.ones(50))
+    data = from_arrays(np.ones((50, 300)), np.ones(50))
     with pytest.raises(ValueError, match=r"27000000 features of each input.* numbers, too many"):
         data.statistics(Neuron(power(3)))
     own = data.statistics(Neuron(activation(lambda a: a**3)))
@@ -245,17 +249,21 @@ def test_more_features_than_fit_are_refused_before_they_are_made():
 def test_weights_of_samples():
     rng = np.random.default_rng(3)
     x, y = rng.standard_normal((6, 2)), rng.standard_normal((6, 1))
-    twice = task(np.concatenate((x, x[:2])), np.concatenate((y, y[:2])))
-    weighted = task(x, y, weight=[2.0, 2, 1, 1, 1, 1])
+    twice = from_arrays(np.concatenate((x, x[:2])), np.concatenate((y, y[:2])))
+    weighted = from_arrays(x, y, weight=[2.0, 2, 1, 1, 1, 1])
     np.testing.assert_allclose(weighted.weight.sum(), 1)
     for unit in (Neuron(), Neuron(power(2))):
         for one, other in zip(
             moments(twice.statistics(unit)), moments(weighted.statistics(unit)), strict=True
         ):
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
-    silent = task(np.concatenate((x, 1e3 * x)), np.tile(y, (2, 1)), weight=[1.0] * 6 + [0.0] * 6)
+    silent = from_arrays(
+        np.concatenate((x, 1e3 * x)), np.tile(y, (2, 1)), weight=[1.0] * 6 + [0.0] * 6
+    )
     for one, other in zip(
-        moments(silent.statistics(Neuron())), moments(task(x, y).statistics(Neuron())), strict=True
+        moments(silent.statistics(Neuron())),
+        moments(from_arrays(x, y).statistics(Neuron())),
+        strict=True,
     ):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
@@ -263,7 +271,7 @@ def test_weights_of_samples():
 def test_statistics_are_computed_once_for_each_kind_of_unit():
     data = linear_teacher(np.eye(2), nodes=3)
     assert data.statistics(Neuron()) is data.statistics(Neuron())
-    assert data.statistics(Kernel(size=2)) is data.statistics(Kernel(size=2))
+    assert data.statistics(ConvolutionKernel(size=2)) is data.statistics(ConvolutionKernel(size=2))
     assert data.statistics(Neuron()) is not data.statistics(Neuron(power(2)))
     assert linear_teacher(np.eye(2)).statistics(Neuron()) is not data.statistics(Neuron())
 

@@ -37,7 +37,7 @@ def test_sum_and_mean_are_one_trajectory_on_two_clocks(loss, slower):
     b = 0.1
     first, second = b * found.right.T, b * found.left
     unit = festina.networks.Neuron(festina.networks.activation("linear"))
-    network = festina.networks.layer(unit, first, second.T)
+    network = festina.networks.layer_from(unit, first, second.T)
     times = slower * np.linspace(0.0, 3.0, 7)
     run = festina.gradient_flow(network, structured_task(y), times, loss=loss)
     maps = np.einsum("tho,thi->toi", run.network.v, run.network.u)

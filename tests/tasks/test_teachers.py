@@ -11,29 +11,29 @@ from hypothesis import strategies as st
 import festina
 from festina._objective import excess_loss, objective
 from festina.networks import (
-    Kernel,
+    ConvolutionKernel,
     Layer,
-    LinearHead,
+    LinearAttentionHead,
     Neuron,
     activation,
     attention,
-    convolutional,
+    convolutional_1d,
     deep_linear_from,
+    deep_network_from,
     fully_connected,
-    layer,
+    layer_from,
     power,
-    stack_from,
 )
 from festina.tasks import (
     Task,
     convolutional_teacher,
+    figure_1e_points,
+    from_arrays,
     in_context_regression,
-    kernel_points,
     linear_teacher,
-    orthogonal_points,
     quadratic_teacher,
     student_teacher,
-    task,
+    two_orthogonal_points,
 )
 from helpers import random_covariance
 
@@ -52,8 +52,8 @@ def initial_loss(data: Task) -> float:
         (lambda: linear_teacher(np.eye(2), SIGMA_1B), 5.0),
         (lambda: linear_teacher([[1, 0.5], [-0.5, 0.25]], SIGMA_1B), 3.25),
         (convolutional_teacher, 1.0),
-        (orthogonal_points, 1.0),
-        (kernel_points, 1.0),
+        (two_orthogonal_points, 1.0),
+        (figure_1e_points, 1.0),
         (lambda: quadratic_teacher(np.eye(2)), 8.0),
         (lambda: quadratic_teacher(np.eye(2), target_scale=1 / np.sqrt(8)), 1.0),
     ],
@@ -96,10 +96,10 @@ def test_moments_of_the_quadratic_teacher(units, size, seed):
 
 
 def test_the_two_small_data_sets():
-    two = orthogonal_points()
+    two = two_orthogonal_points()
     assert two.x[0] @ two.x[1] == 0
     np.testing.assert_array_equal(two.y[:, 0], [1, -1])
-    four = kernel_points()
+    four = figure_1e_points()
     assert (np.count_nonzero(four.x, axis=1) == 1).all()
     np.testing.assert_allclose(four.x.T @ four.x / 4, np.diag([1, 1, 2, 1]), atol=1e-14)
     np.testing.assert_allclose(
@@ -113,7 +113,7 @@ def test_the_two_small_data_sets():
         lambda **how: linear_teacher([[1.0, 2.0]], SIGMA_1B, **how),
         lambda **how: quadratic_teacher(np.eye(2), SIGMA_1B, **how),
         lambda **how: student_teacher(
-            layer(Neuron(activation("tanh")), np.ones((1, 2)), np.ones(1)), SIGMA_1B, **how
+            layer_from(Neuron(activation("tanh")), np.ones((1, 2)), np.ones(1)), SIGMA_1B, **how
         ),
     ],
     ids=["linear", "quadratic", "student-teacher"],
@@ -135,7 +135,7 @@ def test_student_and_teacher_of_the_same_kind_agree():
     """The teacher itself, as a student, has nothing left to learn; a convolution teaches too."""
     for teacher, size in (
         (fully_connected(2, 3, 2, activation="sine", scale=1.0, key=KEY), 2),
-        (convolutional(3, 2, activation="quadratic", scale=1.0, key=KEY), 3),
+        (convolutional_1d(3, 2, activation="quadratic", scale=1.0, key=KEY), 3),
     ):
         data = student_teacher(teacher, random_covariance(np.random.default_rng(1), size), nodes=5)
         with jax.enable_x64(True):
@@ -159,7 +159,7 @@ def test_kinks_are_warned_of_with_the_size_of_their_error(size, seed):
     u, v = rng.normal(size=(3, size)), rng.normal(size=(3, 1))
     covariance, unit = random_covariance(rng, size), Neuron("relu")
     with pytest.warns(UserWarning, match=r"has a kink. The error falls only as one") as told:
-        data = student_teacher(layer(unit, u, v), covariance, nodes=10)
+        data = student_teacher(layer_from(unit, u, v), covariance, nodes=10)
     told = float(re.search(r"about ([0-9.]+)% off", str(told[0].message))[1]) / 100
     response = np.maximum(data.x @ u.T, 0.0)
     slope = response.T @ (data.weight[:, None] * data.y)
@@ -177,14 +177,14 @@ def test_kinks_are_warned_of_with_the_size_of_their_error(size, seed):
 
 
 def test_of_what_is_smooth_or_finite_nobody_is_warned():
-    student_teacher(layer(Neuron("tanh"), np.eye(2), np.ones(2)), np.eye(2), nodes=10)
-    relu = layer(Neuron("relu"), np.ones((1, 2)), np.ones(1))
+    student_teacher(layer_from(Neuron("tanh"), np.eye(2), np.ones(2)), np.eye(2), nodes=10)
+    relu = layer_from(Neuron("relu"), np.ones((1, 2)), np.ones(1))
     student_teacher(relu, np.eye(2), samples=50, key=KEY)
     student_teacher(relu, np.eye(2), nodes=201)
 
 
 def test_a_polynomial_teacher_needs_no_nodes():
-    teacher = layer(Neuron(power(3)), [[1.0, 0.5]], [1.0])
+    teacher = layer_from(Neuron(power(3)), [[1.0, 0.5]], [1.0])
     data = student_teacher(teacher, np.eye(2), nodes=None)
     assert data.degree == 3
     np.testing.assert_allclose(initial_loss(data), 15 * 1.25**3, rtol=1e-12)  # ⟨z⁶⟩ = 15σ⁶
@@ -198,7 +198,7 @@ def test_a_population_serves_no_network_beyond_its_degree():
     with pytest.raises(ValueError, match=r"relu.* is no polynomial\. Give the task `nodes=20`"):
         linear_teacher(np.eye(2)).statistics(Neuron(activation("relu")))
     with pytest.raises(ValueError, match=r"up to 2 .* is of degree 3"):
-        quadratic_teacher(np.eye(2)).statistics(Kernel(power(3), size=2))
+        quadratic_teacher(np.eye(2)).statistics(ConvolutionKernel(power(3), size=2))
     quadratic_teacher(np.eye(2)).statistics(Neuron())
     linear_teacher(np.eye(2), nodes=4).statistics(Neuron(activation("relu")))
     linear_teacher(np.eye(2), samples=4, key=KEY).statistics(Neuron(activation("relu")))
@@ -289,7 +289,7 @@ def test_tasks_that_cannot_be(make, message):
             r"`teacher` .* one layer, got DeepLinear\. .* task\(x, teacher\.predict\(x\)\)",
         ),
         (
-            lambda: student_teacher(stack_from(Neuron(), [X, Y.T]), np.eye(2)),
+            lambda: student_teacher(deep_network_from(Neuron(), [X, Y.T]), np.eye(2)),
             "`teacher` must be a network of one layer, got Stack",
         ),
     ],
@@ -300,7 +300,7 @@ def test_halves_complex_numbers_and_deep_teachers(make, message):
 
 
 def test_a_task_from_your_own_arrays():
-    data = task([[1, 2], [3, 4], [5, 6]], [1, 2, 3], labels={"object": ["a", "b", "c"]})
+    data = from_arrays([[1, 2], [3, 4], [5, 6]], [1, 2, 3], labels={"object": ["a", "b", "c"]})
     assert (data.x.dtype, data.y.shape, data.samples, data.outputs) == (np.float64, (3, 1), 3, 1)
     assert data.labels["object"].tolist() == ["a", "b", "c"]
     np.testing.assert_allclose(data.weight, 1 / 3)
@@ -314,12 +314,12 @@ def test_a_task_from_your_own_arrays():
 def test_what_becomes_of_your_arrays_later_is_no_matter():
     covariance, labels = np.diag([1.0, 2.0]), np.arange(3)
     tokens = in_context_regression(2, 4, token_covariance=covariance)
-    data = task(np.ones((3, 2)), np.ones(3), labels={"object": labels})
+    data = from_arrays(np.ones((3, 2)), np.ones(3), labels={"object": labels})
     covariance *= 3.0
     labels += 1
-    found = tokens.statistics(LinearHead()).psi
+    found = tokens.statistics(LinearAttentionHead()).psi
     expected = in_context_regression(2, 4, token_covariance=covariance / 3.0)
-    np.testing.assert_array_equal(found, expected.statistics(LinearHead()).psi)
+    np.testing.assert_array_equal(found, expected.statistics(LinearAttentionHead()).psi)
     assert data.labels["object"].tolist() == [0, 1, 2]
 
 
@@ -335,22 +335,34 @@ def broken(array, *rows, value=np.nan):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: task(broken(X, 3, 4), Y), "`x` is not finite in 2 of 5 samples, .* sample 3"),
-        (lambda: task(X, broken(Y, 1)), "`y` is not finite in 1 of 5 samples, .* sample 1"),
-        (lambda: task(broken(X, 2, value=-np.inf), Y), "first is sample 2. Remove or replace"),
-        (lambda: task(X, Y[:3]), r"equally many samples, .* got shapes \(5, 2\) and \(3, 1\)"),
-        (lambda: task(X[:, 0], Y), r"got shapes \(5,\) and \(5, 1\)"),
-        (lambda: task(X[:0], Y[:0]), r"at least one: got shapes \(0, 2\) and \(0, 1\)"),
-        (lambda: task(X[:, :0], Y), r"got shapes \(5, 0\) and \(5, 1\)"),
-        (lambda: task(X, Y[:, :, None]), r"got shapes \(5, 2\) and \(5, 1, 1\)"),
-        (lambda: task(X, Y, weight=np.ones(4)), r"each of the 5 samples, got shape \(4,\)"),
-        (lambda: task(X, Y, weight=[1, 1, -1, 1, 1]), "with 1 that are not"),
-        (lambda: task(X, Y, weight=[1, np.nan, -1, 1, 1]), "with 2 that are not"),
-        (lambda: task(X, Y, weight=np.zeros(5)), "`weight` is zero for every sample"),
-        (lambda: task(1j * X, Y), "`x` must be real, got complex numbers"),
-        (lambda: task(X, 1j * Y), "`y` must be real, got complex numbers"),
-        (lambda: task(X, Y, weight=[1j] * 5), "`weight` must be real, got complex numbers"),
-        (lambda: task(X, Y, labels={"view": [1, 2]}), r"Label 'view' has shape \(2,\) for 5"),
+        (
+            lambda: from_arrays(broken(X, 3, 4), Y),
+            "`x` is not finite in 2 of 5 samples, .* sample 3",
+        ),
+        (lambda: from_arrays(X, broken(Y, 1)), "`y` is not finite in 1 of 5 samples, .* sample 1"),
+        (
+            lambda: from_arrays(broken(X, 2, value=-np.inf), Y),
+            "first is sample 2. Remove or replace",
+        ),
+        (
+            lambda: from_arrays(X, Y[:3]),
+            r"equally many samples, .* got shapes \(5, 2\) and \(3, 1\)",
+        ),
+        (lambda: from_arrays(X[:, 0], Y), r"got shapes \(5,\) and \(5, 1\)"),
+        (lambda: from_arrays(X[:0], Y[:0]), r"at least one: got shapes \(0, 2\) and \(0, 1\)"),
+        (lambda: from_arrays(X[:, :0], Y), r"got shapes \(5, 0\) and \(5, 1\)"),
+        (lambda: from_arrays(X, Y[:, :, None]), r"got shapes \(5, 2\) and \(5, 1, 1\)"),
+        (lambda: from_arrays(X, Y, weight=np.ones(4)), r"each of the 5 samples, got shape \(4,\)"),
+        (lambda: from_arrays(X, Y, weight=[1, 1, -1, 1, 1]), "with 1 that are not"),
+        (lambda: from_arrays(X, Y, weight=[1, np.nan, -1, 1, 1]), "with 2 that are not"),
+        (lambda: from_arrays(X, Y, weight=np.zeros(5)), "`weight` is zero for every sample"),
+        (lambda: from_arrays(1j * X, Y), "`x` must be real, got complex numbers"),
+        (lambda: from_arrays(X, 1j * Y), "`y` must be real, got complex numbers"),
+        (lambda: from_arrays(X, Y, weight=[1j] * 5), "`weight` must be real, got complex numbers"),
+        (
+            lambda: from_arrays(X, Y, labels={"view": [1, 2]}),
+            r"Label 'view' has shape \(2,\) for 5",
+        ),
     ],
 )
 def test_arrays_that_are_no_task(make, message):
@@ -360,11 +372,11 @@ def test_arrays_that_are_no_task(make, message):
 
 def test_units_that_do_not_fit_the_inputs():
     with pytest.raises(ValueError, match=r"tokens as columns.* got inputs \(2,\)"):
-        task(X, Y).statistics(LinearHead())
+        from_arrays(X, Y).statistics(LinearAttentionHead())
     with pytest.raises(ValueError, match=r"kernel of size 3 .* got inputs \(2,\)"):
-        task(X, Y).statistics(Kernel(size=3))
+        from_arrays(X, Y).statistics(ConvolutionKernel(size=3))
     with pytest.raises(ValueError, match=r"takes vectors, got inputs \(2, 2\)"):
-        task(np.ones((5, 2, 2)), Y).statistics(Neuron())
+        from_arrays(np.ones((5, 2, 2)), Y).statistics(Neuron())
 
 
 @pytest.mark.usefixtures("as_a_user")
@@ -374,13 +386,13 @@ def test_networks_that_do_not_fit_the_task():
         (fully_connected(2, 4, 2, scale=0.1, key=KEY), "has 2 outputs, .* its outputs are 1"),
     ):
         with pytest.raises(ValueError, match=message):
-            festina.gradient_descent(network, task(X, Y), 0.1, 2)
+            festina.gradient_descent(network, from_arrays(X, Y), 0.1, 2)
     wrong = Layer(np.full((2, 2), np.nan), np.ones((2, 1)), Neuron())
     with pytest.raises(ValueError, match="The weights `u` are not all finite"):
-        festina.gradient_descent(wrong, task(X, Y), 0.1, 2)
+        festina.gradient_descent(wrong, from_arrays(X, Y), 0.1, 2)
     right = fully_connected(2, 2, scale=0.1, key=KEY)
     with pytest.raises(ValueError, match=r"Unknown loss 'mse'\. There are: 'half' = ½"):
-        festina.gradient_descent(right, task(X, Y), 0.1, 2, loss="mse")
+        festina.gradient_descent(right, from_arrays(X, Y), 0.1, 2, loss="mse")
     with pytest.raises(ValueError, match="'half-sum' sums over samples; a population has none"):
         festina.gradient_descent(right, linear_teacher([[1.0, 1.0]]), 0.1, 2, loss="half-sum")
 
@@ -399,7 +411,7 @@ def test_conventions_of_the_loss():
         "half-sum": square.sum() / 2,
         "sum-square": square.sum(),
     }.items():
-        structure, data, floor = objective(network, task(x, y), name)
+        structure, data, floor = objective(network, from_arrays(x, y), name)
         weights = structure.columns(network.u, network.v)[:, 0]
         found = excess_loss(structure, weights, data) + floor
         np.testing.assert_allclose(found, expected, rtol=1e-13)

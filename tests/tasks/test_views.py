@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.tasks import conflict, multi_task_views, overlapping_views, views
+from festina.tasks import conflicting_views, multi_task_views, multi_view_classes, overlapping_views
 
 AMPLITUDES = st.lists(st.floats(0.1, 3.0), min_size=1, max_size=3)
 
@@ -25,7 +25,7 @@ def floor(task):
 @settings(max_examples=10)
 @given(AMPLITUDES, st.integers(2, 5))
 def test_views_of_one_class_are_one_direction_for_each(a, classes):
-    task = views(a, classes)
+    task = multi_view_classes(a, classes)
     cross, second = moments(task)
     s = np.linalg.svd(cross, compute_uv=False)
     np.testing.assert_allclose(s, np.linalg.norm(a) / classes, rtol=1e-12)
@@ -70,7 +70,7 @@ def test_signs_are_correlated_as_they_should(a, kappa):
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.7, 1.0])
 def test_without_gates_a_quarter_of_the_conflict_is_left(share, classes):
     for cue in (True, False):
-        task = conflict(share, classes, cue=cue)
+        task = conflicting_views(share, classes, cue=cue)
         assert task.x.shape == (2 * classes**2, 2 * classes + 2 * cue)
         differ = task.labels["first"] != task.labels["second"]
         np.testing.assert_allclose(task.weight[differ].sum(), share, atol=1e-12)
@@ -82,17 +82,17 @@ def test_without_gates_a_quarter_of_the_conflict_is_left(share, classes):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: views([]), "`amplitudes` has shape"),
-        (lambda: views([1.0, 0.0]), "1 that are not positive"),
-        (lambda: views([[1.0]]), "one positive number for each view"),
-        (lambda: views([1.0, np.nan]), "`amplitudes` must be finite"),
-        (lambda: views([1.0], 1), "`classes` must be a whole number from 2 up"),
+        (lambda: multi_view_classes([]), "`amplitudes` has shape"),
+        (lambda: multi_view_classes([1.0, 0.0]), "1 that are not positive"),
+        (lambda: multi_view_classes([[1.0]]), "one positive number for each view"),
+        (lambda: multi_view_classes([1.0, np.nan]), "`amplitudes` must be finite"),
+        (lambda: multi_view_classes([1.0], 1), "`classes` must be a whole number from 2 up"),
         (lambda: multi_task_views([1.0] * 9, 9), "387,420,489 combinations"),
         (lambda: overlapping_views([1.0, 1.0], 1.5), "`overlap` must lie between 0 and 1"),
         (lambda: overlapping_views([1.0], np.nan), "`overlap` must be a number"),
         (lambda: overlapping_views([1.0] * 11, 0.5), "there may be 10"),
         (lambda: overlapping_views([1.0], 0.5, target="mean"), "'sum', 'common' or 'each'"),
-        (lambda: conflict(-0.1), "`share` must lie between 0 and 1"),
+        (lambda: conflicting_views(-0.1), "`share` must lie between 0 and 1"),
     ],
 )
 def test_views_that_cannot_be(make, message):

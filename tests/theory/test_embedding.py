@@ -16,16 +16,16 @@ from festina.networks import (
     Neuron,
     activation,
     attention,
-    convolutional,
-    convolutional_stack,
+    convolutional_1d,
+    deep_convolutional,
     deep_linear,
+    deep_network,
     fully_connected,
     leaky_relu,
     linear_transformer,
     seeds,
-    stack,
 )
-from festina.theory.saddles import embed, embed_from, stationarity, stationary_task
+from festina.theory.saddles import embed_from, embed_units, stationarity, stationary_task
 from festina.theory.saddles._kinds import admissible
 from helpers import spoilt
 
@@ -37,7 +37,7 @@ def neurons(activation, width=2, scale=0.6):
 
 
 def kernels(activation):
-    return convolutional(4, 2, 2, activation=activation, scale=0.6, key=KEY)
+    return convolutional_1d(4, 2, 2, activation=activation, scale=0.6, key=KEY)
 
 
 SOON = {
@@ -86,7 +86,7 @@ def test_embedding_keeps_the_map_and_the_fixed_point(name):
     network, task = fixed_point(name)
     assert stationarity(network, task).gradient < 1e-12
     for kind in admissible(network.unit.algebra):
-        wide = embed(network, 6, kind, key=None if kind == "zero" else KEY)
+        wide = embed_units(network, 6, kind, key=None if kind == "zero" else KEY)
         assert wide.width == 6
         assert apart(network, wide, task.x) < 1e-13
         assert stationarity(wide, task).gradient < 1e-12
@@ -117,8 +117,8 @@ def test_a_rectifier_takes_no_negative_factor():
     u, v = embed_from(network.u, network.v, -1.0 * one, 0.5 * one)
     assert stationarity(Layer(u, v, network.unit), task).gradient > 1e-2
     with pytest.raises(ValueError, match=r"`gamma_u` must not be negative .* differs .* by 1.. %"):
-        embed(network, 3, "proportional", gamma_u=-1.0, gamma_v=0.5)
-    assert embed(network, 3, "proportional", gamma_u=0.0, gamma_v=0.5).width == 3
+        embed_units(network, 3, "proportional", gamma_u=-1.0, gamma_v=0.5)
+    assert embed_units(network, 3, "proportional", gamma_u=0.0, gamma_v=0.5).width == 3
 
 
 def test_one_unit_as_the_equations_have_it():
@@ -127,23 +127,23 @@ def test_one_unit_as_the_equations_have_it():
     u, v = network.u, network.v
     g, h = np.array([0.3, -1.2, 0.8]), np.array([2.0, 0.5, -0.7])
 
-    equal = embed(network, 4, "equal", gamma_v=0.3, parent=1)
+    equal = embed_units(network, 4, "equal", gamma_v=0.3, parent=1)
     np.testing.assert_array_equal(equal.u[3], u[1])
     np.testing.assert_allclose(equal.v[3], 0.3 * v[1], rtol=1e-15)
     np.testing.assert_allclose(equal.v[1], 0.7 * v[1], rtol=1e-14)
     np.testing.assert_array_equal(equal.v[[0, 2]], v[[0, 2]])
 
-    zero = embed(network, 4, "zero")
+    zero = embed_units(network, 4, "zero")
     assert not zero.u[3].any()
     assert not zero.v[3].any()
     np.testing.assert_array_equal(zero.v[:3], v)
 
-    proportional = embed(network, 4, "proportional", gamma_u=-2.0, gamma_v=0.3, parent=2)
+    proportional = embed_units(network, 4, "proportional", gamma_u=-2.0, gamma_v=0.3, parent=2)
     np.testing.assert_allclose(proportional.u[3], -2.0 * u[2], rtol=1e-15)
     np.testing.assert_allclose(proportional.v[3], 0.3 * v[2], rtol=1e-15)
     np.testing.assert_allclose(proportional.v[2], (1 + 0.6) * v[2], rtol=1e-14)
 
-    linear = embed(network, 4, "linear", gamma_u=g[None], gamma_v=h[None])
+    linear = embed_units(network, 4, "linear", gamma_u=g[None], gamma_v=h[None])
     np.testing.assert_allclose(linear.u[3], sum(g[i] * u[i] for i in range(3)), rtol=1e-14)
     combined = sum(h[i] * v[i] for i in range(3))
     np.testing.assert_allclose(linear.v[3], combined, rtol=1e-14)
@@ -163,7 +163,7 @@ def test_embedding_twice_is_embedding_once_more(kind, first, second, seed):
     """No gradient needed: what a linear network computes is Vᵀ U."""
     network = neurons("linear", width=2)
     keys = jax.random.split(jax.random.key(seed))
-    wide = embed(embed(network, first, kind, key=keys[0]), second, kind, key=keys[1])
+    wide = embed_units(embed_units(network, first, kind, key=keys[0]), second, kind, key=keys[1])
     assert wide.u.shape == (second, 3)
     before = np.einsum("io,in->on", network.v, network.u)
     after = np.einsum("io,in->on", wide.v, wide.u)
@@ -175,10 +175,10 @@ def test_embedding_twice_is_embedding_once_more(kind, first, second, seed):
 
 def test_a_batch_is_embedded_lane_by_lane():
     batch = fully_connected(3, 2, 2, activation="relu", scale=0.6, key=seeds(3))
-    wide = embed(batch, 5, "proportional", key=KEY)
+    wide = embed_units(batch, 5, "proportional", key=KEY)
     assert wide.batch_shape == (3,)
     for lane in range(3):
-        alone = embed(batch.lane(lane), 5, "proportional", key=KEY)
+        alone = embed_units(batch.lane(lane), 5, "proportional", key=KEY)
         np.testing.assert_array_equal(wide.lane(lane).u, alone.u)
         np.testing.assert_array_equal(wide.lane(lane).v, alone.v)
 
@@ -187,9 +187,9 @@ def deep(name):
     if name == "deep linear":
         return deep_linear((3, 2, 2, 2), scale=0.8, key=KEY), (3,), (4, 5)
     if name == "relu stack":
-        return stack((3, 2, 2, 2), activations="relu", scale=0.8, key=KEY), (3,), (4, 5)
+        return deep_network((3, 2, 2, 2), activations="relu", scale=0.8, key=KEY), (3,), (4, 5)
     if name == "conv tanh stack":
-        network = convolutional_stack(4, (2, 2, 2), activations="tanh", scale=0.8, key=KEY)
+        network = deep_convolutional(4, (2, 2, 2), activations="tanh", scale=0.8, key=KEY)
         return network, (4,), (4, 5)
     return linear_transformer(2, 2, (2, 1), scale=0.6, key=KEY), (3, 5), (4, 3, 5)
 
@@ -209,7 +209,7 @@ def test_units_of_several_layers(name, kind):
     network, shape, widths = deep(name)
     x = np.random.default_rng(1).normal(size=(60, *shape))
     task = stationary_task(network, x, key=KEY)
-    wide = embed(network, widths, kind, key=None if kind == "zero" else KEY)
+    wide = embed_units(network, widths, kind, key=None if kind == "zero" else KEY)
     assert tuple(part.shape[0] for part in wide.parts[:-1]) == widths
     assert apart(network, wide, x) < 1e-12
     assert stationarity(wide, task).gradient < 1e-12
@@ -217,8 +217,8 @@ def test_units_of_several_layers(name, kind):
 
 def test_two_layers_are_one_layer():
     layer = neurons("linear")
-    deep = embed(DeepLinear.from_layer(layer), (5,), "linear", key=KEY)
-    flat = embed(layer, 5, "linear", key=KEY)
+    deep = embed_units(DeepLinear.from_layer(layer), (5,), "linear", key=KEY)
+    flat = embed_units(layer, 5, "linear", key=KEY)
     for one, other in zip(deep.parts, DeepLinear.from_layer(flat).parts, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -245,7 +245,7 @@ def test_two_layers_are_one_layer():
 )
 def test_what_the_algebra_does_not_admit_is_refused(make, kind, words, as_a_user):
     with pytest.raises(ValueError, match=words):
-        embed(make(), 4, kind, key=KEY)
+        embed_units(make(), 4, kind, key=KEY)
 
 
 def test_the_defect_that_is_reported_is_the_departure():
@@ -254,7 +254,7 @@ def test_the_defect_that_is_reported_is_the_departure():
     def reported(c):
         unit = Neuron(activation(lambda a: a + c * a**2))
         with pytest.raises(ValueError, match="does not admit") as refusal:
-            embed(Layer(np.ones((1, 2)), np.ones((1, 1)), unit), 2, "linear", key=KEY)
+            embed_units(Layer(np.ones((1, 2)), np.ones((1, 1)), unit), 2, "linear", key=KEY)
         return float(re.search(r"by ([\d.e+-]+) %", str(refusal.value))[1])
 
     assert reported(1e-2) / reported(1e-4) == pytest.approx(100, rel=0.05)
@@ -263,26 +263,35 @@ def test_the_defect_that_is_reported_is_the_departure():
 def test_bad_input(as_a_user):
     network = neurons("linear")
     for call, words in (
-        (lambda: embed(network, 1, "zero"), "`width` 1 is below the 2 units"),
-        (lambda: embed(network, 4, "equal"), "give `gamma_v`, or a `key`"),
-        (lambda: embed(network, 4, "linear"), "give `gamma_u` and `gamma_v`, or a `key`"),
-        (lambda: embed(network, 4, "equal", gamma_u=1.0, gamma_v=1.0), r"Eq. \(4\).*no `gamma_u`"),
-        (lambda: embed(network, 4, "zero", gamma_v=1.0), r"Eq. \(5\).*no `gamma_v`"),
-        (lambda: embed(network, 4, "equal", gamma_v=[1.0, 2.0, 3.0]), r"shape \(2,\).*got \(3,\)"),
-        (lambda: embed(network, 4, "equal", gamma_v=np.nan), "`gamma_v` must be finite"),
-        (lambda: embed(network, 4, "equal", gamma_v=0.5, parent=2), "units 0 to 1"),
+        (lambda: embed_units(network, 1, "zero"), "`width` 1 is below the 2 units"),
+        (lambda: embed_units(network, 4, "equal"), "give `gamma_v`, or a `key`"),
+        (lambda: embed_units(network, 4, "linear"), "give `gamma_u` and `gamma_v`, or a `key`"),
         (
-            lambda: embed(network, 4, "equal", gamma_v=0.5, parent=0.5),
+            lambda: embed_units(network, 4, "equal", gamma_u=1.0, gamma_v=1.0),
+            r"Eq. \(4\).*no `gamma_u`",
+        ),
+        (lambda: embed_units(network, 4, "zero", gamma_v=1.0), r"Eq. \(5\).*no `gamma_v`"),
+        (
+            lambda: embed_units(network, 4, "equal", gamma_v=[1.0, 2.0, 3.0]),
+            r"shape \(2,\).*got \(3,\)",
+        ),
+        (lambda: embed_units(network, 4, "equal", gamma_v=np.nan), "`gamma_v` must be finite"),
+        (lambda: embed_units(network, 4, "equal", gamma_v=0.5, parent=2), "units 0 to 1"),
+        (
+            lambda: embed_units(network, 4, "equal", gamma_v=0.5, parent=0.5),
             "`parent.*whole number.*got 0.5",
         ),
-        (lambda: embed(network, 4.5, "zero"), "whole number from 1 up, got 4.5"),
-        (lambda: embed(network, (4, 4), "zero"), "each of the 1 hidden layers"),
-        (lambda: embed(deep("relu stack")[0], 4, "zero"), "each of the 2 hidden layers"),
-        (lambda: embed(deep("transformer")[0], (2, 4, 2), "zero"), "Hidden layer 2 is an end of a"),
-        (lambda: embed(spoilt(network, 1), 4, "zero"), "weights `v` are not all finite"),
-        (lambda: embed(spoilt(deep("relu stack")[0], 0), (4, 4), "zero"), "not all finite"),
+        (lambda: embed_units(network, 4.5, "zero"), "whole number from 1 up, got 4.5"),
+        (lambda: embed_units(network, (4, 4), "zero"), "each of the 1 hidden layers"),
+        (lambda: embed_units(deep("relu stack")[0], 4, "zero"), "each of the 2 hidden layers"),
+        (
+            lambda: embed_units(deep("transformer")[0], (2, 4, 2), "zero"),
+            "Hidden layer 2 is an end of a",
+        ),
+        (lambda: embed_units(spoilt(network, 1), 4, "zero"), "weights `v` are not all finite"),
+        (lambda: embed_units(spoilt(deep("relu stack")[0], 0), (4, 4), "zero"), "not all finite"),
     ):
         with pytest.raises(ValueError, match=words):
             call()
-    assert embed(network, 2, "zero") is network
-    assert embed(network, np.int64(3), "zero").width == 3
+    assert embed_units(network, 2, "zero") is network
+    assert embed_units(network, np.int64(3), "zero").width == 3

@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 
 from festina.networks import Layer, Neuron, attention, fully_connected, seeds
-from festina.networks import layer as make_layer
+from festina.networks import layer_from as make_layer
+from festina.tasks import from_arrays as make_task
 from festina.tasks import linear_teacher
-from festina.tasks import task as make_task
-from festina.theory.saddles import _ways_out, embed, linear_saddle_from, stationarity, ways_out
+from festina.theory.saddles import (
+    _ways_out,
+    embed_units,
+    escape_directions,
+    linear_saddle_from,
+    stationarity,
+)
 from festina.theory.saddles import stationary_task as manufacture
 
 KEY = jax.random.key(9)
@@ -83,8 +89,8 @@ def test_the_point_of_no_network_and_no_target():
 def test_index_and_rates_are_those_of_the_second_derivative():
     """An independent Hessian: second differences of the loss in plain NumPy."""
     network, task = tanh_point()
-    wide = embed(network, 3, "zero")
-    found = ways_out(wide, task)
+    wide = embed_units(network, 3, "zero")
+    found = escape_directions(wide, task)
     start = np.concatenate((wide.u.ravel(), wide.v.ravel()))
     loss = lambda w: plain_loss(w[:9].reshape(3, 3), w[9:].reshape(3, 2), task)
     h, n = 1e-4, len(start)
@@ -133,19 +139,19 @@ def linear_point(width):
 def test_lanczos_finds_what_the_whole_hessian_has(monkeypatch):
     """Eigenvalues of multiplicity eleven, of which Lanczos sees one at a time."""
     saddle, network, task = linear_point(12)
-    dense = ways_out(network, task)
+    dense = escape_directions(network, task)
     monkeypatch.setattr(_ways_out, "_DENSE", 0)
-    sparse = ways_out(network, task)
+    sparse = escape_directions(network, task)
     assert sparse.index == dense.index == saddle.index(12) == 12
     np.testing.assert_allclose(sparse.rates, dense.rates, rtol=1e-9)
     assert sparse.sharpness == pytest.approx(dense.sharpness, rel=1e-9)
     columns = network.structure.columns(*sparse.directions.parts)
     np.testing.assert_allclose(columns.T @ columns, np.eye(12), atol=1e-9)
-    few = ways_out(network, task, most=3)
+    few = escape_directions(network, task, most=3)
     assert few.index is None
     assert "in 3 directions of negative curvature or more, at rates" in repr(few)
     monkeypatch.undo()
-    of_all = ways_out(network, task, most=3)
+    of_all = escape_directions(network, task, most=3)
     assert of_all.index == 12
     assert repr(of_all).endswith("(the 3 fastest)")
     for found in (few, of_all):
@@ -175,7 +181,7 @@ def test_units_that_are_not_there_leave_at_the_singular_values():
     """Every silent unit has each escape rate of Lemma 6, and the Hessian nothing faster."""
     saddle = linear_saddle_from(CORRELATION, COVARIANCE, ())
     network = make_layer(linear_point(12)[1].unit, np.zeros((12, 3)), np.zeros((12, 2)))
-    found = ways_out(network, linear_point(12)[2])
+    found = escape_directions(network, linear_point(12)[2])
     singular = np.linalg.svd(CORRELATION, compute_uv=False)
     np.testing.assert_allclose(saddle.escape_rates, singular, rtol=1e-12)
     np.testing.assert_allclose(found.rates, np.repeat(singular, 12), rtol=1e-9)
@@ -185,11 +191,11 @@ def test_flat_directions_do_not_count():
     """A least-squares solution has no way down, whatever lies in its kernel."""
     saddle = linear_saddle_from(CORRELATION, COVARIANCE, (0, 1))
     minimum = saddle.network(12, key=KEY)
-    found = ways_out(minimum, linear_point(12)[2])
+    found = escape_directions(minimum, linear_point(12)[2])
     assert found.index == 0
     assert found.rates.shape == (0,)
     # Not by being positive: rounding has either sign.
-    exact = ways_out(minimum, linear_point(12)[2], tolerance=0.0)
+    exact = escape_directions(minimum, linear_point(12)[2], tolerance=0.0)
     assert exact.index > 0
     assert exact.rates.max() < 1e-12
 
@@ -198,12 +204,14 @@ def test_a_saddle_of_higher_order_has_no_index(monkeypatch):
     network = fully_connected(3, 2, 2, activation="quadratic", scale=1.0, key=KEY)
     silent = network.with_parts(0 * network.u, 0 * network.v)
     task = make_task(X, np.ones((40, 2)))
-    assert (ways_out(silent, task).index, ways_out(silent, task).blind) == (0, 2)
+    assert (escape_directions(silent, task).index, escape_directions(silent, task).blind) == (0, 2)
     # A read-out makes the second order in u visible.
-    seen = ways_out(silent.with_parts(silent.u, silent.v + np.array([[0.0], [1e-3]])), task)
+    seen = escape_directions(
+        silent.with_parts(silent.u, silent.v + np.array([[0.0], [1e-3]])), task
+    )
     assert (seen.index > 0, seen.blind) == (True, 1)
     monkeypatch.setattr(_ways_out, "_DENSE", 0)
-    sparse = ways_out(silent, task)
+    sparse = escape_directions(silent, task)
     assert (sparse.index, sparse.sharpness) == (0, 0.0)
 
 
@@ -211,12 +219,12 @@ def test_silent_rectifiers_leave_though_no_curvature_is_negative():
     """Along one (u, v) the loss falls, whatever the Hessian says."""
     task = make_task(X, X[:, :1])
     network = fully_connected(3, 4, activation="relu", scale=1.0, key=KEY)
-    found = ways_out(network.with_parts(0 * network.u, 0 * network.v), task)
+    found = escape_directions(network.with_parts(0 * network.u, 0 * network.v), task)
     assert (found.index, found.blind) == (0, 4)
     assert "does not see 4 silent units" in str(found)
     loss = lambda h: 0.5 * np.mean((X[:, 0] - h * np.maximum(h * X[:, 0], 0.0)) ** 2)
     assert loss(1e-3) < loss(0.0)
-    tanh = ways_out(embed(tanh_point()[0], 3, "zero"), tanh_point()[1])
+    tanh = escape_directions(embed_units(tanh_point()[0], 3, "zero"), tanh_point()[1])
     assert tanh.blind == 0
     assert str(tanh).startswith(f"left in {tanh.index} direction")
 
@@ -240,11 +248,11 @@ def test_a_silent_leaky_unit_has_the_rate_of_its_leak():
     """And one that is awake grows ten times as fast: `blind` says that this is not all."""
     task = make_task(np.ones((1, 1)), np.ones((1, 1)))
     silent = Layer(np.zeros((1, 1)), np.zeros((1, 1)), Neuron("leaky-relu"))
-    found = ways_out(silent, task)
+    found = escape_directions(silent, task)
     np.testing.assert_allclose(found.rates, [0.1])
     assert found.blind == 1
     assert str(found).startswith("left in 1 direction of negative curvature, at the rate 0.1; ")
-    awake = ways_out(silent.with_parts(silent.u + 1e-9, silent.v), task, stationary=1.0)
+    awake = escape_directions(silent.with_parts(silent.u + 1e-9, silent.v), task, stationary=1.0)
     np.testing.assert_allclose(awake.rates, [1.0])
 
 
@@ -255,16 +263,19 @@ def test_bad_input(as_a_user):
     moved = float(stationarity(away, task).gradient)
     for call, words in (
         (
-            lambda: ways_out(away, task),
+            lambda: escape_directions(away, task),
             rf"not at a fixed point: \|∂L/∂θ\| is {moved:.3g}, .* above",
         ),
         (
-            lambda: ways_out(batch, task),
+            lambda: escape_directions(batch, task),
             r"got a batch \(2,\)\. Take one of them: network\.lane\(0\)",
         ),
-        (lambda: ways_out(network, task, most=0), "`most` must be a whole number from 1 up"),
         (
-            lambda: ways_out(network.u, task),
+            lambda: escape_directions(network, task, most=0),
+            "`most` must be a whole number from 1 up",
+        ),
+        (
+            lambda: escape_directions(network.u, task),
             r"your own weights: `festina\.networks\.layer\(unit, u",
         ),
         (lambda: stationarity(network.u, task), "got ndarray and Task"),
@@ -301,7 +312,7 @@ def test_zero_weights_of_units_that_answer_to_nothing_are_no_fixed_point():
     zero = make_layer(Neuron("sigmoid"), np.zeros((4, 3)), np.zeros((4, 1)))
     assert stationarity(zero, task).relative == pytest.approx(1.0)
     with pytest.raises(ValueError, match="not at a fixed point"):
-        ways_out(zero, task)
+        escape_directions(zero, task)
     target = make_task(x, np.full((100, 1), 0.8))  # which no slope explains
     uniform = make_layer(Neuron("sigmoid"), np.zeros((4, 3)), np.full((4, 1), 0.4))
     assert stationarity(uniform, target).relative < 1e-12

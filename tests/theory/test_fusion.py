@@ -8,12 +8,12 @@ from scipy.integrate import solve_ivp
 
 import festina
 from festina.networks import fully_connected, gated_from
-from festina.tasks import overlapping_views, views
+from festina.tasks import multi_view_classes, overlapping_views
 from festina.theory.gated import (
+    competing_views,
     early_fusion,
-    late_comer,
     late_fusion,
-    lotka_volterra,
+    latecomer_delay,
     shared_capacity,
 )
 from festina.theory.linear import chain_strength
@@ -63,28 +63,28 @@ def test_a_shared_capacity_is_filled_by_its_equation(r, initial, capacity):
 @given(RATES, st.floats(1e-9, 3.0), st.sampled_from([0.0, 0.3, 0.95, 1.0]), st.floats(0.3, 2.0))
 def test_contributions_are_the_solution_of_their_equation(a, initial, kappa, m):
     a, start = np.array(a), initial * np.linspace(1.0, 2.0, len(a))
-    found = lotka_volterra(TIMES, a, start, overlap=kappa, target=m)
+    found = competing_views(TIMES, a, start, overlap=kappa, target=m)
     meet = kappa + (1 - kappa) * np.eye(len(a))
     plain = integrated(lambda c: 2 * a * c * (m - meet @ c), start)
     np.testing.assert_allclose(found, plain, rtol=1e-7)
-    end = lotka_volterra(None, a, start, overlap=kappa, target=m)
+    end = competing_views(None, a, start, overlap=kappa, target=m)
     np.testing.assert_allclose(meet @ end, m, rtol=1e-12)
     np.testing.assert_allclose(
-        lotka_volterra(1e6, a, start, overlap=kappa, target=m), end, rtol=1e-8
+        competing_views(1e6, a, start, overlap=kappa, target=m), end, rtol=1e-8
     )
 
 
 @pytest.mark.parametrize("time", [0.0, 1e-300])
 def test_contributions_at_the_start_are_the_initial_ones(time):
     """LSODA never returns from such an interval."""
-    found = lotka_volterra([time, 0.0], [1.0, 0.5], [0.05, 0.1], overlap=0.5)
+    found = competing_views([time, 0.0], [1.0, 0.5], [0.05, 0.1], overlap=0.5)
     np.testing.assert_allclose(found, [[0.05, 0.1]] * 2, rtol=1e-14)
 
 
 def test_one_view_is_a_chain_of_two_layers():
     chain = chain_strength(TIMES, 0.4, 1e-3, depth=2, input_variance=0.8)
     np.testing.assert_allclose(late_fusion(TIMES, [2.0], 1e-3, classes=5)[:, 0], chain, rtol=1e-10)
-    overlapping = lotka_volterra(TIMES, [0.2], 2e-3, overlap=0.5)[:, 0]
+    overlapping = competing_views(TIMES, [0.2], 2e-3, overlap=0.5)[:, 0]
     np.testing.assert_allclose(
         overlapping / 2,
         chain_strength(TIMES, 0.4 / 2, 1e-3, depth=2, input_variance=0.4),
@@ -111,14 +111,14 @@ def test_printed_limits():
     np.testing.assert_allclose(2 * late_fusion(None, [2, 1, 1], 1e-5)[0], 0.9955, atol=1e-4)
     start = 1e-6 * np.array([1.2, 1.0])
     np.testing.assert_allclose(
-        lotka_volterra(None, [1.2, 1.0], start, overlap=1), [0.920, 0.080], atol=5e-4
+        competing_views(None, [1.2, 1.0], start, overlap=1), [0.920, 0.080], atol=5e-4
     )
 
 
 def half_time(a, start, kappa, m):
     """When the second has half of its share, from a fine sample of the curve."""
-    times = np.linspace(0, 3 * late_comer(a, start, overlap=kappa, target=m), 4001)
-    curve = lotka_volterra(times, a, start, overlap=kappa, target=m)[:, 1]
+    times = np.linspace(0, 3 * latecomer_delay(a, start, overlap=kappa, target=m), 4001)
+    curve = competing_views(times, a, start, overlap=kappa, target=m)[:, 1]
     return np.interp(m / (1 + kappa) / 2, curve, times)
 
 
@@ -127,14 +127,14 @@ def test_the_slower_view_is_late_by_one_over_what_is_left_of_overlap(a, m, initi
     """The law is the limit: its error falls with 1 − κ."""
     a, errors = np.array(a), []
     for left in (1e-2, 1e-3, 1e-4):
-        law = late_comer(a, initial, overlap=1 - left, target=m)
+        law = latecomer_delay(a, initial, overlap=1 - left, target=m)
         errors.append(abs(half_time(a, initial, 1 - left, m) / law - 1))
     assert errors[0] < 0.1
     assert (np.diff(np.log10(errors)) < -0.9).all()
 
 
 def test_there_is_no_late_comer_where_views_are_alike():
-    assert np.isnan(late_comer([1.0, 1.0], 1e-3, overlap=0.9))
+    assert np.isnan(latecomer_delay([1.0, 1.0], 1e-3, overlap=0.9))
 
 
 # Against networks
@@ -163,7 +163,7 @@ def test_pathways_of_views_follow_late_fusion(a):
     exact = a * late_fusion(times, a, start, classes=classes)
     errors = []
     for rtol in (1e-5, 1e-9):
-        run = festina.gradient_flow(network, views(a, classes), times, rtol=rtol)
+        run = festina.gradient_flow(network, multi_view_classes(a, classes), times, rtol=rtol)
         seen = contributions(run.network, a)
         expected = exact[:, :, None, None] * np.eye(classes)
         errors.append(np.abs(seen - expected).max())
@@ -184,13 +184,13 @@ def test_what_overlaps_how_far_follows_from_the_task(target, kappa):
     m, meets = {"sum": (1 + kappa, kappa), "common": (np.sqrt(kappa), kappa), "each": (1.0, 0.0)}[
         target
     ]
-    exact = lotka_volterra(times, a, a * start, overlap=meets, target=m)
+    exact = competing_views(times, a, a * start, overlap=meets, target=m)
     np.testing.assert_allclose(contributions(run.network, a)[..., 0, 0], exact, atol=1e-8)
 
 
 def test_one_dense_layer_shares_by_squares_up_to_its_initial_weights():
     a, classes = np.array([1.105, 1.0, 1.0]), 3
-    data = views(a, classes)
+    data = multi_view_classes(a, classes)
     silent = np.repeat(np.eye(3), classes, axis=1)[:, None] * data.x  # (view, class, input)
     errors = []
     for scale in (1e-2, 1e-3, 1e-4):
@@ -214,10 +214,10 @@ def test_one_dense_layer_shares_by_squares_up_to_its_initial_weights():
         (lambda: late_fusion(1.0, [1.0], 0.0), "`initial` must be positive"),
         (lambda: shared_capacity(1.0, [1.0], 0.1, capacity=0.0), "`capacity` must be positive"),
         (lambda: shared_capacity(1.0, [1.0], 0.1, tau=np.inf), "`tau` must be finite"),
-        (lambda: lotka_volterra(1.0, [1.0], 0.1, overlap=1.1), "`overlap` must lie between"),
-        (lambda: lotka_volterra(1.0, [1.0], 0.1, overlap=0.5, target=0), "`target` must be pos"),
-        (lambda: late_comer([1.0] * 3, 0.1, overlap=0.5), "of two views"),
-        (lambda: late_comer([1.0] * 2, 0.1, overlap=1.0), "below one"),
+        (lambda: competing_views(1.0, [1.0], 0.1, overlap=1.1), "`overlap` must lie between"),
+        (lambda: competing_views(1.0, [1.0], 0.1, overlap=0.5, target=0), "`target` must be pos"),
+        (lambda: latecomer_delay([1.0] * 3, 0.1, overlap=0.5), "of two views"),
+        (lambda: latecomer_delay([1.0] * 2, 0.1, overlap=1.0), "below one"),
     ],
 )
 def test_views_that_cannot_race(make, message):

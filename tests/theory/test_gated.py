@@ -10,8 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from festina.networks import deep_linear_from, gated_from
-from festina.tasks import task, xor
-from festina.theory.gated import conserved, count_paths, gradient, path_statistics, paths
+from festina.tasks import from_arrays, xor
+from festina.theory.gated import (
+    conserved_quantities,
+    count_paths,
+    gated_gradient,
+    path_statistics,
+    paths,
+)
 from festina.theory.gated._samples import samples
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -50,7 +56,7 @@ def graph(seed, samples=24):
         examples=x,
     )
     y = rng.normal(size=(samples, sum(nodes[name] for name in outputs)))
-    return network, task(x, y)
+    return network, from_arrays(x, y)
 
 
 def said(network, data, weights):
@@ -69,7 +75,7 @@ def check_gradients(network, data):
         expected = jax.grad(loss)(list(map(jnp.asarray, network.parts)))
     size = max(1.0, *(float(np.abs(slope).max()) for slope in expected))
     for form in ("data", "patterns", "paths"):
-        found = gradient(network, data, form=form)
+        found = gated_gradient(network, data, form=form)
         assert found.form == form
         for slope, exact in zip(found.network.parts, expected, strict=True):
             np.testing.assert_allclose(slope, exact, rtol=0, atol=1e-12 * size)
@@ -93,14 +99,16 @@ def test_three_forms_of_the_gradient_on_a_hundred_graphs(seed):
 def test_what_a_node_takes_and_gives_is_conserved(seed):
     """To first order in a step, which along the gradient is to second in the weights."""
     network, data = graph(seed)
-    slopes = gradient(network, data).network.parts
+    slopes = gated_gradient(network, data).network.parts
     h = 1e-6
     moved = network.with_parts(*(w - h * g for w, g in zip(network.parts, slopes, strict=True)))
     back = network.with_parts(*(w + h * g for w, g in zip(network.parts, slopes, strict=True)))
     size = max(1.0, *(float(np.abs(g).max()) for g in slopes)) * max(
         1.0, *(float(np.abs(w).max()) for w in network.parts)
     )
-    for there, here in zip(conserved(moved).values(), conserved(back).values(), strict=True):
+    for there, here in zip(
+        conserved_quantities(moved).values(), conserved_quantities(back).values(), strict=True
+    ):
         np.testing.assert_allclose((there - here) / (2 * h), 0, atol=1e-8 * size)
 
 
@@ -133,11 +141,11 @@ def test_paths_beyond_memory_are_counted_and_not_enumerated():
         {f"{a}-{b}": rng.normal(size=(1, width.get(a, 1))) for a, b in pairs},
     )
     assert count_paths(network) == 2**20
-    data = task(rng.normal(size=(30, 2)), rng.normal(size=(30, 1)))
-    for enumerate_ in (lambda: paths(network), lambda: gradient(network, data, form="paths")):
+    data = from_arrays(rng.normal(size=(30, 2)), rng.normal(size=(30, 1)))
+    for enumerate_ in (lambda: paths(network), lambda: gated_gradient(network, data, form="paths")):
         with pytest.raises(ValueError, match=r"1,048,576 paths[^$]*patterns"):
             enumerate_()
-    found = gradient(network, data)
+    found = gated_gradient(network, data)
     assert found.form == "patterns"
     assert found.cost["paths"] == np.inf
 
@@ -146,25 +154,31 @@ def test_few_paths_are_the_cheapest_form_for_many_samples_of_few_kinds():
     """Of four patterns with two inputs each, eight samples stand for all."""
     rng = np.random.default_rng(0)
     label = rng.integers(0, 4, 400)
-    data = task(rng.normal(size=(400, 2)), rng.normal(size=400))
+    data = from_arrays(rng.normal(size=(400, 2)), rng.normal(size=400))
     weights = {"x-a": np.ones((3, 2)), "a-y": np.ones((1, 3))}
     network = gated_from(weights, gates={"a": label}, examples=data.x)
-    cost = gradient(network, data).cost
+    cost = gated_gradient(network, data).cost
     assert cost["data"] / cost["patterns"] == 50
-    assert gradient(network, data).form == min(cost, key=cost.get)
+    assert gated_gradient(network, data).form == min(cost, key=cost.get)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda n, t: gradient(n, t, form="fast"), "'cheapest', 'paths', 'patterns', 'data'"),
-        (lambda n, t: gradient(n, task(t.x, np.ones((4, 2)))), "do not fit"),
-        (lambda n, t: gradient(n, task(t.x[:, :1], t.y)), "takes vectors of 2"),
+        (lambda n, t: gated_gradient(n, t, form="fast"), "'cheapest', 'paths', 'patterns', 'data'"),
+        (lambda n, t: gated_gradient(n, from_arrays(t.x, np.ones((4, 2)))), "do not fit"),
+        (lambda n, t: gated_gradient(n, from_arrays(t.x[:, :1], t.y)), "takes vectors of 2"),
         (lambda n, t: path_statistics(t, n), "`network` must be a `Gated`"),
         (lambda n, t: path_statistics(linear(), t), "`network` must be a `Gated`"),
-        (lambda n, t: gradient(n.with_parts(np.ones((3, 1, 2)), np.ones((3, 1, 1))), t), "lane"),
-        (lambda n, t: gradient(n.with_parts(np.full((1, 2), np.nan), n.parts[1]), t), "finite"),
-        (lambda n, t: gradient(n, task(2 * t.x, t.y)), "not known"),
+        (
+            lambda n, t: gated_gradient(n.with_parts(np.ones((3, 1, 2)), np.ones((3, 1, 1))), t),
+            "lane",
+        ),
+        (
+            lambda n, t: gated_gradient(n.with_parts(np.full((1, 2), np.nan), n.parts[1]), t),
+            "finite",
+        ),
+        (lambda n, t: gated_gradient(n, from_arrays(2 * t.x, t.y)), "not known"),
     ],
 )
 def test_what_does_not_fit_is_refused(as_a_user, call, message):

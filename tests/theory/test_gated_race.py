@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from festina.networks import decouple, gated_from
-from festina.tasks import contextual, task, xor
-from festina.theory.gated import directions, race, reduction
+from festina.networks import gated_from, with_decoupled_weights
+from festina.tasks import contextual, from_arrays, xor
+from festina.theory.gated import directions, race, race_reduction
 from plain_flow import flow
 
 
@@ -94,12 +94,12 @@ def test_a_race_of_directions_that_stay_is_the_reduction_of_a_network(delta):
         weights |= {f"x-{name}": np.ones((1, 3)), f"{name}-y": np.ones((1, 1))}
         gates[name] = gate
     network = gated_from(weights, gates=gates, examples=data.x)
-    network = decouple(network, directions(network, data), strength=1e-2)
+    network = with_decoupled_weights(network, directions(network, data), strength=1e-2)
     errors = []
     for rtol in (1e-6, 1e-11):
         found = race(data, gatings, initial=1e-4, rtol=rtol)
         assert found.held
-        seen = reduction(network, data)(found.time[::10])
+        seen = race_reduction(network, data)(found.time[::10])
         errors.append(np.abs(seen.loss - found.loss[::10]).max())
     assert errors[1] < 1e-9
     assert errors[1] < 1e-3 * errors[0]
@@ -118,7 +118,7 @@ def network_of(data, gatings, initial):
 
 def test_a_race_whose_directions_turn_is_that_of_a_network():
     rng = np.random.default_rng(0)
-    data = task(rng.normal(size=(4, 3)), rng.normal(size=(4, 2)))
+    data = from_arrays(rng.normal(size=(4, 3)), rng.normal(size=(4, 2)))
     gatings = {"first": np.arange(4) < 3, "last": np.arange(4) > 0, "some": rng.normal(size=4)}
     found = race(data, gatings, initial=1e-2, everyone=True)
     assert not found.held
@@ -202,14 +202,14 @@ def test_races_that_cannot_start(options, message):
 
 
 def test_sets_of_too_many_labels_are_counted_and_refused():
-    data = task(np.eye(13), np.ones(13), labels={"item": np.arange(13)})
+    data = from_arrays(np.eye(13), np.ones(13), labels={"item": np.arange(13)})
     with pytest.raises(ValueError, match="13 values and 8,191 sets"):
         race(data, "item")
 
 
 def test_small_data_race_as_large_ones_do():
     data = xor(0.7)
-    small = task(1e-8 * data.x, 1e-8 * data.y)
+    small = from_arrays(1e-8 * data.x, 1e-8 * data.y)
     found, same = race(data, candidates(data)), race(small, candidates(data))
     np.testing.assert_allclose(same.share, found.share, rtol=1e-5, atol=1e-9)
 
@@ -217,12 +217,12 @@ def test_small_data_race_as_large_ones_do():
 @pytest.mark.parametrize("angle", [0.0, 0.3, 0.8, 2.0])
 def test_of_equal_values_any_direction_may_open_the_gates(angle):
     turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    assert race(task(np.eye(2), turned), {"all": np.ones(2)}).consistent.all()
+    assert race(from_arrays(np.eye(2), turned), {"all": np.ones(2)}).consistent.all()
 
 
 def test_inputs_of_very_different_variance_race_to_the_end():
     """A rate is 10⁴ times the slowest one, so that an explicit solver takes 10⁵ steps."""
     x = np.array([[-0.67, 0.6], [-1.3, -1.6], [0.03, 0.0], [0.18, 1.03]])
-    data = task(x, np.array([[-2.3], [1.1], [-0.6], [-0.8]]))
+    data = from_arrays(x, np.array([[-2.3], [1.1], [-0.6], [-0.8]]))
     gatings = {"first": np.array([1.0, 1.0, 0.0, 0.0]), "all": np.ones(4)}
     assert race(data, gatings, initial=0.01, everyone=True).loss[-1] < 1e-9

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 import festina
-from festina.networks import decouple, gated_from
-from festina.tasks import nested_tree, routing, task, xor
-from festina.theory.gated import ReductionWarning, directions, path_statistics, reduction
+from festina.networks import gated_from, with_decoupled_weights
+from festina.tasks import domain_routing, from_arrays, nested_tree, xor
+from festina.theory.gated import ReductionWarning, directions, path_statistics, race_reduction
 from festina.theory.linear import learning_time
 from plain_flow import flow
 
@@ -51,7 +51,7 @@ def aligned(chains, seed, *, gates=OPEN):
     y = np.concatenate(
         [np.sqrt(n) * np.hstack([(q * rng.uniform(0.5, 2.0, n)).T for q in u]) for _ in range(3)]
     )
-    data = task(np.column_stack((x, label)), y)
+    data = from_arrays(np.column_stack((x, label)), y)
     table = np.array(gates)
     widths = {"x": n, "a": 5, "b": 6, "c": 4} | dict.fromkeys(outputs, m)
     network = gated_from(
@@ -62,7 +62,9 @@ def aligned(chains, seed, *, gates=OPEN):
     )
     strength = {edge: 0.1 * rng.uniform(0.5, 1.5, n) for edge in network.part_axes}
     key = festina.seeds(1)[0]
-    return decouple(network, directions(network, data), strength=strength, key=key), data
+    return with_decoupled_weights(
+        network, directions(network, data), strength=strength, key=key
+    ), data
 
 
 # Equal to the flow where its assumptions hold
@@ -77,7 +79,7 @@ REAL = ((0.4, -1.0, 0.9),) * 2
 )
 def test_the_reduction_is_the_whole_flow_of_decoupled_weights(name, gates):
     network, data = aligned(GRAPHS[name], 7, gates=gates)
-    found = reduction(network, data)
+    found = race_reduction(network, data)
     assert found.data_residual < 1e-12
     assert found.weight_residual < 1e-12
     times = np.linspace(0, 12, 13)
@@ -107,14 +109,14 @@ def outputs(network, k, data):
 
 def test_the_error_falls_with_the_tolerance():
     network, data = aligned(GRAPHS["two pathways"], 3)
-    found, times = reduction(network, data), np.linspace(0, 6, 3)
+    found, times = race_reduction(network, data), np.linspace(0, 6, 3)
     exact = flow(network, data, times)
     errors = [apart(exact, found(times, rtol=rtol).network.parts) for rtol in (1e-5, 1e-10)]
     assert errors[1] < 1e-4 * errors[0]
 
 
 def test_time_scales_and_times_are_answered_in_any_order():
-    found = reduction(*aligned(GRAPHS["two pathways"], 3))
+    found = race_reduction(*aligned(GRAPHS["two pathways"], 3))
     times = np.array([4.0, 0.0, 9.0, 4.0])
     loss = found(times).loss
     np.testing.assert_allclose(loss, found(2 * times, tau=2.0).loss, rtol=1e-9)
@@ -126,14 +128,14 @@ def test_modes_that_are_alike_take_the_directions_of_the_weights():
     """Data leave the choice, decoupled weights have made it."""
     rng = np.random.default_rng(0)
     x, u = np.eye(3), np.linalg.qr(rng.normal(size=(4, 3)))[0]
-    data = task(x, 2.0 * u.T)
+    data = from_arrays(x, 2.0 * u.T)
     turned = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     weights = {
         "x-a": np.diag([0.1, 0.2, 0.3]) @ turned.T,
         "a-y": u @ turned @ np.diag([0.2, 0.1, 0.1]),
     }
     network = gated_from(weights)
-    found = reduction(network, data)
+    found = race_reduction(network, data)
     assert max(found.data_residual, found.weight_residual) < 1e-12
     np.testing.assert_allclose(np.sort(np.abs(found.initial["x-a"])), [0.1, 0.2, 0.3])
     times = np.linspace(0, 8, 5)
@@ -146,7 +148,7 @@ def test_a_path_that_is_never_open_stays_as_it_is():
     parts = dict(zip(network.part_axes, network.parts, strict=True))
     parts["x-b"], parts["b-y"] = rng.normal(size=(6, 3)), rng.normal(size=(4, 6))
     network = network.with_parts(*parts.values())
-    seen = reduction(network, data)([0.0, 5.0])
+    seen = race_reduction(network, data)([0.0, 5.0])
     moved = dict(zip(network.part_axes, seen.network.parts, strict=True))
     np.testing.assert_array_equal(moved["x-b"][1], parts["x-b"])
     assert np.abs(moved["x-a"][1] - parts["x-a"]).max() > 0.1
@@ -168,9 +170,9 @@ def test_what_is_not_diagonal_deviates_at_first_order(disturbed):
             parts = (w + size * n for w, n in zip(network.parts, noise, strict=True))
             moved, seen = network.with_parts(*parts), data
         else:
-            moved, seen = network, task(data.x, data.y + size * targets)
+            moved, seen = network, from_arrays(data.x, data.y + size * targets)
         with pytest.warns(ReductionWarning, match="gradient_flow"):
-            found = reduction(moved, seen)
+            found = race_reduction(moved, seen)
         residuals.append((found.weight_residual, found.data_residual)[disturbed == "data"])
         errors.append(apart(flow(moved, seen, times, 1e-8), found(times).network.parts))
     np.testing.assert_allclose(np.diff(np.log2(residuals)), 1, atol=0.02)
@@ -180,18 +182,21 @@ def test_what_is_not_diagonal_deviates_at_first_order(disturbed):
 def test_data_that_are_not_diagonal_together_are_said_to_be():
     rng = np.random.default_rng(1)
     x, label = rng.normal(size=(30, 3)), rng.integers(0, 2, 30)
-    data = task(x, rng.normal(size=(30, 2)))
+    data = from_arrays(x, rng.normal(size=(30, 2)))
     weights = random_weights(rng, {"x": 3, "a": 3, "b": 3, "y": 2}, ["x-a-y", "x-b-y"])
     network = gated_from(weights, gates={"a": label == 0}, examples=x)
     with pytest.warns(ReductionWarning, match=r"of what paths see of the data [01]\b"):
-        assert reduction(network, data).data_residual > 0.05
+        assert race_reduction(network, data).data_residual > 0.05
 
 
 def test_hidden_units_that_are_too_few_for_the_modes_are_said_to_be():
     rng = np.random.default_rng(1)
     network = gated_from({"x-a": rng.normal(size=(1, 2)), "a-y": rng.normal(size=(2, 1))})
     with pytest.warns(ReductionWarning, match="of the weights"):
-        assert reduction(network, task(np.eye(2), np.diag([2.0, 1.0]))).weight_residual > 0.5
+        assert (
+            race_reduction(network, from_arrays(np.eye(2), np.diag([2.0, 1.0]))).weight_residual
+            > 0.5
+        )
 
 
 # Closed forms
@@ -216,7 +221,7 @@ def test_a_path_by_itself_has_a_closed_form(seed):
     same = diagonal()
     weights = {"x-y": diagonal(), "v-a": diagonal(), "a-z": diagonal()}
     weights |= {"u-b": same, "b-c": same, "c-w": same}
-    found = reduction(gated_from(weights), task(x, y))
+    found = race_reduction(gated_from(weights), from_arrays(x, y))
     assert sorted(map(str, (p for g in found.groups for p in g.paths))) == sorted(chains)
     times = np.linspace(0, 10, 11)
     exact, seen = found.alone(times, tau=1.7), found(times, tau=1.7, rtol=1e-12).strengths
@@ -226,13 +231,13 @@ def test_a_path_by_itself_has_a_closed_form(seed):
 
 def test_three_unequal_edges_have_none():
     weights = {"x-a": [[0.1]], "a-b": [[0.2]], "b-y": [[0.1]]}
-    found = reduction(gated_from(weights), task([[1.0]], [[1.0]]))
+    found = race_reduction(gated_from(weights), from_arrays([[1.0]], [[1.0]]))
     with pytest.raises(ValueError, match=r"x-a-b-y differ[^$]*integrates"):
         found.alone([1.0])
 
 
 def test_what_a_path_does_alone_is_not_what_it_does_in_company():
-    found = reduction(*aligned(GRAPHS["two pathways"], 3))
+    found = race_reduction(*aligned(GRAPHS["two pathways"], 3))
     times = np.array([0.0, 12.0])
     alone, together = found.alone(times), found(times).strengths
     np.testing.assert_allclose(alone["x-a-y"][0], together["x-a-y"][0], rtol=1e-12)
@@ -250,8 +255,8 @@ def test_one_gate_for_each_example_of_xor():
         weights |= {f"x-h{k}": np.ones((1, 2)), f"h{k}-y": np.ones((1, 1))}
     gates = {f"h{k}": data.labels["example"] == k for k in range(4)}
     network = gated_from(weights, gates=gates, examples=data.x)
-    network = decouple(network, directions(network, data), strength=1e-2)
-    found = reduction(network, data)
+    network = with_decoupled_weights(network, directions(network, data), strength=1e-2)
+    found = race_reduction(network, data)
     assert len(found.groups) == 4
     for group in found.groups:
         np.testing.assert_allclose(group.s, [[np.sqrt(2) / 4]], rtol=0, atol=1e-6)
@@ -270,7 +275,7 @@ def test_one_gate_for_each_example_of_xor():
 
 def translation(m, k, ways, *, strength, key=None):
     """M domains, K trained with each, through a shared trunk, half shared or dedicated pathways."""
-    data, every = routing(m, k, key=key), routing(m, key=key)
+    data, every = domain_routing(m, k, key=key), domain_routing(m, key=key)
     source, target = every.labels["input_domain"], every.labels["output_domain"]
     trained = sorted(
         {(int(i), int(j)) for i, j in zip(*list(data.labels.values())[:2], strict=True)}
@@ -294,12 +299,16 @@ def translation(m, k, ways, *, strength, key=None):
     )
     if not np.isscalar(strength):
         strength = {edge: strength[edge == "a-t"] for edge in network.part_axes}
-    return decouple(network, directions(network, data), strength=strength), data, every
+    return (
+        with_decoupled_weights(network, directions(network, data), strength=strength),
+        data,
+        every,
+    )
 
 
 def half_time(network, data, about):
     """When the first mode of the first pair is half learned."""
-    found = reduction(network, data)
+    found = race_reduction(network, data)
     group = next(group for group in found.groups if "x0" in group.frames)
     which = np.argmax(group.s.max(axis=0))
     end = float(group.s[0, which] / group.d[0, 0, which])
@@ -356,7 +365,7 @@ def test_a_shared_path_is_faster_by_the_cube_root_of_domains(m, k):
     b = 0.05
     for way, strength in (("shared", (b, np.sqrt(m) * b)), ("dedicated", m ** (1 / 6) * b)):
         network, data, _ = translation(m, k, [way], strength=strength)
-        found = reduction(network, data)
+        found = race_reduction(network, data)
         group = next(g for g in found.groups if "y0" in str(g.paths[0]))
         start = np.concatenate([found.initial[edge] for edge in group.edges])
         moved = dict(
@@ -380,7 +389,7 @@ def test_a_shared_path_is_faster_by_the_cube_root_of_domains(m, k):
 )
 def test_the_shared_path_wins_from_small_weights_and_not_from_large(b0, m, k, share, within):
     network, data, _ = translation(m, k, ["shared", "dedicated"], strength=b0)
-    strengths = reduction(network, data)().strengths
+    strengths = race_reduction(network, data)().strengths
     shared, dedicated = (strengths[f"x0-{way}-y0"][-1] for way in ("a-t", "d0_0-e0_0"))
     first = np.argmax(shared + dedicated)
     found = shared[first] / (shared[first] + dedicated[first])
@@ -395,8 +404,8 @@ def test_decoupled_weights_translate_between_pairs_that_were_never_trained(m, k)
         # Data of pairs that have nothing in common do not say which directions belong together.
         u, _, v = np.linalg.svd(every.y[:4, :7].T, full_matrices=False)
         given = {f"x{i}": v.T for i in range(m)} | {f"y{j}": u for j in range(m)}
-        network = decouple(network, given, strength=0.3)
-    seen = reduction(network, data)()
+        network = with_decoupled_weights(network, given, strength=0.3)
+    seen = race_reduction(network, data)()
     for moment in (len(seen.time) // 2, -1):
         now = network.with_parts(*(part[moment] for part in seen.network.parts))
         error = 0.5 * np.sum((every.y - now.predict(every.x)) ** 2, axis=1).reshape(m, m, -1)
@@ -409,7 +418,7 @@ def test_translation_is_reduced_exactly():
     """M = 3, K = 2, against the compiled flow of all weights; conserved: M b₁² − b₂²."""
     network, data, _ = translation(3, 2, ["shared"], strength=0.2, key=festina.seeds(1)[0])
     times = np.linspace(0, 60, 7)
-    seen = reduction(network, data)(times)
+    seen = race_reduction(network, data)(times)
     full = festina.gradient_flow(network, data, times, rtol=1e-10)
     assert apart(full.network.parts, seen.network.parts) < 1e-8
     np.testing.assert_allclose(full.loss, seen.loss, rtol=0, atol=1e-8)
@@ -424,7 +433,7 @@ def test_paths_that_are_alike_share_a_line():
     import matplotlib.pyplot as plt
 
     network, data, _ = translation(2, 2, ["shared", "dedicated"], strength=0.2)
-    found = reduction(network, data)
+    found = race_reduction(network, data)
     ax = found.draw()
     labels = ax.get_legend_handles_labels()[1]
     assert len(labels) == 2
@@ -446,11 +455,11 @@ def test_the_residual_of_data_that_are_nearly_diagonal_falls_with_what_is_not(se
     residuals = []
     for size in (1.0, 1e-3, 1e-6):
         x = np.sqrt(40) * (white + size * noise)
-        data = task(x, x @ matrix)
+        data = from_arrays(x, x @ matrix)
         found = directions(network, data)
         assert found["y"].shape == (outputs, outputs)
-        put = decouple(network, found, strength=0.1)
-        reduced = reduction(put, data)
+        put = with_decoupled_weights(network, found, strength=0.1)
+        reduced = race_reduction(put, data)
         assert reduced.weight_residual < 1e-10
         residuals.append(reduced.data_residual)
     assert residuals[2] < 1e-4 * max(residuals[0], 0.01)

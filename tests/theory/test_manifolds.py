@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from festina.dynamics import gradient_descent
-from festina.networks import attention, convolutional, fully_connected, stack
-from festina.tasks import task
+from festina.networks import attention, convolutional_1d, deep_network, fully_connected
+from festina.tasks import from_arrays
 from festina.theory.saddles import (
     Constraint,
-    embed,
+    embed_units,
+    escape_rate,
     is_invariant,
-    leaving_speed,
     manifold_distance,
     manifold_drift,
-    on_manifold,
+    network_on_manifold,
     project_on_manifold,
     readout_on_manifold,
 )
@@ -57,12 +57,12 @@ def setting(name):
         network = attention(2, 4, softmax=name == "softmax", scale=0.7, key=key)
         x = rng.normal(size=(15, 3, 4))
     elif name == "conv-relu":
-        network = convolutional(4, 4, activation="relu", scale=0.7, key=key)
+        network = convolutional_1d(4, 4, activation="relu", scale=0.7, key=key)
         x = rng.normal(size=(15, 4))
     else:
         network = fully_connected(2, 4, activation=name, scale=0.7, key=key)
         x = rng.normal(size=(15, 2))
-    return network, task(x, rng.normal(size=15))
+    return network, from_arrays(x, rng.normal(size=15))
 
 
 DEFAULT = ("linear", "relu", "tanh", "quadratic", "softmax")
@@ -75,7 +75,7 @@ DEFAULT = ("linear", "relu", "tanh", "quadratic", "softmax")
 def test_flow_leaves_exactly_the_manifolds_that_the_algebra_does_not_keep(name):
     network, data = setting(name)
     for constraint in ALL:
-        speed = leaving_speed(network, data, constraint)
+        speed = escape_rate(network, data, constraint)
         assert is_invariant(network.unit, constraint) == (constraint in KEPT[name])
         if constraint in KEPT[name]:
             assert speed < 1e-12, constraint
@@ -89,7 +89,7 @@ def test_constraints_hold_together():
     chain = (EQUAL, Constraint("equal", 2, (1,)), ZERO)
     start = project_on_manifold(network, *chain)
     np.testing.assert_allclose(start.u[2], start.u[0], atol=1e-15)
-    assert leaving_speed(network, data, *chain) < 1e-12
+    assert escape_rate(network, data, *chain) < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -142,19 +142,19 @@ def test_odd_units_keep_opposite_weights():
     assert is_invariant(network.unit, OPPOSITE)
     assert is_invariant("tanh", OPPOSITE)
     assert not is_invariant(jax.nn.softplus, OPPOSITE)
-    assert leaving_speed(network, data, OPPOSITE) < 1e-12
+    assert escape_rate(network, data, OPPOSITE) < 1e-12
     run = gradient_descent(project_on_manifold(network, OPPOSITE), data, 0.01, 500)
     assert np.abs(run.final.u - run.network.u[0]).max() > 1e-2  # else nothing was asked
     assert manifold_drift(run.network, OPPOSITE) < 1e-12
     assert not is_invariant(network.unit, BACK)
-    assert leaving_speed(network, data, BACK) > 1e-2
+    assert escape_rate(network, data, BACK) > 1e-2
 
 
 @pytest.mark.parametrize("name", ["relu", "quadratic", "sigmoid"])
 def test_units_that_are_not_odd_leave_opposite_weights(name):
     network, data = setting(name)
     assert not is_invariant(network.unit, OPPOSITE)
-    assert leaving_speed(network, data, OPPOSITE) > 1e-2
+    assert escape_rate(network, data, OPPOSITE) > 1e-2
 
 
 @settings(max_examples=30)
@@ -171,8 +171,8 @@ def test_projection_is_orthogonal(seed, constraint):
     distance = manifold_distance(network, constraint)
     np.testing.assert_allclose(distance, np.linalg.norm(flat(network) - flat(near)), rtol=1e-12)
     assert manifold_distance(near, constraint) < 1e-14
-    assert on_manifold(near, constraint)
-    assert not on_manifold(network, constraint)
+    assert network_on_manifold(near, constraint)
+    assert not network_on_manifold(network, constraint)
     # Pythagoras, for any other point of the manifold.
     right = (flat(network) - flat(near)) @ (flat(far) - flat(near))
     assert abs(right) < 1e-12
@@ -194,9 +194,11 @@ def test_embedded_fixed_points_on_manifolds():
     network, _ = setting("linear")
     gamma_u = np.array([[0.4, -1.1, 0.7, 0.2]])
     relation = Constraint("linear", 4, (0, 1, 2, 3), tuple(gamma_u[0].tolist()))
-    on = embed(network, 5, "linear", gamma_u=gamma_u, gamma_v=readout_on_manifold(gamma_u))
+    on = embed_units(network, 5, "linear", gamma_u=gamma_u, gamma_v=readout_on_manifold(gamma_u))
     assert manifold_distance(on, relation) < 1e-14
-    off = embed(network, 5, "linear", gamma_u=gamma_u, gamma_v=1.1 * readout_on_manifold(gamma_u))
+    off = embed_units(
+        network, 5, "linear", gamma_u=gamma_u, gamma_v=1.1 * readout_on_manifold(gamma_u)
+    )
     assert manifold_distance(off, relation) > 1e-2
     assert readout_on_manifold(1.0) == 0.5  # equal units, Eq. (4)
 
@@ -204,13 +206,13 @@ def test_embedded_fixed_points_on_manifolds():
 def test_several_embedded_units_on_manifolds():
     network, _ = setting("linear")
     gamma_u = np.random.default_rng(0).normal(size=(3, 4))
-    wide = embed(network, 7, "linear", gamma_u=gamma_u, gamma_v=readout_on_manifold(gamma_u))
+    wide = embed_units(network, 7, "linear", gamma_u=gamma_u, gamma_v=readout_on_manifold(gamma_u))
     for unit, gamma in enumerate(gamma_u.tolist(), start=4):
         relation = Constraint("linear", unit, (0, 1, 2, 3), tuple(gamma))
         assert manifold_distance(wide, relation) < 1e-13
 
 
-DEEP = stack((3, 4, 4, 2), activations="tanh", scale=0.5, key=jax.random.key(0))
+DEEP = deep_network((3, 4, 4, 2), activations="tanh", scale=0.5, key=jax.random.key(0))
 
 BAD = [
     (lambda: Constraint("similar", 1, (0,)), "`kind` must be one of equal"),
@@ -228,11 +230,11 @@ BAD = [
     (lambda: manifold_distance(spoilt(setting("tanh")[0], 0), EQUAL), "`u` are not all finite"),
     (lambda: project_on_manifold(spoilt(setting("tanh")[0], 1), EQUAL), "`v` are not all finite"),
     (
-        lambda: leaving_speed(spoilt(setting("tanh")[0], 1), setting("tanh")[1], EQUAL),
+        lambda: escape_rate(spoilt(setting("tanh")[0], 1), setting("tanh")[1], EQUAL),
         "`v` are not all finite",
     ),
     (lambda: manifold_distance(DEEP, EQUAL), "must be one layer.*got Stack"),
-    (lambda: leaving_speed(DEEP, setting("tanh")[1], EQUAL), "must be one layer.*got Stack"),
+    (lambda: escape_rate(DEEP, setting("tanh")[1], EQUAL), "must be one layer.*got Stack"),
 ]
 
 

@@ -10,23 +10,23 @@ import scipy.optimize
 
 from festina._numerics._bfgs import bfgs
 from festina.networks import (
-    Kernel,
+    ConvolutionKernel,
     Layer,
-    LinearHead,
+    LinearAttentionHead,
     Neuron,
-    SoftmaxHead,
+    SoftmaxAttentionHead,
     activation,
-    layer,
+    layer_from,
     power,
 )
 from festina.tasks import (
     convolutional_teacher,
+    figure_1e_points,
     in_context_regression,
-    kernel_points,
     linear_teacher,
-    orthogonal_points,
     quadratic_teacher,
     student_teacher,
+    two_orthogonal_points,
 )
 from festina.theory.saddles import _narrow_minima, narrow_minima
 from helpers import half_loss, random_covariance
@@ -36,19 +36,21 @@ SIGMA_1B = [[1, 1], [1, 4]]
 
 
 def cubic_teacher():
-    return student_teacher(layer(Neuron(power(3)), np.eye(2), np.ones(2)), np.eye(2), nodes=None)
+    return student_teacher(
+        layer_from(Neuron(power(3)), np.eye(2), np.ones(2)), np.eye(2), nodes=None
+    )
 
 
 # Levels by plain descent on exact population statistics, loss without ½.
 WIDTH_1 = {
     "1B_I": (Neuron(), lambda: linear_teacher(np.eye(2), SIGMA_1B), (5 - np.sqrt(13)) / 2),
     "1B_G": (Neuron(), lambda: linear_teacher([[1, 0.5], [-0.5, 0.25]], SIGMA_1B), 0.25),
-    "1C": (Kernel(size=2, stride=2), convolutional_teacher, 0.4),
-    "1D": (Neuron(RELU), orthogonal_points, 0.5),
-    "1E": (Kernel(RELU, size=2, stride=2), kernel_points, 0.4),
-    "1F": (LinearHead(), lambda: in_context_regression(2, 32), 38 / 35),
+    "1C": (ConvolutionKernel(size=2, stride=2), convolutional_teacher, 0.4),
+    "1D": (Neuron(RELU), two_orthogonal_points, 0.5),
+    "1E": (ConvolutionKernel(RELU, size=2, stride=2), figure_1e_points, 0.4),
+    "1F": (LinearAttentionHead(), lambda: in_context_regression(2, 32), 38 / 35),
     "1F unit trace": (
-        LinearHead(),
+        LinearAttentionHead(),
         lambda: in_context_regression(2, 32, token_covariance=np.eye(2) / 2),
         19 / 35,
     ),
@@ -69,10 +71,10 @@ def test_width_1_minimum_of(panel):
 
 def test_other_critical_levels_of_figures_1d_and_1e():
     """Rectifiers that see one point only, the other one, or none: local minima, all found."""
-    one_d = narrow_minima(Neuron(RELU), orthogonal_points(), loss="mean-square")
+    one_d = narrow_minima(Neuron(RELU), two_orthogonal_points(), loss="mean-square")
     np.testing.assert_allclose(one_d.loss, [0.5, 1.0], atol=1e-6)
-    unit = Kernel(RELU, size=2, stride=2)
-    one_e = narrow_minima(unit, kernel_points(), loss="mean-square")
+    unit = ConvolutionKernel(RELU, size=2, stride=2)
+    one_e = narrow_minima(unit, figure_1e_points(), loss="mean-square")
     for level in (0.4, 0.6, 1.0):
         assert np.abs(one_e.loss - level).min() < 1e-6
 
@@ -95,7 +97,9 @@ def test_heads_learn_one_direction_for_each_rank(rank, width):
     lam, context = np.array([1.2, 0.5]), 6
     removed = np.sort(lam / (1 + (1 + lam.sum() / lam) / context))[::-1]
     data = in_context_regression(2, context, token_covariance=np.diag(lam))
-    found = narrow_minima(LinearHead(rank=rank), data, width=width, loss="mean-square", starts=6)
+    found = narrow_minima(
+        LinearAttentionHead(rank=rank), data, width=width, loss="mean-square", starts=6
+    )
     expected = lam.sum() - removed[: rank * width].sum()
     np.testing.assert_allclose(found.loss[0], expected, rtol=1e-7)
 
@@ -148,7 +152,7 @@ def test_searches_that_cannot_be():
     with pytest.raises(ValueError, match="`starts` must be a whole number from 1 up, got -1"):
         narrow_minima(Neuron(), data, starts=-1)
     with pytest.raises(ValueError, match="linear attention only"):
-        narrow_minima(SoftmaxHead(), in_context_regression(2, 3))
+        narrow_minima(SoftmaxAttentionHead(), in_context_regression(2, 3))
     with pytest.raises(ValueError, match="is no polynomial"):
         narrow_minima(Neuron(RELU), data)
 
@@ -198,7 +202,7 @@ def test_the_optimiser_in_narrow_valleys(size):
 
 
 def test_an_activation_is_enough():
-    points = orthogonal_points()
+    points = two_orthogonal_points()
     by_name = narrow_minima("relu", points, starts=6)
     np.testing.assert_array_equal(
         by_name.loss, narrow_minima(Neuron("relu"), points, starts=6).loss

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from festina.dynamics import gradient_descent
-from festina.networks import attention, fully_connected, stack
-from festina.tasks import task
+from festina.networks import attention, deep_network, fully_connected
+from festina.tasks import from_arrays
 from festina.theory.saddles import Constraint, project_on_manifold, reduce_width
 from helpers import spoilt
 
@@ -35,11 +35,11 @@ def setting(name):
     rng = np.random.default_rng(7)
     key = jax.random.key(1)
     if name == "attention":
-        return attention(2, 4, scale=0.7, key=key), task(
+        return attention(2, 4, scale=0.7, key=key), from_arrays(
             rng.normal(size=(15, 3, 4)), rng.normal(size=15)
         )
     network = fully_connected(2, 4, activation=name, scale=0.7, key=key)
-    return network, task(rng.normal(size=(15, 2)), rng.normal(size=15))
+    return network, from_arrays(rng.normal(size=(15, 2)), rng.normal(size=15))
 
 
 @pytest.mark.parametrize(
@@ -131,6 +131,6 @@ def test_bad_input(call, words):
 
 
 def test_a_deep_network_has_no_units_that_are_all_of_it(as_a_user):
-    deep = stack((3, 4, 4, 2), activations="tanh", scale=0.5, key=jax.random.key(0))
+    deep = deep_network((3, 4, 4, 2), activations="tanh", scale=0.5, key=jax.random.key(0))
     with pytest.raises(ValueError, match=r"must be one layer.*got Stack"):
         reduce_width(deep, Constraint("zero", 1))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from festina.networks import DeepLinear, Neuron, attention, deep_linear, fully_connected, seeds
-from festina.tasks import in_context_regression, linear_teacher, quadratic_teacher, task
+from festina.tasks import from_arrays, in_context_regression, linear_teacher, quadratic_teacher
 from festina.theory import saddles
 
 RNG = np.random.default_rng(4)
@@ -65,7 +65,7 @@ def test_saddles_of_a_task_are_those_of_its_averages(seed, samples):
     """Of data that no linear map fits: losses are whole, not above least squares."""
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=(samples, 3)), rng.normal(size=(samples, 2))
-    data = task(x, y)
+    data = from_arrays(x, y)
     averages = y.T @ x / samples, x.T @ x / samples
     power = float(np.sum(y**2) / samples)
     pairs = zip(
@@ -89,7 +89,7 @@ def test_quadratic_units_are_their_arrays():
     arrays = network.u, network.v[..., 0], sigma
     times = saddles.blow_up_times(network, data, loss="mean-square")
     np.testing.assert_allclose(times, saddles.blow_up_times_from(*arrays) / 2, rtol=1e-12)
-    unit, first = saddles.winner(network, data)
+    unit, first = saddles.first_to_escape(network, data)
     np.testing.assert_array_equal(unit, saddles.winner_from(*arrays)[0])
     np.testing.assert_allclose(first, 2 * times.min(axis=-1), rtol=1e-12)
 
@@ -107,9 +107,9 @@ def test_others_are_refused_and_told_where_to_go(as_a_user):
         (lambda: saddles.mode_drop_times(LAYERS, quadratic_teacher(np.eye(2))), "do not fit"),
         (lambda: saddles.linear_saddles(CORRELATION), "linear_saddles_from"),
         (lambda: saddles.linear_saddles(TASK, rank=0.5), "`rank` must be a whole number"),
-        (lambda: saddles.winner(heads, in_context_regression(2)), "staircase"),
+        (lambda: saddles.first_to_escape(heads, in_context_regression(2)), "staircase"),
         (lambda: saddles.blow_up_times(two, quadratic_teacher(np.eye(2))), "with one output"),
-        (lambda: saddles.winner(LAYERS, TASK), "mode_drop_times"),
+        (lambda: saddles.first_to_escape(LAYERS, TASK), "mode_drop_times"),
     ):
         with pytest.raises(ValueError, match=words):
             call()

@@ -18,16 +18,16 @@ from festina.networks import (
     diagonal_linear,
     diagonal_linear_from,
     fully_connected,
-    layer,
+    layer_from,
     seeds,
 )
 from festina.tasks import in_context_regression, linear_teacher, quadratic_teacher
 from festina.theory.saddles import (
     diagonal_staircase_from,
+    first_to_escape,
     linear_staircase_from,
     mode_drop_times_from,
     staircase,
-    winner,
 )
 from festina.theory.saddles._linear_jump import jump
 from festina.theory.saddles._linear_saddles import linear_modes
@@ -439,7 +439,7 @@ def test_first_jump_and_unit_of_a_quadratic_network():
         network = fully_connected(2, 10, activation="quadratic", scale=scale, key=seeds(1)[0])
         found = staircase(network, task)
         np.testing.assert_allclose(found.levels, [4.0, 4 / 3, 0.0], atol=1e-5)
-        first, time = winner(network, task)
+        first, time = first_to_escape(network, task)
         assert found.active[1] == (int(first),)
         distance.append(found.times[0] - time)
     np.testing.assert_allclose(distance, distance[0], rtol=0.05)
@@ -538,7 +538,7 @@ def test_networks_without_a_predictor_are_refused():
 
 def test_a_layer_of_no_weights_goes_nowhere():
     quadratic = fully_connected(2, 3, activation="quadratic", key=seeds(1)[0]).unit
-    still = layer(quadratic, np.zeros((3, 2)), np.zeros((3, 1)))
+    still = layer_from(quadratic, np.zeros((3, 2)), np.zeros((3, 1)))
     found = staircase(still, quadratic_teacher(np.eye(2)))
     assert found.times.size == 0
     assert found.active == ((),)
@@ -569,7 +569,7 @@ def test_large_weights_are_warned_of(scale):
 def test_units_that_escape_together():
     """The second is about to escape as well when the first does, and must not grow for ever."""
     u = 1e-4 * np.array([[1.0, 0.3], [1.0 + 1e-9, 0.3], [0.2, -0.9]])
-    network = layer(Neuron("quadratic"), u, 1e-4 * np.array([1.0, 1.0, 0.4]))
+    network = layer_from(Neuron("quadratic"), u, 1e-4 * np.array([1.0, 1.0, 0.4]))
     data = quadratic_teacher(np.diag([1.0, 0.5]))
     predicted = staircase(network, data)
     assert (np.diff(predicted.levels) < 0).all()

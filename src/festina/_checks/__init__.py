@@ -7,6 +7,7 @@ from ._closed_forms import finite as finite
 from ._values import LARGEST as LARGEST
 from ._values import acute as acute
 from ._values import check_alone as check_alone
+from ._values import check_choice as check_choice
 from ._values import check_finite as check_finite
 from ._values import check_lane as check_lane
 from ._values import check_memory as check_memory

@@ -140,6 +140,15 @@ def check_type(name: str, value: object, kind: type, hint: str = "") -> None:
         raise ValueError(f"`{name}` must be a `{wanted}`, got {_shown(value)}.{hint}")
 
 
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise unless the value is one of the choices."""
+    if value not in choices:
+        listed = ", ".join(f'"{each}"' for each in choices)
+        raise ValueError(
+            f"`{name}` must be {'one of ' * (len(choices) > 1)}{listed}, got {value!r}."
+        )
+
+
 def _shown(value: object) -> str:
     """Short enough for a line."""
     text = repr(value).replace("\n", "")

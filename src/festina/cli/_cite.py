@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from festina.experiments import find, names, sources, unknown
+from festina.experiments import experiment_names, find, source_names, unknown
 from festina.papers import bibtex
 
 from ._complaint import Complaint
@@ -18,7 +18,7 @@ def cite(
         Parameter(
             name="NAME|RUN",
             help="An experiment, a source, or the folder of a run.",
-            completer=lambda _: (*sources(), *names()),
+            completer=lambda _: (*source_names(), *experiment_names()),
         ),
     ],
     /,
@@ -26,15 +26,15 @@ def cite(
     debug: Debug = False,
 ) -> None:
     """Print the BibTeX of what an experiment, a source or a saved run used."""
-    if what in sources():
-        found = [find(name) for name in names() if name.startswith(f"{what}/")]
-    elif what in names():
+    if what in source_names():
+        found = [find(name) for name in experiment_names() if name.startswith(f"{what}/")]
+    elif what in experiment_names():
         found = [find(what)]
     elif Path(what).exists():
         from ._show import stored
 
         found = [stored(Path(what))[1].entry]
     else:
-        choices = (*names(), *sources())
+        choices = (*experiment_names(), *source_names())
         raise Complaint(unknown("experiment or run folder", what, choices))
     print(bibtex(key for entry in found for key in entry.references))

@@ -168,9 +168,9 @@ def save_figure(
     """
     from matplotlib import rc_context
 
-    from festina.experiments.figures import fit
+    from festina.experiments.figures import fit_to_page
 
-    fit(figure, *(size or figure.get_size_inches()))
+    fit_to_page(figure, *(size or figure.get_size_inches()))
     # `fit` has laid the figure out; left to `savefig`, this is done again for each file.
     figure.set_layout_engine("none")
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from festina._run._beside import held
-from festina.experiments import Experiment, find, load, names, sources, unknown
+from festina.experiments import Experiment, experiment_names, find, load, source_names, unknown
 
 from ._complaint import Complaint, complain, describe
 from ._folder import free, make, numbered, remove_empty, shorter, sweep, unwritable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _completed(_: Any) -> tuple[str, ...]:
-    return ("all", *sources(), *names())
+    return ("all", *source_names(), *experiment_names())
 
 
 def reproduce(
@@ -148,9 +148,9 @@ def _chosen(source: str) -> tuple[str, ...]:
         find(source)
         return (source,)
     beginning = {"all": ""}.get(source, source if "/" in source else f"{source}/")
-    if chosen := tuple(name for name in names() if name.startswith(beginning)):
+    if chosen := tuple(name for name in experiment_names() if name.startswith(beginning)):
         return chosen
-    choices = names() if "/" in source else (*sources(), "all")
+    choices = experiment_names() if "/" in source else (*source_names(), "all")
     raise Complaint(unknown("source", source, choices))
 
 
@@ -166,7 +166,7 @@ def _jobs(
     """What is to be run; a bad flag is said before any of it is."""
     if not source:
         raise Complaint(
-            f"Missing SOURCE of `festina reproduce`. There are: {', '.join(sources())}, all."
+            f"Missing SOURCE of `festina reproduce`. There are: {', '.join(source_names())}, all."
         )
     chosen = tuple(dict.fromkeys(name for each in source for name in _chosen(each)))
     alone = "all" not in source and len({name.partition("/")[0] for name in chosen}) == 1

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from festina.experiments import Experiment, find, load, names, sources
+from festina.experiments import Experiment, experiment_names, find, load, source_names
 
 from ._complaint import Complaint, complain
 from ._folder import free, sweep
@@ -37,14 +37,14 @@ def run(
     name = _name(tokens)
     if name is None:
         if {"--help", "-h"} & set(tokens):
-            every = "Experiments: " + ", ".join(names())
+            every = "Experiments: " + ", ".join(experiment_names())
             page("run", run.__doc__, "NAME [FLAGS]", help_epilogue=every)
             return 0
         raise Complaint(
             "Which experiment? For example: festina run "
-            f"{names()[0]}. `festina list` shows them all."
+            f"{experiment_names()[0]}. `festina list` shows them all."
         )
-    if name in sources():
+    if name in source_names():
         raise Complaint(
             f"'{name}' is a source of many experiments: `festina reproduce {name}` runs them all, "
             f"`festina list {name}` shows them."
@@ -63,14 +63,16 @@ def run(
 def _name(tokens: tuple[str, ...]) -> str | None:
     """The experiment that is meant: a name that exists, else what looks most like one."""
     files = [token for token in tokens if token.endswith(".py")]
-    for known in (names(), sources(), files):
+    for known in (experiment_names(), source_names(), files):
         for token in tokens:
             if token in known:
                 return token
     words = [token for token in tokens if not token.startswith("-")]
     if tokens and tokens[0] in words:
         return tokens[0]
-    return next((w for w in words if "/" in w or difflib.get_close_matches(w, names())), None)
+    return next(
+        (w for w in words if "/" in w or difflib.get_close_matches(w, experiment_names())), None
+    )
 
 
 def _run(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from festina.experiments import Experiment, load, names
+from festina.experiments import Experiment, experiment_names, load
 
 from ._complaint import Complaint
 from ._flags import application, command_of, keywords
@@ -74,7 +74,7 @@ def sweep(
         command = command_of("sweep", flow(sweep.__doc__), usage.format("NAME"), flags, _sweep)
     elif not name or name.startswith("-"):
         raise Complaint(
-            f"Sweep what? For example: festina sweep {names()[0]} --over seeds=1,2,4. "
+            f"Sweep what? For example: festina sweep {experiment_names()[0]} --over seeds=1,2,4. "
             "`festina list` shows every experiment."
         )
     elif ":" in name and not name.endswith(".py"):

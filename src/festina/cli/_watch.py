@@ -59,7 +59,7 @@ def watch(
     if data is not None and model is None:
         raise Complaint("`--data` needs a `--model`: MODULE:FUNCTION that makes the network.")
     present(*files, data)
-    from festina.own import load_weights, read_checkpoint, watched
+    from festina.own import from_checkpoints, load_weights, read_checkpoint
     from festina.own._files import TABLES, read_losses
     from festina.own._pytorch import is_module
 
@@ -70,7 +70,7 @@ def watch(
                 "need checkpoints."
             )
         steps, losses = read_losses(next(iter(files)))
-        run = watched([], losses, steps=steps, at=[], epoch=steps_each)
+        run = from_checkpoints([], losses, steps=steps, at=[], epoch=steps_each)
         print(run.stairs())
         if figure is not None:
             save_axes(run.draw(), figure)
@@ -89,7 +89,7 @@ def watch(
         losses = [_loss(read(file), criterion, x, y) for file in files]
     else:
         losses = _losses(files, seen)
-    run = watched(files, losses, steps=_steps(files, seen), epoch=steps_each, read=read)
+    run = from_checkpoints(files, losses, steps=_steps(files, seen), epoch=steps_each, read=read)
     whole = None if given is None else given[0] if given[1] is None else given
     # Of a tree the loss is one of weights, and not of outputs: nothing is confirmed.
     print(run.stairs(whole, loss=criterion if is_module(network) else None, **close))

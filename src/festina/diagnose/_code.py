@@ -30,7 +30,7 @@ _ROUNDING = 1e-12  # of the largest activation; less is a constant
 _TINY = 1e-6  # of the variance; what is exactly discrete is finitely so
 
 
-class Evidence(NamedTuple):
+class CodeEvidence(NamedTuple):
     """What speaks for a code: see `code`.
 
     - `class_share`: of the variance over examples, between classes; that of chance is subtracted.
@@ -83,7 +83,7 @@ class Evidence(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Code:
+class CodingScheme:
     """How units tell classes apart: see `code`.
 
     - `evidence`: what the verdict follows from.
@@ -91,7 +91,7 @@ class Code:
     - `classes`, `responses`: labels, and the mean response of every unit to each.
     """
 
-    evidence: Evidence
+    evidence: CodeEvidence
     votes: dict[Verdict, float]
     classes: np.ndarray
     responses: Float[np.ndarray, "unit group"]
@@ -150,7 +150,7 @@ class Code:
         return ax
 
 
-def code(
+def coding_scheme(
     activations: ArrayLike,
     labels: ArrayLike,
     *,
@@ -158,7 +158,7 @@ def code(
     resamples: int = 50,
     shuffles: int = 200,
     seed: int = 0,
-) -> Code:
+) -> CodingScheme:
     r"""Which code hidden units use for classes: analog, redundant, sparse, or none.
 
     A unit is its mean response to each class. In an *analog* code these are Gaussian over units:
@@ -236,7 +236,7 @@ def code(
         seen = h[np.ix_(some, chosen)], which[some], none, normal[chosen], rng, centres
         said.append(_evidence(*seen)[0].verdict)
     votes: dict[Verdict, float] = {name: said.count(name) / count for name in get_args(Verdict)}
-    return Code(found, votes, names, _means(h, which) * scale)
+    return CodingScheme(found, votes, names, _means(h, which) * scale)
 
 
 def _means(
@@ -260,7 +260,7 @@ def _evidence(
     normal: Float[np.ndarray, "unit group"],
     rng: np.random.Generator,
     centres: tuple[tuple[int, ...], ...] = (_CENTRES, _CENTRES),
-) -> tuple[Evidence, tuple[tuple[int, ...], ...]]:
+) -> tuple[CodeEvidence, tuple[tuple[int, ...], ...]]:
     """And the numbers of `centres` that did best, of units as they are and of equal gain."""
     means = _means(h, which)
     off = means - means.mean(axis=1, keepdims=True)
@@ -275,7 +275,7 @@ def _evidence(
     gauss = means.mean(axis=0) + normal[:, : len(s)] * s / np.sqrt(len(means)) @ axes_of
     looks = (means, gauss), (_equal_gains(means), _equal_gains(gauss))
     lumps = [_discreteness(*look, rng, k) for look, k in zip(looks, centres, strict=True)]
-    found = Evidence(
+    found = CodeEvidence(
         _class_share(h, which),
         *none,
         float(participation),

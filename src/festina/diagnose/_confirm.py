@@ -7,7 +7,7 @@ import numpy as np
 
 from .._checks import whole_number
 from .._numerics._bfgs import bfgs
-from .._objective import Convention, loss_formula, objective
+from .._objective import LossConvention, loss_formula, objective
 from .._precision import float64
 from .._types import ArrayLike
 from ..networks import Layer
@@ -89,7 +89,7 @@ class Confirmation:
             )
         saddle = (
             f". It starts from a slope of {self.start_slope:.2g}, as from a saddle of its own: ask "
-            "`festina.theory.saddles.ways_out`"
+            "`festina.theory.saddles.escape_directions`"
         )
         return (
             f"not confirmed: the narrow network goes on to {self.optimised_loss:.6g}, {self._here}"
@@ -126,7 +126,7 @@ def confirm(
     activation: UnitLike | None = None,
     y: ArrayLike | None = None,
     output_bias: ArrayLike | None = None,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     tolerance: float = 0.02,
     stationary: float = 1e-6,
     max_steps: int = 500,
@@ -136,7 +136,7 @@ def confirm(
     A plateau is an embedded fixed point (Theorem 1 of Zhang, Saxe & Latham) if the narrow network
     rests where the wide one does. That they compute nearly the same does not say so: the narrow
     network may be on its way to somewhere else. Whether the fixed point is a saddle or, as at the
-    end of training, a minimum, its curvature says: `festina.theory.saddles.ways_out`. It
+    end of training, a minimum, its curvature says: `festina.theory.saddles.escape_directions`. It
     legitimately fails where a plateau is none of these fixed points: units
     that have one direction but are not proportional (tanh, sine), or a narrow network whose
     infimum lies at infinite weights (x tanh x). The weights of rectifiers often rest on a kink,

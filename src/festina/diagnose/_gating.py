@@ -13,7 +13,7 @@ from .._lanes import over_lanes
 from .._precision import float64
 from .._types import ArrayLike
 from ..dynamics import Trajectory
-from ..networks import AbstractNetwork, Layer, Stack
+from ..networks import AbstractNetwork, DeepNetwork, Layer
 from ._gating_clusters import Clusters, canonical, cluster, rand_index
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Gating:
     def by(self, labels: ArrayLike) -> Bool[np.ndarray, "*batch unit example"]:
         """Gates that depend on a label alone: open where a unit is on for half of its examples.
 
-        `gating.by(task.labels["context"])` are for `festina.networks.as_gated`.
+        `gating.by(task.labels["context"])` are for `festina.networks.gated_equivalent`.
         """
         found = np.asarray(labels)
         if found.shape != self.active.shape[-1:]:
@@ -362,7 +362,9 @@ def _hidden(
     network: AbstractNetwork, x: Float[np.ndarray, "example ..."], layer: int
 ) -> tuple[Float[np.ndarray, "*batch example unit"], Float[np.ndarray, "*batch unit"]]:
     """Activities of one hidden layer, and |w_in||w_out| of its units."""
-    if not isinstance(network, Layer | Stack) or (isinstance(network, Stack) and network.skips):
+    if not isinstance(network, Layer | DeepNetwork) or (
+        isinstance(network, DeepNetwork) and network.skips
+    ):
         raise ValueError(
             f"`network` must be a layer, or a stack without skips, got {type(network).__name__}. "
             "Of others give activities of one hidden layer, (example, unit), and `strengths`."

@@ -10,14 +10,14 @@ from .._checks import check_type
 from .._objective import loss_factor
 from .._precision import float64
 from ..dynamics import Trajectory
-from ..networks import gates_of
+from ..networks import rectifier_gates
 from ..networks._as_gated import layers_of
 from ..tasks import Task
 from ._given import check_trajectory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GatingCourse:
+class GatingOverTime:
     """Gates at every sample of a run; axes of a batch come first.
 
     Shares of gates are weighted by the strength |w_in||w_out| that their units have at that time.
@@ -58,7 +58,7 @@ class GatingCourse:
 
 
 @float64
-def gating_course(trajectory: Trajectory, task: Task) -> GatingCourse:
+def gating_over_time(trajectory: Trajectory, task: Task) -> GatingOverTime:
     r"""Read the gates of a network of rectifiers at every sample of its training.
 
     With gates that are read again, $f = W_L D_{L-1} \cdots D_1 W_1 x$ with $D_l$ the gates of that
@@ -78,13 +78,13 @@ def gating_course(trajectory: Trajectory, task: Task) -> GatingCourse:
     networks.check_fit(task.input_shape, task.outputs)
     saves = trajectory.time.shape[-1]
     at = lambda save: networks.with_parts(*(part[(*front, save)] for part in networks.parts))
-    first, last = (gates_of(at(save), x) for save in (0, saves - 1))
+    first, last = (rectifier_gates(at(save), x) for save in (0, saves - 1))
     before, rows = first, []
     when = [np.full(gate.shape, -np.inf) for gate in first]
     flips = [np.zeros(gate.shape, int) for gate in first]
     for save in range(saves):
         network = at(save)
-        weights, gates = layers_of(network)[0], gates_of(network, x)
+        weights, gates = layers_of(network)[0], rectifier_gates(network, x)
         h = x.T
         for weight, gate in zip(weights, gates, strict=False):
             h = gate * (weight @ h)
@@ -105,7 +105,7 @@ def gating_course(trajectory: Trajectory, task: Task) -> GatingCourse:
     error, gap, *shares = (np.stack(column, axis=-1) for column in zip(*rows, strict=True))
     changed, from_first, from_last = shares
     loss = loss_factor(trajectory.convention, task) / 2 * error
-    return GatingCourse(
+    return GatingOverTime(
         trajectory.time,
         loss,
         np.abs(loss - trajectory.loss),

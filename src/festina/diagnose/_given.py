@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 from .._checks import check_alone, real_array
 from .._types import ArrayLike
 from ..dynamics import Trajectory
-from ..networks import AbstractNetwork, AbstractUnit, Layer, layer
+from ..networks import AbstractNetwork, AbstractUnit, Layer, layer_from
 from ..networks._units import UnitLike, unit_of
-from ..tasks import AbstractTask, Task, task
+from ..tasks import AbstractTask, Task, from_arrays
 
 
 def check_trajectory(trajectory: Trajectory, *, use: str = "") -> None:
@@ -50,7 +50,7 @@ def layer_of(
                 "v. It is judged by what it sends to the next layer, not by what that makes of it."
             )
         check_alone(network.batch_shape)
-        return layer(network.unit, network.u, network.v)
+        return layer_from(network.unit, network.u, network.v)
     if v is None or activation is None:
         raise ValueError("Plain arrays need both layers and φ: u, x, v=v, activation='relu'.")
     one = _layer_or_turned(unit_of(activation), network, v)
@@ -69,7 +69,7 @@ def task_of(
     if output_bias is not None and y is None:
         raise ValueError(
             "`output_bias` goes with plain inputs and `y`; of a task subtract it from the targets: "
-            "festina.tasks.task(x, y - output_bias)."
+            "festina.tasks.from_arrays(x, y - output_bias)."
         )
     if isinstance(data, AbstractTask):
         if y is not None:
@@ -84,7 +84,7 @@ def task_of(
                 f"`output_bias` must be a number or have shape ({network.outputs},), one for each "
                 f"output, got {bias.shape}."
             )
-        found = task(x, targets - bias)
+        found = from_arrays(x, targets - bias)
     network.check_fit(found.input_shape, found.outputs)
     return found
 
@@ -119,7 +119,7 @@ def _short(values: Float[np.ndarray, " output"]) -> str:
 
 def _layer_or_turned(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
     try:
-        return layer(unit, u, v)
+        return layer_from(unit, u, v)
     except ValueError as error:
         shape, units = np.shape(u), np.shape(v)[:1]
         turned = len(unit.weight_axes) == 1 and shape[1:] == units and shape[:1] != units

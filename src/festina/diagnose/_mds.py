@@ -10,7 +10,7 @@ from .._types import ArrayLike
 
 
 @dataclass(frozen=True, eq=False)
-class Scaling:
+class MdsResult:
     """Where each item lies in a few dimensions.
 
     - `points`: coordinates; time comes first for a trajectory.
@@ -27,7 +27,7 @@ def classical_mds(
     points: ArrayLike | None = None,
     distances: ArrayLike | None = None,
     dimensions: int = 2,
-) -> Scaling:
+) -> MdsResult:
     r"""Classical multidimensional scaling, with one set of axes for a whole trajectory.
 
     Inner products $S$ of items, freed of their mean ($B = JSJ$, $J = I - \frac1n 11^\top$), are
@@ -53,7 +53,7 @@ def classical_mds(
 
     **Returns:**
 
-    A `Scaling`.
+    A `MdsResult`.
 
     !!! note "When it is not exact"
 
@@ -87,7 +87,7 @@ def classical_mds(
     beta = np.concatenate([s**2, np.zeros(dimensions)])
     peak = np.abs(axes).argmax(axis=0)
     axes = axes * np.where(axes[peak, np.arange(dimensions)] < 0, -1.0, 1.0)
-    return Scaling(z @ axes, beta[:dimensions] / max(beta.sum(), np.finfo(float).tiny))
+    return MdsResult(z @ axes, beta[:dimensions] / max(beta.sum(), np.finfo(float).tiny))
 
 
 def _rows(name: str, given: np.ndarray) -> Float[np.ndarray, "*time item item"]:

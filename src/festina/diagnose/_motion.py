@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._objective import Convention, objective
+from .._objective import LossConvention, objective
 from .._precision import float64
 from ..networks import Layer
 from ..tasks import AbstractTask
@@ -43,7 +43,7 @@ class Motion(NamedTuple):
 
 @float64
 def motion_of(
-    network: Layer, task: AbstractTask, loss: Convention = "half", *, resolution: float
+    network: Layer, task: AbstractTask, loss: LossConvention = "half", *, resolution: float
 ) -> Motion:
     """The motion of one network; less than `resolution` of the loss at zero outputs is nothing."""
     structure, data, floor = objective(network, task, loss)

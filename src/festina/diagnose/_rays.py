@@ -14,7 +14,7 @@ from ._given import networks_of
 
 
 @dataclass(frozen=True, eq=False)
-class Rays:
+class UnitClusters:
     """Clusters of unit directions, the largest share of the contributions first.
 
     - `direction`: unit vectors, one per ray.
@@ -37,9 +37,9 @@ class Rays:
         return np.degrees(np.arctan2(self.direction[:, 1], self.direction[:, 0]))
 
 
-def rays(
+def unit_clusters(
     network: AbstractNetwork | Trajectory, *, angle: float = 0.2, share: float = 0.05
-) -> Rays | np.ndarray:
+) -> UnitClusters | np.ndarray:
     """Cluster the units of a layer by the direction of u: those along one direction act as one.
 
     **Arguments:**
@@ -48,7 +48,7 @@ def rays(
     - `angle`: largest angle, in radians, between a ray and a unit that belongs to it.
     - `share`: rays below this share of the contributions are left out.
 
-    **Returns:** the `Rays`, or of a batch an array of them with its shape, `(*batch, save)` along a
+    **Returns:** the `UnitClusters`, or of a batch an array of them with its shape, `(*batch, save)` along a
     trajectory. Of a hidden layer of a deeper network: `rays_from(u, v)`.
     """
     layers = networks_of(network)
@@ -63,8 +63,10 @@ def rays(
     return found if layers.batch_shape else found.item()
 
 
-def rays_from(u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 0.05) -> Rays:
-    """The `rays` of units with the weights `u`, `(unit, input)`, and `v`, `(unit, ...)`.
+def rays_from(
+    u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 0.05
+) -> UnitClusters:
+    """The `unit_clusters` of units with the weights `u`, `(unit, input)`, and `v`, `(unit, ...)`.
 
     A unit contributes |u_i||v_i|: many small units that point anywhere are not a ray.
     """
@@ -92,7 +94,7 @@ def rays_from(u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 
             (direction, weight.sum() / total, float(np.sqrt(weight @ angles**2 / weight.sum())))
         )
     found = sorted((ray for ray in found if ray[1] >= share), key=lambda ray: -ray[1])
-    return Rays(
+    return UnitClusters(
         np.array([ray[0] for ray in found]).reshape(-1, u.shape[1]),
         np.array([ray[1] for ray in found]),
         np.array([ray[2] for ray in found]),

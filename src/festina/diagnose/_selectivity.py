@@ -22,7 +22,7 @@ from .._checks import (
 )
 from .._precision import float64
 from .._types import ArrayLike
-from ..networks import AbstractNetwork, Gated, Layer, Stack
+from ..networks import AbstractNetwork, DeepNetwork, Gated, Layer
 from ..tasks import Task
 from ._given import groups
 from ._selectivity_measures import (
@@ -368,7 +368,7 @@ def unit_strengths(network: AbstractNetwork) -> list[Float[np.ndarray, " unit"]]
     )
     if isinstance(network, Layer):
         return [size(network.u, 0) * size(network.v, 0)]
-    if isinstance(network, Stack) and not network.skips:
+    if isinstance(network, DeepNetwork) and not network.skips:
         pairs = zip(network.weights[:-1], network.weights[1:], strict=True)
         return [size(before, 0) * size(after, -1)[: len(before)] for before, after in pairs]
     if isinstance(network, Gated):

@@ -8,12 +8,12 @@ from jaxtyping import Float
 
 from .._checks import check_alone, check_type
 from .._precision import float64
-from ..networks import AbstractNetwork, Layer, Neuron, Stack, activation
+from ..networks import AbstractNetwork, DeepNetwork, Layer, Neuron, activation
 from ..tasks import Task
 
 
 @dataclass(frozen=True, eq=False)
-class Linearity:
+class FunctionalLinearity:
     """How nonlinear each hidden layer is: see `functional_linearity`.
 
     - `kept`: of the power of what goes into each layer's activation, what comes out.
@@ -29,7 +29,7 @@ class Linearity:
 
 
 @float64
-def functional_linearity(network: AbstractNetwork, task: Task) -> Linearity:
+def functional_linearity(network: AbstractNetwork, task: Task) -> FunctionalLinearity:
     r"""What each layer's activation takes away, and what the network would be without it.
 
     A rectifier of which all units are off for some examples may still be linear in what it does, if
@@ -54,12 +54,12 @@ def functional_linearity(network: AbstractNetwork, task: Task) -> Linearity:
         power = np.sum(task.weight @ a**2)
         kept[k] = np.sum(task.weight @ h**2) / power if power > 0 else 1.0
         on[k] = np.mean(task.weight @ (h > 0))
-    return Linearity(kept, on, np.array([loss(way) for way in ways]), loss(network))
+    return FunctionalLinearity(kept, on, np.array([loss(way) for way in ways]), loss(network))
 
 
 def _without_each(network: AbstractNetwork) -> list[AbstractNetwork]:
     """The network with each of its layers in turn made linear."""
-    unit = network.unit if isinstance(network, Layer | Stack) else None
+    unit = network.unit if isinstance(network, Layer | DeepNetwork) else None
     if type(unit) is not Neuron or getattr(network, "skips", ()):
         raise ValueError(
             f"`network` must be neurons, in a layer or a stack without skips, got {network!r}."
@@ -67,7 +67,7 @@ def _without_each(network: AbstractNetwork) -> list[AbstractNetwork]:
     straight = Neuron(bias=unit.bias)
     if isinstance(network, Layer):
         return [replace(network, unit=straight)]
-    assert isinstance(network, Stack)
+    assert isinstance(network, DeepNetwork)
     chosen, line = network.activations, activation("linear")
     others = [(*chosen[:k], line, *chosen[k + 1 :]) for k in range(len(chosen))]
     return [

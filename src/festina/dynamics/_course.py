@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from ._logbook import Resolution
+from ._logbook import SaveResolution
 from ._observe import Observe
 from ._program import Step
 from ._trajectory import TakenSolver
@@ -36,7 +36,7 @@ class Course:
     """Where samples are taken, what is kept of them, and where it ends."""
 
     stops: Float[np.ndarray, " stop"]
-    resolution: Resolution | None  # None: at the stops, and nowhere else
+    resolution: SaveResolution | None  # None: at the stops, and nowhere else
     converged: float
     max_steps: int
     observe: Observe | None = None  # None: all weights

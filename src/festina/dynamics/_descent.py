@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._checks import real_array, real_number, whole_number
-from .._objective import Convention, check_kinds
+from .._objective import LossConvention, check_kinds
 from .._precision import float64
 from .._types import Keys
 from ..networks import AbstractNetwork
@@ -14,7 +14,7 @@ from ..networks._network import Network
 from ..tasks import AbstractTask
 from ._course import Course, Method
 from ._descent_step import descent_step, heavy_ball_step
-from ._logbook import Resolution
+from ._logbook import SaveResolution
 from ._observe import Observe
 from ._simulate import begin, simulate
 from ._trajectory import Trajectory
@@ -28,11 +28,11 @@ def gradient_descent(
     learning_rate: float | Float[np.ndarray, "*batch"],
     steps: int | None = None,
     *,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     momentum: float | Float[np.ndarray, "..."] = 0.0,
     batch_size: int | None = None,
     key: Keys | None = None,
-    resolution: Resolution | None = None,
+    resolution: SaveResolution | None = None,
     observe: Observe | None = None,
     save_every: int | None = None,
     converged: float = 1e-9,
@@ -114,7 +114,7 @@ def gradient_descent(
     )
     course = Course(
         stops=np.array([np.inf if steps is None else float(steps)]),
-        resolution=resolution or Resolution(),
+        resolution=resolution or SaveResolution(),
         converged=converged,
         max_steps=max_steps if steps is None else steps,
         observe=observe,

@@ -7,14 +7,14 @@ import numpy as np
 from jaxtyping import Float
 
 from .._checks import real_number, whole_number
-from .._objective import Convention
+from .._objective import LossConvention
 from .._precision import float64
 from ..networks import AbstractNetwork
 from ..networks._network import Network
 from ..tasks import AbstractTask
 from ._course import Course, Method
 from ._implicit_solve import derivatives_per_solve
-from ._logbook import Resolution
+from ._logbook import SaveResolution
 from ._observe import Observe
 from ._rosenbrock import STAGES, rosenbrock_step
 from ._runge_kutta import kinked_runge_kutta_step, runge_kutta_step
@@ -42,11 +42,11 @@ def gradient_flow(
     times: Float[np.ndarray, " time"] | None = None,
     *,
     t_end: float | None = None,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     solver: Solver = "automatic",
     rtol: float | None = None,
     atol: float | None = None,
-    resolution: Resolution | None = None,
+    resolution: SaveResolution | None = None,
     observe: Observe | None = None,
     converged: float = 1e-9,
     max_steps: int = 50_000,
@@ -123,7 +123,7 @@ def gradient_flow(
     def flow(method: Method, patience: int | None = None) -> Trajectory[Network]:
         course = Course(
             stops=stops,
-            resolution=(resolution or Resolution()) if times is None else None,
+            resolution=(resolution or SaveResolution()) if times is None else None,
             converged=converged,
             max_steps=max_steps,
             observe=observe,

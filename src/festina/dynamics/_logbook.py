@@ -20,7 +20,7 @@ _DECADES = 20  # between the rate of a drop and that of convergence
 
 
 @dataclass(frozen=True)
-class Resolution:
+class SaveResolution:
     """How far loss (in units of the initial one) or log₁₀ of the rate moves between two saves."""
 
     loss: float = 2e-3

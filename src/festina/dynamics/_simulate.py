@@ -12,7 +12,7 @@ from ..networks._past import Past
 from ..tasks import AbstractTask
 from ._course import Course, Method
 from ._drive import drive, initial_state
-from ._logbook import Logbook, Resolution
+from ._logbook import Logbook, SaveResolution
 from ._observe import Observation
 from ._program import NEVER, Controls, Start, State, start
 from ._trajectory import Samples, Trajectory
@@ -160,7 +160,7 @@ def _controls(
     noise = np.minimum(100 * rtol**2 * initial, _MOST_NOISE * to_learn)
     precision = np.maximum(course.converged * to_learn, noise)
     tolerance = each * NEVER if course.at_stops else precision
-    resolution = course.resolution or Resolution()
+    resolution = course.resolution or SaveResolution()
     return Controls(
         stops=course.stops,
         at_stops=np.asarray(course.at_stops),

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from .._objective import Objective
 from ._curvature import extreme_curvatures
 from ._drive import drive, initial_state
-from ._logbook import Resolution
+from ._logbook import SaveResolution
 from ._program import NEVER, Controls, start
 from ._runge_kutta import runge_kutta_step
 
@@ -44,7 +44,7 @@ def stability_limit(
     at_start = start(weights, problem.data, structure=problem.structure)
     state = initial_state(weights, at_start)
     rtol = 1e-4
-    resolution = Resolution()
+    resolution = SaveResolution()
     controls = Controls(
         stops=np.array([np.inf]),
         at_stops=np.asarray(False),

@@ -6,10 +6,10 @@ from .._lazy import attach
 from ._entry import Entry as Entry
 from ._registry import Experiment as Experiment
 from ._registry import Progress as Progress
+from ._registry import experiment_names as experiment_names
 from ._registry import find as find
 from ._registry import load as load
-from ._registry import names as names
-from ._registry import sources as sources
+from ._registry import source_names as source_names
 from ._registry import unknown as unknown
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from ._frame import experiment as experiment
     from ._frame import keys_of as keys_of
     from ._frame import parameters_of as parameters_of
+    from ._parameters import DecreasingTuple as DecreasingTuple
+    from ._parameters import IncreasingTuple as IncreasingTuple
     from ._parameters import Parameters as Parameters
-    from ._parameters import falling as falling
-    from ._parameters import increasing as increasing
     from .claims import Claim as Claim
     from .figures import save_animation as save_animation
 

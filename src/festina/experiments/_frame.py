@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import jax
 import xarray as xr
@@ -12,10 +12,18 @@ from .._precision import float64
 from .._types import Keys
 from ..networks import seeds
 from ._parameters import Parameters
-from ._registry import Progress
+from ._registry import Progress as Progress
 
 _Own = TypeVar("_Own", bound=Parameters)
 _Given = TypeVar("_Given", bound=Parameters, contravariant=True)
+
+Key: TypeAlias = PRNGKeyArray | None
+"""Where randomness comes from; without a key, from the seeds of the parameters."""
+
+Tables: TypeAlias = Mapping[str, xr.Dataset]
+"""The tables of a run by name."""
+
+_Body: TypeAlias = Callable[[_Given, Key, Progress], Tables]
 
 
 @runtime_checkable  # tests check types at run time
@@ -23,19 +31,11 @@ class Run(Protocol[_Given]):
     """How an experiment is called."""
 
     def __call__(
-        self,
-        parameters: _Given,
-        *,
-        key: PRNGKeyArray | None = None,
-        progress: Progress | None = None,
+        self, parameters: _Given, *, key: Key = None, progress: Progress | None = None
     ) -> xr.DataTree: ...
 
 
-def experiment(
-    name: str,
-) -> Callable[
-    [Callable[[_Given, PRNGKeyArray | None, Progress], Mapping[str, xr.Dataset]]], Run[_Given]
-]:
+def experiment(name: str) -> Callable[[_Body[_Given]], Run[_Given]]:
     """Make the `run` of an experiment from a body that computes its tables and says how it goes.
 
     The body is `(parameters, key, say) → {name: table}`; attributes of a table "/" are those of the
@@ -43,14 +43,9 @@ def experiment(
     carries its name and the parameters that made it.
     """
 
-    def wrap(
-        body: Callable[[_Given, PRNGKeyArray | None, Progress], Mapping[str, xr.Dataset]],
-    ) -> Run[_Given]:
+    def wrap(body: _Body[_Given]) -> Run[_Given]:
         def run(
-            parameters: _Given,
-            *,
-            key: PRNGKeyArray | None = None,
-            progress: Progress | None = None,
+            parameters: _Given, *, key: Key = None, progress: Progress | None = None
         ) -> xr.DataTree:
             say = progress or (lambda words, fraction: None)
             tables = body(parameters, key, say)
@@ -76,13 +71,13 @@ def parameters_of(run: xr.DataTree, kind: type[_Own]) -> _Own:
     return kind(**json.loads(run.attrs["parameters"]))
 
 
-def keys_of(parameters: Parameters, key: PRNGKeyArray | None) -> Keys:
+def keys_of(parameters: Parameters, key: Key) -> Keys:
     """One key for each seed: seed 3 is the same network however many are trained with it."""
     if key is None:
         return seeds(parameters.seeds, first=parameters.seed)
     return jax.random.split(key, parameters.seeds)
 
 
-def part_of(say: Progress, start: float, share: float) -> Progress:
+def part_of(progress: Progress, start: float, share: float) -> Progress:
     """Progress of a piece of work that begins at `start` and is this share of the whole."""
-    return lambda words, done: say(words, start + share * done)
+    return lambda words, done: progress(words, start + share * done)

@@ -97,14 +97,16 @@ def _power_of_two(number: int) -> int:
 PowerOfTwo = Annotated[int, AfterValidator(_power_of_two)]
 
 
-def increasing(
+def IncreasingTuple(
     least: float | int, most: float | int = math.inf, *, count: int = 2
 ) -> AfterValidator:
     """So many numbers or more, each above the one before: `Annotated[tuple[…], increasing(3)]`."""
     return AfterValidator(lambda given: _ordered(given, least, most, count, "increasing"))
 
 
-def falling(most: float | int, least: float | int = -math.inf, *, count: int = 2) -> AfterValidator:
+def DecreasingTuple(
+    most: float | int, least: float | int = -math.inf, *, count: int = 2
+) -> AfterValidator:
     """So many numbers or more, each below the one before."""
     return AfterValidator(lambda given: _ordered(given, least, most, count, "falling"))
 

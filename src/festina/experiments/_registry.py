@@ -64,14 +64,14 @@ def entries() -> "tuple[Entry, ...]":
     return importlib.import_module("festina.papers").ENTRIES
 
 
-def names() -> tuple[str, ...]:
+def experiment_names() -> tuple[str, ...]:
     """The names of all experiments, such as `saddles/figure-1b`."""
     return tuple(entry.name for entry in entries())
 
 
-def sources() -> tuple[str, ...]:
+def source_names() -> tuple[str, ...]:
     """The first part of every name: what `festina reproduce` takes."""
-    return tuple(dict.fromkeys(name.split("/")[0] for name in names()))
+    return tuple(dict.fromkeys(name.split("/")[0] for name in experiment_names()))
 
 
 _FEW = 12  # names that can be read in one line
@@ -84,7 +84,9 @@ def find(name: str) -> Entry:
     for entry in entries():
         if entry.name == name:
             return entry
-    raise ValueError(unknown("experiment", name, names()) + " `festina list` shows them all.")
+    raise ValueError(
+        unknown("experiment", name, experiment_names()) + " `festina list` shows them all."
+    )
 
 
 def load(name: str) -> Experiment:

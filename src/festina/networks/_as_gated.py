@@ -13,7 +13,7 @@ from .._types import ArrayLike
 from ._gated import Gated, gated_from
 from ._layer import Layer
 from ._network import AbstractNetwork
-from ._stack import Stack
+from ._stack import DeepNetwork
 from ._units import Neuron
 
 Gates = tuple[Float[np.ndarray, "*batch unit example"], ...]
@@ -21,7 +21,7 @@ Gates = tuple[Float[np.ndarray, "*batch unit example"], ...]
 
 
 @float64
-def gates_of(network: AbstractNetwork, examples: ArrayLike) -> Gates:
+def rectifier_gates(network: AbstractNetwork, examples: ArrayLike) -> Gates:
     r"""The slopes of a network's rectifiers on given examples, layer by layer.
 
     A rectifier is linear on either side of its kink, $\sigma(a) = g\,a$ with g = 1 or 0 (of a leaky
@@ -49,7 +49,7 @@ def gates_of(network: AbstractNetwork, examples: ArrayLike) -> Gates:
 
 
 @float64
-def as_gated(
+def gated_equivalent(
     network: AbstractNetwork,
     examples: ArrayLike,
     *,
@@ -63,7 +63,7 @@ def as_gated(
     that are silent for all examples are left out.
 
     With `gates` the weights are those of the network and the gates are what you say: those of
-    another time (`gates_of(run.final, x)`), or those of contexts or pathways as
+    another time (`rectifier_gates(run.final, x)`), or those of contexts or pathways as
     `festina.diagnose.gating` finds them.
 
     **Arguments:**
@@ -77,7 +77,9 @@ def as_gated(
     """
     weights, _ = layers_of(network)
     x = _inputs(examples, weights[0].shape[-1])
-    chosen = gates_of(network, x) if gates is None else _given(gates, network, len(x), weights)
+    chosen = (
+        rectifier_gates(network, x) if gates is None else _given(gates, network, len(x), weights)
+    )
     batch = network.batch_shape
     names, slots, table = [["x"]], [_all(batch, x.shape[-1])], {}
     for layer, rows in enumerate(chosen, 1):
@@ -111,7 +113,7 @@ def layers_of(network: AbstractNetwork) -> tuple[list[np.ndarray], list[Neuron]]
     if isinstance(network, Layer):
         weights = [network.u, network.v.swapaxes(-1, -2)]
         units, skips = [network.unit], ()
-    elif isinstance(network, Stack):
+    elif isinstance(network, DeepNetwork):
         weights, units = list(network.weights), [network.unit, *map(Neuron, network.activations)]
         skips = network.skips
     else:

@@ -15,7 +15,7 @@ from ._labels import seed_labels
 
 
 @float64
-def balanced(
+def lambda_balanced(
     widths: Sequence[int],
     *,
     balance: ArrayLike,

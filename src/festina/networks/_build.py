@@ -15,7 +15,13 @@ from .._types import Array, ArrayLike, Keys
 from ._activations import ActivationLike, activation
 from ._labels import seed_labels
 from ._layer import Layer
-from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead
+from ._units import (
+    AbstractUnit,
+    ConvolutionKernel,
+    LinearAttentionHead,
+    Neuron,
+    SoftmaxAttentionHead,
+)
 
 
 def fully_connected(
@@ -42,10 +48,10 @@ def fully_connected(
       and the axes `(scale, seed)`, which the network remembers (`labels`).
     """
     unit = Neuron(_resolve(activation), bias=bias)
-    return gaussian(unit, (inputs,), width, outputs, scale=scale, key=key)
+    return gaussian_layer(unit, (inputs,), width, outputs, scale=scale, key=key)
 
 
-def convolutional(
+def convolutional_1d(
     inputs: int,
     width: int,
     outputs: int = 1,
@@ -63,8 +69,8 @@ def convolutional(
     `bias` each kernel has one more weight, the last. The rest as in `fully_connected`.
     """
     size, stride = whole_number("kernel", kernel), whole_number("stride", stride)
-    unit = Kernel(_resolve(activation), bias=bias, size=size, stride=stride)
-    return gaussian(unit, (inputs,), width, outputs, scale=scale, key=key)
+    unit = ConvolutionKernel(_resolve(activation), bias=bias, size=size, stride=stride)
+    return gaussian_layer(unit, (inputs,), width, outputs, scale=scale, key=key)
 
 
 def attention(
@@ -97,12 +103,16 @@ def attention(
         raise ValueError(
             f"`outputs` must lie between 1 and the embedding's {dimension + 1} rows, got {outputs}."
         )
-    unit = SoftmaxHead(rank, residual) if softmax else LinearHead(rank, residual, per_token)
+    unit = (
+        SoftmaxAttentionHead(rank, residual)
+        if softmax
+        else LinearAttentionHead(rank, residual, per_token)
+    )
     # The number of tokens does not matter for the shapes of the weights.
-    return gaussian(unit, (dimension + 1, 2), heads, outputs, scale=scale, key=key)
+    return gaussian_layer(unit, (dimension + 1, 2), heads, outputs, scale=scale, key=key)
 
 
-def gaussian(
+def gaussian_layer(
     unit: AbstractUnit,
     input_shape: tuple[int, ...],
     width: int,
@@ -115,7 +125,7 @@ def gaussian(
     return _initialise(unit, input_shape, width, outputs, scale, key)
 
 
-def low_rank(
+def low_rank_layer(
     unit: AbstractUnit,
     input_shape: tuple[int, ...],
     width: int,

@@ -83,7 +83,7 @@ def decoupled(
 
 
 @float64
-def decouple(
+def with_decoupled_weights(
     network: Gated,
     directions: Mapping[str, ArrayLike],
     *,

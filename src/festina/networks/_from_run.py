@@ -14,17 +14,26 @@ from ._gated import Gated
 from ._gated_graph import Plan
 from ._gating import Gating, Rule
 from ._labels import labels_from
-from ._layer import layer
+from ._layer import layer_from
 from ._network import AbstractNetwork
 from ._past import FINAL, MEMORY, Past
-from ._stack import stack_from
-from ._units import AbstractUnit, Kernel, LinearHead, Neuron, SoftmaxHead
+from ._stack import deep_network_from
+from ._units import (
+    AbstractUnit,
+    ConvolutionKernel,
+    LinearAttentionHead,
+    Neuron,
+    SoftmaxAttentionHead,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
 
 _SWEPT = ("time", "learning_rate", "momentum")  # coordinates that are not the networks'
-_UNITS: dict[str, Any] = {each.__name__: each for each in (Neuron, Kernel, LinearHead, SoftmaxHead)}
+_UNITS: dict[str, Any] = {
+    each.__name__: each
+    for each in (Neuron, ConvolutionKernel, LinearAttentionHead, SoftmaxAttentionHead)
+}
 
 
 def from_run(
@@ -48,7 +57,7 @@ def from_run(
     - `run`: a dataset made by `trajectory.to_dataset()`, a tree with such a dataset, or the folder
       of a saved run.
     - `node`: of a tree or a folder, which dataset.
-    - `unit`, `activations`: as in `layer` and `stack_from`, of networks with activations of your
+    - `unit`, `activations`: as in `layer` and `deep_network_from`, of networks with activations of your
       own, which a run only knows by their names.
     - `gates`: those of a gated network that are functions, by the names of their nodes and edges.
     """
@@ -57,7 +66,7 @@ def from_run(
     if kind not in _BUILD:
         raise ValueError(
             f"`run` must hold networks of `festina.networks` ({', '.join(_BUILD)}), this one "
-            f"says {kind!r}. For others give the arrays to `layer` or `stack_from`."
+            f"says {kind!r}. For others give the arrays to `layer` or `deep_network_from`."
         )
     dims = tuple(map(str, data["saves"].dims))
     last = data.isel(time=-1) if "time" in data["loss"].dims else data.isel(save=-1)
@@ -126,7 +135,7 @@ def _past(data: "xr.Dataset", last: "xr.Dataset") -> Past | None:
 
 
 def _layer(attributes: Any, parts: Any, unit: AbstractUnit | None, _: Any) -> AbstractNetwork:
-    return layer(unit or _unit(attributes["unit"]), parts["u"], parts["v"])
+    return layer_from(unit or _unit(attributes["unit"]), parts["u"], parts["v"])
 
 
 def _stack(
@@ -134,7 +143,7 @@ def _stack(
 ) -> AbstractNetwork:
     if activations is None:
         activations = [_known(name) for name in attributes["activations"]]
-    return stack_from(
+    return deep_network_from(
         unit or _unit(attributes["unit"]),
         [parts["u"], *_matrices(parts)],
         activations=activations,
@@ -176,7 +185,7 @@ def _matrices(parts: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 _BUILD: dict[str, Any] = {
     "Layer": _layer,
-    "Stack": _stack,
+    "DeepNetwork": _stack,
     "Gated": _gated,
     "DeepLinear": lambda _, parts, *__: deep_linear_from(_matrices(parts)),
     "DiagonalLinear": lambda _, parts, *__: diagonal_linear_from(parts["u"], parts["v"]),

@@ -121,7 +121,7 @@ class Layer(AbstractNetwork):
         return self.u.shape[len(self.batch_shape)]
 
 
-def layer(unit: UnitLike, u: ArrayLike, v: ArrayLike) -> Layer:
+def layer_from(unit: UnitLike, u: ArrayLike, v: ArrayLike) -> Layer:
     """A layer from copies of given arrays, checked: see `Layer` for the shapes.
 
     For one output a `v` without the output axis is accepted; an activation, or its name, stands for

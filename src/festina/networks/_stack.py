@@ -12,13 +12,13 @@ from ._activations import Activation, ActivationLike, activation
 from ._graph import Graph
 from ._network import AbstractGraphNetwork
 from ._stack_graph import Skips, StackView, layer_widths, stack_graph
-from ._units import AbstractUnit, SoftmaxHead
+from ._units import AbstractUnit, SoftmaxAttentionHead
 from ._view import AbstractView
 
 
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
-class Stack(AbstractGraphNetwork):
+class DeepNetwork(AbstractGraphNetwork):
     r"""A layer of units and fully-connected layers behind it, with or without skips.
 
     $a_1 = \phi(x; u)$, the responses of all units, then
@@ -75,8 +75,8 @@ class Stack(AbstractGraphNetwork):
             **{f"w{layer}": (names[layer], seen[layer]) for layer in range(3, depth + 1)},
         }
 
-    def with_parts(self, *parts: Float[Array, "..."]) -> "Stack":
-        return Stack(parts, self.unit, self.activations, self.skips)._labelled_like(self)
+    def with_parts(self, *parts: Float[Array, "..."]) -> "DeepNetwork":
+        return DeepNetwork(parts, self.unit, self.activations, self.skips)._labelled_like(self)
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -135,19 +135,19 @@ class Stack(AbstractGraphNetwork):
                 )
 
 
-def stack_from(
+def deep_network_from(
     unit: AbstractUnit,
     weights: Sequence[ArrayLike],
     *,
     activations: ActivationLike | Sequence[ActivationLike] = "linear",
     skips: Sequence[tuple[int, int]] = (),
-) -> Stack:
+) -> DeepNetwork:
     """A network of depth from given arrays, checked.
 
     **Arguments:**
 
     - `unit`: of the first layer; its activation is part of it.
-    - `weights`: u, W₂, …, W_D from input to output, with the shapes of `Stack`.
+    - `weights`: u, W₂, …, W_D from input to output, with the shapes of `DeepNetwork`.
     - `activations`: of layers 2 to D − 1, one for all or one for each.
     - `skips`: pairs (k, l): the activity of layer k is added to that of layer l; 0 is the input.
     """
@@ -175,7 +175,7 @@ def stack_from(
     if bad := [pair for pair in pairs if len(pair) != 2]:
         raise ValueError(f"`skips` must be pairs of layers, ((1, 3),) say, got {bad[0]}.")
     pairs = tuple((source, target) for source, target in pairs)
-    network = Stack(arrays, unit, chosen, pairs)
+    network = DeepNetwork(arrays, unit, chosen, pairs)
     _check_skips(network)
     return network
 
@@ -206,7 +206,7 @@ def check_activations(
     return tuple(activation(choice) for choice in activations)
 
 
-def _check_skips(network: Stack) -> None:
+def _check_skips(network: DeepNetwork) -> None:
     widths, unit = network.widths, network.unit
     if getattr(unit, "residual", False):
         raise ValueError(
@@ -224,5 +224,5 @@ def _check_skips(network: Stack) -> None:
                 f"The skip {(source, target)} adds {widths[source - 1]} numbers to "
                 f"{widths[target - 1]}: layers that it connects must be equally wide."
             )
-    if network.bypassed and isinstance(unit, SoftmaxHead):
+    if network.bypassed and isinstance(unit, SoftmaxAttentionHead):
         raise ValueError("A skip from the input past softmax attention is not supported.")

@@ -8,11 +8,11 @@ from .._types import ArrayLike, Keys
 from ._activations import ActivationLike
 from ._build import random_parts
 from ._deep import check_widths
-from ._stack import Stack, check_activations, stack_from
-from ._units import AbstractUnit, Kernel, LinearHead, Neuron
+from ._stack import DeepNetwork, check_activations, deep_network_from
+from ._units import AbstractUnit, ConvolutionKernel, LinearAttentionHead, Neuron
 
 
-def stack(
+def deep_network(
     widths: Sequence[int],
     *,
     activations: ActivationLike | Sequence[ActivationLike] = "linear",
@@ -20,7 +20,7 @@ def stack(
     skips: Sequence[tuple[int, int]] = (),
     scale: ArrayLike,
     key: Keys,
-) -> Stack:
+) -> DeepNetwork:
     """Fully-connected network of any depth, with weights from N(0, scale²).
 
     **Arguments:**
@@ -37,7 +37,7 @@ def stack(
     """
     inputs, *layers = check_widths(widths)
     first, *others = check_activations(activations, _hidden(layers))
-    return gaussian_stack(
+    return deep_gaussian(
         Neuron(first, bias=bias),
         (inputs,),
         layers,
@@ -48,7 +48,7 @@ def stack(
     )
 
 
-def convolutional_stack(
+def deep_convolutional(
     inputs: int,
     widths: Sequence[int],
     *,
@@ -58,7 +58,7 @@ def convolutional_stack(
     skips: Sequence[tuple[int, int]] = (),
     scale: ArrayLike,
     key: Keys,
-) -> Stack:
+) -> DeepNetwork:
     """A 1-d convolution and fully-connected layers behind it, with weights from N(0, scale²).
 
     `inputs` is the length of the input, `kernel` and `stride` are those of the convolution;
@@ -68,8 +68,8 @@ def convolutional_stack(
     layers = list(check_widths(widths))
     first, *others = check_activations(activations, _hidden(layers))
     size, stride = whole_number("kernel", kernel), whole_number("stride", stride)
-    unit = Kernel(first, size=size, stride=stride)
-    return gaussian_stack(
+    unit = ConvolutionKernel(first, size=size, stride=stride)
+    return deep_gaussian(
         unit, (inputs,), layers, activations=others, skips=skips, scale=scale, key=key
     )
 
@@ -85,7 +85,7 @@ def linear_transformer(
     activations: ActivationLike | Sequence[ActivationLike] = "linear",
     scale: ArrayLike,
     key: Keys,
-) -> Stack:
+) -> DeepNetwork:
     r"""One layer of linear self-attention, Eq. (69), and fully-connected layers behind it.
 
     What is passed on is $x_q + \sum_i V_i X X^\top K_i^\top Q_i x_q$, the whole embedding of the
@@ -107,8 +107,8 @@ def linear_transformer(
         raise ValueError("`widths` needs at least the output's. For attention alone: `attention`.")
     embedding = dimension + 1
     behind = check_activations(activations, len(widths) - 1)
-    return gaussian_stack(
-        LinearHead(rank, residual=False, per_token=per_token),
+    return deep_gaussian(
+        LinearAttentionHead(rank, residual=False, per_token=per_token),
         (embedding, 2),  # the number of tokens does not matter for the shapes of the weights
         (heads, embedding, *widths),
         activations=("linear", *behind),
@@ -119,7 +119,7 @@ def linear_transformer(
 
 
 @float64
-def gaussian_stack(
+def deep_gaussian(
     unit: AbstractUnit,
     input_shape: tuple[int, ...],
     widths: Sequence[int],
@@ -128,7 +128,7 @@ def gaussian_stack(
     skips: Sequence[tuple[int, int]] = (),
     scale: ArrayLike,
     key: Keys,
-) -> Stack:
+) -> DeepNetwork:
     """Independent weights from N(0, scale²), for any unit.
 
     `widths` are the number of units, the widths of the hidden layers behind, and of the output;
@@ -148,7 +148,9 @@ def gaussian_stack(
             shapes[-1],
         )
     weights, labels = random_parts(shapes, scale, key)
-    return stack_from(unit, weights, activations=activations, skips=skips).remembering(labels)
+    return deep_network_from(unit, weights, activations=activations, skips=skips).remembering(
+        labels
+    )
 
 
 def _hidden(layers: Sequence[int]) -> int:

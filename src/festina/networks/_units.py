@@ -161,7 +161,7 @@ class Neuron(_Activated):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Kernel(_Activated):
+class ConvolutionKernel(_Activated):
     """A kernel of a 1-d convolution without padding, σ(u * x); one response per position.
 
     With `bias` it has one more weight, the last, which is added at every position.
@@ -245,7 +245,7 @@ class _Head(AbstractUnit):
 
 
 @dataclass(frozen=True)
-class LinearHead(_Head):
+class LinearAttentionHead(_Head):
     r"""A head of linear attention read at the query, $v\, X X^\top K^\top Q\, x_q$ (Eq. 69).
 
     `per_token` divides by the context length N, as Zhang et al. (2025b) do and Eq. (69) as printed
@@ -287,7 +287,7 @@ class LinearHead(_Head):
 
 
 @dataclass(frozen=True)
-class SoftmaxHead(_Head):
+class SoftmaxAttentionHead(_Head):
     r"""A head of softmax attention at the query, $v\, X\,\mathrm{smax}(X^\top K^\top Q\,x_q)$."""
 
     @property

@@ -1,6 +1,6 @@
 """Your own runs, in PyTorch or JAX.
 
-- `watch` a run while it trains, or `watched`: a run that has been, from a list of checkpoints;
+- `watch` a run while it trains, or `from_checkpoints`: a run that has been, from a list of checkpoints;
   where its loss rests, and what the network computes there (`Stairs`);
 - `read_watch`: a run that `watch.save(path)` saved, without pickle;
 - `forecast`: when the plateau that it sits on is left;
@@ -19,14 +19,14 @@ from .forecasting._result import Forecast as Forecast
 from .forecasting._rules import SGD as SGD
 from .forecasting._rules import Adam as Adam
 from .forecasting._rules import AdamW as AdamW
-from .shrinking._shrink import Shrunk as Shrunk
+from .shrinking._shrink import ShrinkResult as ShrinkResult
 from .shrinking._shrink import shrink as shrink
 from .shrinking._widths import EffectiveWidths as EffectiveWidths
 from .shrinking._widths import widths as widths
 from .watching._adaptors import hugging_face_callback as hugging_face_callback
 from .watching._adaptors import lightning_callback as lightning_callback
-from .watching._checkpoints import Watched as Watched
-from .watching._checkpoints import watched as watched
+from .watching._checkpoints import CheckpointedRun as CheckpointedRun
+from .watching._checkpoints import from_checkpoints as from_checkpoints
 from .watching._read import read_watch as read_watch
 from .watching._stairs import Stair as Stair
 from .watching._stairs import Stairs as Stairs

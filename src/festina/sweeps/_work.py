@@ -94,7 +94,7 @@ def claims_at(name: str, /, **point: Any) -> "xr.Dataset":
     claims = experiment.claims(run)
     # Numbers with a point follow from the parameters: the claim is the same without them. The store
     # compares whole numbers, which may also be part of the words (Theorem 1).
-    texts = [re.sub(r"\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)", "…", c.claim) for c in claims]
+    texts = [re.sub(r"\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)", "…", c.words) for c in claims]
     numbers = _rows([c.predicted for c in claims] + [c.measured for c in claims])
     table = {
         "holds": ("claim", [float(claim.judged.holds) for claim in claims]),

@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from .._checks import finite_array, number, whole_number
 from .._types import ArrayLike
-from ._task import Task, task
+from ._task import Task, from_arrays
 
 
 def class_targets(
@@ -60,10 +60,10 @@ def classification(
             "Number the classes without gaps: np.unique(classes, return_inverse=True)[1]."
         )
     targets = class_targets(len(sizes), own=own, other=other)
-    return task(x, targets[which], labels={"class": which})
+    return from_arrays(x, targets[which], labels={"class": which})
 
 
-def orthogonal_classes(sizes: Sequence[int], *, own: float = 1.0, other: float = 0.0) -> Task:
+def orthogonal_inputs(sizes: Sequence[int], *, own: float = 1.0, other: float = 0.0) -> Task:
     """Classes of orthogonal inputs, K₀ = XXᵀ/D = 1: as many inputs as there are examples."""
     if isinstance(sizes, int | np.integer):
         raise ValueError(f"`sizes` must be examples of each class, [{sizes}, {sizes}] say.")
@@ -80,7 +80,7 @@ def examples_of(given: object) -> tuple[Float[np.ndarray, "sample input"], np.nd
     if not isinstance(given, Task) or given.population or given.x.ndim != 2:
         raise ValueError(
             "`task` must be a task of examples, with vectors as inputs: the posterior is about "
-            f"these. `festina.tasks.task(x, y)` makes one. Got {type(given).__name__}."
+            f"these. `festina.tasks.from_arrays(x, y)` makes one. Got {type(given).__name__}."
         )
     if np.ptp(given.weight) > 1e-12:
         raise ValueError("`task` must weigh its examples alike: the posterior sums over them.")

@@ -1,14 +1,15 @@
 """Objects in contexts: some of what is to be said of an object depends on where it is seen."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import number, whole_number
+from .._checks import check_choice, number, whole_number
 from .._types import ArrayLike
 from ._structured import features_of, nested_tree
-from ._task import Task, task
+from ._task import Task, from_arrays
 
 _PUBLISHED_INPUT = {3: 1.0, 4: 1.1, 5: 1.35}
 """What stands for the 1 of a context in the published experiment on their number."""
@@ -19,7 +20,8 @@ def contextual(
     contexts: int = 3,
     *,
     structures: Sequence[str | ArrayLike] | None = None,
-    context_input: float = 1.0,
+    context_input: float | None = None,
+    preset: Literal["jarvis-2025"] | None = None,
 ) -> Task:
     r"""Context-dependent processing: what an object is like, in general and in this context.
 
@@ -37,7 +39,11 @@ def contextual(
     - `contexts`: C.
     - `structures`: of the features that belong to each context, where these are not those of all
       contexts: "tree", "ring" or "crossed" (`context_features`), or features of your own.
-    - `context_input`: what stands for the 1 of $e_c$.
+    - `context_input`: what stands for the 1 of $e_c$, 1 by default.
+    - `preset`: "jarvis-2025" has the context inputs of Jarvis, Klein, Rosman & Saxe (2025): 1, 1.1
+      and 1.35 for 3, 4 and 5 contexts. There networks of 700, 500 and 600 units learn the task from
+      weights of 0.005/units, in 8,001 steps of 0.001 on `loss="half-sum"`; the three structures are
+      `("tree", "ring", "crossed")`.
 
     **Returns:**
 
@@ -46,6 +52,15 @@ def contextual(
     h, count = features_of("objects", objects), whole_number("contexts", contexts)
     if h.ndim != 2:
         raise ValueError(f"Features of `objects` must be (feature, object), got shape {h.shape}.")
+    if preset is not None:
+        check_choice("preset", preset, ("jarvis-2025",))
+        if count not in _PUBLISHED_INPUT or context_input is not None:
+            raise ValueError(
+                "The preset 'jarvis-2025' has 3, 4 or 5 `contexts` and sets `context_input`; got "
+                f"{count} contexts and `context_input={context_input}`."
+            )
+        context_input = _PUBLISHED_INPUT[count]
+    context_input = 1.0 if context_input is None else context_input
     items = h.shape[1]
     context, obj = np.divmod(np.arange(count * items), items)
     here = np.eye(count)[context]
@@ -54,26 +69,7 @@ def contextual(
     blocks = [h, *own]
     says = np.hstack((np.ones((len(x), 1)), here))
     y = np.hstack([says[:, [k]] * each.T[obj] for k, each in enumerate(blocks)])
-    return task(x, y, labels={"object": obj, "context": context})
-
-
-def published_contextual(contexts: int = 3, *, structures: bool = False) -> Task:
-    """The task of Jarvis, Klein, Rosman & Saxe (2025): eight objects in 3, 4 or 5 contexts.
-
-    Inputs of contexts are 1, 1.1 and 1.35, as there. `structures`: each of three contexts has a
-    structure of its own, a tree, a ring and a tree that cuts across the first.
-
-    There networks of 700, 500 and 600 units learn it from weights of 0.005/units, in 8,001 steps of
-    0.001 on `loss="half-sum"`.
-    """
-    contexts = whole_number("contexts", contexts)
-    if contexts not in _PUBLISHED_INPUT or (structures and contexts != 3):
-        raise ValueError(
-            f"Published are 3, 4 and 5 `contexts`, with `structures` 3, got {contexts!r}. For any "
-            "other there is `contextual`."
-        )
-    kinds = ("tree", "ring", "crossed") if structures else None
-    return contextual(8, contexts, structures=kinds, context_input=_PUBLISHED_INPUT[contexts])
+    return from_arrays(x, y, labels={"object": obj, "context": context})
 
 
 def context_features(structure: str, objects: int = 8) -> Float[np.ndarray, "feature object"]:

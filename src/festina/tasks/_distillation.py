@@ -8,7 +8,7 @@ import numpy as np
 from .._checks import check_alone, check_type
 from .._precision import float64
 from ..networks import AbstractNetwork
-from ._task import Task, task
+from ._task import Task, from_arrays
 
 
 @float64
@@ -41,4 +41,4 @@ def distillation(
         if not hidden:
             raise ValueError("`teacher` has no hidden layer, and no features.")
         y += [np.asarray(each).reshape(len(x), -1) for each in hidden]
-    return task(x, np.hstack(y), weight=data.weight, labels=data.labels)
+    return from_arrays(x, np.hstack(y), weight=data.weight, labels=data.labels)

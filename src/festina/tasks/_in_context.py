@@ -9,9 +9,9 @@ from jaxtyping import Float, PRNGKeyArray
 from .._checks import real_array, whole_number
 from .._precision import float64
 from .._types import ArrayLike
-from ..networks import LinearHead
+from ..networks import LinearAttentionHead
 from ..networks._view import AbstractView
-from ._cubature import gaussian_points, square_root
+from ._cubature import gaussian_cubature, square_root
 from ._task import AbstractTask, Statistics, Task, compress
 
 
@@ -92,7 +92,7 @@ class InContextPopulation(AbstractTask):
         return None
 
     def _statistics(self, view: AbstractView) -> Statistics:
-        if not isinstance(view, LinearHead):
+        if not isinstance(view, LinearAttentionHead):
             raise ValueError(
                 "The population of in-context regression is known in closed form for linear "
                 f"attention only, not for {view}. Use `in_context_regression(samples=…, key=…)`."
@@ -100,7 +100,7 @@ class InContextPopulation(AbstractTask):
         lam, n = self.token_covariance, self.context
         d = len(lam)
         # ⟨·⟩ over task vectors of M = AΛAᵀ, of M M and of w M: polynomials of degree ≤ 4 in w.
-        w, weight = gaussian_points(np.eye(d), degree=4)
+        w, weight = gaussian_cubature(np.eye(d), degree=4)
         a = np.concatenate((np.broadcast_to(np.eye(d), (len(w), d, d)), w[:, None, :]), axis=1)
         m = a @ lam @ a.transpose(0, 2, 1)
         mean = np.einsum("p,pab->ab", weight, m)

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._checks import whole_numbers
 from ._mnist_files import Split, read_split
-from ._task import Task, task
+from ._task import Task, from_arrays
 
 
 def mnist(digits: Sequence[int] = (3, 5), *, split: Split = "train") -> Task:
@@ -46,4 +46,4 @@ def mnist(digits: Sequence[int] = (3, 5), *, split: Split = "train") -> Task:
     x = images[among].reshape(-1, images[0].size) / 255.0
     digit = labels[among]
     y = (digit[:, None] == np.array(chosen)).astype(float)
-    return task(x, y, labels={"digit": digit})
+    return from_arrays(x, y, labels={"digit": digit})

@@ -6,7 +6,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._checks import number, whole_number
 from .._precision import float64
-from ._task import Task, task
+from ._task import Task, from_arrays
 
 
 @float64
@@ -51,4 +51,4 @@ def _pairs(p: int, chosen: np.ndarray) -> Task:
     total = (first + second) % p
     e = np.eye(p)
     labels = {"first": first, "second": second, "sum": total}
-    return task(np.concatenate((e[first], e[second]), axis=1), e[total], labels=labels)
+    return from_arrays(np.concatenate((e[first], e[second]), axis=1), e[total], labels=labels)

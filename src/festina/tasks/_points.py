@@ -3,18 +3,18 @@
 import numpy as np
 
 from .._checks import number
-from ._task import Task, task
+from ._task import Task, from_arrays
 
 
-def orthogonal_points() -> Task:
+def two_orthogonal_points() -> Task:
     """Two orthogonal inputs with targets +1 and −1 (Figure 1D, after Boursier et al. 2022)."""
-    return task([[1.0, 0.5], [-1.0, 2.0]], [1.0, -1.0])
+    return from_arrays([[1.0, 0.5], [-1.0, 2.0]], [1.0, -1.0])
 
 
-def kernel_points() -> Task:
+def figure_1e_points() -> Task:
     """The four inputs of Figure 1E, one along each axis, labelled by the teacher of Figure 1C."""
     x = np.diag([2.0, 2.0, 2.0 * np.sqrt(2.0), 2.0])
-    return task(x, x @ np.array([1.0, 1.0, -1.0, 1.0]) / np.sqrt(5))
+    return from_arrays(x, x @ np.array([1.0, 1.0, -1.0, 1.0]) / np.sqrt(5))
 
 
 def xor(delta: float | None = None) -> Task:
@@ -28,4 +28,4 @@ def xor(delta: float | None = None) -> Task:
     y = -np.prod(x, axis=1)
     if delta is not None:
         x = np.column_stack((x, number("delta", delta) * y))
-    return task(x, y, labels={"example": np.arange(4)})
+    return from_arrays(x, y, labels={"example": np.arange(4)})

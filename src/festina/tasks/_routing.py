@@ -1,26 +1,28 @@
 """Translation between domains that look different and are alike in structure."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import jax
 import numpy as np
 from jaxtyping import Bool, Float, PRNGKeyArray
 
-from .._checks import whole_number
+from .._checks import check_choice, whole_number
 from .._precision import float64
 from .._types import ArrayLike
 from ..networks._build import check_key, normals
 from ..networks._frames import orthonormal
 from ._structured import Featured, features_of, nested_tree
-from ._task import Task, task
+from ._task import Task, from_arrays
 
 
 @float64
-def routing(
-    domains: int,
+def domain_routing(
+    domains: int | None = None,
     trained: int | ArrayLike | None = None,
     *,
-    items: int | ArrayLike = 4,
+    items: int | ArrayLike | None = None,
+    preset: Literal["saxe-2022"] | None = None,
     key: PRNGKeyArray | None = None,
 ) -> Task:
     r"""An item of one domain in, its features in another out, for some pairs of domains.
@@ -32,17 +34,23 @@ def routing(
     them. Every path from an input i to an output j sees $S = \sigma(H)/n$ and $D = 1/n$ of its own
     examples, n the number of items, and $S/p$, $D/p$ on the average over p pairs.
 
-    Pairs do not change what the domains are: with the same `key`, `routing(M, pairs)` is what is
-    trained, `routing(M, ~pairs)` what can only be inferred, `routing(M)` everything.
+    Pairs do not change what the domains are: with the same `key`, `domain_routing(M, pairs)` is
+    what is trained, `domain_routing(M, ~pairs)` what can only be inferred, `domain_routing(M)`
+    everything.
 
     **Arguments:**
 
     - `domains`: M, on either side.
     - `trained`: which pairs; K for those from i to i, …, i + K − 1 (mod M), or a pattern
-      `(input domain, output domain)` of true and false, such as `cyclic_pairs`. All by default.
-    - `items`: how many, a power of two whose features are those of `nested_tree`; or features of
-      your own, `(feature, item)`, or `(domain, feature, item)` where domains differ in what there
-      is to say (`inherited_features`).
+      `(input domain, output domain)` of true and false, such as `cyclic_domain_pairs`. All by
+      default.
+    - `items`: how many, 4 by default, a power of two whose features are those of `nested_tree`; or
+      features of your own, `(feature, item)`, or `(domain, feature, item)` where domains differ in
+      what there is to say (`tree_inherited_features`).
+    - `preset`: "saxe-2022" sets the arguments that are not given to those of the translation task
+      of Saxe, Sodhani & Lewallen (2022): seven domains, each trained with its neighbours at
+      distance −1, 0, 1 and 2; four one-hot items, with features of value 6 that all have, 4 for
+      two each and 3 for one.
     - `key`: of the rotations V and Q. Without it there are none: items are one-hot, and features
       as they are.
 
@@ -51,9 +59,14 @@ def routing(
     A `Task` with the labels `input_domain`, `output_domain` and `item`: $Mn + M$ inputs, M times
     as many outputs as there are features.
     """
+    if preset is not None:
+        check_choice("preset", preset, ("saxe-2022",))
+        domains = 7 if domains is None else domains
+        trained = cyclic_domain_pairs(domains, 4, first=-1) if trained is None else trained
+        items = nested_tree(2, values=[6.0, 4.0, 3.0]) if items is None else items
     m = whole_number("domains", domains)
     pairs = _pairs(m, trained)
-    h = features_of("items", items)
+    h = features_of("items", 4 if items is None else items)
     if h.ndim == 3 and len(h) != m:
         raise ValueError(f"`items` has the features of {len(h)} domains, there are {m}.")
     features, n = h.shape[-2:]
@@ -70,10 +83,12 @@ def routing(
     outputs[rows, target] = y[target, :, item]
     x = np.hstack((inputs.reshape(len(item), -1), np.eye(m)[target]))
     labels = {"input_domain": source, "output_domain": target, "item": item}
-    return task(x, outputs.reshape(len(item), -1), labels=labels)
+    return from_arrays(x, outputs.reshape(len(item), -1), labels=labels)
 
 
-def cyclic_pairs(domains: int, outputs: int, *, first: int = 0) -> Bool[np.ndarray, "input output"]:
+def cyclic_domain_pairs(
+    domains: int, outputs: int, *, first: int = 0
+) -> Bool[np.ndarray, "input output"]:
     """Every domain with the domains at distance `first`, `first` + 1, … in a circle."""
     m = whole_number("domains", domains)
     if not 1 <= (k := whole_number("outputs", outputs)) <= m:
@@ -83,25 +98,15 @@ def cyclic_pairs(domains: int, outputs: int, *, first: int = 0) -> Bool[np.ndarr
     return distance < k
 
 
-def published_routing(trained: ArrayLike | None = None) -> Task:
-    """The translation task of Saxe, Sodhani & Lewallen (2022).
-
-    Seven domains, each trained with its neighbours at distance −1, 0, 1 and 2; four one-hot items,
-    with features of value 6 that all have, 4 for two each and 3 for one. Other pairs by `trained`.
-    """
-    pairs = cyclic_pairs(7, 4, first=-1) if trained is None else trained
-    return routing(7, pairs, items=nested_tree(2, values=[6.0, 4.0, 3.0]))
-
-
 @float64
-def inherited_features(
+def tree_inherited_features(
     branching: Sequence[int], source: Featured, features: int, *, key: PRNGKeyArray
 ) -> Float[np.ndarray, "domain feature item"]:
     """Features of domains that are the leaves of a tree: what an ancestor has, all below have.
 
     Every node of the tree, the root included, draws `features` from a world, and a domain has those
     of all nodes above it: the closer two domains are related, the more of their structure is the
-    same. For `routing(…, items=…)`.
+    same. For `domain_routing(…, items=…)`.
 
     **Arguments:**
 
@@ -123,7 +128,7 @@ def _pairs(domains: int, trained: int | ArrayLike | None) -> Bool[np.ndarray, "i
         return np.full((domains, domains), True)
     given = np.asarray(trained)
     if given.ndim == 0 and given.dtype != bool:
-        return cyclic_pairs(domains, int(whole_number("trained", given.item())))
+        return cyclic_domain_pairs(domains, int(whole_number("trained", given.item())))
     if given.shape != (domains, domains) or given.dtype != bool or not given.any():
         raise ValueError(
             f"`trained` must be a number of outputs, or a pattern of true and false "

@@ -7,7 +7,7 @@ from jaxtyping import Float, PRNGKeyArray
 
 from .._checks import finite_array, number, real_array, whole_number
 from .._types import ArrayLike
-from ._task import Task, task
+from ._task import Task, from_arrays
 
 
 @runtime_checkable
@@ -60,7 +60,7 @@ def structured_task(
                 f"`source` must be a world or a matrix (feature, item), got shape {y.shape}."
             )
     items = y.shape[1]
-    return task(np.eye(items), y.T, labels={"item": np.arange(items)})
+    return from_arrays(np.eye(items), y.T, labels={"item": np.arange(items)})
 
 
 def signed_tree(levels: int = 3, *, spread: float = 0.0) -> Float[np.ndarray, "feature item"]:
@@ -89,7 +89,7 @@ def nested_tree(levels: int = 3, *, values: ArrayLike = 1.0) -> Float[np.ndarray
     half of them, and so on to one for each item; 0 where an item does not have it. Modes are those
     of `signed_tree`, with singular values $\sqrt{\sum_{k \geq m} 2^{L-k} a_k^2}$ for the splits
     into level m: once for $m = 0$, the mean, and $2^{m-1}$ times from there on. For
-    `structured_task`, `contextual` and `routing`.
+    `structured_task`, `contextual` and `domain_routing`.
 
     **Arguments:**
 

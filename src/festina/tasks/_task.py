@@ -261,7 +261,7 @@ def _feature_shape(view: AbstractView, input_shape: tuple[int, ...]) -> tuple[in
     return jax.eval_shape(view.features, jax.ShapeDtypeStruct(input_shape, float)).shape
 
 
-def task(
+def from_arrays(
     x: ArrayLike,
     y: ArrayLike,
     *,

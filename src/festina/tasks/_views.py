@@ -8,12 +8,12 @@ from jaxtyping import Float
 
 from .._checks import finite_array, real_number, whole_number
 from .._types import ArrayLike
-from ._task import Task, task
+from ._task import Task, from_arrays
 
 _MOST = 10  # views, of which all combinations are shown
 
 
-def views(amplitudes: ArrayLike, classes: int = 5) -> Task:
+def multi_view_classes(amplitudes: ArrayLike, classes: int = 5) -> Task:
     r"""One class in, seen from several sides: $x = (a_1 e_k, \dots, a_V e_k)$, $y = e_k$.
 
     Every view tells all there is to know. What a network takes from which is its contribution
@@ -31,7 +31,7 @@ def views(amplitudes: ArrayLike, classes: int = 5) -> Task:
     """
     a, k = _amplitudes(amplitudes), whole_number("classes", classes, 2)
     x = (a[:, None] * np.eye(k)[:, None]).reshape(k, -1)
-    return task(x, np.eye(k), labels={"class": np.arange(k)})
+    return from_arrays(x, np.eye(k), labels={"class": np.arange(k)})
 
 
 def multi_task_views(amplitudes: ArrayLike, classes: int = 5) -> Task:
@@ -59,7 +59,7 @@ def multi_task_views(amplitudes: ArrayLike, classes: int = 5) -> Task:
     shown = np.array([*itertools.product(range(k), repeat=len(a))])
     y = np.eye(k)[shown]
     labels = {f"view {v + 1}": column for v, column in enumerate(shown.T)}
-    return task((a[:, None] * y).reshape(len(y), -1), y.reshape(len(y), -1), labels=labels)
+    return from_arrays((a[:, None] * y).reshape(len(y), -1), y.reshape(len(y), -1), labels=labels)
 
 
 def overlapping_views(amplitudes: ArrayLike, overlap: float | int, *, target: str = "sum") -> Task:
@@ -69,7 +69,7 @@ def overlapping_views(amplitudes: ArrayLike, overlap: float | int, *, target: st
     $(1 + \sqrt\kappa)/2$, so that $\langle l_v z\rangle = \sqrt\kappa$ and
     $\langle l_u l_v\rangle = \kappa$. What is asked for says what contributions converge to and
     how they compete, $\dot c_v \propto c_v (m - c_v - \kappa' \sum_{u \neq v} c_u)$
-    (`festina.theory.gated.lotka_volterra`):
+    (`festina.theory.gated.competing_views`):
 
     | `target` | y | m | κ′ |
     | --- | --- | --- | --- |
@@ -97,10 +97,10 @@ def overlapping_views(amplitudes: ArrayLike, overlap: float | int, *, target: st
     asked = {"sum": copies.sum(axis=1), "common": z, "each": copies}
     if target not in asked:
         raise ValueError(f"`target` must be 'sum', 'common' or 'each', got {target!r}.")
-    return task(a * copies, asked[target], weight=weight, labels={"common": z})
+    return from_arrays(a * copies, asked[target], weight=weight, labels={"common": z})
 
 
-def conflict(share: float | int, classes: int = 3, *, cue: bool = True) -> Task:
+def conflicting_views(share: float | int, classes: int = 3, *, cue: bool = True) -> Task:
     r"""Two views that contradict each other at times, and a cue that says which is asked for.
 
     $x = (e_i, e_j, e_t)$, $y = e_i$ if $t = 0$ and $e_j$ if $t = 1$. Both views show the same class
@@ -124,7 +124,7 @@ def conflict(share: float | int, classes: int = 3, *, cue: bool = True) -> Task:
     one_hot = np.eye(k)
     x = np.hstack((one_hot[i], one_hot[j], *(np.eye(2)[t],) * bool(cue)))
     y = np.where(t[:, None] == 0, one_hot[i], one_hot[j])
-    return task(x, y, weight=weight, labels={"first": i, "second": j, "cue": t})
+    return from_arrays(x, y, weight=weight, labels={"first": i, "second": j, "cue": t})
 
 
 def _amplitudes(given: ArrayLike) -> Float[np.ndarray, " view"]:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._checks import number, real_number
-from .._objective import Convention
+from .._objective import LossConvention
 from .._pytree import pytree
 from .._types import Array, ArrayLike
 from ..tasks import AbstractTask
@@ -44,7 +44,7 @@ class Modes:
 def modes(
     task: AbstractTask,
     *,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     tolerance: float = 1e-8,
     degeneracy: float = 1e-9,
 ) -> Modes:
@@ -114,7 +114,7 @@ def modes_from(
             "`covariance` must be diagonal in the right singular vectors of `correlation`, else "
             f"modes mix: |Σxx v − λv| is {residual:.3g} of |Σxx|, above `tolerance` "
             f"{tolerance:.3g}. Raise `tolerance` if this is sampling noise; else whiten the inputs "
-            "(`festina.theory.linear.whitened`), follow modes of two layers as they mix "
+            "(`festina.theory.linear.whiten_inputs`), follow modes of two layers as they mix "
             "(`festina.theory.saddles.staircase`), or train (`festina.gradient_flow`)."
         )
     # Below rounding an input does not vary.

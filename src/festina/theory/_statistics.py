@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._checks import finite
-from .._objective import Convention, loss_factor
+from .._objective import LossConvention, loss_factor
 from .._types import ArrayLike
 from ..networks import Neuron
 from ..tasks import AbstractTask
@@ -24,7 +24,7 @@ class Moments(NamedTuple):
     power: float
 
 
-def moments(task: AbstractTask, loss: Convention = "half") -> Moments:
+def moments(task: AbstractTask, loss: LossConvention = "half") -> Moments:
     """Times the factor of a loss: then L = ½⟨‖y − Wx‖²⟩ of them is that loss, and its clock."""
     if not isinstance(task, AbstractTask):
         raise ValueError(

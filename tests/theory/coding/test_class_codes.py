@@ -157,7 +157,7 @@ def test_the_scheme_is_the_code_of_neurons_drawn_from_the_law(
     for c in np.flatnonzero(code.condensed):
         own = np.sqrt(width * code.condensed[c]) + rng.standard_normal(sum(sizes))
         h[:, c] = np.maximum(own, 0) * (which == c)
-    assert diagnose.code(h, which, resamples=1).verdict == code.scheme
+    assert diagnose.coding_scheme(h, which, resamples=1).verdict == code.scheme
     # What a neuron tells of two classes, counted.
     means = np.stack([h[which == c].mean(axis=0) for c in range(len(sizes))])
     noise = np.array([h[which == c].var(axis=0, ddof=1).mean() for c in range(len(sizes))])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from festina.tasks import linear_teacher, task
+from festina.tasks import from_arrays, linear_teacher
 from festina.theory.coding import (
     class_code,
     class_targets,
@@ -45,26 +45,32 @@ Y = np.repeat(class_targets(3), 2, axis=0)
             "so alike that one outlier would serve both.*Make them one class",
         ),
         (lambda: temperature_sweep([5, 5], temperatures=[[0.1]]), "must be a list"),
-        (lambda: linear_code(task(X, Y), temperature=-1.0), "must not be negative"),
-        (lambda: linear_code(task(X, Y), depth=2, temperature=0.1), "two at `temperature=0`"),
+        (lambda: linear_code(from_arrays(X, Y), temperature=-1.0), "must not be negative"),
+        (
+            lambda: linear_code(from_arrays(X, Y), depth=2, temperature=0.1),
+            "two at `temperature=0`",
+        ),
         (
             lambda: linear_code(linear_teacher(np.eye(2), np.eye(2))),
             "must be a task of examples",
         ),
-        (lambda: linear_code(task(0 * X, Y)), "All inputs are zero"),
+        (lambda: linear_code(from_arrays(0 * X, Y)), "All inputs are zero"),
         (lambda: linear_code_from(np.eye(3), np.eye(2)), "got shapes"),
         (lambda: linear_code_from([[1, 0.5], [0, 1]], [1, 2]), "must be symmetric"),
         (lambda: linear_code_from([[1, 2], [2, 1]], [1, 2]), "negative eigenvalues"),
         (lambda: linear_code_from(np.eye(2), [1, 2]).mean(np.eye(2)), "knows its inputs"),
-        (lambda: linear_code(task(X, Y)).mean(X[:, :3]), "must be \\(sample, 8\\)"),
-        (lambda: linear_code(task(X, Y)).predictor(X, width=3).split(Y[:2]), "must have the shape"),
+        (lambda: linear_code(from_arrays(X, Y)).mean(X[:, :3]), "must be \\(sample, 8\\)"),
         (
-            lambda: lazy_predictor(task(X, Y), X[:, :2], readout_variance=1.0),
+            lambda: linear_code(from_arrays(X, Y)).predictor(X, width=3).split(Y[:2]),
+            "must have the shape",
+        ),
+        (
+            lambda: lazy_predictor(from_arrays(X, Y), X[:, :2], readout_variance=1.0),
             r"must be \(sample, 8\)",
         ),
-        (lambda: lazy_predictor(task(X, Y), X, readout_variance=-1.0), "must be positive"),
+        (lambda: lazy_predictor(from_arrays(X, Y), X, readout_variance=-1.0), "must be positive"),
         (
-            lambda: linear_code(task(X, Y, weight=[1, 2, 1, 1, 1, 1])),
+            lambda: linear_code(from_arrays(X, Y, weight=[1, 2, 1, 1, 1, 1])),
             "must weigh its examples alike",
         ),
     ],
@@ -78,25 +84,25 @@ def test_centred_inputs_cannot_fit_targets_that_are_not():
     """K₀ 1 = 0: outputs of a linear network without bias sum to zero over the examples."""
     centred = X - X.mean(axis=0)
     with pytest.raises(ValueError, match=r"inputs are centred.*other=-1/\(m-1\)"):
-        linear_code(task(centred, Y))
-    code = linear_code(task(centred, Y), temperature=0.01)
+        linear_code(from_arrays(centred, Y))
+    code = linear_code(from_arrays(centred, Y), temperature=0.01)
     assert code.unfitted == pytest.approx(6 * 3 * (1 / 3) ** 2)
     assert "no linear network can fit: inputs are centred" in str(code)
     scaled = centred / np.linalg.norm(centred, axis=1, keepdims=True)
     with pytest.raises(ValueError, match="inputs are centred"):
-        linear_code(task(scaled, Y))
+        linear_code(from_arrays(scaled, Y))
     fits = np.repeat(class_targets(3, other=-0.5), 2, axis=0)
-    np.testing.assert_allclose(linear_code(task(centred, fits)).outputs, fits, atol=1e-9)
+    np.testing.assert_allclose(linear_code(from_arrays(centred, fits)).outputs, fits, atol=1e-9)
 
 
 def test_inputs_that_occur_twice_with_other_targets_are_named():
     x = np.concatenate([X, X[:1]])
     with pytest.raises(ValueError, match="some inputs occur twice"):
-        linear_code(task(x, np.concatenate([Y, Y[-1:]])))
+        linear_code(from_arrays(x, np.concatenate([Y, Y[-1:]])))
     with pytest.raises(ValueError, match="do inputs occur twice"):
-        lazy_predictor(task(x, np.concatenate([Y, Y[-1:]])), X, readout_variance=1.0)
+        lazy_predictor(from_arrays(x, np.concatenate([Y, Y[-1:]])), X, readout_variance=1.0)
 
 
 def test_more_examples_than_directions_are_named():
     with pytest.raises(ValueError, match="more examples than directions"):
-        linear_code(task(X[:, :2], Y))
+        linear_code(from_arrays(X[:, :2], Y))

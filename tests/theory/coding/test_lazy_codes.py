@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.special import erf as scipy_erf
 from scipy.stats import norm
 
-from festina.tasks import task
+from festina.tasks import from_arrays
 from festina.theory.coding import crossover_temperature, lazy_kernel, lazy_predictor
 
 FUNCTIONS = {
@@ -115,7 +115,7 @@ def test_the_predictor_is_that_of_the_joint_gaussian(name, variance):
     rng = np.random.default_rng(2)
     x, y, new = rng.normal(size=(5, 6)), rng.normal(size=(5, 2)), rng.normal(size=(3, 6))
     found = lazy_predictor(
-        task(x, y), new, activation=name, readout_variance=variance, temperature=0.05
+        from_arrays(x, y), new, activation=name, readout_variance=variance, temperature=0.05
     )
     joint = variance * lazy_kernel(np.concatenate([x, new]), activation=name)
     inner = joint[:5, :5] + 0.05 * np.eye(5)
@@ -126,7 +126,10 @@ def test_the_predictor_is_that_of_the_joint_gaussian(name, variance):
 
 def test_the_variance_is_as_large_as_the_prior_that_one_chooses():
     rng = np.random.default_rng(3)
-    given, new = task(rng.normal(size=(5, 9)), rng.normal(size=(5, 2))), rng.normal(size=(4, 9))
+    given, new = (
+        from_arrays(rng.normal(size=(5, 9)), rng.normal(size=(5, 2))),
+        rng.normal(size=(4, 9)),
+    )
     one, tenth = (
         lazy_predictor(given, new, readout_variance=s, activation="erf") for s in (1.0, 0.1)
     )

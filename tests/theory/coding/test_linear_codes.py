@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from festina.tasks import task
+from festina.tasks import from_arrays
 from festina.theory.coding import (
     class_code,
     class_targets,
@@ -21,7 +21,7 @@ from festina.theory.coding import (
 def data(samples=7, inputs=9, outputs=2, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(samples, inputs))
-    return task(x, rng.normal(size=(samples, outputs)))
+    return from_arrays(x, rng.normal(size=(samples, outputs)))
 
 
 @settings(max_examples=25)
@@ -106,7 +106,7 @@ def test_many_outputs_and_any_kernel():
     """Both equations hold where K₀ is not the identity, and U has thousands of entries."""
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(60, 90)), rng.normal(size=(60, 50))
-    code = linear_code(task(x, y), temperature=0.1)
+    code = linear_code(from_arrays(x, y), temperature=0.1)
     k0, t, u = code.prior_kernel, code.dual, code.readout_covariance
     np.testing.assert_allclose(0.1 * t + k0 @ t @ u, y, atol=1e-9)
     np.testing.assert_allclose(np.linalg.inv(u) + t.T @ k0 @ t, 60 * np.eye(50), atol=1e-7)
@@ -188,11 +188,13 @@ def test_repeated_examples_count_as_one_with_less_noise():
     """K₀ is singular; each example twice at T is each once with a target ½T as noisy."""
     one = data(4, 6, 2)
     x, y = np.repeat(one.x, 2, axis=0), np.repeat(one.y, 2, axis=0)
-    twice = linear_code(task(x, y), temperature=0.2, readout_variance=0.3)
+    twice = linear_code(from_arrays(x, y), temperature=0.2, readout_variance=0.3)
     once = linear_code(one, temperature=0.1, readout_variance=0.3)
     np.testing.assert_allclose(twice.readout_covariance, once.readout_covariance, rtol=1e-7)
     np.testing.assert_allclose(twice.kernel[::2, ::2], once.kernel, rtol=1e-7)
-    cold = linear_code(task(x, y), readout_variance=0.3)  # they agree, so that they can be met
+    cold = linear_code(
+        from_arrays(x, y), readout_variance=0.3
+    )  # they agree, so that they can be met
     np.testing.assert_allclose(
         cold.kernel[::2, ::2], linear_code(one, readout_variance=0.3).kernel, rtol=1e-7
     )

@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 
 from festina.theory.decisions import (
-    Animals,
+    AnimalWeights,
     DecisionModel,
     draw_naive_animals,
-    heterogeneous_limit,
+    late_weights,
     mean_field,
     naive_animals,
     simulate_trials,
     stationary_points,
     stimulus_use_times,
-    visited_points,
+    visited_saddles,
 )
 
 pytestmark = pytest.mark.usefixtures("as_a_user")
@@ -54,7 +54,7 @@ def test_models(options, message):
 )
 def test_weights(gains, striatum, message):
     with pytest.raises(ValueError, match=message):
-        Animals(gains, striatum)
+        AnimalWeights(gains, striatum)
 
 
 def test_drawing():
@@ -104,7 +104,7 @@ def test_trials():
 
 def test_points_that_are_not_isolated():
     model = DecisionModel(contrasts=(-0.5, 0.5), teaching="heterogeneous")
-    for function in (stationary_points, heterogeneous_limit):
+    for function in (stationary_points, late_weights):
         with pytest.raises(ValueError, match="Add a contrast, such as 0"):
             function(model)
     run = mean_field(model, ANIMAL, [10.0])  # learning itself has no such need
@@ -121,4 +121,4 @@ def test_summaries():
     with pytest.raises(ValueError, match="`threshold` must lie between 0 and 1"):
         stimulus_use_times(run, threshold=1.5)
     with pytest.raises(ValueError, match="`points` is empty"):
-        visited_points(run, ())
+        visited_saddles(run, ())

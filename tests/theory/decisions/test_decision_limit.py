@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 from festina.theory.decisions import (
-    Animals,
+    AnimalWeights,
     DecisionModel,
-    heterogeneous_limit,
+    late_weights,
     mean_field,
     naive_animals,
 )
 
-ANIMAL = Animals([0.3, 0.1, 0.2], [[0.15, -0.05, 0.2], [-0.15, 0.05, 0.2]])
+ANIMAL = AnimalWeights([0.3, 0.1, 0.2], [[0.15, -0.05, 0.2], [-0.15, 0.05, 0.2]])
 MODEL = DecisionModel(teaching="heterogeneous")
 
 
 def test_printed_values():
-    w = heterogeneous_limit(MODEL).products
+    w = late_weights(MODEL).products
     # Measured at late times: 0.620 and 0.473. The last digit of the first is still moving.
     np.testing.assert_allclose([w[0, 0], w[1, 1]], 0.620, atol=1e-3)
     np.testing.assert_allclose(w[:, 2], 0.473, atol=5e-4)
@@ -28,7 +28,7 @@ def test_printed_values():
 def test_weights_follow_powers_of_time():
     times = np.geomspace(1e3, 1e6, 13)
     run = mean_field(MODEL, ANIMAL, times)
-    limit = heterogeneous_limit(MODEL)
+    limit = late_weights(MODEL)
     size = np.linalg.norm(run.striatum[0], axis=1)
     for weights, power in ((size, 0.5), (run.gains[0], -0.5)):
         exponent = np.polyfit(np.log(times[4:]), np.log(weights[4:]), 1)[0]
@@ -48,7 +48,7 @@ def test_weights_follow_powers_of_time():
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 def test_other_animals_end_there_too(beta):
     model = DecisionModel(teaching="heterogeneous", inverse_temperature=beta, tau=0.5)
-    limit = heterogeneous_limit(model)
+    limit = late_weights(model)
     animals = naive_animals([0.3, 0.05], [0.02, 0.4])
     early, late = mean_field(model, animals, [5e2, 5e4]).products.swapaxes(0, 1)
     far, near = (np.abs(w - limit.products).max() for w in (early, late))
@@ -58,9 +58,7 @@ def test_other_animals_end_there_too(beta):
 
 def test_random_choices_in_closed_form():
     """β = 0: p and q solve two linear equations, E π (1 − p x − q) x = 0 and g₀·n₀ = 0."""
-    w = heterogeneous_limit(
-        DecisionModel(teaching="heterogeneous", inverse_temperature=0.0)
-    ).products
+    w = late_weights(DecisionModel(teaching="heterogeneous", inverse_temperature=0.0)).products
     # Left trials x = 1, ½: (1 + ½) = p (1 + ¼) + q (1 + ½); constant: 5/2 = p (1 + ½) + 5 q.
     p, q = np.linalg.solve([[1.25, 1.5], [1.5, 5.0]], [1.5, 2.5])
     np.testing.assert_allclose(w, [[p, 0, q], [0, p, q]], atol=1e-12)
@@ -68,4 +66,4 @@ def test_random_choices_in_closed_form():
 
 def test_only_deep_heterogeneous_animals_have_it():
     with pytest.raises(ValueError, match="never rest, got 'deep' and 'total'"):
-        heterogeneous_limit(DecisionModel())
+        late_weights(DecisionModel())

@@ -9,7 +9,7 @@ import xarray as xr
 
 import festina
 from festina.theory.decisions import (
-    Animals,
+    AnimalWeights,
     DecisionModel,
     draw_naive_animals,
     mean_field,
@@ -17,7 +17,7 @@ from festina.theory.decisions import (
     weight_velocity,
 )
 
-ANIMAL = Animals([0.3, 0.1, 0.2], [[0.15, -0.05, 0.2], [-0.15, 0.05, 0.2]])
+ANIMAL = AnimalWeights([0.3, 0.1, 0.2], [[0.15, -0.05, 0.2], [-0.15, 0.05, 0.2]])
 TEACHING = ("total", "heterogeneous")
 
 # W row by row (left, right), then P(R) for the five contrasts, at t = 25, 50, 100.
@@ -134,7 +134,7 @@ def test_total_teaching_conserves_the_balance_of_every_line():
 @pytest.mark.parametrize("architecture", ["deep", "shallow"])
 def test_mirrored_animals_have_mirrored_behaviour(teaching, architecture):
     rng = np.random.default_rng(0)
-    animals = Animals(rng.normal(size=(3, 3)), rng.normal(size=(3, 2, 3)))
+    animals = AnimalWeights(rng.normal(size=(3, 3)), rng.normal(size=(3, 2, 3)))
     model = DecisionModel(teaching=teaching, architecture=architecture)
     times = np.array([1.0, 20.0])
     run, mirror = (mean_field(model, a, times) for a in (animals, animals.mirrored()))
@@ -178,7 +178,7 @@ def test_animals_do_not_see_each_other():
     assert many.striatum.shape == (140, 3, 2, 3)
     np.testing.assert_allclose(many.products[:3], alone.products, atol=1e-7)
     np.testing.assert_array_equal(many.products[:, 0], herd.products)
-    last = Animals(herd.gains[-1], herd.striatum[-1])
+    last = AnimalWeights(herd.gains[-1], herd.striatum[-1])
     np.testing.assert_allclose(
         many.products[-1], mean_field(DecisionModel(), last, times).products[0], atol=1e-7
     )

@@ -9,7 +9,7 @@ from festina.theory.decisions import (
     naive_animals,
     stationary_points,
     stimulus_use_times,
-    visited_points,
+    visited_saddles,
 )
 
 TIMES = np.arange(0.0, 200.5, 0.5)
@@ -66,13 +66,13 @@ def test_use_comes_later_by_the_logarithm_of_the_gain():
 def test_animals_pass_the_saddles_in_order():
     run = mean_field(DecisionModel(), ANIMALS, TIMES)
     points = stationary_points(run.model)
-    visits = visited_points(run, points)
+    visits = visited_saddles(run, points)
     assert visits.path(0) == ((), (C,), (L, C), (L, R, C))
     assert visits.path(1) == ((), (C,), (R, C), (L, R, C))
     assert visits.path(2) == ((), (C,), (L, R, C))
     expert = [p.active for p in points].index((L, R, C))
     late = mean_field(run.model, ANIMALS, [2e4])
-    assert visited_points(late, points).distance[:, 0, expert].max() < 1e-4
+    assert visited_saddles(late, points).distance[:, 0, expert].max() < 1e-4
 
 
 def test_smaller_gains_come_closer_to_the_saddles():
@@ -80,7 +80,7 @@ def test_smaller_gains_come_closer_to_the_saddles():
     nearest = []
     for gain in (1e-2, 1e-4, 1e-6):
         run = mean_field(DecisionModel(), naive_animals(gain, gain), np.arange(0.0, 150.0, 0.5))
-        visits = visited_points(run, stationary_points(run.model))
+        visits = visited_saddles(run, stationary_points(run.model))
         constant = [p.active for p in visits.points].index((C,))
         nearest.append(visits.distance[0, :, constant].min())
     assert nearest[0] > 5 * nearest[1] > 25 * nearest[2]

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from festina.theory.decisions import Animals, DecisionModel, mean_field, simulate_trials
+from festina.theory.decisions import AnimalWeights, DecisionModel, mean_field, simulate_trials
 
-ANIMAL = Animals([0.3, 0.1, 0.2], [[0.15, -0.05, 0.2], [-0.15, 0.05, 0.2]])
+ANIMAL = AnimalWeights([0.3, 0.1, 0.2], [[0.15, -0.05, 0.2], [-0.15, 0.05, 0.2]])
 
 
 @pytest.mark.parametrize("teaching", ["total", "heterogeneous"])

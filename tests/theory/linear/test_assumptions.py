@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from festina.networks import deep_linear_from, layer
+from festina.networks import deep_linear_from, layer_from
 from festina.theory.linear import (
-    balanced_blocks,
     balanced_flow,
     balanced_flow_from,
+    balanced_gram,
     continual_from,
     layer_strengths,
+    learning_regime,
     measured_balance,
     mode_loss,
     modes,
     modes_from,
-    regime,
-    whitened,
+    whiten_inputs,
 )
 
 ONE, NAN = np.eye(2), np.full((2, 2), np.nan)
@@ -39,21 +39,21 @@ def test_balance_of_a_batch_is_that_of_each():
     ("call", "message"),
     [
         (lambda: measured_balance(deep_linear_from([ONE])), "linear with two layers"),
-        (lambda: measured_balance(layer("relu", ONE, ONE)), "linear with two layers"),
+        (lambda: measured_balance(layer_from("relu", ONE, ONE)), "linear with two layers"),
         (lambda: measured_balance(ONE), "linear with two layers.*`_from`"),
         (lambda: modes(ONE), "`task` must be one of .* got ndarray.*`_from`"),
         (lambda: balanced_flow(deep_linear_from([ONE, ONE]), ONE), "`task` must be one of"),
         (lambda: layer_strengths([ONE, ONE], ONE), "`network` must be a `DeepLinear`"),
-        (lambda: whitened(NAN, ONE, ONE), "`first` must be finite"),
-        (lambda: whitened(ONE, ONE, NAN), "`covariance` must be finite"),
-        (lambda: whitened(np.ones((2, 3)), ONE, ONE), "with the 2 inputs of `correlation`"),
-        (lambda: balanced_blocks([1.0], ONE, ONE, ONE, balance=np.nan), "`balance` must be"),
-        (lambda: balanced_blocks([1.0], ONE, ONE, ONE, balance=0.0, tau=-1.0), "`tau` must be pos"),
+        (lambda: whiten_inputs(NAN, ONE, ONE), "`first` must be finite"),
+        (lambda: whiten_inputs(ONE, ONE, NAN), "`covariance` must be finite"),
+        (lambda: whiten_inputs(np.ones((2, 3)), ONE, ONE), "with the 2 inputs of `correlation`"),
+        (lambda: balanced_gram([1.0], ONE, ONE, ONE, balance=np.nan), "`balance` must be"),
+        (lambda: balanced_gram([1.0], ONE, ONE, ONE, balance=0.0, tau=-1.0), "`tau` must be pos"),
         (lambda: mode_loss(np.ones(2) + 0j, modes_from(ONE)), "`strengths` must be real"),
         (lambda: FLOW([1.0]).loss(np.ones((1, 1))), r"\(output, input\) as that of the flow"),
         (lambda: FLOW([1.0]).alignment(np.ones(2)), r"\(output, input\) as that of the flow"),
-        (lambda: regime(MANY), r"batch of networks, \(3,\)"),
-        (lambda: regime(ZERO), "weights that are zero"),
+        (lambda: learning_regime(MANY), r"batch of networks, \(3,\)"),
+        (lambda: learning_regime(ZERO), "weights that are zero"),
         (lambda: continual_from(MANY.first, MANY.second, [ONE], [[1.0]]), "of one network"),
     ],
 )
@@ -67,4 +67,4 @@ def test_lost_digits_are_said():
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     first, second = 0.1 * turn, np.sqrt(1.01) * turn.T @ np.diag([1.0, -1.0])
     with pytest.warns(UserWarning, match="at t = 30 .*`balanced_flow` keeps them"):
-        balanced_blocks([0.1, 30.0], first, second, np.diag([3.0, 1.0]), balance=1.0)
+        balanced_gram([0.1, 30.0], first, second, np.diag([3.0, 1.0]), balance=1.0)

@@ -14,7 +14,7 @@ from balanced_weights import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.theory.linear import balanced_blocks, balanced_flow_from, block_matrices
+from festina.theory.linear import balanced_flow_from, balanced_gram, block_matrices
 
 # shape, λ, W₂W₁ at t = 1.5 by rows, tr W₁ᵀW₁, tr W₂W₂ᵀ, kernel distance then and in the end
 TABLE = """
@@ -67,8 +67,8 @@ def test_equation_15_needs_its_correction_where_sides_differ(shape, lam):
     first, second, sigma = tabled(shape, lam)
     times = [0.0, 0.7, 1.5]
     ours = gram(balanced_flow_from(first, second, sigma)(times))
-    corrected = balanced_blocks(times, first, second, sigma, balance=lam)
-    printed = balanced_blocks(times, first, second, sigma, balance=lam, as_printed=True)
+    corrected = balanced_gram(times, first, second, sigma, balance=lam)
+    printed = balanced_gram(times, first, second, sigma, balance=lam, as_printed=True)
     assert np.allclose(corrected, ours, atol=1e-12)
     off = np.abs(printed - ours).max()
     if shape == "square" or lam == 0:
@@ -333,8 +333,8 @@ def test_the_matrices_of_the_printed_equations(shape, lam):
     assert total == pytest.approx(np.sum(q**2), rel=1e-12)
     rest = np.sort([*found.s_lambda, *-found.s_lambda, *[found.lambda_perp] * found.d.shape[1]])
     assert np.allclose(rest, rates, atol=1e-12)
-    one = balanced_blocks(1.5, first, second, sigma, balance=lam)
-    assert np.array_equal(one, balanced_blocks([1.5], first, second, sigma, balance=lam)[0])
+    one = balanced_gram(1.5, first, second, sigma, balance=lam)
+    assert np.array_equal(one, balanced_gram([1.5], first, second, sigma, balance=lam)[0])
 
 
 def test_bad_matrices():

@@ -9,15 +9,15 @@ import pytest
 from balanced_weights import balanced_weights, gram, integrate, rotation, tabled
 
 from festina import load, save
-from festina.networks import Neuron, deep_linear_from, layer
-from festina.tasks import task
+from festina.networks import Neuron, deep_linear_from, layer_from
+from festina.tasks import from_arrays
 from festina.theory.linear import (
     BalanceWarning,
     balanced_flow,
     balanced_flow_from,
+    learning_regime,
     measured_balance,
-    regime,
-    whitened,
+    whiten_inputs,
 )
 
 # ---- jit, vmap, grad ----------------------------------------------------------------------------
@@ -188,15 +188,15 @@ def test_unbalanced_weights_are_refused_with_the_way_out():
 
 def test_networks_and_tasks():
     first, second, sigma = tabled("funnel", -1.0)
-    white = task(np.sqrt(3) * np.eye(3), np.sqrt(3) * sigma.T)
+    white = from_arrays(np.sqrt(3) * np.eye(3), np.sqrt(3) * sigma.T)
     expected = balanced_flow_from(first, second, sigma)([1.5]).map
-    for network in (deep_linear_from((first, second)), layer(Neuron(), first, second.T)):
+    for network in (deep_linear_from((first, second)), layer_from(Neuron(), first, second.T)):
         assert np.allclose(balanced_flow(network, white)([1.5]).map, expected, atol=1e-12)
         # A factor of the loss is one of its clock; items that are one-hot are white in their sum.
-        items = task(np.eye(3), sigma.T)
+        items = from_arrays(np.eye(3), sigma.T)
         summed = balanced_flow(network, items, loss="half-sum")([1.5]).map
         assert np.allclose(summed, expected, atol=1e-12)
-    coloured = task(np.eye(3), sigma.T)
+    coloured = from_arrays(np.eye(3), sigma.T)
     with pytest.raises(ValueError, match=r"differ from that by 0\.667.*whitened.*gradient_flow"):
         balanced_flow(network, coloured)
     with pytest.raises(ValueError, match="linear with two layers"):
@@ -208,12 +208,12 @@ def test_whitening_keeps_the_loss():
     x, y = rng.standard_normal((50, 3)) @ np.diag([1.0, 2.0, 0.3]), rng.standard_normal((50, 2))
     covariance, correlation = x.T @ x / 50, y.T @ x / 50
     first, second = rng.standard_normal((4, 3)), rng.standard_normal((2, 4))
-    w1, sigma = whitened(first, correlation, covariance)
+    w1, sigma = whiten_inputs(first, correlation, covariance)
     floor = np.sum((y - x @ np.linalg.lstsq(x, y)[0]) ** 2) / 100
     loss = np.sum((y - x @ first.T @ second.T) ** 2) / 100
     assert np.sum((sigma - second @ w1) ** 2) / 2 + floor == pytest.approx(loss, rel=1e-12)
     with pytest.raises(ValueError, match="cannot be whitened"):
-        whitened(first, correlation, np.diag([1.0, 1.0, 0.0]))
+        whiten_inputs(first, correlation, np.diag([1.0, 1.0, 0.0]))
 
 
 @pytest.mark.parametrize(
@@ -322,15 +322,15 @@ def test_regimes_of_the_three_shapes():
     lazy = {"square": (-50.0, 50.0), "funnel": (50.0,), "inverted": (-50.0,)}
     delayed = {"square": (), "funnel": (-50.0,), "inverted": (50.0,)}
     for shape in lazy:
-        rich = regime(balanced_flow_from(*tabled(shape, 0.0)))
+        rich = learning_regime(balanced_flow_from(*tabled(shape, 0.0)))
         assert rich.kind == "rich"
         assert rich.kernel_distance > 0.03
         for lam in lazy[shape]:
-            found = regime(balanced_flow_from(*tabled(shape, lam)))
+            found = learning_regime(balanced_flow_from(*tabled(shape, lam)))
             assert found.kind == "lazy"
             assert found.kernel_distance < 1e-5
         for lam in delayed[shape]:
-            found = regime(balanced_flow_from(*tabled(shape, lam)))
+            found = learning_regime(balanced_flow_from(*tabled(shape, lam)))
             assert found.kind == "delayed rich"
             assert found.kernel_distance > 0.1
             assert found.rate_gap == pytest.approx(
@@ -365,7 +365,7 @@ def test_regimes_of_any_shape_are_those_of_their_kernels(seed):
         s = np.sort(rng.uniform(0.7, 1.5, min(inputs, outputs)))[::-1]
         left, right = rotation(outputs, rng)[:, : len(s)], rotation(inputs, rng)[: len(s)]
         weights = balanced_weights(inputs, hidden, outputs, lam, 0.05, rng)
-        found = regime(balanced_flow_from(*weights, (left * s) @ right))
+        found = learning_regime(balanced_flow_from(*weights, (left * s) @ right))
         lazy = hidden == most
         assert found.kind == ("lazy" if lazy else "delayed rich")
         # Units turn to the strongest modes; those for which there is none keep their directions.
@@ -404,7 +404,7 @@ def test_regimes_of_networks_that_were_integrated(inputs, hidden, outputs, lam, 
     s = np.linspace(1.5, 0.9, min(inputs, outputs))
     sigma = (rotation(outputs, rng)[:, : len(s)] * s) @ rotation(inputs, rng)[: len(s)]
     weights = balanced_weights(inputs, hidden, outputs, lam, 0.2, rng)
-    found = regime(balanced_flow_from(*weights, sigma))
+    found = learning_regime(balanced_flow_from(*weights, sigma))
     assert found.kind == kind
     times = [0.0, found.half_loss_time, found.half_change_time, 12 / found.rate_gap]
     order = np.argsort(times)
@@ -419,7 +419,8 @@ def test_regimes_of_networks_that_were_integrated(inputs, hidden, outputs, lam, 
 
 def test_the_delay_grows_as_the_balance():
     times = [
-        regime(balanced_flow_from(*tabled("funnel", lam))).half_change_time for lam in (-20, -80)
+        learning_regime(balanced_flow_from(*tabled("funnel", lam))).half_change_time
+        for lam in (-20, -80)
     ]
     assert times[1] / times[0] == pytest.approx(4.0, rel=0.01)
 

@@ -7,12 +7,12 @@ import pytest
 from balanced_weights import SQUARE, balanced_weights, integrate, rotation, tabled, two_by_two
 
 from festina.networks import deep_linear_from
-from festina.tasks import task
+from festina.tasks import from_arrays
 from festina.theory.linear import (
     ObstructionWarning,
     balanced_flow_from,
-    continual,
     continual_from,
+    continual_learning,
     interference,
 )
 
@@ -191,14 +191,14 @@ def test_where_rounding_decides_it_is_said():
 def test_a_network_and_tasks_are_their_weights_and_moments():
     rng = np.random.default_rng(3)
     first, second = balanced_weights(3, 2, 3, 0.5, 0.5, rng)
-    tasks = [task(np.eye(3), rng.standard_normal((3, 3))) for _ in range(2)]
-    run = continual(deep_linear_from([first, second]), tasks, [1.0, 2.0], loss="half-sum")
+    tasks = [from_arrays(np.eye(3), rng.standard_normal((3, 3))) for _ in range(2)]
+    run = continual_learning(deep_linear_from([first, second]), tasks, [1.0, 2.0], loss="half-sum")
     assert np.allclose(
         run.map, continual_from(first, second, [t.y.T for t in tasks], [1.0, 2.0]).map
     )
     assert np.allclose(run.floor, 0.0, atol=1e-12)  # one-hot items have no noise
     with pytest.raises(ValueError, match="needs white inputs"):
-        continual(deep_linear_from([first, second]), tasks, [1.0, 2.0])
+        continual_learning(deep_linear_from([first, second]), tasks, [1.0, 2.0])
 
 
 def test_bad_curricula():

@@ -8,8 +8,8 @@ import pytest
 from festina.theory.linear import (
     greedy_training_time,
     learning_time,
+    matched_time_constant,
     small_weight_law,
-    tau_at_depth,
     training_time,
 )
 
@@ -49,7 +49,7 @@ def test_erratum_6_the_printed_law_has_the_rate_but_not_the_prefactor():
     b0, s = 0.5, 1.3
     for depth in (20, 40, 80):
         exact = training_time([depth], b0, correlation=s)[0]
-        law = small_weight_law(b0, depth=depth, correlation=s, tau=tau_at_depth(depth))
+        law = small_weight_law(b0, depth=depth, correlation=s, tau=matched_time_constant(depth))
         assert law == pytest.approx(depth / (depth - 2) / (s * b0 ** (depth - 2)))
         assert exact == pytest.approx(law, rel=max(100 * depth * b0**depth, 1e-12))
         printed = 1 / (s * b0**depth)

@@ -20,8 +20,8 @@ from festina.theory.linear import (
     layer_similarity,
     layer_strengths,
     layer_strengths_from,
+    map_from_modes,
     mode_loss,
-    mode_map,
     mode_strengths,
     modes,
     modes_from,
@@ -97,7 +97,7 @@ def test_decoupled_weights_are_independent_chains(depth, white):
     run = matrix_flow(weights, correlation, covariance, times, tau=tau)
     a = mode_strengths(times, found, a0, depth=depth, tau=tau)
     maps = np.array([functools.reduce(lambda p, w: w @ p, ws) for ws in run])
-    assert np.abs(mode_map(a, found) - maps).max() < 1e-7
+    assert np.abs(map_from_modes(a, found) - maps).max() < 1e-7
     off = maps - correlation @ np.linalg.inv(covariance)
     error = 0.5 * np.einsum("toi,ij,toj->t", off, covariance, off)
     assert np.abs(mode_loss(a, found) - error).max() < 1e-7
@@ -129,7 +129,7 @@ def test_unequal_layers_follow_the_unbalanced_chain(white):
         times, *seen.strengths, found.singular_values, input_variance=found.input_variance
     )
     maps = np.array([ws[1] @ ws[0] for ws in matrix_flow(weights, correlation, covariance, times)])
-    assert np.abs(mode_map(a, found) - maps).max() < 1e-7
+    assert np.abs(map_from_modes(a, found) - maps).max() < 1e-7
 
 
 def test_two_layers_by_the_textbook():
@@ -150,7 +150,7 @@ def test_departure_is_linear_in_the_coupling():
     noise = [rng.standard_normal(w.shape) for w in clean]
     times = np.array([0.0, 1.0])
     correlation = (u * [2.0, 1.2, 0.5]) @ v.T
-    exact = mode_map(mode_strengths(times, found, 0.09), found)[-1]
+    exact = map_from_modes(mode_strengths(times, found, 0.09), found)[-1]
     departures, residuals = [], []
     for size in (1e-3, 1e-4, 1e-5):
         weights = [w + size * n for w, n in zip(clean, noise, strict=True)]
@@ -171,12 +171,12 @@ def test_a_network_of_festina_follows(double):
     w1, w2 = decoupled(np.full((2, 3), 0.05), found.left, found.right, (5,), rng)
     times = np.linspace(0.0, 8.0, 9)
     unit = festina.networks.Neuron(festina.networks.activation("linear"))
-    network = festina.networks.layer(unit, w1, w2.T)
+    network = festina.networks.layer_from(unit, w1, w2.T)
     run = festina.gradient_flow(network, festina.tasks.linear_teacher(correlation), times)
     a = mode_strengths(times, found, 0.05**2)
     assert np.abs(run.loss - mode_loss(a, found)).max() < 1e-6
     maps = np.einsum("tho,thi->toi", run.network.v, run.network.u)
-    assert np.abs(maps - mode_map(a, found)).max() < 1e-6
+    assert np.abs(maps - map_from_modes(a, found)).max() < 1e-6
 
 
 # ---- modes --------------------------------------------------------------------------------------
@@ -443,7 +443,7 @@ def test_similarity_has_a_slope_where_a_mode_is_silent(double):
 def test_one_time_has_no_axis():
     found = modes_from(np.diag([2.0, 1.0]))
     one, many = mode_strengths(0.7, found, 0.1), mode_strengths([0.7], found, 0.1)
-    for of in (lambda a: a, lambda a: mode_map(a, found), lambda a: mode_loss(a, found)):
+    for of in (lambda a: a, lambda a: map_from_modes(a, found), lambda a: mode_loss(a, found)):
         assert np.array_equal(of(one), of(many)[0])
     same = layer_similarity(many, found, 1)[0]
     assert np.array_equal(layer_similarity(one, found, 1), same)
@@ -468,7 +468,7 @@ CURVES = np.ones((3, 2))
         (lambda: mode_strengths([1.0], TWO, np.ones(3)), "one for each of the 2 modes"),
         (lambda: mode_strengths([1.0], TWO, 0.1, depth=0), "`depth` must be"),
         (lambda: mode_strengths([-1.0], TWO, 0.1), "`times` must not be negative"),
-        (lambda: mode_map(np.ones((1, 3, 2)), TWO), "`strengths` must be"),
+        (lambda: map_from_modes(np.ones((1, 3, 2)), TWO), "`strengths` must be"),
         (lambda: mode_strengths([1.0], np.eye(2), 0.1), r"must be the `Modes`.*got ndarray"),
         (lambda: mode_loss(CURVES, np.eye(2)), r"must be the `Modes`.*got ndarray"),
         (
@@ -497,7 +497,7 @@ def test_bad_arguments(call, message):
 def test_a_network_and_a_task_are_their_weights_and_moments():
     rng = np.random.default_rng(5)
     x, y = np.diag([1.0, 2.0]), np.diag([3.0, 1.0])
-    learned = festina.tasks.task(x, y)
+    learned = festina.tasks.from_arrays(x, y)
     for loss, samples in (("half", 2.0), ("half-sum", 1.0)):
         found, same = modes(learned, loss=loss), modes_from(y.T @ x / samples, x.T @ x / samples)
         for name in ("left", "singular_values", "right", "input_variance"):

@@ -2,8 +2,8 @@
 
 from ._agreement import Diagnostics as Diagnostics
 from ._agreement import Populations as Populations
-from ._limit import WideLimit as WideLimit
-from ._limit import wide_limit as wide_limit
+from ._limit import MeanFieldLimit as MeanFieldLimit
+from ._limit import mean_field_limit as mean_field_limit
 from ._posterior import Posterior as Posterior
-from ._sample import resume as resume
+from ._sample import continue_sampling as continue_sampling
 from ._sample import sample as sample

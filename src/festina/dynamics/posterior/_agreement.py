@@ -199,7 +199,7 @@ def diagnostics(
     if draws < fewest:
         raise ValueError(
             f"R-hat compares halves of chains and needs at least {fewest} draws of each, got "
-            f"{draws}. Sample on: `resume(posterior, moves=…)`."
+            f"{draws}. Sample on: `continue_sampling(posterior, moves=…)`."
         )
     flat = {
         name: np.moveaxis(values.reshape(chains, draws, -1), -1, 0).astype(float)

@@ -24,7 +24,7 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WideLimit:
+class MeanFieldLimit:
     """What networks of any depth, activation and data come to as N → ∞: approximate.
 
     - `outputs`: f `(sample, output)`; `readout_covariance`: U; `kernels`: of every hidden layer.
@@ -67,7 +67,7 @@ class WideLimit:
         return "\n".join(lines)
 
 
-def wide_limit(
+def mean_field_limit(
     task: AbstractTask,
     *,
     widths: Sequence[int] = (100, 200),
@@ -75,7 +75,7 @@ def wide_limit(
     progress: Progress | None = None,
     key: Keys,
     **how: Any,
-) -> WideLimit:
+) -> MeanFieldLimit:
     r"""The mean-field limit of nonlinear networks on any examples, with any number of layers.
 
     `theory.coding` solves for the law of a neuron where inputs are orthogonal, or neurons linear.
@@ -117,7 +117,7 @@ def wide_limit(
         limit([each.seen.kernels[layer] for each in drawn]) for layer in range(drawn[0].model.depth)
     )
     widest = [kernel.mean((0, 1)) for kernel in drawn[-1].seen.kernels]
-    return WideLimit(
+    return MeanFieldLimit(
         outputs=limit([each.seen.outputs for each in drawn]),
         readout_covariance=limit([each.seen.readout_covariance for each in drawn]),
         kernels=kernels,

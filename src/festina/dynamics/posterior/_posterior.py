@@ -46,7 +46,7 @@ class Posterior:
       (½|Y − f|², summed), `potential` (at the final T), `acceptance` since the last note,
       `divergent`, `step` and `duration`, the time of the dynamics.
     - `inputs`, `targets`: the examples. `notes`: what is odd about them, in words.
-    - `chains`: where the chains are now: `resume` goes on from there.
+    - `chains`: where the chains are now: `continue_sampling` goes on from there.
     """
 
     model: Model
@@ -68,7 +68,7 @@ class Posterior:
 
     @property
     def finished(self) -> bool:
-        """Whether all moves of the plan have been made; `resume` makes those that have not."""
+        """Whether all moves of the plan have been made; `continue_sampling` makes those that have not."""
         return self.moved >= self.plan.end
 
     @property
@@ -101,7 +101,7 @@ class Posterior:
             return Ending(
                 "interrupted",
                 f"Interrupted after {self.moved} of {plan.end} moves, while "
-                f"{plan.stage(self.moved)}: `resume` goes on as if nothing had been.",
+                f"{plan.stage(self.moved)}: `continue_sampling` goes on as if nothing had been.",
             )
         return Ending("finished", f"All {plan.end} moves made, steps of {step:.3g} at the end.")
 
@@ -212,7 +212,7 @@ class Posterior:
         return layer @ np.swapaxes(a, -1, -2) * output_scale(a, self.model.scaling)
 
     def to_dataset(self) -> "xr.Dataset":
-        """All of it with named axes: `festina.save` writes it, `resume` goes on from it."""
+        """All of it with named axes: `festina.save` writes it, `continue_sampling` goes on from it."""
         return to_dataset(self)
 
     def to_arviz(self) -> "xr.DataTree":

@@ -1,4 +1,4 @@
-"""`sample` and `resume`: chains to their end, or to where they were interrupted."""
+"""`sample` and `continue_sampling`: chains to their end, or to where they were interrupted."""
 
 import os
 import time
@@ -93,7 +93,7 @@ def sample(
     - `friction`: γ of Langevin's dynamics.
     - `precision`: `"single"` is faster, and the run says so.
     - `checkpoint`: a folder to save chains to, every minute and when they end or are interrupted;
-      `resume` goes on from it, bit for bit.
+      `continue_sampling` goes on from it, bit for bit.
     - `progress`: called with words and the fraction done.
     """
     x, y = examples_of(task)
@@ -138,7 +138,7 @@ def sample(
     return _drive(posterior, checkpoint, progress)
 
 
-def resume(
+def continue_sampling(
     run: "Posterior | xr.Dataset | xr.DataTree | str | os.PathLike[str]",
     *,
     moves: int = 0,
@@ -184,7 +184,7 @@ def resume(
 def _refuse(checkpoint: str | os.PathLike[str] | None) -> None:
     if checkpoint is not None and Path(checkpoint).exists():
         raise FileExistsError(
-            f"'{checkpoint}' exists already: `resume` goes on with the chains that are there. For "
+            f"'{checkpoint}' exists already: `continue_sampling` goes on with the chains that are there. For "
             "others choose another folder."
         )
 
@@ -281,7 +281,9 @@ def _drive(
     except KeyboardInterrupt as interruption:
         if checkpoint is not None:
             save(posterior.followed_by(done).to_dataset(), checkpoint, overwrite=True)
-            interruption.add_note(f"Chains are at '{checkpoint}': `resume` goes on from there.")
+            interruption.add_note(
+                f"Chains are at '{checkpoint}': `continue_sampling` goes on from there."
+            )
         raise
     found = posterior.followed_by(done)
     if checkpoint is not None:

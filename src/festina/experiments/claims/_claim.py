@@ -27,26 +27,55 @@ class Judgement:
         flat = _plain(self.measured)
         return flat != [] and None not in (flat if isinstance(flat, list) else [flat])
 
+    def __str__(self) -> str:
+        shown = lambda value: f"{value:.5g}" if isinstance(value, float) else str(value)
+        kept = "" if self.holds else ", which does not hold either"
+        return f"{shown(self.predicted)}, measured {shown(self.measured)}{kept}"
+
+    def to_json(self) -> dict[str, object]:
+        """The numbers as plain JSON, null where nothing was measured."""
+        numbers = {"predicted": self.predicted, "measured": self.measured}
+        plain = {name: _plain(value) for name, value in numbers.items()}
+        return {**plain, "tolerance": _plain(self.tolerance), "holds": self.holds}
+
 
 @dataclass(frozen=True)
 class Claim:
-    """A judgement in its place, and what is known about it beforehand.
+    """What a source asserts, identified by `experiment` and `id`, and what is known beforehand.
 
-    - `correction`: under which correction a statement of the source holds.
-    - `wrong`: why a statement of the source is known not to hold. That is a finding and not a
-      broken claim, and is held to what is right `instead`.
-    - `headline`: whether it is the one that stands for its experiment in a line.
+    - `id`: kebab-case, unique within the experiment, free of numbers that follow from parameters.
+    - `words`: the statement.
+    - `source`, `at`: the source and the place in it, such as "Theorem 4".
+    - `correction`: the correction under which a statement of the source holds.
+    - `wrong`: why a statement of the source is known not to hold. Such a claim is a finding and not
+      broken, as long as the judgement of what is right `instead` holds.
+    - `note`: what else a reader wants to know.
+    - `headline`: whether this claim stands for its experiment in one line.
+    - `preset`: the preset of the run, where it has one.
     """
 
     experiment: str
-    claim: str
+    id: str
+    words: str
     source: str
+    at: str
     judged: Judgement
     correction: str = ""
     wrong: str = ""
     instead: Judgement | None = None
     note: str = ""
     headline: bool = False
+    preset: str = ""
+
+    @property
+    def name(self) -> str:
+        """The full name of the claim, such as `saddles/figure-1b#drop-times`."""
+        return f"{self.experiment}#{self.id}"
+
+    @property
+    def place(self) -> str:
+        """The source and the place in it, as one phrase."""
+        return ", ".join(filter(None, (self.source, self.at)))
 
     @property
     def predicted(self) -> Any:
@@ -75,29 +104,41 @@ class Claim:
 
     @property
     def broken(self) -> bool:
-        """Whether it is not as known.
+        """Whether the verdict is not the expected one.
 
-        Also where a statement known to be wrong suddenly holds, was not measured, or is not wrong
-        in the way that is known.
+        A claim known to be wrong is also broken if nothing was measured, or if the judgement of
+        what is right instead fails.
         """
         if not self.wrong:
             return not self.judged.holds
         right = self.instead is None or self.instead.holds
         return self.judged.holds or not self.judged.is_told or not right
 
+    @property
+    def remarks(self) -> str:
+        """Everything that a table says below the statement, in one line."""
+        instead = "" if self.instead is None else f"instead {self.instead}"
+        silent = "" if self.judged.is_told else "nothing was measured"
+        parts = (self.correction, self.wrong, instead, silent, self.note, self.judged.remark)
+        return "; ".join(filter(None, parts))
+
     def to_json(self) -> dict[str, object]:
         """The fields of `claims.json`."""
         return {
             "experiment": self.experiment,
-            "claim": self.claim,
+            "preset": self.preset,
+            "id": self.id,
+            "words": self.words,
             "source": self.source,
-            "predicted": _plain(self.predicted),
-            "measured": _plain(self.measured),
-            "tolerance": _plain(self.tolerance),
+            "at": self.at,
+            **self.judged.to_json(),
             "verdict": self.verdict,
             "expected": self.expected,
             "broken": self.broken,
-            "note": self.note,
+            "correction": self.correction,
+            "wrong": self.wrong,
+            "instead": None if self.instead is None else self.instead.to_json(),
+            "note": "; ".join(filter(None, (self.note, self.judged.remark))),
         }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ._claim import Judgement
 
-CHANCE = 0.01
+SIGNIFICANCE_LEVEL = 0.01
 """A claim about draws fails where chance alone would do that to a true one so often."""
 
 
@@ -28,7 +28,7 @@ def agree(
     return Judgement(_listed(wanted), _listed(seen), tolerance, holds)
 
 
-def apart(
+def max_error_below(
     measured: Any,
     predicted: Any = 0.0,
     *,
@@ -45,30 +45,36 @@ def apart(
     return Judgement(0.0, largest, within, bool(largest <= within), words * (off.size > 1))
 
 
-def most(holds: Any, share: float | int = 1, *, of: str = "seeds") -> Judgement:
+def most_seeds(holds: Any, share: float | int = 1, *, of: str = "seeds") -> Judgement:
     """At least this share of draws shows something: a one-sided binomial test. One must."""
     holds = np.asarray(holds, bool).ravel()
     seen, total = int(holds.sum()), holds.size
     if share == 1:
         likely, wanted, test = seen == total, f"all {of}", "all"
     else:
-        likely = _binomial().cdf(seen, total, share) >= CHANCE
-        wanted, test = f"≥ {share:g} of {of}", f"{100 * CHANCE:g} % test"
+        likely = _binomial().cdf(seen, total, share) >= SIGNIFICANCE_LEVEL
+        wanted, test = f"≥ {share:g} of {of}", f"{100 * SIGNIFICANCE_LEVEL:g} % test"
     measured = seen / total if total else math.nan
     return Judgement(wanted, measured, test, bool(likely and seen), f"{seen} of {total} {of}")
 
 
-def share(holds: Any, expected: float | int, *, of: str = "seeds") -> Judgement:
+def share_of_seeds(holds: Any, expected: float | int, *, of: str = "seeds") -> Judgement:
     """Draws show something as often as a known probability says: a two-sided binomial test."""
     holds = np.asarray(holds, bool).ravel()
     seen, total = int(holds.sum()), holds.size
-    low, high = _binomial().interval(1 - CHANCE, total, expected) if total else (math.nan, math.nan)
+    low, high = (
+        _binomial().interval(1 - SIGNIFICANCE_LEVEL, total, expected)
+        if total
+        else (math.nan, math.nan)
+    )
     measured = seen / total if total else math.nan
-    test = f"{100 * CHANCE:g} % test"
+    test = f"{100 * SIGNIFICANCE_LEVEL:g} % test"
     return Judgement(expected, measured, test, bool(low <= seen <= high), f"{seen} of {total} {of}")
 
 
-def mean(values: Any, expected: Any, spread: Any, *, there: float | int = math.inf) -> Judgement:
+def mean_over_seeds(
+    values: Any, expected: Any, spread: Any, *, there: float | int = math.inf
+) -> Judgement:
     """Means over the first axis are those expected; told is the one that is furthest off.
 
     `spread` is the standard deviation of a draw, `there` the number of draws behind `expected`.
@@ -81,7 +87,7 @@ def mean(values: Any, expected: Any, spread: Any, *, there: float | int = math.i
     means, expected = np.broadcast_arrays(values.mean(axis=0), np.asarray(expected, float))
     error = np.broadcast_to(np.asarray(spread, float), means.shape)
     error = error * math.sqrt(1 / len(values) + 1 / there)
-    sigmas = -norm.ppf(CHANCE / 2 / means.size)  # for the furthest of so many
+    sigmas = -norm.ppf(SIGNIFICANCE_LEVEL / 2 / means.size)  # for the furthest of so many
     off = np.abs(means - expected) / error
     worst = np.unravel_index(np.argmax(off), off.shape)
     return Judgement(
@@ -93,7 +99,7 @@ def mean(values: Any, expected: Any, spread: Any, *, there: float | int = math.i
     )
 
 
-def exponent(x: Any, y: Any, expected: Any, *, within: float | int) -> Judgement:
+def power_law_exponent(x: Any, y: Any, expected: Any, *, within: float | int) -> Judgement:
     """y goes as this power of x, along its first axis: the slope of its logarithm."""
     x, y = np.asarray(x, float), np.asarray(y, float)
     if len(x) < 2 or not (np.isfinite(y) & (y > 0)).all():
@@ -102,7 +108,7 @@ def exponent(x: Any, y: Any, expected: Any, *, within: float | int) -> Judgement
     return agree(slope, expected, within=within)
 
 
-def above(measured: Any, bound: float | int) -> Judgement:
+def all_above(measured: Any, bound: float | int) -> Judgement:
     """The smallest entry is still larger than the bound."""
     values = np.asarray(measured, float)
     least = float(values.min()) if values.size and np.isfinite(values).all() else math.nan
@@ -110,7 +116,7 @@ def above(measured: Any, bound: float | int) -> Judgement:
     return Judgement(f"> {bound:g}", least, "above", least > bound, words)
 
 
-def below(measured: Any, bound: float | int) -> Judgement:
+def all_below(measured: Any, bound: float | int) -> Judgement:
     """The largest entry is still smaller than the bound."""
     values = np.asarray(measured, float)
     largest = float(values.max()) if values.size and np.isfinite(values).all() else math.nan
@@ -118,22 +124,22 @@ def below(measured: Any, bound: float | int) -> Judgement:
     return Judgement(f"< {bound:g}", largest, "below", largest < bound, words)
 
 
-def falls(values: Any) -> Judgement:
+def decreasing(values: Any) -> Judgement:
     """Each value is below the one before it."""
     return _in_order(values, -1.0, "falls")
 
 
-def rises(values: Any) -> Judgement:
+def increasing(values: Any) -> Judgement:
     """Each value is above the one before it."""
     return _in_order(values, 1.0, "rises")
 
 
-def same(measured: Any, predicted: Any) -> Judgement:
+def equal_to(measured: Any, predicted: Any) -> Judgement:
     """Words, or whole numbers."""
     return Judgement(predicted, measured, "exact", bool(measured == predicted))
 
 
-def listed(values: Any, digits: int = 4) -> str:
+def join_numbers(values: Any, digits: int = 4) -> str:
     """Numbers in a row, with the places that they belong to where they have any."""
     dims = getattr(values, "dims", ())
     if len(dims) == 1 and dims[0] in values.coords:
@@ -146,9 +152,9 @@ def listed(values: Any, digits: int = 4) -> str:
 def _in_order(values: Any, sign: float, words: str) -> Judgement:
     signed = sign * np.ravel(np.asarray(values, float))
     if signed.size < 2 or not np.isfinite(signed).all():
-        return Judgement(words, math.nan, "in order", False, listed(values))
+        return Judgement(words, math.nan, "in order", False, join_numbers(values))
     seen = words if bool((signed[1:] > signed[:-1]).all()) else "does not"
-    return Judgement(words, seen, "in order", seen == words, listed(values))
+    return Judgement(words, seen, "in order", seen == words, join_numbers(values))
 
 
 def _listed(values: np.ndarray) -> float | Sequence[float]:

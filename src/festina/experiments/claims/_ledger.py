@@ -1,7 +1,10 @@
-"""How an experiment says its claims, one by one."""
+"""How an experiment makes its claims, one by one, each under an identifier of its own."""
 
 import functools
+import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ._claim import Claim, Judgement
@@ -12,75 +15,98 @@ if TYPE_CHECKING:
 Claims: TypeAlias = "Callable[[xr.DataTree], list[Claim]]"
 Body: TypeAlias = "Callable[[xr.DataTree, Ledger], None]"
 
+_KEBAB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
 
 class Ledger(list[Claim]):
-    """Takes down what an experiment claims: `say(words, judgement, where, …)`."""
+    """Collects the claims of an experiment: `claim("drop-times", "both drops …", judgement)`."""
 
-    def __init__(self, experiment: str, source: str, place: str):
+    def __init__(self, experiment: str, source: str, at: str, note: str = ""):
         super().__init__()
-        self.experiment, self.source, self.place = experiment, source, place
+        self.experiment, self.source, self.at, self.note = experiment, source, at, note
+        self._lines: dict[str, str] = {}
 
     def __call__(
         self,
+        id: str,
         words: str,
         judged: Judgement,
-        at: str = "",
         *,
+        at: str = "",
         corrected: str = "",
         wrong: str = "",
         instead: Judgement | None = None,
         note: str = "",
         headline: bool = False,
     ) -> None:
-        """Claim it.
+        """Add a claim.
 
         **Arguments:**
 
+        - `id`: the identifier, kebab-case and unique within the experiment. It contains no number
+          that follows from a parameter, so that a sweep finds the same claim at every point.
         - `words`: the statement.
-        - `at`: where in the source it stands, if not where the experiment does.
-        - `corrected`: the correction under which it holds.
+        - `judged`: the judgement of numbers that it rests on.
+        - `at`: the place in the source, by default that of the experiment.
+        - `corrected`: the correction under which the statement holds.
         - `wrong`: why it is known not to hold; `instead` is then the judgement of what is right,
           which must hold for the claim not to be broken.
-        - `note`: what else a reader wants to know.
-        - `headline`: whether this is the claim that stands for the experiment in one line; if
-          none says so, it is the first.
+        - `note`: what else a reader wants to know, before the note of the ledger.
+        - `headline`: whether this claim stands for the experiment in one line; by default the first
+          claim does.
         """
+        caller = sys._getframe(1)
+        line = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
+        check_identifier(id, line)
+        if id in self._lines:
+            raise ValueError(twice(id, self._lines[id], line))
         if bool(wrong) != (instead is not None):
-            raise TypeError(f"'{words}': what is `wrong` is held to what is right `instead`.")
-        right = "" if instead is None else _in_words(instead)
-        silent = "" if judged.is_told else "nothing was measured"
-        parts = filter(None, (corrected, wrong, right, silent, note, judged.remark))
+            raise TypeError(f"'{id}': a claim that is `wrong` needs what is right `instead`.")
+        self._lines[id] = line
         self.append(
             Claim(
                 self.experiment,
+                id,
                 words,
-                f"{self.source}, {at or self.place}",
+                self.source,
+                at or self.at,
                 judged,
                 corrected,
                 wrong,
                 instead,
-                "; ".join(parts),
+                "; ".join(filter(None, (note, self.note))),
                 headline,
             )
         )
 
 
-def asserts(source: str, place: str) -> Callable[[Body], Claims]:
-    """Make the `claims` of an experiment from a body `(run, say)` that says them one by one."""
+def check_identifier(id: str, line: str) -> None:
+    """Raise `ValueError` unless the identifier of a claim is kebab-case."""
+    if not _KEBAB.fullmatch(id):
+        raise ValueError(
+            f"{line}: '{id}' is no identifier of a claim: it must be kebab-case, such as "
+            "'drop-times': lower-case letters, digits and single hyphens."
+        )
+
+
+def twice(id: str, first: str, second: str) -> str:
+    """Return the message for two claims with one identifier."""
+    return f"Two claims are called '{id}': {first} and {second}. Rename one of them."
+
+
+def asserts(source: str, place: str, *, note: str = "") -> Callable[[Body], Claims]:
+    """Make the `claims` of an experiment from a body `(run, claim)` that makes them one by one.
+
+    `note` is added to the note of every claim.
+    """
 
     def wrap(body: Body) -> Claims:
         @functools.wraps(body)
         def claims(run: "xr.DataTree") -> list[Claim]:
-            ledger = Ledger(str(run.attrs["experiment"]), source, place)
+            ledger = Ledger(str(run.attrs["experiment"]), source, place, note)
             body(run, ledger)
             return list(ledger)
 
         return claims
 
     return wrap
-
-
-def _in_words(judged: Judgement) -> str:
-    told = lambda value: f"{value:.5g}" if isinstance(value, float) else str(value)
-    kept = "" if judged.holds else ", which does not hold either"
-    return f"instead {told(judged.predicted)}, measured {told(judged.measured)}{kept}"

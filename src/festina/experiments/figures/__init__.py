@@ -1,19 +1,19 @@
 """The vocabulary of figures: one hand for all, theory thin and dashed, simulation wide and pale."""
 
 from ._animation import save_animation as save_animation
-from ._curves import both as both
-from ._curves import equal as equal
-from ._curves import family as family
-from ._curves import law as law
-from ._fit import fit as fit
-from ._sheet import finish as finish
-from ._sheet import sheet as sheet
-from ._stairs import stairs as stairs
-from ._style import DOTS as DOTS
-from ._style import GUIDE as GUIDE
-from ._style import PALE as PALE
-from ._style import THEORY as THEORY
+from ._curves import diagonal as diagonal
+from ._curves import draw_pair as draw_pair
+from ._curves import power_law as power_law
+from ._curves import shades as shades
+from ._fit import fit_to_page as fit_to_page
+from ._sheet import label_axes as label_axes
+from ._sheet import panels as panels
+from ._stairs import draw_staircase as draw_staircase
+from ._style import GUIDE_STYLE as GUIDE_STYLE
+from ._style import MEASURED_STYLE as MEASURED_STYLE
+from ._style import SIMULATION_STYLE as SIMULATION_STYLE
+from ._style import THEORY_STYLE as THEORY_STYLE
 from ._style import styled as styled
-from ._sweeps import collapse as collapse
-from ._sweeps import distribution as distribution
+from ._sweeps import draw_collapse as draw_collapse
+from ._sweeps import draw_distribution as draw_distribution
 from ._sweeps import phase_diagram as phase_diagram

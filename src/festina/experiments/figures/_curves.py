@@ -7,33 +7,33 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 
-from ._style import PALE, THEORY
+from ._style import SIMULATION_STYLE, THEORY_STYLE
 
 
-def family(values: Any, symbol: str = "") -> Iterator[tuple[Any, Any, str]]:
+def shades(values: Any, symbol: str = "") -> Iterator[tuple[Any, Any, str]]:
     """Each value of a sweep with a shade of its own, from dark to light, and its label."""
     shades = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(values)))
     for value, shade in zip(values, shades, strict=True):
         yield value, shade, f"{symbol} {value:g}".strip()
 
 
-def both(
+def draw_pair(
     ax: Axes, x: Any, seen: Any, theory: Any = None, *, color: Any, label: str = "", **how: Any
 ) -> None:
     """A simulation, and what theory has for it; `how` goes to the simulation's line."""
-    ax.plot(x, seen, **{**PALE, "alpha": 0.55, **how}, color=color, label=label or None)
+    ax.plot(x, seen, **{**SIMULATION_STYLE, "alpha": 0.55, **how}, color=color, label=label or None)
     if theory is not None:
-        ax.plot(x, theory, **THEORY)
+        ax.plot(x, theory, **THEORY_STYLE)
 
 
-def law(ax: Axes, x: Any, through: float | int, power: float | int, label: str = "") -> None:
+def power_law(ax: Axes, x: Any, through: float | int, power: float | int, label: str = "") -> None:
     """A power law through the last point: theory gives the slope alone."""
     x = np.asarray(x, float)
-    ax.plot(x, through * (x / x[-1]) ** power, **THEORY, label=label or None)
+    ax.plot(x, through * (x / x[-1]) ** power, **THEORY_STYLE, label=label or None)
 
 
-def equal(ax: Axes, values: Any, label: str = "equal") -> None:
+def diagonal(ax: Axes, values: Any, label: str = "equal") -> None:
     """The diagonal on which two numbers are the same, as far as these values go."""
     values = np.asarray(values, float)
     ends = np.array([np.nanmin(values), np.nanmax(values)])
-    ax.plot(ends, ends, **THEORY, label=label)
+    ax.plot(ends, ends, **THEORY_STYLE, label=label)

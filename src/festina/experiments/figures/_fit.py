@@ -43,7 +43,7 @@ _ROUNDS = 8
 
 
 @styled
-def fit(figure: Figure, width: float | int, height: float | int) -> None:
+def fit_to_page(figure: Figure, width: float | int, height: float | int) -> None:
     """Resize a figure to `width` × `height` inches and move panels and legends to fit the page.
 
     Panels that stand in one row are spread over several rows if that makes them larger. Titles and

@@ -6,14 +6,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from ._style import THEORY
+from ._style import THEORY_STYLE
 
 _APART = 0.1
 """Inches on both sides of axes and their labels, so that labels of neighbours do not touch."""
 BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.3}
 
 
-def sheet(
+def panels(
     title: str,
     columns: int = 1,
     rows: int = 1,
@@ -32,7 +32,7 @@ def sheet(
     return figure, figure.subplots(rows, columns, **how)
 
 
-def finish(
+def label_axes(
     ax: Axes,
     xlabel: str = "",
     ylabel: str = "",
@@ -52,7 +52,7 @@ def finish(
     - `how`: further settings of the axes, such as `xscale="log"` or `xlim`.
     """
     if theory:
-        ax.plot([], [], **THEORY, label=theory)
+        ax.plot([], [], **THEORY_STYLE, label=theory)
     words = {"xlabel": xlabel, "ylabel": ylabel, "title": title}
     ax.set(**{name: text for name, text in words.items() if text}, **how)
     if legend is not None and ax.get_legend_handles_labels()[0]:

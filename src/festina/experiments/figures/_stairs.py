@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from ._style import PALE, THEORY
+from ._style import SIMULATION_STYLE, THEORY_STYLE
 
 
-def stairs(
+def draw_staircase(
     ax: Axes,
     time: Any,
     loss: Any,
@@ -24,7 +24,7 @@ def stairs(
     one and is drawn in the colour of its curve.
     """
     time, loss = np.append(time, max(right, time[-1])), np.append(loss, loss[-1])
-    ax.plot(time, loss, **{**PALE, "alpha": 0.6, **curve})
-    dashed = {**THEORY, "color": curve.get("color", "black"), "lw": 1.4}
+    ax.plot(time, loss, **{**SIMULATION_STYLE, "alpha": 0.6, **curve})
+    dashed = {**THEORY_STYLE, "color": curve.get("color", "black"), "lw": 1.4}
     for k in np.flatnonzero(np.isfinite(falls)):
         ax.plot([falls[k]] * 2, levels[k : k + 2], **dashed)

@@ -9,10 +9,10 @@ import matplotlib as mpl
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
-THEORY: dict[str, Any] = {"color": "black", "lw": 1.0, "ls": "--"}
-PALE: dict[str, Any] = {"lw": 3.0, "solid_capstyle": "round"}
-DOTS: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 5, "mew": 0}
-GUIDE: dict[str, Any] = {"color": "0.85", "lw": 1.0, "zorder": 0}
+THEORY_STYLE: dict[str, Any] = {"color": "black", "lw": 1.0, "ls": "--"}
+SIMULATION_STYLE: dict[str, Any] = {"lw": 3.0, "solid_capstyle": "round"}
+MEASURED_STYLE: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 5, "mew": 0}
+GUIDE_STYLE: dict[str, Any] = {"color": "0.85", "lw": 1.0, "zorder": 0}
 """A line that only helps the eye: zero, a target, a level."""
 
 _LOOK: dict[Any, Any] = {

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 
-from ._curves import family
-from ._style import PALE, THEORY
+from ._curves import shades
+from ._style import SIMULATION_STYLE, THEORY_STYLE
 
 _SEEN: list[Any] = [
     withStroke(linewidth=2.5, foreground="white", alpha=0.8)
@@ -65,12 +65,12 @@ def phase_diagram(
         along = theory[theory.dims[0]]
         line = (along, theory) if theory.dims[0] == x else (theory, along)
         ends = ax.get_xlim(), ax.get_ylim()
-        ax.plot(*line, **{**THEORY, "lw": 1.2, "path_effects": _SEEN})
+        ax.plot(*line, **{**THEORY_STYLE, "lw": 1.2, "path_effects": _SEEN})
         ax.set(xlim=ends[0], ylim=ends[1])
     return ax
 
 
-def distribution(
+def draw_distribution(
     ax: Axes,
     draws: xr.DataArray,
     law: xr.DataArray | None = None,
@@ -95,19 +95,19 @@ def distribution(
     seen = np.sort(every[np.isfinite(every)])
     if cumulative:
         below = np.arange(1, seen.size + 1) / every.size
-        ax.plot(seen, below, **{**PALE, "alpha": 0.55, **how}, label=label or None)
+        ax.plot(seen, below, **{**SIMULATION_STYLE, "alpha": 0.55, **how}, label=label or None)
     else:
         counts, edges = np.histogram(seen, bins)
         density = counts / np.diff(edges) / every.size
         ax.stairs(density, edges, **{"fill": True, "alpha": 0.4, **how}, label=label or None)
         ax.set_ylim(bottom=0)
     if law is not None:
-        ax.plot(law[law.dims[0]], law, **THEORY)
+        ax.plot(law[law.dims[0]], law, **THEORY_STYLE)
     ax.set(xlabel=_words(draws), ylabel=f"share of {every.size:,}" if cumulative else "density")
     return ax
 
 
-def collapse(
+def draw_collapse(
     ax: Axes,
     curves: xr.DataArray,
     x: xr.DataArray,
@@ -128,12 +128,12 @@ def collapse(
     - `how`: to each curve.
     """
     x, curves = xr.broadcast(x, curves)
-    for value, shade, name in family(curves[over].values, symbol):
+    for value, shade, name in shades(curves[over].values, symbol):
         at = {over: value}
-        drawn = {**PALE, "alpha": 0.55, **how, "color": shade, "label": name}
+        drawn = {**SIMULATION_STYLE, "alpha": 0.55, **how, "color": shade, "label": name}
         ax.plot(x.sel(at), curves.sel(at), **drawn)
     if theory is not None:
-        ax.plot(theory[theory.dims[0]], theory, **THEORY)
+        ax.plot(theory[theory.dims[0]], theory, **THEORY_STYLE)
     ax.set(xlabel=_words(x), ylabel=_words(curves))
     return ax
 

@@ -32,7 +32,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Shrunk:
+class ShrinkResult:
     """A smaller network, and how far it is from the large one.
 
     - `model`: of the same kind, with narrower layers; in the form `"low rank"` some linear layers
@@ -114,7 +114,7 @@ def shrink(
     apply: Callable[..., Any] | None = None,
     steps: int = 300,
     progress: Progress | None = None,
-) -> Shrunk:
+) -> ShrinkResult:
     r"""Return the smallest network of the same kind that computes what a trained one does.
 
     Units that respond alike on data do the work of one. They are merged by Ward's rule, each with
@@ -152,7 +152,7 @@ def shrink(
     - `progress`: called with words and the fraction done. By default a line on standard error says
       what is going on, and for how long at most, if it takes more than two seconds.
 
-    **Returns:** a `Shrunk`. The model that was given stays as it is. Magnitude pruning is tried
+    **Returns:** a `ShrinkResult`. The model that was given stays as it is. Magnitude pruning is tried
     with the same refit and is taken where it comes closer, so that the answer is never worse.
     Weights that are frozen are merged but not tuned, and those that are tied stay so. Attention of
     PyTorch's that loses heads becomes one that need not divide its embedding by their number.
@@ -185,7 +185,7 @@ def shrink(
     beside = found.widths
     if found.network is not None:  # the widest layers that have no more weights
         beside = narrowest.path(narrowest.merges_to(found.size))
-    return Shrunk(
+    return ShrinkResult(
         model=built,
         form="low rank" if found.network else "narrow",
         reason=reason,

@@ -11,7 +11,7 @@ from ._record import Curve
 from ._stairs import AbstractRun
 
 
-def watched(
+def from_checkpoints(
     checkpoints: Sequence[Any],
     losses: ArrayLike,
     *,
@@ -19,11 +19,11 @@ def watched(
     at: ArrayLike | None = None,
     epoch: int | None = None,
     read: Callable[[Any], Any] | None = None,
-) -> "Watched":
+) -> "CheckpointedRun":
     """The same as `watch` gives, from checkpoints: in JAX that is a list of models.
 
     ```python
-    run = festina.own.watched(models, losses)
+    run = festina.own.from_checkpoints(models, losses)
     print(run.stairs((x, y), loss=squared_error))
     ```
 
@@ -37,7 +37,7 @@ def watched(
     - `epoch`: steps in an epoch, as in `watch`.
     - `read`: makes a network of a checkpoint (a file's name, say) when it is needed.
 
-    **Returns:** the `Watched`, which has `plateaus()`, `stairs(data)` and `draw()`.
+    **Returns:** the `CheckpointedRun`, which has `plateaus()`, `stairs(data)` and `draw()`.
     """
     if not hasattr(checkpoints, "__len__") or isinstance(checkpoints, str | bytes | Mapping):
         kind = type(checkpoints).__name__
@@ -68,7 +68,7 @@ def watched(
                 f"{what} for each step. If steps restart in each epoch, give steps that count on."
             )
     order = np.argsort(when, kind="stable")
-    return Watched(
+    return CheckpointedRun(
         dict(zip(taken.tolist(), checkpoints, strict=True)),
         (when[order], values[order]),
         None if epoch is None else whole_number("epoch", epoch),
@@ -76,8 +76,8 @@ def watched(
     )
 
 
-class Watched(AbstractRun):
-    """A run that has been; see `watched`."""
+class CheckpointedRun(AbstractRun):
+    """A run that has been; see `from_checkpoints`."""
 
     def __init__(
         self,

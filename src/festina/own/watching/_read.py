@@ -5,10 +5,10 @@ from typing import Any
 
 from ..._run import load
 from .._files import load_weights
-from ._checkpoints import Watched
+from ._checkpoints import CheckpointedRun
 
 
-def read_watch(path: str | os.PathLike[str], model: Any = None) -> Watched:
+def read_watch(path: str | os.PathLike[str], model: Any = None) -> CheckpointedRun:
     """Return a run that `watch.save(path)` saved, with `plateaus()`, `stairs(data)` and `draw()`.
 
     ```python
@@ -41,4 +41,6 @@ def read_watch(path: str | os.PathLike[str], model: Any = None) -> Watched:
     if steps:
         read(0)  # refuses another model now, not when its weights are asked for
     curve = losses["step"].values.astype(float), losses["loss"].values
-    return Watched({step: k for k, step in enumerate(steps)}, curve, tree.attrs.get("epoch"), read)
+    return CheckpointedRun(
+        {step: k for k, step in enumerate(steps)}, curve, tree.attrs.get("epoch"), read
+    )

@@ -85,7 +85,7 @@ class Watch(AbstractRun):
         if not is_module(model):
             raise ValueError(
                 f"`model` must be a torch.nn.Module, got {type(model).__name__}. For JAX there is "
-                "`festina.own.watched(checkpoints, losses)`."
+                "`festina.own.from_checkpoints(checkpoints, losses)`."
             )
         if not hasattr(optimizer, "param_groups"):
             raise ValueError(

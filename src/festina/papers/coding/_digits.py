@@ -17,14 +17,22 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ...diagnose import code
+from ...diagnose import coding_scheme
 from ...dynamics.posterior import Posterior, sample
 from ...experiments._frame import experiment, keys_of, parameters_of, part_of
+from ...experiments._parameters import DecreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import falling
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, above, agree, asserts, below, listed, most
-from ...experiments.figures import DOTS, THEORY, finish, sheet, styled
+from ...experiments.claims import (
+    Ledger,
+    agree,
+    all_above,
+    all_below,
+    asserts,
+    join_numbers,
+    most_seeds,
+)
+from ...experiments.figures import MEASURED_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ...tasks import Task, classification, mnist
 from ...theory.coding import Predictor, lazy_predictor, linear_code
 from ._schemes import SCHEMES, Activation
@@ -57,7 +65,7 @@ class Parameters(BaseParameters):
     temperature: float = Field(default=0.01, gt=0, le=0.1)
     """T."""
 
-    warmer: Annotated[tuple[float, ...], falling(1.0, 1e-3)] = (0.1, 0.03)
+    warmer: Annotated[tuple[float, ...], DecreasingTuple(1.0, 1e-3)] = (0.1, 0.03)
     """Temperatures at which linear networks are sampled, too, and held against the lazy one."""
 
     moves: int = Field(default=600, ge=100)
@@ -78,7 +86,9 @@ QUICK: dict[str, Any] = {"activations": ("linear", "relu"), "moves": 300}
 
 
 @experiment("coding/digits")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Draw networks of each kind, and predict new images with them and with lazy ones."""
     keys = keys_of(parameters, key)
     task, x, wanted = _images(parameters)
@@ -100,7 +110,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             moves=parameters.moves,
             leapfrog=30,
             precision="single",
-            progress=part_of(say, k / count, 1 / count),
+            progress=part_of(progress, k / count, 1 / count),
             key=jax.random.fold_in(keys[0], k),
         )
         seen = drawn.predict(x, key=jax.random.fold_in(keys[0], 1000 + k))
@@ -120,7 +130,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         lazy, any_ridge = every[:2], [each.mean for each in every[2:]]
         split = [[getattr(each.split(wanted), part) for part in _PARTS] for each in (own, *lazy)]
         which = np.asarray(task.labels["class"])
-        verdicts = [code(h, which, inputs=task.x).verdict for h in drawn.activity()[:, -1]]
+        verdicts = [coding_scheme(h, which, inputs=task.x).verdict for h in drawn.activity()[:, -1]]
         rows.append(
             xr.Dataset(
                 {
@@ -188,7 +198,7 @@ def _apart(one: np.ndarray, half: np.ndarray, other: np.ndarray) -> float:
 
 
 @asserts("van Meegen & Sompolinsky", "generalisation")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Bias, variance, and of which networks the mean predictor is the lazy one."""
     parameters = parameters_of(run, Parameters)
     data = run["drawn"].ds
@@ -198,12 +208,12 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         theory = run["linear"].ds
         of = split.sel(activation="linear", network="features")
         predicted = theory["split"].sel(temperature=parameters.temperature)
-        say(
+        claim(
             "linear: bias on new images is that of theory",
             agree(of.sel(part="bias"), predicted.sel(part="bias"), within=0.03, relative=True),
             headline=True,
         )
-        say(
+        claim(
             "linear: so is the variance",
             agree(
                 of.sel(part="variance"),
@@ -212,37 +222,39 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
                 relative=True,
             ),
         )
-        say(
+        claim(
             "linear: the mean predictor of sampled networks approaches that of the lazy network as "
             "T → 0",
             agree(theory["apart"], theory["apart_theory"], within=0.15, relative=True),
-            note=f"relative distance {listed(theory['apart'], 2)}",
+            note=f"relative distance {join_numbers(theory['apart'], 2)}",
         )
     others = [name for name in names if name != "linear"]
     if others:
         gap = data["apart"].sel(activation=others)
-        say(
+        claim(
             "the mean predictor is identical to the lazy one, whatever the nonlinearity",
-            below(gap, 0.02),
+            all_below(gap, 0.02),
             wrong="it is only similar: another kernel has been learned",
-            instead=above(gap, 0.05),
-            note=f"relative distance from the nearest, of any σ_a: {listed(gap, 2)}",
+            instead=all_above(gap, 0.05),
+            note=f"relative distance from the nearest, of any σ_a: {join_numbers(gap, 2)}",
         )
     variance = split.sel(part="variance")
     ratio = variance.sel(network=["lazy, σ_a² = 1", "lazy, σ_a² = 1/P"]) / variance.sel(
         network="features"
     )
-    say(
+    claim(
         "variance is reduced, for every nonlinearity",
-        above(ratio.min("network"), 1.0),
-        note="by " + listed(ratio.sel(network="lazy, σ_a² = 1/P"), 2) + " at the same σ_a; the "
+        all_above(ratio.min("network"), 1.0),
+        note="by "
+        + join_numbers(ratio.sel(network="lazy, σ_a² = 1/P"), 2)
+        + " at the same σ_a; the "
         "source does not say which σ_a the lazy network has",
     )
     expected = np.array([[SCHEMES[name]] for name in names])
-    say(
+    claim(
         "codes are those of the toy: " + ", ".join(f"{n} {SCHEMES[n]}" for n in names),
-        most(data["verdict"].values == expected, of="chains"),
-        "coding schemes",
+        most_seeds(data["verdict"].values == expected, of="chains"),
+        at="coding schemes",
     )
 
 
@@ -250,25 +262,27 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """Bias and variance of each network, and how far linear ones are from the lazy one."""
     data = run["drawn"].ds
-    figure, axes = sheet("Digits: features and lazy networks", 2 + ("linear" in run.children))
+    figure, axes = panels("Digits: features and lazy networks", 2 + ("linear" in run.children))
     names = data["activation"].values
     at = np.arange(len(names))
     for ax, part in zip(axes, ("bias", "variance"), strict=False):
         for k, network in enumerate(data["network"].values):
             values = data["split"].sel(network=network, part=part)
             label = str(network).replace("σ_a²", "$σ_a^2$")
-            ax.plot(at + 0.15 * (k - 1), values, **DOTS, label=label)
+            ax.plot(at + 0.15 * (k - 1), values, **MEASURED_STYLE, label=label)
         ax.set_xticks(at, names)
         ax.set_xlim(-0.5, len(names) - 0.5)
-    finish(axes[0], "neurons", "bias", "bias on new images", legend=None)
+    label_axes(axes[0], "neurons", "bias", "bias on new images", legend=None)
     axes[0].set_ylim(0, None)
     words = "neurons", "variance", "variance on new images"
-    finish(axes[1], *words, yscale="log", legend=None)
+    label_axes(axes[1], *words, yscale="log", legend=None)
     figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower left", ncols=3)
     if "linear" in run.children:
         theory = run["linear"].ds
-        axes[2].plot(theory["temperature"], theory["apart"], **DOTS, label="sampled networks")
-        axes[2].plot(theory["temperature"], theory["apart_theory"], **THEORY, label="N → ∞")
+        axes[2].plot(
+            theory["temperature"], theory["apart"], **MEASURED_STYLE, label="sampled networks"
+        )
+        axes[2].plot(theory["temperature"], theory["apart_theory"], **THEORY_STYLE, label="N → ∞")
         words = "temperature $T$", "relative distance", "linear: distance to the lazy network"
-        finish(axes[2], *words, xscale="log", yscale="log")
+        label_axes(axes[2], *words, xscale="log", yscale="log")
     return figure

@@ -21,9 +21,9 @@ from ...dynamics.posterior import sample
 from ...experiments._frame import experiment, keys_of, parameters_of, part_of
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, above, asserts, below, most
-from ...experiments.figures import family, finish, sheet, styled
-from ...tasks import orthogonal_classes
+from ...experiments.claims import Ledger, all_above, all_below, asserts, most_seeds
+from ...experiments.figures import label_axes, panels, shades, styled
+from ...tasks import orthogonal_inputs
 from ...theory.coding import class_code
 from ._schemes import Activation
 
@@ -63,10 +63,12 @@ QUICK: dict[str, Any] = {"activations": ("linear", "sigmoid"), "moves": 500}
 
 
 @experiment("coding/drift")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Run chains, and follow neurons along them."""
     keys, tables = keys_of(parameters, key), {}
-    task = orthogonal_classes(parameters.sizes)
+    task = orthogonal_inputs(parameters.sizes)
     which, count = np.asarray(task.labels["class"]), len(parameters.activations)
     for k, name in enumerate(parameters.activations):
         drawn = sample(
@@ -80,7 +82,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             moves=parameters.moves,
             thin=_THIN,
             precision="single",
-            progress=part_of(say, k / count, 1 / count),
+            progress=part_of(progress, k / count, 1 / count),
             key=jax.random.fold_in(keys[0], k),
         )
         activity = drawn.activity()
@@ -124,7 +126,7 @@ def _own(
 
 
 @asserts("van Meegen & Sompolinsky", "representational drift")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Which neurons drift, which keep a codeword, and what frozen populations change."""
     parameters = parameters_of(run, Parameters)
     sizes = parameters.sizes
@@ -132,35 +134,35 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         data = run[name].ds
         last = data["overlap"][:, -max(1, data.sizes["move"] // 4) :].mean("move")
         if name == "linear":
-            say("linear neurons drift: what they said is forgotten", below(last, 0.5))
+            claim("linear neurons drift: what they said is forgotten", all_below(last, 0.5))
             continue
         if name == "relu":
-            say(
+            claim(
                 "relu: most of what neurons say stays",
-                above(last, 0.5),
+                all_above(last, 0.5),
                 note="what outliers of one class share is left open, and may pass between them",
             )
             continue
-        say(f"{name}: neurons keep what they say", above(last, 0.9))
-        say(
+        claim(f"{name}: neurons keep what they say", all_above(last, 0.9))
+        claim(
             f"{name}: branches are disconnected, no neuron ever changes its word",
-            most(data["changing"].values < 1e-3, of="chains"),
-            "symmetry breaking",
+            most_seeds(data["changing"].values < 1e-3, of="chains"),
+            at="symmetry breaking",
             headline=name == "sigmoid",
         )
         if max(sizes) < _UNEVEN * min(sizes):
             continue
         off = abs(data["share"] - data["share_theory"]).max("word")
-        say(
+        claim(
             f"{name}: populations stay where cooling left them, out of equilibrium",
-            above(off, 0.05),
-            "symmetry breaking",
+            all_above(off, 0.05),
+            at="symmetry breaking",
             note="largest difference of a population from theory, chain by chain",
         )
-        say(
+        claim(
             f"{name}: outputs do not depend on it",
-            below(abs(data["output"] - data["output_theory"]), 3 / parameters.width),
-            "symmetry breaking",
+            all_below(abs(data["output"] - data["output_theory"]), 3 / parameters.width),
+            at="symmetry breaking",
             note="up to corrections of order 1/N",
         )
 
@@ -169,17 +171,17 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """Overlaps, a neuron of each kind, and populations."""
     names = parameters_of(run, Parameters).activations
-    figure, axes = sheet("Linear codes drift, codewords stay", 1 + len(names))
+    figure, axes = panels("Linear codes drift, codewords stay", 1 + len(names))
     overlap, *neurons = axes
     for name, color in zip(names, ("C0", "C1", "C2", "C3"), strict=False):
         data = run[name].ds
         for chain in range(data.sizes["chain"]):
             label = name if chain == 0 else None
             overlap.plot(data["move"], data["overlap"][chain], color=color, alpha=0.7, label=label)
-    finish(overlap, "moves", "overlap with the first sample", "all neurons")
+    label_axes(overlap, "moves", "overlap with the first sample", "all neurons")
     for name, ax in zip(names, neurons, strict=True):
         data = run[name].ds
-        for c, shade, label in family(range(1, 4), "class"):
+        for c, shade, label in shades(range(1, 4), "class"):
             ax.plot(data["move"], data["neuron"][:, c - 1], color=shade, label=label)
-        finish(ax, "moves", "mean activity", f"one neuron, {name}")
+        label_axes(ax, "moves", "mean activity", f"one neuron, {name}")
     return figure

@@ -17,14 +17,23 @@ from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ...diagnose import code
+from ...diagnose import coding_scheme
 from ...dynamics.posterior import Posterior, sample
 from ...experiments._frame import experiment, keys_of, parameters_of, part_of
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, above, agree, apart, asserts, below, most, same
-from ...experiments.figures import THEORY, finish, sheet, styled
-from ...tasks import orthogonal_classes
+from ...experiments.claims import (
+    Ledger,
+    agree,
+    all_above,
+    all_below,
+    asserts,
+    equal_to,
+    max_error_below,
+    most_seeds,
+)
+from ...experiments.figures import THEORY_STYLE, label_axes, panels, styled
+from ...tasks import orthogonal_inputs
 from ...theory.coding import ClassCode, class_code, class_targets
 
 SCHEMES = {"linear": "analog", "erf": "redundant", "sigmoid": "redundant", "relu": "sparse"}
@@ -70,12 +79,14 @@ QUICK: dict[str, Any] = _THREE
 
 
 @experiment("coding/schemes")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Draw networks of each kind, and solve for the law of a neuron."""
     keys, tables = keys_of(parameters, key), {}
     cases = [(name, other) for other in parameters.others for name in parameters.activations]
     for k, (name, other) in enumerate(cases):
-        task = orthogonal_classes(parameters.sizes, other=other)
+        task = orthogonal_inputs(parameters.sizes, other=other)
         drawn = sample(
             task,
             width=parameters.width,
@@ -86,7 +97,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             burn=parameters.moves // 2,
             moves=parameters.moves,
             precision="single",
-            progress=part_of(say, k / len(cases), 1 / len(cases)),
+            progress=part_of(progress, k / len(cases), 1 / len(cases)),
             key=jax.random.fold_in(keys[0], k),
         )
         theory = class_code(
@@ -126,7 +137,7 @@ def _table(drawn: Posterior, theory: ClassCode, which: np.ndarray) -> xr.Dataset
             "frozen": ((), spoken.frozen),
             "share": ("word", [shares.get(word, 0.0) for word in words]),
             "share_theory": ("word", [predicted.get(word, 0.0) for word in words]),
-            "verdict": ("chain", [code(one, which).verdict for one in last]),
+            "verdict": ("chain", [coding_scheme(one, which).verdict for one in last]),
             "condensed": (("group", "output"), _condensed(drawn, last, which)),
             "condensed_theory": (("group", "output"), outlying * theory.dual),
             "activity": (("sample", "unit"), last[0]),
@@ -174,7 +185,7 @@ def _condensed(
 
 
 @asserts("van Meegen & Sompolinsky", "coding schemes")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Which code each nonlinearity has, and how near theory is."""
     parameters = parameters_of(run, Parameters)
     tables = {
@@ -184,57 +195,63 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     }
     for name in parameters.activations:
         own = [tables[name, other] for other in parameters.others]
-        say(
+        claim(
             f"{name} neurons: the code is {SCHEMES[name]}",
-            most([v == SCHEMES[name] for data in own for v in data["verdict"].values], of="chains"),
+            most_seeds(
+                [v == SCHEMES[name] for data in own for v in data["verdict"].values], of="chains"
+            ),
             headline=name == parameters.activations[-1],
-            note="by `diagnose.code`, on the last draw of each chain",
+            note="by `diagnose.coding_scheme`, on the last draw of each chain",
         )
     near = 200 / parameters.width  # corrections are of order 1/N
     for (name, other), data in tables.items():
         where = f"{name}, y₋ = {other:g}"
         off = abs(data["kernel"].mean("chain") - data["kernel_theory"]).max()
         frozen = bool(data["frozen"]) and name in ("erf", "sigmoid") and len(data["word"]) > 3
-        say(
+        claim(
             f"{where}: kernels between classes are those of the law as N → ∞",
-            below(off, (0.03 if frozen else 0.018) * near),
-            "mean-field theory",
+            all_below(off, (0.03 if frozen else 0.018) * near),
+            at="mean-field theory",
             note="populations are frozen where they were cooled to" if frozen else "",
         )
-        say(
+        claim(
             f"{where}: so are outputs",
-            apart(data["outputs"], data["outputs_theory"], within=0.004 * near),
-            "mean-field theory",
+            max_error_below(data["outputs"], data["outputs_theory"], within=0.004 * near),
+            at="mean-field theory",
         )
         predicted = data["word"].values[data["share_theory"].values > 1e-3]
         if len(predicted) > 1:
             found = data["word"].values[data["share"].values > _SPOKEN]
-            say(
+            claim(
                 f"{where}: neurons speak {len(predicted)} words",
-                same(sorted(found.tolist()), sorted(predicted.tolist())),
-                "coding schemes",
+                equal_to(sorted(found.tolist()), sorted(predicted.tolist())),
+                at="coding schemes",
             )
         if name == "relu":
             seen, theory = (np.diag(data[v]) for v in ("condensed", "condensed_theory"))
-            say(
+            claim(
                 f"{where}: what outliers say to their own class",
                 agree(seen, theory, within=0.05 * max(near, 1), relative=True),
-                "sparse coding",
+                at="sparse coding",
                 note="κ_c q_c t_c; how many share it is left open by theory",
             )
     if parameters.moves >= 800:  # the least from which that can be told
         rhat = np.array([data["rhat"].values for data in tables.values()])
-        say("chains agree on loss, potential and tr U (R-hat)", below(rhat, 1.05), "equilibrium")
+        claim(
+            "chains agree on loss, potential and tr U (R-hat)",
+            all_below(rhat, 1.05),
+            at="equilibrium",
+        )
     if {"erf", "sigmoid"} & {*parameters.activations} and len(parameters.others) > 1:
         name = "sigmoid" if "sigmoid" in parameters.activations else "erf"
         counts = [
             int((tables[name, other]["share"] > _SPOKEN).sum()) for other in parameters.others
         ]
-        say(
+        claim(
             f"{name}: neurons speak as many words, whatever the targets",
-            same(len({*counts}), 1),
+            equal_to(len({*counts}), 1),
             wrong=f"words depend on y₋: there are {' and '.join(map(str, counts))} of them",
-            instead=above(len({*counts}), 1),
+            instead=all_above(len({*counts}), 1),
         )
 
 
@@ -259,7 +276,7 @@ def draw(run: xr.DataTree) -> Figure:
     names, other = parameters.activations, parameters.others[0]
     title = "The nonlinearity decides the code"
     size = {"width": 3.2, "height": 2.2}
-    figure, rows = sheet(title, len(names), 3, squeeze=False, **size)
+    figure, rows = panels(title, len(names), 3, squeeze=False, **size)
     ends = np.cumsum(parameters.sizes)
     for k, (name, (shown, readout, kernel)) in enumerate(zip(names, rows.T, strict=True)):
         data, first = run[_name(name, other)].ds, k == 0
@@ -271,7 +288,7 @@ def draw(run: xr.DataTree) -> Figure:
         picture = shown.imshow(h[:, order], aspect="auto", **_colors(h))
         figure.colorbar(picture, ax=shown)
         words = "neuron, sorted", "example, by class" * first, f"{name}: {SCHEMES[name]}"
-        finish(shown, *words)
+        label_axes(shown, *words)
         for end in ends[:-1]:
             shown.axhline(end - 0.5, color="white", lw=0.7)
         values = data["readout"][0].values
@@ -279,11 +296,11 @@ def draw(run: xr.DataTree) -> Figure:
         spots = np.concatenate([values, out])
         bins = np.linspace(spots.min() - 0.3, spots.max() + 0.3, 50)
         readout.hist(values, bins, density=True, alpha=0.5, label="sampled neurons")
-        readout.plot(data["value"], data["density"], **THEORY, label="law as N → ∞")
+        readout.plot(data["value"], data["density"], **THEORY_STYLE, label="law as N → ∞")
         least = 0.5 / (len(values) * (bins[1] - bins[0]))  # half a neuron
         readout.plot(out, np.full(len(out), 2 * least), "kv", ms=4, label="outlier, one per class")
         above_all = 3 * float(data["density"].max())
-        finish(readout, "readout $a_1$", "density" * first, yscale="log", legend=None)
+        label_axes(readout, "readout $a_1$", "density" * first, yscale="log", legend=None)
         readout.set_ylim(least, above_all)
         blocks = [data["kernel"].mean("chain").values, data["kernel_theory"].values]
         colors = _colors(np.concatenate(blocks))
@@ -293,7 +310,7 @@ def draw(run: xr.DataTree) -> Figure:
         figure.colorbar(both, ax=kernel)
         kernel.set_xticks([1, 5], ["samples", "theory"])
         kernel.set_yticks(range(3), ["1", "2", "3"])
-        finish(kernel, "kernel", "class" * first)
+        label_axes(kernel, "kernel", "class" * first)
     handles = {
         label: handle
         for ax in rows[1]

@@ -17,15 +17,30 @@ from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ...diagnose import code
+from ...diagnose import coding_scheme
 from ...dynamics.posterior import sample
 from ...experiments._frame import experiment, keys_of, parameters_of, part_of
+from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import increasing
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, apart, asserts, falls, listed, most, same
-from ...experiments.figures import DOTS, GUIDE, THEORY, finish, sheet, styled
-from ...tasks import orthogonal_classes
+from ...experiments.claims import (
+    Ledger,
+    asserts,
+    decreasing,
+    equal_to,
+    join_numbers,
+    max_error_below,
+    most_seeds,
+)
+from ...experiments.figures import (
+    GUIDE_STYLE,
+    MEASURED_STYLE,
+    THEORY_STYLE,
+    label_axes,
+    panels,
+    styled,
+)
+from ...tasks import orthogonal_inputs
 from ...theory.coding import temperature_sweep
 from ._schemes import Activation
 
@@ -48,7 +63,13 @@ class Parameters(BaseParameters):
     activations: tuple[Activation, ...] = ("linear", "sigmoid", "relu")
     """Nonlinearities."""
 
-    temperatures: Annotated[tuple[float, ...], increasing(1e-3, 2.0)] = (0.01, 0.06, 0.15, 0.3, 0.6)
+    temperatures: Annotated[tuple[float, ...], IncreasingTuple(1e-3, 2.0)] = (
+        0.01,
+        0.06,
+        0.15,
+        0.3,
+        0.6,
+    )
     """T, increasing."""
 
     size: int = Field(default=20, ge=18)
@@ -65,11 +86,13 @@ QUICK: dict[str, Any] = {"activations": ("sigmoid",), "temperatures": (0.03, 0.1
 
 
 @experiment("coding/temperature")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Draw networks at each temperature, and solve for the law of a neuron at many."""
     keys, tables = keys_of(parameters, key), {}
     sizes, warm = [parameters.size] * 3, np.array(parameters.temperatures)
-    task, which = orthogonal_classes(sizes), np.repeat(np.arange(3), parameters.size)
+    task, which = orthogonal_inputs(sizes), np.repeat(np.arange(3), parameters.size)
     same_class = (which[:, None] == which) & ~np.eye(len(which), dtype=bool)
     total = len(parameters.activations) * len(warm)
     fine = np.linspace(warm[0], warm[-1], _FINE)
@@ -86,7 +109,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
                 burn=parameters.moves,
                 moves=parameters.moves,
                 precision="single",
-                progress=part_of(say, (j * len(warm) + k) / total, 1 / total),
+                progress=part_of(progress, (j * len(warm) + k) / total, 1 / total),
                 key=jax.random.fold_in(keys[0], 100 * j + k),
             )
             kernel = drawn.seen.kernels[0].mean(axis=1)
@@ -94,7 +117,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             output = drawn.seen.outputs.mean(axis=1)[:, np.arange(len(which)), which].mean(axis=1)
             contrast = within - kernel[:, which[:, None] != which].mean(axis=1)
             seen.append([within, contrast, output, _kurtosis(drawn.readout)])
-            verdicts.append([code(one, which).verdict for one in drawn.activity()[:, -1]])
+            verdicts.append([coding_scheme(one, which).verdict for one in drawn.activity()[:, -1]])
         theory, drawn_line = (
             temperature_sweep(sizes, name, temperatures=each) for each in (warm, fine)
         )
@@ -126,42 +149,42 @@ def _kurtosis(
 
 
 @asserts("van Meegen & Sompolinsky", "temperature")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Theory at every temperature, and where codes are gone."""
     parameters = parameters_of(run, Parameters)
     near = 200 / parameters.width  # corrections are of order 1/N
     for name in parameters.activations:
         data = run[name].ds
         seen = data[["contrast", "output"]].mean("chain")
-        say(
+        claim(
             f"{name}: the contrast of the kernel at every temperature",
-            apart(seen["contrast"], data["contrast_theory"], within=0.02 * near),
-            note=f"theory {listed(data['contrast_theory'], 3)}",
+            max_error_below(seen["contrast"], data["contrast_theory"], within=0.02 * near),
+            note=f"theory {join_numbers(data['contrast_theory'], 3)}",
             headline=name == "sigmoid",
         )
-        say(
+        claim(
             f"{name}: so are outputs for their own class",
-            apart(seen["output"], data["output_theory"], within=0.006 * near),
+            max_error_below(seen["output"], data["output_theory"], within=0.006 * near),
         )
-        say(f"{name}: the code fades as it gets warmer", falls(seen["contrast"]))
+        claim(f"{name}: the code fades as it gets warmer", decreasing(seen["contrast"]))
         gone = 1.5 * float(data["crossover"])
         warm = data["temperature"].values > gone
         if warm.any() and name != "linear":
-            say(
+            claim(
                 f"{name}: above the crossover there is no code",
-                same(sorted({*data["verdict"].values[warm].ravel().tolist()}), ["none"]),
-                note=f"by `diagnose.code`, from 1.5 T_c = {gone:.3g} on",
+                equal_to(sorted({*data["verdict"].values[warm].ravel().tolist()}), ["none"]),
+                note=f"by `diagnose.coding_scheme`, from 1.5 T_c = {gone:.3g} on",
             )
         if name == "sigmoid":
             ratio = data["temperature"].values * 1.5 / gone
             clear = np.maximum(ratio, 1 / ratio) > _CLEAR
             kurtosis = data["kurtosis"].values[clear]
-            say(
+            claim(
                 "sigmoid: the symmetry between neurons breaks near T_c: readouts gather at "
                 "codewords below it and are Gaussian above",
-                most((kurtosis < _BETWEEN) == (ratio < 1)[clear, None], of="chains"),
-                "symmetry breaking",
-                note=f"kurtosis {listed(data['kurtosis'].mean('chain'), 3)}; a crossover at finite "
+                most_seeds((kurtosis < _BETWEEN) == (ratio < 1)[clear, None], of="chains"),
+                at="symmetry breaking",
+                note=f"kurtosis {join_numbers(data['kurtosis'].mean('chain'), 3)}; a crossover at finite "
                 "P, of networks that were sampled",
             )
 
@@ -170,14 +193,16 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """The contrast against temperature."""
     names = parameters_of(run, Parameters).activations
-    figure, columns = sheet("Codes melt", len(names), squeeze=False)
+    figure, columns = panels("Codes melt", len(names), squeeze=False)
     for name, ax in zip(names, columns[0], strict=True):
         data = run[name].ds
         flat = data["contrast"].stack(draw=("temperature", "chain"))
-        ax.plot(flat["temperature"], flat, **DOTS, label="sampled networks")
-        ax.plot(data["fine"], data["line"], **THEORY)
-        ax.axvline(float(data["crossover"]), **{**GUIDE, "color": "0.6"}, label="crossover $T_c$")
+        ax.plot(flat["temperature"], flat, **MEASURED_STYLE, label="sampled networks")
+        ax.plot(data["fine"], data["line"], **THEORY_STYLE)
+        ax.axvline(
+            float(data["crossover"]), **{**GUIDE_STYLE, "color": "0.6"}, label="crossover $T_c$"
+        )
         first = name == names[0]
         words = "temperature $T$", "kernel, within − between" * first, name
-        finish(ax, *words, theory="law as N → ∞", legend="upper right" if first else None)
+        label_axes(ax, *words, theory="law as N → ∞", legend="upper right" if first else None)
     return figure

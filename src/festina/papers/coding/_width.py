@@ -16,24 +16,31 @@ from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ...diagnose import code
+from ...diagnose import coding_scheme
 from ...dynamics.posterior import Posterior, sample
 from ...experiments._frame import experiment, keys_of, parameters_of, part_of
+from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import increasing
 from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
-    above,
+    all_above,
+    all_below,
     asserts,
-    below,
-    exponent,
-    falls,
-    listed,
-    most,
+    decreasing,
+    join_numbers,
+    most_seeds,
+    power_law_exponent,
 )
-from ...experiments.figures import DOTS, GUIDE, finish, law, sheet, styled
-from ...tasks import Task, orthogonal_classes
+from ...experiments.figures import (
+    GUIDE_STYLE,
+    MEASURED_STYLE,
+    label_axes,
+    panels,
+    power_law,
+    styled,
+)
+from ...tasks import Task, orthogonal_inputs
 from ...theory.coding import class_code
 from ._schemes import SCHEMES
 
@@ -50,10 +57,10 @@ class Parameters(BaseParameters):
     size: int = Field(default=20, ge=18)
     """Examples of each class."""
 
-    widths: Annotated[tuple[int, ...], increasing(20)] = (40, 80, 160)
+    widths: Annotated[tuple[int, ...], IncreasingTuple(20)] = (40, 80, 160)
     """Hidden neurons N."""
 
-    variances: Annotated[tuple[float, ...], increasing(0.1, 100.0)] = (1.0, 4.0, 16.0)
+    variances: Annotated[tuple[float, ...], IncreasingTuple(0.1, 100.0)] = (1.0, 4.0, 16.0)
     """σ_a² in units of 1/P, of sigmoidal networks of the largest width but one."""
 
     deep_width: int = Field(default=150, ge=50)
@@ -70,10 +77,12 @@ QUICK: dict[str, Any] = {"activations": ("linear",), "seeds": 2, "variances": (1
 
 
 @experiment("coding/width")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Draw networks of every width, prior and depth."""
     keys, tables = keys_of(parameters, key), {}
-    task, names = orthogonal_classes((parameters.size,) * 3), parameters.activations
+    task, names = orthogonal_inputs((parameters.size,) * 3), parameters.activations
     parts = len(names) * (len(parameters.widths) + 1) + len(parameters.variances)
     done = iter(range(parts))
 
@@ -88,7 +97,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             burn=parameters.moves,
             moves=parameters.moves,
             precision="single",
-            progress=part_of(say, k / parts, 1 / parts),
+            progress=part_of(progress, k / parts, 1 / parts),
             key=jax.random.fold_in(keys[0], k),
             **how,
         )
@@ -143,7 +152,9 @@ def _deep(drawn: Any, name: str, parameters: Parameters, task: Task) -> dict[str
     """Verdicts on both layers, and their variance between classes, in the last draws."""
     found = drawn(name, width=parameters.deep_width, depth=2)
     which = np.asarray(task.labels["class"])
-    codes = [[code(one, which) for one in found.activity(layer)[:, -1]] for layer in (0, 1)]
+    codes = [
+        [coding_scheme(one, which) for one in found.activity(layer)[:, -1]] for layer in (0, 1)
+    ]
     over = ("layer", "chain")
     return {
         "deep": (over, [[each.verdict for each in layer] for layer in codes]),
@@ -152,47 +163,47 @@ def _deep(drawn: Any, name: str, parameters: Parameters, task: Task) -> dict[str
 
 
 @asserts("van Meegen & Sompolinsky", "limit of wide networks")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Corrections that fall with width, priors, and codes of two layers."""
     parameters = parameters_of(run, Parameters)
     for name in parameters.activations:
         data = run[name].ds
         off = abs(data["contrast"].mean("chain") / data["theory"] - 1)
-        say(
+        claim(
             f"{name}: kernels differ from those of the law by the order of 1/N",
-            exponent(data["width"], off, -1.0, within=0.3),
+            power_law_exponent(data["width"], off, -1.0, within=0.3),
             headline=name == parameters.activations[0],
-            note=f"relative error {listed(off, 2)}",
+            note=f"relative error {join_numbers(off, 2)}",
         )
-        say(f"{name}: from the narrowest on it holds within 5 %", below(off, 0.05))
+        claim(f"{name}: from the narrowest on it holds within 5 %", all_below(off, 0.05))
         # Of rectifiers in the second layer many are selective, each for one class, and none stands
         # out: at the border between sparse and redundant.
         layer = 1 if name == "relu" else 2
         other = data["deep"].sel(layer=3 - layer).values
-        say(
+        claim(
             f"{name}: of two hidden layers, the code of number {layer} is {SCHEMES[name]} as well",
-            most(data["deep"].sel(layer=layer).values == SCHEMES[name], of="chains"),
-            "several layers",
+            most_seeds(data["deep"].sel(layer=layer).values == SCHEMES[name], of="chains"),
+            at="several layers",
             note=f"the other: {', '.join(sorted({*other.tolist()}))}",
         )
-        say(
+        claim(
             f"{name}: codes are sharper in the second, by their variance between classes",
-            above(data["sharp"].sel(layer=2) / data["sharp"].sel(layer=1), 1.0),
-            "several layers",
-            note=listed(data["sharp"].mean("chain"), 2),
+            all_above(data["sharp"].sel(layer=2) / data["sharp"].sel(layer=1), 1.0),
+            at="several layers",
+            note=join_numbers(data["sharp"].mean("chain"), 2),
         )
     prior = run["prior"].ds
     seen = prior["contrast"].mean("chain")
-    say(
+    claim(
         "readouts that may be larger learn weaker features",
-        falls(seen),
-        "scaling of priors",
-        note=f"theory {listed(prior['theory'], 3)}",
+        decreasing(seen),
+        at="scaling of priors",
+        note=f"theory {join_numbers(prior['theory'], 3)}",
     )
-    say(
+    claim(
         "as the law says, for every σ_a²",
-        below(abs(seen / prior["theory"] - 1), 0.05),
-        "scaling of priors",
+        all_below(abs(seen / prior["theory"] - 1), 0.05),
+        at="scaling of priors",
     )
 
 
@@ -200,19 +211,21 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """Errors against width, and contrasts against the prior."""
     parameters = parameters_of(run, Parameters)
-    figure, (width, prior) = sheet("Wide enough, and readouts small enough", 2)
+    figure, (width, prior) = panels("Wide enough, and readouts small enough", 2)
     for k, name in enumerate(parameters.activations):
         data = run[name].ds
         off = abs(data["contrast"].mean("chain") / data["theory"] - 1)
-        width.plot(data["width"], off, **DOTS, color=f"C{k}", label=name)
+        width.plot(data["width"], off, **MEASURED_STYLE, color=f"C{k}", label=name)
         if k == 0:
-            law(width, data["width"], float(off[-1]), -1)
-    width.axhline(0.05, **GUIDE, label="5 %")
+            power_law(width, data["width"], float(off[-1]), -1)
+    width.axhline(0.05, **GUIDE_STYLE, label="5 %")
     words = "hidden neurons $N$", "relative error", "error of the kernel"
-    finish(width, *words, theory="$1/N$", xscale="log", yscale="log")
+    label_axes(width, *words, theory="$1/N$", xscale="log", yscale="log")
     data = run["prior"].ds
-    prior.plot(data["variance"], data["contrast"].mean("chain"), **DOTS, label="sampled networks")
+    prior.plot(
+        data["variance"], data["contrast"].mean("chain"), **MEASURED_STYLE, label="sampled networks"
+    )
     prior.plot(data["variance"], data["theory"], "k--", lw=1.0, label="law as N → ∞")
     words = "readout variance, $σ_a^2 P$", "kernel, within − between", "sigmoid neurons"
-    finish(prior, *words, xscale="log")
+    label_axes(prior, *words, xscale="log")
     return figure

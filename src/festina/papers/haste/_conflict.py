@@ -20,13 +20,29 @@ from ..._types import Keys
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
 from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import increasing
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, agree, apart, asserts, below, exponent, listed
-from ...experiments.figures import DOTS, THEORY, both, family, finish, sheet, styled
+from ...experiments.claims import (
+    Ledger,
+    agree,
+    all_below,
+    asserts,
+    join_numbers,
+    max_error_below,
+    power_law_exponent,
+)
+from ...experiments.figures import (
+    MEASURED_STYLE,
+    THEORY_STYLE,
+    draw_pair,
+    label_axes,
+    panels,
+    shades,
+    styled,
+)
 from ...networks import AbstractNetwork, fully_connected
-from ...tasks import Task, conflict
+from ...tasks import Task, conflicting_views
 
 _SAMPLES = 161
 _LAST = 80.0
@@ -50,7 +66,7 @@ class Parameters(BaseParameters):
     scale: float = Field(default=1e-2, ge=1e-3, le=0.02)
     """Standard deviation σ of the initial weights."""
 
-    shares: Annotated[tuple[float, ...], increasing(0.01, 1, count=3)] = (
+    shares: Annotated[tuple[float, ...], IncreasingTuple(0.01, 1, count=3)] = (
         *(0.02, 0.05, 0.1, 0.2),
         *(0.4, 0.7, 1.0),
     )
@@ -62,13 +78,15 @@ QUICK: dict[str, Any] = {"seeds": 2, "shares": (0.1, 0.2, 0.4, 1.0)}
 
 
 @experiment("haste/conflict")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train ReLU and linear networks for every share of conflict, and ReLU networks on none."""
     keys, found = keys_of(parameters, key), list[xr.Dataset]()
     for k, share in enumerate(parameters.shares):
-        say(f"conflict in {share:g} of the examples", k / (len(parameters.shares) + 1))
+        progress(f"conflict in {share:g} of the examples", k / (len(parameters.shares) + 1))
         found.append(_in_conflict(parameters, share, keys))
-    say("no conflict", 0.9)
+    progress("no conflict", 0.9)
     return {
         "conflict": xr.concat(found, xr.Variable("share", list(parameters.shares))),
         "none": _without(parameters, keys),
@@ -77,14 +95,14 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
 
 def _in_conflict(parameters: Parameters, share: float, keys: Keys) -> xr.Dataset:
     """ReLU networks on a clock that is slower by c, and what linear ones leave."""
-    data, clock = conflict(share, parameters.classes), np.linspace(0.0, _LAST, _SAMPLES)
+    data, clock = conflicting_views(share, parameters.classes), np.linspace(0.0, _LAST, _SAMPLES)
     trained = gradient_flow(
         _network(parameters, data, "relu", keys), data, clock / share, rtol=1e-4
     )
     index = _index(trained.network, data)
     left = []
     for cue in (True, False):
-        plain = conflict(share, parameters.classes, cue=cue)
+        plain = conflicting_views(share, parameters.classes, cue=cue)
         network = _network(parameters, plain, "linear", keys)
         left.append(gradient_flow(network, plain, np.array([_LAST / share]), rtol=1e-6).loss[:, -1])
     half = passage_time(clock, -index, -0.5)
@@ -106,7 +124,7 @@ def _in_conflict(parameters: Parameters, share: float, keys: Keys) -> xr.Dataset
 
 def _without(parameters: Parameters, keys: Keys) -> xr.Dataset:
     """Networks that were never shown any conflict, trained as long as those of the rarest."""
-    data = conflict(0.0, parameters.classes)
+    data = conflicting_views(0.0, parameters.classes)
     times = np.linspace(0.0, _LAST / parameters.shares[0], _SAMPLES)
     trained = gradient_flow(_network(parameters, data, "relu", keys), data, times, rtol=1e-4)
     return xr.Dataset({"index": (("seed", "time"), _index(trained.network, data))}, {"time": times})
@@ -130,50 +148,50 @@ def _index(network: AbstractNetwork, data: Task) -> Float[np.ndarray, "..."]:
 
 
 @asserts("Notes on Jarvis et al. (2025)", "IDEA-003")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Who learns to gate, how long it takes, and what is learned without."""
     parameters = parameters_of(run, Parameters)
     data, none = run["conflict"].ds, run["none"].ds
     share, index = data["share"], data["index"]
-    say(
+    claim(
         "there is no critical share of conflict: networks learn to heed the cue for all c > 0",
         agree(index.isel(clock=-1).mean("seed"), 1.0, within=0.02),
         headline=True,
-        note=f"gating index at c·t = {_LAST:g}, c = {listed(share.values)}",
+        note=f"gating index at c·t = {_LAST:g}, c = {join_numbers(share.values)}",
     )
-    say(
+    claim(
         "without any conflict they do not",
-        below(abs(none["index"].isel(time=-1)), 0.1),
+        all_below(abs(none["index"].isel(time=-1)), 0.1),
         note=f"after t = {float(none['time'][-1]):g}",
     )
     rare = data.sel(share=share <= _RARE)
     half = rare["half"].mean("seed", skipna=False)
-    say(
+    claim(
         "the time it takes goes as 1/c: when the index is 1/2",
-        exponent(rare["share"], half / rare["share"], -1.0, within=0.05),
-        note=f"c·t = {listed(half.values)} for c = {listed(rare['share'].values)}, "
+        power_law_exponent(rare["share"], half / rare["share"], -1.0, within=0.05),
+        note=f"c·t = {join_numbers(half.values)} for c = {join_numbers(rare['share'].values)}, "
         f"K = {parameters.classes}, σ = {parameters.scale:g}",
     )
     curves = rare["index"].mean("seed")
-    say(
+    claim(
         f"against c·t it is the same curve for every c up to {_RARE:g}",
-        apart(curves, curves.mean("share"), within=0.1),
+        max_error_below(curves, curves.mean("share"), within=0.1),
     )
     floor = share / 4
-    say(
+    claim(
         "a linear network is left with c/4, with a cue and without",
         agree((data["linear"].mean("seed") / floor), 1.0, within=0.02),
         note="in units of c/4",
     )
     begun = int(np.argmax((curves > 0.02).all("share").values))
-    say(
+    claim(
         "a ReLU network first learns what needs no gates: its loss rests at c/4",
         agree(rare["loss"].mean("seed").isel(clock=begun) / (rare["share"] / 4), 1.0, within=0.15),
         note=f"in units of c/4, at c·t = {float(data['clock'][begun]):g}",
     )
-    say(
+    claim(
         "in the end there is nothing left",
-        below(data["loss"].isel(clock=-1) / floor, 0.05),
+        all_below(data["loss"].isel(clock=-1) / floor, 0.05),
         note="in units of c/4",
     )
 
@@ -182,11 +200,11 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """The gating index and the loss on the clock of conflict, and half times."""
     data, none = run["conflict"].ds, run["none"].ds
-    figure, (gating, loss, times) = sheet("Views in conflict, and a cue", 3, width=3.7)
-    for share, shade, label in family(data["share"].values, "c ="):
+    figure, (gating, loss, times) = panels("Views in conflict, and a cue", 3, width=3.7)
+    for share, shade, label in shades(data["share"].values, "c ="):
         one = data.sel(share=share).mean("seed")
-        both(gating, one["clock"], one["index"], color=shade, label=label)
-        both(loss, one["clock"], 4 * one["loss"] / share, color=shade)
+        draw_pair(gating, one["clock"], one["index"], color=shade, label=label)
+        draw_pair(loss, one["clock"], 4 * one["loss"] / share, color=shade)
     last = float(data["clock"][-1])
     gating.plot(
         none["time"] * last / none["time"][-1],
@@ -195,16 +213,16 @@ def draw(run: xr.DataTree) -> Figure:
         lw=2.0,
         label="c = 0",
     )
-    finish(gating, "$c\\,t/τ$", "gating index", "heeds the cue (1) or not (0)")
-    loss.axhline(1.0, **THEORY, label="without gates")
-    finish(loss, "$c\\,t/τ$", "loss in units of $c/4$", "what is left", ylim=(0, 2))
+    label_axes(gating, "$c\\,t/τ$", "gating index", "heeds the cue (1) or not (0)")
+    loss.axhline(1.0, **THEORY_STYLE, label="without gates")
+    label_axes(loss, "$c\\,t/τ$", "loss in units of $c/4$", "what is left", ylim=(0, 2))
     share = data["share"].values
-    how = {**DOTS, "color": "C0", "label": "training"}
+    how = {**MEASURED_STYLE, "color": "C0", "label": "training"}
     times.errorbar(
         share, data["half"].mean("seed") / share, data["half"].std("seed") / share, **how
     )
     rare = data.sel(share=data["share"] <= _RARE)
-    times.plot(share, float(rare["half"].mean()) / share, **THEORY, label="1/c")
+    times.plot(share, float(rare["half"].mean()) / share, **THEORY_STYLE, label="1/c")
     words = "share $c$ of conflict", "index is 1/2 at $t/τ$", "time to heed the cue"
-    finish(times, *words, xscale="log", yscale="log")
+    label_axes(times, *words, xscale="log", yscale="log")
     return figure

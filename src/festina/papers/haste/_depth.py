@@ -20,12 +20,20 @@ from pydantic import Field
 from ...diagnose import functional_linearity, gating
 from ...dynamics import gradient_descent
 from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import DecreasingTuple, PowerOfTwo
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import PowerOfTwo, falling
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, above, agree, asserts, below, listed, most
-from ...experiments.figures import PALE, family, finish, sheet, styled
-from ...networks import AbstractNetwork, fully_connected, stack
+from ...experiments.claims import (
+    Ledger,
+    agree,
+    all_above,
+    all_below,
+    asserts,
+    join_numbers,
+    most_seeds,
+)
+from ...experiments.figures import SIMULATION_STYLE, label_axes, panels, shades, styled
+from ...networks import AbstractNetwork, deep_network, fully_connected
 from ...tasks import Task, contextual
 
 _STEP, _SAMPLES = 0.2, 100
@@ -50,7 +58,7 @@ class Parameters(BaseParameters):
     width: int = Field(default=60, ge=20)
     """Units of each hidden layer; a network with one has twice as many."""
 
-    scales: Annotated[tuple[float, ...], falling(0.05, 1e-4, count=1)] = (0.03, 0.01)
+    scales: Annotated[tuple[float, ...], DecreasingTuple(0.05, 1e-4, count=1)] = (0.03, 0.01)
     """Standard deviations σ of the initial weights."""
 
     steps: int = Field(default=6000, ge=500)
@@ -61,7 +69,9 @@ QUICK: dict[str, Any] = {"seeds": 5, "objects": 4, "width": 40, "steps": 3000}
 
 
 @experiment("haste/depth")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train networks of both depths, and look at what every layer does."""
     task, keys = contextual(parameters.objects, parameters.contexts), keys_of(parameters, key)
     inputs, scales = np.shape(task.x)[1], np.array(parameters.scales)
@@ -70,11 +80,11 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     sizes = (inputs, width, width, task.outputs)
     networks = {
         "one": fully_connected(inputs, 2 * width, task.outputs, activation="relu", **common),
-        "two": stack(sizes, activations="relu", **common),
+        "two": deep_network(sizes, activations="relu", **common),
     }
     tables = {}
     for k, (name, network) in enumerate(networks.items()):
-        say(f"{name} hidden layer{'s' * k}", k / 2)
+        progress(f"{name} hidden layer{'s' * k}", k / 2)
         run = gradient_descent(
             network,
             task,
@@ -135,50 +145,50 @@ def _layers(networks: AbstractNetwork, task: Task) -> xr.Dataset:
 
 
 @asserts("Jarvis, Klein, Rosman & Saxe", "“Effect of depth”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Which layer is linear, in what sense, and where selectivity is mixed."""
     count = parameters_of(run, Parameters).contexts
     one, two = run["one"].ds, run["two"].ds
     start = two["course"].isel(time=0).mean()
     first, second = two.sel(layer=1), two.sel(layer=2)
     cost = first["loss"] - first["trained"]
-    say(
+    claim(
         "made linear, the first layer changes the loss little",
-        below(cost / start, 0.03),
+        all_below(cost / start, 0.03),
         headline=True,
-        note=f"loss {listed(first['loss'].mean('seed'), 2)}, of {float(start):.3g} at first",
+        note=f"loss {join_numbers(first['loss'].mean('seed'), 2)}, of {float(start):.3g} at first",
     )
-    say(
+    claim(
         "the second layer is not: made linear, it loses more than a quarter of what was learned",
-        above((second["loss"] - second["trained"]) / (start - second["trained"]), 0.25),
-        note=f"loss {listed(second['loss'].mean('seed'), 3)}",
+        all_above((second["loss"] - second["trained"]) / (start - second["trained"]), 0.25),
+        note=f"loss {join_numbers(second['loss'].mean('seed'), 3)}",
     )
-    say(
+    claim(
         "of the power into their rectifiers the first layer keeps nearly all, the second does not",
-        most((first["kept"] > 0.95) & (second["kept"] < 0.85), of="networks"),
-        note=f"{listed(first['kept'].mean('seed'), 3)}; {listed(second['kept'].mean('seed'), 3)}",
+        most_seeds((first["kept"] > 0.95) & (second["kept"] < 0.85), of="networks"),
+        note=f"{join_numbers(first['kept'].mean('seed'), 3)}; {join_numbers(second['kept'].mean('seed'), 3)}",
     )
     single = one["kept"].sel(layer=1)
-    say(
+    claim(
         "the second layer keeps as much as the only one of a network with one hidden layer",
         agree(second["kept"].mean(), single.mean(), within=0.08),
     )
-    say(
+    claim(
         "the first layer applies no nonlinearity: its units are on for all examples",
-        above(first["always"], 0.9),
+        all_above(first["always"], 0.9),
         wrong=_NOT_BY_SETS,
-        instead=below(first["on"], 0.9),
-        note=f"share of gates that are open {listed(first['on'].mean('seed'), 2)}",
+        instead=all_below(first["on"], 0.9),
+        note=f"share of gates that are open {join_numbers(first['on'].mean('seed'), 2)}",
     )
     share = second["contexts_on"]
     mixed = share.sel(number=slice(2, count - 1)).sum("number")
     others = share.sel(number=[0, 1, count]).max("number")
-    say(
+    claim(
         "selectivity stays mixed: more of the second layer is on in several contexts, not in all, "
         "than in one or in all",
-        most(mixed > others, of="networks"),
-        "“Mixed selectivity persists”",
-        note=f"in 0 … {count} contexts {listed(share.mean(('scale', 'seed')).values, 2)}",
+        most_seeds(mixed > others, of="networks"),
+        at="“Mixed selectivity persists”",
+        note=f"in 0 … {count} contexts {join_numbers(share.mean(('scale', 'seed')).values, 2)}",
     )
 
 
@@ -187,15 +197,15 @@ def draw(run: xr.DataTree) -> Figure:
     """Losses, what each layer keeps, what linear layers would cost, and where units are on."""
     one, two = run["one"].ds, run["two"].ds
     title = "Two hidden layers: the first is linear in what it does, the second gates"
-    figure, (course, kept, cost, where) = sheet(title, 4, width=3.4, height=3.2)
-    for scale, shade, label in family(two["scale"].values, "σ ="):
+    figure, (course, kept, cost, where) = panels(title, 4, width=3.4, height=3.2)
+    for scale, shade, label in shades(two["scale"].values, "σ ="):
         lines = two["course"].sel(scale=scale)
-        course.plot(two["time"], lines.mean("seed"), **PALE, color=shade, label=label)
+        course.plot(two["time"], lines.mean("seed"), **SIMULATION_STYLE, color=shade, label=label)
     mean, first = two["course"].mean(("scale", "seed")), float(two["course"][..., 0].mean())
     learned = (mean < _LEARNED * first).values
     last = float(two["time"][int(np.argmax(learned)) if learned.any() else -1])
     how = {"xlim": (0, 1.1 * last), "ylim": (0, None)}
-    finish(course, "time $t/τ$", "loss", "two hidden layers", **how)
+    label_axes(course, "time $t/τ$", "loss", "two hidden layers", **how)
     bars = {
         "layer 1": two.sel(layer=1),
         "layer 2": two.sel(layer=2),
@@ -214,9 +224,9 @@ def draw(run: xr.DataTree) -> Figure:
     cost.axhline(
         float(two["course"].isel(time=0).mean()), color="0.5", lw=0.8, ls=":", label="initial loss"
     )
-    finish(
+    label_axes(
         kept, "hidden layer", "share of power kept", "power that passes the gates", ylim=(0, 1.25)
     )
-    finish(cost, "hidden layer", "loss", "if that layer were linear")
-    finish(where, "contexts in which a unit is on", "share of strength", "selectivity")
+    label_axes(cost, "hidden layer", "loss", "if that layer were linear")
+    label_axes(where, "contexts in which a unit is on", "share of strength", "selectivity")
     return figure

@@ -28,9 +28,17 @@ from ...experiments._frame import experiment, keys_of
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._parameters import PowerOfTwo
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, above, agree, apart, asserts, below, listed
-from ...experiments.figures import GUIDE, finish, sheet, styled
-from ...networks import AbstractNetwork, Layer, fully_connected, gated, layer
+from ...experiments.claims import (
+    Ledger,
+    agree,
+    all_above,
+    all_below,
+    asserts,
+    join_numbers,
+    max_error_below,
+)
+from ...experiments.figures import GUIDE_STYLE, label_axes, panels, styled
+from ...networks import AbstractNetwork, Layer, fully_connected, gated, layer_from
 from ...tasks import Task, contextual, distillation
 
 _CONTEXTS = 3
@@ -79,14 +87,16 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 60, "t_end": 110.0, 
 
 
 @experiment("haste/distillation")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train teachers, let every one teach, and look at the units of all students."""
     keys, task = keys_of(parameters, key), contextual(parameters.objects, _CONTEXTS)
-    say("teachers", 0.0)
+    progress("teachers", 0.0)
     teachers = _teachers(parameters, task, keys[:1])
     shares, losses = [], []
     for k, (name, through) in enumerate(_LESSONS):
-        say(f"{through} of {name}", (k + 1) / (len(_LESSONS) + 1))
+        progress(f"{through} of {name}", (k + 1) / (len(_LESSONS) + 1))
         what = "outputs" if through == "outputs" else "features"
         data = task if name == "labels" else distillation(teachers[name], task, through=what)
         start = _student(parameters, data, _others(keys))
@@ -169,7 +179,7 @@ def _matched(parameters: Parameters, network: Layer, task: Task) -> AbstractNetw
     """Unit i of the student learns what unit i of the teacher does: its readout stays diagonal."""
     width = network.width
     stiff = np.broadcast_to(_STIFF * np.eye(width), (*network.batch_shape, width, width))
-    start = layer("relu", np.asarray(network.u) / _STIFF, stiff)
+    start = layer_from("relu", np.asarray(network.u) / _STIFF, stiff)
     rate, steps = 2.0, round(parameters.t_end)  # one layer is stable in larger steps
     return gradient_descent(start, task, rate / _STIFF**2, steps, converged=1e-12).final
 
@@ -179,64 +189,64 @@ def _shares(network: AbstractNetwork, task: Task) -> np.ndarray:
 
 
 @asserts("Jarvis, Klein, Rosman & Saxe", "notes on distillation")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What passes through outputs, and what through features."""
     students, teachers = run["students"].ds, run["teachers"].ds
     share = students["share"]
     mixed, modular, always = (share.sel(contexts_on=k) for k in (2, 1, 3))
     of = lambda values, name: values.sel(lesson=name)
-    say(
+    claim(
         "the ReLU teacher, which is mixed, and the gated one, which is modular, have both learned "
         "(what is left, of all there is to say)",
-        below(teachers["loss"].sel(teacher=["mixed", "modular"]), 0.01),
+        all_below(teachers["loss"].sel(teacher=["mixed", "modular"]), 0.01),
         note=f"mixed share {float(teachers['share'].sel(teacher='mixed', contexts_on=2)):.3f}, "
         f"modular share {float(teachers['share'].sel(teacher='modular', contexts_on=1)):.3f}",
     )
     shown = [name for name in students["lesson"].values if not name.startswith("units")]
-    say(
+    claim(
         "students learn what they are shown, outputs or maps",
-        below(students["loss"].sel(lesson=shown), 0.01),
+        all_below(students["loss"].sel(lesson=shown), 0.01),
     )
     plain = of(mixed, "outputs of labels")
-    say(
+    claim(
         "students of labels are mixed, whatever random features are",
-        above(plain.mean(), float(teachers["random"].sel(contexts_on=2)) + 0.2),
+        all_above(plain.mean(), float(teachers["random"].sel(contexts_on=2)) + 0.2),
         note=f"share of units on in two of three contexts {float(plain.mean()):.3f}, of random "
         f"features {float(teachers['random'].sel(contexts_on=2)):.3f}",
     )
-    say(
+    claim(
         "a student inherits the modularity of its teacher through outputs (share of modular units)",
-        above(of(modular, "outputs of modular").mean(), 0.5),
+        all_above(of(modular, "outputs of modular").mean(), 0.5),
         wrong="its units are those of students that learn from labels, since teachers that have "
         "learned say the same",
-        instead=apart(
+        instead=max_error_below(
             of(mixed, "outputs of modular").mean(),
             of(mixed, "outputs of labels").mean(),
             within=0.06,
         ),
-        note="mixed share: " + listed(mixed.mean("seed").isel(lesson=slice(3)), 3),
+        note="mixed share: " + join_numbers(mixed.mean("seed").isel(lesson=slice(3)), 3),
         headline=True,
     )
-    say(
+    claim(
         "nor is a student of a mixed teacher's outputs more mixed than one of labels",
-        apart(of(mixed, "outputs of mixed").mean(), plain.mean(), within=0.06),
+        max_error_below(of(mixed, "outputs of mixed").mean(), plain.mean(), within=0.06),
     )
-    say(
+    claim(
         "what a teacher has not learned yet passes on: of one that was stopped early students have "
         "units that are always on",
-        above(of(always, "outputs of early"), 0.5),
+        all_above(of(always, "outputs of early"), 0.5),
         note=f"always on {float(of(always, 'outputs of early').mean()):.3f}, mixed "
         f"{float(of(mixed, 'outputs of early').mean()):.3f}",
     )
     copied = of(share, "units of modular")
-    say(
+    claim(
         "through features, unit by unit, modularity does pass: no unit of a student is on in two "
         "contexts or more",
-        below(copied.sel(contexts_on=slice(2, None)).sum("contexts_on"), 0.05),
+        all_below(copied.sel(contexts_on=slice(2, None)).sum("contexts_on"), 0.05),
         note=f"on in one {float(copied.sel(contexts_on=1).mean()):.3f}; the rest are on for fewer "
         "than half of the objects of one, where a teacher's unit is negative",
     )
-    say(
+    claim(
         "and so does mixed selectivity, as much of it as the teacher has",
         agree(
             of(mixed, "units of mixed").mean(),
@@ -244,9 +254,9 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             within=0.1,
         ),
     )
-    say(
+    claim(
         "a linear map of the student's units may stand between: features pass, modularity does not",
-        below(of(modular, "maps of modular").mean(), 0.5),
+        all_below(of(modular, "maps of modular").mean(), 0.5),
         note=f"mixed {float(of(mixed, 'maps of modular').mean()):.3f}",
     )
 
@@ -255,7 +265,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """Shares of teachers and students by the number of contexts in which units are on."""
     students, teachers = run["students"].ds, run["teachers"].ds
-    figure, (left, right) = sheet(
+    figure, (left, right) = panels(
         "Selectivity passes through features, not through outputs",
         2,
         width=4.6,
@@ -274,8 +284,8 @@ def draw(run: xr.DataTree) -> Figure:
             below_ = below_ + height
         shown = [str(name).replace(" of ", "\nof ") for name in names]
         ax.set_xticks(np.arange(len(names)), shown, fontsize="small")
-        ax.axhline(1.0, **GUIDE)
-    finish(left, "", "share of strength", "teachers", legend=None)
+        ax.axhline(1.0, **GUIDE_STYLE)
+    label_axes(left, "", "share of strength", "teachers", legend=None)
     left.set_xlabel("teacher")
-    finish(right, "lesson", "", "students", legend="beside", legend_title="contexts on")
+    label_axes(right, "lesson", "", "students", legend="beside", legend_title="contexts on")
     return figure

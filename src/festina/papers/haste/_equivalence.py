@@ -18,15 +18,31 @@ from jaxtyping import Float, PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ...diagnose import gating, gating_course
+from ...diagnose import gating, gating_over_time
 from ...dynamics import gradient_descent
 from ...experiments._frame import experiment, keys_of, parameters_of
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._parameters import PowerOfTwo
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, above, apart, asserts, falls, listed, most, rises
-from ...experiments.figures import DOTS, PALE, family, finish, sheet, styled
-from ...networks import Layer, as_gated, fully_connected, gates_of
+from ...experiments.claims import (
+    Ledger,
+    all_above,
+    asserts,
+    decreasing,
+    increasing,
+    join_numbers,
+    max_error_below,
+    most_seeds,
+)
+from ...experiments.figures import (
+    MEASURED_STYLE,
+    SIMULATION_STYLE,
+    label_axes,
+    panels,
+    shades,
+    styled,
+)
+from ...networks import Layer, fully_connected, gated_equivalent, rectifier_gates
 from ...tasks import Task, contextual
 from ...theory.gated import context_spectrum
 
@@ -67,7 +83,9 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 80}
 
 
 @experiment("haste/equivalence")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train ReLU networks, read their gates, and train gated networks with gates that stay."""
     task, keys = contextual(parameters.objects, parameters.contexts), keys_of(parameters, key)
     x = np.asarray(task.x, float)
@@ -85,12 +103,12 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     descend = lambda one: gradient_descent(
         one, task, _STEP, batch_size=len(x), key=keys, loss="half", **how
     )
-    say("ReLU networks", 0.0)
+    progress("ReLU networks", 0.0)
     trained = descend(network)
-    course, found = gating_course(trained, task), gating(trained.final, x)
+    course, found = gating_over_time(trained, task), gating(trained.final, x)
     context = task.labels["context"]
     gatings = {
-        "first sets": gates_of(network, x)[0] > 0,
+        "first sets": rectifier_gates(network, x)[0] > 0,
         "final sets": found.active,
         "by pathway": found.by_pathway(),
         "by context": found.by(context),
@@ -98,9 +116,9 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     }
     losses = []
     for k, (name, gates) in enumerate(gatings.items()):
-        say(f"gates that stay: {name}", 0.3 + 0.4 * k / len(gatings))
-        losses.append(descend(as_gated(network, x, gates=gates)).loss)
-    say("gates that are read again", 0.7)
+        progress(f"gates that stay: {name}", 0.3 + 0.4 * k / len(gatings))
+        losses.append(descend(gated_equivalent(network, x, gates=gates)).loss)
+    progress("gates that are read again", 0.7)
     again = [_read_again(network, task, n, **how) for n in _EVERY]
     over, kept = ("seed", "time"), ("from_first", "from_last")
     clock = {
@@ -176,54 +194,54 @@ def _area(loss: xr.DataArray) -> xr.DataArray:
 
 
 @asserts("Jarvis, Klein, Rosman & Saxe", "Proposition 4.2")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What is exact, what is not and by how much, and how many gates change."""
     count = parameters_of(run, Parameters).contexts
     relu, stay, again, units = (run[name].ds for name in ("relu", "stay", "again", "units"))
     off = _gap(again["loss"], relu["loss"])
-    say(
+    claim(
         "the more rarely a gated network reads its gates, the further off it gets",
-        rises(off.max("seed")),
+        increasing(off.max("seed")),
         note="in units of the initial loss",
     )
     gap = _gap(stay["loss"], relu["loss"]).mean("seed")
-    say(
+    claim(
         "there is a gated network whose loss is that of the ReLU network at all times",
-        apart(gap.min(), within=0.01),
+        max_error_below(gap.min(), within=0.01),
         wrong=_FIXED,
-        instead=above(gap, 0.02),
+        instead=all_above(gap, 0.02),
         headline=True,
-        note=f"largest gap in units of the initial loss {listed(gap, 2)}",
+        note=f"largest gap in units of the initial loss {join_numbers(gap, 2)}",
     )
-    say(
+    claim(
         "whole contexts come closer than the very sets with which units end",
-        rises(gap.sel(gates=["by context", "final sets"])),
+        increasing(gap.sel(gates=["by context", "final sets"])),
     )
-    say(
+    claim(
         "with the final sets from the start learning is faster than ReLU's",
-        most(_area(stay["loss"].sel(gates="final sets")) < 0.8 * _area(relu["loss"])),
+        most_seeds(_area(stay["loss"].sel(gates="final sets")) < 0.8 * _area(relu["loss"])),
         note="by the area below the loss: they are what learning was for",
     )
     turn = relu["from_last"].mean("seed")
     level = relu["loss"].mean("seed") / float(relu["loss"].isel(time=0).mean())
     early, late = turn.where(level > 0.25).max(), turn.where(level < 0.05).max()
-    say(
+    claim(
         "gates settle while the network learns, and late: shares that are not yet what they end as",
-        falls([float(early), float(late)]),
+        decreasing([float(early), float(late)]),
         note="before three quarters are learned, and after 95 %; by strength",
     )
-    say(
+    claim(
         "while three quarters are learned a fifth of all gates or more will still change",
-        above(early, 0.2),
+        all_above(early, 0.2),
     )
     mixed = _contexts_on(units)
     weight = units["strength"].where(units["pathway"] >= 0, 0.0)
     shares = [float(((mixed == k) * weight).sum() / weight.sum()) for k in range(count + 1)]
-    say(
+    claim(
         f"units end on in {count - 1} of {count} contexts",
-        above(shares[count - 1], 0.5),
-        "“Mixed selectivity”",
-        note=f"in 0 … {count} contexts {listed(shares, 2)} of the strength; "
+        all_above(shares[count - 1], 0.5),
+        at="“Mixed selectivity”",
+        note=f"in 0 … {count} contexts {join_numbers(shares, 2)} of the strength; "
         f"{int(units['pathway'].max()) + 1} pathways, stability {float(units['stability']):.2g}",
     )
 
@@ -238,34 +256,34 @@ def draw(run: xr.DataTree) -> Figure:
     """Losses, gaps, gates that change, gates that are read again, and whose units end on where."""
     relu, stay, again, units = (run[name].ds for name in ("relu", "stay", "again", "units"))
     title = "ReLU networks as gated ones: gates that stay are another network"
-    figure, grid = sheet(title, 3, 2, width=3.9, height=3.0)
+    figure, grid = panels(title, 3, 2, width=3.9, height=3.0)
     (loss, gap, turn), (rare, where, sets) = grid
-    loss.plot(relu["time"], relu["loss"].mean("seed"), **PALE, color="C0", label="ReLU")
+    loss.plot(relu["time"], relu["loss"].mean("seed"), **SIMULATION_STYLE, color="C0", label="ReLU")
     for name, color in _COLORS.items():
         one = stay["loss"].sel(gates=name)
         loss.plot(stay["time"], one.mean("seed"), color=color, lw=1.2, label=name)
         off = (one - relu["loss"]) / relu["loss"].isel(time=0)
         gap.plot(stay["time"], off.mean("seed"), color=color, lw=1.2, label=name)
-    finish(loss, "time $t/τ$", "loss", "the same weights, gates that stay")
-    finish(gap, "time $t/τ$", "(loss − ReLU loss) / initial loss", "how far off", legend=None)
+    label_axes(loss, "time $t/τ$", "loss", "the same weights, gates that stay")
+    label_axes(gap, "time $t/τ$", "(loss − ReLU loss) / initial loss", "how far off", legend=None)
     for name, color, words in (
         ("from_last", "C0", "than in the end"),
         ("from_first", "C3", "at first"),
     ):
         curves = turn.plot(relu["time"], relu[name].T, color=color, lw=1.2, alpha=0.7)
         curves[0].set_label(f"other {words}" if name == "from_last" else f"other than {words}")
-    finish(turn, "time $t/τ$", "share of gates, by strength", "gates change", ylim=(0, None))
+    label_axes(turn, "time $t/τ$", "share of gates, by strength", "gates change", ylim=(0, None))
     off = _gap(again["loss"], relu["loss"]).clip(1e-17)
-    rare.plot(_STEP * again["every"], off.transpose("every", "seed"), **DOTS, color="C0")
+    rare.plot(_STEP * again["every"], off.transpose("every", "seed"), **MEASURED_STYLE, color="C0")
     words = "gates are read again every $t/τ$", "largest gap in loss", "gates that are read again"
-    finish(rare, *words, xscale="log", yscale="log")
+    label_axes(rare, *words, xscale="log", yscale="log")
     mixed, count = _contexts_on(units), parameters_of(run, Parameters).contexts
     weight = units["strength"].where(units["pathway"] >= 0, 0.0)
-    for k, shade, _ in family(range(count + 1)):
+    for k, shade, _ in shades(range(count + 1)):
         share = ((mixed == k) * weight).sum("unit") / weight.sum("unit")
         where.bar(k, share.mean("seed"), color=shade, width=0.7)
     words = "contexts in which a unit is on", "share of strength", "where units end"
-    finish(where, *words, xticks=range(count + 1))
+    label_axes(where, *words, xticks=range(count + 1))
     one = units.isel(seed=0)
     order = np.lexsort((-one["strength"], one["pathway"]))[int((one["pathway"] < 0).sum()) :]
     sets.imshow(
@@ -275,5 +293,5 @@ def draw(run: xr.DataTree) -> Figure:
         sets.axvline(border + 0.5, color="C3", lw=0.8)
     for border in np.flatnonzero(np.diff(one["pathway"][order])):
         sets.axhline(border + 0.5, color="0.2", lw=0.8)
-    finish(sets, "example, by context", "unit, by pathway", "for which examples units are on")
+    label_axes(sets, "example, by context", "unit, by pathway", "for which examples units are on")
     return figure

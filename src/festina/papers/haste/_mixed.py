@@ -27,11 +27,20 @@ from ..._types import Keys
 from ...diagnose import passage_time, selectivity
 from ...dynamics import gradient_descent
 from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import IncreasingTuple, PowerOfTwo
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import PowerOfTwo, increasing
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, above, apart, asserts, below, falls, listed, rises
-from ...experiments.figures import GUIDE, both, family, finish, sheet, styled
+from ...experiments.claims import (
+    Ledger,
+    all_above,
+    all_below,
+    asserts,
+    decreasing,
+    increasing,
+    join_numbers,
+    max_error_below,
+)
+from ...experiments.figures import GUIDE_STYLE, draw_pair, label_axes, panels, shades, styled
 from ...networks import AbstractNetwork, Layer, fully_connected, gated
 from ...tasks import Task, contextual
 from ...theory.gated import context_spectrum, linear_floor
@@ -54,7 +63,7 @@ class Parameters(BaseParameters):
     objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two, with the features of a tree."""
 
-    contexts: Annotated[tuple[int, ...], increasing(3, 6, count=1)] = (3, 4, 5)
+    contexts: Annotated[tuple[int, ...], IncreasingTuple(3, 6, count=1)] = (3, 4, 5)
     """Numbers C of contexts, increasing from 3."""
 
     widths: tuple[int, ...] = (120, 120, 150)
@@ -98,7 +107,9 @@ QUICK: dict[str, Any] = {"seeds": 2, "contexts": (3,), "widths": (120,)}
 
 
 @experiment("haste/mixed")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train all kinds of networks for each number of contexts."""
     keys, tables = keys_of(parameters, key), {}
     total = len(parameters.contexts) * len(_COLORS)
@@ -109,7 +120,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         times = np.linspace(0.0, last, _SAMPLES)
         found = []
         for j, name in enumerate(_COLORS):
-            say(f"{count} contexts, {name}", (k * len(_COLORS) + j) / total)
+            progress(f"{count} contexts, {name}", (k * len(_COLORS) + j) / total)
             network = _network(name, task, count, width, scale, keys)
             found.append(_trained(parameters, network, task, count, times))
         table = xr.concat(found, xr.Variable("network", list(_COLORS)), join="override")
@@ -214,7 +225,7 @@ def _final(data: xr.Dataset) -> xr.DataArray:
 
 
 @asserts("Jarvis, Klein, Rosman & Saxe", "mixed selectivity")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What ReLU units are on for, and whose loss is lower where."""
     parameters = parameters_of(run, Parameters)
     counts = parameters.contexts
@@ -223,59 +234,59 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         share, area = _final(data), data["area"].mean("seed")
         passage = data["passage"].mean("seed", skipna=False)
         mixed = share.sel(on=count - 1) + (share.sel(on=count - 2) if count > 3 else 0.0)
-        say(
+        claim(
             f"{where}: units other than those that are always on are on in C − 1 contexts",
-            above(mixed / (1 - share.sel(on=count)), 0.9),
-            "effect of more contexts",
+            all_above(mixed / (1 - share.sel(on=count)), 0.9),
+            at="effect of more contexts",
             corrected=""
             if count == 3
             else "in C − 1 or C − 2: the more contexts, the more of the latter",
             headline=count == 3,
-            note=f"share of strength on in 0 … {count}: {listed(share.values, 2)}",
+            note=f"share of strength on in 0 … {count}: {join_numbers(share.values, 2)}",
         )
-        say(
+        claim(
             f"{where}: next to no unit is modular, on in one context",
-            below(share.sel(on=slice(0, 1)).sum("on"), 0.05),
+            all_below(share.sel(on=slice(0, 1)).sum("on"), 0.05),
         )
         course = data["share"].sel(on=count).mean("seed")
         early = course.sel(time=float(passage.sel(network="ReLU", level=0.5)), method="nearest")
-        say(
+        claim(
             f"{where}: at first units are on in all contexts; they leave the one they are not for",
-            falls([float(early), float(course[-1])]),
+            decreasing([float(early), float(course[-1])]),
             note="share of strength of those always on, at half of the loss and in the end",
         )
         order = ["common + C−1", "ReLU", "modular"]
-        say(
+        claim(
             f"{where}: area below the loss, {' < '.join(order)}",
-            rises(area.sel(network=order)),
-            "why mixed selectivity wins",
+            increasing(area.sel(network=order)),
+            at="why mixed selectivity wins",
         )
         ratio = passage / passage.sel(network="modular")
-        say(
+        claim(
             f"{where}: mixed networks, gated or ReLU, reach a tenth of the loss before modular",
-            below(ratio.sel(network=order[:2], level=0.1), 1.0),
-            "why mixed selectivity wins",
-            note=f"time over that of modular ones, {listed(ratio.sel(network='ReLU'), 2)}",
+            all_below(ratio.sel(network=order[:2], level=0.1), 1.0),
+            at="why mixed selectivity wins",
+            note=f"time over that of modular ones, {join_numbers(ratio.sel(network='ReLU'), 2)}",
         )
         seen = data["loss"].sel(network="modular").mean("seed")
         relu = data["loss"].sel(network="ReLU").mean("seed")
         behind = ((relu - seen) / seen[0])[1:]
         last = np.flatnonzero(behind <= 0)[-1:] + 1  # the sample from which on they are behind
         crossing = np.append((relu / seen[0])[1:], np.nan)[last]
-        say(
+        claim(
             f"{where}: ReLU networks have a lower loss than modular ones at all times",
-            below(behind, 0.0),
-            "why mixed selectivity wins",
+            all_below(behind, 0.0),
+            at="why mixed selectivity wins",
             wrong="curves cross when a few percent are left, sooner from larger weights: modular "
             "ones learn late modes at √2 σ/NC, others at √(1 − 1/C) σ/NC",
-            instead=below(crossing, 0.1),
+            instead=all_below(crossing, 0.1),
             note="loss beyond that of modular ones, of the initial loss; at the crossing "
-            f"{listed(crossing, 2)} of it is left",
+            f"{join_numbers(crossing, 2)} of it is left",
         )
-        say(
+        claim(
             f"{where}: the loss of modular networks is that of independent modes",
-            apart(seen, data["modular_theory"], within=0.05, over=float(seen[0])),
-            "learning dynamics",
+            max_error_below(seen, data["modular_theory"], within=0.05, over=float(seen[0])),
+            at="learning dynamics",
             note="of the initial loss; from strengths σ²H/2 of H random units, in steps",
         )
     if len(counts) > 1:
@@ -287,18 +298,18 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             )
             for shares in ([_final(each) for each in tables], [t["random_share"] for t in tables])
         )
-        say(
+        claim(
             "mixed selectivity intensifies with more contexts: the share on in several, not in all",
-            rises(mixed),
-            "effect of more contexts",
+            increasing(mixed),
+            at="effect of more contexts",
         )
-        say(
+        claim(
             "mixed selectivity beyond that of random features intensifies with more contexts",
-            rises(mixed - random),
-            "effect of more contexts",
+            increasing(mixed - random),
+            at="effect of more contexts",
             wrong="it falls: the more contexts, the more random features are mixed as well",
-            instead=falls(mixed - random),
-            note=f"random features {listed(random, 2)}",
+            instead=decreasing(mixed - random),
+            note=f"random features {join_numbers(random, 2)}",
         )
 
 
@@ -310,27 +321,27 @@ def draw(run: xr.DataTree) -> Figure:
     """
     counts = parameters_of(run, Parameters).contexts
     title = "Mixed against modular (dashed: theory): ReLU units are on in all contexts but one"
-    figure, rows = sheet(title, 3, len(counts), squeeze=False, width=3.8, height=2.9)
+    figure, rows = panels(title, 3, len(counts), squeeze=False, width=3.8, height=2.9)
     for count, (loss, units, area) in zip(counts, rows, strict=True):
         data, where = run[f"contexts_{count}"].ds, f"{count} contexts"
         first = float(data["modular_theory"][0])
         for name, color in _COLORS.items():
             seen = data["loss"].sel(network=name).mean("seed") / first
             theory = data["modular_theory"] / first if name == "modular" else None
-            both(loss, data["time"], seen, theory, color=color)
+            draw_pair(loss, data["time"], seen, theory, color=color)
         floor = float(data["floor"]) / first
-        loss.axhline(floor, **GUIDE)
+        loss.axhline(floor, **GUIDE_STYLE)
         right = loss.get_yaxis_transform()
         loss.text(
             1, floor, "linear network", transform=right, ha="right", va="bottom", size="small"
         )
         words = "time $t/τ$", "loss over its start", f"loss, {where}"
-        finish(loss, *words, yscale="log", ylim=(3e-3, 1.3), legend=None)
-        for on, shade, label in family(range(1, count + 1), "on in"):
+        label_axes(loss, *words, yscale="log", ylim=(3e-3, 1.3), legend=None)
+        for on, shade, label in shades(range(1, count + 1), "on in"):
             seen = data["share"].sel(on=on).mean("seed")
-            both(units, data["time"], seen, color=shade, label=label)
+            draw_pair(units, data["time"], seen, color=shade, label=label)
         words = "time $t/τ$", "share of strength", f"ReLU, {where}"
-        finish(units, *words, ylim=(-0.02, 1.02), legend="beside")
+        label_axes(units, *words, ylim=(-0.02, 1.02), legend="beside")
         mean = data["area"].mean("seed")
         area.barh(np.arange(4), mean, color=list(_COLORS.values()), alpha=0.6)
         area.set_yticks(np.arange(4), [name.replace("C−1", f"{count - 1}") for name in _COLORS])
@@ -338,5 +349,5 @@ def draw(run: xr.DataTree) -> Figure:
             seeds = data["area"].sel(network=name)
             area.plot(seeds, np.full(len(seeds), k), ".", color="black", ms=3)
         area.invert_yaxis()
-        finish(area, "area below the loss", "network", f"loss, {where}")
+        label_axes(area, "area below the loss", "network", f"loss, {where}")
     return figure

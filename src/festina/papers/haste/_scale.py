@@ -24,10 +24,10 @@ from ...dynamics import gradient_descent
 from ...experiments._frame import experiment, keys_of, parameters_of
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, above, asserts, below, listed, most
-from ...experiments.figures import PALE, THEORY, finish, sheet, styled
+from ...experiments.claims import Ledger, all_above, all_below, asserts, join_numbers, most_seeds
+from ...experiments.figures import SIMULATION_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ...networks import Layer, fully_connected
-from ...tasks import Task, mnist, task
+from ...tasks import Task, from_arrays, mnist
 
 _SIDE, _DIGITS = 28, 10
 _SAVES = 60
@@ -71,9 +71,11 @@ QUICK: dict[str, Any] = {"seeds": 1, "images": 600, "width": 100, "steps": 3000}
 
 
 @experiment("haste/scale")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train networks, and look at their gates at the end and on the way."""
-    say("reading images", 0.0)
+    progress("reading images", 0.0)
     rng = np.random.default_rng(parameters.seed)
     train = _in_contexts(parameters, parameters.images, "train", rng)
     test = _in_contexts(parameters, parameters.images // 3, "test", rng)
@@ -88,14 +90,14 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         batch_size=parameters.batch_size,
         save_every=max(1, parameters.steps // _SAVES),
         key=jax.random.fold_in(keys[0], 1),
-        progress=lambda words, done: say(words, 0.05 + 0.75 * done),
+        progress=lambda words, done: progress(words, 0.05 + 0.75 * done),
     )
     saved, over = run.network, ("seed", "step")
     at = lambda k: saved.with_parts(*(part[:, k] for part in saved.parts))
     linear = _least_squares(train, train)
     learned = np.stack([_learned(at(k), train, linear) for k in range(run.time.shape[-1])], axis=1)
     shares = np.stack([_shares(at(k), test) for k in range(0, run.time.shape[-1], 6)], axis=1)
-    say("gates", 0.85)
+    progress("gates", 0.85)
     found = gating(run.final, test.x)
     tested = {"ReLU": run.final.predict(test.x), "linear": _least_squares(train, test)[None]}
     tested["gates by context"] = _gated(run.final, test.x, found.by(test.labels["context"]))
@@ -141,7 +143,7 @@ def _in_contexts(parameters: Parameters, count: int, split: Any, rng: np.random.
     )
     blocks = np.hstack((np.ones((len(x), 1)), here))
     y = (blocks[:, :, None] * which[:, None, :]).reshape(len(x), -1)
-    return task(x, y, labels={"digit": np.tile(digit, contexts), "context": context})
+    return from_arrays(x, y, labels={"digit": np.tile(digit, contexts), "context": context})
 
 
 def _learned(
@@ -194,18 +196,18 @@ def _shares(networks: Layer, data: Task) -> Float[np.ndarray, "seed number"]:
 
 
 @asserts("Jarvis, Klein, Rosman & Saxe", "beyond the source: handwritten digits")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What of the theory is left where inputs are images."""
     count = parameters_of(run, Parameters).contexts
     course, tested, units = (run[name].ds for name in ("course", "tested", "units"))
     right = tested["right"]
     relu, linear = right.sel(network="ReLU"), right.sel(network="linear")
     floor = float(course["floor"])
-    say(
+    claim(
         "what depends on the context is learned: the loss gets below that of any linear network",
-        most(course["loss"].isel(step=-1) < 0.8 * floor),
-        note=f"{floor:.3g} of a linear one; right on test images {listed(relu.mean('seed'), 3)}, "
-        f"linear {listed(linear.mean('seed'), 3)}",
+        most_seeds(course["loss"].isel(step=-1) < 0.8 * floor),
+        note=f"{floor:.3g} of a linear one; right on test images {join_numbers(relu.mean('seed'), 3)}, "
+        f"linear {join_numbers(linear.mean('seed'), 3)}",
     )
     half = xr.apply_ufunc(
         lambda part: passage_time(course["step"].values, 1 - part, 1 - part[..., -1] / 2),
@@ -213,42 +215,44 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         input_core_dims=[["step"]],
     )
     first, then = half.sel(what="linear"), half.sel(what="rest")
-    say(
+    claim(
         "what all contexts have in common, which is what a linear map can say, is learned first",
-        most(first < 0.8 * then),
+        most_seeds(first < 0.8 * then),
         headline=True,
-        note=f"half of it after {listed(first, 3)} steps, of the rest after {listed(then, 3)}",
+        note=f"half of it after {join_numbers(first, 3)} steps, of the rest after {join_numbers(then, 3)}",
     )
     share, random = course["share"], units["random_share"]
     last = share.isel(note=-1)
-    say(
+    claim(
         "hardly any unit is modular: on in a single context",
-        below(last.sel(number=1), 0.25),
-        note=f"in 0 … {count} contexts {listed(last.mean('seed').values, 2)}, with random weights "
-        f"{listed(random.values, 2)}",
+        all_below(last.sel(number=1), 0.25),
+        note=f"in 0 … {count} contexts {join_numbers(last.mean('seed').values, 2)}, with random weights "
+        f"{join_numbers(random.values, 2)}",
     )
-    say(
+    claim(
         "units become mixed: more strength than at first is on in several contexts and not in all",
-        most(last.sel(number=slice(2, count - 1)).sum("number") > random[2:count].sum() + 0.05),
+        most_seeds(
+            last.sel(number=slice(2, count - 1)).sum("number") > random[2:count].sum() + 0.05
+        ),
     )
     always = share.sel(number=count)
-    say(
+    claim(
         "at first nearly all strength is on in all contexts; that falls as the rest is learned",
-        most((always.max("note") > 0.8) & (always.isel(note=-1) < always.max("note") - 0.2)),
+        most_seeds((always.max("note") > 0.8) & (always.isel(note=-1) < always.max("note") - 0.2)),
     )
     context = right.sel(network="gates by context")
-    say(
+    claim(
         "gates by context say what the network does",
-        above((context / relu).sel(part="contexts"), 0.9),
+        all_above((context / relu).sel(part="contexts"), 0.9),
         wrong="with images units are gates of images too, not of contexts alone",
-        instead=below((context / relu).sel(part="contexts"), 0.9),
-        note=f"right {listed(context.mean('seed'), 3)}",
+        instead=all_below((context / relu).sel(part="contexts"), 0.9),
+        note=f"right {join_numbers(context.mean('seed'), 3)}",
     )
-    say(
+    claim(
         "units fall into a few pathways, which other looks at them find again",
-        above(units["stability"], 0.8),
+        all_above(units["stability"], 0.8),
         wrong=_UNSTABLE,
-        instead=below(units["stability"], 0.8),
+        instead=all_below(units["stability"], 0.8),
         note=f"{int(units['pathways'])} of them, the largest {float(units['largest']):.2g} of all",
     )
 
@@ -257,20 +261,20 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """Losses, shares by number of contexts along training, and what is right with which gates."""
     course, tested, units = (run[name].ds for name in ("course", "tested", "units"))
-    figure, (loss, share, bars) = sheet("Digits in contexts: what of the theory is left", 3)
+    figure, (loss, share, bars) = panels("Digits in contexts: what of the theory is left", 3)
     names = {"linear": "the linear map", "rest": "the rest of contexts"}
     for k, (what, words) in enumerate(names.items()):
         one = course["learned"].sel(what=what).mean("seed")
-        loss.plot(course["step"], one, **PALE, color=f"C{k}", label=words)
+        loss.plot(course["step"], one, **SIMULATION_STYLE, color=f"C{k}", label=words)
     loss.axhline(1.0, color="0.6", lw=0.8)
-    finish(loss, "step", "how much of it is learned", "what is in common comes first")
+    label_axes(loss, "step", "how much of it is learned", "what is in common comes first")
     for k in range(course.sizes["number"]):
         line = course["share"].isel(number=k).mean("seed")
         share.plot(course["note"], line, color=f"C{k}", lw=1.6, label=f"{k}")
-        random = {**THEORY, "color": f"C{k}"}
+        random = {**THEORY_STYLE, "color": f"C{k}"}
         share.plot(course["note"][[0, -1]], [units["random_share"][k]] * 2, **random)
     words = "step", "share of strength", "contexts in which units are on"
-    finish(share, *words, theory="random", ylim=(-0.02, 1.05))
+    label_axes(share, *words, theory="random", ylim=(-0.02, 1.05))
     place = np.arange(tested.sizes["network"])
     for k, part in enumerate(_PARTS):
         heights = tested["right"].sel(part=part).mean("seed")
@@ -279,5 +283,5 @@ def draw(run: xr.DataTree) -> Figure:
     bars.set_xticks(
         place, [str(name).replace(" by ", "\nby ") for name in tested["network"].values]
     )
-    finish(bars, "", "right, of test images", "the same weights, other gates", ylim=(0, 1.05))
+    label_axes(bars, "", "right, of test images", "the same weights, other gates", ylim=(0, 1.05))
     return figure

@@ -29,8 +29,16 @@ from ...experiments._frame import experiment, keys_of, parameters_of
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._parameters import PowerOfTwo
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, above, agree, asserts, below, listed, rises
-from ...experiments.figures import PALE, finish, sheet, styled
+from ...experiments.claims import (
+    Ledger,
+    agree,
+    all_above,
+    all_below,
+    asserts,
+    increasing,
+    join_numbers,
+)
+from ...experiments.figures import SIMULATION_STYLE, label_axes, panels, styled
 from ...networks import AbstractNetwork, fully_connected, gated
 from ...tasks import Task, context_features, contextual
 from ...theory.gated import linear_residual
@@ -71,7 +79,9 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 64, "t_end": 110.0}
 
 
 @experiment("haste/structures")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train all kinds of networks on both tasks, and look at the units of ReLU networks."""
     keys, tables = keys_of(parameters, key), {}
     for k, name in enumerate(_TASKS):
@@ -79,7 +89,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         task = contextual(parameters.objects, _COUNT, structures=structures)
         trained, kinds = {}, list(_COLORS) if structures else ["ReLU"]
         for j, kind in enumerate(kinds):
-            say(f"{name} structures, {kind}", (k + j / len(kinds)) / len(_TASKS))
+            progress(f"{name} structures, {kind}", (k + j / len(kinds)) / len(_TASKS))
             trained[kind] = _trained(parameters, _network(parameters, kind, task, keys), task)
         time, _, relu = trained["ReLU"]
         units = [_units(relu.lane(seed), task) for seed in range(len(keys))]
@@ -154,29 +164,29 @@ def _starts(task: Task, contexts: tuple[int, ...], keys: Keys) -> float:
 
 
 @asserts("Jarvis, Klein, Rosman & Saxe", "contexts of different structures")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Mixed selectivity where contexts differ, whose loss is lower, and what pathways see."""
     parameters = parameters_of(run, Parameters)
     same, data = run["same"].ds, run["different"].ds
     share, alike = data["share"].mean("seed"), same["share"].mean("seed")
-    say(
+    claim(
         "units are mixed where contexts have different structures: share on in two of three",
-        above(share.sel(contexts_on=2), float(data["random"].sel(contexts_on=2)) + 0.2),
-        note=f"on in 0 … 3: {listed(share.values, 2)}; where all are trees "
-        f"{listed(alike.values, 2)}; random features {listed(data['random'].values, 2)}",
+        all_above(share.sel(contexts_on=2), float(data["random"].sel(contexts_on=2)) + 0.2),
+        note=f"on in 0 … 3: {join_numbers(share.values, 2)}; where all are trees "
+        f"{join_numbers(alike.values, 2)}; random features {join_numbers(data['random'].values, 2)}",
         headline=True,
     )
-    say(
+    claim(
         "less to share is less shared: more units are modular than where all contexts are trees",
-        rises([float(each.sel(contexts_on=1)) for each in (alike, share)]),
-        note="by the set that fits best: " + listed(data["set_share"].mean("seed"), 2),
+        increasing([float(each.sel(contexts_on=1)) for each in (alike, share)]),
+        note="by the set that fits best: " + join_numbers(data["set_share"].mean("seed"), 2),
     )
     features = np.stack([context_features(each, parameters.objects) for each in _STRUCTURES])
     apart_ = features - features.mean(axis=-1, keepdims=True)
     tree = context_features("tree", parameters.objects)
     start = 0.5 * (np.sum(tree**2) + np.mean(np.sum(features**2, axis=(1, 2))))
     left = 0.5 * (1 - 1 / _COUNT) * np.mean(np.sum(apart_**2, axis=(1, 2)))
-    say(
+    claim(
         "a linear network leaves ½(1 − 1/C)⟨‖h_c − h̄_c‖²⟩ over objects and contexts",
         agree(data["loss"].sel(network="linear")[:, -1].mean(), left / start, within=2e-3),
         note="of the initial loss, trained networks",
@@ -187,7 +197,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         for k, each in enumerate(_SETS)
         if len(each) == 1
     ]
-    say(
+    claim(
         "of that a pathway for one context starts to learn as fast as one for the other two, "
         "whatever their structures: more data do not make it faster",
         agree(
@@ -195,27 +205,27 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         ),
     )
     gain = [data["seen"].values[b] / data["seen"].values[a] for a, b in pairs]
-    say(
+    claim(
         "of all that is to be learned the one for two learns faster: that is where mixed pathways "
         "win",
-        above(gain, 1.0),
-        note=f"growth for two contexts over that for the third: {listed(gain, 3)}",
+        all_above(gain, 1.0),
+        note=f"growth for two contexts over that for the third: {join_numbers(gain, 3)}",
     )
     area = data["area"].mean("seed")
     order = ["common + pairs", "ReLU", "modular"]
-    say(
+    claim(
         f"area below the loss, {' < '.join(order)}",
-        rises(area.sel(network=order)),
-        note=listed(area, 3),
+        increasing(area.sel(network=order)),
+        note=join_numbers(area, 3),
     )
     passage = data["passage"].mean("seed", skipna=False)
     ratio = passage.sel(network="ReLU") / passage.sel(network="modular")
-    say(
+    claim(
         "ReLU networks have a lower loss than modular ones",
-        below(ratio, 1.0),
+        all_below(ratio, 1.0),
         wrong="curves cross: they are ahead at a quarter of the loss, and not at every level",
-        instead=below(ratio.sel(level=0.25), 1.0),
-        note=f"times over those of modular ones: {listed(ratio, 2)}",
+        instead=all_below(ratio.sel(level=0.25), 1.0),
+        note=f"times over those of modular ones: {join_numbers(ratio, 2)}",
     )
 
 
@@ -223,7 +233,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """Structures, losses, and what units are on for."""
     parameters, data = parameters_of(run, Parameters), run["different"].ds
-    figure, (shown, loss, on, sets) = sheet(
+    figure, (shown, loss, on, sets) = panels(
         "Contexts of different structures: units are mixed all the same", 4, width=3.4, height=3.2
     )
     features = [context_features(each, parameters.objects) for each in _STRUCTURES]
@@ -233,23 +243,25 @@ def draw(run: xr.DataTree) -> Figure:
     middle = (np.arange(_COUNT) + 0.5) * (parameters.objects + 1) - 1
     shown.set_xticks(middle, list(_STRUCTURES))
     shown.set_yticks([])
-    finish(shown, "objects in each context", "features", "what is to be learned")
+    label_axes(shown, "objects in each context", "features", "what is to be learned")
     for name, color in _COLORS.items():
         seen = data["loss"].sel(network=name)
-        loss.plot(data["time"], seen.mean("seed"), **PALE, color=color, alpha=0.6, label=name)
+        loss.plot(
+            data["time"], seen.mean("seed"), **SIMULATION_STYLE, color=color, alpha=0.6, label=name
+        )
     how = {"yscale": "log", "ylim": (3e-3, 1.3)}
-    finish(loss, "time $t/τ$", "loss over its start", "different structures", **how)
+    label_axes(loss, "time $t/τ$", "loss over its start", "different structures", **how)
     k = np.arange(_COUNT + 1)
     for shift, name, color in ((-0.27, "same", "0.45"), (0.0, "different", "C0")):
         mean = run[name].ds["share"].mean("seed")
         on.bar(k + shift, mean, 0.25, color=color, label=f"{name} structures")
     on.bar(k + 0.27, data["random"], 0.25, color="0.85", label="random features")
     words = "contexts in which a unit is on", "share of strength", "ReLU units"
-    finish(on, *words, xticks=k, ylim=(0, 1))
+    label_axes(on, *words, xticks=k, ylim=(0, 1))
     names = [str(each) for each in data["set"].values]
     for shift, name, color in ((-0.2, "same", "0.45"), (0.2, "different", "C0")):
         mean = run[name].ds["set_share"].mean("seed")
         sets.bar(np.arange(len(names)) + shift, mean, 0.38, color=color)
     sets.set_xticks(np.arange(len(names)), names)
-    finish(sets, "contexts that fit best", "share of strength", "ReLU units, same colours")
+    label_axes(sets, "contexts that fit best", "share of strength", "ReLU units, same colours")
     return figure

@@ -26,24 +26,33 @@ from ..._types import Keys
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
 from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import DecreasingTuple, IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import falling, increasing
 from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
-    above,
     agree,
-    apart,
+    all_above,
+    all_below,
     asserts,
-    below,
-    falls,
-    listed,
-    most,
+    decreasing,
+    join_numbers,
+    max_error_below,
+    most_seeds,
 )
-from ...experiments.figures import DOTS, GUIDE, THEORY, both, family, finish, sheet, styled
+from ...experiments.figures import (
+    GUIDE_STYLE,
+    MEASURED_STYLE,
+    THEORY_STYLE,
+    draw_pair,
+    label_axes,
+    panels,
+    shades,
+    styled,
+)
 from ...networks import Layer, fully_connected
 from ...tasks import multi_task_views, overlapping_views
-from ...theory.gated import late_comer, lotka_volterra
+from ...theory.gated import competing_views, latecomer_delay
 from ...theory.linear import chain_strength
 from ._views import contributions, growing, pathways
 
@@ -64,19 +73,19 @@ class Parameters(BaseParameters):
     amplitude: float = Field(default=1.5, ge=1.2, le=3)
     """Of the first view; that of the second is 1. Two tasks."""
 
-    narrow: Annotated[tuple[int, ...], increasing(2, count=1)] = (4, 5)
+    narrow: Annotated[tuple[int, ...], IncreasingTuple(2, count=1)] = (4, 5)
     """Hidden units that are too few: below 2K − 1."""
 
-    enough: Annotated[tuple[int, ...], increasing(5, count=1)] = (9, 64)
+    enough: Annotated[tuple[int, ...], IncreasingTuple(5, count=1)] = (9, 64)
     """Hidden units that are enough: 2K − 1 or more. The last is held against theory."""
 
-    scales: Annotated[tuple[float, ...], falling(0.1, 1e-8)] = (1e-2, 1e-4, 1e-6)
+    scales: Annotated[tuple[float, ...], DecreasingTuple(0.1, 1e-8)] = (1e-2, 1e-4, 1e-6)
     """Standard deviations σ of the initial weights, two tasks."""
 
     ahead: float = Field(default=1.2, ge=1.2, le=2)
     """Amplitude of the first view where tasks overlap."""
 
-    overlaps: Annotated[tuple[float, ...], increasing(0, 0.9999, count=3)] = (
+    overlaps: Annotated[tuple[float, ...], IncreasingTuple(0, 0.9999, count=3)] = (
         *(0.0, 0.5, 0.8, 0.9, 0.95),
         *(0.98, 0.99, 0.995),
     )
@@ -106,19 +115,21 @@ QUICK: dict[str, Any] = {
 
 
 @experiment("haste/tasks")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train networks of several widths on two tasks, and pathways on tasks that overlap."""
     keys, found = keys_of(parameters, key), list[xr.Dataset]()
     widths = *parameters.narrow, *parameters.enough
     for k, width in enumerate(widths):
-        say(f"two tasks, {width} units", 0.5 * k / len(widths))
+        progress(f"two tasks, {width} units", 0.5 * k / len(widths))
         found.append(_two_tasks(parameters, width, keys))
     tables = {"heads": xr.concat(found, xr.Variable("width", list(widths)))}
     for k, target in enumerate(("sum", "common")):
         overlaps = [each for each in (*parameters.overlaps, 1.0) if target == "sum" or each > 0]
         each = list[xr.Dataset]()
         for overlap in overlaps:
-            say(f"overlap {overlap:g}", 0.5 + 0.25 * k)
+            progress(f"overlap {overlap:g}", 0.5 + 0.25 * k)
             each.append(_overlapping(parameters, overlap, target, keys))
         tables[target] = xr.concat(each, xr.Variable("overlap", overlaps))
     return tables
@@ -180,13 +191,14 @@ def _overlapping(parameters: Parameters, overlap: float, target: str, keys: Keys
     network = pathways(parameters.hidden, data, scale, keys)
     starts = a * growing(network, 2)
     late = [
-        late_comer(a, start, overlap=overlap, target=m) if overlap < 1 else 0.0 for start in starts
+        latecomer_delay(a, start, overlap=overlap, target=m) if overlap < 1 else 0.0
+        for start in starts
     ]
     fast = (4 - math.log(parameters.strength)) / m
     times = np.linspace(0.0, fast + 6 * np.nanmax(late), _SAMPLES)
     trained = gradient_flow(network, data, times, rtol=1e-8)
     seen = contributions(trained.network, data, 2) / m
-    own = [lotka_volterra(times, a, start, overlap=overlap, target=m) for start in starts]
+    own = [competing_views(times, a, start, overlap=overlap, target=m) for start in starts]
     half = passage_time(times, -seen[..., 1], -m / (1 + overlap) / 2)
     over = "seed", "sample", "view"
     return xr.Dataset(
@@ -203,80 +215,82 @@ def _overlapping(parameters: Parameters, overlap: float, target: str, keys: Keys
 
 
 @asserts("Notes on Jarvis et al. (2025)", "IDEA-002")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Two tasks with and without room for both, and what lies between one task and two."""
     parameters = parameters_of(run, Parameters)
     heads = run["heads"].ds
     final = heads["loss"].isel(time=-1)
     wide = heads.sel(width=parameters.enough[-1])
     least = 2 * parameters.classes - 1
-    say(
+    claim(
         "view 1 → task A, view 2 → task B should show competition",
-        above(final.sel(width=parameters.enough[-1], view=1), 0.01),
+        all_above(final.sel(width=parameters.enough[-1], view=1), 0.01),
         wrong="independent targets have errors that do not overlap: each is learned as if alone",
-        instead=apart(wide["loss"], wide["alone"], within=0.05, over=0.5),
+        instead=max_error_below(wide["loss"], wide["alone"], within=0.05, over=0.5),
         note=f"{parameters.enough[-1]} units, in units of the initial loss of a head",
     )
-    say(
+    claim(
         f"both tasks are learned by {least} units, 2K − 1, or more",
-        below(final.sel(width=list(parameters.enough)), 5e-3),
+        all_below(final.sel(width=list(parameters.enough)), 5e-3),
         note="one less than two times K, since both views have a mean",
     )
     tight = final.sel(width=list(parameters.narrow))
-    say(
+    claim(
         "with fewer units what is left in both heads together is the least that it can be",
         agree(tight.sum("view").mean(("scale", "seed")), heads["best"][: len(tight)], within=2e-3),
-        note=f"{listed(parameters.narrow)} units",
+        note=f"{join_numbers(parameters.narrow)} units",
     )
-    say(
+    claim(
         "of all solutions that are as good they take that of the faster view",
-        most(tight.isel(scale=-1, view=0) < tight.isel(scale=-1, view=1), of="networks"),
-        note=f"left in heads A and B: {listed(tight.isel(scale=-1).mean('seed').values, 3)}",
+        most_seeds(tight.isel(scale=-1, view=0) < tight.isel(scale=-1, view=1), of="networks"),
+        note=f"left in heads A and B: {join_numbers(tight.isel(scale=-1).mean('seed').values, 3)}",
     )
-    say(
+    claim(
         "the more so, the smaller the weights: what is left in head A",
-        falls(tight.isel(view=0).mean(("width", "seed"))),
-        note=f"σ = {listed(parameters.scales)}",
+        decreasing(tight.isel(view=0).mean(("width", "seed"))),
+        note=f"σ = {join_numbers(parameters.scales)}",
     )
     for target, words in (("sum", "y = l₁ + l₂"), ("common", "noisy views of one y")):
         data = run[target].ds
-        say(
+        claim(
             f"{words}: contributions obey ċ_v = 2a_vc_v(m − c_v − κc_u), from each network's own "
             "weights",
-            apart((data["contribution"] - data["theory"]) / data["target"], within=0.02),
-            "IDEA-003",
-            note=f"in units of m, κ = {listed(data['overlap'].values)}",
+            max_error_below((data["contribution"] - data["theory"]) / data["target"], within=0.02),
+            at="IDEA-003",
+            note=f"in units of m, κ = {join_numbers(data['overlap'].values)}",
         )
     data = run["sum"].ds
     kappa = data["overlap"].values
     end = data["contribution"].isel(sample=-1)
     share = (end.isel(view=0) / end.sum("view")).mean("seed")
-    say(
+    claim(
         "from “learn everything” in a single task to “winner-take-all” in several",
-        above(share[0] - share[-1], 0.1),
-        "IDEA-003",
+        all_above(share[0] - share[-1], 0.1),
+        at="IDEA-003",
         wrong="the other way round: views race for one target, and targets of their own end that",
-        instead=above(share[-1] - share[:-1].max(), 0.1),
+        instead=all_above(share[-1] - share[:-1].max(), 0.1),
         headline=True,
-        note=f"share of the first view {listed(share)}",
+        note=f"share of the first view {join_numbers(share)}",
     )
-    say(
+    claim(
         "at every κ < 1 both end with m/(1 + κ)",
-        apart((end - data["target"] / (1 + data["overlap"]))[:-1], within=0.02),
-        "IDEA-003",
+        max_error_below((end - data["target"] / (1 + data["overlap"]))[:-1], within=0.02),
+        at="IDEA-003",
     )
     near = data.isel(overlap=(kappa > 1 - _FEW) & (kappa < 1))
     off = abs(near["half"] / near["law"] - 1).mean("seed", skipna=False)
     last = 1 - float(near["overlap"][-1])
-    say(
+    claim(
         "the slower view is late by 1/(1 − κ): (1 − κ)t → [F(m/4) − F(c₂*)]τ",
         # What is left out is the race before, of ln(1/π₀) against 1/(1 − κ).
-        apart(off[-1], within=last * math.log(1 / parameters.strength)),
-        "IDEA-003",
-        note=f"κ = {1 - last:g}: half at t = {listed(near['half'][-1].mean().values)}; off by "
-        f"{listed(off.values, 2)}, κ = {listed(near['overlap'].values)}",
+        max_error_below(off[-1], within=last * math.log(1 / parameters.strength)),
+        at="IDEA-003",
+        note=f"κ = {1 - last:g}: half at t = {join_numbers(near['half'][-1].mean().values)}; off by "
+        f"{join_numbers(off.values, 2)}, κ = {join_numbers(near['overlap'].values)}",
     )
-    say("that law is the limit: what it is off by falls with 1 − κ", falls(off), "IDEA-003")
+    claim(
+        "that law is the limit: what it is off by falls with 1 − κ", decreasing(off), at="IDEA-003"
+    )
 
 
 @styled
@@ -285,7 +299,7 @@ def draw(run: xr.DataTree) -> Figure:
     parameters = parameters_of(run, Parameters)
     heads, data = run["heads"].ds, run["sum"].ds
     title = "Targets of their own end the competition of views"
-    figure, axes = sheet(title, 3, 2, width=3.6, height=2.9)
+    figure, axes = panels(title, 3, 2, width=3.6, height=2.9)
     (room, tight, left), (curves, shares, late) = axes
     widths = parameters.enough[-1], parameters.narrow[-1]
     for ax, width in zip((room, tight), widths, strict=True):
@@ -293,27 +307,27 @@ def draw(run: xr.DataTree) -> Figure:
         for view, head in enumerate("AB"):
             seen, alone = (one[name].isel(view=view).mean("seed") for name in ("loss", "alone"))
             theory = alone if width == widths[0] else None
-            both(ax, one["time"], seen, theory, color=f"C{view}", label=f"head {head}")
+            draw_pair(ax, one["time"], seen, theory, color=f"C{view}", label=f"head {head}")
         words = "time $t/τ$", "loss of a head", f"two tasks, {width} units"
-        finish(ax, *words, theory="each alone" if width == widths[0] else "")
+        label_axes(ax, *words, theory="each alone" if width == widths[0] else "")
     final = heads["loss"].isel(time=-1, scale=-1)
     for view, name in enumerate("AB"):
         dots = final.isel(view=view)
-        how = {**DOTS, "color": f"C{view}", "label": f"head {name}"}
+        how = {**MEASURED_STYLE, "color": f"C{view}", "label": f"head {name}"}
         left.errorbar(heads["width"], dots.mean("seed"), dots.std("seed"), **how)
-    left.plot(heads["width"], heads["best"], **THEORY, label="least for both")
+    left.plot(heads["width"], heads["best"], **THEORY_STYLE, label="least for both")
     words = "hidden units", "final loss of a head", f"two tasks, σ = {parameters.scales[-1]:g}"
-    finish(left, *words, xscale="log")
+    label_axes(left, *words, xscale="log")
     left.set_xticks(heads["width"].values, [f"{each}" for each in heads["width"].values])
     left.minorticks_off()
     kappa = data["overlap"].values
     some = kappa[[0, len(kappa) // 2, -1]]
-    for overlap, shade, label in family(some, "κ ="):
+    for overlap, shade, label in shades(some, "κ ="):
         one = data.sel(overlap=overlap)
         for view, style in enumerate(("-", ":")):
             seen = one["contribution"].isel(view=view, seed=0) / one["target"]
             theory = one["theory"].isel(view=view, seed=0) / one["target"]
-            both(
+            draw_pair(
                 curves,
                 one["time"],
                 seen,
@@ -323,17 +337,17 @@ def draw(run: xr.DataTree) -> Figure:
                 label=label if view == 0 else "",
             )
     words = "time $t/τ$", "contribution $c_v/m$", "view 1 (solid) and 2 (dotted)"
-    finish(curves, *words, theory="theory", xscale="symlog")
+    label_axes(curves, *words, theory="theory", xscale="symlog")
     end = data["contribution"].isel(sample=-1)
     share = end.isel(view=0) / end.sum("view")
-    shares.plot(kappa, share, **DOTS, color="C0")
-    shares.axhline(0.5, **GUIDE)
+    shares.plot(kappa, share, **MEASURED_STYLE, color="C0")
+    shares.axhline(0.5, **GUIDE_STYLE)
     words = "overlap κ of the tasks", "share of the faster view", "in the end"
-    finish(shares, *words, ylim=(0.4, 1))
+    label_axes(shares, *words, ylim=(0.4, 1))
     below_one = data.isel(overlap=kappa < 1)
     rest = 1 - below_one["overlap"]
-    late.plot(rest, below_one["half"], **DOTS, color="C1")
-    late.plot(rest, below_one["law"].mean("seed"), **THEORY, label="law for κ → 1")
+    late.plot(rest, below_one["half"], **MEASURED_STYLE, color="C1")
+    late.plot(rest, below_one["law"].mean("seed"), **THEORY_STYLE, label="law for κ → 1")
     words = "1 − κ", "view 2 has half at $t/τ$", "the slower view is late"
-    finish(late, *words, xscale="log", yscale="log")
+    label_axes(late, *words, xscale="log", yscale="log")
     return figure

@@ -19,23 +19,32 @@ from pydantic import Field
 from ..._types import Keys
 from ...dynamics import gradient_flow
 from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import DecreasingTuple, IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import falling, increasing
 from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
-    above,
     agree,
-    apart,
+    all_above,
+    all_below,
     asserts,
-    below,
-    falls,
-    listed,
-    rises,
+    decreasing,
+    increasing,
+    join_numbers,
+    max_error_below,
 )
-from ...experiments.figures import DOTS, THEORY, both, equal, family, finish, sheet, styled
+from ...experiments.figures import (
+    MEASURED_STYLE,
+    THEORY_STYLE,
+    diagonal,
+    draw_pair,
+    label_axes,
+    panels,
+    shades,
+    styled,
+)
 from ...networks import AbstractNetwork, Gated, fully_connected, gated
-from ...tasks import Task, views
+from ...tasks import Task, multi_view_classes
 from ...theory.gated import early_fusion, late_fusion
 from ...theory.linear import chain_strength
 
@@ -69,10 +78,10 @@ class Parameters(BaseParameters):
     hidden: int = Field(default=20, ge=8)
     """Units for each view."""
 
-    scales: Annotated[tuple[float, ...], falling(0.03, 1e-6)] = (1e-2, 1e-3, 1e-4)
+    scales: Annotated[tuple[float, ...], DecreasingTuple(0.03, 1e-6)] = (1e-2, 1e-3, 1e-4)
     """Standard deviations σ of the initial weights, falling; the second is looked at closely."""
 
-    widths: Annotated[tuple[int, ...], increasing(8)] = (20, 80, 320)
+    widths: Annotated[tuple[int, ...], IncreasingTuple(8)] = (20, 80, 320)
     """Units for each view, from weights of equal strength σ²H, to see what width does: increasing
     to 150 or more."""
 
@@ -85,14 +94,16 @@ QUICK: dict[str, Any] = {"seeds": 5, "scales": (1e-2, 1e-3), "widths": (20, 320)
 
 
 @experiment("haste/views")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train networks of one layer and of pathways on views that are alike, close and far apart."""
     keys, found = keys_of(parameters, key), list[xr.Dataset]()
     amplitudes = np.array([1.0, parameters.close, parameters.far])
     for k, first in enumerate(amplitudes):
-        say(f"first view of amplitude {first:g}", 0.8 * k / len(amplitudes))
+        progress(f"first view of amplitude {first:g}", 0.8 * k / len(amplitudes))
         found.append(_fused(parameters, first, keys))
-    say("wider pathways", 0.85)
+    progress("wider pathways", 0.85)
     return {
         "shares": xr.concat(found, xr.Variable("first", amplitudes)),
         "widths": _wider(parameters, keys),
@@ -102,7 +113,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
 def _fused(parameters: Parameters, first: float, keys: Keys) -> xr.Dataset:
     """Early and late fusion of the same views, from every scale."""
     a = np.append(first, np.ones(parameters.others))
-    data, scales = views(a, parameters.classes), np.array(parameters.scales)
+    data, scales = multi_view_classes(a, parameters.classes), np.array(parameters.scales)
     strength = scales**2 * parameters.hidden / 2
     times = np.linspace(0.0, parameters.classes * (3 - np.log(strength[-1])), _SAMPLES)
     inputs, width = data.x.shape[1], parameters.hidden * len(a)
@@ -152,7 +163,7 @@ def _wider(parameters: Parameters, keys: Keys) -> xr.Dataset:
     for width in parameters.widths:
         for first in firsts:
             a = np.append(first, np.ones(parameters.others))
-            data = views(a, parameters.classes)
+            data = multi_view_classes(a, parameters.classes)
             network = pathways(width, data, np.sqrt(strength / width), keys)
             final = gradient_flow(network, data, last, rtol=1e-6).final
             own = [a * late_fusion(None, a, start) for start in growing(network, len(a))]
@@ -196,7 +207,7 @@ def _share(contribution: xr.DataArray) -> xr.DataArray:
 
 
 @asserts("Notes on Jarvis et al. (2025)", "why our setup doesn't show winner-take-all")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """One layer, pathways, and what the notes made of the former."""
     parameters = parameters_of(run, Parameters)
     data = run["shares"].ds
@@ -205,20 +216,20 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     early, late = share.sel(fusion=list(_EARLY)), share.sel(fusion=_LATE)
     at = dict(zip(("equal", "close", "far"), range(3), strict=True))
     middle = early.isel(scale=1)
-    say(
+    claim(
         f"one dominance in all seeds, {float(squares[at['close']]):.3f} ± 0.000: it is a₁²/Σa²",
         agree(middle.isel(first=at["close"]).mean("seed"), squares[at["close"]], within=1e-3),
         headline=True,
         note=f"networks of one linear and of one ReLU layer, σ = {sigma[1]:g}; standard deviation "
-        f"over seeds {listed(middle.isel(first=at['close']).std('seed').values, 2)}",
+        f"over seeds {join_numbers(middle.isel(first=at['close']).std('seed').values, 2)}",
     )
-    say(
+    claim(
         "in one layer the share is a₁²/Σa² for every amplitude and scale, with either unit",
         # What a first layer has across its one direction never changes, and is of order σ.
-        apart((early - squares) / data["scale"], within=1.0),
-        note=f"in units of σ, a₁ = {listed(first)}",
+        max_error_below((early - squares) / data["scale"], within=1.0),
+        note=f"in units of σ, a₁ = {join_numbers(first)}",
     )
-    say(
+    claim(
         "winner-take-all requires multi-task competition, not just multi-view data",
         agree(late[at["far"], 1].mean(), squares[at["far"]], within=0.05),
         wrong=_ONE_TASK,
@@ -229,42 +240,42 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         ),
     )
     spread = lambda share: share[at["close"], 1].std("seed", ddof=1)
-    say(
+    claim(
         "seeds are alike because without several tasks there is no race",
-        below(spread(late), 1e-3),
+        all_below(spread(late), 1e-3),
         wrong="they are alike because one layer has one mode; between pathways of one task they "
         "differ as their initial weights do",
-        instead=above(spread(late) / spread(early.isel(fusion=0)), 10),
+        instead=all_above(spread(late) / spread(early.isel(fusion=0)), 10),
     )
     off = abs(run["widths"].ds["off"])
     widest = off.isel(width=-1).max(("seed", "view"))
-    say(
+    claim(
         "in wide pathways every network ends where the orbit π_v(0) e^{2a_vθ} from its own weights "
         "does",
-        apart(widest[1], within=0.02),
+        max_error_below(widest[1], within=0.02),
         note=f"a₁ = {parameters.close:g}, {parameters.widths[-1]} units for each view",
     )
-    say(
+    claim(
         "what is off there is the overlap of classes in few units: it falls with the width",
-        falls(off.isel(first=1).mean(("seed", "view"))),
+        decreasing(off.isel(first=1).mean(("seed", "view"))),
     )
-    say(
+    claim(
         "views that are alike keep the contributions that they started with",
-        apart(widest[0], within=0.02),
+        max_error_below(widest[0], within=0.02),
         note=f"{parameters.widths[-1]} units for each view",
     )
-    say(
+    claim(
         "the smaller the weights, the more the fastest has",
-        rises(late[at["close"]].mean("seed")),
-        note=f"σ = {listed(sigma)}",
+        increasing(late[at["close"]].mean("seed")),
+        note=f"σ = {join_numbers(sigma)}",
     )
     final = data["contribution"].sel(fusion=_LATE).isel(first=at["far"], scale=1, time=-1)
     grown = final / data["own_start"][at["far"], 1]
     clock = xr.DataArray(np.log(grown)) / data["amplitude"][at["far"]]
-    say(
+    claim(
         "both papers have competing modes as dsₘ/dt = rₘsₘ(1 − Σs²/K)",
-        apart(clock / clock.mean("view"), 1.0, within=0.05),
-        "the Lotka–Volterra connection",
+        max_error_below(clock / clock.mean("view"), 1.0, within=0.05),
+        at="the Lotka–Volterra connection",
         corrected="neither has; it is s = √c of views of one task in pathways of their own, where "
         "ln(s/s₀)/r is one clock for all, and so the very race that the notes held to need several "
         "tasks. The neural race reduction is linear in strengths, with overlaps D(j, p)",
@@ -276,7 +287,7 @@ def draw(run: xr.DataTree) -> Figure:
     """One layer, pathways, dominance against the scale, and every seed against its own race."""
     data = run["shares"].ds
     close, sigma = data.isel(first=1), data["scale"].values
-    figure, (one, own, scales, seeds) = sheet("One class, several views", 4, width=3.4, height=3.2)
+    figure, (one, own, scales, seeds) = panels("One class, several views", 4, width=3.4, height=3.2)
     theory = (close["squares"] * close["one_mode"]).isel(scale=1), close["raced"].isel(scale=1)
     for ax, name, expected in zip((one, own), (_EARLY[0], _LATE), theory, strict=True):
         seen = close["contribution"].sel(fusion=name).isel(scale=1)
@@ -286,27 +297,31 @@ def draw(run: xr.DataTree) -> Figure:
         for view in range(2):
             label = "first view" if view == 0 else "others"
             curves = seen.isel(view=view).mean("seed"), expected.isel(view=view)
-            both(ax, close["time"], *curves, color=f"C{view}", label=label)
+            draw_pair(ax, close["time"], *curves, color=f"C{view}", label=label)
         title = f"{name}, $a_1$ = {float(close['first']):g}"
-        finish(ax, "time $t/τ$", "contribution $c_v$", title, legend="upper left", ylim=(0, 1))
-    for first, shade, label in family(data["first"].values[1:], "$a_1$ ="):
+        label_axes(ax, "time $t/τ$", "contribution $c_v$", title, legend="upper left", ylim=(0, 1))
+    for first, shade, label in shades(data["first"].values[1:], "$a_1$ ="):
         each = data.sel(first=first)
         share = _share(each["contribution"])
         for name, marker in ((_LATE, "o"), (_EARLY[0], "s")):
             dots = share.sel(fusion=name)
-            how = {**DOTS, "marker": marker, "color": shade}
+            how = {**MEASURED_STYLE, "marker": marker, "color": shade}
             scales.errorbar(
                 sigma, dots.mean("seed"), dots.std("seed"), **how, label=f"{label},\n{name}"
             )
-        scales.plot(sigma, _share(each["raced"]), **THEORY)
-        scales.plot(sigma, 0 * sigma + float(each["squares"][0]), **THEORY)
+        scales.plot(sigma, _share(each["raced"]), **THEORY_STYLE)
+        scales.plot(sigma, 0 * sigma + float(each["squares"][0]), **THEORY_STYLE)
         seeds.plot(
-            _share(each["own"])[1], share.sel(fusion=_LATE)[1], **DOTS, color=shade, label=label
+            _share(each["own"])[1],
+            share.sel(fusion=_LATE)[1],
+            **MEASURED_STYLE,
+            color=shade,
+            label=label,
         )
     words = "initial weights σ", "dominance", "who has how much"
-    finish(scales, *words, theory="theory", xscale="log", ylim=(0.3, 1.05), legend="beside")
+    label_axes(scales, *words, theory="theory", xscale="log", ylim=(0.3, 1.05), legend="beside")
     both_ways = [_share(data["own"])[1:, 1].min(), 1.0]
-    equal(seeds, both_ways)
+    diagonal(seeds, both_ways)
     words = "from its own weights", "dominance of a network", "every seed, own pathways"
-    finish(seeds, *words)
+    label_axes(seeds, *words)
     return figure

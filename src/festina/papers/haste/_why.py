@@ -22,22 +22,30 @@ from pydantic import Field
 from ..._types import Keys
 from ...dynamics import gradient_flow
 from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import DecreasingTuple, IncreasingTuple, PowerOfTwo
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import PowerOfTwo, falling, increasing
 from ...experiments._registry import Progress
 from ...experiments.claims import (
     Judgement,
     Ledger,
-    above,
     agree,
-    apart,
+    all_above,
+    all_below,
     asserts,
-    below,
-    falls,
-    listed,
-    rises,
+    decreasing,
+    increasing,
+    join_numbers,
+    max_error_below,
 )
-from ...experiments.figures import DOTS, THEORY, both, family, finish, sheet, styled
+from ...experiments.figures import (
+    MEASURED_STYLE,
+    THEORY_STYLE,
+    draw_pair,
+    label_axes,
+    panels,
+    shades,
+    styled,
+)
 from ...networks import Gated, gated_from
 from ...tasks import Task, contextual
 from ...theory.gated import Race, context_spectrum, linear_residual, race
@@ -57,16 +65,16 @@ class Parameters(BaseParameters):
     objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two."""
 
-    contexts: Annotated[tuple[int, ...], increasing(3, 6, count=1)] = (3, 4, 5)
+    contexts: Annotated[tuple[int, ...], IncreasingTuple(3, 6, count=1)] = (3, 4, 5)
     """Numbers C of contexts for spectra, the residual, and common pathways with others."""
 
-    race_contexts: Annotated[tuple[int, ...], increasing(3, 5, count=1)] = (3, 4)
+    race_contexts: Annotated[tuple[int, ...], IncreasingTuple(3, 5, count=1)] = (3, 4)
     """Numbers of contexts of which all sets race."""
 
     hidden: int = Field(default=40, ge=4)
     """Units of each pathway: from weights of size σ its directions start at σ²H/2."""
 
-    scales: Annotated[tuple[float, ...], falling(1e-2, 1e-8)] = (1e-2, 1e-3, 1e-5)
+    scales: Annotated[tuple[float, ...], DecreasingTuple(1e-2, 1e-8)] = (1e-2, 1e-3, 1e-5)
     """Sizes σ of initial weights, from 0.01 down."""
 
 
@@ -74,16 +82,18 @@ QUICK: dict[str, Any] = {"objects": 4, "contexts": (3, 4), "race_contexts": (3,)
 
 
 @experiment("haste/why")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Spectra, training on the residual, and races."""
     tables, counts, keys = {}, parameters.contexts, keys_of(parameters, key)
     for k, count in enumerate(counts):
-        say(f"{count} contexts", 0.7 * k / len(counts))
+        progress(f"{count} contexts", 0.7 * k / len(counts))
         tables[f"spectrum_{count}"] = _spectrum(parameters, count, keys)
         tables[f"residual_{count}"] = _residual(parameters, count)
         tables[f"common_{count}"] = _with_common(parameters, count)
     for k, count in enumerate(parameters.race_contexts):
-        say(f"all sets of {count} contexts", 0.7 + 0.3 * k / len(parameters.race_contexts))
+        progress(f"all sets of {count} contexts", 0.7 + 0.3 * k / len(parameters.race_contexts))
         tables[f"open_{count}"] = _open(parameters, count)
     return tables
 
@@ -200,7 +210,7 @@ def _open(parameters: Parameters, count: int) -> xr.Dataset:
 
 
 @asserts("Jarvis, Klein, Rosman & Saxe", "why mixed selectivity wins")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """More data are faster on raw targets alone, and what follows from that."""
     parameters = parameters_of(run, Parameters)
     n, counts = parameters.objects, parameters.contexts
@@ -209,31 +219,31 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         where, seen = f"C = {count}", run[f"spectrum_{count}"].ds
         k = seen["on"]
         ratio = float(seen["raw"].sel(on=count - 1) / seen["raw"].sel(on=1))
-        say(
+        claim(
             f"{where}: pathways that see more data learn faster, S = σ√(k² + k)/NC",
             _near(seen["raw"], sigma * np.sqrt(k**2 + k) / (n * count)),
             corrected="while nothing is learned yet",
             note=f"C − 1 contexts against one: {ratio:.3f} = √(C(C − 1)/2)",
         )
-        say(
+        claim(
             f"{where}: also of what the common pathway leaves",
-            rises(seen["residual"]),
+            increasing(seen["residual"]),
             wrong="S = σ√(k(C − k)/C)/NC: one context and all but one are the same, half of them "
             "would be fastest",
             instead=_near(seen["residual"], sigma * np.sqrt(k * (count - k) / count) / (n * count)),
         )
         left = run[f"residual_{count}"].ds
         one, most = (left["loss"].sel(on=on) for on in (1, count - 1))
-        say(
+        claim(
             f"{where}: there pathways for C − 1 contexts and for one learn alike, at all times",
-            apart(most, one, within=1e-10, over=float(one[0])),
+            max_error_below(most, one, within=1e-10, over=float(one[0])),
             headline=count == counts[0],
             note="losses of trained networks, of the initial one",
         )
-        say(
+        claim(
             f"{where}: pathways for C − 1 contexts end at (C − 1) S/D",
             agree(left["final"].sel(on=count - 1), (count - 1) * left["alone"], within=1e-4),
-            "effect of more contexts",
+            at="effect of more contexts",
             corrected="because they overlap, Σ_j D(j, p) u_j·u_p = D/(C − 1): pathways for one "
             "context end there too",
             note="one pathway alone would end at S/D",
@@ -241,37 +251,37 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         beside = run[f"common_{count}"].ds
         at = beside["strength"].interp(time=float(beside["done"].min()))
         gain = float(at.sel(on=count - 1) / at.sel(on=1))
-        say(
+        claim(
             f"{where}: when the common pathway is nearly done, those for C − 1 contexts are ahead",
-            above(gain, 1.0),
+            all_above(gain, 1.0),
             note="strength of one of them over that of one for a single context",
         )
         area = beside["loss"].integrate("time") / beside["loss"][0, 0]
-        say(
+        claim(
             f"{where}: so beside a common pathway they have a smaller area below the loss",
-            below(float(area.sel(on=count - 1) / area.sel(on=1)), 1.0),
-            note=f"{listed(area.values[::-1], 3)}",
+            all_below(float(area.sel(on=count - 1) / area.sel(on=1)), 1.0),
+            note=f"{join_numbers(area.values[::-1], 3)}",
         )
         late = float(seen["raw"].sel(on=1) / seen["residual"].sel(on=1))
-        say(
+        claim(
             f"{where}: late modes are learned faster by modular pathways, by √(2C/(C − 1))",
             _near(late, np.sqrt(2 * count / (count - 1))),
             note="growth of trained pathways; hence these are ahead in the end",
         )
-    _more(run, counts, say)
+    _more(run, counts, claim)
     for count in parameters.race_contexts:
         share, where = run[f"open_{count}"].ds["share"], f"all sets of {count} contexts race"
         few, many = share.sel(on=slice(1, count - 2)), share.sel(on=slice(count - 1, None))
-        say(
+        claim(
             f"{where}: pathways for all of them, and for all but one, win",
-            above(many.min("on") / few.max("on"), 1.0),
+            all_above(many.min("on") / few.max("on"), 1.0),
             note=f"share of a pathway for 1 … {count}, σ = {share['scale'].values[-1]:g}: "
-            f"{listed(share.isel(scale=-1).values, 2)}",
+            f"{join_numbers(share.isel(scale=-1).values, 2)}",
         )
-        say(
+        claim(
             f"{where}: the more so, the smaller the weights; one for a single context has",
-            falls(share.sel(on=1)),
-            note=f"σ = {listed(share['scale'].values)}",
+            decreasing(share.sel(on=1)),
+            note=f"σ = {join_numbers(share['scale'].values)}",
         )
 
 
@@ -280,7 +290,7 @@ def _near(measured: Any, predicted: Any) -> Judgement:
     return agree(measured, predicted, within=float(f"{0.02 * np.max(predicted):.2g}"))
 
 
-def _more(run: xr.DataTree, counts: tuple[int, ...], say: Ledger) -> None:
+def _more(run: xr.DataTree, counts: tuple[int, ...], claim: Ledger) -> None:
     """C − 2 contexts against C − 1, from four contexts on, where one context is neither."""
     many = [count for count in counts if count > 3]
     if not many:
@@ -290,17 +300,17 @@ def _more(run: xr.DataTree, counts: tuple[int, ...], say: Ledger) -> None:
         float(t[name].sel(on=c - 2) / t[name].sel(on=c - 1)) for c, t in tables.items()
     ]
     c = np.array(many)
-    say(
+    claim(
         "context pathways remain active in C − 1 contexts",
-        below(over("residual"), 1.0),
-        "effect of more contexts",
+        all_below(over("residual"), 1.0),
+        at="effect of more contexts",
         wrong="of what the common pathway leaves, those for C − 2 see more, by "
         "√(2(C − 2)/(C − 1)), and what they are behind at first shrinks with C, √((C − 2)/C)",
         instead=_near(
             [*over("residual"), *over("raw")],
             [*np.sqrt(2 * (c - 2) / (c - 1)), *np.sqrt((c - 2) / c)],
         ),
-        note=f"growth of trained pathways, C = {listed(c)}",
+        note=f"growth of trained pathways, C = {join_numbers(c)}",
     )
 
 
@@ -310,25 +320,29 @@ def draw(run: xr.DataTree) -> Figure:
     parameters = parameters_of(run, Parameters)
     counts = parameters.contexts
     title = "Why mixed selectivity wins: before the common pathway is done"
-    figure, (rates, alone, beside, all_sets) = sheet(title, 4, width=3.5)
-    for count, shade, label in reversed([*family(counts, "C =")]):  # the fewest on top
+    figure, (rates, alone, beside, all_sets) = panels(title, 4, width=3.5)
+    for count, shade, label in reversed([*shades(counts, "C =")]):  # the fewest on top
         seen = run[f"spectrum_{count}"].ds
         size = float(seen["raw"].sel(on=1))
-        rates.plot(seen["on"], seen["raw"] / size, **DOTS, color=shade, label=label)
-        rates.plot(seen["on"], seen["residual"] / size, **{**DOTS, "marker": "s"}, color=shade)
+        rates.plot(seen["on"], seen["raw"] / size, **MEASURED_STYLE, color=shade, label=label)
+        rates.plot(
+            seen["on"], seen["residual"] / size, **{**MEASURED_STYLE, "marker": "s"}, color=shade
+        )
         k = np.linspace(1, count, 100)
-        rates.plot(k, np.sqrt((k**2 + k) / 2), **THEORY)
-        rates.plot(k, np.sqrt(k * (count - k) / count / 2), **THEORY)
+        rates.plot(k, np.sqrt((k**2 + k) / 2), **THEORY_STYLE)
+        rates.plot(k, np.sqrt(k * (count - k) / count / 2), **THEORY_STYLE)
     words = "open in k contexts", "rate S over modular", "all targets (dots), residual (squares)"
-    finish(rates, *words, theory="formula")
+    label_axes(rates, *words, theory="formula")
     count = counts[0]
     left = run[f"residual_{count}"].ds
     for on, color in zip(left["on"].values, ("C1", "C2"), strict=True):
         seen = left["loss"].sel(on=on)
         width = 8.0 if on == 1 else 4.0
-        both(alone, left["time"], seen, color=color, label=f"open in {on}", lw=width)
-    alone.plot(left["time"], left["loss_theory"], **THEORY)
-    finish(alone, "time $t/τ$", "loss", f"the residual alone, C = {count}", theory="closed form")
+        draw_pair(alone, left["time"], seen, color=color, label=f"open in {on}", lw=width)
+    alone.plot(left["time"], left["loss_theory"], **THEORY_STYLE)
+    label_axes(
+        alone, "time $t/τ$", "loss", f"the residual alone, C = {count}", theory="closed form"
+    )
     count = counts[-1]
     data = run[f"common_{count}"].ds
     for on, color in zip(data["on"].values, ("C1", "C2"), strict=True):
@@ -344,12 +358,12 @@ def draw(run: xr.DataTree) -> Figure:
     beside.axvspan(0, float(data["done"].min()), **until)
     low = data["loss"].max("on") < 0.02 * data["loss"][0, 0]
     words = "time $t/τ$", "loss", f"beside a common pathway, C = {count}"
-    finish(beside, *words, xlim=(0, float(data["time"][int(np.argmax(low.values))])))
+    label_axes(beside, *words, xlim=(0, float(data["time"][int(np.argmax(low.values))])))
     count = parameters.race_contexts[-1]
     share = run[f"open_{count}"].ds["share"]
-    for on, shade, label in family(share["on"].values, "k ="):
-        how = {**DOTS, "ls": "-", "color": shade, "label": label}
+    for on, shade, label in shades(share["on"].values, "k ="):
+        how = {**MEASURED_STYLE, "ls": "-", "color": shade, "label": label}
         all_sets.plot(share["scale"], share.sel(on=on), **how)
     words = "initial weights σ", "share of a pathway", f"all sets of {count} contexts race"
-    finish(all_sets, *words, xscale="log", yscale="log")
+    label_axes(all_sets, *words, xscale="log", yscale="log")
     return figure

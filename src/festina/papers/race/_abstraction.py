@@ -19,25 +19,34 @@ from pydantic import Field
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
 from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import increasing
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, above, agree, apart, asserts, below, falls, listed
+from ...experiments.claims import (
+    Ledger,
+    agree,
+    all_above,
+    all_below,
+    asserts,
+    decreasing,
+    join_numbers,
+    max_error_below,
+)
 from ...experiments.figures import (
-    DOTS,
-    GUIDE,
-    PALE,
-    THEORY,
-    both,
-    family,
-    finish,
-    sheet,
+    GUIDE_STYLE,
+    MEASURED_STYLE,
+    SIMULATION_STYLE,
+    THEORY_STYLE,
+    draw_pair,
+    label_axes,
+    panels,
+    shades,
     styled,
 )
-from ...networks import decouple
-from ...tasks import Task, routing
+from ...networks import with_decoupled_weights
+from ...tasks import Task, domain_routing
 from ...theory import linear
-from ...theory.gated import reduction
+from ...theory.gated import race_reduction
 from ._translation import basis, chain, pairs_of, rates, strengths, three_numbers, translator
 
 _WAYS = ("shared", "half", "dedicated")
@@ -51,10 +60,10 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=1, ge=1)
     """Makes no difference: the rotations of the domains are those of the first seed."""
 
-    domains: Annotated[tuple[int, ...], increasing(2, 12)] = (2, 4, 8)
+    domains: Annotated[tuple[int, ...], IncreasingTuple(2, 12)] = (2, 4, 8)
     """Numbers M of domains."""
 
-    trained: Annotated[tuple[int, ...], increasing(1, 12)] = (1, 2, 4)
+    trained: Annotated[tuple[int, ...], IncreasingTuple(1, 12)] = (1, 2, 4)
     """Numbers K of outputs that are trained with each input, where there are so many."""
 
     strength: float = Field(default=0.05, gt=0, le=0.2)
@@ -63,7 +72,14 @@ class Parameters(BaseParameters):
     contest: tuple[int, int] = (4, 2)
     """M and K of the networks that are trained, and in which both kinds of pathways race."""
 
-    starts: Annotated[tuple[float, ...], increasing(0.01, 1.5)] = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+    starts: Annotated[tuple[float, ...], IncreasingTuple(0.01, 1.5)] = (
+        0.05,
+        0.1,
+        0.2,
+        0.3,
+        0.5,
+        1.0,
+    )
     """Every number b at the start of a race."""
 
     large: tuple[int, int] = (32, 8)
@@ -74,14 +90,16 @@ QUICK: dict[str, Any] = {"domains": (2, 4), "trained": (1, 2), "large": (12, 3)}
 
 
 @experiment("race/abstraction")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Half times by the reduction and by training, and races in one network."""
     first = keys_of(parameters, key)[0]
-    say("every M and K", 0.0)
+    progress("every M and K", 0.0)
     tables = {"half_times": _half_times(parameters, first)}
-    say("trained, and a race", 0.3)
+    progress("trained, and a race", 0.3)
     tables |= _contest(parameters, first)
-    say("large", 0.7)
+    progress("large", 0.7)
     return tables | {"large": _large(parameters, first)}
 
 
@@ -91,7 +109,7 @@ def _half_times(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
     found = {name: np.zeros((len(sizes), len(_WAYS))) for name in ("reduced", "theory")}
     seen = np.zeros(len(sizes))
     for row, (m, k) in enumerate(sizes):
-        data, everything = routing(m, k, key=key), routing(m, key=key)
+        data, everything = domain_routing(m, k, key=key), domain_routing(m, key=key)
         frames, s = basis(everything)
         for column, way in enumerate(_WAYS):
             network, r = translator(data, everything, (way,)), np.array(rates(way, m, k))
@@ -99,10 +117,10 @@ def _half_times(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
             expected = _chain_time(parameters.strength**3, s, tau=1 / together)
             times = np.linspace(0.0, 1.2 * expected, _SAMPLES)
             half = lambda curve, times=times, s=s: passage_time(times, -curve, -s[0] / 2)
-            start = decouple(network, frames, strength=parameters.strength)
+            start = with_decoupled_weights(network, frames, strength=parameters.strength)
             # At K = 1 data leave it open how modes that are alike are turned in each domain, of
             # which the reduction would warn; the first mode has none that is like it.
-            reduced = reduction(start, data, tolerance=1.0)(times, rtol=1e-8).network
+            reduced = race_reduction(start, data, tolerance=1.0)(times, rtol=1e-8).network
             found["reduced"][row, column] = half(strengths(reduced, frames, path)[0, :, 0])
             if way == "shared":
                 flow = gradient_flow(start, data, times, rtol=1e-9)
@@ -128,7 +146,7 @@ def _chain_time(strength: float, s: np.ndarray, *, tau: float) -> float:
 def _contest(parameters: Parameters, key: PRNGKeyArray) -> dict[str, xr.Dataset]:
     """Networks of each kind alone, and of shared and dedicated pathways together, trained."""
     m, k = parameters.contest
-    data, everything = routing(m, k, key=key), routing(m, key=key)
+    data, everything = domain_routing(m, k, key=key), domain_routing(m, key=key)
     (frames, s), pair = basis(everything), pairs_of(data)[0]
     alone: list[xr.Dataset] = []
     for way in _WAYS:
@@ -139,7 +157,9 @@ def _contest(parameters: Parameters, key: PRNGKeyArray) -> dict[str, xr.Dataset]
         # All numbers alike, and balanced ones with the same product: b² as the rates.
         balance = np.array([[1.0, 1.0, 1.0], np.sqrt(np.array(r) * tau)])
         b = {edge: parameters.strength * balance[:, [_layer(edge)]] for edge in network.part_axes}
-        flow = gradient_flow(decouple(network, frames, strength=b), data, times, rtol=1e-9)
+        flow = gradient_flow(
+            with_decoupled_weights(network, frames, strength=b), data, times, rtol=1e-9
+        )
         seen, balanced = strengths(flow.network, frames, [chain(way, *pair)])[0, ..., 0]
         theory = three_numbers(times, [r], parameters.strength, s / len(s), 1 / len(s))
         theory = theory[:, 0, :, 0].prod(axis=1)
@@ -164,7 +184,9 @@ def _race(parameters: Parameters, data: Task, everything: Task) -> xr.Dataset:
     slow = [rates(way, *parameters.contest) for way in ways]
     tau = float(np.prod(slow[0]) ** (-1 / 3)) * s[0] / s[-1]  # until the weakest is learned too
     times = np.linspace(0.0, 1.5 * _chain_time(starts[0] ** 3, s, tau=tau), _SAMPLES)
-    network = decouple(translator(data, everything, ways), frames, strength=starts[:, None])
+    network = with_decoupled_weights(
+        translator(data, everything, ways), frames, strength=starts[:, None]
+    )
     flow = gradient_flow(network, data, times, rtol=1e-9)
     pair = pairs_of(data)[0]
     seen = strengths(flow.network, frames, [chain(way, *pair) for way in ways])
@@ -190,9 +212,9 @@ def _race(parameters: Parameters, data: Task, everything: Task) -> xr.Dataset:
 def _large(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
     """Many domains: a whole network with a shared trunk."""
     m, k = parameters.large
-    data = routing(m, k, key=key)
-    frames, s = basis(routing(m, key=key))
-    network = decouple(translator(data, data), frames, strength=parameters.strength)
+    data = domain_routing(m, k, key=key)
+    frames, s = basis(domain_routing(m, key=key))
+    network = with_decoupled_weights(translator(data, data), frames, strength=parameters.strength)
     expected = _chain_time(parameters.strength**3, s, tau=m ** (2 / 3))
     times = np.linspace(0.0, 1.2 * expected, _SAMPLES)
     # The first trained pair of some domains in their order: all are alike.
@@ -209,21 +231,21 @@ def _large(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
 
 
 @asserts("Saxe, slides", "“Race dynamics favor shared structure”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """How fast each kind of pathway is, and who wins."""
     parameters = parameters_of(run, Parameters)
     table, alone, race = (run[name].ds for name in ("half_times", "alone", "race"))
     (m, k), large = parameters.contest, parameters.large
     shared, theory = table["shared_trained"], table["theory"].sel(way="shared", drop=True)
-    say(
+    claim(
         "how fast a shared trunk learns does not depend on K: half times of trained networks are "
         "those of three numbers",
-        apart(shared, theory, within=1e-6, relative=True),
-        note=f"M = {listed(table['domains'].values)}, K = {listed(table['trained'].values)}: "
-        + listed(shared.values),
+        max_error_below(shared, theory, within=1e-6, relative=True),
+        note=f"M = {join_numbers(table['domains'].values)}, K = {join_numbers(table['trained'].values)}: "
+        + join_numbers(shared.values),
     )
     half = alone["half_time_balanced"]
-    say(
+    claim(
         f"M = {m}, K = {k}: from balanced weights a trained shared path is faster than a dedicated "
         "one by K M^(1/3)",
         agree(
@@ -232,37 +254,37 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             within=1e-5,
             relative=True,
         ),
-        "“The neural race: edge sharing”",
+        at="“The neural race: edge sharing”",
     )
-    say(
+    claim(
         "balanced: half times of trained networks are those of a chain of three",
-        apart(half, alone["half_time_chain"], within=1e-5, relative=True),
-        "“The neural race: edge sharing”",
+        max_error_below(half, alone["half_time_chain"], within=1e-5, relative=True),
+        at="“The neural race: edge sharing”",
     )
-    say(
+    claim(
         f"M = {m}, K = {k}: half times of trained networks, shared, half shared and dedicated",
         agree(alone["half_time"], alone["half_time_theory"], within=1e-6, relative=True),
     )
     seen, theory = _shares(race["strength"]), _shares(race["theory"])
-    say(
+    claim(
         "both in one network from equal weights: what the shared path ends with, of each mode",
-        apart(seen, theory, within=1e-6),
-        note=f"of the first mode {listed(seen[:, 0])}",
+        max_error_below(seen, theory, within=1e-6),
+        note=f"of the first mode {join_numbers(seen[:, 0])}",
     )
     at = "“Initialization dependence: rich vs lazy learning”"
-    say(
+    claim(
         "the winner's share falls from all to half as weights grow: lazy networks do not race",
-        falls(seen[:, 0]),
-        at,
+        decreasing(seen[:, 0]),
+        at=at,
     )
     small, big = race["start"].values[[0, -1]]
     if small <= 0.05:
-        law = above(seen[0], 0.99)
-        say(f"from b = {small:g} the shared path takes all of every mode", law, headline=True)
+        law = all_above(seen[0], 0.99)
+        claim(f"from b = {small:g} the shared path takes all of every mode", law, headline=True)
     if big >= 1:
-        say(f"from b = {big:g} nobody wins", below(seen[-1, 0], 0.6), at)
+        claim(f"from b = {big:g} nobody wins", all_below(seen[-1, 0], 0.6), at=at)
     many = run["large"].ds
-    say(
+    claim(
         f"M = {large[0]}, K = {large[1]}: the half time of a whole trained network",
         agree(many["half_time"].mean(), many["half_time_theory"], within=1e-6, relative=True),
     )
@@ -281,19 +303,21 @@ def draw(run: xr.DataTree) -> Figure:
     table, race = run["half_times"].ds, run["race"].ds
     m, k = parameters.contest
     title = "A trunk that all pairs of domains share learns faster, and wins"
-    figure, (times, curves, shares) = sheet(title, 3, width=3.2, height=3.2)
-    for trained, color, label in family(np.unique(table["trained"].values), "dedicated, K ="):
+    figure, (times, curves, shares) = panels(title, 3, width=3.2, height=3.2)
+    for trained, color, label in shades(np.unique(table["trained"].values), "dedicated, K ="):
         one = table.isel(size=table["trained"].values == trained)
         where = one["domains"].values
-        times.plot(where, one["reduced"].sel(way="dedicated"), **DOTS, color=color, label=label)
-        times.plot(where, one["theory"].sel(way="dedicated"), **THEORY)
+        times.plot(
+            where, one["reduced"].sel(way="dedicated"), **MEASURED_STYLE, color=color, label=label
+        )
+        times.plot(where, one["theory"].sel(way="dedicated"), **THEORY_STYLE)
     one = table.isel(size=table["trained"].values == table["trained"].values.min())
-    how = {**DOTS, "marker": "s", "color": "C3"}
+    how = {**MEASURED_STYLE, "marker": "s", "color": "C3"}
     times.plot(one["domains"], one["reduced"].sel(way="shared"), **how, label="shared, any K")
-    times.plot(one["domains"], one["theory"].sel(way="shared"), **THEORY)
+    times.plot(one["domains"], one["theory"].sel(way="shared"), **THEORY_STYLE)
     words = "number $M$ of domains", "half time of mode 1, in $τ$", "each alone"
     times.set_ylim(top=3 * float(table["theory"].max()))  # room for the legend
-    finish(times, *words, theory="theory", xscale="log", yscale="log")
+    label_axes(times, *words, theory="theory", xscale="log", yscale="log")
     times.set_xticks(parameters.domains, [f"{each}" for each in parameters.domains])
     times.xaxis.minorticks_off()
     times.yaxis.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(2, 0.5)))
@@ -301,20 +325,20 @@ def draw(run: xr.DataTree) -> Figure:
     for way, colors in (("shared", "C3"), ("dedicated", "C0")):
         for mode in range(len(one["mode"])):
             curve = one.sel(way=way).isel(mode=mode)
-            both(curves, one["time"], curve["strength"], curve["theory"], color=colors)
-        curves.plot([], [], **PALE, color=colors, alpha=0.6, label=way)
+            draw_pair(curves, one["time"], curve["strength"], curve["theory"], color=colors)
+        curves.plot([], [], **SIMULATION_STYLE, color=colors, alpha=0.6, label=way)
     words = "time $t$ in units of $τ$", "mode strength $b_1b_2b_3$"
     words = *words, f"together, $M$ = {m}, $K$ = {k}, $b$ = {float(one['start']):g}"
-    finish(curves, *words, legend="center right", xlim=(0, None))
+    label_axes(curves, *words, legend="center right", xlim=(0, None))
     seen = _shares(race["strength"])
     for mode, (_, color, label) in enumerate(
-        family(np.round(race["singular_value"].values, 2), "$s$ =")
+        shades(np.round(race["singular_value"].values, 2), "$s$ =")
     ):
         if mode and np.isclose(*race["singular_value"].values[[mode, mode - 1]]):
             continue  # as the one before
-        shares.plot(race["start"], seen[:, mode], **DOTS, color=color, label=label)
-        shares.plot(race["fine"], race["share_curve"][:, mode], **THEORY)
-    shares.axhline(0.5, **GUIDE)
+        shares.plot(race["start"], seen[:, mode], **MEASURED_STYLE, color=color, label=label)
+        shares.plot(race["fine"], race["share_curve"][:, mode], **THEORY_STYLE)
+    shares.axhline(0.5, **GUIDE_STYLE)
     words = "initial numbers $b$", "the shared path's share", "who wins"
-    finish(shares, *words, theory="theory", legend="lower left", xscale="log", ylim=(0, 1.05))
+    label_axes(shares, *words, theory="theory", legend="lower left", xscale="log", ylim=(0, 1.05))
     return figure

@@ -19,11 +19,27 @@ from pydantic import Field
 from ..._types import Keys
 from ...dynamics import gradient_flow
 from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import DecreasingTuple, IncreasingTuple, PowerOfTwo
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import PowerOfTwo, falling, increasing
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, agree, apart, asserts, falls, listed, most
-from ...experiments.figures import DOTS, THEORY, both, family, finish, sheet, styled
+from ...experiments.claims import (
+    Ledger,
+    agree,
+    asserts,
+    decreasing,
+    join_numbers,
+    max_error_below,
+    most_seeds,
+)
+from ...experiments.figures import (
+    MEASURED_STYLE,
+    THEORY_STYLE,
+    draw_pair,
+    label_axes,
+    panels,
+    shades,
+    styled,
+)
 from ...networks import Gated, gated
 from ...tasks import Task, contextual
 from ...theory.gated import Race, race
@@ -43,13 +59,13 @@ class Parameters(BaseParameters):
     objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two."""
 
-    contexts: Annotated[tuple[int, ...], increasing(3, 5, count=1)] = (3,)
+    contexts: Annotated[tuple[int, ...], IncreasingTuple(3, 5, count=1)] = (3,)
     """Numbers C of contexts, increasing from 3 to 5; there are 2^C − 1 pathways."""
 
     hidden: int = Field(default=40, ge=16)
     """Units of each pathway."""
 
-    scales: Annotated[tuple[float, ...], falling(1e-2, 1e-8)] = (1e-3, 1e-5)
+    scales: Annotated[tuple[float, ...], DecreasingTuple(1e-2, 1e-8)] = (1e-3, 1e-5)
     """Standard deviations σ of the initial weights, from 0.01 down."""
 
 
@@ -58,11 +74,13 @@ QUICK: dict[str, Any] = {"objects": 4, "seeds": 2}
 
 
 @experiment("race/context")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Let all sets of contexts race, and train networks that have a pathway for each."""
     keys, tables = keys_of(parameters, key), {}
     for k, count in enumerate(parameters.contexts):
-        say(f"{count} contexts", k / len(parameters.contexts))
+        progress(f"{count} contexts", k / len(parameters.contexts))
         tables[f"contexts_{count}"] = _raced(parameters, count, keys)
     return tables
 
@@ -141,7 +159,7 @@ def _by_size(strength: xr.DataArray) -> xr.DataArray:
 
 
 @asserts("Saxe, slides", "“Context-dependent processing”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """How fast pathways are, who wins, and what smaller weights do to it."""
     parameters = parameters_of(run, Parameters)
     n = parameters.objects
@@ -150,33 +168,35 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         size, last = data["size"], data.isel(time=-1)
         seen, theory = _by_size(last["strength"]), _by_size(last["strength_theory"])
         law = np.sqrt((2 * n - 1) * (size + 1) * (size + n)) / (n * count)
-        say(
+        claim(
             f"{where}: S = σ₁√((k + 1)(k + N))/NC, larger correlation in more contexts",
             agree(data["rate"], law, within=0.02, relative=True),
-            "“The neural race reduction”",
-            note=f"growth of trained pathways {listed(data['rate'].groupby('size').mean(), 3)}",
+            at="“The neural race reduction”",
+            note=f"growth of trained pathways {join_numbers(data['rate'].groupby('size').mean(), 3)}",
         )
-        say(
+        claim(
             f"{where}: strength of a pathway in 1 … {count} contexts, as in the race",
             agree(seen.mean("seed"), theory, within=0.03),
             headline=count == parameters.contexts[0],
-            note=f"share of all; σ = {listed(data['scale'].values)}",
+            note=f"share of all; σ = {join_numbers(data['scale'].values)}",
         )
         winners = seen.isel(size=slice(-2, None)).min("size")
-        say(
+        claim(
             f"{where}: those in all contexts and in all but one win, in every network",
-            most(winners > seen.isel(size=slice(None, -2)).max("size"), of="networks"),
+            most_seeds(winners > seen.isel(size=slice(None, -2)).max("size"), of="networks"),
         )
         many = (last["strength"] / last["strength"].sum("pathway")).where(size < count - 1, 0.0)
-        say(
+        claim(
             f"{where}: the more so, the smaller the weights: what is left of all others",
-            falls(many.sum("pathway").mean("seed")),
-            "“The neural race reduction”",
+            decreasing(many.sum("pathway").mean("seed")),
+            at="“The neural race reduction”",
         )
         first = float(data["loss_theory"][0, 0])
-        say(
+        claim(
             f"{where}: the loss is that of the race",
-            apart(data["loss"].mean("seed"), data["loss_theory"], within=0.05, over=first),
+            max_error_below(
+                data["loss"].mean("seed"), data["loss_theory"], within=0.05, over=first
+            ),
             note="of the initial loss",
         )
 
@@ -187,26 +207,26 @@ def draw(run: xr.DataTree) -> Figure:
     counts = parameters_of(run, Parameters).contexts
     title = "Objects in contexts: pathways of all contexts, and of all but one, win"
     how = {"squeeze": False, "width": 3.6, "height": 3.0}
-    figure, rows = sheet(title, 3, len(counts), **how)
+    figure, rows = panels(title, 3, len(counts), **how)
     for count, (course, loss, shares) in zip(counts, rows, strict=True):
         data = run[f"contexts_{count}"].ds
         kinds = data["strength"], data["strength_theory"]
         small = [each.isel(scale=-1).groupby("size").mean() for each in kinds]
         ends = [_by_size(each.isel(time=-1)) for each in kinds]
-        for k, shade, label in family(range(1, count + 1), "k ="):
+        for k, shade, label in shades(range(1, count + 1), "k ="):
             seen, raced = (each.sel(size=k) for each in small)
-            both(course, data["time"], seen.mean("seed"), raced, color=shade, label=label)
+            draw_pair(course, data["time"], seen.mean("seed"), raced, color=shade, label=label)
             seen, raced = (each.sel(size=k) for each in ends)
-            shares.plot(data["scale"], seen, **{**DOTS, "alpha": 0.6}, color=shade)
-            shares.plot([], [], **DOTS, color=shade, label=label)
-            shares.plot(data["scale"], raced, **THEORY)
-        for scale, shade, label in family(data["scale"].values, "σ ="):
+            shares.plot(data["scale"], seen, **{**MEASURED_STYLE, "alpha": 0.6}, color=shade)
+            shares.plot([], [], **MEASURED_STYLE, color=shade, label=label)
+            shares.plot(data["scale"], raced, **THEORY_STYLE)
+        for scale, shade, label in shades(data["scale"].values, "σ ="):
             one = data.sel(scale=scale)
             curves = one["loss"].mean("seed"), one["loss_theory"]
-            both(loss, data["time"], *curves, color=shade, label=label)
+            draw_pair(loss, data["time"], *curves, color=shade, label=label)
         words = "time $t/τ$", "strength of a pathway", f"{count} contexts, pathways open in k"
-        finish(course, *words, theory="race")
-        finish(loss, "time $t/τ$", "loss", f"{count} contexts", theory="race")
+        label_axes(course, *words, theory="race")
+        label_axes(loss, "time $t/τ$", "loss", f"{count} contexts", theory="race")
         words = "initial weights σ", "share of a pathway", f"{count} contexts, in the end"
-        finish(shares, *words, theory="race", xscale="log", yscale="log")
+        label_axes(shares, *words, theory="race", xscale="log", yscale="log")
     return figure

@@ -20,13 +20,29 @@ from pydantic import Field
 from ..._types import Keys
 from ...dynamics import gradient_flow
 from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import DecreasingTuple, IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import falling, increasing
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, above, agree, asserts, below, falls, listed
-from ...experiments.figures import DOTS, GUIDE, PALE, family, finish, sheet, styled
-from ...networks import decouple
-from ...tasks import routing
+from ...experiments.claims import (
+    Ledger,
+    agree,
+    all_above,
+    all_below,
+    asserts,
+    decreasing,
+    join_numbers,
+)
+from ...experiments.figures import (
+    GUIDE_STYLE,
+    MEASURED_STYLE,
+    SIMULATION_STYLE,
+    label_axes,
+    panels,
+    shades,
+    styled,
+)
+from ...networks import with_decoupled_weights
+from ...tasks import domain_routing
 from ._translation import basis, pairs_of, translator, with_random_weights
 
 _LEARNED = 1e-5
@@ -44,13 +60,13 @@ class Parameters(BaseParameters):
     domains: int = Field(default=5, ge=3, le=12)
     """Number M of domains on either side."""
 
-    trained: Annotated[tuple[int, ...], increasing(1)] = (1, 2, 3, 4)
+    trained: Annotated[tuple[int, ...], IncreasingTuple(1)] = (1, 2, 3, 4)
     """Numbers K of outputs that are trained with each input, fewer than there are."""
 
     width: int = Field(default=24, ge=4)
     """Units before and behind the trunk."""
 
-    scales: Annotated[tuple[float, ...], falling(0.6, 0.005)] = (0.4, 0.2, 0.1, 0.05)
+    scales: Annotated[tuple[float, ...], DecreasingTuple(0.6, 0.005)] = (0.4, 0.2, 0.1, 0.05)
     """Standard deviations of random weights, the largest first."""
 
     strength: float = Field(default=0.05, gt=0, le=0.2)
@@ -68,12 +84,14 @@ QUICK: dict[str, Any] = {"seeds": 5, "trained": (1, 3), "scales": (0.4, 0.05)}
 
 
 @experiment("race/generalisation")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train decoupled and random weights at every K, and ask for what was not trained."""
     keys, ks = keys_of(parameters, key), parameters.trained
     tables: list[xr.Dataset] = []
     for number, k in enumerate(ks):
-        say(f"{k} trained with each", number / len(ks))
+        progress(f"{k} trained with each", number / len(ks))
         tables.append(_trained(parameters, k, keys))
     table = xr.concat(tables, xr.Variable("trained", list(ks)))
     coordinates = {"scale": list(parameters.scales), "seed": parameters.seed + np.arange(len(keys))}
@@ -84,11 +102,11 @@ def _trained(parameters: Parameters, k: int, keys: Keys) -> xr.Dataset:
     """All scales and seeds, and a decoupled network with them: one program."""
     domains = jax.random.fold_in(keys[0], 1)
     data, everything = (
-        routing(parameters.domains, k, key=domains),
-        routing(parameters.domains, key=domains),
+        domain_routing(parameters.domains, k, key=domains),
+        domain_routing(parameters.domains, key=domains),
     )
     frames, _ = basis(everything)
-    decoupled = decouple(
+    decoupled = with_decoupled_weights(
         translator(data, everything, width=parameters.width), frames, strength=parameters.strength
     )
     random = with_random_weights(decoupled, parameters.scales, keys)
@@ -117,64 +135,64 @@ def _trained(parameters: Parameters, k: int, keys: Keys) -> xr.Dataset:
 
 
 @asserts("Saxe, slides", "“Systematic generalization”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What decoupled weights hide, and what random ones need."""
     data = run["zero_shot"].ds
     rich, lazy = data["random"].isel(scale=-1), data["random"].isel(scale=0)
     small, large = (float(data["scale"][k]) for k in (-1, 0))
-    say(
+    claim(
         "every network has learned what it was trained on (loss relative to silence)",
-        below(
+        all_below(
             xr.concat((data["random_trained"].max(), data["decoupled_trained"].max()), "kind"), 1e-3
         ),
     )
-    say(
+    claim(
         "a network with a shared trunk translates pairs that were never trained, whatever K "
         f"(zero-shot loss, σ = {small:g})",
-        below(rich, _GENERALISES),
+        all_below(rich, _GENERALISES),
         wrong="only from decoupled weights, which presuppose the basis that domains have in common",
         instead=agree(data["decoupled"] / data["decoupled_trained"], 1.0, within=1e-4),
         note="that is their loss over that on trained pairs, at every K; random weights, medians: "
-        + listed(rich.median("seed"), 2),
+        + join_numbers(rich.median("seed"), 2),
         headline=True,
     )
     at = "“Initialization dependence: rich vs lazy learning”"
     if 1 in data["trained"]:
         alone = data["random"].sel(trained=1)
-        say(
+        claim(
             "K = 1: no random weights of any scale generalise, signs and rotations of the pairs "
             "are free",
-            above(alone, _GENERALISES),
+            all_above(alone, _GENERALISES),
         )
-        say(
+        claim(
             "K = 1: what was not trained is answered wrongly, which is worse than silence (mean "
             "over seeds, each scale)",
-            above(alone.mean("seed"), 1.0),
+            all_above(alone.mean("seed"), 1.0),
         )
     if 2 in data["trained"]:
         circle = rich.sel(trained=2)
-        say(
+        claim(
             f"K = 2, σ = {small:g}: it depends on the seed (largest over smallest zero-shot loss)",
-            above(circle.max() / circle.min(), 10.0),
+            all_above(circle.max() / circle.min(), 10.0),
             note=f"{int((circle < _GENERALISES).sum())} of {circle.size} seeds generalise",
         )
     many = data["trained"].values >= 3
     if many.any():
-        say(
+        claim(
             f"K ≥ 3, σ = {small:g}: every seed generalises",
-            below(rich.isel(trained=many), _GENERALISES),
-            note=f"medians {listed(rich.isel(trained=many).median('seed'), 2)}",
+            all_below(rich.isel(trained=many), _GENERALISES),
+            note=f"medians {join_numbers(rich.isel(trained=many).median('seed'), 2)}",
         )
-        say(
+        claim(
             f"σ = {large:g}: training is lazy and does not generalise at any K (median over seeds)",
-            above(lazy.median("seed"), _GENERALISES),
-            at,
+            all_above(lazy.median("seed"), _GENERALISES),
+            at=at,
         )
-        say(
+        claim(
             f"K = {int(data['trained'][-1])}: the smaller the weights, the better what was not "
             "trained (median zero-shot loss from large to small scales)",
-            falls(data["random"].isel(trained=-1).median("seed")),
-            at,
+            decreasing(data["random"].isel(trained=-1).median("seed")),
+            at=at,
         )
 
 
@@ -183,25 +201,29 @@ def draw(run: xr.DataTree) -> Figure:
     """Zero-shot loss over K, and over the scale of random weights."""
     data, m = run["zero_shot"].ds, parameters_of(run, Parameters).domains
     title = f"Pairs of {m} × {m} domains that were never trained"
-    figure, (by_k, by_scale) = sheet(title, 2, width=4.2, height=3.4, sharey=True)
+    figure, (by_k, by_scale) = panels(title, 2, width=4.2, height=3.4, sharey=True)
     ks, scales = data["trained"].values, data["scale"].values
     rng = np.linspace(-0.12, 0.12, data.sizes["seed"])
-    for scale, color, label in family(scales[[0, -1]], "random, σ ="):
+    for scale, color, label in shades(scales[[0, -1]], "random, σ ="):
         one = data["random"].sel(scale=scale).transpose("trained", "seed")
-        by_k.plot(ks[:, None] + rng, one, **DOTS, color=color, alpha=0.5)
-        by_k.plot([], [], **DOTS, color=color, alpha=0.7, label=label)
-    by_k.plot(ks, data["decoupled"], **{**DOTS, "marker": "s", "color": "C3"}, label="decoupled")
-    by_k.axhline(1, **GUIDE)
+        by_k.plot(ks[:, None] + rng, one, **MEASURED_STYLE, color=color, alpha=0.5)
+        by_k.plot([], [], **MEASURED_STYLE, color=color, alpha=0.7, label=label)
+    by_k.plot(
+        ks, data["decoupled"], **{**MEASURED_STYLE, "marker": "s", "color": "C3"}, label="decoupled"
+    )
+    by_k.axhline(1, **GUIDE_STYLE)
     words = "outputs $K$ trained with each input", "zero-shot loss, of silence"
     room = {"yscale": "log", "xticks": ks, "xlim": (ks[0] - 0.4, ks[-1] + 0.4)}
-    finish(by_k, *words, "as far as training went", legend="center left", **room)
-    for k, color, label in family(ks, "$K$ ="):
+    label_axes(by_k, *words, "as far as training went", legend="center left", **room)
+    for k, color, label in shades(ks, "$K$ ="):
         one = data["random"].sel(trained=k).transpose("scale", "seed")
-        by_scale.plot(scales, one, **{**DOTS, "ms": 3}, color=color, alpha=0.5)
-        by_scale.plot(scales, one.median("seed"), **PALE, color=color, alpha=0.5, label=label)
-    by_scale.axhline(1, **GUIDE)
+        by_scale.plot(scales, one, **{**MEASURED_STYLE, "ms": 3}, color=color, alpha=0.5)
+        by_scale.plot(
+            scales, one.median("seed"), **SIMULATION_STYLE, color=color, alpha=0.5, label=label
+        )
+    by_scale.axhline(1, **GUIDE_STYLE)
     words = "scale σ of random weights", "", "from rich to lazy"
-    finish(by_scale, *words, xscale="log", legend="lower right")
+    label_axes(by_scale, *words, xscale="log", legend="lower right")
     by_scale.set_xticks(scales, [f"{each:g}" for each in scales])
     by_scale.minorticks_off()
     return figure

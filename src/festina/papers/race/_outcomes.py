@@ -25,15 +25,23 @@ from ...dynamics import gradient_flow
 from ...experiments._frame import experiment, keys_of, parameters_of
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, agree, apart, asserts, exponent, listed, most
+from ...experiments.claims import (
+    Ledger,
+    agree,
+    asserts,
+    join_numbers,
+    max_error_below,
+    most_seeds,
+    power_law_exponent,
+)
 from ...experiments.figures import (
-    DOTS,
-    collapse,
-    equal,
-    family,
-    finish,
+    MEASURED_STYLE,
+    diagonal,
+    draw_collapse,
+    label_axes,
+    panels,
     phase_diagram,
-    sheet,
+    shades,
     styled,
 )
 from ...networks import fully_connected
@@ -70,20 +78,22 @@ QUICK: dict[str, Any] = {"seeds": 200, "points": 13, "trained": 4}
 
 
 @experiment("race/outcomes")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Units turn at each margin, pathways race from every scale; some networks are trained."""
     keys, points, found = keys_of(parameters, key), parameters.points, []
     margins, scales = np.linspace(0.65, 1.15, points), np.geomspace(1e-12, 1e-2, points)
     network = fully_connected(3, parameters.width, activation="relu", scale=1.0, key=keys)
     u, v = (np.asarray(part, float) for part in network.parts)
     for k, margin in enumerate(margins):
-        say(f"margin {margin:.3g}", 0.7 * k / points)
+        progress(f"margin {margin:.3g}", 0.7 * k / points)
         kappa = _turned(u, v[..., 0], margin)
         strength = kappa.sum(axis=1)
         chi = _race(scales[:, None, None] ** 2 * strength, margin)
         found.append(_row(kappa, margin, chi))
     table = xr.concat(found, xr.Variable("margin", margins))
-    say("training", 0.7)
+    progress("training", 0.7)
     few = keys[: parameters.trained]
     rows = [_trained(margin, parameters.width, few) for margin in _MARGINS]
     trained = xr.concat(rows, xr.Variable("margin", list(_MARGINS)))
@@ -210,7 +220,7 @@ def _trained(margin: float, width: int, keys: Keys) -> xr.Dataset:
 
 
 @asserts("Saxe, slides", "“Example: transition to nonlinearity”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Networks against their race, and where the boundary lies for each of them."""
     width, trained = parameters_of(run, Parameters).width, run["trained"].ds
     data = run["map"].ds.sel(scale=slice(None, _SMALL))
@@ -220,25 +230,27 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     few = data.sizes["seed"]
     within = 4 * float(spread.max()) / np.sqrt(few)
     wins = (trained[name] > 0.5 for name in ("seen", "raced"))
-    say(
+    claim(
         "which of them wins in a trained network is who wins the race from its initial weights",
-        most(next(wins) == next(wins), 0.9, of="networks"),
-        note=f"Δ = {listed(_MARGINS)}, σ = {listed(_SCALES)}",
+        most_seeds(next(wins) == next(wins), 0.9, of="networks"),
+        note=f"Δ = {join_numbers(_MARGINS)}, σ = {join_numbers(_SCALES)}",
     )
-    say(
+    claim(
         "and with what share: χ, means over seeds",
         # A pathway of a class is taken to keep its direction. Examples that start with unequal
         # strengths, by a fraction of this order, turn it, to the benefit of what is not linear.
-        apart(trained["seen"].mean("seed"), trained["raced"].mean("seed"), within=width**-0.5),
-        note=f"off by {listed((trained['seen'] - trained['raced']).mean().values, 2)} on the whole",
+        max_error_below(
+            trained["seen"].mean("seed"), trained["raced"].mean("seed"), within=width**-0.5
+        ),
+        note=f"off by {join_numbers((trained['seen'] - trained['raced']).mean().values, 2)} on the whole",
     )
-    say(
+    claim(
         "the margin at which half of the networks change over is that of pathways of mean strength",
-        apart(middle, tie, within=within),
+        max_error_below(middle, tie, within=within),
         headline=True,
-        note=f"{own.sizes['seed']} networks, σ up to {_SMALL:g}; Δ = {listed(tie.values[::6])}",
+        note=f"{own.sizes['seed']} networks, σ up to {_SMALL:g}; Δ = {join_numbers(tie.values[::6])}",
     )
-    say(
+    claim(
         f"σ = {float(tie['scale'][-1]):.2g}: the solution changes where the two rates are equal, "
         "Δ = √(2/3)",
         agree(middle[-1], _TIE, within=within),
@@ -248,18 +260,18 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     )
     far = data["scale"] <= 1e-6
     size = np.log(1 / (width * data["scale"] ** 2))[far]
-    say(
+    claim(
         "it gets there as 1/ln(1/Hσ²)",
-        exponent(size, (middle - _TIE)[far], -1.0, within=0.15),
+        power_law_exponent(size, (middle - _TIE)[far], -1.0, within=0.15),
         note="next is a fraction 1/ln(1/Hσ²) of it",
     )
-    say(
+    claim(
         "networks differ in where they change over because units are shared out by chance: the "
         "standard deviation over seeds is that of networks with units drawn at random",
         # Three standard errors, and the curvature of the race, which is left out.
         agree(own.std("seed"), spread, within=0.05 + 3 / np.sqrt(2 * few), relative=True),
         note="strengths of few units vary by much, and their logarithms count; "
-        f"{listed(own.std('seed').values[::6], 2)}",
+        f"{join_numbers(own.std('seed').values[::6], 2)}",
     )
 
 
@@ -297,7 +309,7 @@ def draw(run: xr.DataTree) -> Figure:
     """Who wins, where; every network against its race; and one curve for all scales."""
     width, data, trained = parameters_of(run, Parameters).width, run["map"].ds, run["trained"].ds
     title = f"{data.sizes['seed']:,} networks of {width} ReLU units: XoR or linear"
-    figure, (where, each, own) = sheet(title, 3)
+    figure, (where, each, own) = panels(title, 3)
     won = (data["chi"] > 0.5).mean("seed").assign_attrs(long_name="share in which XoR wins")
     won["margin"].attrs["long_name"] = "margin Δ"
     won["scale"].attrs["long_name"] = "initial weights σ"
@@ -305,12 +317,14 @@ def draw(run: xr.DataTree) -> Figure:
     phase_diagram(where, won, tie, x="margin", cmap="RdBu", vmin=0, vmax=1)
     where.axvline(_TIE, color="white", lw=1.5, ls=":")
     where.set_title("dashed: race of mean strengths; dotted: equal rates")
-    for margin, shade, label in family(trained["margin"].values, "Δ ="):
+    for margin, shade, label in shades(trained["margin"].values, "Δ ="):
         one = trained.sel(margin=margin)
-        each.plot(one["raced"].values.ravel(), one["seen"].values.ravel(), **DOTS, color=shade)
-        each.plot([], [], **DOTS, color=shade, label=label)
-    equal(each, [0.0, 1.0])
-    finish(each, "χ by the race from initial weights", "χ of the trained network")
+        each.plot(
+            one["raced"].values.ravel(), one["seen"].values.ravel(), **MEASURED_STYLE, color=shade
+        )
+        each.plot([], [], **MEASURED_STYLE, color=shade, label=label)
+    diagonal(each, [0.0, 1.0])
+    label_axes(each, "χ by the race from initial weights", "χ of the trained network")
     small = data.sel(scale=slice(None, _SMALL))
     small = small.isel(scale=slice(None, None, small.sizes["scale"] // 3))
     over = np.linspace(-3, 3, 61)
@@ -322,6 +336,6 @@ def draw(run: xr.DataTree) -> Figure:
     normal = xr.DataArray(norm.sf(over), {"deviation": over}, ("deviation",))
     x = above["deviation"].assign_attrs(long_name="margin − boundary, in standard deviations")
     above.attrs["long_name"] = "share in which XoR wins"
-    collapse(own, above, x, normal, over="scale", symbol="σ =")
-    finish(own, title="all scales on one curve", theory="normal distribution")
+    draw_collapse(own, above, x, normal, over="scale", symbol="σ =")
+    label_axes(own, title="all scales on one curve", theory="normal distribution")
     return figure

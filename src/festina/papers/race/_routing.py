@@ -20,15 +20,32 @@ from pydantic import Field, PositiveFloat
 from ...diagnose import passage_time
 from ...dynamics import gradient_descent, gradient_flow
 from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import DecreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import falling
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, agree, apart, asserts, below, listed, rises
-from ...experiments.figures import DOTS, PALE, THEORY, both, family, finish, sheet, styled
-from ...networks import Gated, decouple
-from ...tasks import Task, cyclic_pairs, nested_tree, routing
+from ...experiments.claims import (
+    Ledger,
+    agree,
+    all_below,
+    asserts,
+    increasing,
+    join_numbers,
+    max_error_below,
+)
+from ...experiments.figures import (
+    MEASURED_STYLE,
+    SIMULATION_STYLE,
+    THEORY_STYLE,
+    draw_pair,
+    label_axes,
+    panels,
+    shades,
+    styled,
+)
+from ...networks import Gated, with_decoupled_weights
+from ...tasks import Task, cyclic_domain_pairs, domain_routing, nested_tree
 from ...theory import linear
-from ...theory.gated import ReductionWarning, conserved, reduction
+from ...theory.gated import ReductionWarning, conserved_quantities, race_reduction
 from ._translation import (
     basis,
     chain,
@@ -66,7 +83,7 @@ class Parameters(BaseParameters):
     strength: float = Field(default=0.08, gt=0, le=0.5)
     """Every number b of a decoupled network at the start."""
 
-    scales: Annotated[tuple[float, ...], falling(0.1, 1e-6)] = (0.025, 0.0025)
+    scales: Annotated[tuple[float, ...], DecreasingTuple(0.1, 1e-6)] = (0.025, 0.0025)
     """Standard deviations of random weights; an orthogonal matrix times 0.2 has 0.2/√width."""
 
     learning_rate: float = Field(default=0.02, gt=0)
@@ -89,21 +106,23 @@ QUICK: dict[str, Any] = {"seeds": 3, "width": 16}
 
 
 @experiment("race/routing")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train from decoupled weights, by flow and descent, and from random ones, beside theory."""
     keys, m = keys_of(parameters, key), parameters.domains
     items = nested_tree(len(parameters.values) - 1, values=list(parameters.values))
     how: dict[str, Any] = {"items": items, "key": keys[0]}
-    data = routing(m, cyclic_pairs(m, parameters.trained, first=-1), **how)
-    everything = routing(m, **how)
+    data = domain_routing(m, cyclic_domain_pairs(m, parameters.trained, first=-1), **how)
+    everything = domain_routing(m, **how)
     frames, _ = basis(everything)
     network = translator(data, everything, width=parameters.width)
-    network = decouple(network, frames, strength=parameters.strength)
-    say("decoupled weights", 0.1)
+    network = with_decoupled_weights(network, frames, strength=parameters.strength)
+    progress("decoupled weights", 0.1)
     tables = {"decoupled": _decoupled(parameters, network, data, everything)}
-    say("descent", 0.3)
+    progress("descent", 0.3)
     tables["descent"] = _descent(parameters, network, data, everything)
-    say("random weights", 0.5)
+    progress("random weights", 0.5)
     start = with_random_weights(network, parameters.scales, keys)
     tables["random"] = _random(parameters, start, data)
     return tables
@@ -117,9 +136,9 @@ def _decoupled(parameters: Parameters, network: Gated, data: Task, everything: T
     flow = gradient_flow(network, data, times, rtol=1e-11)
     pairs = list(itertools.product(range(m), repeat=2))
     paths = [chain("shared", i, j) for i, j in pairs]
-    found = reduction(network, data)(times)
+    found = race_reduction(network, data)(times)
     numbers = _numbers(parameters, s, times)
-    kept = conserved(flow.network)["shared_in"]
+    kept = conserved_quantities(flow.network)["shared_in"]
     modes = np.arange(len(s))  # hidden units are the modes, in order
     return xr.Dataset(
         {
@@ -161,7 +180,7 @@ def _descent(parameters: Parameters, network: Gated, data: Task, everything: Tas
     factor = 2 * m * k / features
     rate = parameters.learning_rate / np.array([1, _FINER])
     steps = int(_end(parameters, s) / (factor * rate[-1])) + 1
-    lanes = decouple(network, frames, strength=np.full((2, 1), parameters.strength))
+    lanes = with_decoupled_weights(network, frames, strength=np.full((2, 1), parameters.strength))
     descent = gradient_descent(lanes, data, factor * rate, steps)
     seen = strengths(descent.network, frames, [chain("shared", *pairs_of(data)[0])])[0]
     half = passage_time(descent.time, -seen[..., 0], -s[0] / 2)
@@ -190,7 +209,7 @@ def _random(parameters: Parameters, start: Gated, data: Task) -> xr.Dataset:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ReductionWarning)
                 one = lanes.with_parts(*(part[seed] for part in lanes.parts))
-                found.append(reduction(one, data))
+                found.append(race_reduction(one, data))
         rough = [each(rtol=1e-6) for each in found]
         half = [passage_time(each.time, each.loss, each.loss[0] / 2) for each in rough]
         times = np.linspace(0.0, 4 * max(half), _SAMPLES)
@@ -209,36 +228,40 @@ def _random(parameters: Parameters, start: Gated, data: Task) -> xr.Dataset:
 
 
 @asserts("Saxe, slides", "“Dynamics of abstraction”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The reduction against the whole network, the source's clock, and random weights."""
     parameters = parameters_of(run, Parameters)
     data, descent, random = (run[name].ds for name in ("decoupled", "descent", "random"))
     m, s = parameters.domains, data["singular_value"]
     at = "“Reduction and (occasionally) exact solutions”"
-    say(
+    claim(
         "decoupled weights: the whole network is its race reduction, on every pair (of s)",
-        apart((data["strength"] - data["reduced"]) / s, within=1e-8),
-        at,
+        max_error_below((data["strength"] - data["reduced"]) / s, within=1e-8),
+        at=at,
     )
     trained = data["trained"].values
     off = (data["strength"] - data["theory"]) / s
-    say(
+    claim(
         "every mode is three numbers, an encoder, the trunk and a decoder; K drops out",
-        apart(off[trained], within=1e-8),
+        max_error_below(off[trained], within=1e-8),
         note="on trained pairs, of s",
         headline=True,
     )
-    say(
+    claim(
         "M b₁² − b₂² is conserved",
-        apart(data["conserved"], (m - 1) * parameters.strength**2, within=1e-7),
+        max_error_below(data["conserved"], (m - 1) * parameters.strength**2, within=1e-7),
         note="(M − 1) b₀² from weights that are all b₀",
     )
     order = np.unique(np.round(s.values, 9))[::-1]
     halves = [_half_time(data, value) for value in order]
-    say("broad distinctions come first: when modes are half learned", rises(halves), "“Dataset”")
+    claim(
+        "broad distinctions come first: when modes are half learned",
+        increasing(halves),
+        at="“Dataset”",
+    )
     items, features = len(s), 2 * len(s) - 1
     clock = descent["half_time"] / (descent["half_updates"] * descent["rate"])
-    say(
+    claim(
         "time of the source's equations in units of its learning rate times updates",
         agree(clock[-1], 2 * m**2 / (items * features), within=0.01, relative=True),
         note="2M²/(items × features), which stands there without a reason: 3.5 for M = 7. The loss "
@@ -247,12 +270,12 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     )
     off = abs(random["half_time"] / random["half_time_theory"] - 1).median("seed")
     # Hidden directions of different modes overlap by 1/√width, and disturb each other by less.
-    say(
+    claim(
         "random weights: half of the loss is gone when the reduction says, from what of them "
         "grows (relative error, median over seeds)",
-        below(off, parameters.width**-0.5),
-        "“Assumptions & caveats”",
-        note=f"by scale {listed(off, 2)}; early growth looks the same at every scale",
+        all_below(off, parameters.width**-0.5),
+        at="“Assumptions & caveats”",
+        note=f"by scale {join_numbers(off, 2)}; early growth looks the same at every scale",
     )
 
 
@@ -269,37 +292,46 @@ def draw(run: xr.DataTree) -> Figure:
     parameters = parameters_of(run, Parameters)
     m, k = parameters.domains, parameters.trained
     title = f"One trunk for {m} × {m} domains, {k} outputs trained with each input"
-    figure, (modes, clock, losses) = sheet(title, 3, width=3.2, height=3.2)
+    figure, (modes, clock, losses) = panels(title, 3, width=3.2, height=3.2)
     trained, s = data["trained"].values, data["singular_value"].values
     values, first = np.unique(np.round(s, 9), return_index=True)
     shown = [int(np.argmax(trained)), *([] if trained.all() else [int(np.argmin(trained))])]
-    for mode, (value, color, _) in zip(first[::-1], family(values[::-1]), strict=True):
+    for mode, (value, color, _) in zip(first[::-1], shades(values[::-1]), strict=True):
         for pair, alpha in zip(shown, (0.55, 0.25), strict=False):
             curve = data["strength"][pair, :, mode]
-            both(modes, data["time"], curve, data["theory"][:, mode], color=color, alpha=alpha)
-        modes.plot([], [], **PALE, color=color, alpha=0.6, label=f"$s$ = {value:.3g}")
-        clock.plot(descent["time"], descent["theory"][:, mode], **THEORY)
+            draw_pair(modes, data["time"], curve, data["theory"][:, mode], color=color, alpha=alpha)
+        modes.plot([], [], **SIMULATION_STYLE, color=color, alpha=0.6, label=f"$s$ = {value:.3g}")
+        clock.plot(descent["time"], descent["theory"][:, mode], **THEORY_STYLE)
         seen = descent.isel(rate=0)
         at = seen["updates"] * float(seen["rate"]) * 2 * m**2 / (len(s) * (2 * len(s) - 1))
-        clock.plot(at, seen["strength"][:, mode], **{**DOTS, "ms": 3}, color=color)
+        clock.plot(at, seen["strength"][:, mode], **{**MEASURED_STYLE, "ms": 3}, color=color)
     end = 1.15 * _half_time(data, values[0])
     words = "time $t$ in units of $τ$", "mode strength $b_1b_2b_3$", "decoupled weights"
     top = 1.45 * s[0]  # room for the legend
     how = {"legend": "upper right", "xlim": (0, 1.3 * end), "ylim": (0, top)}
-    finish(modes, *words, theory="theory", **how)
-    clock.plot([], [], **DOTS, color="0.4", label="descent, as published")
+    label_axes(modes, *words, theory="theory", **how)
+    clock.plot([], [], **MEASURED_STYLE, color="0.4", label="descent, as published")
     scale = float(descent["time"][-1]) / float(data["time"][-1])
     how = {"legend": "upper right", "xlim": (0, 1.3 * end * scale), "ylim": (0, top)}
     words = "time of the source's equations", "mode strength $b_1b_2b_3$", "the source's clock"
-    finish(clock, *words, theory="its equations", **how)
+    label_axes(clock, *words, theory="its equations", **how)
     smallest = random.isel(scale=-1)
     first = float(smallest["loss"][0, 0])
-    for number, color, label in family(range(smallest.sizes["seed"]), "seed"):
+    for number, color, label in shades(range(smallest.sizes["seed"]), "seed"):
         one = smallest.isel(seed=number)
-        losses.plot(one["time"], one["loss"] / first, **PALE, color=color, alpha=0.4, label=label)
-        losses.plot(one["time"], one["theory"] / first, **{**THEORY, "color": color, "lw": 1.4})
+        losses.plot(
+            one["time"],
+            one["loss"] / first,
+            **SIMULATION_STYLE,
+            color=color,
+            alpha=0.4,
+            label=label,
+        )
+        losses.plot(
+            one["time"], one["theory"] / first, **{**THEORY_STYLE, "color": color, "lw": 1.4}
+        )
     words = "time $t$ in units of $τ$", "loss, of that at the start"
     words = *words, f"random weights, σ = {float(random['scale'][-1]):g}"
     right = 3 * float(smallest["half_time"].median())
-    finish(losses, *words, theory="reduction", xlim=(0, right), ylim=(0, 1.05))
+    label_axes(losses, *words, theory="reduction", xlim=(0, right), ylim=(0, 1.05))
     return figure

@@ -18,19 +18,28 @@ from pydantic import Field
 from ..._types import Keys
 from ...dynamics import gradient_flow
 from ...experiments._frame import experiment, keys_of
+from ...experiments._parameters import DecreasingTuple, IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import falling, increasing
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, above, agree, apart, asserts, listed, most, rises
+from ...experiments.claims import (
+    Ledger,
+    agree,
+    all_above,
+    asserts,
+    increasing,
+    join_numbers,
+    max_error_below,
+    most_seeds,
+)
 from ...experiments.figures import (
-    DOTS,
-    GUIDE,
-    THEORY,
-    both,
-    family,
-    finish,
-    law,
-    sheet,
+    GUIDE_STYLE,
+    MEASURED_STYLE,
+    THEORY_STYLE,
+    draw_pair,
+    label_axes,
+    panels,
+    power_law,
+    shades,
     styled,
 )
 from ...networks import fully_connected
@@ -57,10 +66,10 @@ class Parameters(BaseParameters):
     width: int = Field(default=128, ge=16)
     """Units of a network."""
 
-    scales: Annotated[tuple[float, ...], falling(1e-2, 1e-8)] = (1e-2, 1e-4, 1e-6)
+    scales: Annotated[tuple[float, ...], DecreasingTuple(1e-2, 1e-8)] = (1e-2, 1e-4, 1e-6)
     """Standard deviations σ of their initial weights, from 0.01 down."""
 
-    margins: Annotated[tuple[float, ...], increasing(0.3, 1.4, count=4)] = (
+    margins: Annotated[tuple[float, ...], IncreasingTuple(0.3, 1.4, count=4)] = (
         *(0.4, 0.5, 0.6, 0.7, 0.75, 0.8),
         *(0.85, 0.9, 1.0, 1.1, 1.2, 1.3),
     )
@@ -72,14 +81,16 @@ QUICK: dict[str, Any] = {"seeds": 4, "margins": (0.6, 0.7, 0.8, 0.85, 1.0, 1.2)}
 
 
 @experiment("race/transition")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train networks for each margin from every scale, and let the two kinds of pathways race."""
     found, keys = [], keys_of(parameters, key)
     # The smaller of two rates is least where they are alike.
     last = (2 * np.log(1 / parameters.scales[-1]) + 10) / _CROSSING
     times = np.linspace(0.0, last, _SAMPLES)
     for k, margin in enumerate(parameters.margins):
-        say(f"margin {margin:g}", k / len(parameters.margins))
+        progress(f"margin {margin:g}", k / len(parameters.margins))
         found.append(_at(margin, parameters, keys, times))
     table = xr.concat(found, xr.Variable("margin", list(parameters.margins)))
     return {
@@ -159,7 +170,7 @@ def _parts(raced: Race, margin: float, times: np.ndarray) -> np.ndarray:
 
 
 @asserts("Saxe, slides", "“Example: transition to nonlinearity”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Rates, where the solution changes, how sharply, and what is left of the loser."""
     data = run["sweep"].ds
     margin, scale = data["margin"], data["scale"].values
@@ -175,61 +186,61 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     )
     if scale[-1] <= 1e-5:
         where = f"growth in trained networks, σ = {scale[-1]:g}, "
-        where += f"Δ = {listed(margin.values[both_seen])}"
-        say("s_XoR = √(2 + Δ²)/P", judged("XoR"), note=where)
-        say(
+        where += f"Δ = {join_numbers(margin.values[both_seen])}"
+        claim("s_XoR = √(2 + Δ²)/P", judged("XoR"), note=where)
+        claim(
             "s_lin = Δ/2",
             judged("linear"),
             corrected="of a ReLU unit, which is on for one class, half of the examples; a linear "
             "pathway that is open for all has s = Δ and would win from Δ = √(2/15) = 0.365 on",
             note=where,
         )
-    say(
+    claim(
         "the solution changes where these are equal, Δ = √(2/3): curves of all σ cross there",
         agree(crossing, _CROSSING, within=0.03),
         headline=True,
         note=f"largest against smallest σ, means over {data.sizes['seed']} seeds",
     )
     small, slow = data.isel(scale=-1), margin < _CROSSING
-    say(
+    claim(
         f"nonlinear representations emerge before they are necessary: χ > 1/2 for Δ up to "
         f"{float(margin[slow][-1]):g}, though any Δ > 0 makes the task linear",
-        above(small["chi"].mean("seed")[slow], 0.5),
+        all_above(small["chi"].mean("seed")[slow], 0.5),
         note=f"σ = {scale[-1]:g}",
     )
     gamma = 2 * (1 - rate.min("pathway") / rate.max("pathway"))
     winner = np.where(slow, "XoR", "linear")[:, None]
     won = np.where(small["chi"].transpose("margin", "seed") > 0.5, "XoR", "linear")
     far = scale[-1] ** gamma.values < _FEW
-    say(
+    claim(
         "the faster of the two pathways dominates the solution",
-        most((won == winner)[far], of="networks"),
-        "“Neural Race Reduction”",
-        note=f"σ = {scale[-1]:g}, Δ = {listed(margin.values[far])}: where σ^γ < {_FEW:g}",
+        most_seeds((won == winner)[far], of="networks"),
+        at="“Neural Race Reduction”",
+        note=f"σ = {scale[-1]:g}, Δ = {join_numbers(margin.values[far])}: where σ^γ < {_FEW:g}",
     )
-    say(
+    claim(
         f"each network ends where the race leads its units, once these have turned: χ, "
         f"σ = {scale[-1]:g}",
         # The two examples of a class are taken to be alike; if not, they turn its pathway.
-        apart(small["chi"], small["chi_own"], within=0.1),
+        max_error_below(small["chi"], small["chi_own"], within=0.1),
         note=f"from when {_BEGUN:g} of the targets is said; the race from equal strengths is off "
         f"by {float(abs(chi - data['chi_theory']).isel(scale=-1).max()):.2g} of the mean over "
         "seeds, and seeds differ because units are shared out by chance",
     )
-    say(
+    claim(
         "the change is a step in the limit of small weights: dχ/dΔ where curves cross",
-        rises(-_steepness(chi)),
-        note=f"σ = {listed(scale)}",
+        increasing(-_steepness(chi)),
+        note=f"σ = {join_numbers(scale)}",
     )
     loser = xr.where(slow, 1 - chi, chi).isel(scale=slice(-2, None))
     # Integration leaves an error of some 1e-5.
     told = ((loser < _FEW) & (loser > 3e-4)).all("scale")
     decades = np.log(scale[-1] / scale[-2])
     seen = np.log(loser[{"scale": 1}] / loser[{"scale": 0}]) / decades
-    say(
+    claim(
         "the loser's share falls as σ^γ, γ = 2(1 − s_slow/s_fast)",
         agree(seen[told], gamma[told], within=0.05),
-        note=f"Δ = {listed(margin.values[told])}, where the share is below {_FEW:g}",
+        note=f"Δ = {join_numbers(margin.values[told])}, where the share is below {_FEW:g}",
     )
 
 
@@ -255,23 +266,23 @@ def draw(run: xr.DataTree) -> Figure:
     """The order parameter; two races, one on either side; and what is left of the loser."""
     data = run["sweep"].ds
     margin, scale = data["margin"].values, data["scale"].values
-    figure, (order, below, above_, left) = sheet("Transition to nonlinearity", 4, width=3.3)
-    for sigma, shade, label in family(scale, "σ ="):
+    figure, (order, below, above_, left) = panels("Transition to nonlinearity", 4, width=3.3)
+    for sigma, shade, label in shades(scale, "σ ="):
         one = data.sel(scale=sigma)
-        how = {**DOTS, "color": shade}
+        how = {**MEASURED_STYLE, "color": shade}
         order.errorbar(margin, one["chi"].mean("seed"), one["chi"].std("seed"), **how, label=label)
-        order.plot(margin, one["chi_theory"], **THEORY)
-    order.axvline(_CROSSING, **GUIDE)
+        order.plot(margin, one["chi_theory"], **THEORY_STYLE)
+    order.axvline(_CROSSING, **GUIDE_STYLE)
     words = "margin Δ", "order parameter χ", "XoR (1) or linear (0)"
-    finish(order, *words, theory="race")
+    label_axes(order, *words, theory="race")
     near = lambda target: int(np.argmin(np.abs(margin - target)))
     for ax, k in ((below, near(0.7)), (above_, near(1.0))):
         one = data.isel(margin=k, scale=-1)
         for part, color in (("XoR", "C0"), ("linear", "C3")):
             seen, theory = one["parts"].sel(part=part), one["parts_theory"].sel(part=part)
-            both(ax, one["time"], seen.mean("seed"), theory, color=color, label=part)
+            draw_pair(ax, one["time"], seen.mean("seed"), theory, color=color, label=part)
         title = f"Δ = {margin[k]:g}, σ = {scale[-1]:g}"
-        finish(ax, "time $t/τ$", "output of a pathway along $y$", title, theory="race")
+        label_axes(ax, "time $t/τ$", "output of a pathway along $y$", title, theory="race")
     for k in dict.fromkeys(map(near, (0.6, 0.7, 1.0, 1.2))):
         one = data.isel(margin=k)
         slow = margin[k] < _CROSSING
@@ -279,8 +290,10 @@ def draw(run: xr.DataTree) -> Figure:
         color = "C3" if slow else "C0"
         rates = np.sort(one["rate"].values)
         shade = 0.9 if k in (near(0.6), near(1.2)) else 0.5
-        left.plot(scale, share, **DOTS, color=color, alpha=shade, label=f"Δ = {margin[k]:g}")
-        law(left, scale, float(share[-1]), 2 * (1 - rates[0] / rates[1]))
+        left.plot(
+            scale, share, **MEASURED_STYLE, color=color, alpha=shade, label=f"Δ = {margin[k]:g}"
+        )
+        power_law(left, scale, float(share[-1]), 2 * (1 - rates[0] / rates[1]))
     words = "initial weights σ", "share of the loser", "who comes second"
-    finish(left, *words, theory="slope γ", xscale="log", yscale="log")
+    label_axes(left, *words, theory="slope γ", xscale="log", yscale="log")
     return figure

@@ -22,22 +22,31 @@ from pydantic import Field
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
 from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import DecreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import falling
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, above, agree, apart, asserts, listed, most, same
+from ...experiments.claims import (
+    Ledger,
+    agree,
+    all_above,
+    asserts,
+    equal_to,
+    join_numbers,
+    max_error_below,
+    most_seeds,
+)
 from ...experiments.figures import (
-    DOTS,
-    GUIDE,
-    PALE,
-    THEORY,
-    both,
-    family,
-    finish,
-    sheet,
+    GUIDE_STYLE,
+    MEASURED_STYLE,
+    SIMULATION_STYLE,
+    THEORY_STYLE,
+    draw_pair,
+    label_axes,
+    panels,
+    shades,
     styled,
 )
-from ...networks import as_gated, fully_connected, gated_from, layer
+from ...networks import fully_connected, gated_equivalent, gated_from, layer_from
 from ...tasks import Task, xor
 from ...theory.gated import path_statistics, race
 from ...theory.linear import chain_strength, learning_time
@@ -61,7 +70,7 @@ class Parameters(BaseParameters):
     width: int = Field(default=64, ge=16)
     """Units of a ReLU network."""
 
-    scales: Annotated[tuple[float, ...], falling(1e-2, 1e-8)] = (1e-2, 1e-3, 1e-4)
+    scales: Annotated[tuple[float, ...], DecreasingTuple(1e-2, 1e-8)] = (1e-2, 1e-3, 1e-4)
     """Standard deviations σ of their initial weights, from 0.01 down."""
 
     layer_strength: float = Field(default=1e-2, gt=0, le=0.1)
@@ -72,12 +81,14 @@ QUICK: dict[str, Any] = {"seeds": 2, "width": 32, "scales": (1e-2, 1e-4)}
 
 
 @experiment("race/xor")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """A gated network and its closed form; ReLU networks, and the same with gates that stay."""
     task = xor()
-    say("a pathway for each example", 0.0)
+    progress("a pathway for each example", 0.0)
     tables = {"gated": _gated(parameters, task)}
-    say("ReLU networks", 0.2)
+    progress("ReLU networks", 0.2)
     network = fully_connected(
         2,
         parameters.width,
@@ -94,7 +105,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     tables["units"] = xr.Dataset(
         {"u": (("time", "unit", "input"), u), "v": (("time", "unit"), v[..., 0])}, {"time": times}
     )
-    say("gates that stay", 0.7)
+    progress("gates that stay", 0.7)
     x = np.asarray(task.x, float)
     before, after = (np.asarray(each.u) @ x.T for each in (network, trained.final))
     ends = after > _ON * after.max(axis=-1, keepdims=True)
@@ -103,7 +114,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     along = after.max(axis=-1) / np.linalg.norm(trained.final.u, axis=-1) / math.sqrt(2)
     losses = {"relu": trained.loss}
     for name, on in (("final", ends), ("initial", before > 0)):
-        losses[name] = gradient_flow(as_gated(network, task.x, gates=on), task, times).loss
+        losses[name] = gradient_flow(gated_equivalent(network, task.x, gates=on), task, times).loss
     half = lambda loss: passage_time(times, loss, _HALF)
     over, loss = ("gates", "scale", "seed"), np.stack(list(losses.values()))
     part = lambda which: np.sum(which * strength, axis=-1) / strength.sum(axis=-1)
@@ -121,7 +132,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
             "time": times,
         },
     )
-    say("the race", 0.95)
+    progress("the race", 0.95)
     return tables | {"race": _race(parameters, task)}
 
 
@@ -141,7 +152,7 @@ def _gated(parameters: Parameters, task: Task) -> xr.Dataset:
     times = np.linspace(0.0, float(learning_time(fraction=0.999, **chain)), _SAMPLES)
     loss = gradient_flow(network, task, times, rtol=1e-10).loss
     # A ReLU unit along an example gives the two that are orthogonal to it just nothing.
-    rectified = gradient_flow(layer("relu", inward, outward), task, times, rtol=1e-10).loss
+    rectified = gradient_flow(layer_from("relu", inward, outward), task, times, rtol=1e-10).loss
     strength = np.asarray(chain_strength(times, **chain))
     return xr.Dataset(
         {
@@ -170,28 +181,28 @@ def _race(parameters: Parameters, task: Task) -> xr.Dataset:
 
 
 @asserts("Saxe, slides", "“XoR dynamics”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The closed form, where it is exact for ReLU networks, and which gating wins."""
     parameters = parameters_of(run, Parameters)
     data, relu, raced = (run[name].ds for name in ("gated", "relu", "race"))
-    say(
+    claim(
         "its loss follows the closed form ½(1 − √2 π)²",
-        apart(data["loss"], data["theory"], within=1e-8),
+        max_error_below(data["loss"], data["theory"], within=1e-8),
     )
-    say(
+    claim(
         f"from b₀ = {parameters.layer_strength:g} half of it is learned after τ/2S ln(S/Dπ₀ − 1)",
         agree(data["half_time"], data["half_time_theory"], within=1e-4),
         headline=True,
     )
-    say(
+    claim(
         "the closed form is exact for a ReLU network too if its weights are decoupled",
-        apart(data["rectified"], data["theory"], within=1e-8),
-        "“Assumptions & caveats”",
+        max_error_below(data["rectified"], data["theory"], within=1e-8),
+        at="“Assumptions & caveats”",
     )
-    say(
+    claim(
         "ReLU, small random weights: units end along one of the four examples",
-        above(relu["aligned"], 0.99),
-        "“Which gating structures?”",
+        all_above(relu["aligned"], 0.99),
+        at="“Which gating structures?”",
         note="share of |u||v| in units whose cosine with an example is above 0.99",
     )
     half = relu["half_time"]
@@ -204,25 +215,25 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         seen = half.sel(gates=gates).median("seed")
         slope = -np.polyfit(np.log10(seen["scale"]), seen, 1)[0]
         law = math.log(100) / (2 * rate[kind])
-        say(words, agree(slope, law, within=0.1), "“Assumptions & caveats”")
+        claim(words, agree(slope, law, within=0.1), at="“Assumptions & caveats”")
     off = abs(half / half.sel(gates="relu", drop=True) - 1)
     near = off.sel(gates="final", drop=True)
-    say(
+    claim(
         "ReLU networks learn when those with final gates do, not when those with initial gates do",
-        most(near < off.sel(gates="initial", drop=True) / 2, of="networks"),
-        "“Assumptions & caveats”",
-        note=f"off by {listed(near.median('seed'), 2)} of the time, less than half as much",
+        most_seeds(near < off.sel(gates="initial", drop=True) / 2, of="networks"),
+        at="“Assumptions & caveats”",
+        note=f"off by {join_numbers(near.median('seed'), 2)} of the time, less than half as much",
     )
     ends = "example" if float(relu["single"].min()) > 0.5 else "half plane"
     kind, rates = raced["gating"].values, raced["rate"].values
     allowed = np.where(raced["consistent"], rates, 0.0)
-    say(
+    claim(
         "the gating which learns fastest dominates the solution",
-        same(ends, str(kind[rates.argmax()])),
-        "“Neural Race Reduction”",
+        equal_to(ends, str(kind[rates.argmax()])),
+        at="“Neural Race Reduction”",
         wrong="the race is among self-consistent gatings: a unit along what a half plane sees is "
         "not on for just that half plane, so it leaves the fastest gating",
-        instead=same(ends, str(kind[allowed.argmax()])),
+        instead=equal_to(ends, str(kind[allowed.argmax()])),
     )
 
 
@@ -231,20 +242,20 @@ def draw(run: xr.DataTree) -> Figure:
     """The closed form; ReLU networks against gates that stay; how long it takes; where units go."""
     data, relu, units = (run[name].ds for name in ("gated", "relu", "units"))
     title = "Exclusive or: pathways of single examples win"
-    figure, (form, curves, laws, ends) = sheet(title, 4, width=3.4, height=3.4)
-    both(form, data["time"], data["loss"], data["theory"], color="C0", label="gated", lw=6)
-    dots = {**DOTS, "markevery": 12, "label": "ReLU, decoupled"}
+    figure, (form, curves, laws, ends) = panels(title, 4, width=3.4, height=3.4)
+    draw_pair(form, data["time"], data["loss"], data["theory"], color="C0", label="gated", lw=6)
+    dots = {**MEASURED_STYLE, "markevery": 12, "label": "ReLU, decoupled"}
     form.plot(data["time"], data["rectified"], **dots, color="C1")
     words = "time $t/τ$", "loss", "a gate for each example"
-    finish(form, *words, theory=r"½$(1 - \sqrt{2}\,π)^2$")
+    label_axes(form, *words, theory=r"½$(1 - \sqrt{2}\,π)^2$")
     curve = relu["loss"].isel(seed=0)
-    for scale, shade, label in family(relu["scale"].values, "σ ="):
+    for scale, shade, label in shades(relu["scale"].values, "σ ="):
         one = curve.sel(scale=scale)
-        both(curves, one["time"], *one.sel(gates=["relu", "final"]), color=shade, label=label)
+        draw_pair(curves, one["time"], *one.sel(gates=["relu", "final"]), color=shade, label=label)
         curves.plot(one["time"], one.sel(gates="initial"), color=shade, lw=1, ls=":")
     curves.plot([], [], color="0.4", lw=1, ls=":", label="initial gates")
     words = "time $t/τ$", "loss", "ReLU, and gates that stay"
-    finish(curves, *words, theory="final gates")
+    label_axes(curves, *words, theory="final gates")
     s = run["race"].ds["rate"].groupby("gating").max()
     for gates, color, label, kind in (
         ("relu", "C0", "ReLU", "example"),
@@ -252,18 +263,18 @@ def draw(run: xr.DataTree) -> Figure:
         ("initial", "C3", "initial gates", "half plane"),
     ):
         seen = relu["half_time"].sel(gates=gates)
-        laws.plot(relu["scale"], seen, **{**DOTS, "alpha": 0.5}, color=color)
-        laws.plot([], [], **DOTS, color=color, label=label)
+        laws.plot(relu["scale"], seen, **{**MEASURED_STYLE, "alpha": 0.5}, color=color)
+        laws.plot([], [], **MEASURED_STYLE, color=color, label=label)
         if gates != "final":
             scale, last = relu["scale"].values, float(seen[-1].median())
             law = last - np.log(scale / scale[-1]) / float(s.sel(gating=kind))
-            laws.plot(scale, law, **THEORY)
+            laws.plot(scale, law, **THEORY_STYLE)
     words = "initial weights σ", "half learned at $t/τ$", "time against scale"
     laws.set_ylim(top=1.3 * laws.get_ylim()[1])  # room for the legend
-    finish(laws, *words, theory="slope ln 100/2S", legend="upper right", xscale="log")
+    label_axes(laws, *words, theory="slope ln 100/2S", legend="upper right", xscale="log")
     _track(ends)
     for time, color, size in ((0, "0.7", 3), (-1, "C0", 5)):
-        ends.plot(*_places(units).isel(time=time).T, **{**DOTS, "ms": size}, color=color)
+        ends.plot(*_places(units).isel(time=time).T, **{**MEASURED_STYLE, "ms": size}, color=color)
     ends.set_title("units, before and after")
     return figure
 
@@ -285,9 +296,9 @@ def animate(run: xr.DataTree) -> FuncAnimation:
     curve.plot(time, loss, color="0.85", lw=1)
     curve.set(xlabel="time $t/τ$", ylabel="loss", xlim=(0, time[-1]), ylim=(-0.02, 0.54))
     _track(track)
-    (travelled,) = curve.plot([], [], **PALE, color="C0", alpha=0.7)
+    (travelled,) = curve.plot([], [], **SIMULATION_STYLE, color="C0", alpha=0.7)
     trails = track.plot(*np.moveaxis(places[:1], -1, 0), color="C0", lw=1, alpha=0.3)
-    (dots,) = track.plot([], [], **{**DOTS, "ms": 4}, color="black")
+    (dots,) = track.plot([], [], **{**MEASURED_STYLE, "ms": 4}, color="black")
 
     def show(frame: int) -> tuple[Artist, ...]:
         travelled.set_data(time[: frame + 1], loss[: frame + 1])
@@ -313,7 +324,7 @@ def _track(ax: Axes) -> None:
     """The four examples as rays."""
     for x in (-1, 1):
         for y in (-1, 1):
-            ax.plot([0, 0.8 * x], [0, 0.8 * y], **GUIDE)
+            ax.plot([0, 0.8 * x], [0, 0.8 * y], **GUIDE_STYLE)
             color = "C3" if x * y > 0 else "C2"
             ax.text(
                 0.86 * x,

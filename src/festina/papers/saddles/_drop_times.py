@@ -23,21 +23,29 @@ from ..._types import Keys
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
 from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._parameters import increasing
 from ...experiments._registry import Progress
 from ...experiments.claims import (
-    CHANCE,
+    SIGNIFICANCE_LEVEL,
     Ledger,
     agree,
+    all_below,
     asserts,
-    below,
-    falls,
-    listed,
-    most,
-    share,
+    decreasing,
+    join_numbers,
+    most_seeds,
+    share_of_seeds,
 )
-from ...experiments.figures import DOTS, distribution, equal, family, finish, sheet, styled
+from ...experiments.figures import (
+    MEASURED_STYLE,
+    diagonal,
+    draw_distribution,
+    label_axes,
+    panels,
+    shades,
+    styled,
+)
 from ...networks import Layer, fully_connected
 from ...tasks import quadratic_teacher
 
@@ -63,7 +71,7 @@ class Parameters(BaseParameters):
     scale: float = Field(default=5e-3, ge=1e-4, le=0.01)
     """Standard deviation ε of initial weights."""
 
-    widths: Annotated[tuple[int, ...], increasing(1, 1000)] = (1, 3, 30)
+    widths: Annotated[tuple[int, ...], IncreasingTuple(1, 1000)] = (1, 3, 30)
     """Widths at which a tenth as many networks are trained, increasing."""
 
 
@@ -72,7 +80,9 @@ QUICK: dict[str, Any] = {"seeds": 2000, "widths": (3, 30)}
 
 
 @experiment("saddles/drop-times")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train all networks, and predict both drops of each from its initial weights."""
     keys, few = keys_of(parameters, key), max(parameters.seeds // 10, 100)
     sizes = [(parameters.width, keys), *((width, keys[:few]) for width in parameters.widths)]
@@ -82,7 +92,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         pieces = range(0, len(each), _BATCH)
         parts = list[xr.Dataset]()
         for start in pieces:
-            say(f"{len(each)} networks of {width} units", done)
+            progress(f"{len(each)} networks of {width} units", done)
             parts.append(_networks(parameters.scale, width, each[start : start + _BATCH]))
             done += amount / len(pieces)
         found.append(xr.concat(parts, "seed"))
@@ -178,52 +188,55 @@ def law(times: np.ndarray, width: int, scale: float) -> Float[np.ndarray, " time
 
 
 @asserts("Zhang, Saxe & Latham", "Proposition 5; Figure 1G")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The law of the first drop at every width, and the plateau behind it in every network."""
     parameters = parameters_of(run, Parameters)
     data, widths = run["networks"].ds, run["widths"].ds
     first, plateau = (data["seen"].isel(fall=0), data.diff("fall").isel(fall=0))
     predicted = data["predicted"].isel(fall=0)
     scale, count = parameters.scale, data.sizes["seed"]
-    say(
+    claim(
         f"first drop of {parameters.width} units: its law over seeds is that of the first of so "
         "many independent units to leave",
-        below(_distance(first, parameters.width, scale), _critical(count)),
+        all_below(_distance(first, parameters.width, scale), _critical(count)),
         headline=True,
         note=f"largest difference of the cumulative laws, {count} seeds; chance has less in 99 of "
         "100 draws",
     )
-    say(
+    claim(
         "half of the first drop is made before a unit would be infinite, by a time that does not "
         "depend on its weights",
         agree((predicted - first).median(), advance(), within=1e-3),
         note="median; of order τ, where t_∞ is of order τ/ε and right to 1e-6 of itself",
     )
     off = [_distance(each.isel(fall=0), int(each["width"]), scale) for each in widths["seen"]]
-    say(
+    claim(
         "so it is at every width",
-        below(off, _critical(widths.sizes["seed"], len(off))),
-        note=listed(widths["width"].copy(data=off), 2),
+        all_below(off, _critical(widths.sizes["seed"], len(off))),
+        note=join_numbers(widths["width"].copy(data=off), 2),
     )
     width = int(widths["width"][0])
-    say(
+    claim(
         f"networks of {width} unit{'s' * (width > 1)} that never drop: a unit stays at zero with "
         "probability (1 − 1/√3)/2",
-        share(widths["never"].isel(width=0), _NEVER**width),
+        share_of_seeds(widths["never"].isel(width=0), _NEVER**width),
         corrected="with eigenvalues of one sign, which Proposition 5 excludes",
     )
     middle = widths["seen"].isel(fall=0).quantile([0.25, 0.5, 0.75], "seed")
     spread = (middle[2] - middle[0]) / middle[1]
     told = spread.isel(width=widths["width"].values >= 3)  # fewer may have no quartile
-    say("wider networks drop at a time that is more certain: quartiles over median", falls(told))
+    claim(
+        "wider networks drop at a time that is more certain: quartiles over median",
+        decreasing(told),
+    )
     off = plateau["seen"] - plateau["predicted"]
-    say(
+    claim(
         "the plateau in between lasts as long as the others need, from where they are when the "
         "first has left: to within 1/s' in 19 of 20 networks",
-        most(abs(off) < 1 / _NEXT, 0.95),
-        note=f"lengths {listed(plateau['seen'].quantile(_QUANTILES, 'seed').values, 3)} at "
-        f"quantiles {listed(_QUANTILES)}; predicted "
-        f"{listed(plateau['predicted'].quantile(_QUANTILES, 'seed').values, 3)}",
+        most_seeds(abs(off) < 1 / _NEXT, 0.95),
+        note=f"lengths {join_numbers(plateau['seen'].quantile(_QUANTILES, 'seed').values, 3)} at "
+        f"quantiles {join_numbers(_QUANTILES)}; predicted "
+        f"{join_numbers(plateau['predicted'].quantile(_QUANTILES, 'seed').values, 3)}",
     )
 
 
@@ -239,7 +252,7 @@ def _distance(times: xr.DataArray, width: int, scale: float) -> float:
 def _critical(count: int, tests: int = 1) -> float:
     from scipy.stats import kstwo
 
-    return float(kstwo.isf(CHANCE / tests, count))
+    return float(kstwo.isf(SIGNIFICANCE_LEVEL / tests, count))
 
 
 @styled
@@ -247,21 +260,21 @@ def draw(run: xr.DataTree) -> Figure:
     """The law of the first drop, the same at other widths, and the plateau behind it."""
     parameters, data = parameters_of(run, Parameters), run["networks"].ds
     title = f"{data.sizes['seed']:,} quadratic networks: when they drop follows from their weights"
-    figure, (first, wide, lengths, each) = sheet(title, 4)
+    figure, (first, wide, lengths, each) = panels(title, 4)
     seen = data["seen"].isel(fall=0).assign_attrs(long_name="first drop at $t/τ$")
     times = np.linspace(0.6 * float(seen.min()), float(seen.quantile(0.999)), 300)
     below_ = law(times, parameters.width, parameters.scale)
     density = xr.DataArray(np.gradient(below_, times), {"time": times}, ("time",))
-    distribution(first, seen, density, bins=np.linspace(times[0], times[-1], 61))
-    finish(first, title=f"{parameters.width} units, ε = {parameters.scale:g}", theory="theory")
-    for width, shade, label in family(run["widths"]["width"].values, "H ="):
+    draw_distribution(first, seen, density, bins=np.linspace(times[0], times[-1], 61))
+    label_axes(first, title=f"{parameters.width} units, ε = {parameters.scale:g}", theory="theory")
+    for width, shade, label in shades(run["widths"]["width"].values, "H ="):
         some = run["widths"]["seen"].sel(width=width).isel(fall=0)
         some = (some * parameters.scale).assign_attrs(long_name="first drop, εt/τ")
         at = np.geomspace(0.02, 2.0, 200)
         theory = law(at / parameters.scale, int(width), parameters.scale)
         theory = xr.DataArray(theory, {"time": at}, ("time",))
-        distribution(wide, some, theory, cumulative=True, color=shade, label=label)
-    finish(wide, theory="theory", xscale="log", xlim=(0.02, 2.0))
+        draw_distribution(wide, some, theory, cumulative=True, color=shade, label=label)
+    label_axes(wide, theory="theory", xscale="log", xlim=(0.02, 2.0))
     plateau = data.diff("fall").isel(fall=0)
     low, high = plateau["predicted"].quantile([0.002, 0.999]).values.tolist()
     logs, bins = np.log10(plateau.clip(1e-9)), np.linspace(np.log10(low), np.log10(high), 50)
@@ -269,10 +282,10 @@ def draw(run: xr.DataTree) -> Figure:
     law_ = counts / np.diff(bins) / logs.sizes["seed"]
     law_ = xr.DataArray(law_, {"length": (bins[1:] + bins[:-1]) / 2}, ("length",))
     shown = logs["seen"].assign_attrs(long_name="length of the second plateau, $\\log_{10} t/τ$")
-    distribution(lengths, shown, law_, bins=bins)
-    finish(lengths, theory="from initial weights", legend="upper left")
+    draw_distribution(lengths, shown, law_, bins=bins)
+    label_axes(lengths, theory="from initial weights", legend="upper left")
     few = plateau.isel(seed=slice(1000))
-    each.loglog(few["predicted"], few["seen"], **DOTS | {"ms": 2}, color="C0", alpha=0.4)
-    equal(each, few["predicted"])
-    finish(each, "length $t/τ$ of the plateau, predicted", "length $t/τ$ of the plateau, seen")
+    each.loglog(few["predicted"], few["seen"], **MEASURED_STYLE | {"ms": 2}, color="C0", alpha=0.4)
+    diagonal(each, few["predicted"])
+    label_axes(each, "length $t/τ$ of the plateau, predicted", "length $t/τ$ of the plateau, seen")
     return figure

@@ -16,16 +16,16 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ..._types import Keys
-from ...diagnose import rests
+from ...diagnose import drop_times
 from ...dynamics import gradient_descent
 from ...experiments._frame import experiment, keys_of, parameters_of
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._registry import Progress
-from ...experiments.claims import Ledger, agree, asserts, listed, most
-from ...experiments.figures import THEORY, finish, sheet, stairs, styled
-from ...networks import Stack, seeds, stack, stack_from
-from ...tasks import AbstractTask, linear_teacher, orthogonal_points
-from ...theory.saddles import minima_near
+from ...experiments.claims import Ledger, agree, asserts, join_numbers, most_seeds
+from ...experiments.figures import THEORY_STYLE, draw_staircase, label_axes, panels, styled
+from ...networks import DeepNetwork, deep_network, deep_network_from, seeds
+from ...tasks import AbstractTask, linear_teacher, two_orthogonal_points
+from ...theory.saddles import minima_near_network
 
 FAMILIES = {"linear": "linear", "relu": "ReLU"}
 """Activations, in words: the two columns of the figure."""
@@ -62,7 +62,9 @@ QUICK: dict[str, Any] = {"seeds": 3}
 
 
 @experiment("saddles/figure-6")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train the three networks of both families, and the shallower ones that two come down to."""
     p, keys = parameters, keys_of(parameters, key)
     tables = {}
@@ -71,12 +73,12 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         levels = _levels(family, task, p.seed)
         tables[f"{family}_theory"] = xr.Dataset({"level": ("plateau", levels)})
         for skipped, words in enumerate(_SKIPS):
-            say(f"{FAMILIES[family]}, {words}", (3 * column + skipped) / 6)
+            progress(f"{FAMILIES[family]}, {words}", (3 * column + skipped) / 6)
             network = skipping(family, task, skipped, p.width, p.scale, keys)
             tables[f"{family}_{skipped}"] = _train(p, network, task, levels)
             if skipped:  # with the weights of the layers that are left
                 kept = (network.weights[0], *network.weights[1 + skipped :])
-                shallow = stack_from(network.unit, kept, activations=family)
+                shallow = deep_network_from(network.unit, kept, activations=family)
                 tables[f"{family}_{skipped}_shallow"] = _train(p, shallow, task, levels)
         small = skipping(family, task, 2, p.width, p.smaller_scale, keys)
         tables[f"{family}_2_smaller"] = _train(p, small, task, levels)
@@ -86,15 +88,15 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
 def task_of(family: str) -> AbstractTask:
     """What networks with this activation learn."""
     if family == "relu":
-        return orthogonal_points()
+        return two_orthogonal_points()
     return linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]))
 
 
 def skipping(
     family: str, task: AbstractTask, skipped: int, width: int, scale: float, keys: Keys
-) -> Stack:
+) -> DeepNetwork:
     """Eq. (18a) to (18c): the activity of layer 1 is added `skipped` layers further on."""
-    return stack(
+    return deep_network(
         (2, width, width, width, task.outputs),
         activations=family,
         skips=((1, 1 + skipped),) if skipped else (),
@@ -106,16 +108,18 @@ def skipping(
 def _levels(family: str, task: AbstractTask, seed: int) -> np.ndarray:
     """Of the loss: with no network at all, with one unit in every layer, and with all."""
     sizes = (2, 1, 1, task.outputs)
-    starts = stack(sizes, activations=family, scale=0.7, key=seeds(24, first=seed))
+    starts = deep_network(sizes, activations=family, scale=0.7, key=seeds(24, first=seed))
     statistics = task.statistics(starts.view)
     power = float(statistics.weight @ (statistics.y**2).sum(axis=1)) + 2 * statistics.floor
-    return np.array([power, minima_near(starts, task, loss=LOSS).loss[0], 0.0])
+    return np.array([power, minima_near_network(starts, task, loss=LOSS).loss[0], 0.0])
 
 
-def _train(p: Parameters, network: Stack, task: AbstractTask, levels: np.ndarray) -> xr.Dataset:
+def _train(
+    p: Parameters, network: DeepNetwork, task: AbstractTask, levels: np.ndarray
+) -> xr.Dataset:
     """Loss curve, plateaus, drops, and how much every layer has grown."""
     descent = gradient_descent(network, task, p.learning_rate, loss=LOSS, max_steps=p.max_steps)
-    found = rests(descent, levels, merge=0.02, dims=("seed",))[["count", "passage"]]
+    found = drop_times(descent, levels, merge=0.02, dims=("seed",))[["count", "passage"]]
     found = found.reset_coords(drop=True)
     size = lambda weights: np.linalg.norm(weights, ord=2, axis=(-2, -1))
     ends = [(part[:, 0], part[:, -1]) for part in descent.network.parts]
@@ -130,21 +134,21 @@ def _train(p: Parameters, network: Stack, task: AbstractTask, levels: np.ndarray
 
 
 @asserts("Zhang, Saxe & Latham", "Figure 6")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Skipping more is faster, as fast as without the layers skipped."""
     for family, words in FAMILIES.items():
         tables = [run[f"{family}_{skipped}"].ds for skipped in range(3)]
         drops = np.stack([table["drop_step"].values for table in tables])  # (skipped, seed, fall)
         late = np.nan_to_num(drops, nan=np.inf)  # not come by the end of training
         for fall, which in enumerate(("first", "second")):
-            say(
+            claim(
                 f"{words}: the more layers are skipped the sooner comes the {which} drop",
-                most(np.all(late[1:, :, fall] < late[:-1, :, fall], axis=0)),
-                note=f"median steps {listed(np.median(late[..., fall], axis=1))}",
+                most_seeds(np.all(late[1:, :, fall] < late[:-1, :, fall], axis=0)),
+                note=f"median steps {join_numbers(np.median(late[..., fall], axis=1))}",
             )
         left = [run[f"{family}_{skipped}_shallow"].ds["drop_step"] for skipped in (1, 2)]
         full, *medians = np.median(drops[..., 0], axis=1)
-        say(
+        claim(
             f"{words}: with one and two layers skipped the median step of the first drop is about "
             "that of the three-layer and the two-layer network with the same weights",
             agree(
@@ -161,36 +165,36 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
                 tables[skipped][name].values for name in ("growth", "initial_norm", "final_norm")
             )
             before, after = (np.median(norm[:, inside]) for norm in (first, last))
-            say(
+            claim(
                 f"{words}, {skipped} skipped: the weights of skipped layers change by less than "
                 "half of what those of any other layer do",
-                most(growth[:, inside].max(axis=1) < 0.5 * growth[:, ~inside].min(axis=1)),
+                most_seeds(growth[:, inside].max(axis=1) < 0.5 * growth[:, ~inside].min(axis=1)),
                 note=f"their operator norm goes from {before:.2g} to {after:.2g}",
             )
         if family == "linear":
-            say(
+            claim(
                 "linear, none skipped: mean operator norm of each layer at the end",
                 agree(tables[0]["final_norm"].mean("seed"), 1.0, within=0.02, relative=True),
                 note="balanced layers share each singular value of W* = I equally",
             )
-        _say_plateaus(run, say, family)
+        _say_plateaus(run, claim, family)
 
 
-def _say_plateaus(run: xr.DataTree, say: Ledger, family: str) -> None:
+def _say_plateaus(run: xr.DataTree, claim: Ledger, family: str) -> None:
     """Three plateaus: for two skipped layers weak or lost, but not from smaller initial weights."""
     parameters = parameters_of(run, Parameters)
     shows = {
         name: run[f"{family}_{name}"].ds["count"].values >= 3
         for name in ("0", "1", "2", "2_smaller")
     }
-    say(
+    claim(
         f"{FAMILIES[family]}: with no and with one layer skipped the loss shows three plateaus",
-        most(shows["0"] & shows["1"], 0.75),
+        most_seeds(shows["0"] & shows["1"], 0.75),
     )
-    say(
+    claim(
         f"{FAMILIES[family]}: with two layers skipped the loss shows three plateaus, from initial "
         f"weights of {parameters.smaller_scale:g}",
-        most(shows["2_smaller"], 0.75),
+        most_seeds(shows["2_smaller"], 0.75),
         corrected="with two layers skipped the plateau is weak or lost at an ε that is small "
         "enough without skips",
         note=f"there are three in {shows['2'].sum()} of {shows['2'].size} runs at "
@@ -202,7 +206,7 @@ def _say_plateaus(run: xr.DataTree, say: Ledger, family: str) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """Columns are linear and ReLU networks, rows linear and logarithmic time."""
     title = "6   A network learns as if the layers that are skipped were not there"
-    figure, axes = sheet(title, 2, 2, width=3.6, height=2.5, sharey="col")
+    figure, axes = panels(title, 2, 2, width=3.6, height=2.5, sharey="col")
     for column, family in enumerate(FAMILIES):
         for ax, clock in zip(axes[:, column], ("linear", "log"), strict=True):
             _draw_losses(ax, run, family, clock)
@@ -219,16 +223,16 @@ def _draw_losses(ax: Axes, run: xr.DataTree, family: str, clock: str) -> None:
 
     def curve(name: str, seed: int, **how: Any) -> None:
         table = run[f"{family}_{name}"].ds.isel(seed=seed)
-        stairs(ax, table["step"].values, table["loss"].values, right=right, **how)
+        draw_staircase(ax, table["step"].values, table["loss"].values, right=right, **how)
 
     for skipped, (colour, words) in enumerate(zip(_COLOURS, _SKIPS, strict=True)):
         label = f"{words}, {shown} seed{'s' * (shown > 1)}"
         for seed in range(shown):
             curve(f"{skipped}", seed, color=colour, alpha=0.35, label=None if seed else label)
     for skipped, label in ((1, "without these layers, 1 seed"), (2, None)):
-        curve(f"{skipped}_shallow", 0, **THEORY, alpha=1, label=label)
+        curve(f"{skipped}_shallow", 0, **THEORY_STYLE, alpha=1, label=label)
     top = float(run[f"{family}_theory"].ds["level"][0])
-    finish(
+    label_axes(
         ax,
         "gradient descent step" + ", logarithmic" * (clock == "log"),
         "loss ⟨|y − f|²⟩",

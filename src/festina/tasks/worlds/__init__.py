@@ -7,5 +7,5 @@ from ._lattices import grid as grid
 from ._lattices import ring as ring
 from ._lattices import torus as torus
 from ._trees import tree as tree
-from ._world import Kind as Kind
+from ._world import ModeGroup as ModeGroup
 from ._world import World as World

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from ..._checks import number, real_array, whole_number
 from ..._types import ArrayLike
 from ._trees import contrasts
-from ._world import Kind, World, world
+from ._world import ModeGroup, World, world
 
 # Eigenvalues closer than this fraction of the largest are one.
 _DEGENERACY = 1e-9
@@ -119,11 +119,11 @@ def clusters(sizes: Sequence[int], *, coupling: float = 1.0, precision: float = 
         uniform, inner = np.zeros((items, 1)), np.zeros((items, n - 1))
         uniform[part], inner[part] = n**-0.5, contrasts(n)
         value = (n * w + g) / g / ((n + 1) * w + g)
-        kinds.append(Kind(f"cluster {cluster}", value, uniform))
+        kinds.append(ModeGroup(f"cluster {cluster}", value, uniform))
         within.append(inner)
         angles.append(2 * np.pi * np.arange(n) / n)
         start += n
-    kinds.append(Kind("within clusters", 1 / (w + g), np.concatenate(within, axis=1)))
+    kinds.append(ModeGroup("within clusters", 1 / (w + g), np.concatenate(within, axis=1)))
     # Small circles on a large one.
     centre = circle(2 * np.pi * np.arange(len(sizes)) / len(sizes))
     small = 0.6 * np.sin(np.pi / max(len(sizes), 3))
@@ -171,7 +171,7 @@ def check_process(precision: float, coupling: float = 1.0) -> tuple[float, float
     return precision, coupling
 
 
-def _numerical_kinds(covariance: Float[np.ndarray, "item item"]) -> list[Kind]:
+def _numerical_kinds(covariance: Float[np.ndarray, "item item"]) -> list[ModeGroup]:
     values, modes = np.linalg.eigh(covariance)
     values, modes = values[::-1], modes[:, ::-1]
     # Signs are a choice: the largest entry is positive.
@@ -181,6 +181,6 @@ def _numerical_kinds(covariance: Float[np.ndarray, "item item"]) -> list[Kind]:
     groups = np.split(np.arange(len(values)), cuts)
     names = [f"mode {g[0]}" if len(g) == 1 else f"modes {g[0]} to {g[-1]}" for g in groups]
     return [
-        Kind(name, float(values[group].mean()), modes[:, group])
+        ModeGroup(name, float(values[group].mean()), modes[:, group])
         for name, group in zip(names, groups, strict=True)
     ]

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from ..._checks import whole_number
 from ._graphs import check_process, circle, markov_covariance
-from ._world import Kind, World, cosines, world
+from ._world import ModeGroup, World, cosines, world
 
 
 def chain(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
@@ -128,7 +128,7 @@ def _lattice(
             modes = np.kron(modes, wave.phases)
         numbers = ", ".join(str(wave.number) for wave in waves)
         stiffness = math.fsum(wave.stiffness for wave in waves)
-        kinds.append(Kind(f"wave {numbers}", 1 / (precision + coupling * stiffness), modes))
+        kinds.append(ModeGroup(f"wave {numbers}", 1 / (precision + coupling * stiffness), modes))
     return world(
         f"{name} of {' × '.join(map(str, shape))}, w = {coupling:g}, g = {precision:g}",
         markov_covariance(coupling * weights, precision),

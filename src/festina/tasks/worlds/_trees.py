@@ -9,7 +9,7 @@ from jaxtyping import Float, PRNGKeyArray
 
 from ..._checks import real_array, whole_numbers
 from ..._types import ArrayLike
-from ._world import Kind, World, world
+from ._world import ModeGroup, World, world
 
 
 def tree(branching: Sequence[int], flip: ArrayLike) -> World:
@@ -72,10 +72,10 @@ def tree(branching: Sequence[int], flip: ArrayLike) -> World:
     ancestor = np.arange(items) // (items // nodes)[:, None]
     same = ancestor[:, :, None] == ancestor[:, None, :]
     covariance = np.einsum("k,kij->ij", np.diff(q), same.astype(float))
-    kinds = [Kind("level 0", float(c[0]), np.full((items, 1), items**-0.5))]
+    kinds = [ModeGroup("level 0", float(c[0]), np.full((items, 1), items**-0.5))]
     for m in range(1, levels + 1):
         modes = _level_contrasts(int(nodes[m - 1]), int(sizes[m - 1]), items)
-        kinds.append(Kind(f"level {m}", float(c[m]), modes))
+        kinds.append(ModeGroup(f"level {m}", float(c[m]), modes))
 
     odds = np.repeat([0.5, *epsilon], nodes)  # of a −1 at the root, of a flip into each node
 

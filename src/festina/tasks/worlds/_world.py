@@ -15,7 +15,7 @@ from ..._precision import float64
 Draw = Callable[[int, PRNGKeyArray], Float[np.ndarray, "feature item"]]
 
 
-class Kind(NamedTuple):
+class ModeGroup(NamedTuple):
     """Modes that are alike: the contrasts of one level of a tree, the two phases of a wave."""
 
     name: str
@@ -52,7 +52,7 @@ class World:
 
     name: str
     covariance: Float[np.ndarray, "item item"]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ModeGroup, ...]
     position: Float[np.ndarray, "item 2"]
     groups: Int[np.ndarray, "level item"]
     _draw: Draw = field()
@@ -117,7 +117,7 @@ class World:
 def world(
     name: str,
     covariance: Float[np.ndarray, "item item"],
-    kinds: list[Kind],
+    kinds: list[ModeGroup],
     *,
     position: Float[np.ndarray, "item 2"],
     groups: Int[np.ndarray, "level item"] | None = None,
@@ -132,7 +132,7 @@ def world(
     return World(name, covariance, tuple(kinds), position, groups, draw or _gaussian(kinds))
 
 
-def _gaussian(kinds: list[Kind]) -> Draw:
+def _gaussian(kinds: list[ModeGroup]) -> Draw:
     """Y = Z diag(√c) Vᵀ with standard normal Z."""
     modes = np.concatenate([np.sqrt(kind.eigenvalue) * kind.modes for kind in kinds], axis=1)
 

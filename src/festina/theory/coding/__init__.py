@@ -13,6 +13,6 @@ from ._linear import linear_code as linear_code
 from ._linear import linear_code_from as linear_code_from
 from ._predictor import Predictor as Predictor
 from ._predictor import Split as Split
-from ._sweep import Sweep as Sweep
+from ._sweep import TemperatureSweep as TemperatureSweep
 from ._sweep import crossover_temperature as crossover_temperature
 from ._sweep import temperature_sweep as temperature_sweep

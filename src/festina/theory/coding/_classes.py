@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST = 3  # dimensions of a lattice
-_SEPARATED = 0.1  # of the variance of responses: as much as `diagnose.code` asks for
+_SEPARATED = 0.1  # of the variance of responses: as much as `diagnose.coding_scheme` asks for
 _SHOWN = 6  # classes that are printed
 
 Scheme = Literal["analog", "redundant", "sparse", "none"]

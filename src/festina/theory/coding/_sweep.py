@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sweep:
+class TemperatureSweep:
     """Codes at several temperatures, in the order in which these were given."""
 
     temperature: Float[np.ndarray, " temperature"]
@@ -70,7 +70,7 @@ def temperature_sweep(
     temperatures: ArrayLike,
     targets: ArrayLike | None = None,
     readout_variance: float | None = None,
-) -> Sweep:
+) -> TemperatureSweep:
     """`class_code` at many temperatures, each from the one above it."""
     given = finite_array("temperatures", temperatures)
     if given.ndim != 1:
@@ -80,7 +80,7 @@ def temperature_sweep(
     near = crossover_temperature(
         sizes, activation, targets=targets, readout_variance=readout_variance
     )
-    return Sweep(given, tuple(codes[k] for k in back), near)
+    return TemperatureSweep(given, tuple(codes[k] for k in back), near)
 
 
 def crossover_temperature(

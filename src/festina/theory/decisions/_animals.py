@@ -15,7 +15,7 @@ _SHAPES = {"gains": (len(LINES),), "striatum": (len(ACTIONS), len(LINES))}
 
 
 @dataclass(frozen=True, eq=False)
-class Animals:
+class AnimalWeights:
     r"""The weights of one animal or more.
 
     - `gains`: $v_i$, shape `(animal, line)`, or `(line,)` for a single animal.
@@ -51,27 +51,27 @@ class Animals:
         r"""$W_{ai} = u_{ai} v_i$, all that behaviour depends on."""
         return self.striatum * self.gains[:, None, :]
 
-    def merged(self) -> "Animals":
+    def merged(self) -> "AnimalWeights":
         """Animals that behave alike and have a single layer: gains of one, $W$ in the striatum."""
-        return Animals(np.ones_like(self.gains), self.products)
+        return AnimalWeights(np.ones_like(self.gains), self.products)
 
-    def mirrored(self) -> "Animals":
+    def mirrored(self) -> "AnimalWeights":
         """The same animals in a mirror: left and right change places, as lines and as actions."""
         swap = [1, 0, 2]
-        return Animals(self.gains[:, swap], self.striatum[:, ::-1, swap])
+        return AnimalWeights(self.gains[:, swap], self.striatum[:, ::-1, swap])
 
-    def repeated(self, count: int) -> "Animals":
+    def repeated(self, count: int) -> "AnimalWeights":
         """Each animal `count` times, one copy after the other, for runs with different luck."""
         if count < 1:
             raise ValueError(f"`count` must be at least 1, got {count}.")
-        return Animals(self.gains.repeat(count, axis=0), self.striatum.repeat(count, axis=0))
+        return AnimalWeights(self.gains.repeat(count, axis=0), self.striatum.repeat(count, axis=0))
 
 
 def naive_animals(
     left_gain: ArrayLike,
     right_gain: ArrayLike,
     constant_gain: ArrayLike = 0.05,
-) -> Animals:
+) -> AnimalWeights:
     r"""Animals before learning, told apart by their gains. (Our reconstruction.)
 
     A stimulus leans towards the action on its own side by half of its gain, the constant line
@@ -105,7 +105,7 @@ def naive_animals(
             f"The gains must be numbers or lists of the same length, got the shapes {shapes}."
         )
     lean = np.array([[0.5, -0.5, 1.0], [-0.5, 0.5, 1.0]])
-    return Animals(v, lean * v[..., None, :])
+    return AnimalWeights(v, lean * v[..., None, :])
 
 
 @float64
@@ -116,7 +116,7 @@ def draw_naive_animals(
     largest: float = 0.1,
     constant_gain: float = 0.05,
     key: PRNGKeyArray,
-) -> Animals:
+) -> AnimalWeights:
     r"""Animals that differ by chance: $\ln v_L$ and $\ln v_R$ uniform and independent.
 
     The logarithm is what counts: a silent line grows as $v e^{|g|t}$, so the time at which it is

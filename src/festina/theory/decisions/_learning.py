@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from ..._precision import compiled
 from ..._types import Array
-from ._animals import Animals
+from ._animals import AnimalWeights
 from ._equations import Task, behaviour, task_of
 from ._model import ACTIONS, LINES, DecisionModel
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Learning:
+class DecisionLearning:
     r"""Weights of animals in time, and the behaviour that follows from them.
 
     - `time`: in the units of the model's $\tau$.
@@ -85,9 +85,9 @@ class Learning:
         return 0.5 * np.tanh(0.5 * self.model.inverse_temperature * preference)
 
     @property
-    def final(self) -> Animals:
+    def final(self) -> AnimalWeights:
         """The animals at the last time, to go on from there."""
-        return Animals(self.gains[:, -1], self.striatum[:, -1])
+        return AnimalWeights(self.gains[:, -1], self.striatum[:, -1])
 
     def to_dataset(self) -> "xr.Dataset":
         """All of it with named axes: `animal`, `time`, then `action`, `line` or `contrast`."""

@@ -21,7 +21,7 @@ _CONVERGED = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class HeterogeneousLimit:
+class LateWeights:
     r"""What a deep animal with `heterogeneous` teaching approaches as $t \to \infty$.
 
     - `products`: $W_{ai}$, which converge.
@@ -36,7 +36,7 @@ class HeterogeneousLimit:
     gain_decay: Float[np.ndarray, " line"]
 
 
-def heterogeneous_limit(model: DecisionModel) -> HeterogeneousLimit:
+def late_weights(model: DecisionModel) -> LateWeights:
     r"""The weights at late times of a deep animal with `heterogeneous` teaching.
 
     There is no point at which all lines are active and rest: $\delta^{tot}$, which teaches the
@@ -91,7 +91,7 @@ def heterogeneous_limit(model: DecisionModel) -> HeterogeneousLimit:
             f"No limit found at `inverse_temperature` {model.inverse_temperature:g} for contrasts "
             f"{model.contrasts}. Use `mean_field` up to a late time."
         )
-    return HeterogeneousLimit(
+    return LateWeights(
         products=w,
         pull=pull,
         striatum_growth=np.sqrt(2.0 * pull * strength / model.tau),

@@ -8,9 +8,9 @@ from jaxtyping import Float
 from ..._checks import check_positive, check_times
 from ..._precision import compiled, float64
 from ..._types import Array, ArrayLike
-from ._animals import Animals
+from ._animals import AnimalWeights
 from ._equations import Task, task_of, velocity
-from ._learning import Learning
+from ._learning import DecisionLearning
 from ._model import ACTIONS, LINES, Architecture, DecisionModel, Teaching
 
 _UNKNOWNS = len(LINES) * (1 + len(ACTIONS))
@@ -28,12 +28,12 @@ _NOTHING = 1e-100
 @float64
 def mean_field(
     model: DecisionModel,
-    animals: Animals,
+    animals: AnimalWeights,
     times: ArrayLike,
     *,
     rtol: float = 1e-9,
     atol: float = 1e-12,
-) -> Learning:
+) -> DecisionLearning:
     r"""How animals learn in the limit of small learning rates.
 
     Integrates the equations of `DecisionModel`: a trial-by-trial learner of rate $\eta$ is at time
@@ -41,7 +41,7 @@ def mean_field(
 
     With `total` teaching $v_i^2 - \sum_a u_{ai}^2$ is conserved for each line, whatever the policy:
     both squares change by $2\sum_a g_{ai} u_{ai} v_i/\tau$, see `stationary_points` for $g$. With
-    `heterogeneous` teaching the weights never come to rest, see `heterogeneous_limit`, and the
+    `heterogeneous` teaching the weights never come to rest, see `late_weights`, and the
     equations grow stiffer the longer they run; LSODA changes its method where they do.
 
     **Arguments:**
@@ -69,7 +69,7 @@ def mean_field(
     herds = [start[first : first + _HERD] for first in range(0, len(start), _HERD)]
     columns = [_integrate(model, herd, times / model.tau, rtol, atol) for herd in herds]
     theta = np.concatenate(columns, axis=1).swapaxes(0, 1)
-    return Learning(
+    return DecisionLearning(
         model=model,
         time=times,
         gains=theta[..., : len(LINES)],
@@ -78,7 +78,7 @@ def mean_field(
     )
 
 
-def weight_velocity(model: DecisionModel, animals: Animals) -> Animals:
+def weight_velocity(model: DecisionModel, animals: AnimalWeights) -> AnimalWeights:
     r"""$(\dot v, \dot u)$ of the mean field, for phase portraits.
 
     **Arguments:**
@@ -93,7 +93,9 @@ def weight_velocity(model: DecisionModel, animals: Animals) -> Animals:
         animals = animals.merged()
     column = np.concatenate([animals.gains, animals.striatum.reshape(len(animals), -1)], axis=1)
     moves = column_velocity(column, task_of(model), model.architecture, model.teaching) / model.tau
-    return Animals(moves[:, : len(LINES)], moves[:, len(LINES) :].reshape(animals.striatum.shape))
+    return AnimalWeights(
+        moves[:, : len(LINES)], moves[:, len(LINES) :].reshape(animals.striatum.shape)
+    )
 
 
 def _integrate(

@@ -10,7 +10,7 @@ from jaxtyping import Complex, Float
 
 from ..._precision import compiled
 from ..._types import Array
-from ._animals import Animals
+from ._animals import AnimalWeights
 from ._equations import Task, action_probabilities, behaviour, task_of, velocity
 from ._mean_field import column_velocity
 from ._model import (
@@ -58,10 +58,10 @@ class StationaryPoint:
         return int((np.real(self.eigenvalues) > _NEUTRAL).sum())
 
     @property
-    def animals(self) -> Animals:
+    def animals(self) -> AnimalWeights:
         """An animal that rests there, with balanced weights."""
         v = np.sqrt(np.linalg.norm(self.products, axis=0))
-        return Animals(v, self.products / np.where(v > 0, v, 1.0))
+        return AnimalWeights(v, self.products / np.where(v > 0, v, 1.0))
 
 
 def stationary_points(model: DecisionModel) -> tuple[StationaryPoint, ...]:
@@ -98,7 +98,7 @@ def stationary_points(model: DecisionModel) -> tuple[StationaryPoint, ...]:
     With `heterogeneous` teaching only the five points remain at which no stimulus is active
     together with the constant line (there $\delta^{stim}$ or $\delta^{const}$ is $\delta^{tot}$). A
     silent line leaves at the rate $\sqrt{g_i\cdot g_i'}/\tau$, $g'$ being $g$ with the line's own
-    error. After the last of them nothing rests, see `heterogeneous_limit`. A shallow animal has one
+    error. After the last of them nothing rests, see `late_weights`. A shallow animal has one
     point, with all lines active.
 
     **Arguments:**

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from ._learning import Learning
+from ._learning import DecisionLearning
 from ._saddles import StationaryPoint
 
 
 def stimulus_use_times(
-    learning: Learning, *, threshold: float = 0.25
+    learning: DecisionLearning, *, threshold: float = 0.25
 ) -> Float[np.ndarray, "animal side"]:
     r"""When each stimulus starts to matter for what the animal does.
 
@@ -51,7 +51,7 @@ def stimulus_use_times(
 
 
 @dataclass(frozen=True, eq=False)
-class Visits:
+class SaddleVisits:
     r"""Which stationary point animals are nearest to.
 
     - `points`: the stationary points.
@@ -70,7 +70,7 @@ class Visits:
         return tuple(self.points[point].active for point in visited[entered])
 
 
-def visited_points(learning: Learning, points: Sequence[StationaryPoint]) -> Visits:
+def visited_saddles(learning: DecisionLearning, points: Sequence[StationaryPoint]) -> SaddleVisits:
     r"""The path of each animal through the hierarchy of `stationary_points`.
 
     Distances are between products $W_{ai}$, which is what behaviour depends on. The nearest point
@@ -89,7 +89,7 @@ def visited_points(learning: Learning, points: Sequence[StationaryPoint]) -> Vis
         raise ValueError("`points` is empty: give stationary_points(learning.model).")
     away = learning.products[:, :, None] - np.stack([point.products for point in points])
     distance = np.sqrt((away**2).sum(axis=(-2, -1)))
-    return Visits(tuple(points), distance.argmin(axis=-1), distance)
+    return SaddleVisits(tuple(points), distance.argmin(axis=-1), distance)
 
 
 def _right(values: np.ndarray, beta: float) -> np.ndarray:

@@ -8,21 +8,21 @@ from jaxtyping import Float, PRNGKeyArray
 from ..._checks import check_positive, whole_number
 from ..._precision import compiled
 from ..._types import Array
-from ._animals import Animals
+from ._animals import AnimalWeights
 from ._equations import Task, task_of, update
-from ._learning import Learning
+from ._learning import DecisionLearning
 from ._model import Architecture, DecisionModel, Teaching
 
 
 def simulate_trials(
     model: DecisionModel,
-    animals: Animals,
+    animals: AnimalWeights,
     trials: int,
     *,
     learning_rate: float,
     record_every: int = 1,
     key: PRNGKeyArray,
-) -> Learning:
+) -> DecisionLearning:
     r"""Animals that see one stimulus at a time, choose, and learn from the reward.
 
     On each trial the contrast is drawn, then the action from the softmax, then the reward, and the
@@ -73,7 +73,7 @@ def simulate_trials(
             "than its size. Use a smaller one."
         )
     clock = learning_rate * model.tau * record_every
-    return Learning(
+    return DecisionLearning(
         model=model,
         time=clock * np.arange(gains.shape[1]),
         gains=np.asarray(gains),

@@ -7,7 +7,7 @@ from ...networks import Gated
 from ._samples import check_gated
 
 
-def conserved(network: Gated) -> dict[str, Float[np.ndarray, "*batch _ _"]]:
+def conserved_quantities(network: Gated) -> dict[str, Float[np.ndarray, "*batch _ _"]]:
     r"""$\sum_{e \to v} W_e W_e^\top - \sum_{e \leftarrow v} W_e^\top W_e$ of every hidden node v.
 
     Constant under gradient flow whatever the gates: both sums change by

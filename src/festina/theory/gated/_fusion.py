@@ -23,7 +23,7 @@ _TIGHT = {"rtol": 1e-11, "atol": 1e-13}
 def early_fusion(amplitudes: ArrayLike) -> Float[np.ndarray, " view"]:
     r"""What each view contributes where all enter one dense layer: $a_v^2/\sum_u a_u^2$.
 
-    For $x = (a_1 e_k, \dots, a_V e_k)$ and $y = e_k$ (`festina.tasks.views`) the views of a class
+    For $x = (a_1 e_k, \dots, a_V e_k)$ and $y = e_k$ (`festina.tasks.multi_view_classes`) the views of a class
     are one direction of the input, with $S = \lVert a\rVert/K$ and $D = \lVert a\rVert^2/K$. There
     is one mode and no race: from small weights every network ends with the same shares.
 
@@ -112,7 +112,7 @@ def shared_capacity(
     return start * np.exp(r * _clock(times, filled, 2 * r, _tau(tau))[..., None])
 
 
-def lotka_volterra(
+def competing_views(
     times: ArrayLike | None,
     amplitudes: ArrayLike,
     initial: ArrayLike,
@@ -127,7 +127,7 @@ def lotka_volterra(
 
     is obeyed by $c_v = a_v\pi_v$ of balanced pathways, one for each view. For κ < 1 they always
     coexist, each with $m/(1 + (V - 1)\kappa)$ in the end, and who is slower comes later
-    (`late_comer`). At κ = 1 there is a line of fixed points and the fastest wins: that is
+    (`latecomer_delay`). At κ = 1 there is a line of fixed points and the fastest wins: that is
     `late_fusion`. What κ and m are of which task, `festina.tasks.overlapping_views` says; of K
     one-hot classes τ is K times as long.
 
@@ -169,7 +169,7 @@ def lotka_volterra(
     return np.exp(_at(times, velocity, np.log(start), tau, jac=slope))
 
 
-def late_comer(
+def latecomer_delay(
     amplitudes: ArrayLike, initial: ArrayLike, *, overlap: float | int, target: float | int = 1.0
 ) -> float:
     r"""When the slower of two views has half of its share, as κ → 1.
@@ -202,7 +202,7 @@ def late_comer(
             f"There is a late comer of two views whose overlap is below one, got {len(a)} "
             f"`amplitudes` and `overlap` {kappa:g}."
         )
-    left = lotka_volterra(None, a, initial, overlap=1.0, target=m)
+    left = competing_views(None, a, initial, overlap=1.0, target=m)
     slow = int(np.argmin(left))
     if (rest := left[slow]) >= m / 4:
         return math.nan

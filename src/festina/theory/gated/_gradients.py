@@ -17,7 +17,7 @@ Form = Literal["data", "patterns", "paths"]
 Weights = dict[str, Float[np.ndarray, "_ _"]]
 
 
-class Gradient(NamedTuple):
+class GatedGradient(NamedTuple):
     """∂L/∂W of every edge, as a network, and how it was computed."""
 
     network: Gated
@@ -26,9 +26,9 @@ class Gradient(NamedTuple):
     """Multiplications that each form takes, about; of paths infinite if they are too many."""
 
 
-def gradient(
+def gated_gradient(
     network: Gated, task: Task, *, form: Form | Literal["cheapest"] = "cheapest"
-) -> Gradient:
+) -> GatedGradient:
     r"""∂L/∂W of $L = \frac12\langle\lVert y - f\rVert^2\rangle$ by samples, patterns or paths.
 
     - `data`: back-propagation through every sample.
@@ -58,7 +58,7 @@ def gradient(
         slopes = by_samples(network, weights, compressed)
     else:
         slopes = by_samples(network, weights, samples(network, task, compressed=False))
-    return Gradient(network.with_parts(*slopes.values()), chosen, cost)
+    return GatedGradient(network.with_parts(*slopes.values()), chosen, cost)
 
 
 def _costs(network: Gated, patterns: int, samples: int) -> dict[Form, float]:

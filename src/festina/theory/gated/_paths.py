@@ -44,7 +44,7 @@ def paths(network: Gated) -> tuple[Path, ...]:
     if (count := count_paths(network)) > MOST_PATHS:
         raise ValueError(
             f"The network has {count:,} paths, of which at most {MOST_PATHS:,} are enumerated. "
-            "Training and `gradient(…, form='patterns')` need none of them."
+            "Training and `gated_gradient(…, form='patterns')` need none of them."
         )
 
     def on(node: str) -> Iterator[tuple[str, ...]]:

@@ -32,8 +32,8 @@ class ReductionWarning(UserWarning):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Reduction:
-    r"""A gated network as a race between its paths: call it with times. See `reduction`."""
+class RaceReduction:
+    r"""A gated network as a race between its paths: call it with times. See `race_reduction`."""
 
     network: Gated
     """Whose weights it starts from."""
@@ -141,7 +141,7 @@ class Reduction:
         return Pathways(times, edges, strengths, loss, network)
 
 
-def reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> Reduction:
+def race_reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> RaceReduction:
     r"""The race between the paths of a network, from its actual weights.
 
     Where weights are *decoupled*, $W_e = R_{t(e)} B_e R_{s(e)}^\top$ with diagonal $B_e$ and
@@ -192,15 +192,15 @@ def reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> Reducti
             stacklevel=2,
         )
     initial = {edge: initial[edge] for edge in weights}
-    return Reduction(network, groups, initial, frames, residual, left, seen.power)
+    return RaceReduction(network, groups, initial, frames, residual, left, seen.power)
 
 
 def directions(network: Gated, task: Task) -> Frames:
-    """V of the inputs and U of the outputs of a network, for `networks.decouple`.
+    """V of the inputs and U of the outputs of a network, for `networks.with_decoupled_weights`.
 
     Columns are modes. Where groups of paths that have nothing to do with each other meet at a node,
     the edges there have directions of their own. How far the data are from diagonal in them,
-    `reduction` says.
+    `race_reduction` says.
     """
     seen = path_statistics(network, task)
     groups = [common_modes(seen, members) for members in interacting(seen)]

@@ -35,7 +35,7 @@ def samples(network: Gated, task: Task, *, compressed: bool = True) -> Samples:
     Where an output's gate is closed its target is 0, as in training.
     """
     check_gated(network)
-    check_type("task", task, Task, " One with samples is made by `festina.tasks.task`.")
+    check_type("task", task, Task, " One with samples is made by `festina.tasks.from_arrays`.")
     network._check_single()
     psi, y, weight, floor = statistics_for(network, task)
     if not compressed:

@@ -94,7 +94,7 @@ def is_exact(
     return np.asarray(found <= _EXACT * size)
 
 
-def whitened(
+def whiten_inputs(
     first: ArrayLike, correlation: ArrayLike, covariance: ArrayLike
 ) -> tuple[Float[np.ndarray, "hidden input"], Float[np.ndarray, "output input"]]:
     r"""The same network and task in coordinates where the inputs are white.
@@ -138,6 +138,6 @@ def check_white(covariance: Float[np.ndarray, "input input"]) -> None:
     if found > _WHITE:
         raise ValueError(
             f"The balanced solution needs white inputs, ⟨xxᵀ⟩ = I; this task's differ from that by "
-            f"{found:.3g}. Give the network whitened inputs (`whitened`, another flow), or "
+            f"{found:.3g}. Give the network whitened inputs (`whiten_inputs`, another flow), or "
             "integrate this one: festina.gradient_flow(network, task)."
         )

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ..._checks import check_finite, check_positive, check_size, check_times
-from ..._objective import Convention
+from ..._objective import LossConvention
 from ..._precision import compiled, is_traced
 from ..._pytree import pytree
 from ..._types import Array, ArrayLike
@@ -143,7 +143,7 @@ def balanced_flow(
     network: AbstractNetwork,
     task: AbstractTask,
     *,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     tau: float = 1.0,
     balance: ArrayLike | None = None,
     tolerance: float = 0.1,
@@ -189,10 +189,10 @@ def balanced_flow_from(
       F = \begin{pmatrix}-\frac\lambda2I & \Sigma^\top\\ \Sigma & \frac\lambda2I\end{pmatrix}.$$
 
     Braun et al. (2022) for $\lambda = 0$, Dominé et al. (2025) for any λ; their form in singular
-    vectors is `balanced_blocks`, with an exponent corrected. Neither the rank of Σ nor the number
+    vectors is `balanced_gram`, with an exponent corrected. Neither the rank of Σ nor the number
     of hidden units is restricted. Large $|\lambda|$ is lazy where there are as many hidden units
     as outputs ($\lambda > 0$) or as inputs ($\lambda < 0$), and rich with a delay where there are
-    fewer (`regime`).
+    fewer (`learning_regime`).
 
     It is evaluated without differences of large numbers: any time, any λ. The result can be
     differentiated with respect to everything but, where singular values of Σ coincide or vanish,

@@ -114,7 +114,7 @@ def chain_strength(
     return _deep(*arguments, *as_arrays(layers, 1.0 / depth))
 
 
-def tau_at_depth(depth: Depth, tau: float | Array = 1.0) -> float | Array:
+def matched_time_constant(depth: Depth, tau: float | Array = 1.0) -> float | Array:
     r"""Time constant of one layer if the learning rate falls as $1/D$.
 
     $D\,\tau_\infty$ for finite depth and $\tau_\infty$ itself for `math.inf`, so that

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..._checks import check_size, check_times, finite, whole_number
-from ..._objective import Convention
+from ..._objective import LossConvention
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork
 from ...tasks import AbstractTask
@@ -62,12 +62,12 @@ class Curriculum:
         return np.where(np.tri(len(after), dtype=bool), risen, np.nan)
 
 
-def continual(
+def continual_learning(
     network: AbstractNetwork,
     tasks: Sequence[AbstractTask],
     times: Sequence[ArrayLike] | np.ndarray,
     *,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     tau: float = 1.0,
     balance: float | None = None,
     tolerance: float = 0.1,

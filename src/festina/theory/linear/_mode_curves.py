@@ -63,7 +63,7 @@ def mode_strengths(
     )
 
 
-def mode_map(strengths: Values, modes: Modes) -> Float[Array, "*time output input"]:
+def map_from_modes(strengths: Values, modes: Modes) -> Float[Array, "*time output input"]:
     r"""The network's map over time, $W(t) = U\,\mathrm{diag}(a(t))\,V^\top$.
 
     **Arguments:**

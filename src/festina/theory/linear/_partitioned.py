@@ -14,7 +14,7 @@ _DIGITS = 1e10
 """Condition of a matrix, beyond which its inverse is not asked for."""
 
 
-def balanced_blocks(
+def balanced_gram(
     times: ArrayLike,
     first: ArrayLike,
     second: ArrayLike,

@@ -16,7 +16,7 @@ _FOREVER = 1e200
 
 
 @dataclass(frozen=True)
-class Regime:
+class LearningRegime:
     """How a balanced network learns, in numbers.
 
     **Attributes:**
@@ -40,7 +40,7 @@ class Regime:
     half_loss_time: float | None
 
 
-def regime(flow: BalancedFlow) -> Regime:
+def learning_regime(flow: BalancedFlow) -> LearningRegime:
     r"""The regime of a balanced network on its task (Dominé et al., 2025).
 
     Where $|\lambda|$ dominates the singular values one layer is much larger than the other, and the
@@ -91,7 +91,7 @@ def regime(flow: BalancedFlow) -> Regime:
     moved = float(end.kernel_distance()[0])
     change = lambda times: flow(times).kernel_distance() - moved / 2
     fallen = lambda times: half - flow(times).loss()
-    return Regime(
+    return LearningRegime(
         kind,
         gap,
         moved,

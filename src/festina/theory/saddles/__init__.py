@@ -2,12 +2,12 @@ r"""Saddle-to-saddle dynamics: which saddle comes next, and when it is left.
 
 For layers $f(x) = \sum_i \phi(x; u_i) v_i$ of any unit, after Zhang, Saxe & Latham:
 
-- fixed points of narrow networks in wider ones (`embed`), how one is made, told and left
-  (`stationary_task`, `stationarity`, `ways_out`), and all of a linear network's (`linear_saddles`);
-- relations between units that training keeps (`Constraint`, `is_invariant`, `leaving_speed`), and
+- fixed points of narrow networks in wider ones (`embed_units`), how one is made, told and left
+  (`stationary_task`, `stationarity`, `escape_directions`), and all of a linear network's (`linear_saddles`);
+- relations between units that training keeps (`Constraint`, `is_invariant`, `escape_rate`), and
   the network with fewer units that they allow (`reduce_width`, `narrowings`);
-- what separates, directions or units (`mechanism`, `drive`), and when (`mode_drop_times`,
-  `growth_times`, `blow_up_times`, `winner`);
+- what separates, directions or units (`mechanism`, `growth_drive`), and when (`mode_drop_times`,
+  `growth_times`, `blow_up_times`, `first_to_escape`);
 - levels (`narrow_minima`), and whole staircases from initial weights (`staircase`).
 
 All take a network and a task; names that end in `_from` are the same on plain arrays.
@@ -18,8 +18,8 @@ L/\partial\theta$, unless a `loss` says otherwise.
 
 from ._drop_times import mode_drop_times as mode_drop_times
 from ._drop_times import mode_drop_times_from as mode_drop_times_from
-from ._embedding import embed as embed
 from ._embedding import embed_from as embed_from
+from ._embedding import embed_units as embed_units
 from ._fixed_points import Stationarity as Stationarity
 from ._fixed_points import stationarity as stationarity
 from ._fixed_points import stationary_task as stationary_task
@@ -36,21 +36,21 @@ from ._linear_saddles import linear_saddle_from as linear_saddle_from
 from ._linear_saddles import linear_saddles as linear_saddles
 from ._linear_saddles import linear_saddles_from as linear_saddles_from
 from ._manifolds import Constraint as Constraint
+from ._manifolds import escape_rate as escape_rate
 from ._manifolds import is_invariant as is_invariant
-from ._manifolds import leaving_speed as leaving_speed
 from ._manifolds import manifold_distance as manifold_distance
 from ._manifolds import manifold_drift as manifold_drift
-from ._manifolds import on_manifold as on_manifold
+from ._manifolds import network_on_manifold as network_on_manifold
 from ._manifolds import project_on_manifold as project_on_manifold
 from ._manifolds import readout_on_manifold as readout_on_manifold
-from ._mechanism import Drive as Drive
+from ._mechanism import GrowthDrive as GrowthDrive
 from ._mechanism import Mechanism as Mechanism
-from ._mechanism import drive as drive
+from ._mechanism import growth_drive as growth_drive
 from ._mechanism import mechanism as mechanism
 from ._merged_units import Narrowing as Narrowing
 from ._merged_units import narrowings as narrowings
 from ._narrow_minima import NarrowMinima as NarrowMinima
-from ._narrow_minima import minima_near as minima_near
+from ._narrow_minima import minima_near_network as minima_near_network
 from ._narrow_minima import narrow_minima as narrow_minima
 from ._reduction import reduce_width as reduce_width
 from ._staircase import staircase as staircase
@@ -59,7 +59,7 @@ from ._staircase_linear import linear_staircase_from as linear_staircase_from
 from ._stairs import Staircase as Staircase
 from ._units import blow_up_times as blow_up_times
 from ._units import blow_up_times_from as blow_up_times_from
-from ._units import winner as winner
+from ._units import first_to_escape as first_to_escape
 from ._units import winner_from as winner_from
-from ._ways_out import WaysOut as WaysOut
-from ._ways_out import ways_out as ways_out
+from ._ways_out import EscapeDirections as EscapeDirections
+from ._ways_out import escape_directions as escape_directions

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._checks import number
-from ..._objective import Convention, loss_factor
+from ..._objective import LossConvention, loss_factor
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork
 from ...tasks import AbstractTask
@@ -25,7 +25,7 @@ def mode_drop_times(
     network: AbstractNetwork,
     task: AbstractTask,
     *,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     learning_rate: float | None = None,
     tolerance: float = 1e-6,
     degeneracy: float = 1e-9,

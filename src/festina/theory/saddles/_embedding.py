@@ -38,7 +38,7 @@ _TO_CHOOSE: dict[Kind, tuple[str, ...]] = {
 
 
 @float64
-def embed(
+def embed_units(
     network: Network,
     width: int | Sequence[int],
     kind: Kind = "equal",
@@ -121,7 +121,7 @@ def embed_from(
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
     """The construction itself, on weights whose units lie along `axis`, whatever φ is.
 
-    For which Γ the result is a fixed point depends on φ: `embed` checks it, this does not.
+    For which Γ the result is a fixed point depends on φ: `embed_units` checks it, this does not.
     """
     u, v = finite("u", u), finite("v", v)
     gamma_u, gamma_v = finite("gamma_u", gamma_u), finite("gamma_v", gamma_v)

@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from ..._checks import check_alone
-from ..._objective import Convention, Data, excess_loss, objective
+from ..._objective import Data, LossConvention, excess_loss, objective
 from ..._precision import float64
 from ..._types import Array, ArrayLike
 from ...networks import AbstractNetwork
 from ...networks._structure import AbstractStructure
-from ...tasks import AbstractTask, Task, task
+from ...tasks import AbstractTask, Task, from_arrays
 from ._generator import generator
 from ._loss_function import natural_size
 
@@ -62,7 +62,7 @@ def stationary_task(
     for _ in range(2):  # the second time for what rounding left
         errors = errors - moved @ (moved.T @ errors)
     errors *= residual / np.sqrt(np.mean(errors**2))
-    return task(x, f + errors.reshape(f.shape))
+    return from_arrays(x, f + errors.reshape(f.shape))
 
 
 class Stationarity(NamedTuple):
@@ -81,7 +81,7 @@ class Stationarity(NamedTuple):
 
 @float64
 def stationarity(
-    network: AbstractNetwork, task: AbstractTask, *, loss: Convention = "half"
+    network: AbstractNetwork, task: AbstractTask, *, loss: LossConvention = "half"
 ) -> Stationarity:
     """The gradient at a point, bare and on the scale of the weights and of the loss.
 
@@ -107,7 +107,7 @@ def stationarity(
 
 
 def check_stationary(
-    network: AbstractNetwork, task: AbstractTask, tolerance: float, loss: Convention
+    network: AbstractNetwork, task: AbstractTask, tolerance: float, loss: LossConvention
 ) -> None:
     """Raises where a statement about fixed points would be made of something else."""
     found = stationarity(network, task, loss=loss)
@@ -121,7 +121,7 @@ def check_stationary(
 
 @float64
 def losses_and_gradients(
-    network: AbstractNetwork, task: AbstractTask, *, loss: Convention = "half"
+    network: AbstractNetwork, task: AbstractTask, *, loss: LossConvention = "half"
 ) -> tuple[Float[np.ndarray, " lane"], Float[np.ndarray, "lane weight"]]:
     """Loss and ∂L/∂θ of every network of a batch, as columns of its structure are."""
     problem = objective(network, task, loss)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import Array
-from ...networks import AbstractNetwork, AbstractUnit, DeepLinear, Layer, Neuron, Stack
+from ...networks import AbstractNetwork, AbstractUnit, DeepLinear, DeepNetwork, Layer, Neuron
 from ...networks._network import Network
 
 
@@ -24,7 +24,7 @@ def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
         return (HiddenLayer(network.unit, network.u, network.v),)
     if isinstance(network, DeepLinear):
         units: tuple[AbstractUnit, ...] = (network.first_unit,) * (network.depth - 1)
-    elif isinstance(network, Stack):
+    elif isinstance(network, DeepNetwork):
         behind = (Neuron(each, bias=network.unit.bias) for each in network.activations)
         units = (network.unit, *behind)
     else:
@@ -44,7 +44,7 @@ def only_layer(network: Layer) -> Layer:
     if not isinstance(network, Layer):
         raise ValueError(
             f"`network` must be one layer, Σ φ(x; u_i) v_i, got {type(network).__name__}. Of a "
-            "deeper network give one hidden layer: festina.networks.layer(unit, u, v) of what "
+            "deeper network give one hidden layer: festina.networks.layer_from(unit, u, v) of what "
             "comes in and what goes out."
         )
     return network
@@ -57,7 +57,7 @@ def with_hidden_layer(
     outgoing: Float[np.ndarray, "..."],
 ) -> Network:
     """The network with other weights, and possibly more units, in one of its hidden layers."""
-    if isinstance(network, Stack) and any(layer + 1 in skip for skip in network.skips):
+    if isinstance(network, DeepNetwork) and any(layer + 1 in skip for skip in network.skips):
         raise ValueError(
             f"Hidden layer {layer + 1} is an end of a skip of {network.skips}: what its units "
             "compute is not Σ φ(z; u_i) v_i alone, and it keeps its width."

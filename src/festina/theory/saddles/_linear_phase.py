@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._checks import finite, number
-from ..._objective import Convention, loss_factor
+from ..._objective import LossConvention, loss_factor
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork
 from ...networks._network import Network
@@ -76,7 +76,7 @@ def linear_phase(
     task: AbstractTask,
     times: ArrayLike,
     *,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
 ) -> Network:
     r"""Weights of a linear network near zero, as long as its output is negligible.
 
@@ -150,7 +150,7 @@ def growth_times(
     task: AbstractTask,
     *,
     size: float = 1.0,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     degeneracy: float = 1e-9,
 ) -> Float[np.ndarray, "*batch unit"]:
     r"""When the growing part of each unit reaches a given size in the linear phase.

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from ..._checks import number, whole_number, whole_numbers
-from ..._objective import Convention, loss_factor
+from ..._objective import LossConvention, loss_factor
 from ..._types import ArrayLike
 from ...networks import Layer, Neuron
 from ...tasks import AbstractTask
@@ -124,7 +124,7 @@ def linear_saddles(
     task: AbstractTask,
     *,
     rank: int | None = None,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     degeneracy: float = 1e-9,
 ) -> Iterator[LinearSaddle]:
     r"""Every fixed point of a linear network on a task, one for each set of modes.
@@ -148,7 +148,7 @@ def linear_saddle(
     task: AbstractTask,
     modes: Sequence[int],
     *,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     degeneracy: float = 1e-9,
 ) -> LinearSaddle:
     """The fixed point at which exactly these modes are learned; the rest as `linear_saddles`."""
@@ -285,10 +285,10 @@ def _chosen(problem: LinearModes, modes: Sequence[int]) -> LinearSaddle:
     return problem.saddle(chosen)
 
 
-def _modes_of(task: AbstractTask, loss: Convention, degeneracy: float) -> LinearModes:
+def _modes_of(task: AbstractTask, loss: LossConvention, degeneracy: float) -> LinearModes:
     if not isinstance(task, AbstractTask):
         raise ValueError(
-            "Expected a task (of `festina.tasks`; your own data: `festina.tasks.task(x, y)`), got "
+            "Expected a task (of `festina.tasks`; your own data: `festina.tasks.from_arrays(x, y)`), got "
             f"{type(task).__name__}. Of averages Σ_yz and Σ_zz: `linear_saddles_from`."
         )
     seen = task.statistics(Neuron())

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ..._checks import check_alone, check_type, finite, number, whole_number
-from ..._objective import Convention, Data, descent, objective
+from ..._objective import Data, LossConvention, descent, objective
 from ..._precision import float64
 from ..._types import Array, ArrayLike
 from ...networks import Layer
@@ -135,7 +135,7 @@ def manifold_distance(network: Layer, *constraints: Constraint) -> Float[np.ndar
     return np.asarray(np.sqrt(np.sum(squares, axis=0)))
 
 
-def on_manifold(
+def network_on_manifold(
     network: Layer, *constraints: Constraint, tolerance: float = 1e-10
 ) -> Bool[np.ndarray, "*batch"]:
     """Whether the constraints hold to within `tolerance` of the norm of all weights."""
@@ -169,8 +169,8 @@ def manifold_drift(network: Layer, *constraints: Constraint) -> Float[np.ndarray
 
 
 @float64
-def leaving_speed(
-    network: Layer, task: AbstractTask, *constraints: Constraint, loss: Convention = "half"
+def escape_rate(
+    network: Layer, task: AbstractTask, *constraints: Constraint, loss: LossConvention = "half"
 ) -> float:
     r"""How fast gradient flow leaves the manifold: the part of $\dot\theta$ that is normal to it.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._checks import whole_number
 from ..._precision import float64
-from ...networks import AbstractUnit, Kernel, Neuron
+from ...networks import AbstractUnit, ConvolutionKernel, Neuron
 from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
 from ._kinds import EQUATION, Kind, admissible
@@ -101,7 +101,7 @@ def _without_order(unit: AbstractUnit) -> str:
     """Why no whole number is the order of a unit."""
     if unit.algebra.linear and unit.algebra.even:  # φ(−u) is −φ(u) and φ(u)
         return "The response is zero whatever u is: nothing is learned."
-    if isinstance(unit, Neuron | Kernel):
+    if isinstance(unit, Neuron | ConvolutionKernel):
         small, large = (
             float(np.abs(unit.activation(np.array([-h, h]))).max()) for h in (_STEP, 2 * _STEP)
         )
@@ -117,7 +117,7 @@ def _without_order(unit: AbstractUnit) -> str:
 
 
 @dataclass(frozen=True)
-class Drive:
+class GrowthDrive:
     r"""What pulls small weights away from zero: the statistic of the unit's lowest order.
 
     $\Sigma_{yz} = \langle y z^\top\rangle$ for linear units, $\Sigma_{yZ}$ for quadratic ones and
@@ -141,14 +141,14 @@ class Drive:
 
 
 @float64
-def drive(
+def growth_drive(
     phi: UnitLike,
     task: AbstractTask,
     *,
     tolerance: float = 1e-6,
     draws: int = 64,
     seed: int = 0,
-) -> Drive:
+) -> GrowthDrive:
     """Whether the data drive units of this kind at their lowest order.
 
     **Arguments:**
@@ -158,11 +158,11 @@ def drive(
     - `tolerance`: correlations below it are zero.
     - `draws`, `seed`: random directions of u in which to look.
 
-    **Returns:** a `Drive`.
+    **Returns:** a `GrowthDrive`.
     """
     if not isinstance(task, AbstractTask):
         raise ValueError(
-            f"`task` must be a task, got {type(task).__name__}: festina.tasks.task(x, y)."
+            f"`task` must be a task, got {type(task).__name__}: festina.tasks.from_arrays(x, y)."
         )
     draws, seed = whole_number("draws", draws), whole_number("seed", seed, least=0)
     unit = unit_of(phi)
@@ -191,7 +191,7 @@ def drive(
     noise = 0.0 if task.samples is None else 1.0 / math.sqrt(task.samples)
     # The largest of n accidents is larger than one of them: a Gaussian tail is n times as likely.
     allowed = math.sqrt(_SIGNIFICANT**2 + 2 * math.log(draws))
-    return Drive(
+    return GrowthDrive(
         order=order,
         strength=strength,
         noise=noise,

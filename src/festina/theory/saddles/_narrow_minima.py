@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from ..._checks import whole_number
 from ..._numerics._bfgs import bfgs
-from ..._objective import Convention, objective
+from ..._objective import LossConvention, objective
 from ..._precision import float64
 from ...networks import AbstractNetwork, Layer
 from ...networks._units import UnitLike, unit_of
@@ -43,7 +43,7 @@ def narrow_minima(
     task: AbstractTask,
     *,
     width: int = 1,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     starts: int = 24,
     seed: int = 0,
     tolerance: float = 1e-7,
@@ -76,15 +76,15 @@ def narrow_minima(
             (task.outputs, *unit.read_shape(task.input_shape)),
         )
     )
-    return minima_near(Layer(u, v, unit), task, loss=loss, tolerance=tolerance)
+    return minima_near_network(Layer(u, v, unit), task, loss=loss, tolerance=tolerance)
 
 
 @float64
-def minima_near(
+def minima_near_network(
     networks: AbstractNetwork,
     task: AbstractTask,
     *,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     tolerance: float = 1e-7,
 ) -> NarrowMinima:
     """Minimise the loss from each network of a batch, of any kind and depth: see `narrow_minima`.

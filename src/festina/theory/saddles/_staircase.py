@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._objective import Convention, loss_factor, objective
+from ..._objective import LossConvention, loss_factor, objective
 from ..._precision import float64
 from ...networks import AbstractNetwork, DeepLinear, DiagonalLinear, Layer
 from ...tasks import AbstractTask
@@ -18,7 +18,7 @@ from ._stairs import Staircase, stacked, warned
 
 @float64
 def staircase(
-    network: AbstractNetwork, task: AbstractTask, *, loss: Convention = "half"
+    network: AbstractNetwork, task: AbstractTask, *, loss: LossConvention = "half"
 ) -> Staircase:
     r"""Predict levels, jumps and active sets of training from small initial weights.
 
@@ -47,7 +47,7 @@ def staircase(
 
     A `Staircase`; for a batch, with the axes of the batch in front. Compare it with
     `festina.diagnose.plateaus(festina.gradient_flow(network, task, loss=loss))`, for a batch with
-    `festina.diagnose.rests`. A plateau counts, here and there, if the squared gradient dips by half
+    `festina.diagnose.drop_times`. A plateau counts, here and there, if the squared gradient dips by half
     a decade.
 
     `uncertainty` estimates the error of each time. The function warns, and `doubts()` lists, if

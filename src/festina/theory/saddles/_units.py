@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..._checks import finite
-from ..._objective import Convention, check_kinds, loss_factor, statistics_for
+from ..._objective import LossConvention, check_kinds, loss_factor, statistics_for
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork, Layer
 from ...tasks import AbstractTask
@@ -26,7 +26,7 @@ def blow_up_times(
     network: AbstractNetwork,
     task: AbstractTask,
     *,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     tolerance: float = 1e-10,
 ) -> Float[np.ndarray, "*batch unit"]:
     r"""When each unit of a quadratic network leaves zero, from its initial weights alone.
@@ -73,7 +73,7 @@ def blow_up_times(
         one step for each factor $e$ that a unit grows, because $r \leftarrow r + hr^2$ means
         $1/r \leftarrow 1/r - h + h^2 r - \dots$: $n = t_\infty/(c\eta) + \ln(1/\epsilon) + O(1)$
         steps. A unit that has saturated changes $\Sigma_{yZ}$ for the others: beyond the first, see
-        `winner`, these are times without competition.
+        `first_to_escape`, these are times without competition.
         A unit within round-off of never escaping ($v_0^2$ against $\sum a_k^2$, or $F$ against zero
         at its minimum, to $2\times10^{-15}$) counts as one that does not.
     """
@@ -133,11 +133,11 @@ def blow_up_times_from(
     return (0.5 * tau / size / rate).reshape(batch)
 
 
-def winner(
+def first_to_escape(
     network: AbstractNetwork,
     task: AbstractTask,
     *,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     tolerance: float = 1e-10,
 ) -> tuple[Int[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
     r"""The unit that leaves zero first, and when.
@@ -160,7 +160,7 @@ def winner(
 def winner_from(
     u: ArrayLike, v: ArrayLike, correlation: ArrayLike, *, tolerance: float = 1e-10
 ) -> tuple[Int[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
-    """`winner` of plain arrays; arguments as for `blow_up_times_from`."""
+    """`first_to_escape` of plain arrays; arguments as for `blow_up_times_from`."""
     times = blow_up_times_from(u, v, correlation, tolerance=tolerance)
     if times.shape[-1] == 0:
         raise ValueError("`v` has no units: there is no winner.")

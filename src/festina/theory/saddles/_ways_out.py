@@ -10,7 +10,7 @@ from jaxtyping import Float
 from ..._checks import check_alone, whole_number
 from ..._numerics._hessian import hessian, hessian_product
 from ..._numerics._lanczos import lanczos
-from ..._objective import Convention, objective
+from ..._objective import LossConvention, objective
 from ..._precision import float64
 from ...networks import AbstractNetwork, DiagonalLinear
 from ...tasks import AbstractTask
@@ -23,7 +23,7 @@ _PRECISION = 1e-11  # of an eigenvalue, relative to the largest
 
 
 @dataclass(frozen=True, eq=False)
-class WaysOut:
+class EscapeDirections:
     r"""The directions of negative curvature at a fixed point.
 
     - `index`: how many there are; zero at a minimum, and at a saddle of higher order. None where
@@ -65,15 +65,15 @@ class WaysOut:
 
 
 @float64
-def ways_out(
+def escape_directions(
     network: AbstractNetwork,
     task: AbstractTask,
     *,
-    loss: Convention = "half",
+    loss: LossConvention = "half",
     tolerance: float = 1e-8,
     stationary: float = 1e-6,
     most: int | None = None,
-) -> WaysOut:
+) -> EscapeDirections:
     r"""Index of a fixed point, its escape rates and directions, from the Hessian of the loss.
 
     Up to 2400 weights the Hessian is formed and diagonalised. Above, it is only multiplied with: by
@@ -92,7 +92,7 @@ def ways_out(
 
     **Returns:**
 
-    `WaysOut`.
+    `EscapeDirections`.
 
     !!! note "What the Hessian does not see"
 
@@ -124,7 +124,7 @@ def ways_out(
         values, vectors, sharpness = _negative(product, structure.size, tolerance, most)
         index = len(values) if most is None or len(values) < most else None
     rates, vectors = -values[:most], vectors[:, :most]
-    return WaysOut(
+    return EscapeDirections(
         index=index,
         rates=rates,
         directions=network.with_parts(*structure.arrays(vectors)),

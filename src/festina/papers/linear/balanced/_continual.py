@@ -9,18 +9,16 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts
-from ....experiments.figures import GUIDE, THEORY, both, finish, sheet, styled
-from ....networks import DeepLinear, balanced, deep_linear
+from ....experiments.claims import Ledger, agree, asserts, max_error_below
+from ....experiments.figures import GUIDE_STYLE, THEORY_STYLE, draw_pair, label_axes, panels, styled
+from ....networks import DeepLinear, deep_linear, lambda_balanced
 from ....tasks import linear_teacher
 from ....theory.linear import continual_from, interference
 from ._shapes import fixed_networks
@@ -76,7 +74,7 @@ class Parameters(BaseParameters):
 
 
 @experiment("linear/continual")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train on one task after the other, and evaluate the closed form at the same times."""
     keys, lam = keys_of(parameters, key), np.array(parameters.balances)
     n, count = parameters.size, parameters.tasks
@@ -85,10 +83,10 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     draws = deep_linear((n,) * (count + 1), scale=n**-0.5, key=tasks_key).weights
     # More often where it moves, at the beginning of a stage.
     times = parameters.stage * np.linspace(0.0, 1.0, _SAMPLES) ** 2
-    networks = balanced((n, n, n), balance=lam[:, None], scale=parameters.scale, key=keys)
-    say("one task after the other", 0.1)
+    networks = lambda_balanced((n, n, n), balance=lam[:, None], scale=parameters.scale, key=keys)
+    progress("one task after the other", 0.1)
     sequence = _learn(networks, [np.asarray(draw) for draw in draws], [times] * count)
-    say("two tasks of two dimensions", 0.7)
+    progress("two tasks of two dimensions", 0.7)
     two = [-1.0, 0.0, 1.0]
     networks, first = fixed_networks("square", two)
     stages = [np.linspace(0.0, end, 31) for end in (3.0, 2.0)]
@@ -144,30 +142,34 @@ def _forgetting(data: xr.Dataset, loss: str = "loss") -> tuple[xr.DataArray, ...
 
 
 @asserts("Saxe, slides", "“Exact continual learning dynamics”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The closed form against training, and forgetting that no balance changes."""
     data, two = run["sequence"].ds, run["pair"].ds
     rest, off = ("seed", "time", "task"), abs(data["loss"] - data["loss_theory"])
     balances = ", ".join(f"{value:g}" for value in data["balance"].values)
-    say(
+    claim(
+        "closed-form",
         "the loss of every task follows the closed form in all stages, at every balance",
-        apart(off.max(rest) / data["loss"].max(rest), within=1e-6),
+        max_error_below(off.max(rest) / data["loss"].max(rest), within=1e-6),
         note=f"of the largest loss; balances {balances}",
     )
     (own, rise, limit), whole = _forgetting(data), float(data["interference"].max())
     if float(own.max()) <= _LEARNED * whole:  # all were learned to the end
-        say(
+        claim(
+            "cost-of-forgetting",
             "learning Σ_k to the end costs task i exactly ½‖Σ_i − Σ_k‖², at every balance",
             # Of a loss that is left, √ is left of the map.
-            apart((rise - limit) / whole, within=4 * _LEARNED**0.5),
+            max_error_below((rise - limit) / whole, within=4 * _LEARNED**0.5),
             note=f"of the largest; {limit.size} pairs of tasks, balances {balances}",
         )
-    say(
+    claim(
+        "two-tasks-map",
         "two tasks in two dimensions, balances −1, 0, 1: W₂W₁ after the second",
         agree(two["map"].isel(time=-1), two["map_theory"].isel(time=-1), within=1e-6),
     )
     (_, seen, limit), (_, theory, _) = _forgetting(two), _forgetting(two, "loss_theory")
-    say(
+    claim(
+        "two-tasks-forgetting",
         "two tasks in two dimensions, balances −1, 0, 1: rise of the loss of the first",
         agree(seen[..., 0], theory[..., 0], within=1e-6),
         note=f"at the end it would be {float(limit[0]):g} at each of them",
@@ -179,7 +181,7 @@ def draw(run: xr.DataTree) -> Figure:
     """The loss of every task over time, and forgetting against what it should be."""
     parameters, data = parameters_of(run, Parameters), run["sequence"].ds
     title = f"{parameters.tasks} tasks in turn, a network of balance {parameters.balance:g}"
-    figure, (course, forgotten) = sheet(title, 2, width=4.5, height=3.2, width_ratios=(2.2, 1))
+    figure, (course, forgotten) = panels(title, 2, width=4.5, height=3.2, width_ratios=(2.2, 1))
     _draw_course(course, data.isel(balance=0, seed=0), parameters.stage)
     _, rise, limit = _forgetting(data)
     limit = limit.broadcast_like(rise.isel(balance=0))
@@ -187,13 +189,12 @@ def draw(run: xr.DataTree) -> Figure:
         how = {"color": f"C{index + 4}", "ms": 13 - 3 * (index % 4), "mfc": "none", "mew": 1.5}
         marker, label = "osD^vP*X"[index % 8], f"$λ$ = {value:g}"
         seen = rise.sel(balance=value).transpose(*limit.dims)
-        forgotten.plot(
-            limit.values.ravel(), seen.values.ravel(), marker, alpha=0.6, label=label, **how
-        )
+        places = limit.values.ravel(), seen.values.ravel()
+        forgotten.plot(*places, marker, alpha=0.6, label=label, **how)
     ends = 0.85 * float(limit.min()), 1.1 * float(limit.max())
-    forgotten.plot(ends, ends, **THEORY)
+    forgotten.plot(ends, ends, **THEORY_STYLE)
     words = "$½‖Σ_i - Σ_k‖^2$", "rise of the loss of task $i$", "task $i$, after learning $k$"
-    finish(forgotten, *words, legend="upper left", xlim=ends, ylim=ends)
+    label_axes(forgotten, *words, legend="upper left", xlim=ends, ylim=ends)
     return figure
 
 
@@ -208,20 +209,14 @@ def _draw_course(ax: Axes, data: xr.Dataset, length: float) -> None:
     place = np.where(time <= width, stage * width + time, np.nan)
     for task in range(tasks):
         color, one = f"C{task}", data.isel(task=task)
-        both(ax, place, one["loss"], one["loss_theory"], color=color, label=f"task {task + 1}")
+        draw_pair(ax, place, one["loss"], one["loss_theory"], color=color, label=f"task {task + 1}")
         words = f"learns {task + 1}" if tasks < 6 else f"{task + 1}"
         above = {"ha": "center", "transform": ax.get_xaxis_transform()}
         ax.text((task + 0.5) * width, 1.02, words, color=color, **above)
-        ax.axvline(task * width, **GUIDE)
+        ax.axvline(task * width, **GUIDE_STYLE)
     starts = width * np.arange(tasks)
     labels = [*["0"] * tasks, *[f"{width / 2:.2g}"] * tasks]
     ax.set_xticks(np.concatenate([starts, starts + width / 2]), labels)
-    finish(
-        ax,
-        "time $t$ since the beginning of each task, in units of $τ$",
-        "loss of each task",
-        theory="closed form",
-        legend="beside",
-        xlim=(0, tasks * width),
-        ylim=(0, None),
-    )
+    words = "time $t$ since the beginning of each task, in units of $τ$", "loss of each task"
+    box = {"xlim": (0, tasks * width), "ylim": (0, None)}
+    label_axes(ax, *words, theory="closed form", legend="beside", **box)

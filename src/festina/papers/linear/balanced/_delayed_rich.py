@@ -12,17 +12,23 @@ from typing import Annotated
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....diagnose import kernel_distance_from, neural_tangent_kernel, passage_time
-from ....experiments._frame import experiment
+from ....experiments._frame import Key, Progress, Tables, experiment
+from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._parameters import increasing
-from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts, exponent
-from ....experiments.figures import DOTS, PALE, THEORY, both, family, finish, sheet, styled
+from ....experiments.claims import Ledger, agree, asserts, max_error_below, power_law_exponent
+from ....experiments.figures import (
+    MEASURED_STYLE,
+    THEORY_STYLE,
+    draw_pair,
+    label_axes,
+    panels,
+    shades,
+    styled,
+)
 from ....networks import DeepLinear
 from ....theory.linear import balanced_flow_from
 from ._shapes import WIDEST, Modes, generators, random_networks, train
@@ -38,7 +44,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=6, ge=1)
     """How many random networks are trained, for each balance."""
 
-    balances: Annotated[tuple[float, ...], increasing(-WIDEST, WIDEST)] = (5.0, 20.0, 80.0)
+    balances: Annotated[tuple[float, ...], IncreasingTuple(-WIDEST, WIDEST)] = (5.0, 20.0, 80.0)
     """−λ: how much larger the first layer is, in increasing order."""
 
     singular_values: Modes = (1.4, 1.2, 1.0)
@@ -72,7 +78,7 @@ class Parameters(BaseParameters):
 
 
 @experiment("linear/delayed-rich")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train at each balance from the same maps; loss and kernel by the exact solution as well."""
     s, balances = np.asarray(parameters.singular_values), parameters.balances
     sizes = (parameters.inputs, len(s), len(s))
@@ -84,7 +90,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     first, second = jax.tree.map(lambda *w: np.stack(w, axis=1), *networks).weights
     tables: list[xr.Dataset] = []
     for index, balance in enumerate(balances):
-        say(f"λ = −{balance:g}", index / len(balances))
+        progress(f"λ = −{balance:g}", index / len(balances))
         network = DeepLinear((first[index], second[index]))
         tables.append(_one_balance(network, correlation, balance))
     directions = np.linalg.qr(first[-1].swapaxes(-1, -2))[0]
@@ -158,29 +164,32 @@ def _half_times(curves: xr.Dataset, slow: xr.Dataset) -> tuple[xr.DataArray, ...
 
 
 @asserts("Saxe, slides", "“Delayed rich regime”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Curves against the exact solution, the two times, and the plateau between them."""
     curves, slow = run["curves"].ds, run["slow"].ds
-    for words, trained, theory in (
-        ("the loss", "loss", "loss_theory"),
-        ("the tangent kernel's distance from its start", "kernel_distance", "kernel_theory"),
+    for name, words, trained in (
+        ("loss", "the loss", "loss"),
+        ("kernel", "the tangent kernel's distance from its start", "kernel_distance"),
     ):
-        off = apart(curves[trained], curves[theory], within=1e-6)
-        say(f"{words} follows the exact solution, every λ and seed", off)
+        off = max_error_below(curves[trained], curves[f"{name}_theory"], within=1e-6)
+        claim(
+            f"{name}-exact-solution", f"{words} follows the exact solution, every λ and seed", off
+        )
     drop, turn, slowly = _half_times(curves, slow)
     lam, last = curves["balance"].values, curves.isel(balance=-1)
     # What the limit of large |λ| leaves out is of order (s/λ)², s all that is to be learned: the
     # task, and of the initial map what does not belong to it.
     before, there = 8 * (slow.attrs["unlearned"] / lam[-2:]) ** 2
-    for words, times, power in (
-        ("the loss drops on the time 1/|λ|", drop, -1.0),
-        ("the kernel turns on a time proportional to |λ|", turn, 1.0),
+    for name, words, times, power in (
+        ("loss", "the loss drops on the time 1/|λ|", drop, -1.0),
+        ("kernel", "the kernel turns on a time proportional to |λ|", turn, 1.0),
     ):
         middle = times.median("seed")[-2:]
-        law = exponent(lam[-2:], middle, power, within=0.02 + before)
-        say(f"{words} (exponent, median over seeds)", law)
+        law = power_law_exponent(lam[-2:], middle, power, within=0.02 + before)
+        claim(f"{name}-power-law", f"{words} (exponent, median over seeds)", law)
     near, at_largest = {"within": 0.02 + there, "relative": True}, "at the largest |λ|"
-    say(
+    claim(
+        "loss-half-time",
         "time at which the loss is halfway to its plateau, times |λ| (median)",
         agree(lam[-1] * drop[-1].median(), np.log(2) / 2, **near),
         note=f"{at_largest}: the second layer relaxes at the rate |λ|",
@@ -188,12 +197,14 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     # After ten relaxation times, before the subspace has turned.
     loss = last["loss"].transpose("seed", "sample").values
     height = np.array([np.interp(5 / lam[-1], last["time"], each) for each in loss])
-    say(
+    claim(
+        "plateau-height",
         "the loss then halts at the part of the task that hidden units cannot see (each seed)",
         agree(height / loss[:, 0], slow["plateau"] / loss[:, 0], within=0.01 + there),
         note=f"½‖Σ(1 − P)‖² as a fraction of the initial loss, {at_largest}",
     )
-    say(
+    claim(
+        "kernel-half-time",
         "half-change time of the kernel over |λ|, each seed, by the slow law",
         agree(turn[-1] / lam[-1], slowly, **near),
         note=f"{at_largest}; modes outgrow other directions at the rate S_λ − |λ|/2 ≈ s²/|λ|",
@@ -205,31 +216,32 @@ def draw(run: xr.DataTree) -> Figure:
     """The first seed over time for each λ; all seeds' times against |λ|."""
     curves, lam = run["curves"].ds, run["curves"].ds["balance"].values
     title = "The loss drops at once, the features are learned much later"
-    figure, (loss, kernel, times) = sheet(title, 3, width=3.33, height=3.2)
-    for balance, shade, label in family(lam):
+    figure, (loss, kernel, times) = panels(title, 3, width=3.33, height=3.2)
+    for balance, shade, label in shades(lam):
         one = curves.sel(balance=balance).isel(seed=0)
         start, one = float(one["loss"][0]), one.isel(sample=slice(1, None))
         fall = one["loss"] / start, one["loss_theory"] / start
-        both(loss, one["time"], *fall, color=shade, label=f"$-${label}")
-        both(kernel, one["time"], one["kernel_distance"], one["kernel_theory"], color=shade)
+        draw_pair(loss, one["time"], *fall, color=shade, label=f"$-${label}")
+        draw_pair(kernel, one["time"], one["kernel_distance"], one["kernel_theory"], color=shade)
     clock = {"xscale": "log", "ylim": (0, None)}
     words = "time $t/τ$", "loss over its start", "loss, one network"
-    finish(loss, *words, legend="upper right", legend_title="$λ$", **clock)
-    kernel.plot([], [], **PALE, color="0.6", alpha=0.5, label="training")
+    label_axes(loss, *words, legend="upper right", legend_title="$λ$", **clock)
+    draw_pair(kernel, [], [], color="0.6", alpha=0.5, label="training")
     words = "time $t/τ$", "kernel distance from start", "tangent kernel, the same network"
-    finish(kernel, *words, theory="exact solution", legend="upper left", **clock)
+    label_axes(kernel, *words, theory="exact solution", legend="upper left", **clock)
     drop, turn, slowly = _half_times(curves, run["slow"].ds)
     span = np.array([lam[0] / 1.5, lam[-1] * 1.5])
     for values, law, color, y, words in (
         (turn, float(slowly.median()) * span, "C3", 0.93, "kernel half turned, $∝|λ|$"),
         (drop, np.log(2) / 2 / span, "C0", 0.03, "loss half dropped, $∝1/|λ|$"),
     ):
-        times.plot(lam, values.transpose("balance", "seed"), **DOTS, color=color, alpha=0.35)
-        times.plot(span, law, **THEORY)
+        values = values.transpose("balance", "seed")
+        times.plot(lam, values, **MEASURED_STYLE, color=color, alpha=0.35)
+        times.plot(span, law, **THEORY_STYLE)
         times.text(0.03, y, words, color=color, transform=times.transAxes)
     scales = {"xscale": "log", "yscale": "log"}
     words = "balance $|λ|$", "time $t/τ$", "two times, every network"
-    finish(times, *words, theory="limit of large $|λ|$", legend="center right", **scales)
+    label_axes(times, *words, theory="limit of large $|λ|$", legend="center right", **scales)
     times.set_xticks(lam, [f"{balance:g}" for balance in lam])
     times.minorticks_off()
     return figure

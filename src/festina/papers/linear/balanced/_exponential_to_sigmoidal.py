@@ -10,18 +10,24 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import experiment
+from ....experiments._frame import Key, Progress, Tables, experiment
+from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._parameters import increasing
-from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts, exponent
-from ....experiments.figures import GUIDE, PALE, THEORY, both, family, finish, sheet, styled
-from ....networks import balanced
+from ....experiments.claims import Ledger, agree, asserts, max_error_below, power_law_exponent
+from ....experiments.figures import (
+    GUIDE_STYLE,
+    THEORY_STYLE,
+    draw_pair,
+    label_axes,
+    panels,
+    shades,
+    styled,
+)
+from ....networks import lambda_balanced
 from ....theory.linear import unbalanced_weights
 from ._shapes import WIDEST, Modes, generators, random_frame, random_task, rotated, train
 
@@ -42,7 +48,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=2, ge=1)
     """How many random rotations of the hidden units are trained; they make no difference."""
 
-    balances: Annotated[tuple[float, ...], increasing(0, WIDEST)] = (0.0, 0.1, 0.5, 2.0, 10.0)
+    balances: Annotated[tuple[float, ...], IncreasingTuple(0, WIDEST)] = (0.0, 0.1, 0.5, 2.0, 10.0)
     """Balances λ, not negative, in increasing order; −λ is trained as well."""
 
     singular_values: Modes = (2.0, 1.0)
@@ -62,7 +68,7 @@ class Parameters(BaseParameters):
 
 
 @experiment("linear/exponential-to-sigmoidal")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train at each balance, and evaluate the closed form of every mode at the same times."""
     s, a0, lam = parameters.singular_values[0], parameters.initial_strength, parameters.balances
 
@@ -71,7 +77,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         return xr.concat(tables, xr.Variable("balance", balances))
 
     curves = sweep(np.array(lam))
-    say("the limits", 0.5)
+    progress("the limits", 0.5)
     many = np.geomspace((lam[0] or lam[1]) / 30, lam[-1], 81)
     marks = time_to(_MARKS[:, None] * s, np.array(s), a0, many)
     return {
@@ -84,7 +90,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     }
 
 
-def _curve(parameters: Parameters, balance: float, key: PRNGKeyArray | None) -> xr.Dataset:
+def _curve(parameters: Parameters, balance: float, key: Key) -> xr.Dataset:
     """Training and theory at one balance, over the time that its slowest mode needs."""
     s, a0 = np.asarray(parameters.singular_values), parameters.initial_strength
     times = np.linspace(0.0, time_to(0.995 * s, s, a0, balance).max(), _SAMPLES)
@@ -92,7 +98,7 @@ def _curve(parameters: Parameters, balance: float, key: PRNGKeyArray | None) -> 
     rngs = generators(parameters.seeds, parameters.seed, key)
     correlation = random_task(sizes, parameters.singular_values, rngs[0])
     u, _, vt = np.linalg.svd(correlation)
-    start = balanced(sizes, balance=np.array([balance, -balance]), product=a0 * u @ vt)
+    start = lambda_balanced(sizes, balance=np.array([balance, -balance]), product=a0 * u @ vt)
     turns = np.stack([random_frame(len(s), len(s), rng) for rng in rngs])[:, None]
     maps = np.asarray(train(rotated(start, turns), correlation, times).end_to_end())
     in_modes = u.T @ maps @ vt.T
@@ -135,23 +141,25 @@ def _deviations(curves: xr.Dataset) -> xr.Dataset:
 
 
 @asserts("Saxe, slides", "“From exponential to sigmoidal dynamics”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Curves, their shape, and how fast the two limits are approached."""
     curves, s = run["curves"].ds, run["curves"].ds["singular_value"].values
     off = abs(curves["strength"] - curves["theory"]).max(("sign", "seed", "sample", "mode"))
-    off = apart(np.maximum(off, curves["off_diagonal"]), within=1e-6)
-    say("every mode follows its closed form, at each λ", off)
-    off = apart(*curves["strength"].transpose("sign", ...), within=1e-6)
-    say("a square network learns the same map for λ and −λ", off)
+    off = max_error_below(np.maximum(off, curves["off_diagonal"]), within=1e-6)
+    claim("closed-form", "every mode follows its closed form, at each λ", off)
+    off = max_error_below(*curves["strength"].transpose("sign", ...), within=1e-6)
+    claim("sign-of-balance", "a square network learns the same map for λ and −λ", off)
     seen, theory, near = _reached(curves), curves["time_to"], {"within": 0.01, "relative": True}
-    say(
+    claim(
+        "wait-over-rise",
         "wait over rise (time to 10 % over time from 10 % to 90 %) at each λ, strongest mode",
         agree(_wait(seen.isel(mode=0)), _wait(theory.isel(mode=0)), **near),
         note=f"an exponential from zero has {_NO_WAIT:.3f}",
     )
     if len(set(s)) > 1:
         ratio = lambda times: (times.isel(mode=-1) / times.isel(mode=0)).isel(mark=1)
-        say(
+        claim(
+            "weakest-over-strongest",
             "half-rise time of the weakest mode over that of the strongest, at each λ",
             agree(ratio(seen), ratio(theory), **near),
             note=f"about s₁/s₂ = {s[0] / s[-1]:g} for sigmoids, one after the other; 1 for "
@@ -162,9 +170,10 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         ("sigmoid", "logistic", 2.0, "λ → 0: the sigmoid of two equal layers"),
     ):
         off = run[name].ds[limit]
-        say(
+        claim(
+            f"{name}-limit",
             f"{words}, with a deviation that goes as λ to this power",
-            exponent(off["balance"], off, power, within=0.1),
+            power_law_exponent(off["balance"], off, power, within=0.1),
             note=f"{float(off.max()):.2g} of s at most here",
         )
 
@@ -192,38 +201,38 @@ def draw(run: xr.DataTree) -> Figure:
     """The strongest mode, what is left of it, and the wait before the rise."""
     curves, many = run["curves"].ds.isel(mode=0), run["shape"].ds
     s = float(curves["singular_value"])
-    ratio, shades = curves["balance"].values / s, []
+    ratio, used = curves["balance"].values / s, []
     title = "Equal layers learn in sigmoids, unequal ones exponentially"
-    figure, (rise, rest, shape) = sheet(title, 3, width=3.33, height=3.2)
-    for index, (_, shade, label) in enumerate(family(ratio)):
+    figure, (rise, rest, shape) = panels(title, 3, width=3.33, height=3.2)
+    for index, (_, shade, label) in enumerate(shades(ratio)):
         curve = curves.isel(balance=index)
         clock = curve["rate"] * curve["time"]
         trained, theory = curve["strength"].sel(sign=1.0).isel(seed=0) / s, curve["theory"] / s
-        both(rise, clock, trained, theory, color=shade, label=label)
-        both(rest, clock, 1 - trained, 1 - theory, color=shade)
-        shades.append(shade)
+        draw_pair(rise, clock, trained, theory, color=shade, label=label)
+        draw_pair(rest, clock, 1 - trained, 1 - theory, color=shade)
+        used.append(shade)
     # Until the slowest of the curves of this mode has learned it.
     end = 1.05 * float((curves["rate"] * curves["time_to"].isel(mark=-1)).max()) + 2
     words = "time $t/τ$ times final rate $2S_λ$", "strength $a/s$", "strongest mode"
     box: dict[str, Any] = {"xlim": (0, end), "ylim": (0, 1.05)}
-    finish(rise, *words, legend="lower right", legend_title="$λ/s$", **box)
-    rest.plot([], [], **PALE, color="0.6", alpha=0.5, label="training")
+    label_axes(rise, *words, legend="lower right", legend_title="$λ/s$", **box)
+    draw_pair(rest, [], [], color="0.6", alpha=0.5, label="training")
     words = words[0], "$1 - a/s$", "what is left to learn"
     box |= {"yscale": "log", "ylim": (1e-2, 4.0)}
-    finish(rest, *words, theory="closed form", legend="upper right", **box)
+    label_axes(rest, *words, theory="closed form", legend="upper right", **box)
     _draw_shape(shape, ratio, many["balance"].values / s, _wait(many["time_to"]).values)
     # λ = 0 stands at the left edge of the logarithmic axis.
     place = np.maximum(ratio, float(many["balance"][0]) / s)
-    shape.scatter(place, _wait(_reached(curves)), s=60, c=shades, alpha=0.6)
+    shape.scatter(place, _wait(_reached(curves)), s=60, c=used, alpha=0.6)
     return figure
 
 
 def _draw_shape(ax: Axes, ratio: np.ndarray, many: np.ndarray, wait: np.ndarray) -> None:
-    ax.plot(many, wait, **THEORY)
-    ax.axhline(_NO_WAIT, **GUIDE)
+    ax.plot(many, wait, **THEORY_STYLE)
+    ax.axhline(_NO_WAIT, **GUIDE_STYLE)
     ax.text(many[0], 1.08 * _NO_WAIT, "exponential", color="0.4")
     words = "balance $λ/s$", "time to 10 % over rise to 90 %", "wait before the rise"
-    finish(ax, *words, xscale="log", yscale="log")
+    label_axes(ax, *words, xscale="log", yscale="log")
     ticks = {x: f"{x:g}" for x in 10.0 ** np.arange(-6, 4) if 2 * many[0] < x < 2 * many[-1]}
     ticks |= {} if ratio[0] else {many[0]: "0"}
     ax.set_xticks([*ticks], [*ticks.values()])

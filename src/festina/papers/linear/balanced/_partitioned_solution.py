@@ -10,17 +10,15 @@ import warnings
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import experiment
+from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
-from ....experiments.claims import Judgement, Ledger, agree, apart, asserts
-from ....experiments.figures import PALE, both, family, finish, sheet, styled
+from ....experiments.claims import Judgement, Ledger, agree, asserts, max_error_below
+from ....experiments.figures import draw_pair, label_axes, panels, shades, styled
 from ....networks import DeepLinear
-from ....theory.linear import ObstructionWarning, balanced_blocks, balanced_flow_from
+from ....theory.linear import ObstructionWarning, balanced_flow_from, balanced_gram
 from . import _shapes as shapes
 from ._shapes import SHAPES, Balances, Modes, generators, random_task, train, widths
 
@@ -53,18 +51,18 @@ class Parameters(BaseParameters):
 
 
 @experiment("linear/partitioned-solution")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks of each shape, and evaluate the solution at the same times."""
     random = lambda: generators(parameters.seeds, parameters.seed, key)
     seed = xr.Variable("seed", parameters.seed + np.arange(parameters.seeds))
     tables = {}
     for index, shape in enumerate(SHAPES):
-        say(f"{shape} networks", index / 4)
+        progress(f"{shape} networks", index / 4)
         network, correlation = shapes.fixed_networks(shape, parameters.balances)
         tables[shape] = _solutions(network, correlation, parameters.balances, _TIMES)
         every = [_random(parameters, shape, rng) for rng in random()]
         tables[f"random_{shape}"] = xr.concat(every, seed)
-    say("networks that get stuck", 3 / 4)
+    progress("networks that get stuck", 3 / 4)
     every = [_obstruction(parameters, rng) for rng in random()]
     return tables | {"obstruction": xr.concat(every, seed)}
 
@@ -90,9 +88,8 @@ def _solutions(
     with warnings.catch_warnings():
         # Half of random square networks of balance 0 are: that is a claim of its own.
         warnings.simplefilter("ignore", ObstructionWarning)
-        exact = balanced_flow_from(first, second, correlation, balance=np.array(balances))(
-            times
-        ).factor
+        flow = balanced_flow_from(first, second, correlation, balance=np.array(balances))
+        exact = flow(times).factor
     inward, outward = (np.asarray(weight) for weight in train(network, correlation, times).weights)
     q = np.stack([np.concatenate([inward.swapaxes(-1, -2), outward], axis=-2), exact])
     trained, theory = q @ q.swapaxes(-1, -2)
@@ -103,7 +100,7 @@ def _solutions(
         for at, lam in enumerate(balances):
             early = times * np.hypot(fastest, lam / 2) <= _LITERAL
             given = times[early], first[at], second[at], correlation
-            table[at, early] = balanced_blocks(*given, balance=sign * lam, as_printed=as_printed)
+            table[at, early] = balanced_gram(*given, balance=sign * lam, as_printed=as_printed)
         return table
 
     return xr.Dataset(
@@ -140,18 +137,27 @@ def _obstruction(parameters: Parameters, rng: np.random.Generator) -> xr.Dataset
 
 
 @asserts("Saxe, slides", "“Partitioned solution”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The solution against training, shape by shape; the misprint; what stays undetermined."""
     fixed, random = ([run[of + shape].ds for shape in SHAPES] for of in ("", "random_"))
 
     def exact(form: str, which: slice = slice(None)) -> Judgement:
         """How far training is from a form of the solution, in fixed and random networks."""
         off = [abs(each[form] - each["trained"]).max() for each in fixed[which]]
-        return apart([*off, *np.ravel([each[form] for each in random[which]])], within=1e-6)
+        off.extend(np.ravel([each[form] for each in random[which]]))
+        return max_error_below(off, within=1e-6)
 
-    say("training follows QQᵀ(t), networks of every shape and λ", exact("theory"))
-    say("square: Eqs. (13)–(15)", exact("printed", slice(1)), note="there is no D term")
-    say(
+    claim(
+        "exact-solution", "training follows QQᵀ(t), networks of every shape and λ", exact("theory")
+    )
+    claim(
+        "square-equations",
+        "square: Eqs. (13)–(15)",
+        exact("printed", slice(1)),
+        note="there is no D term",
+    )
+    claim(
+        "funnel-equations",
         "funnel and inverted: Eqs. (13)–(15)",
         exact("corrected", slice(1, None)),
         corrected="with the D term of Eq. (15) corrected; of the two D terms in Eqs. (13) and (14) "
@@ -160,7 +166,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     if (fixed[1]["balance"] != 0).any():
         for shape, each, drawn in zip(SHAPES[1:], fixed[1:], random[1:], strict=True):
             there = _furthest(each, "printed")
-            say(
+            claim(
+                f"{shape}-misprint",
                 f"{shape}: the D term of Eq. (15), at the entry of QQᵀ where it is furthest off",
                 agree(there["trained"], there["printed"], within=1e-6),
                 wrong="the D term is (e^{2λ_⊥t/τ} − 1)/(2λ_⊥)",
@@ -168,7 +175,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
                 note=f"random networks: wrong by up to {float(drawn['printed'].max()):.3g}",
             )
         there = _furthest(fixed[1], "opposite")
-        say(
+        claim(
+            "sign-of-balance",
             "funnel: an entry of QQᵀ where the sign of λ matters most",
             agree(there["trained"], there["theory"], within=1e-6),
             corrected="λ is not defined on the slide: W₂ᵀW₂ − W₁W₁ᵀ = λI, second minus first",
@@ -176,7 +184,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         )
     stuck, weakest = run["obstruction"].ds["loss"][..., -1], run["obstruction"].attrs["weakest"]
     levels = xr.DataArray([0.0, weakest**2 / 2], dims="sign")
-    say(
+    claim(
+        "obstruction",
         "square, λ = 0: learned if det W₂W₁ has the sign of det Σ, else stuck at loss s_min²/2",
         agree(stuck, levels.broadcast_like(stuck), within=1e-3 * weakest**2),
         note="det W₂W₁ keeps its sign at λ = 0; half of random draws are stuck at this saddle",
@@ -193,32 +202,32 @@ def _furthest(fixed: xr.Dataset, form: str) -> xr.Dataset:
 def draw(run: xr.DataTree) -> Figure:
     """Every entry of W₂W₁ over time for each shape, and the error of Eq. (15)."""
     title = "Balanced weights: every entry of the network map, exactly"
-    figure, (*maps, errors) = sheet(title, 4, width=2.9, height=3.2)
+    figure, (*maps, errors) = panels(title, 4, width=2.9, height=3.2)
     for ax, shape in zip(maps, SHAPES, strict=True):
         table = run[shape].ds.isel(balance=0)
         inputs, balance = table.attrs["inputs"], float(table["balance"])
         block = table.isel(row=slice(inputs, None), column=slice(None, inputs))
         seen, theory = (block[name].values.reshape(len(block["time"]), -1) for name in _SHOWN)
         for k in range(seen.shape[1]):
-            both(ax, table["time"], seen[:, k], theory[:, k], color=f"C{k}")
+            draw_pair(ax, table["time"], seen[:, k], theory[:, k], color=f"C{k}")
         title = f"{shape}, {inputs}-2-{block.sizes['row']}, $λ = {balance:g}$"
-        finish(ax, "time $t/τ$", title=title, xlim=(0, None))
+        label_axes(ax, "time $t/τ$", title=title, xlim=(0, None))
         if ax is not maps[0]:
             ax.sharey(maps[0])
             ax.tick_params(labelleft=False)
     maps[0].autoscale(axis="y")
-    maps[0].plot([], [], **PALE, color="0.6", alpha=0.5, label="training")
-    finish(maps[0], ylabel="entries of $W_2W_1$", theory="solution", legend=None)
+    draw_pair(maps[0], [], [], color="0.6", alpha=0.5, label="training")
+    label_axes(maps[0], ylabel="entries of $W_2W_1$", theory="solution", legend=None)
     maps[0].legend(loc="center right", bbox_to_anchor=(1.0, 0.38))
     funnel, both_sides = run["funnel"].ds, ("row", "column")
     off = abs(funnel[["printed", "corrected"]] - funnel["trained"]).max(both_sides, skipna=False)
     off = off.clip(min=_FLOOR).isel(time=slice(1, None))
-    for balance, shade, label in family([b for b in funnel["balance"].values if b != 0]):
+    for balance, shade, label in shades([b for b in funnel["balance"].values if b != 0]):
         errors.semilogy(off["time"], off["printed"].sel(balance=balance), color=shade, label=label)
     errors.semilogy(off["time"], off["corrected"].max("balance"), color="0.5", ls=":")
     inside = errors.transAxes
     errors.text(0.97, 0.03, "corrected, every $λ$", transform=inside, ha="right", color="0.4")
     words = "time $t/τ$", "largest error in $QQ^⊤$", "funnel: error of Eq. (15) as printed"
     limits = {"xlim": (0, None), "ylim": (_FLOOR, None)}
-    finish(errors, *words, legend="beside", legend_title="$λ$", **limits)
+    label_axes(errors, *words, legend="beside", legend_title="$λ$", **limits)
     return figure

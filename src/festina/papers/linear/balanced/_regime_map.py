@@ -13,23 +13,29 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....diagnose import kernel_distance, passage_time
 from ....dynamics import gradient_flow
-from ....experiments._frame import experiment
+from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, apart, asserts, exponent, listed, mean, most
+from ....experiments.claims import (
+    Ledger,
+    asserts,
+    join_numbers,
+    max_error_below,
+    mean_over_seeds,
+    most_seeds,
+    power_law_exponent,
+)
 from ....experiments.figures import (
-    DOTS,
-    THEORY,
-    collapse,
-    finish,
+    MEASURED_STYLE,
+    THEORY_STYLE,
+    draw_collapse,
+    label_axes,
+    panels,
     phase_diagram,
-    sheet,
     styled,
 )
 from ....tasks import linear_teacher
@@ -74,7 +80,7 @@ QUICK: dict[str, Any] = {"points": 24, "seeds": 8}
 
 
 @experiment("linear/regime-map")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Kernels of random networks before and after learning by closed forms, and by training."""
     half, narrow = parameters.points // 2, parameters.narrow
     positive = np.geomspace(0.03, parameters.largest, half)
@@ -87,11 +93,11 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     for at, (name, axis, sizes) in enumerate(
         (("funnels", wider, funnels), ("bottlenecks", through, bottlenecks))
     ):
-        say(name, at / 10)
+        progress(name, at / 10)
         rngs = shapes.generators(parameters.seeds, parameters.seed, key)
         rows = [_row(each, balances, parameters, rngs) for each in sizes]
         tables[name] = xr.concat(rows, xr.Variable("architecture", axis))
-    say("training", 0.2)
+    progress("training", 0.2)
     return tables | {"trained": _trained(parameters, key)}
 
 
@@ -164,7 +170,7 @@ def _theory(sizes: Sizes, balances: np.ndarray, end: Any) -> tuple[np.ndarray, n
     return 1 - cosine, across * np.sqrt(np.maximum(variance, 0.0)) / size
 
 
-def _trained(parameters: Parameters, key: PRNGKeyArray | None) -> xr.Dataset:
+def _trained(parameters: Parameters, key: Key) -> xr.Dataset:
     """Bottlenecks trained to the end: how far and when their kernels move, and the exact course."""
     inputs, hidden, outputs = _BOTTLENECK
     s = _spectrum(parameters, inputs)
@@ -194,31 +200,34 @@ def _trained(parameters: Parameters, key: PRNGKeyArray | None) -> xr.Dataset:
 
 
 @asserts("Saxe, slides", "“Architecture and learning regime”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The map and its edges by closed forms, which architectures are lazy, and how late."""
     trained, words = run["trained"].ds, "–".join(map(str, _BOTTLENECK))
-    say(
+    claim(
+        "bottleneck-kernel-distance",
         f"bottlenecks {words}: how far the kernel has moved, all along training",
-        apart(trained["distance"], trained["exact"], within=1e-5),
-        note=f"λ = {listed(_BALANCES)}; by differentiation, against the exact solution",
+        max_error_below(trained["distance"], trained["exact"], within=1e-5),
+        note=f"λ = {join_numbers(_BALANCES)}; by differentiation, against the exact solution",
     )
     maps = {name: run[name].ds for name in ("funnels", "bottlenecks")}
     for name, table in maps.items():
         draws = table["distance"].transpose("seed", ...).values
         known, spread = table["expected"].values, table["spread"].values
         chance = spread > 0
-        say(
+        claim(
+            f"{name}-mean-distance",
             f"{name}: the mean of 1 − cos(K(0), K(∞)) over draws, everywhere on the map",
-            mean(draws[:, chance], known[chance], spread[chance]),
+            mean_over_seeds(draws[:, chance], known[chance], spread[chance]),
             headline=name == "bottlenecks",
             note="in the limit of small weights; the spread has a closed form too",
         )
     ends = [table.isel(balance=[0, -1]) for table in maps.values()]
     edge = xr.concat([each.stack(end=("architecture", "balance")) for each in ends], "end")
     some = edge["filled"].values < 1
-    say(
+    claim(
+        "large-balance-distance",
         "large |λ|: the kernel turns by 1 − N_h/N, with N outputs for λ > 0, inputs for λ < 0",
-        mean(
+        mean_over_seeds(
             edge["distance"].transpose("seed", "end").values[:, some],
             1 - edge["filled"].values[some],
             edge["spread"].values[some],
@@ -227,16 +236,20 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         "square network the kernel hardly moves",
     )
     lazy = edge["distance"].max("seed").values < _STILL
-    say(
+    claim(
+        "lazy-architectures",
         "large |λ| is lazy where the larger layer has as many hidden units as neurons on its side",
-        most(lazy == (edge["filled"].values == 1), of="architectures and signs"),
+        most_seeds(lazy == (edge["filled"].values == 1), of="architectures and signs"),
         corrected="and only there: a bottleneck is lazy for neither sign",
         note=f"{int(lazy.sum())} are lazy: the kernel of no draw moves by {_STILL:g}",
     )
     turned = trained["turned"]
-    say(
+    claim(
+        "delay-with-balance",
         f"bottlenecks {words}: the kernel turns after a time that grows as |λ|",
-        exponent(_BALANCES[2:], np.stack((turned[2:], turned[1::-1]), axis=-1), 1.0, within=0.05),
+        power_law_exponent(
+            _BALANCES[2:], np.stack((turned[2:], turned[1::-1]), axis=-1), 1.0, within=0.05
+        ),
         note="the delay is |λ|/s², up to a fraction (s/λ)²: 1 % at the smaller one",
     )
 
@@ -244,7 +257,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Both maps, their edges on one line, and bottlenecks that turn late."""
-    figure, (funnels, through, edge, late) = sheet("Lazy or rich: balance and architecture", 4)
+    figure, (funnels, through, edge, late) = panels("Lazy or rich: balance and architecture", 4)
     axes = {"funnels": (funnels, "outputs − inputs"), "bottlenecks": (through, "hidden units")}
     moved = "1 − cos(K(0), K(∞))"
     for index, (name, (ax, words)) in enumerate(axes.items()):
@@ -254,16 +267,16 @@ def draw(run: xr.DataTree) -> Figure:
         distance["architecture"].attrs["long_name"] = words
         phase_diagram(ax, distance, table["expected"], x="balance", level=0.1, vmin=0, vmax=1)
         ax.set_title(f"{name}, {table.sizes['seed']} draws; theory at 0.1")
-        end, color = table.isel(balance=-1), f"C{index}"
-        edge.plot(end["filled"], end["distance"].mean("seed"), **DOTS, color=color, label=name)
-    edge.plot([0, 1], [1, 0], **THEORY, label="$1 − N_h/N_o$")
+        end, dots = table.isel(balance=-1), {**MEASURED_STYLE, "color": f"C{index}"}
+        edge.plot(end["filled"], end["distance"].mean("seed"), **dots, label=name)
+    edge.plot([0, 1], [1, 0], **THEORY_STYLE, label="$1 − N_h/N_o$")
     largest = float(run["funnels"].ds["balance"][-1])
-    finish(edge, "hidden units over outputs", moved, f"λ = {largest:g}")
+    label_axes(edge, "hidden units over outputs", moved, f"λ = {largest:g}")
     one = run["trained"].ds.isel(seed=0, time=slice(1, None)).sel(balance=list(_BALANCES[2:]))
     time = (one["time"] / one["balance"]).assign_attrs(long_name="time over balance, $t/τλ$")
     theory = one["exact"].isel(balance=-1)
     theory = theory.assign_coords(time=time.isel(balance=-1).values)
-    collapse(late, one["distance"], time, theory, over="balance", symbol="λ =")
+    draw_collapse(late, one["distance"], time, theory, over="balance", symbol="λ =")
     title = f"trained bottleneck {'–'.join(map(str, _BOTTLENECK))}"
-    finish(late, ylabel="1 − cos(K(0), K(t))", title=title, theory="exact", xscale="log")
+    label_axes(late, ylabel="1 − cos(K(0), K(t))", title=title, theory="exact", xscale="log")
     return figure

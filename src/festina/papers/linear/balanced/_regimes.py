@@ -10,17 +10,15 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....diagnose import kernel_distance_from, neural_tangent_kernel
-from ....experiments._frame import experiment
+from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, apart, asserts, exponent, same
-from ....experiments.figures import DOTS, THEORY, finish, sheet, styled
+from ....experiments.claims import Ledger, asserts, equal_to, max_error_below, power_law_exponent
+from ....experiments.figures import MEASURED_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ....networks import DeepLinear
 from ....tasks import signed_tree
 from ....theory.linear import balanced_flow_from
@@ -77,14 +75,14 @@ class Parameters(BaseParameters):
 
 
 @experiment("linear/regimes")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train to the end at each balance, and compare kernels at start and end."""
     tables = {}
     for index, shape in enumerate(SHAPES):
-        say(f"{shape} networks", index / 4)
+        progress(f"{shape} networks", index / 4)
         rngs = generators(parameters.seeds, parameters.seed, key)
         tables[shape], tables[f"theory_{shape}"] = _one_shape(parameters, shape, rngs)
-    say("the semantic task", 3 / 4)
+    progress("the semantic task", 3 / 4)
     rng = generators(1, parameters.seed, key)[0]
     for name, (features, balance, _) in _SEMANTIC.items():
         tables[name] = _semantic(features, balance, parameters.scale, rng)
@@ -181,60 +179,68 @@ def _semantic(features: int, balance: float, scale: float, rng: np.random.Genera
 
 
 @asserts("Saxe, slides", "“Architecture and learning regime”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Kernels against the closed limit, regimes, representations."""
     tables, other = [run[shape].ds for shape in SHAPES], "“Rich and lazy learning”"
     moved = np.array([table["kernel_distance"] for table in tables])  # (shape, balance, seed)
     lam, s = tables[0]["balance"].values, tables[0]["singular_value"].values
-    say(
+    claim(
+        "kernel-distance",
         "how far the tangent kernel moves, in networks of every shape, λ and seed",
-        apart(moved, [table["theory"] for table in tables], within=1e-4),
+        max_error_below(moved, [table["theory"] for table in tables], within=1e-4),
         note="kernels of trained networks, by differentiation, against the closed limit",
     )
     middle = np.median(moved, axis=-1)
     lazy = middle[:, [0, -1]] < middle[:, lam == 0] / 10
     for shape, expected, ends in zip(SHAPES, _EXPECTED, lazy, strict=True):
-        say(
+        claim(
+            f"{shape}-regimes",
             f"{shape}: regimes for large λ < 0 and large λ > 0",
-            same(" and ".join("lazy" if end else "delayed rich" for end in ends), expected),
+            equal_to(" and ".join("lazy" if end else "delayed rich" for end in ends), expected),
             note="lazy: the kernel moves by less than a tenth of its way at λ = 0; medians",
         )
-    say(
+    claim(
+        "square-symmetry",
         "square: the kernel moves as far for λ as for −λ",
-        apart(moved[0], moved[0, ::-1], within=1e-4),
+        max_error_below(moved[0], moved[0, ::-1], within=1e-4),
         note="from the same initial map",
     )
     if lam[-2] >= 5 * max(s):
         falls = [middle[0, [-1, -2]], middle[1, [-1, -2]], middle[2, [0, 1]]]
-        say(
+        claim(
+            "lazy-power-law",
             "lazy side: the kernel distance falls as λ⁻⁴ (exponents of square, funnel, inverted)",
-            exponent(lam[[-1, -2]], np.transpose(falls), -4.0, within=0.3),
-            other,
+            power_law_exponent(lam[[-1, -2]], np.transpose(falls), -4.0, within=0.3),
+            at=other,
             note="the kernel moves by a fraction of order s²/λ², and 1 − cosine is its square",
         )
     inward, outward = (np.array([table[side] for table in tables]) for side in _SIDES)
-    say(
+    claim(
+        "rich-representations",
         "λ = 0: hidden layers come to represent the task, W₁ᵀW₁ = VSVᵀ and W₂W₂ᵀ = USUᵀ",
-        apart([inward[:, lam == 0], outward[:, lam == 0]], np.diag(s), within=1e-4),
-        other,
+        max_error_below([inward[:, lam == 0], outward[:, lam == 0]], np.diag(s), within=1e-4),
+        at=other,
     )
-    for sign, words, end, expected in (
-        ("", "becomes ΣᵀΣ/λ, specific to the task", -1, s**2 / lam[-1]),
-        ("−", "is |λ| in every direction of the task, whatever its strength", 0, lam[-1] + 0 * s),
+    alike = "is |λ| in every direction of the task, whatever its strength"
+    for name, sign, words, end, expected in (
+        ("specific", "", "becomes ΣᵀΣ/λ, specific to the task", -1, s**2 / lam[-1]),
+        ("agnostic", "−", alike, 0, lam[-1] + 0 * s),
     ):
         off, least = inward[:, end] - np.diag(expected), 2 * float(max(s) / lam[-1]) ** 2
-        say(
+        claim(
+            f"{name}-representations",
             f"λ = {sign}{lam[-1]:g}: W₁ᵀW₁ {words}",
-            apart(off, over=max(expected), within=least),
-            other,
+            max_error_below(off, over=max(expected), within=least),
+            at=other,
             note="all shapes",
         )
     items = [run[name].ds for name in _SEMANTIC]
     off = [abs(each["after"] - each["theory"]).max() / each["theory"].max() for each in items]
-    say(
+    claim(
+        "semantic-similarity",
         "tree of eight items: how similar items become in the hidden layer, in each regime",
-        apart(off, within=1e-4),
-        other,
+        max_error_below(off, within=1e-4),
+        at=other,
         note="relative to V(S_λ − λ/2)Vᵀ",
     )
 
@@ -244,7 +250,7 @@ def draw(run: xr.DataTree) -> Figure:
     """Kernel distance against λ for three shapes; similarity of items before and after."""
     title = "Rich, lazy, or rich with a delay: balance and architecture decide"
     ratios = (3.4, 1, 1, 1, 1)
-    figure, axes = sheet(title, 5, 2, width=2.25, height=2.05, width_ratios=ratios)
+    figure, axes = panels(title, 5, 2, width=2.25, height=2.05, width_ratios=ratios)
     for ax in axes[:, 0]:
         ax.remove()
     _draw_distances(figure.add_subplot(axes[0, 0].get_gridspec()[:, 0]), run)
@@ -271,14 +277,14 @@ def _draw_distances(ax: Axes, run: xr.DataTree) -> None:
     for index, shape in enumerate(SHAPES):
         moved, theory = run[shape]["kernel_distance"], run[f"theory_{shape}"]["kernel_distance"]
         color: dict[str, Any] = {"color": f"C{index}"}
-        ax.plot(moved["balance"], moved, **DOTS, **color, alpha=0.4)
-        ax.plot(theory["balance"], theory, **THEORY | color)
-        ax.plot([], [], **DOTS, **color, label=shape)
+        ax.plot(moved["balance"], moved, **MEASURED_STYLE, **color, alpha=0.4)
+        ax.plot(theory["balance"], theory, **THEORY_STYLE | color)
+        ax.plot([], [], **MEASURED_STYLE, **color, label=shape)
     inner, largest = run["theory_square"].attrs["inner"], float(run["square"].ds["balance"].max())
     ax.set_xscale("symlog", linthresh=inner, linscale=0.6)
     sizes = np.array([size for size in (0.01, 0.1, 1.0, 10.0, 100.0) if inner < size <= largest])
     ticks = [*-sizes[::-1], 0.0, *sizes]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     words = "balance $λ$", "kernel distance, start to end"
-    finish(ax, *words, theory="theory, each seed", legend=None, ylim=(-0.02, None))
+    label_axes(ax, *words, theory="theory, each seed", legend=None, ylim=(-0.02, None))
     ax.legend(loc="upper center", ncols=2, bbox_to_anchor=(0.5, 1.2))

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -30,11 +30,35 @@ from pydantic import Field, field_validator
 
 from ...._types import Keys
 from ....dynamics import Trajectory, gradient_flow
-from ....experiments._frame import experiment, keys_of, parameters_of, part_of
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    experiment,
+    keys_of,
+    parameters_of,
+    part_of,
+)
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, above, apart, asserts, below, falls, listed, mean
-from ....experiments.figures import DOTS, GUIDE, PALE, both, family, finish, sheet, styled
+from ....experiments.claims import (
+    Ledger,
+    all_above,
+    all_below,
+    asserts,
+    decreasing,
+    join_numbers,
+    max_error_below,
+    mean_over_seeds,
+)
+from ....experiments.figures import (
+    GUIDE_STYLE,
+    MEASURED_STYLE,
+    draw_pair,
+    label_axes,
+    panels,
+    shades,
+    styled,
+)
 from ....networks import Layer, fully_connected
 from ....tasks import Task, modular_addition
 
@@ -90,19 +114,17 @@ class Parameters(BaseParameters):
         return factors
 
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "sweep": {"factors": (1.0, 0.7, 0.5, 0.35), "t_end": 1500.0},
-}
+PRESETS: dict[str, dict[str, Any]] = {"sweep": {"factors": (1.0, 0.7, 0.5, 0.35), "t_end": 1500.0}}
 
 
 @experiment("linear/relative-scale")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train every seed in every way, and note when it fits and when it groks."""
     count = parameters.seeds
     tables: list[xr.Dataset] = []
     for index, each in enumerate(keys_of(parameters, key)):
-        say(f"seed {index + 1} of {count}", index / count)
-        tables.append(_one_seed(parameters, each, part_of(say, index / count, 1 / count)))
+        progress(f"seed {index + 1} of {count}", index / count)
+        tables.append(_one_seed(parameters, each, part_of(progress, index / count, 1 / count)))
     numbers = xr.Variable("seed", parameters.seed + np.arange(count))
     return {"simulation": xr.concat(tables, numbers)}
 
@@ -179,17 +201,21 @@ def _measure(
 
 
 @asserts("Saxe, slides", "“Impact of relative scale initializations in practice”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Whether networks grok, and whether relative scale makes it sooner, seed against seed.
 
     A network that has not grokked by the end counts as grokking then, so that every factor by
     which it is later than another is at least the one stated.
     """
     data, parameters = run["simulation"].ds, parameters_of(run, Parameters)
-    kunin = f"{say.place}; Kunin et al. (2024), grokking in modular arithmetic"
+    kunin = f"{claim.at}; Kunin et al. (2024), grokking in modular arithmetic"
     # Thousands of steps, each in error by `rtol` with either sign.
-    drift = apart(data["balance_drift"], within=100 * parameters.rtol)
-    say("every unit conserves |u|² − 2|v|² (drift, of the largest |u|² + 2|v|²)", drift, kunin)
+    claim(
+        "conserved-balance",
+        "every unit conserves |u|² − 2|v|² (drift, of the largest |u|² + 2|v|²)",
+        max_error_below(data["balance_drift"], within=100 * parameters.rtol),
+        at=kunin,
+    )
     fit, reached = data["fit_time"], data["grok_time"].sel(way="embedding").notnull()
     # Training has to go on for long after networks usually fit, and most have to grok with an
     # embedding that is much smaller: else there is nothing to compare.
@@ -203,58 +229,67 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     smallest, seeds = grok.isel(factor=-1, drop=True), start.size
     balanced = data.sel(way="embedding", factor=1.0)
     then = balanced["test_accuracy"].where(balanced["time"] == balanced["fit_time"]).max("time")
-    known = below(then.median(), 0.5)
-    say("balanced, when training pairs are fitted: accuracy on the others (median)", known)
+    claim(
+        "held-out-accuracy-when-fitted",
+        "balanced, when training pairs are fitted: accuracy on the others (median)",
+        all_below(then.median(), 0.5),
+    )
     late = (grok / fit).sel(way="embedding").median("seed")
-    say(
+    claim(
+        "late-grokking",
         "balanced: grokking comes late, in units of the time to fit (median)",
-        above(late[0], 2),
+        all_above(late[0], 2),
         note=f"by the end {int(reached.sel(factor=1.0).sum())} of {seeds} have grokked",
     )
     sooner = (start / grok.sel(way="embedding", drop=True)).isel(factor=slice(1, None))
-    say(
+    claim(
+        "smaller-embedding-sooner",
         "with the smallest embedding grokking comes sooner (median factor)",
-        above(sooner.isel(factor=-1).median(), 1),
-        kunin,
+        all_above(sooner.isel(factor=-1).median(), 1),
+        at=kunin,
         corrected="the function at the start is smaller too, and with both layers smaller instead, "
         "balanced, it comes about as soon",
         note=f"sooner in {int((sooner.isel(factor=-1) > 1).sum())} of {seeds} seeds; median "
-        f"{listed(sooner.median('seed'), 2)}",
+        f"{join_numbers(sooner.median('seed'), 2)}",
         headline=True,
     )
-    say(
+    claim(
+        "smaller-embedding-shorter-delay",
         "with the smallest embedding the delay is shorter, in units of the time to fit (medians)",
-        falls(late.isel(factor=[0, -1])),
-        kunin,
+        decreasing(late.isel(factor=[0, -1])),
+        at=kunin,
         note="so that it is no matter of the clock",
     )
     later = smallest / smallest.sel(way="embedding", drop=True)
     readout, equal = (np.log(later.sel(way=way).values) for way in ("readout", "both"))
     middle, spread = readout.mean(), 2 * readout.std(ddof=1) / seeds**0.5
-    say(
+    claim(
+        "embedding-or-readout",
         "equal function: no later with a small embedding than with a small readout (mean factor, "
         "and two standard errors)",
-        above(np.exp(middle + spread), 1),
-        kunin,
+        all_above(np.exp(middle + spread), 1),
+        at=kunin,
         note=f"geometric mean {np.exp(middle):.3g}, two errors a factor of "
         f"{np.exp(spread):.3g}; sooner in {int((readout > 0).sum())} of {seeds} seeds",
     )
-    say(
+    claim(
+        "embedding-or-both",
         "equal function: sooner with a small embedding than balanced (median factor)",
-        above(np.median(np.exp(equal)), _NO_LESS),
+        all_above(np.median(np.exp(equal)), _NO_LESS),
         wrong="a balanced network with as small a function groks about as soon",
-        instead=mean(equal, 0.0, equal.std(ddof=1)),
+        instead=mean_over_seeds(equal, 0.0, equal.std(ddof=1)),
         note="of the logarithm of the factor",
     )
     exchanged = smallest.sel(way="exchange", drop=True)
     kept = (start / exchanged).where(np.minimum(start, exchanged) < parameters.t_end, drop=True)
     if kept.size < _ENOUGH:  # where neither has grokked by the end, nothing is compared
         return
-    say(
+    claim(
+        "relative-scale-alone",
         "relative scale alone, function kept: sooner with a small embedding (median factor)",
-        above(kept.median(), 1),
+        all_above(kept.median(), 1),
         wrong="fits sooner but groks later",
-        instead=below(kept.median(), 1 / _NO_LESS),
+        instead=all_below(kept.median(), 1 / _NO_LESS),
         note=f"sooner in {int((kept > 1).sum())} of {kept.size} seeds",
     )
 
@@ -265,8 +300,8 @@ def draw(run: xr.DataTree) -> Figure:
     data, parameters = run["simulation"].ds, parameters_of(run, Parameters)
     title = f"Addition modulo {parameters.modulus}: when a network groks"
     ratios = (1, 1, 1.2)
-    figure, (smaller, kept, times) = sheet(title, 3, width=3.2, height=3.3, width_ratios=ratios)
-    factors = list(family(data["factor"].values[::-1], "$g$ ="))[::-1]  # the smallest is dark
+    figure, (smaller, kept, times) = panels(title, 3, width=3.2, height=3.3, width_ratios=ratios)
+    factors = list(shades(data["factor"].values[::-1], "$g$ ="))[::-1]  # the smallest is dark
     means = data.mean("seed").isel(time=slice(1, None))
     ends, dotted = means["time"].values[[0, -1]], {"lw": 1.2, "ls": ":"}
     for ax, way, title in (
@@ -276,11 +311,12 @@ def draw(run: xr.DataTree) -> Figure:
         for factor, color, label in factors:
             curve = means.sel(way=way, factor=factor)
             ax.plot(curve["time"], curve["train_accuracy"], color=color, **dotted)
-            both(ax, curve["time"], curve["test_accuracy"], color=color, label=label, alpha=0.8)
-        finish(ax, "flow time $t$", title=title, legend=None, xscale="log", xlim=ends)
+            how = {"color": color, "label": label, "alpha": 0.8}
+            draw_pair(ax, curve["time"], curve["test_accuracy"], **how)
+        label_axes(ax, "flow time $t$", title=title, legend=None, xscale="log", xlim=ends)
     smaller.plot([], [], color="0.3", **dotted, label="trained on")
-    smaller.plot([], [], **PALE, color="0.3", alpha=0.8, label="held out")
-    finish(smaller, ylabel="accuracy, mean over seeds", legend="upper left", ylim=(-0.03, 1.05))
+    draw_pair(smaller, [], [], color="0.3", alpha=0.8, label="held out")
+    label_axes(smaller, ylabel="accuracy, mean over seeds", legend="upper left", ylim=(-0.03, 1.05))
     kept.sharey(smaller)
     kept.tick_params(labelleft=False)
     _draw_times(times, data["grok_time"], [color for _, color, _ in factors], parameters.t_end)
@@ -290,7 +326,7 @@ def draw(run: xr.DataTree) -> Figure:
 def _draw_times(ax: Axes, grok: xr.DataArray, colors: list[Any], end: float) -> None:
     """Every seed a dot, the median a bar; above the line is who had not grokked by the end."""
     never, room = 1.15 * end, 0.8 / (len(colors) - 1)
-    ax.axhline(end, **GUIDE)
+    ax.axhline(end, **GUIDE_STYLE)
     columns = [(0.0, 0.7, "embedding", 0)] + [
         (column - 0.4 + room * (index - 0.5), 0.85 * room, way, index)
         for column, way in enumerate(_POWERS, start=1)
@@ -299,11 +335,11 @@ def _draw_times(ax: Axes, grok: xr.DataArray, colors: list[Any], end: float) -> 
     for place, width, way, index in columns:
         times = np.nan_to_num(grok.sel(way=way).isel(factor=index), nan=never)
         beside = place + 0.35 * width * np.linspace(-1, 1, len(times))
-        ax.plot(beside, times, **DOTS, color=colors[index], alpha=0.6)
+        ax.plot(beside, times, **MEASURED_STYLE, color=colors[index], alpha=0.6)
         ends = [place - width / 2, place + width / 2]
-        ax.plot(ends, [np.median(times)] * 2, **PALE, color=colors[index])
+        draw_pair(ax, ends, [np.median(times)] * 2, color=colors[index], alpha=1.0)
     words = "what is scaled", "flow time to grok", "every seed, and the median"
-    finish(ax, *words, xlim=(-0.6, len(_POWERS) + 0.6), ylim=(0, 1.22 * end))
+    label_axes(ax, *words, xlim=(-0.6, len(_POWERS) + 0.6), ylim=(0, 1.22 * end))
     ways = ["smaller\nembedding", "both\nsmaller", "smaller\nreadout", "function\nkept"]
     ax.set_xticks(range(len(ways) + 1), ["$g$ = 1", *ways], fontsize=8)
     ax.tick_params(axis="x", length=0)

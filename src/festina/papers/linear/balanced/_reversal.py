@@ -12,7 +12,6 @@ from typing import Annotated
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
@@ -20,27 +19,26 @@ from pydantic import Field, PositiveFloat
 from ...._types import Keys
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
-from ....experiments._frame import experiment, keys_of
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of
+from ....experiments._parameters import DecreasingTuple, IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._parameters import falling, increasing
-from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts, listed
+from ....experiments.claims import Ledger, agree, asserts, join_numbers, max_error_below
 from ....experiments.figures import (
-    DOTS,
-    GUIDE,
-    PALE,
-    THEORY,
-    both,
-    family,
-    finish,
-    sheet,
+    GUIDE_STYLE,
+    MEASURED_STYLE,
+    SIMULATION_STYLE,
+    THEORY_STYLE,
+    draw_pair,
+    label_axes,
+    panels,
+    shades,
     styled,
 )
-from ....networks import DeepLinear, balanced, orthogonal
+from ....networks import DeepLinear, lambda_balanced, orthogonal
 from ....tasks import linear_teacher
 from ....theory.linear import balanced_flow_from, reversal_time, unbalanced_strength
 
-_Falling = Annotated[tuple[PositiveFloat, ...], falling(math.inf, count=1)]
+_Falling = Annotated[tuple[PositiveFloat, ...], DecreasingTuple(math.inf, count=1)]
 _SAMPLES = 301
 _TRAPPED = 15.0
 """How long the trapped network is watched, in units of τ/s: later rounding sets it free."""
@@ -55,10 +53,10 @@ class Parameters(BaseParameters):
     singular_values: _Falling = (2.0, 1.3, 0.8)
     """Singular values of the map, the largest first."""
 
-    balances: Annotated[tuple[float, ...], increasing(1e-4)] = (0.01, 0.1, 1.0, 3.0, 10.0)
+    balances: Annotated[tuple[float, ...], IncreasingTuple(1e-4)] = (0.01, 0.1, 1.0, 3.0, 10.0)
     """Balances λ of the networks, increasing from 1e-4 up; that of 0 is shown in any case."""
 
-    stops: Annotated[tuple[float, ...], increasing(2, 8)] = (3.0, 4.0, 5.0, 6.0)
+    stops: Annotated[tuple[float, ...], IncreasingTuple(2, 8)] = (3.0, 4.0, 5.0, 6.0)
     """When learning is stopped in networks of balance 0, in units of τ/s; increasing, from 2 to 8:
     before that little is learned, and later rounding decides."""
 
@@ -74,13 +72,13 @@ class Parameters(BaseParameters):
 
 
 @experiment("linear/reversal")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train, reverse and train again, at each balance and for learning that was stopped early."""
     keys, s = keys_of(parameters, key), np.array(parameters.singular_values)
     typical = float(s[(len(s) - 1) // 2])  # for what is shown of one mode
-    say("learned to the end, then reversed", 0.0)
+    progress("learned to the end, then reversed", 0.0)
     tables = {"converged": _converged(parameters, keys)}
-    say("balance 0, and a shallow network", 0.5)
+    progress("balance 0, and a shallow network", 0.5)
     # One mode at its target, then reversed: it creeps to the saddle at zero.
     weight, times = np.full((1, 1), typical**0.5), np.linspace(0.0, _TRAPPED / typical, _SAMPLES)
     one = _reversed(DeepLinear((weight, weight)), np.full((1, 1), typical), times, rtol=1e-12)
@@ -97,7 +95,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     maps = _reversed(DeepLinear((np.diag(s),)), np.diag(s), times, rtol=1e-10)
     crossing = passage_time(times, np.einsum("tkk->kt", maps), 0.0)
     tables["shallow"] = xr.Dataset({"crossing": ("mode", crossing)}, {"mode": s})
-    say("balance 0, stopped early", 0.7)
+    progress("balance 0, stopped early", 0.7)
     stops = np.array(parameters.stops) / typical
     early = [_stopped_early(typical, parameters.size, stops, each) for each in keys]
     return tables | {"early": xr.concat(early, tables["converged"]["seed"].variable)}
@@ -119,7 +117,7 @@ def _converged(parameters: Parameters, keys: Keys) -> xr.Dataset:
     sigma = np.asarray((left * s) @ right.T)
     # Rotations of both ends may oppose Σ, from which a network frees itself in time ln(1/λ)/s.
     enough = (40.0 + 2.0 * np.log(1.0 / min(lam[0], 1.0))) / s[-1]
-    start = balanced(
+    start = lambda_balanced(
         (n, n, n), balance=lam[:, None], singular_values=np.full(n, 0.1 * s[-1]), key=keys
     )
     learned = gradient_flow(start, linear_teacher(sigma), np.array([enough]), rtol=1e-10).final
@@ -185,45 +183,56 @@ def _stopped_early(s: float, n: int, stops: np.ndarray, key: Keys) -> xr.Dataset
 
 
 @asserts("Saxe, slides", "“Exact continual learning dynamics”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Crossing times against the closed form, the trap at balance 0, and the ways out of it."""
     data, trapped, early = (run[name].ds for name in ("converged", "trapped", "early"))
     seen, s, lam = data["crossing"].median("seed"), data["mode"].values, data["balance"].values
     left = float(abs(data["strength"].isel(time=0) - data["mode"]).max())
-    say(
+    claim(
+        "closed-form",
         "after the reversal every mode follows its closed form, at every balance",
-        apart((data["strength"] - data["theory"]) / data["mode"], within=1e-5),
+        max_error_below((data["strength"] - data["theory"]) / data["mode"], within=1e-5),
         note=f"of s; strengths had come within {left:.1g} of Σ before the reversal",
     )
-    say(
+    claim(
+        "crossing-times",
         "time until each mode passes through zero, at each balance",
         agree(seen, data["crossing_theory"], within=1e-4, relative=True),
-        note=f"s = {listed(s)}; balances {listed(lam)}",
+        note=f"s = {join_numbers(s)}; balances {join_numbers(lam)}",
     )
     # Where the balances go far enough to either side, the two laws.
     if lam[0] <= 0.05 * s[-1]:
-        law = agree(seen[0], np.log(2 * s / lam[0]) / (2 * s), within=0.02, relative=True)
-        say(f"weak balance {lam[0]:g}: the time is τ/2s ln(2s/λ), logarithmic in λ", law)
+        claim(
+            "weak-balance-law",
+            f"weak balance {lam[0]:g}: the time is τ/2s ln(2s/λ), logarithmic in λ",
+            agree(seen[0], np.log(2 * s / lam[0]) / (2 * s), within=0.02, relative=True),
+        )
     if lam[-1] >= 5 * s[0]:
-        law = agree(seen[-1], math.log(2) / lam[-1], within=0.05, relative=True)
-        say(f"strong balance {lam[-1]:g}: the time is τ ln 2/λ for every mode", law)
+        claim(
+            "strong-balance-law",
+            f"strong balance {lam[-1]:g}: the time is τ ln 2/λ for every mode",
+            agree(seen[-1], math.log(2) / lam[-1], within=0.05, relative=True),
+        )
     creeps = trapped["strength"], trapped["theory"]
-    say(
+    claim(
+        "creep-to-saddle",
         "balance 0: the mode creeps to the saddle at zero along its closed form",
-        apart(*creeps, within=1e-7),
+        max_error_below(*creeps, within=1e-7),
     )
     # Rounding of w₁ − w₂ grows as e^{st} where w₁ + w₂ falls as e^{−st}; of a it is the square.
     least = (sys.float_info.epsilon * math.exp(2 * _TRAPPED)) ** 2
-    say(
+    claim(
+        "trapped-without-balance",
         "balance 0: it never passes zero, whatever is left of it follows the closed form too",
-        apart(*creeps, relative=True, within=least),
+        max_error_below(*creeps, relative=True, within=least),
         note=f"{float(creeps[0][-1]):.1g} after {float(trapped['time'][-1]):.3g} τ",
     )
     law = agree(run["shallow"]["crossing"], math.log(2), within=1e-5)
-    say("shallow: every mode passes through zero after τ ln 2", law)
-    say(
+    claim("shallow-crossing-time", "shallow: every mode passes through zero after τ ln 2", law)
+    claim(
+        "stopped-early-closed-form",
         "balance 0, stopped early: what is relearned follows the closed form",
-        apart(early["part"], early["part_theory"], within=1e-4),
+        max_error_below(early["part"], early["part_theory"], within=1e-4),
         note="the saddle magnifies errors of the integrator",
     )
     # Between the two latest stops, where the law is nearest.
@@ -233,7 +242,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         ("crossing", "the map changes its sign", 1, "T"),
         ("relearned", "half of the new map is learned", 2, "2T"),
     ):
-        say(
+        claim(
+            f"stopped-early-{name}",
             f"balance 0, stopped early at T: {what} a time later that grows as {law}",
             agree(slopes[name], slope, within=0.05 * slope),
             note="the better it was learned, the longer it takes to unlearn",
@@ -246,16 +256,17 @@ def draw(run: xr.DataTree) -> Figure:
     data, trapped = run["converged"].ds, run["trapped"].ds
     title = "Learning the opposite: the nearer to balance 0, the longer it takes"
     ratios = (1.15, 1, 1)
-    figure, (curves, crossing, early) = sheet(title, 3, width=3, height=3.2, width_ratios=ratios)
+    figure, (curves, crossing, early) = panels(title, 3, width=3, height=3.2, width_ratios=ratios)
     s = float(trapped["singular_value"])
-    for balance, shade, label in family([0.0, *data["balance"].values]):
+    for balance, shade, label in shades([0.0, *data["balance"].values]):
         curve = data.sel(balance=balance, mode=s).isel(seed=0) if balance else trapped
-        both(curves, curve["time"], curve["strength"], curve["theory"], color=shade, label=label)
-    curves.axhline(0, **GUIDE)
+        pair = curve["strength"], curve["theory"]
+        draw_pair(curves, curve["time"], *pair, color=shade, label=label)
+    curves.axhline(0, **GUIDE_STYLE)
     end = min(2.6 * float(data["crossing_theory"].sel(mode=s).max()), float(data["time"][-1]))
     box = {"xlim": (0, end), "ylim": (-1.1 * s, 1.35 * s), "title": f"$s$ = {s:g} → {-s:g}"}
     words = "time $t$ since the reversal, in units of $τ$", "mode strength $a(t)$"
-    finish(curves, *words, legend=None, **box)
+    label_axes(curves, *words, legend=None, **box)
     curves.legend(loc="upper right", title="balance $λ$", ncols=3)
     _draw_crossing(crossing, data)
     for name, label, color, slope in (
@@ -263,13 +274,13 @@ def draw(run: xr.DataTree) -> Figure:
         ("crossing", "changes sign: slope 1", "C0", 1),
     ):
         times = run["early"].ds[name].transpose("stop", "seed")
-        early.plot(times["stop"], times, **DOTS, color=color, alpha=0.4)
-        early.plot([], [], **DOTS, color=color, alpha=0.6, label=label)
         law = float(times[-1].median()) + slope * (times["stop"] - times["stop"][-1])
-        early.plot(times["stop"], law, **THEORY)
+        dots = MEASURED_STYLE | {"alpha": 0.4, "color": color}
+        draw_pair(early, times["stop"], times, law, **dots)
+        early.plot([], [], **MEASURED_STYLE, color=color, alpha=0.6, label=label)
     top = 1.35 * float(run["early"].ds["relearned"].max())
     words = "learned for a time $T$, in units of $τ$", "time since the reversal, in $τ$"
-    finish(early, *words, "balance 0, stopped early", legend="upper left", ylim=(0, top))
+    label_axes(early, *words, "balance 0, stopped early", legend="upper left", ylim=(0, top))
     return figure
 
 
@@ -277,14 +288,14 @@ def _draw_crossing(ax: Axes, data: xr.Dataset) -> None:
     fine = data["fine_balance"].values
     for index, s in enumerate(data["mode"].values):
         one, color = data.sel(mode=s), f"C{index}"
-        how = {**DOTS, "ms": 9, "alpha": 0.5, "color": color}
+        how = {**MEASURED_STYLE, "ms": 9, "alpha": 0.5, "color": color}
         ax.plot(one["balance"], one["crossing"].median("seed"), **how, label=f"$s$ = {s:g}")
-        ax.plot(fine, one["crossing_curve"], **THEORY)
+        ax.plot(fine, one["crossing_curve"], **THEORY_STYLE)
         weak = fine[fine < s]
         ax.plot(weak, np.log(2 * s / weak) / (2 * s), color=color, lw=1.2, ls=":")
     strong = fine[fine >= 0.7 * float(data["mode"].min())]
     ax.plot(strong, math.log(2) / strong, color="0.4", lw=1.2, ls=":", label="limits")
-    ax.axhline(math.log(2), color="0.6", **PALE, alpha=0.35, zorder=0)
+    ax.axhline(math.log(2), color="0.6", **SIMULATION_STYLE, alpha=0.35, zorder=0)
     ax.text(fine[-1], 1.08 * math.log(2), "shallow", color="0.4", ha="right", va="bottom")
     words = "balance $λ$", "time to pass through zero, in $τ$", "learned to the end"
-    finish(ax, *words, legend="lower left", xscale="log", yscale="log")
+    label_axes(ax, *words, legend="lower left", xscale="log", yscale="log")

@@ -9,12 +9,13 @@ from typing import Annotated
 
 import jax
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from pydantic import AfterValidator
 
 from ....dynamics import gradient_flow
-from ....experiments._parameters import increasing
-from ....networks import DeepLinear, balanced
+from ....experiments._frame import Key
+from ....experiments._parameters import IncreasingTuple
+from ....networks import DeepLinear, lambda_balanced
 from ....tasks import linear_teacher
 
 SHAPES = ("square", "funnel", "inverted")
@@ -32,7 +33,7 @@ def _learnable(s: tuple[float, ...]) -> tuple[float, ...]:
     return s
 
 
-Balances = Annotated[tuple[float, ...], increasing(-WIDEST, WIDEST, count=1)]
+Balances = Annotated[tuple[float, ...], IncreasingTuple(-WIDEST, WIDEST, count=1)]
 Modes = Annotated[tuple[float, ...], AfterValidator(_learnable)]
 """Singular values of a task."""
 
@@ -50,7 +51,7 @@ def widths(shape: str, narrow: int, wide: int) -> tuple[int, int, int]:
     return wide if shape == "funnel" else narrow, narrow, wide if shape == "inverted" else narrow
 
 
-def generators(count: int, seed: int, key: PRNGKeyArray | None) -> list[np.random.Generator]:
+def generators(count: int, seed: int, key: Key) -> list[np.random.Generator]:
     """Randomness of each seed: seed 3 is the same network however many are trained with it.
 
     NumPy's, because JAX would compile a program for every shape of weights.
@@ -92,7 +93,7 @@ def random_networks(
     one, other = rng.standard_normal((hidden, inputs)), rng.standard_normal((outputs, hidden))
     product = scale**2 * other @ one
     network = rotated(
-        balanced(sizes, balance=np.asarray(balances, dtype=float), product=product),
+        lambda_balanced(sizes, balance=np.asarray(balances, dtype=float), product=product),
         random_frame(hidden, hidden, rng),
     )
     if correlation is None or inputs != outputs:

@@ -11,33 +11,38 @@ from typing import Annotated
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Array
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
-from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._parameters import DecreasingTuple, IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._parameters import falling, increasing
-from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts, below, exponent, listed
+from ....experiments.claims import (
+    Ledger,
+    agree,
+    all_below,
+    asserts,
+    join_numbers,
+    max_error_below,
+    power_law_exponent,
+)
 from ....experiments.figures import (
-    DOTS,
-    PALE,
-    THEORY,
-    both,
-    family,
-    finish,
-    law,
-    sheet,
+    MEASURED_STYLE,
+    draw_pair,
+    label_axes,
+    panels,
+    power_law,
+    shades,
     styled,
 )
 from ....networks import DeepLinear, decoupled, deep_linear, orthogonal
 from ....tasks import Task, linear_teacher
 from ....theory import linear
-from ....theory.linear import Modes, mode_map, mode_strengths
+from ....theory.linear import Modes, map_from_modes, mode_strengths
 
 _SAMPLES = 401
 
@@ -57,13 +62,13 @@ class Parameters(BaseParameters):
     width: int = Field(default=5, ge=1, le=32)
     """Number of inputs, outputs and units of every hidden layer."""
 
-    depths: Annotated[tuple[int, ...], increasing(2, count=1)] = (2, 3, 4)
+    depths: Annotated[tuple[int, ...], IncreasingTuple(2, count=1)] = (2, 3, 4)
     """Depths of the deep networks, in increasing order."""
 
     initial_strength: float = Field(default=1e-3, gt=0)
     """Product a₀ of the initial weights of a mode, in decoupled networks."""
 
-    scales: Annotated[tuple[float, ...], falling(np.inf, 1e-12)] = (0.1, 0.01, 0.001)
+    scales: Annotated[tuple[float, ...], DecreasingTuple(np.inf, 1e-12)] = (0.1, 0.01, 0.001)
     """Standard deviations of small random weights, the largest first."""
 
     def _check(self) -> None:
@@ -94,7 +99,7 @@ class Parameters(BaseParameters):
 
 
 @experiment("linear/chains")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train decoupled networks of each depth and random ones of each scale, beside theory."""
     keys, depths = keys_of(parameters, key), (1, *parameters.depths)
     # Directions of outputs, of inputs, and of the modes in each hidden layer.
@@ -103,13 +108,13 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     white = (1.0,) * len(parameters.singular_values)
     exact: list[xr.Dataset] = []
     for index, depth in enumerate(depths):
-        say(f"decoupled weights, depth {depth}", index / (len(depths) + 1))
+        progress(f"decoupled weights, depth {depth}", index / (len(depths) + 1))
         kinds = [
             _decoupled(parameters, *_data(parameters, left, right, variances), frames[: depth - 1])
             for variances in (white, parameters.input_variances)
         ]
         exact.append(xr.concat(kinds, xr.Variable("input", ["white", "coloured"])))
-    say("small random weights", len(depths) / (len(depths) + 1))
+    progress("small random weights", len(depths) / (len(depths) + 1))
     data, random = _data(parameters, left, right, white), []
     for scale in parameters.scales:
         network = deep_linear((parameters.width,) * 3, scale=scale, key=keys)
@@ -149,7 +154,7 @@ def _decoupled(parameters: Parameters, modes: Modes, task: Task, frames: list[Ar
         "target": ("mode", target),
         # What the next mode has learned of its target when one is half learned.
         "overlap": ("earlier", np.diagonal(theory[_SAMPLES:] / target, 1)),
-        "leak": ("sample", _norm(product - mode_map(strength, modes))),
+        "leak": ("sample", _norm(product - map_from_modes(strength, modes))),
     }
     return xr.Dataset(table)
 
@@ -175,7 +180,7 @@ def _random(modes: Modes, task: Task, network: DeepLinear) -> xr.Dataset:
         "singular_value": ("mode", s),
         "half_time": (("seed", "mode"), half),
         "half_time_trained": (("seed", "mode"), halfway),
-        "chain_error": ("seed", error([mode_map(a, modes) for a in chains])),
+        "chain_error": ("seed", error([map_from_modes(a, modes) for a in chains])),
         "balanced_error": ("seed", error(balanced)),
     }
     return xr.Dataset(table)
@@ -206,48 +211,63 @@ def _norm(matrices: np.ndarray) -> np.ndarray:
 
 
 @asserts("Saxe, slides", "“Full networks act like several 1D chains”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Decoupled weights exactly; small random ones with the error that is left."""
     exact, random = run["decoupled"].ds, run["random"].ds
-    for depth in exact["depth"].values.tolist():
-        data = exact.sel(depth=depth)
-        off = (data["strength"] - data["theory"]) / data["target"]
-        words = "decoupled: every mode follows its chain, on white and other inputs"
-        say(f"depth {depth}, {words} (of the target)", apart(off, within=1e-7))
-        white = data.sel(input="white")
-        within = 1e-3 if depth == 1 else 0.05
-        say(
-            f"depth {depth}, white: fraction of the next mode when one is half learned",
-            agree(_next_fractions(white), white["overlap"], within=within, relative=depth > 1),
-            "“Depth introduces stage-like transitions”",
-            note="one half: each relaxes at the rate of its input's variance" * (depth == 1),
-        )
-    none = apart(exact["leak"], within=1e-7)  # rounding there grows along the flow
-    say("decoupled weights stay decoupled: the map outside the modes", none)
+    off = abs(exact["strength"] - exact["theory"]) / exact["target"]
+    claim(
+        "decoupled-chains",
+        "decoupled: every mode follows its chain, on white and other inputs, at each depth "
+        "(largest error, of the target)",
+        agree(off.max(("input", "sample", "mode")), 0.0, within=1e-7),
+    )
+    white, stages = exact.sel(input="white"), "“Depth introduces stage-like transitions”"
+    seen = np.array([_next_fractions(white.sel(depth=depth)) for depth in white["depth"]])
+    words = "white: fraction of the next mode when one is half learned"
+    overlap = white["overlap"].transpose("depth", "earlier").values
+    claim(
+        "shallow-overlap",
+        f"depth 1, {words}",
+        agree(seen[0], overlap[0], within=1e-3),
+        at=stages,
+        note="one half: each relaxes at the rate of its input's variance",
+    )
+    claim(
+        "deep-overlap",
+        f"deep, {words}, at each depth",
+        agree(seen[1:], overlap[1:], within=0.05, relative=True),
+        at=stages,
+    )
+    none = max_error_below(exact["leak"], within=1e-7)  # rounding there grows along the flow
+    claim("no-leak", "decoupled weights stay decoupled: the map outside the modes", none)
     late, s = random["half_time_trained"] - random["half_time"], random["singular_value"]
-    delay, error = ((late * s).mean(("seed", "mode")), abs(late / random["half_time"]))
+    draws = "seed", "mode"
+    delay, error = (late * s).mean(draws), abs(late / random["half_time"]).mean(draws)
     # Where the weights are small: not even the weakest mode may be there from the start.
     if parameters_of(run, Parameters).width * random["scale"][-2] ** 2 <= 0.03 * s.min():
-        say(
+        claim(
+            "delay-independent-of-scale",
             "small random weights: modes come later than their chains, by a time that the scale "
             "does not change (in τ/s)",
             agree(delay[-1], delay[-2], within=0.15, relative=True),
             corrected="small weights are chains only nearly: the relative error of half-rise times "
             "falls as 1/ln(1/scale)",
-            note=f"at the two smallest; that error: {listed(error.mean(('seed', 'mode')), 2)}",
+            note=f"at the two smallest; that error: {join_numbers(error, 2)}",
         )
     balanced, at = random["balanced_error"].median("seed"), "“Partitioned solution”"
-    say(
+    claim(
+        "balanced-solution-error",
         "small random weights: error of the balanced solution, as a power of the scale",
-        exponent(random["scale"], balanced, 2.0, within=0.2),
-        at,
-        note=f"median of the largest error of W₂W₁: {listed(balanced, 2)}",
+        power_law_exponent(random["scale"], balanced, 2.0, within=0.2),
+        at=at,
+        note=f"median of the largest error of W₂W₁: {join_numbers(balanced, 2)}",
     )
-    say(
+    claim(
+        "balanced-solution-nearer",
         "small random weights: the balanced solution is nearer to training than chains are, by "
         "ten times at every scale (median ratio of errors)",
-        below((random["balanced_error"] / random["chain_error"]).median("seed"), 0.1),
-        at,
+        all_below((random["balanced_error"] / random["chain_error"]).median("seed"), 0.1),
+        at=at,
     )
 
 
@@ -264,30 +284,29 @@ def draw(run: xr.DataTree) -> Figure:
     """Shallow beside deep, and the errors that small random weights leave."""
     data, random = run["decoupled"].ds.sel(input="white"), run["random"].ds
     title = "A network learns its modes like separate chains; with depth, in stages"
-    figure, (shallow, deep, errors) = sheet(title, 3, width=3.0, height=3.2)
-    shallow.plot([], [], **PALE, color="0.5", alpha=0.6, label="training")
-    shallow.plot([], [], **THEORY, label="chains")
+    figure, (shallow, deep, errors) = panels(title, 3, width=3.0, height=3.2)
+    draw_pair(shallow, [], [], color="0.5", alpha=0.6, label="training")
     deep.sharey(shallow)
     for ax, index, words in ((shallow, 0, "shallow"), (deep, -1, "deep")):
         shown = data.isel(depth=index)
         time, targets = shown["time"].values, shown["target"].values
-        for mode, (target, color, label) in enumerate(family(targets, "$s$ =")):
+        for mode, (target, color, label) in enumerate(shades(targets, "$s$ =")):
             curve = shown.isel(mode=mode)
-            both(ax, time, curve["strength"], curve["theory"], color=color, alpha=0.6)
+            draw_pair(ax, time, curve["strength"], curve["theory"], color=color, alpha=0.6)
             ax.text(1.03 * time[-1], target, label, color=color, va="center")
         words = "time $t$ in units of $τ$", "", f"{words}, $D = {int(shown['depth'])}$"
         ax.set(xlim=(0, time[-1]), ylim=(0, 1.25 * targets.max()))
-        finish(ax, *words, legend=None)
-    shallow.set_ylabel("mode strength $a(t)$")
+        label_axes(ax, *words, legend=None)
+    label_axes(shallow, ylabel="mode strength $a(t)$", theory="chains", legend=None)
     shallow.legend(loc="upper left", ncols=2)
     scale = random["scale"].values
     for label, name, color in (("chains", "chain", "C0"), ("balanced solution", "balanced", "C1")):
         error = random[f"{name}_error"].transpose("scale", "seed")  # of the whole map
         middle = error.median("seed").values
-        errors.plot(scale, error, **DOTS, color=color, alpha=0.35)
-        errors.plot(scale, middle, **PALE, color=color, alpha=0.35, label=label)
-    law(errors, scale[::-1], middle[0], 2, "scale²")
+        errors.plot(scale, error, **MEASURED_STYLE, color=color, alpha=0.35)
+        draw_pair(errors, scale, middle, color=color, alpha=0.35, label=label)
+    power_law(errors, scale[::-1], middle[0], 2, "scale²")
     words = "scale of small random weights", "largest error of $W_2 W_1$", "random weights, $D = 2$"
-    finish(errors, *words, legend="upper left", xscale="log", yscale="log")
+    label_axes(errors, *words, legend="upper left", xscale="log", yscale="log")
     errors.set_ylim(top=100)
     return figure

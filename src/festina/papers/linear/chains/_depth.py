@@ -12,28 +12,27 @@ from typing import Annotated
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Array
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
-from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._parameters import increasing
-from ....experiments._registry import Progress
 from ....experiments.claims import (
     Ledger,
-    above,
     agree,
-    apart,
+    all_above,
     asserts,
-    exponent,
-    listed,
-    same,
+    equal_to,
+    join_numbers,
+    max_error_below,
+    power_law_exponent,
 )
-from ....experiments.figures import DOTS, PALE, THEORY, finish, sheet, styled
+from ....experiments.figures import MEASURED_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import DeepLinear, deep_linear, orthogonal
 from ....tasks import linear_teacher
 from ....theory import linear
@@ -57,7 +56,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=8, ge=1)
     """How many networks with random matrices are trained at each depth."""
 
-    depths: Annotated[tuple[int, ...], increasing(3)] = (4, 6, 8, 10, 12)
+    depths: Annotated[tuple[int, ...], IncreasingTuple(3)] = (4, 6, 8, 10, 12)
     """Depths of the chains, in increasing order."""
 
     layer_strength: float = Field(default=0.5, ge=0.1, le=0.9)
@@ -78,10 +77,10 @@ class Parameters(BaseParameters):
     size: int = Field(default=6, ge=2, le=16)
     """Number of inputs, outputs and units of every hidden layer of a whole network."""
 
-    network_depths: Annotated[tuple[int, ...], increasing(2)] = (2, 4, 8)
+    network_depths: Annotated[tuple[int, ...], IncreasingTuple(2)] = (2, 4, 8)
     """Depths of networks with orthogonal matrices."""
 
-    gaussian_depths: Annotated[tuple[int, ...], increasing(2)] = (2, 3, 4)
+    gaussian_depths: Annotated[tuple[int, ...], IncreasingTuple(2)] = (2, 3, 4)
     """Depths of networks with small Gaussian matrices."""
 
     gain: float = Field(default=0.7, gt=0, lt=1)
@@ -102,9 +101,9 @@ class Parameters(BaseParameters):
 
 
 @experiment("linear/depth")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Times by integration beside times in closed form, for each kind of initial weights."""
-    say("chains", 0.0)
+    progress("chains", 0.0)
     s, fraction, depths = parameters.orthogonal_correlation, 0.99, list(_ORTHOGONAL)
     theory = linear.training_time(depths, 1.0, correlation=s, fraction=fraction)
     times = [integrate(1.0, depth, s, fraction) for depth in depths]
@@ -113,7 +112,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         "small": _small(parameters),
         **_pretrained(parameters),
         "orthogonal": aligned.assign_coords(depth=depths),
-        **_networks(parameters, key, say),
+        **_networks(parameters, key, progress),
     }
 
 
@@ -133,7 +132,7 @@ def _small(parameters: Parameters) -> xr.Dataset:
     return xr.Dataset(table, {"depth": depths, "far": [far, far + 2]})
 
 
-def _pretrained(parameters: Parameters) -> dict[str, xr.Dataset]:
+def _pretrained(parameters: Parameters) -> Tables:
     """A module for each layer, then the stack of what they leave; and what one module costs.
 
     A module is an autoencoder that learns the identity, at τ = 1.
@@ -183,9 +182,7 @@ def integrate(b0: float, depth: int | float, s: float, fraction: float) -> float
     return float(course.t_events[0][0])
 
 
-def _networks(
-    parameters: Parameters, key: PRNGKeyArray | None, say: Progress
-) -> dict[str, xr.Dataset]:
+def _networks(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Whole networks with matrices of all kinds.
 
     Orthogonal layers with a product that is aligned with the task, orthogonal layers with a random
@@ -198,7 +195,7 @@ def _networks(
     turns = orthogonal((size,) * (straight[-1] + 1), key=keys).weights
     rotations, rotated = [np.asarray(weight) for weight in turns], []
     for index, depth in enumerate(straight):
-        say(f"orthogonal matrices, depth {depth}", 0.1 + 0.6 * index / len(straight))
+        progress(f"orthogonal matrices, depth {depth}", 0.1 + 0.6 * index / len(straight))
         inner = rotations[: depth - 1]
         first = with_product([w[:1] for w in inner], np.eye(size)[None])
         pairs = zip(first, with_product(inner, proper(rotations[-1])), strict=True)
@@ -210,7 +207,7 @@ def _networks(
         "aligned_theory": ("depth", [_aligned_time(target, *guess) for guess in guesses]),
         "rotated": (over, rotated),
     }
-    say("Gaussian matrices", 0.7)
+    progress("Gaussian matrices", 0.7)
     widths, scale = (size,) * (small[-1] + 1), parameters.gain / size**0.5
     weights = deep_linear(widths, scale=scale, key=keys).weights
     gaussian = {"time": (over, [_learned(weights[:depth], target) for depth in small])}
@@ -258,87 +255,103 @@ def _aligned_time(target: np.ndarray, depth: int, guess: float) -> float:
 
 
 @asserts("Saxe, slides", "“Effect of initialization”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Closed forms against integration, the laws of the slides, and whole networks."""
     parameters = parameters_of(run, Parameters)
     small, pretrained, modules = (run[name].ds for name in ("small", "pretrained", "modules"))
     aligned, networks, gaussian = (run[name].ds for name in ("orthogonal", "networks", "gaussian"))
-    for which, data in (
-        ("small weights", small),
-        ("pretrained in modules of 2 and of 4", pretrained),
-        ("one module of 2 layers or of 4", modules),
-        ("orthogonal layers, to infinite depth", aligned),
+    for name, which, data in (
+        ("small-weights", "small weights", small),
+        ("pretrained", "pretrained in modules of 2 and of 4", pretrained),
+        ("module", "one module of 2 layers or of 4", modules),
+        ("orthogonal", "orthogonal layers, to infinite depth", aligned),
     ):
-        exact = apart(data["time"], data["theory"], within=1e-5, relative=True)
-        say(f"{which}: times to learn are those of the closed form", exact)
+        exact = max_error_below(data["time"], data["theory"], within=1e-5, relative=True)
+        claim(f"{name}-closed-form", f"{which}: times to learn are those of the closed form", exact)
     b0, s = parameters.layer_strength, parameters.correlation
     far, time = small["far"].values, small["far_time"].values
     depth, speed = int(far[0]), "“Training speed”"  # so deep that weights are small
     rate = np.diff(np.log(time * (far - 2) / far))[0] / 2
-    say(
+    claim(
+        "exponential-in-depth",
         "small weights: the time grows exponentially with depth, at the rate ln(1/b₀)",
         agree(rate, math.log(1 / b0), within=0.02, relative=True),
         note=f"at depth {depth}, up to a factor D/(D − 2)",
     )
-    say(
+    claim(
+        "small-weights-time",
         f"small weights, depth {depth}: the time is 1/(s b₀ᴰ)",
         agree(time[0], depth / (depth - 2) / (s * b0 ** (depth - 2)), within=0.03, relative=True),
-        speed,
+        at=speed,
         corrected="D/(D − 2) · 1/(s b₀ᴰ⁻²): the slides put a₀ = b₀ᴰ into the formula of infinite "
         "depth",
         note=f"as printed it gives {1 / (s * b0**depth):.4g}",
     )
-    say(
+    claim(
+        "small-weights-correlation",
         f"small weights, depth {depth}: the time as a power of s",
-        exponent([1, _STRONGER], [time[0], small["far_time_stronger"]], -1.0, within=0.02),
-        speed,
+        power_law_exponent(
+            [1, _STRONGER], [time[0], small["far_time_stronger"]], -1.0, within=0.02
+        ),
+        at=speed,
     )
     # Where the stack is tuned for long, training is not all pretraining.
     tuning = 1 - pretrained["depth"] * modules["theory"].isel(strength=0) / pretrained["theory"]
     if float(tuning.max()) < 0.05:
-        say(
+        claim(
+            "pretraining-linear-in-depth",
             "pretrained in modules of 2 and of 4: the time as a power of depth",
-            exponent(pretrained["depth"], pretrained["time"].T, 1.0, within=0.15),
+            power_law_exponent(pretrained["depth"], pretrained["time"].T, 1.0, within=0.15),
             note=f"a module for each layer; tuning takes up to {float(tuning.max()):.1%}",
         )
     b, cost = modules["strength"].values[1:], modules["time"].transpose("module", ...).values[:, 1:]
-    say(
+    claim(
+        "pretraining-with-initial-strength",
         "pretraining takes a time O(D/b₀²): the time of a module as a power of b₀",
-        exponent(b, cost[1], -2.0, within=0.05),
+        power_law_exponent(b, cost[1], -2.0, within=0.05),
         corrected="that holds for modules of four layers; two layers, as an autoencoder has, take "
         "O(D ln(1/b₀))",
     )
-    gained = agree((cost[0, 1] - cost[0, 0]) / math.log(b[0] / b[1]), 1.0, within=0.05)
-    say("a module of two layers: what its time gains when ln(1/b₀) gains one", gained)
+    claim(
+        "module-logarithm",
+        "a module of two layers: what its time gains when ln(1/b₀) gains one",
+        agree((cost[0, 1] - cost[0, 0]) / math.log(b[0] / b[1]), 1.0, within=0.05),
+    )
     deep, time = aligned["depth"][-3:-1], aligned["time"]
-    say(
+    claim(
+        "orthogonal-limit",
         "orthogonal layers: the time tends to a constant; its distance from that as a power of "
         "depth",
-        exponent(deep, time[-3:-1] - time[-1], -1.0, within=0.05),
+        power_law_exponent(deep, time[-3:-1] - time[-1], -1.0, within=0.05),
         corrected="depth-independent at the learning rate 1/D, in the limit, and for layers that "
         "are aligned with the task",
         note=f"from {float(time[0]):.4g} at depth 2 to {float(time[-1]):.4g}",
     )
     seen, theory = networks["aligned"], networks["aligned_theory"]
-    near = agree(seen, theory, within=0.002, relative=True)
-    say("orthogonal matrices aligned with the task: time to learn at each depth", near)
+    claim(
+        "aligned-matrices",
+        "orthogonal matrices aligned with the task: time to learn at each depth",
+        agree(seen, theory, within=0.002, relative=True),
+    )
     middle = networks["rotated"].median("seed")
     powers = np.diff(np.log(middle)) / np.diff(np.log(networks["depth"]))
     # A constant is approached ever more slowly, until only noise is left of the powers.
     levels = powers[-1] < 1 and bool((np.diff(np.abs(powers)) < 0.1).all())
-    say(
+    claim(
+        "rotated-levels-off",
         "random orthogonal matrices, one product at all depths: with depth the time",
-        same("levels off" if levels else "keeps growing", "levels off"),
-        note=f"from step to step, powers {listed(powers, 2)} of depth; median over seeds",
+        equal_to("levels off" if levels else "keeps growing", "levels off"),
+        note=f"from step to step, powers {join_numbers(powers, 2)} of depth; median over seeds",
     )
     words = "random orthogonal matrices take longer than aligned ones, at every depth (medians)"
-    say(words, above(middle / seen, 1.0))
+    claim("rotated-slower", words, all_above(middle / seen, 1.0))
     middle, gain = gaussian["time"].median("seed").values, parameters.gain
     layers = int(gaussian["depth"][-1] - gaussian["depth"][0])
-    say(
+    claim(
+        "gaussian-growth",
         f"Gaussian matrices of gain {gain:g}: on average a further layer multiplies the time by at "
         "least 1/g",
-        above((middle[-1] / middle[0]) ** (1 / layers), 1 / gain),
+        all_above((middle[-1] / middle[0]) ** (1 / layers), 1 / gain),
         note="median over seeds",
     )
 
@@ -346,10 +359,10 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Three kinds of initial weights: as chains, as whole networks, and a module by itself."""
-    parameters, dots = parameters_of(run, Parameters), {**DOTS, "ms": 9, "alpha": 0.5}
+    parameters, dots = parameters_of(run, Parameters), {**MEASURED_STYLE, "ms": 9, "alpha": 0.5}
     title = "Training time against depth, at a learning rate of 1/D"
     wide = {"width": 3.0, "height": 3.8, "width_ratios": (1.2, 1.2, 1)}
-    figure, (chains, networks, modules) = sheet(title, 3, **wide)
+    figure, (chains, networks, modules) = panels(title, 3, **wide)
     figure.set_layout_engine("constrained", h_pad=0.12)
     pretrained, orthogonal = run["pretrained"].ds, run["orthogonal"].ds
     words, last = f"layers, $b_0$ = {parameters.module_strength:g}", parameters.depths[-1]
@@ -359,8 +372,8 @@ def draw(run: xr.DataTree) -> Figure:
         (pretrained.sel(module=2), f"pretrained by 2 {words}", "C2"),
         (orthogonal.where(orthogonal["depth"] <= last, drop=True), "orthogonal, $b_0$ = 1", "C0"),
     ):
-        chains.plot(data["depth"], data["time"], **dots, color=color, label=label)
-        chains.plot(data["depth"], data["theory"], **THEORY)
+        look = dots | {"color": color, "label": label}
+        draw_pair(chains, data["depth"], data["time"], data["theory"], **look)
     data, gain = run["networks"].ds, parameters.gain
     for times, label, color in (
         (run["gaussian"].ds["time"], f"Gaussian, gain {gain:g} (median)", "C3"),
@@ -368,21 +381,21 @@ def draw(run: xr.DataTree) -> Figure:
     ):
         # A network that was given up has no dot; in the median it counts as late.
         seen = times.where(np.isfinite(times)).transpose("depth", "seed")
-        networks.plot(times["depth"], seen, **{**DOTS, "ms": 4}, color=color, alpha=0.35)
+        networks.plot(times["depth"], seen, **{**MEASURED_STYLE, "ms": 4}, color=color, alpha=0.35)
         middle = times.median("seed")
-        networks.plot(times["depth"], middle, **PALE, color=color, alpha=0.5, label=label)
-    networks.plot(data["depth"], data["aligned"], **dots, color="C0", label="orthogonal, aligned")
-    networks.plot(data["depth"], data["aligned_theory"], **THEORY)
+        draw_pair(networks, times["depth"], middle, color=color, alpha=0.5, label=label)
+    look = dots | {"color": "C0", "label": "orthogonal, aligned"}
+    draw_pair(networks, data["depth"], data["aligned"], data["aligned_theory"], **look)
     for module, color, law in ((4, "C1", "$1/2b_0^2$"), (2, "C2", "$\\ln 1/b_0$")):
         part, label = run["modules"].ds.sel(module=module), f"{module} layers, about {law}"
-        modules.plot(1 / part["strength"], part["time"], **dots, color=color, label=label)
-        modules.plot(1 / part["strength"], part["theory"], **THEORY)
+        look = dots | {"color": color, "label": label}
+        draw_pair(modules, 1 / part["strength"], part["time"], part["theory"], **look)
     how = {"theory": "closed form", "legend": None, "yscale": "log"}
     size = f"networks of {parameters.size} × {parameters.size} matrices"
-    finish(chains, "depth $D$", "training time, in units of $τ/D$", "one chain", **how)
-    finish(networks, "depth $D$", "training time, in units of $τ/D$", size, **how)
+    label_axes(chains, "depth $D$", "training time, in units of $τ/D$", "one chain", **how)
+    label_axes(networks, "depth $D$", "training time, in units of $τ/D$", size, **how)
     words = "$1/b_0$", "time of one module, in $τ$", "what pretraining costs"
-    finish(modules, *words, **how, xscale="log")
+    label_axes(modules, *words, **how, xscale="log")
     chains.locator_params(axis="x", integer=True)
     places = 1 / run["modules"].ds["strength"].values
     modules.set_xticks(places, [f"{place:g}" for place in places])

@@ -12,18 +12,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Array
 from ....diagnose import plateaus
 from ....dynamics import gradient_flow
-from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts, most
-from ....experiments.figures import GUIDE, PALE, THEORY, finish, sheet, styled
+from ....experiments.claims import Ledger, agree, asserts, join_numbers, max_error_below, most_seeds
+from ....experiments.figures import (
+    GUIDE_STYLE,
+    SIMULATION_STYLE,
+    THEORY_STYLE,
+    label_axes,
+    panels,
+    styled,
+)
 from ....networks import DeepLinear, decoupled, deep_linear
 from ....tasks import linear_teacher
 from ....theory.linear import effective_strengths_from, growing_gram, growing_strengths
@@ -82,13 +88,13 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 @experiment("linear/hierarchy-of-saddles")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Individuals, the saddles, how near networks come to them, and a shallow network."""
     s, hidden = np.array(parameters.singular_values), parameters.hidden
     keys = keys_of(parameters, key)
-    say("saddles", 0.0)
+    progress("saddles", 0.0)
     tables = {"saddles": _saddles(s, hidden)}
-    say("individuals", 0.2)
+    progress("individuals", 0.2)
     # Small random weights, times a factor for each individual and mode.
     scale = float(np.sqrt(2 * parameters.initial_strength / hidden))
     network = deep_linear((len(s), hidden, len(s)), scale=scale, key=keys)
@@ -98,9 +104,9 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     weights = first * factor[:, None, :], factor[:, :, None] * second
     seed = {"seed": parameters.seed + np.arange(parameters.seeds)}
     tables["individuals"] = _individuals(s, *weights).assign_coords(seed)
-    say("near saddles", 0.7)
+    progress("near saddles", 0.7)
     tables["near"] = _near(s, hidden)
-    say("a shallow network", 0.9)
+    progress("a shallow network", 0.9)
     tables["shallow"] = _shallow(s, weights[1] @ weights[0]).assign_coords(seed)
     return tables
 
@@ -206,70 +212,89 @@ def _shallow(s: np.ndarray, start: Float[np.ndarray, "seed output input"]) -> xr
 
 
 @asserts("Saxe, slides", "“Depth introduces a hierarchy of saddle points”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Stationary points by autodiff, individuals and closest approaches by training."""
     parameters = parameters_of(run, Parameters)
     s, stages = np.array(parameters.singular_values), "“Depth introduces stage-like transitions”"
     saddles, people, shallow = (run[name].ds for name in ("saddles", "individuals", "shallow"))
     has = saddles["learned"].values.astype(bool)
-    flat = apart(saddles["gradient"], within=float(1e-12 * s[0] ** 1.5))
-    say("every set of learned modes is a stationary point: the gradient there", flat)
+    claim(
+        "stationary-points",
+        "every set of learned modes is a stationary point: the gradient there",
+        max_error_below(saddles["gradient"], within=float(1e-12 * s[0] ** 1.5)),
+    )
     weaker = has.astype(int) @ (s[:, None] < s)  # learned modes that are weaker than each mode
     free = parameters.hidden - has.sum(axis=1, keepdims=True)
-    say(
+    claim(
+        "saddle-index",
         "all but the last are saddles: directions of negative curvature",
         agree(saddles["index"], np.sum((free + weaker) * ~has, axis=1)),
         note="each mode left: one in every free hidden unit, and one in the unit of each weaker "
         "mode that was learned before it",
     )
     rates, largest = saddles["escape_rate"].values[:-1], (s * ~has).max(axis=1)[:-1]
-    left = agree(rates, largest, within=1e-9, relative=True)
-    say("saddles are left at the rate of the largest singular value that is left", left)
-    _approach(say, run["near"].ds, s, stages)
+    claim(
+        "escape-rate",
+        "saddles are left at the rate of the largest singular value that is left",
+        agree(rates, largest, within=1e-9, relative=True),
+    )
+    _approach(claim, run["near"].ds, s, stages)
 
     individuals, start = "“Individual variability amidst structure”", 0.5 * s @ s
     size, share = people["initial_size"], people["independence"]
     second_order = min(float((size / (s[-1] * share)).max()) + 1e-5, 0.02)
-    say(
+    claim(
+        "individual-loss",
         "loss of every individual from the growing part of its weights, over the initial loss",
-        apart(people["loss"], people["loss_theory"], within=second_order, over=start),
-        individuals,
+        max_error_below(people["loss"], people["loss_theory"], within=second_order, over=start),
+        at=individuals,
         note="what the prediction leaves out is of second order in the weights",
     )
-    say(
+    claim(
+        "individual-plateaus",
         "stage-like transitions: plateaus of the loss of each individual",
         agree(people["plateaus"], people["plateaus_theory"]),
-        stages,
+        at=stages,
         note=f"first and last included: {len(s) + 1} unless two modes are learned together",
     )
     half, theory = people["half_time"].values, people["half_time_theory"].values
-    near = apart(half, theory, within=second_order, relative=True)
+    near = max_error_below(half, theory, within=second_order, relative=True)
     words = "when each individual learns each mode, from its own initial weights"
-    say(words, near, individuals, headline=True)
+    claim("individual-times", words, near, at=individuals, headline=True)
     chains = np.median(np.abs(people["half_time_simple"].values / half - 1))
-    say(
+    claim(
+        "effective-strengths",
         "the same times from chains with effective strengths (median relative error)",
         agree(chains, 0.0, within=float(1 / np.log(s[-1] / np.median(size)))),
-        individuals,
+        at=individuals,
         note="modes share hidden units, which costs a time of order 1/s",
     )
     tied = (np.diff(np.sort(theory, axis=1)) < 2 * second_order * theory.max()).any(axis=1)
     if not tied.all():
         order, expected = np.argsort(half, axis=1), np.argsort(theory, axis=1)
         others = int((np.diff(expected, axis=1) < 0).any(axis=1).sum())
-        say(
+        claim(
+            "individual-orders",
             "individuals learn modes in orders of their own, as predicted",
-            most((order == expected)[~tied].all(axis=1), of="individuals"),
-            individuals,
+            most_seeds((order == expected)[~tied].all(axis=1), of="individuals"),
+            at=individuals,
             note=f"{others} of {len(half)} do not learn in the order of s",
         )
-    same = apart(shallow["loss"], shallow["loss_theory"], within=1e-5, relative=True)
-    say("shallow: no saddles, the loss falls as exp(−2t/τ) for everyone", same, stages)
-    none = agree(shallow["plateaus"].max() - 2, 0)
-    say("shallow: plateaus between the start and the end, of any individual", none, stages)
+    claim(
+        "shallow-exponential",
+        "shallow: no saddles, the loss falls as exp(−2t/τ) for everyone",
+        max_error_below(shallow["loss"], shallow["loss_theory"], within=1e-5, relative=True),
+        at=stages,
+    )
+    claim(
+        "shallow-plateaus",
+        "shallow: plateaus between the start and the end, of any individual",
+        agree(shallow["plateaus"].max() - 2, 0),
+        at=stages,
+    )
 
 
-def _approach(say: Ledger, near: xr.Dataset, s: np.ndarray, stages: str) -> None:
+def _approach(claim: Ledger, near: xr.Dataset, s: np.ndarray, stages: str) -> None:
     """Between stages: (s − a) ∝ e^{−2st}/a₀ and a′ ∝ a₀ e^{2s′t} are equal at the closest."""
     closest, strength = near["closest"].values, near["initial_strength"].values
     power = (s[:-1] - s[1:]) / (s[:-1] + s[1:])
@@ -277,24 +302,27 @@ def _approach(say: Ledger, near: xr.Dataset, s: np.ndarray, stages: str) -> None
     # The smallest two for which the distance is well above the error of the integration.
     last, stage = np.maximum((law > 1e-8 * s[:-1]).sum(axis=0) - 1, 1), np.arange(len(s) - 1)
     nearer = np.log(closest[last - 1, stage] / closest[last, stage])
-    say(
+    claim(
+        "closest-approach",
         "the smaller the initial weights, the nearer the path to each saddle: exponents of the "
         "closest distance in a₀",
         agree(nearer / np.log(strength[last - 1] / strength[last]), power, within=0.02),
         note="(s − s′)/(s + s′), s′ the next singular value",
     )
-    for k, following in enumerate(s[1:]):
-        distance = law[last[k], k]
-        # Of singular values that are too close the plateau is not flat, at any a₀ in reach.
-        if distance < 0.1 * following:
-            left, within = 0.5 * s[k + 1 :] @ s[k + 1 :], float(2 * following * distance)
-            say(
-                f"level of plateau {k + 2}, for a₀ = {strength[last[k]]:g}: half the sum of s² "
-                "that is left",
-                agree(near["loss"][last[k], k], left, within=within),
-                stages,
-                note="tolerance: 2s′ times the distance that the law gives",
-            )
+    distance, following = law[last, stage], s[1:]
+    left = np.cumsum(s[:0:-1] ** 2)[::-1] / 2
+    # Of singular values that are too close the plateau is not flat, at any a₀ in reach.
+    flat = distance < 0.1 * following
+    if flat.any():
+        level, unit = near["loss"].values[last, stage], following * distance
+        claim(
+            "plateau-levels",
+            "levels of plateaus between the first and the last: half the sum of s² that is left "
+            "(error over s′ times the distance that the law gives)",
+            max_error_below(level[flat], left[flat], over=unit[flat], within=2),
+            at=stages,
+            note=f"for a₀ = {join_numbers(strength[last][flat])}",
+        )
 
 
 @styled
@@ -304,17 +332,17 @@ def draw(run: xr.DataTree) -> Figure:
     saddles, people, shallow = (run[name].ds for name in ("saddles", "individuals", "shallow"))
     title = "Depth introduces saddles, and individuals pass them in their own way"
     size = {"width": 11 / 3, "height": 3.9, "width_ratios": (1.3, 1, 1)}
-    figure, (loss, plane, times) = sheet(title, 3, **size)
+    figure, (loss, plane, times) = panels(title, 3, **size)
     first, end = people["half_time_theory"].values.argmin(axis=1), float(people["time"][-1])
     for level in saddles["loss"].values:
-        loss.axhline(level, **GUIDE)
+        loss.axhline(level, **GUIDE_STYLE)
     one = shallow.isel(seed=0)
-    loss.plot(one["time"], one["loss"].where(one["time"] <= end), **PALE, color="0.75")
+    loss.plot(one["time"], one["loss"].where(one["time"] <= end), **SIMULATION_STYLE, color="0.75")
     # The strengths of the first two modes: corners are stationary points.
-    plane.plot(*(one["strength"].values / s).T[:2], **PALE, color="0.75")
-    thin = {**THEORY, "lw": 0.7}
+    plane.plot(*(one["strength"].values / s).T[:2], **SIMULATION_STYLE, color="0.75")
+    thin = {**THEORY_STYLE, "lw": 0.7}
     for mode, seed in zip(first, people["seed"], strict=True):
-        one, wide = people.sel(seed=seed), {**PALE, "color": f"C{mode}", "alpha": 0.4}
+        one, wide = people.sel(seed=seed), {**SIMULATION_STYLE, "color": f"C{mode}", "alpha": 0.4}
         loss.plot(one["time"], one["loss"], **wide)
         loss.plot(one["time"], one["loss_theory"], **thin)
         plane.plot(*(one["strength"].values / s).T[:2], **wide)
@@ -324,22 +352,22 @@ def draw(run: xr.DataTree) -> Figure:
     plane.plot(1, 1, **dot, mfc="black")
     for mode in np.unique(first):
         label = f"learns mode {mode + 1} first"
-        loss.plot([], [], **PALE, color=f"C{mode}", alpha=0.6, label=label)
-    loss.plot([], [], **PALE, color="0.75", label="shallow")
+        loss.plot([], [], **SIMULATION_STYLE, color=f"C{mode}", alpha=0.6, label=label)
+    loss.plot([], [], **SIMULATION_STYLE, color="0.75", label="shallow")
     title, how = "loss, and the levels of all saddles", {"legend": None, "xlim": (0, end)}
-    finish(loss, "time $t/τ$", "loss $L$", title, theory="theory, from initial weights", **how)
+    label_axes(loss, "time $t/τ$", "loss $L$", title, theory="theory, from initial weights", **how)
     loss.set_ylim(bottom=0)
     square = {"xlim": (-0.06, 1.06), "ylim": (-0.06, 1.06), "xticks": (0, 0.5, 1)}
     words = "mode 1 learned, $a_1/s_1$", "mode 2 learned, $a_2/s_2$", "ways past the saddles (○)"
-    finish(plane, *words, **square, yticks=(0, 0.5, 1), aspect="equal")
+    label_axes(plane, *words, **square, yticks=(0, 0.5, 1), aspect="equal")
     measured, theory = people["half_time"].values, people["half_time_theory"].values
     reach, colors = (0.92 * theory.min(), 1.05 * theory.max()), [f"C{mode}" for mode in first]
-    times.plot(reach, reach, **THEORY)
+    times.plot(reach, reach, **THEORY_STYLE)
     for mode, marker in zip(range(len(s)), "osD^vP", strict=False):
         dots = {"s": 32, "marker": marker, "linewidths": 0}
         times.scatter(theory[:, mode], measured[:, mode], c=colors, alpha=0.6, **dots)
         times.scatter([], [], c="0.4", label=f"mode {mode + 1}", **dots)
     words = "predicted time $t/τ$", "time in training $t/τ$", "when a mode is half learned"
-    finish(times, *words, legend="upper left", xlim=reach, ylim=reach, aspect="equal")
+    label_axes(times, *words, legend="upper left", xlim=reach, ylim=reach, aspect="equal")
     figure.legend(*loss.get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure

@@ -10,18 +10,16 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ...._objective import Convention
+from ...._objective import LossConvention
 from ....dynamics import gradient_flow
-from ....experiments._frame import experiment, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of
+from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._parameters import increasing
-from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts, exponent
-from ....experiments.figures import GUIDE, PALE, THEORY, both, finish, sheet, styled
+from ....experiments.claims import Ledger, agree, asserts, max_error_below, power_law_exponent
+from ....experiments.figures import GUIDE_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import DeepLinear
 from ....tasks import linear_teacher
 from ....theory import linear
@@ -46,7 +44,7 @@ class Parameters(BaseParameters):
     initial_strength: float = Field(default=0.02, gt=0)
     """Product a₀ of the initial weights."""
 
-    depths: Annotated[tuple[int, ...], increasing(1, count=1)] = (1, 2, 3, 8, 32)
+    depths: Annotated[tuple[int, ...], IncreasingTuple(1, count=1)] = (1, 2, 3, 8, 32)
     """Depths to train, in increasing order."""
 
     def _check(self) -> None:
@@ -68,11 +66,11 @@ class Parameters(BaseParameters):
 
 
 @experiment("linear/learning-curves")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train a chain of each depth and evaluate its closed form at the same times."""
     curves: list[xr.Dataset] = []
     for index, depth in enumerate(parameters.depths):
-        say(f"a chain of depth {depth}", index / len(parameters.depths))
+        progress(f"a chain of depth {depth}", index / len(parameters.depths))
         times = _times(parameters, depth)
         table = _curve(parameters, depth, times, _train(parameters, depth, times), "sample")
         clock = ("sample", depth * times, {"long_name": "time in units of τ/D"})
@@ -109,7 +107,7 @@ def _integrate(parameters: Parameters, times: np.ndarray) -> np.ndarray:
 
 
 def _train(
-    parameters: Parameters, depth: int, times: np.ndarray, loss: Convention = "half"
+    parameters: Parameters, depth: int, times: np.ndarray, loss: LossConvention = "half"
 ) -> np.ndarray:
     """The product of the weights of a trained chain."""
     one = lambda value: np.full((1, 1), value)
@@ -127,53 +125,56 @@ def _times(parameters: Parameters, depth: int | float) -> np.ndarray:
 
 def _half_time(parameters: Parameters, depth: int | float) -> float:
     """When half of the target is reached, on the common clock."""
-    tau = linear.tau_at_depth(depth)
+    tau = linear.matched_time_constant(depth)
     return float(linear.learning_time(depth=depth, fraction=0.5, tau=tau, **parameters.chain))
 
 
 @asserts("Saxe, slides", "“Analytic learning trajectory”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The closed forms against training, and what the slides misprint."""
     from scipy.special import wrightomega
 
     parameters = parameters_of(run, Parameters)
     a0, target = parameters.initial_strength, parameters.target
     curves, limit, convention = (run[name].ds for name in ("curves", "limit", "convention"))
-    for depth in parameters.depths:
-        curve = curves.sel(depth=depth)
-        say(
-            f"depth {depth}: the trained chain follows the closed form",
-            apart(curve["strength"], curve["theory"], within=1e-6),
-            note="" if depth in (1, 2) else "a depth between those of the slides",
-        )
+    off = abs(curves["strength"] - curves["theory"]).max("sample")
+    claim(
+        "closed-form",
+        "the trained chain follows the closed form, at each depth (largest error)",
+        agree(off, 0.0, within=1e-6),
+        note="depths from 3 up are between those of the slides" * (parameters.depths[-1] > 2),
+    )
     # Lambert's W of an exponential, by the logarithm of its argument.
     u0, time = target / a0 - 1, limit["time"].values
     omega = np.real(wrightomega(np.log(u0) + u0 - time))
     words = "infinitely deep: Lambert's function of an exponential that falls as exp(−t/τ)"
     right = "the exponent is −s²t/(λ_x τ_∞), and τ_∞ = τ/D is not the clock of the other two"
-    prints = [(words, limit, target / (1 + omega), right)]
+    prints = [("infinite-depth", words, limit, target / (1 + omega), right)]
     if 1 in parameters.depths:
         shallow, words = curves.sel(depth=1), "shallow: a(t) relaxes as exp(−t/τ)"
         printed = target + (a0 - target) * np.exp(-shallow["time"].values)
-        prints.insert(0, (words, shallow, printed, "the exponent is −λ_x t/τ"))
-    for words, curve, printed, right in prints:
+        prints.insert(0, ("shallow", words, shallow, printed, "the exponent is −λ_x t/τ"))
+    for name, words, curve, printed, right in prints:
         worst = int(np.argmax(np.abs(printed - curve["theory"].values)))
-        say(
+        claim(
+            f"{name}-as-printed",
             words,
             agree(curve["strength"][worst], curve["theory"][worst], within=1e-6),
             corrected=right,
             note=f"as printed it gives {printed[worst]:.4g} there",
         )
     distance = abs(limit["half_time_nearby"] / limit["half_time"] - 1)
-    say(
+    claim(
+        "approach-to-infinite-depth",
         "the limit of infinite depth is approached as 1/D (exponent of the half-rise time)",
-        exponent(limit["deep"], distance, -1, within=0.02),
+        power_law_exponent(limit["deep"], distance, -1, within=0.02),
         note="at fixed a₀, learning rate 1/D",
     )
-    say(
+    claim(
+        "loss-as-printed",
         "depth 2 on the loss as printed: the closed form",
-        apart(convention["strength"], convention["theory"], within=1e-6),
-        "“Gradient descent”",
+        max_error_below(convention["strength"], convention["theory"], within=1e-6),
+        at="“Gradient descent”",
         corrected="the printed loss has no ½ and its flow no factor 2: absorbed in τ",
     )
 
@@ -187,23 +188,22 @@ def draw(run: xr.DataTree) -> Figure:
     shown = [depth for depth in titles if depth in (*parameters.depths, math.inf)]
     title, width = "A chain of weights learns one number", 9 / len(shown)
     how = {"sharey": True, "squeeze": False}
-    figure, row = sheet(title, len(shown), width=width, height=3.2, **how)
+    figure, row = panels(title, len(shown), width=width, height=3.2, **how)
     axes, first = dict(zip(shown, row[0], strict=True)), row[0, 0]
     deepest, halves = axes[math.inf], {"∞": float(limit["half_time"])}
     for depth in parameters.depths:
         curve, ax = curves.sel(depth=depth), axes.get(depth, deepest)
-        both(ax, curve["time"], curve["strength"], curve["theory"], color="C0", alpha=0.5)
+        draw_pair(ax, curve["time"], curve["strength"], curve["theory"], color="C0", alpha=0.5)
         if ax is deepest:
             halves[f"{depth}"] = float(curve["half_time"])
-    both(deepest, limit["time"], limit["strength"], limit["theory"], color="0.6", alpha=0.5)
+    draw_pair(deepest, limit["time"], limit["strength"], limit["theory"], color="0.6", alpha=0.5)
     for label, color in (("training", "C0"), ("integration ($D = ∞$)", "0.6")):
-        first.plot([], [], **PALE, color=color, alpha=0.5, label=label)
-    first.plot([], [], **THEORY, label="closed form")
-    first.set_ylabel("strength $a(t)$")
+        draw_pair(first, [], [], color=color, alpha=0.5, label=label)
+    label_axes(first, ylabel="strength $a(t)$", theory="closed form", legend=None)
     for depth, ax in axes.items():
-        ax.axhline(parameters.target, **GUIDE)
+        ax.axhline(parameters.target, **GUIDE_STYLE)
         ax.set(ylim=(0, 1.12 * parameters.target), xlim=(0, None))
-        finish(ax, "time $t$ in units of $τ/D$", "", titles[depth], legend="lower right")
+        label_axes(ax, "time $t$ in units of $τ/D$", "", titles[depth], legend="lower right")
     # Words above the curves, together where there is no room for each.
     groups, room = [], 0.06 * deepest.get_xlim()[1]
     for word, place in sorted(halves.items(), key=lambda item: item[1]):

@@ -1,20 +1,17 @@
 """What the experiments on perceptual decisions share: the animals, and what of them is ours."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments._frame import keys_of
+from ....experiments._frame import Key, keys_of
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger
-from ....experiments.figures import PALE
-from ....theory.decisions import Animals, draw_naive_animals, naive_animals
+from ....experiments.figures import SIMULATION_STYLE
+from ....theory.decisions import AnimalWeights, draw_naive_animals, naive_animals
 
 LEFT_FIRST, RIGHT_FIRST, EVEN, DRAWN = 0, 1, 2, 3
 """Places in the herd: three animals made on purpose, then those that were drawn."""
@@ -22,7 +19,9 @@ LEFT_FIRST, RIGHT_FIRST, EVEN, DRAWN = 0, 1, 2, 3
 MADE_ON_PURPOSE = {LEFT_FIRST: "left first", RIGHT_FIRST: "right first", EVEN: "even"}
 COLORS = {LEFT_FIRST: "#0072b2", RIGHT_FIRST: "#d55e00", EVEN: "#009e73"}
 
-_OURS = "architecture, policy and initial weights are our reconstruction: the slides give none"
+RECONSTRUCTED = (
+    "architecture, policy and initial weights are our reconstruction: the slides give none"
+)
 
 
 class AnimalParameters(BaseParameters):
@@ -51,7 +50,7 @@ class AnimalParameters(BaseParameters):
             )
 
 
-def herd(parameters: AnimalParameters, key: PRNGKeyArray | None) -> tuple[Animals, Keys]:
+def herd(parameters: AnimalParameters, key: Key) -> tuple[AnimalWeights, Keys]:
     """One for each side, one for both alike, then one for each seed; and the keys of the seeds."""
     keys = keys_of(parameters, key)
     low, high = parameters.smallest_gain, parameters.largest_gain
@@ -60,12 +59,6 @@ def herd(parameters: AnimalParameters, key: PRNGKeyArray | None) -> tuple[Animal
     made = [[high, low, 0.0], [low, high, 0.0], [middle, middle, 0.0]]
     left, right, _ = np.concatenate([made, *drawn]).T
     return naive_animals(left, right), keys
-
-
-def reconstructed(say: Ledger) -> Callable[..., None]:
-    """`say`, with a note of what of the model is ours in every claim."""
-    noted = lambda note: "; ".join(filter(None, (note, _OURS)))
-    return lambda *claim, note="", **known: say(*claim, note=noted(note), **known)
 
 
 def told_apart(table: xr.Dataset, ratio: float) -> np.ndarray:
@@ -86,6 +79,6 @@ def draw_ways(ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
         look: dict[str, Any] = {"color": "0.6", "lw": 0.8, "zorder": 2}
         if animal < DRAWN:
             look = {"color": COLORS[animal], "zorder": 3, "label": MADE_ON_PURPOSE[animal]}
-            look |= {**PALE, "lw": 2.0 + animal}  # all are seen where they are the same
+            look |= {**SIMULATION_STYLE, "lw": 2.0 + animal}  # all are seen where they are the same
         ax.plot(x[animal], y[animal], **look, alpha=0.8)
     ax.plot([], [], color="0.6", lw=0.8, label="drawn at random")

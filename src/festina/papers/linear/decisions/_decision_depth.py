@@ -9,17 +9,15 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import experiment
-from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts, most
-from ....experiments.figures import THEORY, both, finish, sheet, styled
+from ....experiments._frame import Key, Progress, Tables, experiment
+from ....experiments.claims import Ledger, agree, asserts, max_error_below, most_seeds
+from ....experiments.figures import THEORY_STYLE, draw_pair, label_axes, panels, styled
 from ....theory import decisions
-from ....theory.decisions import Animals, DecisionModel
+from ....theory.decisions import AnimalWeights, DecisionModel
 from ....theory.decisions._model import Architecture
 from . import _animals as mice
 
@@ -38,13 +36,13 @@ class Parameters(mice.AnimalParameters):
 
 
 @experiment("linear/decision-depth")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Let the same animals learn with one layer and with two."""
     animals, _ = mice.herd(parameters, key)
     ends = {"shallow": parameters.shallow_duration, "deep": parameters.duration}
     tables = {}
     for place, name in enumerate(_POINTS):
-        say(f"{len(animals)} {name} animals", place / len(_POINTS))
+        progress(f"{len(animals)} {name} animals", place / len(_POINTS))
         beta = parameters.inverse_temperature
         model = DecisionModel(inverse_temperature=beta, architecture=name)
         learned = _learn(model, animals, np.linspace(0.0, ends[name], _SAMPLES))
@@ -52,7 +50,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     return tables
 
 
-def _learn(model: DecisionModel, animals: Animals, times: np.ndarray) -> xr.Dataset:
+def _learn(model: DecisionModel, animals: AnimalWeights, times: np.ndarray) -> xr.Dataset:
     late = times[-1] * np.geomspace(1.0, _LATER, _LATE_SAMPLES)[1:]
     learning = decisions.mean_field(model, animals, np.concatenate([times, late]))
     soon, beta, unit = slice(len(times)), model.inverse_temperature, {"units": "τ"}
@@ -124,54 +122,61 @@ def _search(model: DecisionModel) -> int:
     return len(found)
 
 
-@asserts("Saxe, slides", "“Saddle points arise through depth”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+@asserts("Saxe, slides", "“Saddle points arise through depth”", note=mice.RECONSTRUCTED)
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """One point against eight, at once against in stages."""
-    ours, (shallow, deep) = mice.reconstructed(say), (run[name].ds for name in _POINTS)
+    shallow, deep = (run[name].ds for name in _POINTS)
     for name, count in _POINTS.items():
         found, index = int(run[name].ds["found"]), run[name].ds["point_index"]
-        ours(
+        claim(
+            f"{name}-points",
             f"{name}: points of rest that a search finds (random choices), and stable ones",
             agree([found, int((index == 0).sum())], [count, 1]),
             note="for a fixed policy there are no others; the softmax is followed from there",
         )
     at_once, staged = shallow["use"].values, deep["use"].values
     longest = float(np.abs(np.diff(at_once, axis=1)).max())
-    ours(
+    claim(
+        "shallow-sides-together",
         "shallow: time between the use of one side and of the other (largest of all animals)",
         agree(longest, 0.0, within=0.5),
         note=f"first use at {at_once.min():.2f} to {at_once.max():.2f}",
     )
-    ours(
+    claim(
+        "shallow-gain-independence",
         "shallow: the time of first use does not depend on the gain (slope with its logarithm)",
         agree(mice.slope_with_gain(shallow, at_once), 0.0, within=0.2),
     )
     distinct = mice.told_apart(deep, _RATIO)
     if np.isfinite(staged.min(axis=1)).all():
         later, rate = -mice.slope_with_gain(deep, staged), float(deep["escape_rate"][_CONSTANT])
-        ours(
+        claim(
+            "deep-slope-with-gain",
             "deep: it comes later by this for each factor e in the larger gain (τ)",
             agree(later, 1.0 / rate, within=0.15, relative=True),
             note="predicted: one over the escape rate where the constant line alone is in use",
         )
         if distinct[mice.DRAWN :].any():
             between = np.abs(np.diff(staged, axis=1))[mice.DRAWN :][distinct[mice.DRAWN :]]
-            ours(
+            claim(
+                "deep-sides-apart",
                 f"deep: sides of drawn animals are ten times further apart in time, at a ratio of "
                 f"gains above {_RATIO:g}",
-                most(between > 10 * (longest + float(shallow["time"][1])), of="animals"),
+                most_seeds(between > 10 * (longest + float(shallow["time"][1])), of="animals"),
             )
     # How far the weights of one side are ahead of the other's, over what is to be learned.
     goal = float(shallow["point_lean"][-1, 0])
     lead = lambda table: np.abs(np.diff(table["lean"].values)).max(axis=(1, 2)) / goal
     together, ahead = lead(shallow), lead(deep)
-    ours(
+    claim(
+        "shallow-weights-together",
         "shallow: weights of both sides grow together (largest lead of one over the goal)",
-        apart(together, within=0.05),
+        max_error_below(together, within=0.05),
     )
-    ours(
+    claim(
+        "deep-lead",
         f"deep: one side gets ten times as far ahead, at a ratio of gains above {_RATIO:g}",
-        most((ahead > 10 * together)[distinct], of="animals"),
+        most_seeds((ahead > 10 * together)[distinct], of="animals"),
         note=f"left-first: by {ahead[mice.LEFT_FIRST]:.2f} of the goal; at the saddle {{L 0}} by "
         f"{float(deep['point_lean'][_LEFT_CONSTANT, 0]) / goal:.2f}",
     )
@@ -181,7 +186,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """A row for each architecture, from the same initial choices."""
     title = "Only depth has saddles: the same animals with one layer and with two"
-    figure, rows = sheet(title, 3, 2, width=3.33, height=2.8, width_ratios=(0.9, 1, 1.3))
+    figure, rows = panels(title, 3, 2, width=3.33, height=2.8, width_ratios=(0.9, 1, 1.3))
     limit = 1.12 * float(run["deep"].ds["point_lean"].max())
     around = {"xlim": (-0.12, limit), "ylim": (-0.12, limit), "xticks": (0, 1, 2)}
     sides = ("left stimulus, $W_{LL} - W_{RL}$", "right stimulus, $W_{RR} - W_{LR}$")
@@ -197,7 +202,7 @@ def draw(run: xr.DataTree) -> Figure:
         for lean, index in zip(table["point_lean"].values, table["point_index"], strict=True):
             face = "white" if index else "black"
             weights.plot(*lean, "o", ms=6, mfc=face, mec="black", zorder=5)
-        finish(weights, *sides, rests, legend=None, yticks=(0, 1, 2), **around)
+        label_axes(weights, *sides, rests, legend=None, yticks=(0, 1, 2), **around)
         _draw_influence(choices, table)
         choices.set_title(f"left-first animal: {order}")
     rows[0, 1].legend(loc="lower right")
@@ -231,11 +236,11 @@ def _draw_influence(ax: Axes, table: xr.Dataset) -> None:
     one = table.isel(animal=mice.LEFT_FIRST)
     for side, words in enumerate(("left stimulus", "right stimulus")):
         color, use = mice.COLORS[side], float(one["use"][side])
-        both(ax, one["time"], one["influence"][:, side], color=color, alpha=0.8, label=words)
+        draw_pair(ax, one["time"], one["influence"][:, side], color=color, alpha=0.8, label=words)
         if np.isfinite(use):
             ax.plot([use, use], [0, 0.25], color=color, lw=1, ls=":")
-    ax.axhline(float(table["point_influence"][-1, 0]), **THEORY, label="theory: expert")
+    ax.axhline(float(table["point_influence"][-1, 0]), **THEORY_STYLE, label="theory: expert")
     ax.plot([], [], color="0.4", lw=1, ls=":", label="used from here")
     words = ("time $t/τ$", "shift of choices by a stimulus")
     around = {"xlim": (0, float(one["time"][-1])), "ylim": (0, 1.35), "yticks": (0, 0.5, 1)}
-    finish(ax, *words, legend=None, **around)
+    label_axes(ax, *words, legend=None, **around)

@@ -10,18 +10,17 @@ import itertools
 
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ....experiments._frame import experiment, parameters_of
-from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts, most, same
-from ....experiments.figures import PALE, finish, law, sheet, styled
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of
+from ....experiments.claims import Ledger, agree, asserts, equal_to, max_error_below, most_seeds
+from ....experiments.figures import SIMULATION_STYLE, label_axes, panels, power_law, styled
 from ....theory import decisions
-from ....theory.decisions import Animals, DecisionModel, StationaryPoint
+from ....theory.decisions import AnimalWeights, DecisionModel, StationaryPoint
 from ....theory.decisions._model import LINES
 from . import _animals as mice
+from ._animals import RECONSTRUCTED
 
 NOTHING, LEFT, RIGHT, CONSTANT, STIMULI, LEFT_CONSTANT, RIGHT_CONSTANT, ALL = range(8)
 """Points in the order of their number of active lines."""
@@ -37,13 +36,13 @@ class Parameters(mice.AnimalParameters):
 
 
 @experiment("linear/decision-saddles")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """The points, and the paths of animals among them."""
     animals, _ = mice.herd(parameters, key)
     model = DecisionModel(inverse_temperature=parameters.inverse_temperature)
-    say("stationary points", 0.0)
+    progress("stationary points", 0.0)
     softmax, points = _points(model), decisions.stationary_points(model)
-    say(f"paths of {len(animals)} animals", 0.6)
+    progress(f"paths of {len(animals)} animals", 0.6)
     paths = _paths(model, points, animals, np.linspace(0.0, parameters.duration, _SAMPLES))
     approach = _approach(model, points, parameters.largest_gain)
     return {"softmax": softmax, "paths": paths, "approach": approach}
@@ -80,7 +79,7 @@ def _growth(model: DecisionModel, points: Points, silent: np.ndarray) -> np.ndar
     gains[np.arange(len(place)), line] = _SEED_OF_GROWTH
     # The slowest of all has a rate near 0.046, so that e^{rate · 300} is a million.
     times = np.arange(0.0, 300.0, 0.5)
-    learning = decisions.mean_field(model, Animals(gains, striatum), times, atol=1e-18)
+    learning = decisions.mean_field(model, AnimalWeights(gains, striatum), times, atol=1e-18)
     rates = np.full(silent.shape, np.nan)
     for animal, at in enumerate(zip(place, line, strict=True)):
         gain = learning.gains[animal, :, at[1]]
@@ -89,9 +88,11 @@ def _growth(model: DecisionModel, points: Points, silent: np.ndarray) -> np.ndar
     return rates
 
 
-def _paths(model: DecisionModel, points: Points, animals: Animals, times: np.ndarray) -> xr.Dataset:
+def _paths(
+    model: DecisionModel, points: Points, animals: AnimalWeights, times: np.ndarray
+) -> xr.Dataset:
     learning = decisions.mean_field(model, animals, times)
-    visits = decisions.visited_points(learning, points)
+    visits = decisions.visited_saddles(learning, points)
     choices = np.stack([point.right_probability for point in points])
     behind = np.abs(learning.right_probability[:, :, None] - choices).max(axis=-1)
     return xr.Dataset(
@@ -112,7 +113,7 @@ def _approach(model: DecisionModel, points: Points, largest: float) -> xr.Datase
     left = np.append(_GAINS, np.full(len(_GAINS), largest))
     animals = decisions.naive_animals(left, np.tile(_GAINS, 2))
     learning = decisions.mean_field(model, animals, np.arange(0.0, 600.0, 0.25), atol=1e-18)
-    even, one_sided = np.split(decisions.visited_points(learning, points).distance.min(axis=1), 2)
+    even, one_sided = np.split(decisions.visited_saddles(learning, points).distance.min(axis=1), 2)
     table = {"constant": even[:, CONSTANT], "one_sided": one_sided[:, LEFT_CONSTANT]}
     return xr.Dataset({name: ("gain", each) for name, each in table.items()}, {"gain": _GAINS})
 
@@ -133,20 +134,21 @@ def _exponents(points: xr.Dataset) -> dict[str, float]:
     return {name: float(2 * mu / (mu + 2 * r)) for name, (mu, r) in rates.items()}
 
 
-@asserts("Saxe, slides", "“Dynamics pass near a hierarchy of saddle points”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+@asserts("Saxe, slides", "“Dynamics pass near a hierarchy of saddle points”", note=RECONSTRUCTED)
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Points, indices, rates, paths, and how near."""
-    ours, parameters = mice.reconstructed(say), parameters_of(run, Parameters)
-    points = run["softmax"].ds
+    parameters, points = parameters_of(run, Parameters), run["softmax"].ds
     leaving = np.isfinite(points["escape_rate"].values)
     seen, rate = (points[name].values[leaving] for name in ("growth_rate", "escape_rate"))
-    ours(
+    claim(
+        "unstable-directions",
         "each of the eight points has as many unstable directions as silent lines",
         agree(points["index"], (1 - points["active"]).sum("line")),
     )
-    ours(
+    claim(
+        "escape-rates",
         "animals put beside the saddles leave along silent lines at the rate |g_i|/τ",
-        apart(seen, rate, within=2e-3, relative=True),
+        max_error_below(seen, rate, within=2e-3, relative=True),
     )
     paths, approach = run["paths"].ds, run["approach"].ds
     nearest, beta = paths["nearest"].values, parameters.inverse_temperature
@@ -157,25 +159,29 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         for animal, between in ((mice.LEFT_FIRST, "L 0"), (mice.RIGHT_FIRST, "R 0")):
             passed = [NAMES[place] for place, _ in itertools.groupby(nearest[animal])]
             who = mice.MADE_ON_PURPOSE[animal]
-            ours(
+            claim(
+                f"{who.replace(' ', '-')}-path",
                 f"the {who} animal is nearest to one point after the other",
-                same(" → ".join(passed), f"nothing → 0 → {between} → L R 0"),
+                equal_to(" → ".join(passed), f"nothing → 0 → {between} → L R 0"),
             )
     drawn, gain = nearest[mice.DRAWN :], paths["gain"].values[mice.DRAWN :]
     own = np.where(gain[:, 0] > gain[:, 1], LEFT_CONSTANT, RIGHT_CONSTANT)[:, None]
-    ours(
+    claim(
+        "smaller-gain-never-nearest",
         "no drawn animal is ever nearest to the saddle of the side with the smaller gain",
-        most((drawn != LEFT_CONSTANT + RIGHT_CONSTANT - own).all(axis=1), of="animals"),
+        most_seeds((drawn != LEFT_CONSTANT + RIGHT_CONSTANT - own).all(axis=1), of="animals"),
         note=f"{(drawn == own).any(axis=1).sum()} are for a while nearest to that of the larger",
     )
-    ours(
+    claim(
+        "unvisited-saddles",
         "no animal is ever nearest to {L}, {R} or {L R}",
-        most(~np.isin(nearest, (LEFT, RIGHT, STIMULI)).any(axis=1), of="animals"),
+        most_seeds(~np.isin(nearest, (LEFT, RIGHT, STIMULI)).any(axis=1), of="animals"),
         note="the constant line leaves {} fastest, so three of the eight are never visited",
     )
     expected, last = _exponents(points), approach.isel(gain=[-2, -1])
     power = lambda name: np.polyfit(np.log(last["gain"]), np.log(last[name]), 1)[0]
-    ours(
+    claim(
+        "even-approach",
         "even animals come nearer to {0} the smaller their gains (exponent)",
         agree(power("constant"), expected["constant"], within=0.02, relative=True),
         note="predicted: 2μ/(μ + 2r), approached at the rate μ and left at r",
@@ -183,13 +189,15 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     if not lingers:
         return
     one = paths.isel(animal=mice.LEFT_FIRST, point=LEFT_CONSTANT)
-    ours(
+    claim(
+        "one-sided-behaviour",
         "the left-first animal behaves as at {L 0} for a while (difference in P(R) at its least)",
         agree(one["choice_distance"].min(), 0.0, within=0.15),
     )
     if beta >= 5:
         gap = points["distance"][CONSTANT, LEFT_CONSTANT]
-        ours(
+        claim(
+            "one-sided-weights",
             "its weights, too, pass near {L 0} (closest approach over its distance from {0})",
             agree(one["distance"].min() / gap, 0.0, within=0.1),
             wrong="what the left stimulus says against going right is learned only when the animal "
@@ -202,7 +210,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """The cube of points with the paths of animals, and their distance from the saddles."""
     title = "Eight points of rest, and the way that animals take among them"
-    figure, axes = sheet(title, 2, 2, width=5.0, height=2.7, width_ratios=(1.75, 1))
+    figure, axes = panels(title, 2, 2, width=5.0, height=2.7, width_ratios=(1.75, 1))
     axes[1, 0].remove()
     cube, points, paths = axes[0, 0], run["softmax"].ds, run["paths"].ds
     cube.set_subplotspec(cube.get_gridspec()[:, 0])
@@ -240,7 +248,7 @@ def _draw_cube(ax: Axes, points: xr.Dataset) -> None:
     words = ("$|W_R| - |W_L| + 0.45\\,|W_0|$, an oblique view of the cube", "loss")
     title = "grey: rate at which a silent line leaves (1/τ); curves: $P(R)$ against contrast"
     limits = (x.min() - 0.75, x.max() + 0.75), (0.4 * loss.min(), 2.2 * loss.max())
-    finish(ax, *words, title, yscale="log", xlim=limits[0], ylim=limits[1])
+    label_axes(ax, *words, title, yscale="log", xlim=limits[0], ylim=limits[1])
     for point, (name, (aside, above)) in enumerate(zip(NAMES, _BESIDE, strict=True)):
         face = "white" if points["index"][point] else "black"
         ax.plot(x[point], loss[point], "o", ms=6, mfc=face, mec="black", zorder=5)
@@ -260,23 +268,19 @@ def _draw_cube(ax: Axes, points: xr.Dataset) -> None:
 def _draw_distance(ax: Axes, one: xr.Dataset) -> None:
     looks = {NOTHING: "0.75", CONSTANT: "#e69f00", LEFT_CONSTANT: "#cc79a7", ALL: "#56b4e9"}
     for point, color in looks.items():
-        label = f"{{{NAMES[point]}}}" if point else "{ }"
-        ax.plot(one["time"], one["distance"].isel(point=point), **PALE, color=color, label=label)
+        label, away = f"{{{NAMES[point]}}}" if point else "{ }", one["distance"].isel(point=point)
+        ax.plot(one["time"], away, **SIMULATION_STYLE, color=color, label=label)
     title, end = "the left-first animal and its saddles", float(one["time"][-1])
     top = 1.35 * ax.get_ylim()[1]
-    finish(ax, "time $t/τ$", "distance $\\|W - W^*\\|$", title, xlim=(0, end), ylim=(0, top))
+    label_axes(ax, "time $t/τ$", "distance $\\|W - W^*\\|$", title, xlim=(0, end), ylim=(0, top))
     ax.legend(ncols=4, loc="upper center", handlelength=1.0, columnspacing=1.0)
 
 
 def _draw_approach(ax: Axes, approach: xr.Dataset, points: xr.Dataset) -> None:
     gain, even = approach["gain"].values, approach["constant"].values
-    how = {**PALE, "marker": "o", "alpha": 0.7}
+    how = {**SIMULATION_STYLE, "marker": "o", "alpha": 0.7}
     ax.plot(gain, approach["one_sided"], **how, color="#cc79a7", label="{L 0}, left-first animals")
     ax.plot(gain, even, **how, color="#e69f00", label="{0}, even animals")
-    law(ax, gain, even[-1], _exponents(points)["constant"], "theory")
-    words = (
-        "initial gain of the right stimulus",
-        "closest approach",
-        "smaller gains, nearer saddles",
-    )
-    finish(ax, *words, xscale="log", yscale="log")
+    power_law(ax, gain, even[-1], _exponents(points)["constant"], "theory")
+    words = "initial gain of the right stimulus", "closest approach"
+    label_axes(ax, *words, "smaller gains, nearer saddles", xscale="log", yscale="log")

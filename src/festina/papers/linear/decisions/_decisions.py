@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
@@ -18,12 +17,11 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments._frame import experiment, parameters_of
-from ....experiments._registry import Progress
-from ....experiments.claims import Judgement, Ledger, agree, apart, asserts, most
-from ....experiments.figures import PALE, both, finish, sheet, styled
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of
+from ....experiments.claims import Judgement, Ledger, agree, asserts, max_error_below, most_seeds
+from ....experiments.figures import SIMULATION_STYLE, draw_pair, label_axes, panels, styled
 from ....theory import decisions
-from ....theory.decisions import Animals, DecisionModel, StationaryPoint
+from ....theory.decisions import AnimalWeights, DecisionModel, StationaryPoint
 from ....theory.decisions._model import Teaching
 from . import _animals as mice
 
@@ -61,18 +59,20 @@ class Parameters(mice.AnimalParameters):
 
 
 @experiment("linear/decisions")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Let the same animals learn under both kinds of teaching."""
     animals, keys = mice.herd(parameters, key)
     tables = {}
     for index, teaching in enumerate(TEACHINGS):
-        say(f"{len(animals)} animals, {teaching} teaching", index / len(TEACHINGS))
+        progress(f"{len(animals)} animals, {teaching} teaching", index / len(TEACHINGS))
         model = DecisionModel(inverse_temperature=parameters.inverse_temperature, teaching=teaching)
         tables[teaching] = _learn(parameters, model, animals, keys)
     return tables
 
 
-def _learn(given: Parameters, model: DecisionModel, animals: Animals, keys: Keys) -> xr.Dataset:
+def _learn(
+    given: Parameters, model: DecisionModel, animals: AnimalWeights, keys: Keys
+) -> xr.Dataset:
     """Trials and their mean field, side by side."""
     between = max(1, round(given.duration / (_RECORDS * given.learning_rate)))
     records = round(given.duration / (between * given.learning_rate))
@@ -107,7 +107,7 @@ def _stage_choices(model: DecisionModel, points: dict[Any, StationaryPoint]) -> 
     # Nothing rests with both a stimulus and the constant line. Of the first stage theory only says
     # that what the animal does not use yet leaves it at chance.
     one_sided = np.where(np.asarray(model.contrasts) < 0, np.nan, 0.5)
-    w = decisions.heterogeneous_limit(model).products
+    w = decisions.late_weights(model).products
     expert = 0.5 * (1 + np.tanh(0.5 * model.inverse_temperature * model.stimuli @ (w[1] - w[0])))
     return np.stack([one_sided, expert])
 
@@ -121,10 +121,10 @@ def _stage_times(table: xr.Dataset) -> np.ndarray | None:
     return np.array([0, np.searchsorted(time, 0.5 * (first + second)), len(time) - 1])
 
 
-@asserts("Saxe, slides", "“Mice exhibit diverse learning trajectories”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+@asserts("Saxe, slides", "“Mice exhibit diverse learning trajectories”", note=mice.RECONSTRUCTED)
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The stages, their order, and trials against the mean over trials."""
-    ours, parameters = mice.reconstructed(say), parameters_of(run, Parameters)
+    parameters = parameters_of(run, Parameters)
     # P(R) in the mean of 16 runs at a learning rate of 0.01 and β = 5 stays within 0.1 of the mean
     # field. Values fluctuate with the root of the learning rate and choices with β times that; more
     # runs do not help, since their mean itself is off by the order of the learning rate.
@@ -132,63 +132,71 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     allowed = round(0.1 * parameters.inverse_temperature / 5.0 * float(np.sqrt(noise)), 3)
     for teaching in TEACHINGS:
         table, who = run[teaching].ds, f"{teaching} teaching"
-        for words, judged in _stages(table, max(0.15, allowed)).items():
-            ours(f"{who}, left-first animal: {words}", judged)
+        for stage, words, judged in _stages(table, max(0.15, allowed)):
+            claim(f"{teaching}-{stage}-stage", f"{who}, left-first animal: {words}", judged)
         drawn = table.isel(animal=slice(mice.DRAWN, None))
         distinct, larger = mice.told_apart(drawn, _RATIO), drawn["gain"].argmax("side")
         ahead = lambda use, larger=larger: use.isel(side=larger) <= use.isel(side=1 - larger)
-        ours(
+        claim(
+            f"{teaching}-larger-gain-first",
             f"{who}: drawn animals use the side of the larger gain no later (mean field)",
-            most(ahead(drawn["use_theory"]), of="animals"),
-            _SYSTEMATIC,
+            most_seeds(ahead(drawn["use_theory"]), of="animals"),
+            at=_SYSTEMATIC,
         )
         if distinct.any():
-            ours(
+            claim(
+                f"{teaching}-larger-gain-first-in-trials",
                 f"{who}: the same trial by trial, fraction of runs of animals with gains at a "
                 f"ratio above {_RATIO:g}",
                 agree(ahead(drawn["use"])[distinct].mean(), 1.0, within=0.1),
-                _SYSTEMATIC,
+                at=_SYSTEMATIC,
             )
         typical, theory = table["use"].median("run").values, table["use_theory"].values
         if np.isfinite(typical).any(axis=1).all():
             expected = -1.0 / table.attrs["escape_rate"]
-            ours(
+            claim(
+                f"{teaching}-slope-with-gain",
                 f"{who}: slope of the time of first use with the logarithm of the larger gain",
                 agree(mice.slope_with_gain(table, typical), expected, within=0.15, relative=True),
-                _SYSTEMATIC,
+                at=_SYSTEMATIC,
                 note="predicted: −1 over the escape rate where the constant line alone is in use",
                 headline=True,
             )
-        ours(
+        claim(
+            f"{teaching}-mean-field",
             f"{who}: every animal trial by trial follows the mean field (mean P(R))",
-            apart(table["right_probability"], table["right_probability_theory"], within=allowed),
-            _MODEL,
+            max_error_below(
+                table["right_probability"], table["right_probability_theory"], within=allowed
+            ),
+            at=_MODEL,
             note=f"{parameters.runs} runs at a learning rate of {parameters.learning_rate:g}",
         )
         done = np.isfinite(typical) & (theory < _LEARNED * float(table["time"][-1]))
         if done.any():
             typical, theory = typical[done], theory[done]
-            ours(
+            claim(
+                f"{teaching}-use-times",
                 f"{who}: each animal uses each stimulus when the mean field says (relative error)",
-                apart(typical, theory, within=0.2, over=np.maximum(theory, 10.0)),
-                _MODEL,
+                max_error_below(typical, theory, within=0.2, over=np.maximum(theory, 10.0)),
+                at=_MODEL,
                 note="median over runs; errors in units of the prediction, or of 10 τ if that is "
                 f"more; the latest at {theory.max():.1f}",
             )
 
 
-def _stages(table: xr.Dataset, near: float) -> dict[str, Judgement]:
+def _stages(table: xr.Dataset, near: float) -> list[tuple[str, str, Judgement]]:
     """What the left-first animal is on its way, if it comes so far."""
     if (places := _stage_times(table)) is None:
-        return {}
+        return []
     _, seen, expert = table["right_probability"].values[mice.LEFT_FIRST, places]
     stage, end = table["stage_choices"].values
     known = np.isfinite(stage)  # all, unless nothing rests at that stage
     other = "takes its absence for the right one" if known.all() else "else stays near chance"
-    return {
-        f"it uses the left stimulus and {other}": agree(seen[known], stage[known], within=near),
-        "at last an expert on both sides": agree(expert, end, within=near),
-    }
+    words, last = f"it uses the left stimulus and {other}", "at last an expert on both sides"
+    return [
+        ("one-sided", words, agree(seen[known], stage[known], within=near)),
+        ("expert", last, agree(expert, end, within=near)),
+    ]
 
 
 @styled
@@ -196,7 +204,7 @@ def draw(run: xr.DataTree) -> Figure:
     """A row for each kind of teaching; colour says which side an animal starts out with."""
     title = "Every animal learns in its own way, and by one rule"
     columns = {"sharex": "col", "sharey": "col", "width_ratios": (1, 1, 0.9)}
-    figure, rows = sheet(title, 3, 2, width=3.13, height=2.8, **columns)
+    figure, rows = panels(title, 3, 2, width=3.13, height=2.8, **columns)
     left, right = run["total"].ds["gain"].values.T
     ratio, widest = np.log10(right / left), np.abs(np.log10(right / left)).max()
     sides = ["#0072b2", "#8ab8d4", "#b8b8b8", "#e8ab84", "#d55e00"]
@@ -207,17 +215,17 @@ def draw(run: xr.DataTree) -> Figure:
         for ax, name in ((accuracy, "accuracy"), (bias, "bias")):
             for one, color in zip(table["animal"], shades.to_rgba(ratio), strict=True):
                 seen, theory = (table[each].sel(animal=one) for each in (name, f"{name}_theory"))
-                both(ax, table["time"], seen, theory, color=color, alpha=0.7)
+                draw_pair(ax, table["time"], seen, theory, color=color, alpha=0.7)
         _draw_stages(choices, table)
-        finish(accuracy, "", f"{title}\n\nfraction correct", ylim=(0.45, 1.02))
-        finish(bias, "", "$P(R\\,|\\,0) - ½$", ylim=(-0.5, 0.5))
-        finish(choices, "", "$P(R)$", legend=None, ylim=(-0.05, 1.05))
+        label_axes(accuracy, "", f"{title}\n\nfraction correct", ylim=(0.45, 1.02))
+        label_axes(bias, "", "$P(R\\,|\\,0) - ½$", ylim=(-0.5, 0.5))
+        label_axes(choices, "", "$P(R)$", legend=None, ylim=(-0.05, 1.05))
     for ax, title in zip(rows[0], _TITLES, strict=True):
         ax.set_title(title)
-    rows[1, 1].plot([], [], **PALE, color="0.6", label="trial by trial, mean of runs")
+    rows[1, 1].plot([], [], **SIMULATION_STYLE, color="0.6", label="trial by trial, mean of runs")
     end = float(run["total"].ds["time"][-1])
-    finish(rows[1, 0], "time $t/τ$", xlim=(0, end))
-    finish(rows[1, 1], "time $t/τ$", theory="mean field", legend="lower right", xlim=(0, end))
+    label_axes(rows[1, 0], "time $t/τ$", xlim=(0, end))
+    label_axes(rows[1, 1], "time $t/τ$", theory="mean field", legend="lower right", xlim=(0, end))
     rows[1, 2].set_xlabel("contrast in %")
     bar = figure.colorbar(shades, ax=rows, aspect=40, pad=0.02)
     bar.set_label("initial gains: $\\log_{10}(v_R / v_L)$")
@@ -234,6 +242,6 @@ def _draw_stages(ax: Axes, table: xr.Dataset) -> None:
         one = table.isel(animal=mice.LEFT_FIRST, time=place)
         seen, theory = one["right_probability"], one["right_probability_theory"]
         label = f"{stage}, {float(one['time']):.0f} τ"
-        both(ax, contrast, seen, theory, color=color, alpha=1.0, label=label)
+        draw_pair(ax, contrast, seen, theory, color=color, alpha=1.0, label=label)
     ax.set_xticks(contrast)
     ax.legend(loc="lower right", fontsize=7, handlelength=1.0)

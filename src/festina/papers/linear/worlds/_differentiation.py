@@ -11,16 +11,15 @@ import jax
 import matplotlib as mpl
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import experiment, keys_of, parameters_of
-from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts, falls, most
-from ....experiments.figures import PALE, THEORY, finish, sheet, styled
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments.claims import Ledger, agree, asserts, decreasing, max_error_below, most_seeds
+from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ....networks import decoupled
 from ....tasks import structured_task
 from ....tasks.worlds import World, tree
@@ -60,13 +59,13 @@ class Parameters(Learning):
 
 
 @experiment("linear/differentiation")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """The tree's modes, deep and shallow networks that learn them, and other trees."""
     world = tree(parameters.branching, parameters.flip)
-    say("sampling features", 0.0)
+    progress("sampling features", 0.0)
     draw = jax.random.fold_in(keys_of(parameters, key)[0], 1)
     hierarchy = _hierarchy(world, world.sample(parameters.sampled_features, key=draw))
-    say("deep networks", 0.1)
+    progress("deep networks", 0.1)
     network = random_network(parameters, world.items, key)
     deep, units, grown = learn(parameters, world, world.kind, network)
     inner, v = np.einsum("lthi,lthj->ltij", units, units), world.modes
@@ -78,7 +77,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     # Balanced layers hold equal amounts of every mode: W₁ᵀW₁ = V A Vᵀ.
     predicted = _places(world, v @ grown @ v.T)
     deep = deep.assign(place=(over, _places(world, inner[1:])), place_theory=(over, predicted))
-    say("a shallow network", 0.6)
+    progress("a shallow network", 0.6)
     shallow = _shallow(world, parameters.features, parameters.initial_strength)
     trees = xr.Dataset({"ordered": ("tree", _other_trees(parameters.seed))})
     return {"hierarchy": hierarchy, "deep": deep, "shallow": shallow, "trees": trees}
@@ -157,7 +156,7 @@ def _other_trees(seed: int) -> list[bool]:
 
 
 @asserts("Saxe, slides", "“Progressive differentiation”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The hierarchy in sampled features, and in the order of learning."""
     parameters = parameters_of(run, Parameters)
     hierarchy, deep, shallow = (run[name].ds for name in ("hierarchy", "deep", "shallow"))
@@ -169,58 +168,70 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     turn = 2 * noise * np.max(np.sqrt(c[:, None] * c) / gaps, axis=1)
     told = turn < 0.5
     if told.any():
-        say(
+        claim(
+            "sampled-singular-vectors",
             f"singular vectors of {count} sampled features lie in the levels of the tree (sine, "
             f"{'level by level' if told.all() else 'of those far apart'})",
             agree(hierarchy["outside"][told], 0.0, within=float(turn[told].max())),
         )
     if told.all():
-        say(
+        claim(
+            "decaying-variance",
             "singular values decay with depth in the tree: variance of sampled features along the "
             "contrasts of each level",
-            falls(hierarchy["variance"]),
+            decreasing(hierarchy["variance"]),
         )
     a0, weakest = parameters.initial_strength, deep["singular_value"].values.min()
     theory = deep["chains_theory_half_time"]
-    say(
+    claim(
+        "decoupled-half-times",
         "half-rise times of the levels, broad to fine: ln(s/a₀ − 1)/2s",
         agree(deep["chains_half_time"], theory, within=1e-6, relative=True),
         note="decoupled weights; levels come one after the other",
         headline=True,
     )
-    say(
+    claim(
+        "inner-products",
         "hidden representations: inner products of all items over time",
-        apart(deep["inner_products"], deep["inner_products_theory"], within=float(1e-6 * weakest)),
+        max_error_below(
+            deep["inner_products"], deep["inner_products_theory"], within=float(1e-6 * weakest)
+        ),
         note="decoupled weights",
     )
-    from_growing_part(say, [deep], a0, "levels are learned from the top")
+    from_growing_part(claim, [deep], a0, "levels are learned from the top")
     middle, logarithm = np.median(deep["random_half_time"].values, axis=0), np.log(weakest / a0)
-    say(
+    claim(
+        "median-half-times",
         "small random weights: median half-rise times of the levels as from equal strengths a₀",
         agree(middle, theory, within=float(2 / logarithm), relative=True),
         note="strengths of random weights scatter, and modes share hidden units",
     )
     farthest = np.linalg.norm(deep["place_theory"], axis=-1).max()
-    say(
+    claim(
+        "hidden-places",
         "small random weights: the items' places in the hidden layer at all times, in units of the "
         "farthest",
-        apart(
+        max_error_below(
             np.linalg.norm(deep["place"] - deep["place_theory"], axis=-1),
             within=float(4 * (2 * a0) ** 0.5 / farthest),
             over=farthest,
         ),
         note="at the start they are where random weights put them, within √(2a₀)",
     )
-    say(
+    claim(
+        "random-trees",
         "networks must differentiate progressively: random trees are learned level by level",
-        most(run["trees"]["ordered"], of="trees"),
+        most_seeds(run["trees"]["ordered"], of="trees"),
         note="any branching, any flips between 0 and ½, equal small initial strengths",
     )
-    same = apart(shallow["strength"], shallow["theory"], within=1e-6)
-    say("shallow: all levels follow the same exponential", same)
+    same = max_error_below(shallow["strength"], shallow["theory"], within=1e-6)
+    claim("shallow-exponential", "shallow: all levels follow the same exponential", same)
     last = shallow["half_time"][-1] / shallow["half_time"][0]
-    same = agree(last, 1.0, within=float(4 * a0 / weakest) + 1e-6)
-    say("shallow: no differentiation, the last level's half-rise time over the first's", same)
+    claim(
+        "shallow-half-times",
+        "shallow: no differentiation, the last level's half-rise time over the first's",
+        agree(last, 1.0, within=float(4 * a0 / weakest) + 1e-6),
+    )
 
 
 @styled
@@ -229,7 +240,7 @@ def draw(run: xr.DataTree) -> Figure:
     deep, shallow = run["deep"].ds, run["shallow"].ds
     title = "A hierarchy is learned from the top: broad distinctions first"
     size = {"width": 3.5, "height": 3.9, "width_ratios": (1.25, 1, 0.8)}
-    figure, (places, strengths, straight) = sheet(title, 3, **size)
+    figure, (places, strengths, straight) = panels(title, 3, **size)
     colors = mpl.colormaps["viridis"](np.linspace(0.0, 0.88, deep.sizes["level"]))
     binary = parameters_of(run, Parameters).branching == (2, 2, 2)
     names = _NAMES if binary else [str(item + 1) for item in range(deep.sizes["item"])]
@@ -237,18 +248,18 @@ def draw(run: xr.DataTree) -> Figure:
     for level, color in enumerate(colors):
         one = deep.isel(level=level).transpose("time", "seed", ...)
         label = f"distinctions at level {level}" if level else "what all share"
-        strengths.plot(deep["time"], one["random"], **PALE, color=color, alpha=0.3)
-        strengths.plot(deep["time"], one["random_theory"], **{**THEORY, "lw": 0.6})
-        strengths.plot([], [], **PALE, color=color, label=label)
+        strengths.plot(deep["time"], one["random"], **SIMULATION_STYLE, color=color, alpha=0.3)
+        strengths.plot(deep["time"], one["random_theory"], **{**THEORY_STYLE, "lw": 0.6})
+        strengths.plot([], [], **SIMULATION_STYLE, color=color, label=label)
         # One on the other, so that all can be seen.
         wide = {"color": color, "lw": 3 + 5 * (1 - level / len(colors)), "alpha": 0.5}
         straight.plot(shallow["time"], shallow["strength"].isel(level=level), **wide)
-    straight.plot(shallow["time"], shallow["theory"].isel(level=0), **THEORY)
+    straight.plot(shallow["time"], shallow["theory"].isel(level=0), **THEORY_STYLE)
     how = {"legend": None, "ylim": (0, 1.06), "yticks": (0, 0.5, 1)}
     theory, end = "theory, from initial weights", float(deep["time"][-1])
     words = "time $t/τ$", "learned, $a/s$"
-    finish(strengths, *words, "deep: level by level", theory=theory, xlim=(0, end), **how)
-    finish(straight, *words, "shallow: all levels at once", **how)
+    label_axes(strengths, *words, "deep: level by level", theory=theory, xlim=(0, end), **how)
+    label_axes(straight, *words, "shallow: all levels at once", **how)
     straight.set_xlim(left=0)
     figure.legend(*strengths.get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure
@@ -262,8 +273,8 @@ def _draw_places(
     branch = hierarchy["groups"].values[min(1, hierarchy.sizes["depth"] - 1)]
     for item, name in enumerate(names):
         color, up = f"C{branch[item] % 10}", place[-1, item, 1] >= 0
-        ax.plot(*place[:, item].T, **{**PALE, "lw": 2.5}, alpha=0.45, color=color)
-        ax.plot(*theory[:, item].T, **THEORY)
+        ax.plot(*place[:, item].T, **{**SIMULATION_STYLE, "lw": 2.5}, alpha=0.45, color=color)
+        ax.plot(*theory[:, item].T, **THEORY_STYLE)
         ax.plot(*place[-1, item], "o", ms=7, color=color)
         where = {"xytext": (0, 7 if up else -7), "textcoords": "offset points", "ha": "center"}
         ax.annotate(name, place[-1, item], **where, va="bottom" if up else "top")
@@ -275,4 +286,4 @@ def _draw_places(
     ax.margins(0.12, 0.16)
     title = "items in the hidden layer part ways\n(small dots: when a level is half learned)"
     words = "distinctions of odd levels", "distinctions of even levels", title
-    finish(ax, *words, xticks=[], yticks=[])
+    label_axes(ax, *words, xticks=[], yticks=[])

@@ -9,13 +9,13 @@ from collections.abc import Collection
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from pydantic import Field
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import keys_of
+from ....experiments._frame import Key, keys_of
 from ....experiments._parameters import Parameters
-from ....experiments.claims import Ledger, apart, most
+from ....experiments.claims import Ledger, max_error_below, most_seeds
 from ....networks import DeepLinear, decoupled, deep_linear
 from ....tasks import structured_task
 from ....tasks.worlds import World
@@ -63,7 +63,7 @@ class Learning(Parameters):
             )
 
 
-def random_network(parameters: Learning, items: int, key: PRNGKeyArray | None) -> DeepLinear:
+def random_network(parameters: Learning, items: int, key: Key) -> DeepLinear:
     """Random weights with the mean strength a₀, one network for each seed."""
     scale = float(np.sqrt(2 * parameters.initial_strength / parameters.hidden))
     widths = items, parameters.hidden, parameters.features
@@ -134,17 +134,18 @@ def together(tables: Collection[xr.Dataset], one: str, other: str) -> np.ndarray
 
 
 def from_growing_part(
-    say: Ledger, tables: Collection[xr.Dataset], initial_strength: float, order: str
+    claim: Ledger, tables: Collection[xr.Dataset], initial_strength: float, order: str
 ) -> None:
     """When random weights learn each level, and which level is first, from their growing part."""
     names = "singular_value", "weakest_growth"
     weakest, growth = (np.min([table[name].min() for table in tables]) for name in names)
     unknown = min(float(initial_strength**2 / (weakest * growth)) + 1e-5, 0.02)
     off = together(tables, "random_half_time", "random_theory_half_time")
-    say(
+    claim(
+        "growing-part-half-times",
         "small random weights: half-rise times of levels from the growing part of the weights "
         "(relative error)",
-        apart(off, within=unknown),
+        max_error_below(off, within=unknown),
         note="what the prediction leaves out is of second order in the weights; tolerance a₀²/(s "
         "γ), γ the least that grows",
     )
@@ -155,9 +156,10 @@ def from_growing_part(
         told = abs(expected) > 2 * unknown * theory.max()
         right.append((later * expected > 0).values[told.values])
         early += int((later < 0).sum())
-    say(
+    claim(
+        "order-of-levels",
         f"{order}: which of two neighbours comes first in small random weights",
-        most(np.concatenate(right), of="pairs"),
+        most_seeds(np.concatenate(right), of="pairs"),
         corrected="levels that are close change places, as the weights predict" * (early > 0),
         note=f"{early} pairs are not in order",
     )

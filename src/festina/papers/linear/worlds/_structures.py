@@ -11,17 +11,15 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from pydantic import Field
 
-from ....experiments._frame import experiment, keys_of, parameters_of
-from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts
-from ....experiments.figures import PALE, THEORY, both, family, finish, sheet, styled
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments.claims import Ledger, agree, asserts, max_error_below
+from ....experiments.figures import draw_pair, label_axes, panels, shades, styled
 from ....tasks.worlds import World, chain, clusters, grid, ring, torus, tree
 from ._learning import Learning, from_growing_part, learn, random_network, together
 
@@ -89,13 +87,13 @@ class Parameters(Learning):
 
 
 @experiment("linear/structures")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Sample and learn each world."""
     worlds, samples_key = parameters.worlds(), jax.random.fold_in(keys_of(parameters, key)[0], 1)
     network = random_network(parameters, max(world.items for world in worlds.values()), key)
     tables = {}
     for index, (name, world) in enumerate(worlds.items()):
-        say(f"a network learns the {name}", index / len(worlds))
+        progress(f"a network learns the {name}", index / len(worlds))
         draw = jax.random.fold_in(samples_key, index)
         itself = describe(name, world, world.sample(parameters.sampled_features, key=draw))
         learned, *_ = learn(parameters, world, itself["level_of_mode"].values, network)
@@ -154,7 +152,7 @@ def _branches(world: World, height: float) -> Float[np.ndarray, "line end 2"]:
 
 
 @asserts("Saxe, slides", "“Learning diverse structures”")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Spectra and modes of every world in samples, and when they are learned."""
     parameters = parameters_of(run, Parameters)
     link = "“Connecting neural nets and graphical models”"
@@ -162,30 +160,33 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     for name, world in zip(run.children, tables, strict=True):
         # Whitened samples have singular values within 1 ± (√(P/N) + t/√N), t = 4 for Gaussians.
         noise = float((np.sqrt(world.sizes["item"]) + 4) / np.sqrt(count))
-        say(
+        claim(
+            f"{name}-sampled-spectrum",
             f"{name}: singular values of {count} sampled features over √(Nc)",
-            apart(world["sampled"] / np.sqrt(world["eigenvalue"]), 1.0, within=noise),
-            link,
+            max_error_below(world["sampled"] / np.sqrt(world["eigenvalue"]), 1.0, within=noise),
+            at=link,
             note=f"{world.attrs['world']}; the slides' limit of many features",
         )
-    say(
+    claim(
+        "uncorrelated-modes",
         "sampled features are uncorrelated along different modes: largest correlation, in standard "
         "errors",
-        apart([world["correlation_in_errors"] for world in tables], within=6.0),
-        link,
+        max_error_below([world["correlation_in_errors"] for world in tables], within=6.0),
+        at=link,
         note="contrasts of trees and clusters, waves of chains, rings, grids and tori",
     )
     off = [np.ravel(world["chains"] - world["chains_theory"]) for world in tables]
     words = "decoupled weights: every mode of every world follows its chain (as a fraction of s)"
-    say(words, apart(np.concatenate(off), within=1e-6))
+    claim("decoupled-chains", words, max_error_below(np.concatenate(off), within=1e-6))
     off = together(tables, "chains_half_time", "chains_theory_half_time")
     words = "decoupled weights: half-rise times are ln(s/a₀ − 1)/2s (relative difference)"
-    say(words, apart(off, within=1e-6), headline=True)
+    claim("decoupled-half-times", words, max_error_below(off, within=1e-6), headline=True)
     order, a0 = "modes are learned in the order of their eigenvalues", parameters.initial_strength
-    from_growing_part(say, tables, a0, order)
+    from_growing_part(claim, tables, a0, order)
     weakest = min(float(world["singular_value"].min()) for world in tables)
     off = np.abs(together(tables, "simple_half_time", "random_half_time"))
-    say(
+    claim(
+        "effective-strengths",
         "small random weights: half-rise times of chains with effective strengths (median relative "
         "error)",
         agree(np.median(off), 0.0, within=float(1 / np.log(weakest / a0))),
@@ -199,7 +200,7 @@ def draw(run: xr.DataTree) -> Figure:
     parameters = parameters_of(run, Parameters)
     title = "Six worlds: items, their modes in the order of eigenvalues, and when each is learned"
     how: dict[str, Any] = {"height_ratios": (1, 1.25, 1.15)}
-    figure, axes = sheet(title, len(run.children), 3, width=2.0, height=1.9, **how)
+    figure, axes = panels(title, len(run.children), 3, width=2.0, height=1.9, **how)
     for column, (name, node) in enumerate(run.children.items()):
         world, (items, modes, learning) = node.ds, axes[:, column]
         lines = LineCollection(list(world["edge"].values), colors="0.65", linewidths=1.0)
@@ -214,12 +215,10 @@ def draw(run: xr.DataTree) -> Figure:
         _draw_learning(learning, world)
         learning.sharey(axes[2, 0])
         learning.tick_params(labelleft=not column)
-    axes[2, 0].set_ylabel("learned, $a/s$")
-    handles = [
-        Line2D([], [], **PALE, color="0.6", label="training, small random weights"),
-        Line2D([], [], **THEORY, label="theory, from the same weights"),
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    first, theory = axes[2, 0], "theory, from the same weights"
+    draw_pair(first, [], [], color="0.6", alpha=1.0, label="training, small random weights")
+    label_axes(first, ylabel="learned, $a/s$", theory=theory, legend=None)
+    figure.legend(*first.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
@@ -229,7 +228,7 @@ def _draw_modes(ax: Axes, world: xr.Dataset, shape: tuple[int, int]) -> None:
     _, first = np.unique(world["level_of_mode"].values, return_index=True)
     if len(first) > _SHOWN:
         ax.set_title(f"the first {_SHOWN} of {len(first)} levels", fontsize=7, pad=2)
-    for index, color, _ in family(range(len(first[:_SHOWN]))):
+    for index, color, _ in shades(range(len(first[:_SHOWN]))):
         v = world["mode_of_items"].values[:, first[index]]
         box = (0.14, 1 - (index + 0.9) / _SHOWN, 0.86, 0.78 / _SHOWN)
         if shape[0] > 1:
@@ -245,10 +244,10 @@ def _draw_modes(ax: Axes, world: xr.Dataset, shape: tuple[int, int]) -> None:
 def _draw_learning(ax: Axes, world: xr.Dataset) -> None:
     """The first of the random networks, with the prediction from its own weights."""
     one = world.isel(seed=0, level=slice(_SHOWN))
-    for level, color, _ in family(range(one.sizes["level"])):
+    for level, color, _ in shades(range(one.sizes["level"])):
         curve = one.isel(level=level)
-        both(ax, one["time"], curve["random"], curve["random_theory"], color=color)
+        draw_pair(ax, one["time"], curve["random"], curve["random_theory"], color=color)
     # Until all that is shown is learned.
     end = int(np.argmax((one["random_theory"].min("level") > 0.98).values)) or -1
     room = {"xlim": (0, float(one["time"][end])), "ylim": (0, 1.06), "yticks": (0, 0.5, 1)}
-    finish(ax, "time $t/τ$", **room)
+    label_axes(ax, "time $t/τ$", **room)

@@ -25,10 +25,10 @@ from ....diagnose import effective_width, plateaus
 from ....experiments import _parameters
 from ....experiments._frame import experiment, keys_of
 from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, asserts, listed, rises, same
-from ....experiments.figures import PALE, THEORY, sheet, styled
+from ....experiments.claims import Ledger, agree, asserts, equal_to, increasing, join_numbers
+from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, panels, styled
 from ....networks import Layer, fully_connected
-from ....tasks import Task, mnist, task
+from ....tasks import Task, from_arrays, mnist
 from ....theory.saddles._loss_function import loss_function
 from ....theory.saddles._merged_units import Narrowing
 from ._lessons import Lesson, teach
@@ -76,7 +76,9 @@ QUICK: dict[str, Any] = {"pairs": ("3/5",), "width": 200, "steps": 1500, "judged
 
 
 @experiment("saddles/figure-3")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train every network, find its drops, and reduce it on the plateau and after."""
     keys, eta = keys_of(parameters, key), parameters.learning_rate
     numbers = (0 if key is not None else parameters.seed) + np.arange(len(keys))
@@ -84,22 +86,22 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     index = pd.MultiIndex.from_product([*labels.values(), NETWORKS], names=[*labels, "network"])
     tables: dict[str, list[xr.Dataset]] = {"simulation": [], "reduction": [], "theory": []}
     for p, pair in enumerate(parameters.pairs):
-        say(f"reading {pair}", p / len(parameters.pairs))
+        progress(f"reading {pair}", p / len(parameters.pairs))
         train, test = mnist(digits(pair)), mnist(digits(pair), split="test")
         # The images by which training is judged, the same for every network.
         shuffled = np.random.default_rng(parameters.seed).permutation(len(train.x))
         chosen = shuffled[: parameters.judged]
-        judged, sigma_yx = task(train.x[chosen], train.y[chosen]), correlations(train)[0]
+        judged, sigma_yx = from_arrays(train.x[chosen], train.y[chosen]), correlations(train)[0]
         for seed, kind in itertools.product(range(parameters.seeds), NETWORKS):
             weights, shuffling = jax.random.split(jax.random.fold_in(keys[seed], p))
             network = fully_connected(
                 784, parameters.width, 2, activation=kind, scale=parameters.scale, key=weights
             )
             done, words = len(tables["theory"]), f"{pair}, {kind}"
-            progress = lambda f, n=done, words=words: say(words, (n + f) / len(index))
+            told = lambda f, n=done, words=words: progress(words, (n + f) / len(index))
             how: dict[str, Any] = {"batch_size": parameters.batch_size, "steps": parameters.steps}
             every = max(1, round(_NOTED_EVERY / eta))
-            how |= {"learning_rate": eta, "every": every, "key": shuffling, "progress": progress}
+            how |= {"learning_rate": eta, "every": every, "key": shuffling, "progress": told}
             lesson = teach(network, train, judged, **how)
             simulation = _measured(lesson, eta)
             tables["simulation"].append(simulation)
@@ -214,7 +216,7 @@ def _narrow_network(reduction: Narrowing, width: int, data: Data) -> Layer:
 
 
 @asserts("Zhang, Saxe & Latham", "Figure 3")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Drops, singular values, effective widths, for linear and for ReLU networks."""
     names = ("simulation", "reduction", "theory")
     tables = [run[name].ds.transpose("pair", "seed", ...) for name in names]
@@ -223,51 +225,53 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         simulation, reduction, theory = (table.sel(network=kind) for table in tables)
         passed = simulation["passage"]
         counted = agree(simulation["count"], _PLATEAUS)
-        say(f"{words}: the loss falls in two drops, that is, has three plateaus ({pairs})", counted)
+        claim(
+            f"{words}: the loss falls in two drops, that is, has three plateaus ({pairs})", counted
+        )
         if not counted.holds:
             continue  # of a curve without the two drops there is nothing else to say
-        say(
+        claim(
             f"{words}: each singular value of U passes 0.1 where a drop is (steps)",
             agree(passed, simulation["drop_step"], within=0.2, relative=True),
         )
         if kind == "linear":
-            _linear(say, pairs, simulation, theory)
-            _difficulty(say, simulation, theory, reduction)
+            _linear(claim, pairs, simulation, theory)
+            _difficulty(claim, simulation, theory, reduction)
         else:
             linear = tables[0]["passage"].sel(network="linear")
-            say(
+            claim(
                 "ReLU: singular values grow when the linear network's do (steps)",
                 agree(passed, linear, within=0.08, relative=True),
             )
-            _third(say, pairs, simulation)
-        _widths(say, words, reduction)
+            _third(claim, pairs, simulation)
+        _widths(claim, words, reduction)
 
 
-def _linear(say: Ledger, pairs: str, simulation: xr.Dataset, theory: xr.Dataset) -> None:
+def _linear(claim: Ledger, pairs: str, simulation: xr.Dataset, theory: xr.Dataset) -> None:
     third = simulation["singular_value"].sel(rank=3)
-    say(
+    claim(
         "linear: the third singular value of U stays close to zero (largest)",
         agree(third.max(), 0.0, within=max(5e-4, 1.5 * float(third.isel(save=0).max()))),
     )
     for mode, order, corrected in ((0, "first", ""), (1, "second", _SECOND)):
         seen, expected = simulation.sel(mode=mode), theory.sel(mode=mode)
-        say(
+        claim(
             f"linear: growth rate of the {order} singular value of U ({pairs})",
             agree(seen["growth"], expected["growth"], within=0.04, relative=True),
-            "Theorem 4 and Table 1",
+            at="Theorem 4 and Table 1",
             corrected=corrected,
             note="ln(1 + 2ηs)/2η, as gradient descent has it",
         )
-        say(
+        claim(
             f"linear: step at which the {order} passes 0.1, from initial weights and Σ_yx alone",
             agree(seen["passage"], expected["passage"], within=0.03, relative=True),
-            "Theorem 4 and Eq. (35)",
+            at="Theorem 4 and Eq. (35)",
             corrected=corrected,
         )
 
 
 def _difficulty(
-    say: Ledger, simulation: xr.Dataset, theory: xr.Dataset, reduction: xr.Dataset
+    claim: Ledger, simulation: xr.Dataset, theory: xr.Dataset, reduction: xr.Dataset
 ) -> None:
     known = [pair for pair in map(str, simulation["pair"].values) if pair in PRINTED]
     if len(known) < 2:  # others may be as hard as each other
@@ -276,58 +280,60 @@ def _difficulty(
     mistakes = 1 - reduction["accuracy"].sel(stage="end", pair=known).mean("seed")
     s = theory["singular_value"].sel(mode=1, pair=known).mean("seed")
     in_order = lambda values: " < ".join(known[i] for i in np.argsort(values.values))
-    say(
+    claim(
         "linear: the pair of most mistakes on the test set has the longest plateau",
-        same(str(steps.idxmax().item()), str(mistakes.idxmax().item())),
-        note=f"steps {listed(steps)}; mistakes {listed(mistakes, 2)}",
+        equal_to(str(steps.idxmax().item()), str(mistakes.idxmax().item())),
+        note=f"steps {join_numbers(steps)}; mistakes {join_numbers(mistakes, 2)}",
     )
-    say(
+    claim(
         "linear: pairs by the lengths of their plateaus are pairs by singular values of Σ_yx",
-        same(in_order(steps), in_order(-s)),
-        "Table 1",
+        equal_to(in_order(steps), in_order(-s)),
+        at="Table 1",
         corrected="by the second singular value, not by Table 1's second row",
     )
 
 
-def _third(say: Ledger, pairs: str, simulation: xr.Dataset) -> None:
+def _third(claim: Ledger, pairs: str, simulation: xr.Dataset) -> None:
     """The singular value of a ReLU network's U that the paper has close to zero."""
     second, third = (simulation["singular_value"].sel(rank=rank) for rank in (2, 3))
     step, settled = simulation["step"], simulation["start"].sel(plateau=2)
     resting = third.where(step <= simulation["end"].sel(plateau=1)).max("save")
     noise, last = float(third.isel(save=0).max()), third.isel(save=-1)
-    say(
+    claim(
         "ReLU: on the plateau the third singular value of U is close to zero (largest)",
         agree(resting.max(), 0.0, within=max(0.01, 10 * noise)),
     )
     if (1.3 * settled < step[-1]).all():  # long enough to see it grow
         over = third.where(step <= settled).max("save")
-        say(
+        claim(
             f"ReLU: to the end the third singular value is small beside the second ({pairs})",
             agree(last / second.isel(save=-1), 0.0, within=0.1),
             wrong="it starts to grow with the second drop, slowly",
-            instead=rises([float(each.mean()) for each in (resting, over, last)]),
+            instead=increasing([float(each.mean()) for each in (resting, over, last)]),
         )
 
 
-def _widths(say: Ledger, words: str, reduction: xr.Dataset) -> None:
+def _widths(claim: Ledger, words: str, reduction: xr.Dataset) -> None:
     """The smallest width whose network comes close enough, and how close that of width two is."""
     at, close = "Figure 3 and F.3", reduction["error"] <= _ALIKE
     smallest = xr.where(close.any("width"), close.argmax("width"), np.inf)
     late, end = (reduction.sel(stage=stage) for stage in STAGES[1:])
     fan = "for units that are optimised; those of the network lie in a fan, and "
-    fan += f"{listed(late['ray_width'])} rays are left when they are merged"
-    say(f"{words}: effective width on the plateau", agree(smallest.sel(stage="plateau"), 1), at)
-    say(
+    fan += f"{join_numbers(late['ray_width'])} rays are left when they are merged"
+    claim(
+        f"{words}: effective width on the plateau", agree(smallest.sel(stage="plateau"), 1), at=at
+    )
+    claim(
         f"{words}: effective width after the second drop",
         agree(smallest.sel(stage="second drop"), 2),
-        at,
+        at=at,
         corrected=fan * (words == "ReLU"),
     )
-    say(
+    claim(
         f"{words}: after it a network of width two predicts the same on the test set (r.m.s.)",
         agree(late["test_error"], 0.0, within=_ALIKE),
-        at,
-        note=f"at the end of training {listed(end['test_error'], 2)}",
+        at=at,
+        note=f"at the end of training {join_numbers(end['test_error'], 2)}",
     )
 
 
@@ -338,7 +344,7 @@ def draw(run: xr.DataTree) -> Figure:
     pairs = simulation["pair"].values
     title = "3   Two digits at a time: each drop of the loss is one more singular value"
     wide, how = max(8.0, 1.5 + 2.2 * len(pairs)) / len(pairs), {"sharex": "col", "sharey": True}
-    figure, grid = sheet(title, len(pairs), 2, width=wide, height=2.4, squeeze=False, **how)
+    figure, grid = panels(title, len(pairs), 2, width=wide, height=2.4, squeeze=False, **how)
     for row, (kind, words) in zip(grid, NETWORKS.items(), strict=True):
         for ax, pair in zip(row, pairs, strict=True):
             at = {"pair": pair, "network": kind}
@@ -356,11 +362,13 @@ def _draw_one(ax: Axes, simulation: xr.Dataset, theory: xr.Dataset | None) -> No
     step, values = simulation["step"].values, simulation["singular_value"]
     curves = {f"singular value {k}": (values.sel(rank=k), f"C{k - 1}") for k in (1, 2, 3)}
     for words, (seeds, color) in {"loss": (simulation["loss"], "0.5"), **curves}.items():
-        lines = ax.plot(step, seeds.transpose("save", "seed"), **PALE, color=color, alpha=0.6)
+        lines = ax.plot(
+            step, seeds.transpose("save", "seed"), **SIMULATION_STYLE, color=color, alpha=0.6
+        )
         lines[0].set_label(words)
     if theory is not None:
-        ax.plot([], [], **THEORY, label="theory: passes 0.1")
+        ax.plot([], [], **THEORY_STYLE, label="theory: passes 0.1")
         for passed in theory["passage"].values.ravel():
-            ax.axvline(passed, **THEORY)
+            ax.axvline(passed, **THEORY_STYLE)
     last = float(simulation["start"].sel(plateau=2).max())
     ax.set(xlim=(0, 1.4 * last if np.isfinite(last) else step[-1]), ylim=(-0.03, 1.06))

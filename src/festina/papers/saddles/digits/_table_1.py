@@ -21,8 +21,8 @@ from ....dynamics import gradient_descent
 from ....experiments import _parameters
 from ....experiments._frame import experiment, keys_of, parameters_of
 from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, above, agree, asserts, listed
-from ....experiments.figures import THEORY, both, finish, sheet, styled
+from ....experiments.claims import Ledger, agree, all_above, asserts, join_numbers
+from ....experiments.figures import THEORY_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import fully_connected
 from ....tasks import Task, mnist
 from ._pairs import PRINTED, Pairs, correlations, descent_rate, digits
@@ -58,11 +58,13 @@ QUICK: dict[str, Any] = {"pairs": ("0/1", "3/5")}
 
 
 @experiment("saddles/table-1")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Singular values of each pair's images, and the growth of linear networks on them."""
     keys, tables = keys_of(parameters, key), []
     for index, pair in enumerate(parameters.pairs):
-        say(f"digits {pair}", index / len(parameters.pairs))
+        progress(f"digits {pair}", index / len(parameters.pairs))
         tables.append(_pair(mnist(digits(pair)), parameters, keys))
     return {"pairs": xr.concat(tables, "pair").assign_coords(pair=list(parameters.pairs))}
 
@@ -132,7 +134,7 @@ def second_rows(train: Task) -> dict[str, float]:
 
 
 @asserts("Zhang, Saxe & Latham", "Table 1")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Both rows as printed, and the growth rates that decide."""
     data, eta = run["pairs"].ds, parameters_of(run, Parameters).learning_rate
     pairs = [str(pair) for pair in data["pair"].values]
@@ -141,7 +143,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     growth, rate = data["growth"].mean("seed"), data["predicted_growth"]
     decided = agree(growth.sel(mode=1), rate.sel(mode=1), within=0.04, relative=True)
     if known:
-        say(
+        claim(
             f"first row, the first singular value of Σ_yx ({', '.join(known)})",
             agree(here["singular_value"].sel(mode=0), printed[:, 0], within=_DIGITS),
         )
@@ -150,37 +152,37 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         words = f"second row, {pair}: the first singular value of (I − e₁e₁ᵀ)Σ_yx"
         judged = agree(one["recipe"], row, within=_DIGITS)
         if pair == "3/5":
-            say(words, judged)
+            claim(words, judged)
             continue
         inverted = one["tried"][one["way"].str.match("cut-off|ridge")]
         right = agree(inverted, one["recipe"], within=0.01, relative=True)
-        say(words, judged, wrong="however Σ_xx is inverted", instead=right)
-        say(
+        claim(words, judged, wrong="however Σ_xx is inverted", instead=right)
+        claim(
             f"second row, {pair}: no way to invert, centre, scale or choose e₁ gives it (error)",
-            above(np.abs(one["tried"] - row), _DIGITS),
-            note=listed(one["tried"]),
+            all_above(np.abs(one["tried"] - row), _DIGITS),
+            note=join_numbers(one["tried"]),
         )
     if "0/8" in known:
         first = here["singular_value"].sel(pair="0/8", mode=0)
-        say(
+        claim(
             "second row, 0/8: what is printed is the first singular value of Σ_yx once more",
             agree(first, PRINTED["0/8"][1], within=_DIGITS),
             corrected="as if e₁ were orthogonal to the first singular vector of Σ_yx",
         )
-    say(
+    claim(
         f"the first row is the growth rate on the first plateau ({', '.join(pairs)})",
         agree(growth.sel(mode=0), rate.sel(mode=0), within=0.02, relative=True),
         note="linear networks, all images; ln(1 + 2ηs)/2η, as gradient descent has it",
     )
     if known:
         expected = descent_rate(printed[:, 1], eta)
-        say(
+        claim(
             f"the second row is the growth rate on the second plateau ({', '.join(known)})",
             agree(growth.sel(mode=1, pair=known), expected, within=0.1, relative=True),
-            wrong=f"neither as printed, nor by the text's recipe: {listed(here['recipe'], 3)}",
+            wrong=f"neither as printed, nor by the text's recipe: {join_numbers(here['recipe'], 3)}",
             instead=decided,
         )
-    say(
+    claim(
         f"the growth rate on the second plateau ({', '.join(pairs)})",
         decided,
         corrected="is given by the second singular value of Σ_yx itself",
@@ -192,19 +194,19 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """Singular values of U over training on the left; growth rates by pair on the right."""
     title = "The second plateau is left at the second singular value of $\\Sigma_{yx}$"
-    figure, (growing, rates) = sheet(title, 2, height=3.6, width_ratios=(1.25, 1))
+    figure, (growing, rates) = panels(title, 2, height=3.6, width_ratios=(1.25, 1))
     _draw_rates(rates, data := run["pairs"].ds)
     for index, pair in enumerate(data["pair"].values):
         one = data.sel(pair=pair, mode=1).isel(seed=0)
         time, second = one["time"].values, one["weight_singular_value"].values
-        both(growing, time, second, color=f"C{index}", alpha=0.6, label=pair)
+        draw_pair(growing, time, second, color=f"C{index}", alpha=0.6, label=pair)
         # A straight line of the predicted slope through where the growth is half over.
         middle, slope = 1e-3, float(one["predicted_growth"])
         through = float(np.interp(np.log(middle), np.log(second), time))
         ends = through + np.array([-4.0, 5.0]) / slope
-        growing.plot(ends, middle * np.exp(slope * (ends - through)), **THEORY)
+        growing.plot(ends, middle * np.exp(slope * (ends - through)), **THEORY_STYLE)
     words = {"theory": "theory: slope", "legend": "lower right", "legend_title": "digits"}
-    finish(growing, "time t = 2ηn", "second singular value of U", yscale="log", **words)
+    label_axes(growing, "time t = 2ηn", "second singular value of U", yscale="log", **words)
     return figure
 
 
@@ -214,12 +216,12 @@ def _draw_rates(ax: Axes, data: xr.Dataset) -> None:
     measured = data["growth"].sel(mode=1).mean("seed").values
     ax.bar(places, measured, width=0.6, color="C0", alpha=0.4, label="measured growth rate")
     second = data["predicted_growth"].sel(mode=1).values
-    look = {**THEORY, "label": "second singular value of $\\Sigma_{yx}$"}
+    look = {**THEORY_STYLE, "label": "second singular value of $\\Sigma_{yx}$"}
     ax.hlines(second, places - 0.38, places + 0.38, **look)
     ax.plot(places, recipe, "D", color="C1", ms=11, mew=0, label="the text's recipe")
     printed = np.array([PRINTED.get(pair, (np.nan, np.nan))[1] for pair in pairs])
     if np.isfinite(printed).any():
         ax.plot(places, printed, "X", color="C3", ms=6, mew=0, label="Table 1, second row")
     top = 1.45 * np.nanmax([printed, measured, recipe])
-    finish(ax, "digits", "rate on the second plateau", legend="upper right", ylim=(0, top))
+    label_axes(ax, "digits", "rate on the second plateau", legend="upper right", ylim=(0, top))
     ax.set_xticks(places, pairs)

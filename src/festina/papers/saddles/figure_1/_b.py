@@ -15,7 +15,7 @@ from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
 from ....dynamics import loss_factor
-from ....experiments.claims import Ledger, most
+from ....experiments.claims import Ledger, most_seeds
 from ....networks import Layer, fully_connected
 from ....tasks import AbstractTask, linear_teacher
 from ....theory.saddles import mode_drop_times
@@ -78,21 +78,21 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
     return predicted
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
-    panels.count(reading, say)
+def _asserts(reading: Reading, claim: Ledger) -> None:
+    panels.count(reading, claim)
     lowest, *highest = reading.theory["fixed_point"].values
     if highest:
         between = (lowest <= reading.levels) & (reading.levels <= highest)
         words = (
             f"the plateau is between the levels of either mode, {lowest:.5g} and {highest[0]:.5g}"
         )
-        say(words, most(between), "Lemma 6")
+        claim(words, most_seeds(between), at="Lemma 6")
     else:
-        panels.level(reading, say)
+        panels.level(reading, claim)
     corrected = "with the part of a mode that is orthogonal, over units, to earlier ones"
-    panels.falls(reading, say, 0.005, "Theorem 4 and Eq. (35)", corrected)
-    panels.ranks(reading, say)
-    panels.widths(reading, say)
+    panels.falls(reading, claim, 0.005, "Theorem 4 and Eq. (35)", corrected)
+    panels.ranks(reading, claim)
+    panels.widths(reading, claim)
 
 
 PANEL = Panel(

@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
-from ....diagnose import rests
+from ....diagnose import drop_times
 from ....dynamics import gradient_flow
 from ....experiments.claims import Ledger
-from ....networks import Layer, convolutional, layer
+from ....networks import Layer, convolutional_1d, layer_from
 from ....tasks import AbstractTask, convolutional_teacher
 from .. import panels
 from ..panels import Panel, PanelParameters, Reading, staircase
@@ -31,7 +31,9 @@ def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
 
 
 def _network(parameters: Parameters, keys: Keys) -> Layer:
-    return convolutional(4, parameters.width, kernel=2, stride=2, scale=parameters.scale, key=keys)
+    return convolutional_1d(
+        4, parameters.width, kernel=2, stride=2, scale=parameters.scale, key=keys
+    )
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:
@@ -40,22 +42,22 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
     sigma_yx, sigma_xx = statistics.correlation, statistics.covariance
     best = np.linalg.lstsq(sigma_xx, sigma_yx.ravel(), rcond=None)[0].reshape(2, 2)
     position, _, tap = np.linalg.svd(sigma_yx.reshape(2, 2))
-    one = layer(network.unit, _SMALL * tap[:1], _SMALL * position[None, None, :, 0])
-    alone = rests(gradient_flow(one, task, loss=parameters.loss))
+    one = layer_from(network.unit, _SMALL * tap[:1], _SMALL * position[None, None, :, 0])
+    alone = drop_times(gradient_flow(one, task, loss=parameters.loss))
     return {
         "fixed_point": ("point", alone["level"].values[1:2]),
         "final_singular_values": ("mode", np.sqrt(2 * np.linalg.svd(best, compute_uv=False))),
     }
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
-    panels.count(reading, say)
+def _asserts(reading: Reading, claim: Ledger) -> None:
+    panels.count(reading, claim)
     lowest = float(reading.theory["narrow_minimum"][0])
     corrected = f"a saddle that one unit reaches from zero, above its minimum {lowest:.6g}"
     if reading.parameters.samples is None:  # of a sample one unit only slows down there
-        panels.level(reading, say, corrected=corrected)
-    panels.ranks(reading, say)
-    panels.widths(reading, say)
+        panels.level(reading, claim, corrected=corrected)
+    panels.ranks(reading, claim)
+    panels.widths(reading, claim)
 
 
 PANEL = Panel(

@@ -16,11 +16,11 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
     return fully_connected(2, parameters.width, activation="relu", scale=parameters.scale, key=keys)
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
-    panels.count(reading, say)
-    panels.level(reading, say)
-    panels.one_ray_then_two(reading, say)
-    panels.widths(reading, say)
+def _asserts(reading: Reading, claim: Ledger) -> None:
+    panels.count(reading, claim)
+    panels.level(reading, claim)
+    panels.one_ray_then_two(reading, claim)
+    panels.widths(reading, claim)
 
 
 PANEL = Panel(

@@ -7,8 +7,8 @@ from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
 from ....experiments.claims import Ledger
-from ....networks import Layer, convolutional
-from ....tasks import AbstractTask, kernel_points
+from ....networks import Layer, convolutional_1d
+from ....tasks import AbstractTask, figure_1e_points
 from .. import panels
 from ..panels import Panel, PanelParameters, Reading, refuse_samples, staircase
 
@@ -20,11 +20,11 @@ class Parameters(PanelParameters):
 def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
     del key
     refuse_samples(parameters, 4, "four")
-    return kernel_points()
+    return figure_1e_points()
 
 
 def _network(parameters: Parameters, keys: Keys) -> Layer:
-    return convolutional(
+    return convolutional_1d(
         4, parameters.width, kernel=2, stride=2, activation="relu", scale=parameters.scale, key=keys
     )
 
@@ -38,11 +38,11 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
     return {"ray_angle": ("ray", np.degrees(np.arctan2(axes[:, 1], axes[:, 0])))}
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
-    panels.count(reading, say)
-    panels.level(reading, say)
-    panels.one_ray_then_two(reading, say)
-    panels.widths(reading, say)
+def _asserts(reading: Reading, claim: Ledger) -> None:
+    panels.count(reading, claim)
+    panels.level(reading, claim)
+    panels.one_ray_then_two(reading, claim)
+    panels.widths(reading, claim)
 
 
 PANEL = Panel(

@@ -12,7 +12,7 @@ from jaxtyping import PRNGKeyArray
 from pydantic import Field, PositiveFloat
 
 from ...._types import Keys
-from ....experiments.claims import Ledger, listed, most
+from ....experiments.claims import Ledger, join_numbers, most_seeds
 from ....networks import Layer, attention
 from ....tasks import AbstractTask, in_context_regression
 from .. import panels
@@ -61,18 +61,18 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
     return attention(2, parameters.width, **heads, scale=parameters.scale, key=keys)
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
+def _asserts(reading: Reading, claim: Ledger) -> None:
     if words := _too_fast(reading.parameters):
         rises = [np.diff(loss).max() > 1e-3 * loss[0] for loss in reading.curves[1]]
-        instead = most(rises, 0.75, of="losses rise on the way")
-        panels.count(reading, say, 0.75, wrong=words, instead=instead)
-        panels.active(reading, say, 0.75, (END,))
+        instead = most_seeds(rises, 0.75, of="losses rise on the way")
+        panels.count(reading, claim, 0.75, wrong=words, instead=instead)
+        panels.active(reading, claim, 0.75, (END,))
         return
-    panels.count(reading, say, 0.75)
-    panels.level(reading, say, order=2)
-    panels.active(reading, say, 0.75)
-    _crowds(reading, say)
-    panels.widths(reading, say, 0.75)
+    panels.count(reading, claim, 0.75)
+    panels.level(reading, claim, order=2)
+    panels.active(reading, claim, 0.75)
+    _crowds(reading, claim)
+    panels.widths(reading, claim, 0.75)
 
 
 def _too_fast(parameters: Parameters) -> str:
@@ -86,7 +86,7 @@ def _too_fast(parameters: Parameters) -> str:
     )
 
 
-def _crowds(reading: Reading, say: Ledger) -> None:
+def _crowds(reading: Reading, claim: Ledger) -> None:
     """Why at times three heads are active at the end: two of them share their query.
 
     Heads with one query q sum up to ⟨S, Σ|qᵢ|vᵢkᵢᵀ⟩ q̂ᵀx, where S is symmetric: if its symmetric
@@ -98,12 +98,12 @@ def _crowds(reading: Reading, say: Ledger) -> None:
     if not crowded or reading.parameters.rank > 1:
         return
     angles = np.array([_nearest_queries(reading, seed, int(own[seed])) for seed in crowded])
-    say(
+    claim(
         "where more heads stay active than are needed, two of them share the line of their query, "
         f"within {_LINE:g} degrees",
-        most(angles <= _LINE, 0.9),
-        "Eq. (69)",
-        note=f"{listed(angles, 2)} degrees in seeds {listed(reading.names[crowded], 10)}; together "
+        most_seeds(angles <= _LINE, 0.9),
+        at="Eq. (69)",
+        note=f"{join_numbers(angles, 2)} degrees in seeds {join_numbers(reading.names[crowded], 10)}; together "
         "they do what one head could, although no kind of Theorem 1 merges them",
     )
 

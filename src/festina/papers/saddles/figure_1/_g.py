@@ -12,7 +12,7 @@ from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments.claims import Ledger, most
+from ....experiments.claims import Ledger, most_seeds
 from ....networks import Layer, fully_connected
 from ....tasks import AbstractTask, quadratic_teacher
 from ....theory.saddles import blow_up_times
@@ -66,19 +66,19 @@ def _tolerance(parameters: Parameters) -> float:
     return 0.015 * max(1.0, relative)
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
-    panels.count(reading, say, 0.75)
-    panels.level(reading, say, order=2)
+def _asserts(reading: Reading, claim: Ledger) -> None:
+    panels.count(reading, claim, 0.75)
+    panels.level(reading, claim, order=2)
     panels.falls(
-        reading, say, _tolerance(reading.parameters), "Proposition 5 and Eq. (56)", _BOUNCE
+        reading, claim, _tolerance(reading.parameters), "Proposition 5 and Eq. (56)", _BOUNCE
     )
-    _winner(reading, say)
-    panels.active(reading, say, 0.75)
+    _winner(reading, claim)
+    panels.active(reading, claim, 0.75)
     text = "the text has Eq. (5) for panels (E,F), it should read (F,G)"
-    panels.widths(reading, say, 0.75, corrected=text)
+    panels.widths(reading, claim, 0.75, corrected=text)
 
 
-def _winner(reading: Reading, say: Ledger) -> None:
+def _winner(reading: Reading, claim: Ledger) -> None:
     """Of the seeds that are predicted to drop at all; one that does not has no winner."""
     seeds = np.flatnonzero(np.isfinite(reading.theory["drop_step"].values[:, 0])).tolist()
     if not seeds:
@@ -88,10 +88,10 @@ def _winner(reading: Reading, say: Ledger) -> None:
         np.argmax(panels.contributions(*reading.weights_at(seed, save[seed]))) for seed in seeds
     ]
     dropped = np.isfinite(reading.drops["step"].values[seeds, 0])
-    say(
+    claim(
         "the unit that makes the first drop is the one with the shortest escape time",
-        most(dropped & (grown == reading.theory["winner"].values[seeds])),
-        "Proposition 5",
+        most_seeds(dropped & (grown == reading.theory["winner"].values[seeds])),
+        at="Proposition 5",
         corrected=_BOUNCE,
     )
 

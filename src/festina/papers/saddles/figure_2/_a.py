@@ -9,10 +9,18 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....experiments._frame import experiment, keys_of, parameters_of, part_of
+from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._parameters import increasing
 from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, asserts, below, falls, listed, mean
+from ....experiments.claims import (
+    Ledger,
+    agree,
+    all_below,
+    asserts,
+    decreasing,
+    join_numbers,
+    mean_over_seeds,
+)
 from ....experiments.figures import styled
 from ._models import (
     ATTENTION,
@@ -36,10 +44,10 @@ class Parameters(BaseParameters):
     kappa: float = Field(default=1.0, ge=0.75, le=3)
     """Exponent κ of the power law of singular values."""
 
-    linear_widths: Annotated[tuple[int, ...], increasing(DIRECTIONS)] = (3, 10, 100, 1000)
+    linear_widths: Annotated[tuple[int, ...], IncreasingTuple(DIRECTIONS)] = (3, 10, 100, 1000)
     """Widths of the linear network, increasing."""
 
-    attention_widths: Annotated[tuple[int, ...], increasing(DIRECTIONS)] = (5, 25, 100, 400)
+    attention_widths: Annotated[tuple[int, ...], IncreasingTuple(DIRECTIONS)] = (5, 25, 100, 400)
     """Numbers of heads of linear attention, increasing."""
 
     linear_scale: float = Field(default=1e-6, gt=0, le=1e-5)
@@ -53,7 +61,9 @@ QUICK: dict[str, Any] = {"seeds": 6, "linear_widths": (10, 100, 1000), "attentio
 
 
 @experiment("saddles/figure-2a")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train both networks at every width."""
     keys, s, p = keys_of(parameters, key), spectrum(parameters.kappa), parameters
     tables = {}
@@ -62,21 +72,21 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         (ATTENTION, p.attention_widths, p.attention_scale, (0.2, 0.8)),
     ):
         settings = {width: (s, model.network(width, scale, keys)) for width in widths}
-        tables[model.name] = sweep(model, "width", settings, p.seed, part_of(say, *share))
+        tables[model.name] = sweep(model, "width", settings, p.seed, part_of(progress, *share))
     return tables
 
 
 @asserts("Zhang, Saxe & Latham", "Figure 2A")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What width does, and what it does not."""
     p = parameters_of(run, Parameters)
     for model, share in ((LINEAR, 1.0), (ATTENTION, 0.75)):
         data = run[model.name].ds
-        rest_levels(say, model, data, "width")
-        fall_times(say, model, data, "width")
+        rest_levels(claim, model, data, "width")
+        fall_times(claim, model, data, "width")
         if model is ATTENTION or (p.kappa >= 1 and p.linear_scale <= 1e-6):  # else they overlap
             words = f"{model.words}: at every width the loss shows {STAIRS} plateaus"
-            counted(say, words, data["count"], data["count"] >= STAIRS, share)
+            counted(claim, words, data["count"], data["count"] >= STAIRS, share)
     linear = run["linear"].ds
     drops = linear["drop_time"].transpose("seed", "width", "fall")
     s, widths = linear["singular_value"].values[0], linear["width"].values
@@ -87,10 +97,10 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             ("drop times", drops, (expected, np.sqrt(variance))),
             ("times between drops", drops.diff("fall"), between),
         ):
-            say(
+            claim(
                 f"linear network: mean {words} follow from the distribution of initial weights",
-                mean(seen, *known),
-                "Theorem 4; χ² distribution of a mode's initial amplitude",
+                mean_over_seeds(seen, *known),
+                at="Theorem 4; χ² distribution of a mode's initial amplitude",
             )
     if widths[-2] >= 5 * DIRECTIONS:
         # ln a₀ scatters by √(2/H) from seed to seed, so that means over seeds know no more.
@@ -98,7 +108,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         scatter = np.sqrt(np.sum(2 / widths[-2:]) / linear.sizes["seed"]) / octaves
         last = drops.mean("seed").isel(width=[-2, -1]).diff("width")[0]
         within = round(0.03 + 4 * float(scatter), 3)
-        say(
+        claim(
             "linear network: width enters through its logarithm alone, dt_k/d ln H = −1/(2 s_k), "
             f"from width {widths[-2]} to {widths[-1]}",
             agree(last / octaves, -1 / (2 * s), within=within, relative=True),
@@ -109,15 +119,15 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     if few > 25 or many < 4 * few:  # from a hundred heads on there is hardly more to gain
         return
     stays = [stay(run[model.name].ds) for model in MODELS]
-    say(
+    claim(
         "linear attention: more heads shorten the intermediate plateaus",
-        falls(stays[1].isel(width=[0, -1])),
-        note=f"median time from first to last drop {listed(stays[1])}",
+        decreasing(stays[1].isel(width=[0, -1])),
+        note=f"median time from first to last drop {join_numbers(stays[1])}",
     )
     if_linear, power = (_power(times) for times in stays)
-    say(
+    claim(
         "width shortens attention's intermediate plateaus more than the linear network's",
-        below(power, if_linear),
+        all_below(power, if_linear),
         note=f"as H to the power {power:.2f}, {if_linear:.2f} if linear",
     )
 

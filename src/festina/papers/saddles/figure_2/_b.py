@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....experiments._frame import experiment, keys_of, parameters_of, part_of
+from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._parameters import increasing
 from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, asserts, falls, listed, most, rises
+from ....experiments.claims import Ledger, asserts, decreasing, increasing, join_numbers, most_seeds
 from ....experiments.figures import styled
 from ._models import (
     ATTENTION,
@@ -43,7 +43,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=32, ge=1)
     """How many independent initialisations are trained."""
 
-    kappas: Annotated[tuple[float, ...], increasing(0)] = (0.0, 0.5, 1.0, 2.0)
+    kappas: Annotated[tuple[float, ...], IncreasingTuple(0)] = (0.0, 0.5, 1.0, 2.0)
     """Exponents κ of the power law of singular values, increasing."""
 
     linear_width: int = Field(default=100, ge=DIRECTIONS, le=1000)
@@ -63,7 +63,9 @@ QUICK: dict[str, Any] = {"seeds": 16}
 
 
 @experiment("saddles/figure-2b")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train both networks on every spectrum, from the same initial weights."""
     keys, p = keys_of(parameters, key), parameters
     tables = {}
@@ -73,12 +75,12 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     ):
         network = model.network(width, scale, keys)
         settings = {kappa: (spectrum(kappa), network) for kappa in p.kappas}
-        tables[model.name] = sweep(model, "kappa", settings, p.seed, part_of(say, start, 0.5))
+        tables[model.name] = sweep(model, "kappa", settings, p.seed, part_of(progress, start, 0.5))
     return tables
 
 
 @asserts("Zhang, Saxe & Latham", "Figure 2B")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Which plateaus a flatter spectrum shortens, and which it makes disappear."""
     p = parameters_of(run, Parameters)
     linear, attention = (run[model.name].ds for model in MODELS)
@@ -86,45 +88,45 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
     unequal = slice(_STEEP if few else None, None)
     flattest, steepest = (spectrum(kappa)[0] for kappa in (p.kappas[0], p.kappas[-1]))
     for model, data in ((LINEAR, linear), (ATTENTION, attention)):
-        rest_levels(say, model, data, "kappa")
-        fall_times(say, model, data.sel(kappa=unequal) if model is LINEAR else data, "kappa")
+        rest_levels(claim, model, data, "kappa")
+        fall_times(claim, model, data.sel(kappa=unequal) if model is LINEAR else data, "kappa")
         first = data["drop_time"].isel(fall=0).median("seed")
         if steepest > 1.5 * flattest:  # more than medians scatter
-            say(
+            claim(
                 f"{model.words}: decreasing κ shortens the plateaus",
-                rises(stay(data)),
+                increasing(stay(data)),
                 corrected="the intermediate ones only, from first to last drop",
                 headline=True,
             )
-            say(
+            claim(
                 f"{model.words}: decreasing κ shortens the first plateau as well",
-                rises(first),
+                increasing(first),
                 wrong="with Σs = 1 it gets longer: s₁ falls",
-                instead=falls(first.isel(kappa=[0, -1])),
+                instead=decreasing(first.isel(kappa=[0, -1])),
             )
         ordered = data["in_order"].sel(kappa=slice(_ORDERED, None))
         if ordered.size:
             only = "in most seeds, not in all as if linear"
-            say(
+            claim(
                 f"{model.words}: directions are learned in the order of s",
-                most(ordered, 1.0 if model is LINEAR else 0.75),
+                most_seeds(ordered, 1.0 if model is LINEAR else 0.75),
                 corrected=only * (model is ATTENTION),
-                note=f"share of seeds {listed(ordered.mean('seed'))}",
+                note=f"share of seeds {join_numbers(ordered.mean('seed'))}",
             )
     steep = linear["count"].sel(kappa=slice(_STEEP, None))
     if steep.size:
         words = f"linear network: {STAIRS} plateaus at κ ≥ {_STEEP:g}"
-        counted(say, words, steep, steep == STAIRS)
+        counted(claim, words, steep, steep == STAIRS)
     if 0 in linear["kappa"]:
         flat, kept = (data["count"].sel(kappa=0) for data in (linear, attention))
         equal = "equal singular values"
         words = f"linear network: {equal} leave no plateau but the first and the last"
         if not few:
-            counted(say, words, flat, flat == 2)
+            counted(claim, words, flat, flat == 2)
         words = f"linear attention: {equal} do not eliminate intermediate plateaus"
-        counted(say, words, kept, kept >= 3, 0.9)
+        counted(claim, words, kept, kept >= 3, 0.9)
         words = f"linear attention: with {equal} most seeds keep all {STAIRS}"
-        counted(say, words, kept, kept >= STAIRS, 0.6)
+        counted(claim, words, kept, kept >= STAIRS, 0.6)
 
 
 @styled

@@ -16,9 +16,9 @@ from ...._types import Keys
 from ....experiments._frame import experiment, keys_of, parameters_of
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts, below, listed
-from ....experiments.figures import sheet, styled
-from ....networks import Layer, low_rank
+from ....experiments.claims import Ledger, agree, all_below, asserts, join_numbers, max_error_below
+from ....experiments.figures import panels, styled
+from ....networks import Layer, low_rank_layer
 from ._models import (
     DIRECTIONS,
     LINEAR,
@@ -54,11 +54,13 @@ QUICK: dict[str, Any] = {"seeds": 12}
 
 
 @experiment("saddles/figure-2c")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train from small isotropic weights (rank 0), and from large ones of rank one to three."""
     s, given = spectrum(parameters.kappa), networks(parameters, keys_of(parameters, key))
     settings = {rank: (s, network) for rank, network in enumerate(given)}
-    data = sweep(LINEAR, "rank", settings, parameters.seed, say)
+    data = sweep(LINEAR, "rank", settings, parameters.seed, progress)
     # Theory starts from small weights: what the large ones learn at once it does not time.
     later = xr.DataArray(np.arange(DIRECTIONS), dims="fall") >= data["rank"]
     data["predicted_time"] = data["predicted_time"].where(later)
@@ -71,21 +73,21 @@ def networks(p: Parameters, keys: Keys) -> list[Layer]:
     small = LINEAR.network(p.width, p.scale, keys)
     sizes = (small.unit, (DIRECTIONS,), p.width, DIRECTIONS)
     how: dict[str, Any] = {"strength": p.strength, "scale": p.scale, "key": keys}
-    return [small, *(low_rank(*sizes, rank=rank, **how) for rank in range(1, STAIRS))]
+    return [small, *(low_rank_layer(*sizes, rank=rank, **how) for rank in range(1, STAIRS))]
 
 
 @asserts("Zhang, Saxe & Latham", "Figure 2C")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """No plateau at the start, plateaus later, one less for each rank that is given."""
     data, p = run["linear"].ds, parameters_of(run, Parameters)
     for usual in (rest_levels, fall_times):
-        usual(say, LINEAR, data.sel(rank=[0]), "rank")
+        usual(claim, LINEAR, data.sel(rank=[0]), "rank")
     rate, counts = data["initial_rate"], data["count"].median("seed")
-    say(
+    claim(
         "small isotropic weights start on a plateau: initial over fastest rate of loss",
-        below(rate.sel(rank=0), 1e-6),
+        all_below(rate.sel(rank=0), 1e-6),
     )
-    say(
+    claim(
         "plateaus between the first drop and the last (medians for small weights and rank one, "
         "two, three): one less for each direction given beyond the first",
         agree(counts - 2, [DIRECTIONS - 1, *range(DIRECTIONS - 1, -1, -1)]),
@@ -93,7 +95,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         headline=True,
     )
     if p.strength >= 0.3:  # smaller weights fall fastest a little later
-        say(
+        claim(
             "large weights of low rank start on no plateau: the loss falls fastest at the very "
             "start (median of initial over fastest rate of loss, of rank one, two and three)",
             agree(rate.sel(rank=slice(1, None)).median("seed"), 1.0, within=0.1),
@@ -104,22 +106,22 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         # The plateau after `rank` directions, counted from the end: the final one is the last.
         position = (partial["count"] - STAIRS + partial["rank"]).clip(0)
         seen, levels = partial["visited"].isel(rest=position), data["level"].values[0]
-        say(
+        claim(
             "of rank one and two, the loss comes to rest where one and two of three directions "
             "are learned (medians)",
             agree(seen.median("seed"), levels[1:DIRECTIONS], within=0.01 * float(levels[0])),
-            "Lemma 6 and Figure 2C",
+            at="Lemma 6 and Figure 2C",
         )
     if p.strength <= 0.3:  # larger weights hold the others up for longer
         error = abs(partial["drop_time"] / partial["predicted_time"] - 1).median("seed")
-        say(
+        claim(
             "of rank one and two, later drops are timed by the noise alone, as if all weights "
             "were small (largest median of relative errors)",
-            apart(error.max(), within=0.1),
-            "Theorem 4 and Figure 2C",
-            note=f"mean drop times {listed(partial['drop_time'].mean('seed'), 3)}",
+            max_error_below(error.max(), within=0.1),
+            at="Theorem 4 and Figure 2C",
+            note=f"mean drop times {join_numbers(partial['drop_time'].mean('seed'), 3)}",
         )
-    say(
+    claim(
         "the solution has weights of rank three from every start (medians)",
         agree(data["final_rank"].median("seed"), DIRECTIONS),
         note="an exponential loss curve (rank three) with features learned: not lazy",
@@ -129,7 +131,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """A curve for each rank of the initial weights."""
-    figure, ax = sheet("2C   Near an invariant manifold, away from saddles", width=5.6)
+    figure, ax = panels("2C   Near an invariant manifold, away from saddles", width=5.6)
     title = "linear network; rank 0: small isotropic weights; losses above 1.5 are cut off"
     draw_sweep(ax, run["linear"].ds, "rank", "rank", title=title, theory="theory:\nloss, or drops")
     ax.set_ylim(-0.06, 1.5)

@@ -13,11 +13,18 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
 from ....experiments._frame import experiment, keys_of, parameters_of, part_of
+from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._parameters import increasing
 from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, asserts, exponent, listed, most
-from ....experiments.figures import sheet, styled
+from ....experiments.claims import (
+    Ledger,
+    agree,
+    asserts,
+    join_numbers,
+    most_seeds,
+    power_law_exponent,
+)
+from ....experiments.figures import panels, styled
 from ._models import (
     ATTENTION,
     DIRECTIONS,
@@ -41,13 +48,18 @@ class Parameters(BaseParameters):
     kappa: float = Field(default=1.0, ge=0.75, le=3)
     """Exponent κ of the power law of singular values."""
 
-    linear_scales: Annotated[tuple[PositiveFloat, ...], increasing(0)] = (
+    linear_scales: Annotated[tuple[PositiveFloat, ...], IncreasingTuple(0)] = (
         *(1e-8, 1e-6, 1e-4, 1e-3, 1e-2),
         *(0.03, 0.1),
     )
     """Standard deviations ε of the linear network's initial weights, increasing."""
 
-    attention_scales: Annotated[tuple[PositiveFloat, ...], increasing(0)] = (1e-3, 5e-3, 0.02, 0.1)
+    attention_scales: Annotated[tuple[PositiveFloat, ...], IncreasingTuple(0)] = (
+        1e-3,
+        5e-3,
+        0.02,
+        0.1,
+    )
     """Standard deviations ε of attention's initial weights, increasing."""
 
     linear_width: int = Field(default=100, ge=DIRECTIONS, le=1000)
@@ -61,7 +73,9 @@ QUICK: dict[str, Any] = {"seeds": 6, "attention_scales": (5e-3, 0.02, 0.1)}
 
 
 @experiment("saddles/figure-2d")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train both networks at every scale, from the same draws."""
     keys, s, p = keys_of(parameters, key), spectrum(parameters.kappa), parameters
     tables = {}
@@ -70,36 +84,36 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         (ATTENTION, p.attention_width, p.attention_scales, 0.5),
     ):
         settings = {scale: (s, model.network(width, scale, keys)) for scale in scales}
-        tables[model.name] = sweep(model, "scale", settings, p.seed, part_of(say, start, 0.5))
+        tables[model.name] = sweep(model, "scale", settings, p.seed, part_of(progress, start, 0.5))
     return tables
 
 
 @asserts("Zhang, Saxe & Latham", "Figure 2D")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """How times depend on the scale, and how plateaus disappear."""
     kappa = parameters_of(run, Parameters).kappa
     for model in (LINEAR, ATTENTION):
         data, small = run[model.name].ds, _SMALL[model.name]
-        rest_levels(say, model, data.sel(scale=slice(_CLEAN[model.name])), "scale")
-        fall_times(say, model, data.sel(scale=slice(small)), "scale")
+        rest_levels(claim, model, data.sel(scale=slice(_CLEAN[model.name])), "scale")
+        fall_times(claim, model, data.sel(scale=slice(small)), "scale")
         counts, scales = data["count"], data["scale"].values
         median = counts.median("seed")
-        say(
+        claim(
             f"{model.words}: increasing ε gradually removes the plateaus (their number never "
             "rises)",
-            most(median.diff("scale") <= 0, of="steps from scale to scale"),
-            note=f"median number {listed(median)}",
+            most_seeds(median.diff("scale") <= 0, of="steps from scale to scale"),
+            note=f"median number {join_numbers(median)}",
         )
         if scales[0] <= _CLEAN[model.name] and (kappa >= 1 or model is ATTENTION):
             words = f"{model.words}: at the smallest ε the loss shows {STAIRS} plateaus"
-            counted(say, words, counts[0], counts[0] >= STAIRS, 0.9)
+            counted(claim, words, counts[0], counts[0] >= STAIRS, 0.9)
         if scales[-1] >= 0.1 and kappa <= 1:  # a steeper spectrum keeps some
             words = f"{model.words}: at the largest ε some intermediate plateau is gone"
-            counted(say, words, counts[-1], counts[-1] < STAIRS, 0.9)
+            counted(claim, words, counts[-1], counts[-1] < STAIRS, 0.9)
     linear, attention = run["linear"].ds, run["attention"].ds
     drops = linear["drop_time"].sel(scale=slice(_SMALL["linear"] / 10)).mean("seed")
     if drops.sizes["scale"] > 1:
-        say(
+        claim(
             "linear network: dt_k/d ln(1/ε) = 1/s_k",
             agree(
                 np.polyfit(-np.log(drops["scale"]), drops.transpose("scale", "fall"), 1)[0],
@@ -107,25 +121,25 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
                 within=0.01,
                 relative=True,
             ),
-            "Theorem 4",
+            at="Theorem 4",
             headline=True,
         )
     first = attention["drop_time"].isel(fall=0).sel(scale=slice(2 * _SMALL["attention"]))
     first = first.median("seed")
     if first.size > 1:
-        say(
+        claim(
             "linear attention: the first drop comes after a time proportional to 1/ε (exponent "
             "of ε)",
-            exponent(first["scale"], first, -1.0, within=0.03),
-            "Proposition 5",
-            note=f"median t·ε: {listed(first * first['scale'])}",
+            power_law_exponent(first["scale"], first, -1.0, within=0.03),
+            at="Proposition 5",
+            note=f"median t·ε: {join_numbers(first * first['scale'])}",
         )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Linear network against t, attention against εt, on which its first drop stays in place."""
-    figure, (left, right) = sheet("2D   Larger initial weights: plateaus shrink and fade", 2)
+    figure, (left, right) = panels("2D   Larger initial weights: plateaus shrink and fade", 2)
     title = "linear network: times grow as ln(1/ε)"
     draw_sweep(left, run["linear"].ds, "scale", "ε =", title=title, theory="theory")
     data = run["attention"].ds

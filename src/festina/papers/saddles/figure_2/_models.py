@@ -17,11 +17,11 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ....diagnose import rests
+from ....diagnose import drop_times
 from ....dynamics import gradient_flow
 from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, apart, most
-from ....experiments.figures import THEORY, family, finish, sheet, stairs
+from ....experiments.claims import Ledger, max_error_below, most_seeds
+from ....experiments.figures import THEORY_STYLE, draw_staircase, label_axes, panels, shades
 from ....networks import Layer, attention, fully_connected
 from ....tasks import AbstractTask, in_context_regression, linear_teacher
 from ....theory.saddles import mode_drop_times_from
@@ -170,12 +170,12 @@ def sweep(
     axis: str,
     settings: Mapping[Any, tuple[np.ndarray, Layer]],
     first_seed: int,
-    say: Progress,
+    progress: Progress,
 ) -> xr.Dataset:
     """Train every seed at every setting: from its place on the axis to spectrum and weights."""
     tables = []
     for index, (value, (s, network)) in enumerate(settings.items()):
-        say(f"{model.words}, {axis} {value:g}", index / len(settings))
+        progress(f"{model.words}, {axis} {value:g}", index / len(settings))
         tables.append(_train(model, s, network))
     longest = max(table.sizes["save"] for table in tables)
     tables = [table.pad(save=(0, longest - table.sizes["save"]), mode="edge") for table in tables]
@@ -187,7 +187,7 @@ def _train(model: Model, s: np.ndarray, network: Layer) -> xr.Dataset:
     """Curves, plateaus and predictions of every seed side by side."""
     flow = gradient_flow(network, model.task(s), loss="half", rtol=1e-5, converged=1e-4)
     levels, speed = model.levels(s), flow.squared_gradient
-    found = rests(flow, levels / 2, dims=("seed",)).reset_coords(drop=True)
+    found = drop_times(flow, levels / 2, dims=("seed",)).reset_coords(drop=True)
     found = found[["count", "level", "passage"]]
     found = found.rename(level="visited", plateau="rest", passage="drop_time", middle="fall")
     found = found.reindex(rest=range(_RESTS))
@@ -208,7 +208,7 @@ def _train(model: Model, s: np.ndarray, network: Layer) -> xr.Dataset:
     )
 
 
-def rest_levels(say: Ledger, model: Model, data: xr.Dataset, axis: str) -> None:
+def rest_levels(claim: Ledger, model: Model, data: xr.Dataset, axis: str) -> None:
     """Where the loss rests: of all seeds with a full staircase, where most of them have one."""
     if model is LINEAR:  # drops of a flatter spectrum than that of κ = 1 overlap
         first, second, _ = data["singular_value"].transpose("mode", axis).values
@@ -218,37 +218,41 @@ def rest_levels(say: Ledger, model: Model, data: xr.Dataset, axis: str) -> None:
         most_have = {axis: full.mean("seed").values > 0.5}
         seen = data["visited"].where(full).isel(most_have).isel(rest=slice(STAIRS)).median("seed")
         levels = data["level"].isel(most_have).transpose(axis, "plateau").values
-        say(
+        claim(
             f"{model.words}: the loss rests where none, one, two and three directions are learned",
-            apart(
+            max_error_below(
                 seen.transpose(axis, "rest"),
                 levels,
                 within=model.level_within,
                 over=levels[:, :1],
             ),
-            model.level_from,
+            at=model.level_from,
         )
 
 
-def fall_times(say: Ledger, model: Model, data: xr.Dataset, axis: str) -> None:
+def fall_times(claim: Ledger, model: Model, data: xr.Dataset, axis: str) -> None:
     """When the loss drops, from the initial weights alone."""
     if data.sizes[axis]:
         error, linear = abs(data["drop_time"] / data["predicted_time"] - 1), model is LINEAR
-        say(
+        claim(
             f"{model.words}: {'every' if linear else 'the first'} drop is predicted from the "
             "initial weights alone",
             # Two heads that leave together drop the loss a little earlier than either would.
-            apart(error if linear else error.isel(fall=0).quantile(0.9), within=model.time_within),
-            model.time_from,
+            max_error_below(
+                error if linear else error.isel(fall=0).quantile(0.9), within=model.time_within
+            ),
+            at=model.time_from,
             corrected=model.corrected,
             note="relative error" + ", 90 % quantile over seeds and settings" * (not linear),
         )
 
 
-def counted(say: Ledger, words: str, counts: xr.DataArray, holds: Any, share: float = 1.0) -> None:
+def counted(
+    claim: Ledger, words: str, counts: xr.DataArray, holds: Any, share: float = 1.0
+) -> None:
     """That at least a share of seeds has so many plateaus."""
     shown = ", ".join(f"{count:g}" for count in np.unique(counts))
-    say(words, most(holds, share), note=f"numbers of plateaus: {shown}")
+    claim(words, most_seeds(holds, share), note=f"numbers of plateaus: {shown}")
 
 
 def stay(data: xr.Dataset) -> xr.DataArray:
@@ -262,7 +266,7 @@ def draw_pair(title: str, run: xr.DataTree, axis: str, symbol: str, theory: str)
 
     `theory` is what it draws for attention; of the linear network it draws all of it.
     """
-    figure, axes = sheet(title, 2)
+    figure, axes = panels(title, 2)
     for ax, model, drawn in zip(axes, MODELS, ("theory", theory), strict=True):
         draw_sweep(ax, run[model.name].ds, axis, symbol, title=model.words, theory=drawn)
     return figure
@@ -276,17 +280,17 @@ def draw_sweep(
     start = one["level"].isel(plateau=0)
     levels, loss = one["level"] / start, one["loss"] / start
     right = 1.12 * float(one["drop_time"].max())
-    for value, shade, label in family(data[axis].values, symbol):
+    for value, shade, label in shades(data[axis].values, symbol):
         row, at = one.sel({axis: value}), {axis: value}
         curve = "theory_loss" in row and bool(row["theory_loss"].notnull().all())
         falls = () if curve else row["predicted_time"].values
         drawn = (row["time"].values, loss.sel(at).values, levels.sel(at).values, falls)
-        stairs(ax, *drawn, right=right, color=shade, label=label)
+        draw_staircase(ax, *drawn, right=right, color=shade, label=label)
         if curve:
-            ax.plot(row["theory_time"], row["theory_loss"] / start.sel(at), **THEORY)
+            ax.plot(row["theory_time"], row["theory_loss"] / start.sel(at), **THEORY_STYLE)
     if np.allclose(levels, levels.isel({axis: 0})):  # the same for all: no crowd of lines
         for level in levels.isel({axis: 0}).values:
-            ax.axhline(level, **{**THEORY, "lw": 0.6}, zorder=0)
+            ax.axhline(level, **{**THEORY_STYLE, "lw": 0.6}, zorder=0)
     top = max(1.0, float(loss.max()))  # large weights may start above the loss of none
     limits: dict[str, Any] = {"xlim": (0, right), "ylim": (-0.04 * top, 1.08 * top)}
-    finish(ax, xlabel, "loss / loss of zero weights", legend="beside", **how, **limits)
+    label_axes(ax, xlabel, "loss / loss of zero weights", legend="beside", **how, **limits)

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments.claims import Ledger, apart, exponent
-from ....experiments.figures import PALE, THEORY, styled
+from ....experiments.claims import Ledger, max_error_below, power_law_exponent
+from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, styled
 from ....networks import Layer, attention
 from ....tasks import AbstractTask, in_context_regression
 from ..panels import PLATEAU, Reading
@@ -83,18 +83,18 @@ def _uniform_fit(task: AbstractTask, network: Layer) -> tuple[float, float]:
     return float(left), float(1 - left / np.mean(y**2))
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
+def _asserts(reading: Reading, claim: Ledger) -> None:
     gain = reading.theory["gain"].values.mean(axis=1)
-    say(
+    claim(
         "the first drop is an effect of the sample: exponent with which it falls with the number "
         "of sequences",
-        exponent((1, _MORE), gain, -1, within=0.4),
-        "Figure 4A; in the population the mean token does not correlate with the target",
+        power_law_exponent((1, _MORE), gain, -1, within=0.4),
+        at="Figure 4A; in the population the mean token does not correlate with the target",
         note=f"{100 * gain[0]:.2g} % of the loss; {100 * gain[1]:.2g} % of {_MORE} times as many",
     )
     fit, levels = float(reading.theory["level"][1]), reading.plateaus["level"].values[:, PLATEAU]
     words = f"the second plateau is the least-squares fit of uniform attention, {fit:.6g}"
-    say(words, apart(levels, fit, within=1e-4, relative=True))
+    claim(words, max_error_below(levels, fit, within=1e-4, relative=True))
 
 
 # Dots are the queries.
@@ -109,10 +109,10 @@ def draw(run: xr.DataTree) -> Figure:
     figure, simulation = _draw(run), run["simulation"].ds
     inset = figure.axes[0].inset_axes((0.16, 0.3, 0.5, 0.42))
     step = np.maximum(simulation["step"].values, 0.1)
-    inset.plot(step.T, simulation["loss"].values.T, **PALE, color="C0", alpha=0.7)
+    inset.plot(step.T, simulation["loss"].values.T, **SIMULATION_STYLE, color="C0", alpha=0.7)
     above, below = run["theory"].ds["level"].values[:2]
     for level in (above, below):
-        inset.axhline(level, **THEORY)
+        inset.axhline(level, **THEORY_STYLE)
     margin = 0.4 * (above - below)
     inset.set(xscale="log", xlim=figure.axes[0].get_xlim(), ylim=(below - margin, above + margin))
     inset.set_title("the first drop", fontsize="small")

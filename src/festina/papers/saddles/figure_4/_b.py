@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from ....experiments.claims import Ledger, agree, apart, below, most
+from ....experiments.claims import Ledger, agree, all_below, max_error_below, most_seeds
 from ..panels import PLATEAU, Reading
 from ._panel import TeacherParameters, other
 
@@ -30,25 +30,25 @@ class Parameters(TeacherParameters):
 QUICK: dict[str, Any] = {"seeds": 1}
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
+def _asserts(reading: Reading, claim: Ledger) -> None:
     first, chosen = reading.plateaus["drop_step"].values[:, 0], reading.parameters
-    say(
+    claim(
         "there is no initial plateau: the loss drops within two of the times 1/ηH in which v "
         "learns the mean of the targets, with φ = ½",
-        below(first * chosen.learning_rate * chosen.width, 2.0),
-        "Figure 4B; φ is of order zero",
+        all_below(first * chosen.learning_rate * chosen.width, 2.0),
+        at="Figure 4B; φ is of order zero",
         note=f"median step {np.median(first):.3g}",
     )
     lowest, eq_4 = reading.theory["fixed_point"].values[0], "Theorem 1, Eq. (4)"
     level = np.median(reading.plateaus["level"].values[:, PLATEAU])
     words = "after its first drop the loss rests near the fixed point of one unit: median level"
-    say(words, agree(level, lowest, within=0.1, relative=True), eq_4, headline=True)
+    claim(words, agree(level, lowest, within=0.1, relative=True), at=eq_4, headline=True)
     words = "where the loss rests first all units are alike: spread of u about its mean, relative"
     spread = np.median([_spread(reading, seed) for seed in range(reading.seeds)])
-    say(f"{words}, in the median", apart(spread, within=0.02), eq_4)
+    claim(f"{words}, in the median", max_error_below(spread, within=0.02), at=eq_4)
     last = np.array([loss[-1] for loss in reading.curves[1]])
     words = "in the end the loss is below the lowest of one unit by more than a tenth"
-    say(words, most(last < 0.9 * lowest, 0.75), note=f"median {np.median(last):.2g}")
+    claim(words, most_seeds(last < 0.9 * lowest, 0.75), note=f"median {np.median(last):.2g}")
 
 
 def _spread(reading: Reading, seed: int) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from ....experiments.claims import Ledger, above, most
+from ....experiments.claims import Ledger, all_above, most_seeds
 from ....networks import Layer
 from ....tasks import AbstractTask
 from ..panels import PLATEAU, Reading
@@ -43,19 +43,19 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
     return infimum, {"infimum": ((), infimum)}
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
+def _asserts(reading: Reading, claim: Ledger) -> None:
     seeds, infimum = reading.staircases, float(reading.theory["infimum"])
     if not seeds:
         return
     if reading.parameters.samples is None:
         words = "the plateau lies above the infimum of width-1 networks, no fixed point among them"
-        say(words, above(reading.levels, infimum), note=f"up to {reading.levels.max():.4g}")
+        claim(words, all_above(reading.levels, infimum), note=f"up to {reading.levels.max():.4g}")
     start, end = (
         np.array([_longest(reading, k, edge) for k in seeds]) for edge in ("start", "end")
     )
-    say(
+    claim(
         "along the plateau the active unit grows, |u| by more than a tenth",
-        most(end > 1.1 * start, 0.9),
+        most_seeds(end > 1.1 * start, 0.9),
         note=f"from {np.median(start):.3g} to {np.median(end):.3g} in the median",
     )
 

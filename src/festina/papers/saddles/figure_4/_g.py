@@ -12,10 +12,10 @@ import numpy as np
 from pydantic import Field, PositiveFloat
 
 from ....dynamics import gradient_descent
-from ....experiments.claims import Ledger, above, agree
-from ....networks import Layer, layer
+from ....experiments.claims import Ledger, agree, all_above
+from ....networks import Layer, layer_from
 from ....tasks import AbstractTask
-from ....theory.saddles import ways_out
+from ....theory.saddles import escape_directions
 from ..panels import BROKEN_OFF, PLATEAU, Reading
 from ._panel import EQ_5, FewUnitsParameters, Levels, fixed_points, other
 
@@ -49,9 +49,9 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
     steps = min(parameters.max_steps, 100_000)
     stated = gradient_descent(network, task, _STATED, loss=parameters.loss, max_steps=steps)
     lengths, v = _balanced(np.array(parameters.teacher) ** 3)
-    solution = layer(network.unit, np.diag(lengths), v)
+    solution = layer_from(network.unit, np.diag(lengths), v)
     points["stated"] = ("seed", [ending.reason for ending in stated.endings])
-    points["sharpness"] = ((), ways_out(solution, task, loss=parameters.loss).sharpness)
+    points["sharpness"] = ((), escape_directions(solution, task, loss=parameters.loss).sharpness)
     return rest, points
 
 
@@ -64,7 +64,7 @@ def _balanced(strength: Any) -> tuple[Any, Any]:
     return length, length / np.sqrt(3)
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
+def _asserts(reading: Reading, claim: Ledger) -> None:
     parameters = reading.parameters
     seeds = [seed for seed in reading.staircases if reading.strengths[seed] >= _CLEAN]
     if parameters.samples is not None:
@@ -73,21 +73,21 @@ def _asserts(reading: Reading, say: Ledger) -> None:
         weights = [np.hstack(reading.weights(seed, PLATEAU)) for seed in seeds]
         largest = np.linalg.norm(weights, axis=2).max(axis=1)
         levels, norm = reading.plateaus["level"].values[seeds, 1], np.hypot(*_balanced(_DIAGONAL))
-        say(
+        claim(
             "medians on the plateau: level 54/5, for the unit lies on the diagonal, and its norm, "
             "balanced with v|u|³ = 4√2/5",
             agree([np.median(levels), np.median(largest)], [54 / 5, norm], within=1e-4),
-            EQ_5,
+            at=EQ_5,
         )
     finite = ~np.isin(reading.theory["stated"].values, BROKEN_OFF)
     sharpness = _sharpness(parameters)
     known: dict[str, Any] = {}
     if sharpness * _STATED > 2:
-        instead = above(_STATED * reading.theory["sharpness"], 2.0)
+        instead = all_above(_STATED * reading.theory["sharpness"], 2.0)
         wrong = f"2/sharpness of the balanced solution is {2 / sharpness:.2g}"
         known = {"wrong": wrong, "instead": instead}
     words = f"descent at the stated learning rate, {_STATED}, stays finite from some seed"
-    say(words, above(finite.sum(), 0), note=f"{finite.sum()} of {finite.size} seeds", **known)
+    claim(words, all_above(finite.sum(), 0), note=f"{finite.sum()} of {finite.size} seeds", **known)
 
 
 def _sharpness(parameters: Parameters) -> float:

@@ -24,9 +24,9 @@ from pydantic import Field, PositiveFloat
 from ...._types import Keys
 from ....experiments._frame import Run, part_of
 from ....experiments._registry import Progress
-from ....experiments.claims import Claim, Ledger, agree, apart, listed, most
-from ....experiments.figures import THEORY, styled
-from ....networks import Layer, Neuron, fully_connected, layer
+from ....experiments.claims import Claim, Ledger, agree, join_numbers, max_error_below, most_seeds
+from ....experiments.figures import THEORY_STYLE, styled
+from ....networks import Layer, Neuron, fully_connected, layer_from
 from ....networks._activations import Activation, activation
 from ....networks._algebra import measure_algebra
 from ....tasks import AbstractTask, student_teacher
@@ -91,7 +91,7 @@ def named(name: str) -> Activation:
 
 def teacher_task(phi: Activation, parameters: Any, key: PRNGKeyArray | None) -> AbstractTask:
     """y = φ(x; u₁*) + φ(x; u₂*) for x from N(0, I) in the plane: a sample, or the population."""
-    teacher = layer(Neuron(phi), np.diag(parameters.teacher), np.ones(2))
+    teacher = layer_from(Neuron(phi), np.diag(parameters.teacher), np.ones(2))
     if parameters.samples is None and not teacher.unit.fixed_features:
         return population(teacher, parameters.spacing)
     # Of a polynomial as few nodes as it needs (None) average exactly.
@@ -150,12 +150,12 @@ def other(
     phi = lambda parameters: named(activation or parameters.activation)
 
     def tables(
-        parameters: Any, task: AbstractTask, network: Layer, keys: Keys, say: Progress
+        parameters: Any, task: AbstractTask, network: Layer, keys: Keys, progress: Progress
     ) -> dict[str, xr.Dataset]:
-        say("fixed points of one unit", 0.02)
+        progress("fixed points of one unit", 0.02)
         rest, points = known(parameters, task, network)
         points["order"] = ((), _measured_order(network, task))
-        trajectory = panels.train(parameters, network, task, part_of(say, 0.1, 0.85))
+        trajectory = panels.train(parameters, network, task, part_of(progress, 0.1, 0.85))
         theory = panels.theory(parameters, task, network, rest, trajectory.floor, points)
         found = panels.records(parameters, trajectory, theory["level"].values, merge=merge)
         if order < 2:
@@ -166,9 +166,9 @@ def other(
             found["plateaus"] = plateaus.assign(save=np.minimum(plateaus["save"], start))
         return {**found, "theory": theory}
 
-    def claimed(reading: Reading, say: Ledger) -> None:
+    def claimed(reading: Reading, claim: Ledger) -> None:
         words = "order of the lowest term of φ around zero weights"
-        say(words, agree(reading.theory["order"], order), TEXT)
+        claim(words, agree(reading.theory["order"], order), at=TEXT)
         if order:
             chosen = getattr(reading.parameters, "activation", "")
             unnamed = chosen and f"the text names no activation; here φ = {_FUNCTIONS[chosen][1]}"
@@ -176,15 +176,17 @@ def other(
                 "after the first drop the loss rests before it drops again",
                 reading.counts,
             )
-            note = f"plateaus by seed {listed(counts)}"
-            say(words, most(counts >= 3, share), corrected=unnamed, note=note, headline=True)
+            note = f"plateaus by seed {join_numbers(counts)}"
+            claim(
+                words, most_seeds(counts >= 3, share), corrected=unnamed, note=note, headline=True
+            )
         if order == 1:
-            _directions(reading, say)
+            _directions(reading, claim)
         if order > 1 and "fixed_point" in reading.theory:
-            panels.level(reading, say, order=order)
+            panels.level(reading, claim, order=order)
         if order > 1:
-            panels.active(reading, say, share)
-        asserts(reading, say)
+            panels.active(reading, claim, share)
+        asserts(reading, claim)
 
     made: Any = {
         "task": lambda parameters, key: teacher_task(phi(parameters), parameters, key),
@@ -195,7 +197,7 @@ def other(
     return panel.run, panel.claims, functools.partial(_draw, panel, scales)
 
 
-def _directions(reading: Reading, say: Ledger) -> None:
+def _directions(reading: Reading, claim: Ledger) -> None:
     """φ of order one, not homogeneous: rank one after the first drop, at no width-1 fixed point."""
     seeds = np.flatnonzero(reading.counts >= 3).tolist()
     if not seeds:
@@ -204,16 +206,21 @@ def _directions(reading: Reading, say: Ledger) -> None:
     s = np.linalg.svd(np.array(theta), compute_uv=False)
     after, end = s[..., 1] / s[..., 0]
     words = "right after the first drop the weights have rank one: second over first singular value"
-    rank_one, note = apart(np.median(after), within=0.01), f"at most {after.max():.2g}"
-    say(f"{words}, median", rank_one, f"{TEXT}; Theorem 4", note=note)
+    rank_one, note = max_error_below(np.median(after), within=0.01), f"at most {after.max():.2g}"
+    claim(f"{words}, median", rank_one, at=f"{TEXT}; Theorem 4", note=note)
     words = "rank one does not last, for it is no invariant manifold: the second ends above a tenth"
-    say(words, most(end > 0.1, 0.9), f"{TEXT}; Theorem 3", note=f"median {np.median(end):.2g}")
+    claim(
+        words,
+        most_seeds(end > 0.1, 0.9),
+        at=f"{TEXT}; Theorem 3",
+        note=f"median {np.median(end):.2g}",
+    )
     levels = reading.plateaus["level"].values[seeds, PLATEAU]
     points = reading.theory["fixed_point"].values
     away = np.abs(levels[:, None] / points - 1).min(axis=1)
     words = "the level after the first drop is that of no width-1 fixed point: more than 2 % away"
-    note = f"median {np.median(levels):.6g}; fixed points at {listed(points, 6)}"
-    say(words, most(away > 0.02, 0.9), TEXT, note=note)
+    note = f"median {np.median(levels):.6g}; fixed points at {join_numbers(points, 6)}"
+    claim(words, most_seeds(away > 0.02, 0.9), at=TEXT, note=note)
 
 
 @styled
@@ -229,7 +236,7 @@ def _draw(panel: Panel, scales: tuple[str, str], run: xr.DataTree) -> Figure:
     if "fixed_point" in reading.theory:
         points, minimum = (reading.theory[name].values for name in ("fixed_point", "minimum"))
         for level in points[minimum][1:]:  # the lowest is among the panel's three levels
-            loss.axhline(level, **THEORY)
+            loss.axhline(level, **THEORY_STYLE)
     if scales[0] == "log":
         loss.set(xscale="log", xlim=(0.1, float(reading.simulation["step"].max()) or 1.0))
     if scales[1] == "log":

@@ -7,7 +7,7 @@ from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
 from ....experiments.claims import Ledger, agree
-from ....networks import Stack, stack
+from ....networks import DeepNetwork, deep_network
 from ....tasks import AbstractTask, linear_teacher
 from .. import panels
 from ..panels import Panel, Reading
@@ -26,12 +26,12 @@ def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
     return linear_teacher(np.eye(2), sigma, samples=parameters.samples, key=key)
 
 
-def _network(parameters: Parameters, keys: Keys) -> Stack:
+def _network(parameters: Parameters, keys: Keys) -> DeepNetwork:
     width = parameters.width
-    return stack((2, width, width, 2), scale=parameters.scale, key=keys)
+    return deep_network((2, width, width, 2), scale=parameters.scale, key=keys)
 
 
-def _predict(parameters: Parameters, task: AbstractTask, network: Stack) -> dict[str, Any]:
+def _predict(parameters: Parameters, task: AbstractTask, network: DeepNetwork) -> dict[str, Any]:
     """Balanced layers share each singular value s of the target as s^(1/3)."""
     statistics = task.statistics(network.unit)
     sigma_yx, sigma_xx = statistics.correlation, statistics.covariance
@@ -39,16 +39,18 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Stack) -> dict
     return {"final_singular_values": ("mode", np.cbrt(np.linalg.svd(best, compute_uv=False)))}
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
-    panels.count(reading, say)
-    panels.level(reading, say, order=2)
-    directions(reading, say)
+def _asserts(reading: Reading, claim: Ledger) -> None:
+    panels.count(reading, claim)
+    panels.level(reading, claim, order=2)
+    directions(reading, claim)
     p, s = reading.parameters, reading.run["layers"].ds["singular_value"].values
     if p.scale**2 * p.width <= 0.005:  # by which squares of singular values stay unbalanced
         last = s[np.arange(p.seeds), reading.counts - 1, 0, :2].mean(axis=0)
         shared = reading.theory["final_singular_values"].values
         words = "at the end the layers share each singular value of the target: first layer, mean"
-        say(words, agree(last, shared, within=0.02, relative=True), "Figure 5A; balanced layers")
+        claim(
+            words, agree(last, shared, within=0.02, relative=True), at="Figure 5A; balanced layers"
+        )
 
 
 _TABLES = deep(_network, _predict, also=layers)

@@ -7,7 +7,7 @@ from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
 from ....experiments.claims import Ledger
-from ....networks import Stack, convolutional_stack
+from ....networks import DeepNetwork, deep_convolutional
 from ....tasks import AbstractTask, linear_teacher
 from .. import panels
 from ..panels import Panel, Reading
@@ -31,15 +31,15 @@ def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
     return linear_teacher(teacher, covariance, samples=parameters.samples, key=key)
 
 
-def _network(parameters: Parameters, keys: Keys) -> Stack:
+def _network(parameters: Parameters, keys: Keys) -> DeepNetwork:
     width = parameters.width
-    return convolutional_stack(4, (width, width, 2), stride=2, scale=parameters.scale, key=keys)
+    return deep_convolutional(4, (width, width, 2), stride=2, scale=parameters.scale, key=keys)
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
-    panels.count(reading, say)
-    panels.level(reading, say, order=2)
-    directions(reading, say)
+def _asserts(reading: Reading, claim: Ledger) -> None:
+    panels.count(reading, claim)
+    panels.level(reading, claim, order=2)
+    directions(reading, claim)
 
 
 _TITLE, _TABLES = "linear convolution, then linear", deep(_network, also=layers)

@@ -4,7 +4,7 @@ from typing import Any
 
 from ...._types import Keys
 from ....experiments.claims import Ledger
-from ....networks import Stack, stack
+from ....networks import DeepNetwork, deep_network
 from .. import panels
 from ..panels import Panel, Reading
 from ..panels._two_points import ray_angles, two_points
@@ -18,15 +18,15 @@ class Parameters(DeepParameters):
 QUICK: dict[str, Any] = {"seeds": 4}
 
 
-def _network(parameters: Parameters, keys: Keys) -> Stack:
+def _network(parameters: Parameters, keys: Keys) -> DeepNetwork:
     width = parameters.width
-    return stack((2, width, width, 1), activations="relu", scale=parameters.scale, key=keys)
+    return deep_network((2, width, width, 1), activations="relu", scale=parameters.scale, key=keys)
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
-    panels.count(reading, say)
-    panels.level(reading, say, order=2)
-    one_ray_then_two(reading, say)
+def _asserts(reading: Reading, claim: Ledger) -> None:
+    panels.count(reading, claim)
+    panels.level(reading, claim, order=2)
+    one_ray_then_two(reading, claim)
 
 
 _TABLES = deep(_network, ray_angles)

@@ -13,9 +13,9 @@ from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments.claims import Ledger, listed, most
-from ....networks import Stack, convolutional_stack
-from ....tasks import AbstractTask, kernel_points, task
+from ....experiments.claims import Ledger, join_numbers, most_seeds
+from ....networks import DeepNetwork, deep_convolutional
+from ....tasks import AbstractTask, figure_1e_points, from_arrays
 from .. import panels
 from ..panels import Panel, Reading, refuse_samples
 from . import _deep
@@ -45,21 +45,21 @@ QUICK: dict[str, Any] = {"seeds": 4}
 def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
     del key
     refuse_samples(parameters, 4, "four")
-    x = kernel_points().x
-    return task(x, x @ _deep.split_teacher(parameters.split).T)
+    x = figure_1e_points().x
+    return from_arrays(x, x @ _deep.split_teacher(parameters.split).T)
 
 
-def _network(parameters: Parameters, keys: Keys, kernels: int | None = None) -> Stack:
+def _network(parameters: Parameters, keys: Keys, kernels: int | None = None) -> DeepNetwork:
     sizes = (kernels or parameters.width, parameters.width, 2)
     relu: Any = {"activations": "relu", "scale": parameters.scale}
-    return convolutional_stack(4, sizes, stride=2, key=keys, **relu)
+    return deep_convolutional(4, sizes, stride=2, key=keys, **relu)
 
 
-def _narrow(parameters: Parameters, keys: Keys) -> Stack:
+def _narrow(parameters: Parameters, keys: Keys) -> DeepNetwork:
     return _network(parameters.model_copy(update={"width": 2}), keys, kernels=1)
 
 
-def _predict(parameters: Parameters, task: AbstractTask, network: Stack) -> dict[str, Any]:
+def _predict(parameters: Parameters, task: AbstractTask, network: DeepNetwork) -> dict[str, Any]:
     """Every input excites one tap of the kernel: rays lie along the axes.
 
     One kernel with one unit behind it has one sign, and fits the strongest of the four points.
@@ -72,26 +72,32 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Stack) -> dict
     }
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
+def _asserts(reading: Reading, claim: Ledger) -> None:
     top, rest, _ = reading.theory["level"].values
     stop = top * (1 - float(reading.theory["strongest_share"]))
     reading.theory["fixed_point"] = "point", [rest, stop]
     if reading.parameters.split == "tap":
-        panels.level(reading, say, order=2, corrected=_BY_TAP)
+        panels.level(reading, claim, order=2, corrected=_BY_TAP)
         if "cleaner" in reading.run:
             more = f"; {_BY_TAP}"
-            _deep.from_smaller_weights(reading, say, 0.02, 0.9, more, order=2)
-            _stops(reading, say, stop)
+            _deep.from_smaller_weights(reading, claim, 0.02, 0.9, more, order=2)
+            _stops(reading, claim, stop)
     elif reading.parameters.scale >= Parameters().scale:  # the paper's; smaller weights do rest
         strength = reading.plateaus["strength"].values[:, 1:]
         between = np.arange(1, 1 + strength.shape[1]) < reading.counts[:, None] - 1
         here = (between & (strength >= 1.0)).any(axis=1)
         words = "the loss rests at the minimum of one kernel with two units behind it"
-        say(words, most(here, 0.25), "Corollary 2", wrong=_BY_PATCH, instead=most(~here))
-    _deep.one_ray_then_two(reading, say)
+        claim(
+            words,
+            most_seeds(here, 0.25),
+            at="Corollary 2",
+            wrong=_BY_PATCH,
+            instead=most_seeds(~here),
+        )
+    _deep.one_ray_then_two(reading, claim)
 
 
-def _stops(reading: Reading, say: Ledger, stop: float) -> None:
+def _stops(reading: Reading, claim: Ledger, stop: float) -> None:
     """On the way to its plateau the cleaner run slows down at the narrowest network's minimum."""
     table = reading.run["cleaner"].ds
     away = np.nanmin(np.abs(table["level"].values - stop), axis=1)
@@ -99,8 +105,8 @@ def _stops(reading: Reading, say: Ledger, stop: float) -> None:
         f"from initial weights of {table.attrs['scale']:g} the loss stops on its way, within 0.02 "
         "of the minimum of the same network with one unit in every hidden layer"
     )
-    note = f"minimum {stop:.4g}; {listed(away, 2)} away"
-    say(words, most(away <= 0.02, 0.9), "Corollary 2", note=note)
+    note = f"minimum {stop:.4g}; {join_numbers(away, 2)} away"
+    claim(words, most_seeds(away <= 0.02, 0.9), at="Corollary 2", note=note)
 
 
 # Of 256 starts one in twenty finds the lowest minimum.

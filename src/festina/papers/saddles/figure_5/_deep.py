@@ -19,10 +19,10 @@ from ...._types import Keys
 from ....diagnose import rays_from
 from ....experiments._frame import part_of
 from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, apart, listed, most
-from ....networks import Stack, seeds
+from ....experiments.claims import Ledger, join_numbers, max_error_below, most_seeds
+from ....networks import DeepNetwork, seeds
 from ....tasks import AbstractTask
-from ....theory.saddles import minima_near
+from ....theory.saddles import minima_near_network
 from .. import panels
 from ..panels import END, PLATEAU, Panel, PanelParameters, Reading, draw_panel
 from ..panels._structure import nearest_rays
@@ -32,7 +32,7 @@ _MERGE = 0.02  # of the loss; a ReLU network of depth makes many smaller drops, 
 _RESTS = 1.0  # decades by which the squared gradient dips
 _BESIDE = 6.0  # degrees from a ray of the data
 
-Network: TypeAlias = Callable[[Any, Keys], Stack]
+Network: TypeAlias = Callable[[Any, Keys], DeepNetwork]
 Found: TypeAlias = dict[str, xr.Dataset]
 Also: TypeAlias = Callable[[Any, AbstractTask, Keys, Found, Progress], Found]
 Split = Literal["tap", "patch"]
@@ -60,7 +60,7 @@ def split_teacher(split: Split) -> Float[np.ndarray, "2 4"]:
 
 def deep(
     network: Network,
-    predict: Callable[[Any, AbstractTask, Stack], Mapping[str, Any]] = lambda *_: {},
+    predict: Callable[[Any, AbstractTask, DeepNetwork], Mapping[str, Any]] = lambda *_: {},
     *,
     narrow: Network | None = None,
     starts: int = 64,
@@ -73,20 +73,22 @@ def deep(
     - `narrow`: the network whose lowest minimum is the plateau, if not that with one unit in every
       hidden layer; `starts` is from how many random weights of order one it is sought.
     - `converged`: how far above the floor training ends, as a fraction of the initial loss.
-    - `also`: `(parameters, task, keys, found, say) → {name: table}`, more of a run.
+    - `also`: `(parameters, task, keys, found, progress) → {name: table}`, more of a run.
     """
 
-    def tables(p: Any, task: AbstractTask, made: Stack, keys: Keys, say: Progress) -> Found:
-        say("minima of narrow networks", 0.02)
+    def tables(
+        p: Any, task: AbstractTask, made: DeepNetwork, keys: Keys, progress: Progress
+    ) -> Found:
+        progress("minima of narrow networks", 0.02)
         one = p.model_copy(update={"width": 1, "scale": 0.7})
         several = (narrow or network)(one, seeds(starts, first=p.seed))
-        minima = minima_near(several, task, loss=p.loss).loss
+        minima = minima_near_network(several, task, loss=p.loss).loss
         predicted = {"narrow_minimum": ("minimum", minima), **predict(p, task, made)}
-        trajectory = panels.train(p, made, task, part_of(say, 0.1, 0.6), converged=converged)
+        trajectory = panels.train(p, made, task, part_of(progress, 0.1, 0.6), converged=converged)
         theory = panels.theory(p, task, made, float(minima[0]), trajectory.floor, predicted)
         found = panels.records(p, trajectory, theory["level"].values, merge=_MERGE)
         found["theory"] = theory
-        more = also(p, task, keys, found, part_of(say, 0.7, 0.25))
+        more = also(p, task, keys, found, part_of(progress, 0.7, 0.25))
         return {**found, "simulation": _first_layer(found["simulation"]), **more}
 
     return tables
@@ -95,11 +97,11 @@ def deep(
 def cleaner(network: Network) -> Also:
     """Plateaus of the same networks from smaller weights, where ε is large for clean ones."""
 
-    def again(p: Any, task: AbstractTask, keys: Keys, found: Found, say: Progress) -> Found:
+    def again(p: Any, task: AbstractTask, keys: Keys, found: Found, progress: Progress) -> Found:
         if p.cleaner is None:
             return {}
         small = p.model_copy(update={"scale": p.cleaner})
-        trajectory = panels.train(small, network(small, keys), task, say)
+        trajectory = panels.train(small, network(small, keys), task, progress)
         record = panels.records(small, trajectory, found["theory"]["level"].values, merge=_MERGE)
         end = _first_layer(record["simulation"].isel(save=slice(-1, None))).isel(save=0)
         table = record["plateaus"].assign({name: end[name].variable for name in ("u", "v")})
@@ -108,7 +110,7 @@ def cleaner(network: Network) -> Also:
     return again
 
 
-def layers(p: Any, task: AbstractTask, keys: Keys, found: Found, say: Progress) -> Found:
+def layers(p: Any, task: AbstractTask, keys: Keys, found: Found, progress: Progress) -> Found:
     """The two largest singular values of every layer on each plateau, the last one included."""
     save, simulation = found["plateaus"]["save"], found["simulation"]
     at = {"seed": xr.DataArray(np.arange(p.seeds), dims="seed"), "save": save}
@@ -141,7 +143,7 @@ def resting(reading: Reading) -> list[int]:
     return [seed for seed in reading.staircases if reading.strengths[seed] >= _RESTS]
 
 
-def directions(reading: Reading, say: Ledger) -> None:
+def directions(reading: Reading, claim: Ledger) -> None:
     """Linear φ: one direction passes through all layers on the plateau, two at the end (Eq. 7).
 
     Layer by layer the next direction can be seen long before the loss leaves its plateau: its size
@@ -153,31 +155,31 @@ def directions(reading: Reading, say: Ledger) -> None:
     if seeds := resting(reading):
         # With w in each layer it passes w³, and the squared gradient of that is of order w⁴.
         bound = 0.5 * 10 ** (-0.75 * reading.strengths[seeds])
-        say(
+        claim(
             f"on the plateau one direction passes through all layers: {through} over the first's, "
             "in units of half the power 3/4 by which the squared gradient dips",
-            apart(second[seeds, PLATEAU], over=bound, within=1.0),
-            at,
+            max_error_below(second[seeds, PLATEAU], over=bound, within=1.0),
+            at=at,
             note=f"at most {second[seeds, PLATEAU].max():.2g}",
         )
     end = second[np.arange(reading.seeds), reading.counts - 1]
     words = f"at the end two directions pass through all layers: {through} above 0.1 of the first's"
-    say(words, most(end > 0.1, 0.9), at, note=f"{end.min():.2g} at least")
+    claim(words, most_seeds(end > 0.1, 0.9), at=at, note=f"{end.min():.2g} at least")
 
 
-def one_ray_then_two(reading: Reading, say: Ledger) -> None:
+def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
     """Positively homogeneous φ: most of the first layer on one ray, then along both (Eq. 6)."""
     at, expected = "Figure 5, text; Eq. (6)", reading.theory["ray_angle"].values
     if seeds := resting(reading):
         found = [rays_from(*reading.weights(seed, PLATEAU)) for seed in seeds]
         main, share = np.transpose([(each.angle[0], each.share[0]) for each in found])
         off = np.abs((main[:, None] - expected + 180) % 360 - 180).min(axis=1)
-        say(
+        claim(
             "on the plateau one ray carries more of the first layer than all others together, and "
             f"is one of the data's, within {_BESIDE:g} degrees",
-            most((share > 0.5) & (off <= _BESIDE), 0.9),
-            at,
-            note=f"shares {listed(share, 3)} at {listed(main)}, of {listed(expected)}",
+            most_seeds((share > 0.5) & (off <= _BESIDE), 0.9),
+            at=at,
+            note=f"shares {join_numbers(share, 3)} at {join_numbers(main)}, of {join_numbers(expected)}",
         )
     found = [
         rays_from(*reading.weights(seed, END)) for seed in np.flatnonzero(reading.trained).tolist()
@@ -185,12 +187,12 @@ def one_ray_then_two(reading: Reading, say: Ledger) -> None:
     near = np.array([nearest_rays(each, expected) for each in found])
     off = np.abs((near - expected + 180) % 360 - 180).max(axis=1)
     words = f"at the end there are units along both rays of the data, within {_BESIDE:g} degrees"
-    note = f"{listed([len(each) for each in found])} rays by seed"
-    say(words, most(off <= _BESIDE, 0.9), at, note=note)
+    note = f"{join_numbers([len(each) for each in found])} rays by seed"
+    claim(words, most_seeds(off <= _BESIDE, 0.9), at=at, note=note)
 
 
 def from_smaller_weights(
-    reading: Reading, say: Ledger, within: float, share: float, more: str = "", *, order: int
+    reading: Reading, claim: Ledger, within: float, share: float, more: str = "", *, order: int
 ) -> None:
     """In the cleaner run most seeds rest where they should, each as near as it is slow."""
     table, again = reading.run["cleaner"].ds, Reading(reading.run, reading.parameters)
@@ -203,11 +205,17 @@ def from_smaller_weights(
     away = np.abs(again.plateaus["level"].values[:, PLATEAU] - float(reading.theory["level"][1]))
     rests = np.isin(np.arange(reading.seeds), resting(again)) & (away <= within)
     words = f"most seeds rest within {within:g} of the minimum of a narrow network"
-    ledger = Ledger(say.experiment, say.source, say.place)
-    ledger(words, most(rests, share), "Corollary 2", note=f"{listed(away, 2)} away", **known)
+    ledger = Ledger(claim.experiment, claim.source, claim.place)
+    ledger(
+        words,
+        most_seeds(rests, share),
+        "Corollary 2",
+        note=f"{join_numbers(away, 2)} away",
+        **known,
+    )
     panels.level(again, ledger, order=order, **known)
     start = f"from initial weights of {table.attrs['scale']:g}"
-    say.extend(dataclasses.replace(each, claim=f"{start} {each.claim}") for each in ledger)
+    claim.extend(dataclasses.replace(each, claim=f"{start} {each.claim}") for each in ledger)
 
 
 def drawing(panel: Panel, *, aligned: bool = False) -> Callable[[xr.DataTree], Figure]:

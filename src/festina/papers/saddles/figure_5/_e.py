@@ -40,9 +40,9 @@ from pydantic import Field
 from ...._types import Keys
 from ....dynamics import gradient_flow, loss_factor
 from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, apart, listed, most
-from ....networks import LinearHead, Stack, linear_transformer
-from ....tasks import AbstractTask, Task, in_context_regression, task
+from ....experiments.claims import Ledger, join_numbers, max_error_below, most_seeds
+from ....networks import DeepNetwork, LinearAttentionHead, linear_transformer
+from ....tasks import AbstractTask, Task, from_arrays, in_context_regression
 from .. import panels
 from .._units_flow import blow_up
 from ..panels import Panel, Reading
@@ -88,13 +88,13 @@ def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
     return in_context_regression(_DIMENSION, p.context, samples=p.samples, key=key)
 
 
-def _network(parameters: Parameters, keys: Keys, *, residual: bool = True) -> Stack:
+def _network(parameters: Parameters, keys: Keys, *, residual: bool = True) -> DeepNetwork:
     p = parameters
     options: Any = {"per_token": p.per_token, "residual": residual, "scale": p.scale}
     return linear_transformer(_DIMENSION, p.width, (p.width, 1), key=keys, **options)
 
 
-def _predict(parameters: Parameters, data: AbstractTask, network: Stack) -> dict[str, Any]:
+def _predict(parameters: Parameters, data: AbstractTask, network: DeepNetwork) -> dict[str, Any]:
     """Steps of the first drop, from the sample and the initial weights."""
     assert isinstance(data, Task)
     query = data.x[:, :-1, -1]
@@ -126,10 +126,10 @@ def growing_mode(
 
 
 def _heads(
-    data: Task, network: Stack, reads: Float[np.ndarray, "seed token"]
+    data: Task, network: DeepNetwork, reads: Float[np.ndarray, "seed token"]
 ) -> tuple[Float[np.ndarray, "seed head"], Float[np.ndarray, "seed head"]]:
     """T_i and γ_i: gradient flow of ⟨(y − p·x_q) (b·G k) (q·x_q)⟩ in b, k and q, with G = XXᵀ/N."""
-    assert isinstance(network.unit, LinearHead)
+    assert isinstance(network.unit, LinearAttentionHead)
     u, v = (np.asarray(weight) for weight in network.weights[:2])
     key, query = u[..., 0, 0, :], u[..., 1, 0, :-1]  # the query's label is zero and never read
     p = reads[0, :-1]
@@ -171,17 +171,17 @@ def advance(
 
 
 def _controls(
-    parameters: Parameters, data: AbstractTask, keys: Keys, found: Found, say: Progress
+    parameters: Parameters, data: AbstractTask, keys: Keys, found: Found, progress: Progress
 ) -> Found:
     """How much of the loss is learned in the same time without what starts learning."""
     assert isinstance(data, Task)
-    say("controls", 0.0)
+    progress("controls", 0.0)
     simulation = found["simulation"]
     # By when every seed has made its first drop.
     waits = simulation["loss"] >= 0.5 * simulation["loss"].isel(save=0)
     steps = float(simulation["step"].where(waits).max())
     opposite = data.x * np.array([1.0] * _DIMENSION + [-1.0])[:, None]
-    mirrored = task(np.concatenate((data.x, opposite)), np.concatenate((data.y, -data.y)))
+    mirrored = from_arrays(np.concatenate((data.x, opposite)), np.concatenate((data.y, -data.y)))
     end, learned = steps * parameters.learning_rate, {}
     cases = {"without_residual": (data, False), "uncorrelated": (mirrored, True)}
     for name, (sequences, residual) in cases.items():
@@ -191,24 +191,24 @@ def _controls(
     return {"controls": xr.Dataset(learned, attrs={"steps": steps})}
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
-    panels.count(reading, say, 0.75)
+def _asserts(reading: Reading, claim: Ledger) -> None:
+    panels.count(reading, claim, 0.75)
     if reading.staircases:  # nearer does not mean slower: a head that is alone goes on turning
         top, rest, _ = reading.theory["level"].values
         away = np.abs(reading.levels - rest)
-        say(
+        claim(
             "the plateau is within a tenth of the fall before it of the minimum of the same "
             "network with one unit in every hidden layer",
-            most(away <= 0.1 * (top - rest), 0.75),
-            "Theorem 1 and Corollary 2",
-            note=f"minimum {rest:.6g}; {listed(away, 2)} away",
+            most_seeds(away <= 0.1 * (top - rest), 0.75),
+            at="Theorem 1 and Corollary 2",
+            note=f"minimum {rest:.6g}; {join_numbers(away, 2)} away",
         )
     size = float(reading.theory["correlation"])
     term = reading.parameters.scale / np.sqrt(size)
     if term <= _LARGEST_TERM:  # else heads are too large to wait for the residual connection
         started = "escape starts from the correlation ⟨y x_q⟩ of the sample"
         at = "Figure 5E; Proposition 5 for heads that the residual reads"
-        panels.falls(reading, say, float(f"{term:.2g}"), at, started)  # below the last term kept
+        panels.falls(reading, claim, float(f"{term:.2g}"), at, started)  # below the last term kept
         controls = reading.run["controls"].ds
         note = f"in {controls.attrs['steps']:.3g} steps; |⟨y x_q⟩| = {size:.2g} as drawn"
         for name, what, corrected in (
@@ -216,9 +216,9 @@ def _asserts(reading: Reading, say: Ledger) -> None:
             ("uncorrelated", "a correlation of target and query, as in the population,", started),
         ):
             words = f"without {what} nothing is learned by the time of the drops: share of the loss"
-            judged = apart(controls[name], within=1e-3)
-            say(words, judged, "Figure 5E and Eq. (69)", corrected=corrected, note=note)
-    panels.active(reading, say, 0.75)
+            judged = max_error_below(controls[name], within=1e-3)
+            claim(words, judged, at="Figure 5E and Eq. (69)", corrected=corrected, note=note)
+    panels.active(reading, claim, 0.75)
 
 
 _TABLES = deep(_network, _predict, starts=8, converged=1e-3, also=_controls)

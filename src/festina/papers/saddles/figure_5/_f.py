@@ -14,8 +14,8 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import loss_factor
-from ....experiments.claims import Ledger, listed, most
-from ....networks import Stack, stack
+from ....experiments.claims import Ledger, join_numbers, most_seeds
+from ....networks import DeepNetwork, deep_network
 from ....tasks import AbstractTask, quadratic_teacher
 from .. import panels
 from ..panels import PLATEAU, Panel, Reading, active_units
@@ -40,41 +40,54 @@ def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
     return dataclasses.replace(whole, y=whole.x**2)
 
 
-def _network(parameters: Parameters, keys: Keys) -> Stack:
+def _network(parameters: Parameters, keys: Keys) -> DeepNetwork:
     width = parameters.width
     activations = ("quadratic", "linear")
-    return stack((2, width, width, 2), activations=activations, scale=parameters.scale, key=keys)
+    return deep_network(
+        (2, width, width, 2), activations=activations, scale=parameters.scale, key=keys
+    )
 
 
-def _predict(parameters: Parameters, task: AbstractTask, network: Stack) -> dict[str, Any]:
+def _predict(parameters: Parameters, task: AbstractTask, network: DeepNetwork) -> dict[str, Any]:
     """Another fixed point: two units with one behind them, a map of rank one to the outputs."""
     statistics = task.statistics(network.view)
     smallest = np.linalg.eigvalsh((statistics.y.T * statistics.weight) @ statistics.y)[0]
     return {"rank_one": ((), loss_factor(parameters.loss, task) / 2 * smallest)}
 
 
-def _asserts(reading: Reading, say: Ledger) -> None:
+def _asserts(reading: Reading, claim: Ledger) -> None:
     """φ of order two: one active unit on the plateau, two at the end (Eq. 5)."""
     rest, other = float(reading.theory["level"][1]), float(reading.theory["rank_one"])
     # Of a sample either output may come first, each with a minimum of its own.
     reading.theory["fixed_point"] = "point", [*reading.theory["narrow_minimum"].values, other]
-    panels.level(reading, say, order=3)
+    panels.level(reading, claim, order=3)
     units = lambda weights: np.array([active_units(*each) for each in weights])
     at = "Figure 5, text; Eq. (5)"
     if seeds := resting(reading):
         wanted = np.where(reading.plateaus["level"].values[seeds, 1] > (rest + other) / 2, 1, 2)
         active = units(reading.weights(seed, PLATEAU) for seed in seeds)
         words = f"where the loss rests at {rest:.4g} one unit is active, at {other:.4g} two are"
-        say(words, most(active == wanted, 0.9), at, note=f"active units {listed(active)}")
+        claim(
+            words,
+            most_seeds(active == wanted, 0.9),
+            at=at,
+            note=f"active units {join_numbers(active)}",
+        )
     if "cleaner" in reading.run:
         # Two units that grow at the same time leave no plateau at any scale.
         share = 0.75 if reading.parameters.samples is None else 0.75 / 2
-        from_smaller_weights(reading, say, 0.05, share, order=3)
+        from_smaller_weights(reading, claim, 0.05, share, order=3)
         table = reading.run["cleaner"].ds
         active = units((table["u"][seed], table["v"][seed]) for seed in range(reading.seeds))
         words = f"from initial weights of {table.attrs['scale']:g} two units are active at the end"
         known: Any = {"corrected": f"more can be from {reading.parameters.scale:g}, which is large"}
-        say(words, most(active == 2, 0.9), at, note=f"active units {listed(active)}", **known)
+        claim(
+            words,
+            most_seeds(active == 2, 0.9),
+            at=at,
+            note=f"active units {join_numbers(active)}",
+            **known,
+        )
 
 
 _TABLES = deep(_network, _predict, also=cleaner(_network))

@@ -14,7 +14,7 @@ from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ....experiments.figures import PALE, THEORY, styled
+from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, styled
 from ._draw import labels, shown_seed, weight_axes
 from ._reading import END, Reading
 
@@ -43,12 +43,12 @@ def animate_panel(
     curve.plot(step, loss, color="0.85", lw=1)
     levels = reading.theory["level"].values
     for level in levels:
-        curve.axhline(level, **THEORY)
+        curve.axhline(level, **THEORY_STYLE)
     top = max(levels[0], loss.max()) or 1.0
     curve.set(xlim=(0, step[-1] or 1.0), ylim=(-0.04 * top, 1.08 * top), **labels(reading))
     weight_axes(reading, END, limit, symbol, weights)
     weights.set_title("first-layer weights of every unit")
-    (travelled,) = curve.plot([], [], **PALE, color="C0", alpha=0.7)
+    (travelled,) = curve.plot([], [], **SIMULATION_STYLE, color="C0", alpha=0.7)
     (here,) = curve.plot([], [], "o", color="black", ms=6, mew=0)
     trails = weights.plot(*np.moveaxis(dots[:1], -1, 0), color="C0", lw=1, alpha=0.3)
     (units,) = weights.plot([], [], "o", color="black", ms=4, alpha=0.7, mew=0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ....experiments.claims import Ledger, apart, listed, most
+from ....experiments.claims import Ledger, join_numbers, max_error_below, most_seeds
 from ....theory.saddles._kinds import EQUATION
 from ._reading import Reading
 
@@ -15,15 +15,15 @@ _MANY = 10  # units: two of three may well be all that counts, whatever they are
 _RESTS = 1.0  # decades: where it is less, the loss hardly slows down
 
 
-def count(reading: Reading, say: Ledger, share: float = 1, **known: Any) -> None:
+def count(reading: Reading, claim: Ledger, share: float = 1, **known: Any) -> None:
     """Three plateaus, in as many seeds as are expected to have them, or what is `known` instead."""
     lost = int(np.sum(~reading.trained))
-    note = f"counts {listed(reading.counts)}" + f"; {lost} seeds broke off" * bool(lost)
+    note = f"counts {join_numbers(reading.counts)}" + f"; {lost} seeds broke off" * bool(lost)
     words = "the loss shows three plateaus: initial, width one, final"
-    say(words, most((reading.counts == 3) & reading.trained, share), note=note, **known)
+    claim(words, most_seeds((reading.counts == 3) & reading.trained, share), note=note, **known)
 
 
-def level(reading: Reading, say: Ledger, *, order: int = 1, corrected: str = "") -> None:
+def level(reading: Reading, claim: Ledger, *, order: int = 1, corrected: str = "") -> None:
     r"""The plateau is at the level of a width-1 fixed point, the nearer the slower the loss falls.
 
     A saddle is passed with other units of a size w. Where φ is of order n, they take off the loss
@@ -39,12 +39,12 @@ def level(reading: Reading, say: Ledger, *, order: int = 1, corrected: str = "")
     levels, decades = reading.plateaus["level"].values[seeds, 1], reading.strengths[seeds]
     away = np.abs(levels[:, None] - points)
     point, power = points[away.argmin(axis=1)], (order + 1) / (2 * order)
-    say(
+    claim(
         "the plateau is at the level of a fixed point of a width-1 network, as near as it is slow: "
         f"in units of the fall before it, less {power:g} decades for each by which the squared "
         "gradient dips",
-        apart(levels, point, over=(top - point) * 10 ** (-power * decades), within=1.0),
-        "Theorem 1",
+        max_error_below(levels, point, over=(top - point) * 10 ** (-power * decades), within=1.0),
+        at="Theorem 1",
         corrected=corrected,
         note=f"from {levels.min():.6g} to {levels.max():.6g}, at most {away.min(axis=1).max():.2g} "
         f"from {' or '.join(f'{level:.6g}' for level in np.unique(point))}; dips by "
@@ -52,7 +52,7 @@ def level(reading: Reading, say: Ledger, *, order: int = 1, corrected: str = "")
     )
 
 
-def falls(reading: Reading, say: Ledger, within: float, at: str, corrected: str = "") -> None:
+def falls(reading: Reading, claim: Ledger, within: float, at: str, corrected: str = "") -> None:
     """Every fall that theory speaks about; a panel's `drop_step` is NaN where it is silent."""
     if "drop_step" not in reading.theory:
         return
@@ -62,16 +62,16 @@ def falls(reading: Reading, say: Ledger, within: float, at: str, corrected: str 
     error[np.isinf(predicted) & np.isnan(measured)] = 0.0  # it never comes, as it should be
     for fall in np.flatnonzero(np.isfinite(predicted).any(axis=0)):
         steps = measured[np.isfinite(measured[:, fall]), fall]
-        say(
+        claim(
             f"{('first', 'second')[fall]} drop predicted from the initial weights, relative error",
-            apart(error[~np.isnan(predicted[:, fall]), fall], within=within),
-            at,
+            max_error_below(error[~np.isnan(predicted[:, fall]), fall], within=within),
+            at=at,
             corrected=corrected,
             note=f"steps {steps.mean():.4g} ± {steps.std():.2g}" if steps.size else "no drop",
         )
 
 
-def widths(reading: Reading, say: Ledger, share: float = 1, corrected: str = "") -> None:
+def widths(reading: Reading, claim: Ledger, share: float = 1, corrected: str = "") -> None:
     """Widths 0, 1, 2 and the kind that the unit's algebra predicts, on clean plateaus.
 
     Two statements about widths: so few units can do what the network does (fitted), and its own
@@ -80,10 +80,10 @@ def widths(reading: Reading, say: Ledger, share: float = 1, corrected: str = "")
     if not reading.staircases:
         return
     clean, names = np.flatnonzero(reading.clean), reading.names
-    left_out = f"no clean plateau from seeds {listed(names[~reading.clean], 10)}"
-    say(
+    left_out = f"no clean plateau from seeds {join_numbers(names[~reading.clean], 10)}"
+    claim(
         "all three plateaus are clean: their widths can be told",
-        most(reading.clean, min(share, _CLEAN) if share < 1 else 1),
+        most_seeds(reading.clean, min(share, _CLEAN) if share < 1 else 1),
         note="" if reading.clean.all() else left_out,
     )
     if not clean.size:
@@ -99,20 +99,20 @@ def widths(reading: Reading, say: Ledger, share: float = 1, corrected: str = "")
     others = [_others(names[clean], fitted[..., row]) for row in range(len(within))]
     remarks = [f"within {within[row]:g}: {each}" for row, each in enumerate(others) if each]
     at = "Theorems 1 and 3"
-    say(
+    claim(
         "effective width 0, 1, 2 on the three plateaus, where they are clean: so few units, "
         f"fitted, compute the same (within {every})",
-        most((fitted == _STAIRS[:, None]).all(axis=(1, 2))),
-        at,
+        most_seeds((fitted == _STAIRS[:, None]).all(axis=(1, 2))),
+        at=at,
         note="; ".join((*remarks, f"with one unit less the error is {short:.2g} at least")),
     )
     # Of those that wait for each other some are still there at the end that others could replace.
     rows = slice(None) if share == 1 else slice(usual, usual + 1)
-    say(
+    claim(
         "the network's own units merge into 0, 1, 2 by Eqs. (4) to (7), within "
         + (every if share == 1 else f"{_USUAL:g}"),
-        most((narrowest[..., rows] == _STAIRS[:, None]).all(axis=(1, 2)), share),
-        at,
+        most_seeds((narrowest[..., rows] == _STAIRS[:, None]).all(axis=(1, 2)), share),
+        at=at,
         note=_others(names[clean], narrowest[..., usual]),
     )
     expected: Any = table.attrs["expected_kind"]
@@ -125,10 +125,10 @@ def widths(reading: Reading, say: Ledger, share: float = 1, corrected: str = "")
     index = kinds.index(expected)
     of_type = fits[:, 1, index] & (fits[:, 2].argmax(axis=-1) == index)
     ties = [f"({EQUATION[kind]})" for k, kind in enumerate(kinds) if fits[:, 1, k].all()]
-    say(
+    claim(
         f"plateau and end are of type ({EQUATION[expected]}), as the algebra of φ predicts",
-        most(of_type, share),
-        "Section 3",
+        most_seeds(of_type, share),
+        at="Section 3",
         corrected=corrected,
         note=f"on the plateau {' and '.join(ties)} fit alike" if len(ties) > 1 else "",
     )
@@ -137,7 +137,7 @@ def widths(reading: Reading, say: Ledger, share: float = 1, corrected: str = "")
 def _others(names: np.ndarray, widths: np.ndarray) -> str:
     """The widths that are not 0, 1, 2, and the seeds that have them."""
     return "; ".join(
-        f"{listed(found)} from seeds {listed(names[(widths == found).all(axis=1)], 10)}"
+        f"{join_numbers(found)} from seeds {join_numbers(names[(widths == found).all(axis=1)], 10)}"
         for found in np.unique(widths, axis=0)
         if not np.array_equal(found, _STAIRS)
     )

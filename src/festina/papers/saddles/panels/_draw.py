@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ....experiments.figures import GUIDE, PALE, THEORY, styled
+from ....experiments.figures import GUIDE_STYLE, SIMULATION_STYLE, THEORY_STYLE, styled
 from ._reading import END, PLATEAU, Reading
 
 # A panel always has the same parts, so that their places are known, in inches. Letting matplotlib
@@ -71,19 +71,19 @@ def _draw_loss(reading: Reading, shown: int, because: str, ax: Axes) -> None:
         if stays[seed]:
             step, loss = np.append(step, max(right, step[-1])), np.append(loss, loss[-1])
         here = {"color": "C0", "alpha": 0.7} if seed == shown else {"color": "0.6", "alpha": 0.25}
-        ax.plot(step, loss, **PALE, **here)
+        ax.plot(step, loss, **SIMULATION_STYLE, **here)
     label = f"seed {reading.names[shown]}{because}" if reading.seeds > 1 else "simulation"
     ax.lines[-1].set_label(label)
     if others := reading.seeds - 1:
         words = f"{others} other seed" + "s" * (others > 1)
-        ax.plot([], [], **PALE, color="0.6", alpha=0.4, label=words)
+        ax.plot([], [], **SIMULATION_STYLE, color="0.6", alpha=0.4, label=words)
     drops = reading.theory.get("drop_step")
-    lines = [ax.axhline(level, **THEORY) for level in levels]
+    lines = [ax.axhline(level, **THEORY_STYLE) for level in levels]
     falls = [] if drops is None else drops.values[shown][np.isfinite(drops.values[shown])]
     marked = ("", ", first drop", ", drops")[min(len(falls), 2)]
     lines[0].set_label(f"theory: levels{marked}")
     for step in falls:
-        ax.axvline(step, **THEORY)
+        ax.axvline(step, **THEORY_STYLE)
     # A seed that diverges leaves through the top: beside its last losses nothing could be seen.
     top = max(levels[0], *(losses[k].max() for k in np.flatnonzero(reading.trained))) or 1.0
     left = 0 if scale == "linear" else min(1.0, 0.01 * right)
@@ -135,12 +135,12 @@ def labels(reading: Reading) -> dict[str, str]:
 
 def weight_axes(reading: Reading, stage: int, limit: float, symbol: str, ax: Axes) -> None:
     """Axes for the first-layer weights of every unit, with the rays that theory has for them."""
-    ax.axhline(0, **GUIDE)
-    ax.axvline(0, **GUIDE)
+    ax.axhline(0, **GUIDE_STYLE)
+    ax.axvline(0, **GUIDE_STYLE)
     if "ray_angle" in reading.theory:
         angles = np.radians(reading.theory["ray_angle"].values)
         for angle in angles if stage == END else angles[:1]:
-            ax.plot([0, 2 * limit * np.cos(angle)], [0, 2 * limit * np.sin(angle)], **THEORY)
+            ax.plot([0, 2 * limit * np.cos(angle)], [0, 2 * limit * np.sin(angle)], **THEORY_STYLE)
     # The same scale along both axes has the same ticks.
     ticks = np.asarray(MaxNLocator(4, steps=(1, 2, 5, 10)).tick_values(-limit, limit))
     same = {"lim": (-limit, limit), "ticks": ticks[np.abs(ticks) <= limit]}

@@ -28,8 +28,8 @@ class Panel:
     - `number`: the panel's place in the paper, "1B".
     - `task`: the data; the key is `None` for population averages, which need none.
     - `network`: one network for each key.
-    - `tables`: `(parameters, task, network, keys, say) → {name: table}`.
-    - `asserts`: `(reading, say)` says the panel's claims.
+    - `tables`: `(parameters, task, network, keys, progress) → {name: table}`.
+    - `asserts`: `(reading, claim)` makes the panel's claims.
     - `drawn`: which of a unit's weights are dots, by the names of their axes; all by default.
     - `symbol`: what these are called.
     """
@@ -49,12 +49,14 @@ class Panel:
         """The panel's experiment."""
 
         @experiment(f"saddles/figure-{self.number.lower()}")
-        def run(parameters: Any, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+        def run(
+            parameters: Any, key: PRNGKeyArray | None, progress: Progress
+        ) -> dict[str, xr.Dataset]:
             """Train every seed, find its plateaus, and what theory knows of them beforehand."""
-            say("setting up", 0.0)
+            progress("setting up", 0.0)
             data_key, keys = draw_keys(parameters, key)
             task = self.task(parameters, data_key)
-            return self.tables(parameters, task, self.network(parameters, keys), keys, say)
+            return self.tables(parameters, task, self.network(parameters, keys), keys, progress)
 
         return run
 
@@ -64,7 +66,7 @@ class Panel:
 
     def claims(self, run: xr.DataTree) -> list[Claim]:
         """What the panel asserts, held against the run. Computes nothing that was not saved."""
-        body = lambda run, say: self.asserts(self.reading(run), say)
+        body = lambda run, claim: self.asserts(self.reading(run), claim)
         return asserts(PAPER, f"Figure {self.number}")(body)(run)
 
     def heading(self, run: xr.DataTree) -> str:

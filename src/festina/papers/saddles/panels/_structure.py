@@ -3,12 +3,12 @@
 import numpy as np
 import xarray as xr
 
-from ....diagnose import Rays, rays_from
-from ....experiments.claims import Ledger, agree, apart, listed, most
+from ....diagnose import UnitClusters, rays_from
+from ....experiments.claims import Ledger, agree, join_numbers, max_error_below, most_seeds
 from ._reading import END, PLATEAU, Reading
 
 
-def ranks(reading: Reading, say: Ledger) -> None:
+def ranks(reading: Reading, claim: Ledger) -> None:
     """Linear φ: rank one on the plateau, full rank at the end, balanced (Eq. 7)."""
 
     def singular(seeds: list[int], stage: int) -> np.ndarray:
@@ -20,52 +20,52 @@ def ranks(reading: Reading, say: Ledger) -> None:
         s = singular(reading.staircases, PLATEAU)
         # What the next direction takes off the loss is of second order in it.
         bound = 10 ** (-reading.strengths[reading.staircases] / 2)
-        say(
+        claim(
             "on the plateau the weights have rank one: second over first singular value, in units "
             "of the square root by which the squared gradient dips",
-            apart(s[:, 1] / s[:, 0], over=bound, within=1.0),
-            at,
+            max_error_below(s[:, 1] / s[:, 0], over=bound, within=1.0),
+            at=at,
             note=f"at most {np.max(s[:, 1] / s[:, 0]):.2g}",
         )
     expected = reading.theory["final_singular_values"].values
     expected = expected[expected > 1e-6 * expected.max()]
     s = singular(list(range(reading.seeds)), END)
-    say(
+    claim(
         "at the end their singular values are those that the target asks for, √(2 s) each",
         agree(s[:, : len(expected)].mean(axis=0), expected, within=0.01, relative=True),
-        at,
+        at=at,
         note=f"next singular value {s[:, len(expected) :].max(initial=0.0):.2g}",
     )
 
 
-def one_ray_then_two(reading: Reading, say: Ledger) -> None:
+def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
     """Positively homogeneous φ: one ray of weights on the plateau, one more at the end (Eq. 6)."""
     at, expected = "Theorem 1, Eq. (6)", reading.theory["ray_angle"].values
     if reading.staircases:
         found = [rays_from(*reading.weights(seed, PLATEAU)) for seed in reading.staircases]
-        alone = most([len(each) == 1 for each in found])
-        say("on the plateau the weights that count lie on one ray", alone, at)
+        alone = most_seeds([len(each) == 1 for each in found])
+        claim("on the plateau the weights that count lie on one ray", alone, at=at)
         first = np.median([each.angle[0] for each in found])
-        say("direction of that ray, degrees", agree(first, expected[0], within=1.0), at)
+        claim("direction of that ray, degrees", agree(first, expected[0], within=1.0), at=at)
     found = [rays_from(*reading.weights(seed, END)) for seed in range(reading.seeds)]
     # The rays of the data, wherever they stand among those found.
     both = np.median([nearest_rays(each, expected) for each in found], axis=0)
-    say(
+    claim(
         "directions of the rays at the end, degrees",
         agree(both, expected, within=1.0),
-        at,
-        note=f"{listed([len(each) for each in found])} rays by seed",
+        at=at,
+        note=f"{join_numbers([len(each) for each in found])} rays by seed",
     )
 
 
-def nearest_rays(found: Rays, expected: np.ndarray) -> np.ndarray:
+def nearest_rays(found: UnitClusters, expected: np.ndarray) -> np.ndarray:
     """The angle that is nearest to each of those expected."""
     apart = np.abs((found.angle[:, None] - expected + 180) % 360 - 180)
     return found.angle[apart.argmin(axis=0)]
 
 
 def active(
-    reading: Reading, say: Ledger, share: float, stages: tuple[int, ...] = (PLATEAU, END)
+    reading: Reading, claim: Ledger, share: float, stages: tuple[int, ...] = (PLATEAU, END)
 ) -> None:
     """φ of order two: one active unit on the plateau, one per direction at the end (Eq. 5)."""
     cases = {
@@ -76,8 +76,8 @@ def active(
         seeds = reading.staircases if stage == PLATEAU else range(reading.seeds)
         units = np.array([active_units(*reading.weights(seed, stage)) for seed in seeds])
         if units.size:
-            note = f"active units {listed(units)}"
-            say(words, most(units == wanted, share), "Theorem 1, Eq. (5)", note=note)
+            note = f"active units {join_numbers(units)}"
+            claim(words, most_seeds(units == wanted, share), at="Theorem 1, Eq. (5)", note=note)
 
 
 def contributions(u: xr.DataArray, v: xr.DataArray) -> np.ndarray:

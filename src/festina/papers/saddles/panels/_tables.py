@@ -13,7 +13,7 @@ import xarray as xr
 from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
-from ....diagnose import plateau_widths, rests
+from ....diagnose import drop_times, plateau_widths
 from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, loss_factor
 from ....experiments._frame import keys_of, part_of
 from ....experiments._registry import Progress
@@ -23,7 +23,7 @@ from ....theory.saddles import mechanism, narrow_minima
 from ._parameters import PanelParameters
 
 Tables: TypeAlias = Callable[[Any, AbstractTask, Any, Keys, Progress], dict[str, xr.Dataset]]
-"""`(parameters, task, network, keys, say) → {name: table}`: what a panel's run computes."""
+"""`(parameters, task, network, keys, progress) → {name: table}`: what a panel's run computes."""
 
 TOLERANCES = (0.02, 0.05, 0.1, 0.2)
 """Of the reduction error of widths, in units of the root mean square target."""
@@ -85,15 +85,19 @@ def staircase(
     """
 
     def tables(
-        parameters: PanelParameters, task: AbstractTask, network: Any, keys: Keys, say: Progress
+        parameters: PanelParameters,
+        task: AbstractTask,
+        network: Any,
+        keys: Keys,
+        progress: Progress,
     ) -> dict[str, xr.Dataset]:
         del keys
-        say("predicting", 0.02)
+        progress("predicting", 0.02)
         predicted = predict(parameters, task, network)
         narrow = narrow_minima(network.unit, task, loss=parameters.loss, seed=parameters.seed).loss
         rest = xr.Dataset(predicted).get("fixed_point", narrow)[0]
         predicted = {"narrow_minimum": ("minimum", narrow), **predicted}
-        trajectory = train(parameters, network, task, part_of(say, 0.1, 0.85))
+        trajectory = train(parameters, network, task, part_of(progress, 0.1, 0.85))
         known = theory(parameters, task, network, float(rest), trajectory.floor, predicted)
         found = records(parameters, trajectory, known["level"].values)
         return {**found, "theory": known, "widths": _widths(trajectory, task)}
@@ -126,7 +130,7 @@ def records(
     that counts, as a fraction of the initial loss.
     """
     stairs = bool((np.diff(levels) < 0).all())  # else a narrow network can do it all
-    found = rests(trajectory, levels if stairs else None, merge=merge, dims=("seed",))
+    found = drop_times(trajectory, levels if stairs else None, merge=merge, dims=("seed",))
     found = found.drop_vars("seed").reset_coords(drop=True)
     if not stairs:
         never = np.full((parameters.seeds, len(levels) - 1), np.nan)

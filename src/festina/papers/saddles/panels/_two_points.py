@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ....networks import Layer, Stack
-from ....tasks import AbstractTask, orthogonal_points
+from ....networks import DeepNetwork, Layer
+from ....tasks import AbstractTask, two_orthogonal_points
 from ._parameters import PanelParameters, refuse_samples
 
 
@@ -14,11 +14,11 @@ def two_points(parameters: PanelParameters, key: PRNGKeyArray | None) -> Abstrac
     """Nothing of them is random."""
     del key
     refuse_samples(parameters, 2, "two")
-    return orthogonal_points()
+    return two_orthogonal_points()
 
 
 def ray_angles(
-    parameters: PanelParameters, task: AbstractTask, network: Layer | Stack
+    parameters: PanelParameters, task: AbstractTask, network: Layer | DeepNetwork
 ) -> dict[str, Any]:
     """Orthogonal inputs are learned one by one, the one with the larger |y||x| first."""
     statistics = task.statistics(network.unit)

@@ -18,8 +18,15 @@ from ....dynamics import gradient_flow
 from ....experiments._frame import experiment
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts
-from ....experiments.figures import GUIDE, PALE, THEORY, finish, sheet, styled
+from ....experiments.claims import Ledger, agree, asserts, max_error_below
+from ....experiments.figures import (
+    GUIDE_STYLE,
+    SIMULATION_STYLE,
+    THEORY_STYLE,
+    label_axes,
+    panels,
+    styled,
+)
 from ....networks import seeds
 from ....tasks import Task, linear_teacher
 from ....theory.saddles import LinearSaddle, linear_saddles
@@ -58,7 +65,9 @@ PRESETS: dict[str, dict[str, Any]] = {"more-outputs": {"inputs": 3, "outputs": 4
 
 
 @experiment("saddles/lemma-6")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Enumerate the fixed points, build a network at each, and train away from it."""
     key = seeds(1, first=parameters.seed)[0] if key is None else key
     task = _task(parameters, key)
@@ -66,9 +75,9 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
     names = ["{" + ", ".join(str(k + 1) for k in saddle.modes) + "}" for saddle in saddles]
     rows: list[dict[str, Any]] = []
     for index, saddle in enumerate(saddles):
-        say(f"the fixed point {names[index]}", index / len(saddles))
+        progress(f"the fixed point {names[index]}", index / len(saddles))
         rows.append(_fixed_point(parameters, saddle, task, key))
-    say("leaving the saddles", 0.9)
+    progress("leaving the saddles", 0.9)
     points = {name: ("point", [row[name] for row in rows]) for name in rows[0]}
     leaving = _leave(parameters.width, saddles[:-1], task, key)
     return {
@@ -148,32 +157,32 @@ def growth_rates(leaving: xr.Dataset) -> np.ndarray:
 
 
 @asserts("Zhang, Saxe & Latham", "Lemma 6")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Sufficiency and the rates hold, necessity of the spans does not."""
     points, leaving = run["points"].ds, run["leaving"].ds
     words = (
         f"weights with Eq. (40) are a fixed point, for all {points.sizes['point']} sets of modes"
     )
-    say(words, apart(points["gradient"], within=1e-12), "Eq. (40)")
+    claim(words, max_error_below(points["gradient"], within=1e-12), at="Eq. (40)")
     words = "the loss at each is that at zero less what is learned, ½(⟨‖y‖²⟩ − Σ_{k∈A} μ_k)"
-    say(words, apart(points["measured_loss"], points["loss"], within=1e-10))
+    claim(words, max_error_below(points["measured_loss"], points["loss"], within=1e-10))
     seen = agree(growth_rates(leaving), leaving["rate"], within=0.005, relative=True)
     words = "training leaves each saddle at the largest singular value of Σ̃_yz"
-    say(words, seen, "Eqs. (41) and (42)")
+    claim(words, seen, at="Eqs. (41) and (42)")
     if not np.isfinite(points.get("unread_gradient", np.nan)).all():
         return  # as many inputs as outputs: the kernels are filled by the spans
-    say(
+    claim(
         "Eq. (40) is necessary: at a fixed point no u_i or v_i has a part outside its span "
         "(smallest such part, over sets of modes)",
-        apart(points["unread_outside"].min(), within=1e-10),
+        max_error_below(points["unread_outside"].min(), within=1e-10),
         wrong="components in the kernel of Σ̃_yz that no other weight reads, or of Σ̃_yzᵀ that none "
         "drives, are free: |∂L/∂θ| at such weights",
-        instead=apart(points["unread_gradient"], within=1e-12),
+        instead=max_error_below(points["unread_gradient"], within=1e-12),
     )
-    say(
+    claim(
         "fixed points have u_i in the kernel of Σ̃_yz, v_i in that of its transpose, and the loss "
         "of Σ v_i u_iᵀ = Π_A Σ_yz Σ_zz⁻¹",
-        apart(points["unread_loss"], points["loss"], within=1e-10),
+        max_error_below(points["unread_loss"], points["loss"], within=1e-10),
         corrected="kernels in place of the spans of Eq. (40)",
     )
 
@@ -182,23 +191,26 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """The lattice of fixed points, and the distance from each while it is left."""
     title = "Every set of modes is a fixed point of a linear network"
-    figure, (left, right) = sheet(title, 2, width=5.5, height=4.4)
+    figure, (left, right) = panels(title, 2, width=5.5, height=4.4)
     _lattice(left, run["points"].ds)
     leaving = run["leaving"].ds
     rates, time, many = growth_rates(leaving), leaving["time"].values, leaving.sizes["point"] > 8
     for index, distance in enumerate(leaving["distance"]):
         rate, first = float(distance["rate"]), float(distance[0])
         label = None if many else f"{distance['point'].item()}: {rates[index]:.3f} / {rate:.3f}"
-        how = {**PALE, "lw": 9.0 - index if not many else 3.0}  # those below are seen at the edges
+        how = {
+            **SIMULATION_STYLE,
+            "lw": 9.0 - index if not many else 3.0,
+        }  # those below are seen at the edges
         right.plot(time, distance, **how, color=f"C{index}", alpha=0.45, label=label)
         clock = np.array([0.0, min(np.log(2.0 / first) / rate, time[-1])])
-        right.plot(clock, first * np.exp(rate * clock), **THEORY)
+        right.plot(clock, first * np.exp(rate * clock), **THEORY_STYLE)
     right.set(yscale="log", xlim=(0, time[-1]))
     words = "time $t$ since the start, close to a saddle", "distance from the saddle"
     title = r"how each is left: largest singular value $\tilde s_1$ of $\tildeΣ_{yz}$"
     heading = None if many else r"modes learned: measured / $\tilde s_1$"
     rate = r"$e^{\tilde s_1 t}$"
-    finish(right, *words, title, theory=rate, legend="beside", legend_title=heading)
+    label_axes(right, *words, title, theory=rate, legend="beside", legend_title=heading)
     return figure
 
 
@@ -208,7 +220,7 @@ def _lattice(ax: Axes, points: xr.Dataset) -> None:
     sets = [set(name.strip("{}").split(", ")) - {""} for name in names]
     for i, j in np.argwhere(size[:, None] + 1 == size):
         if sets[i] < sets[j]:
-            ax.plot(size[[i, j]], loss[[i, j]], **GUIDE)
+            ax.plot(size[[i, j]], loss[[i, j]], **GUIDE_STYLE)
     ax.plot(size, points["measured_loss"], "o", ms=11, color="C0", alpha=0.4, label="network")
     ax.hlines(loss, size - 0.13, size + 0.13, color="black", lw=1, ls="--", label="Lemma 6")
     for name, *at, ways in zip(names, size, loss, points["index"].values, strict=True):
@@ -218,4 +230,4 @@ def _lattice(ax: Axes, points: xr.Dataset) -> None:
     ax.set(xlim=(-0.3, size.max() + 1.1), ylim=np.array([-0.06, 1.12]) * loss.max())
     ax.set_xticks(np.unique(size))
     words = "number of modes learned", r"loss $\frac{1}{2}\langle\|y - f\|^2\rangle$"
-    finish(ax, *words, "losses of all fixed points: ways down", legend="upper right")
+    label_axes(ax, *words, "losses of all fixed points: ways down", legend="upper right")

@@ -15,27 +15,35 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from pydantic import Field
 
-from ....diagnose import rests
+from ....diagnose import drop_times
 from ....dynamics import gradient_flow
 from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._parameters import DecreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._parameters import falling
 from ....experiments._registry import Progress
 from ....experiments.claims import (
     Ledger,
     agree,
-    apart,
     asserts,
-    exponent,
-    listed,
-    most,
-    same,
-    share,
+    equal_to,
+    join_numbers,
+    max_error_below,
+    most_seeds,
+    power_law_exponent,
+    share_of_seeds,
 )
-from ....experiments.figures import DOTS, PALE, equal, finish, law, sheet, styled
+from ....experiments.figures import (
+    MEASURED_STYLE,
+    SIMULATION_STYLE,
+    diagonal,
+    label_axes,
+    panels,
+    power_law,
+    styled,
+)
 from ....networks import fully_connected
 from ....tasks import quadratic_teacher
-from ....theory.saddles import blow_up_times_from, winner
+from ....theory.saddles import blow_up_times_from, first_to_escape
 from .._units_flow import blow_up
 from ._proposition_5_errata import errata, gradients, reduced_speeds
 
@@ -70,7 +78,7 @@ class Parameters(BaseParameters):
     draws: int = Field(default=400, ge=100)
     """Number of networks in which the second-largest unit is measured."""
 
-    scales: Annotated[tuple[float, ...], falling(0.01, 1e-5)] = (5e-3, 1.5e-3, 5e-4)
+    scales: Annotated[tuple[float, ...], DecreasingTuple(0.01, 1e-5)] = (5e-3, 1.5e-3, 5e-4)
     """Standard deviations ε of the trained networks' weights, falling."""
 
     def _check(self) -> None:
@@ -85,20 +93,22 @@ QUICK: dict[str, Any] = {"seeds": 4, "draws": 200}
 
 
 @experiment("saddles/proposition-5")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Units of both signs and of one, networks of Figure 1G, and the gradients of Section H.1."""
     s = np.array(parameters.eigenvalues)
     draw = np.random.default_rng((parameters.seed, 5)).normal
     weights = draw(size=(parameters.units, len(s) + 1))
-    say("random units", 0.0)
+    progress("random units", 0.0)
     tables = {"both_signs": _escapes(weights, s), "gradients": gradients(parameters.seed)}
     ends = tables["both_signs"]["predicted"].values
     tables["reduced"] = reduced_speeds(lambda theta: _speed(theta, s), weights, s, ends)
-    say("units of one sign", 0.2)
+    progress("units of one sign", 0.2)
     tables["one_sign"] = _escapes(weights, np.abs(s))
-    say("the second-largest unit", 0.3)
+    progress("the second-largest unit", 0.3)
     tables["rivals"] = _rivals(draw(size=(parameters.draws, parameters.width, 3)), np.full(2, 4.0))
-    say("networks", 0.5)
+    progress("networks", 0.5)
     return tables | {"networks": _networks(parameters, key)}
 
 
@@ -173,9 +183,9 @@ def _networks(parameters: Parameters, key: PRNGKeyArray | None) -> xr.Dataset:
     size: dict[str, Any] = {"scale": scales[:, None], "key": keys.reshape(1, -1)}
     network = fully_connected(2, parameters.width, activation="quadratic", **size)
     task = quadratic_teacher(np.eye(2))
-    who, when = winner(network, task)
+    who, when = first_to_escape(network, task)
     trained = gradient_flow(network, task, loss="half", rtol=1e-7, converged=1e-3)
-    found = rests(trained, _LEVELS).isel(middle=0)
+    found = drop_times(trained, _LEVELS).isel(middle=0)
     at = found["save"].values[..., None, None, None]
     u, v = (np.take_along_axis(np.asarray(part), at, axis=2) for part in trained.network.parts)
     numbers = {
@@ -191,7 +201,7 @@ def _networks(parameters: Parameters, key: PRNGKeyArray | None) -> xr.Dataset:
 
 
 @asserts("Zhang, Saxe & Latham", "Proposition 5")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What the proposition says, where it needs a correction, and its misprints."""
     parameters, at = parameters_of(run, Parameters), "Eq. (56)"
     both, one, networks = (run[name].ds for name in ("both_signs", "one_sign", "networks"))
@@ -200,83 +210,85 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         seen, predicted = table["measured"][escaped], table["predicted"][escaped]
         words = f"eigenvalues of {signs}: t_∞ from the initial weights is that of integration"
         note = f"{int(table['bounces'].sum())} of {escaped.size} units bounce"
-        judged = apart(seen, predicted, within=1e-5, relative=True)
-        say(words, judged, at, corrected=_BOUNCE, note=note)
+        judged = max_error_below(seen, predicted, within=1e-5, relative=True)
+        claim(words, judged, at=at, corrected=_BOUNCE, note=note)
     real, bounces = np.isfinite(both["printed"]), both["bounces"]
-    say(
+    claim(
         "Eq. (56) as printed gives a time for every unit",
-        most(real, of="units"),
-        at,
+        most_seeds(real, of="units"),
+        at=at,
         wrong="imaginary for those whose v changes sign, and for no others",
-        instead=most(real != bounces, of="units"),
+        instead=most_seeds(real != bounces, of="units"),
     )
-    off = apart(both["printed"][real], both["predicted"][real], within=_ACCURACY, relative=True)
-    say("Eq. (56) as printed is right for units whose v keeps its sign", off, at)
+    off = max_error_below(
+        both["printed"][real], both["predicted"][real], within=_ACCURACY, relative=True
+    )
+    claim("Eq. (56) as printed is right for units whose v keeps its sign", off, at=at)
     if parameters.eigenvalues == USUAL:
         words = "Gaussian units bounce as often as quadrature over their weights says"
-        say(words, share(bounces, BOUNCING, of="units"), at)
-    say(
+        claim(words, share_of_seeds(bounces, BOUNCING, of="units"), at=at)
+    claim(
         "eigenvalues of one sign: units with v₀ against them and v₀² ≥ Σa_k² never escape, all "
         "others do",
-        most(one["never"] == ~np.isfinite(one["measured"]), of="units"),
+        most_seeds(one["never"] == ~np.isfinite(one["measured"]), of="units"),
         corrected="the proposition excludes this case, which is that of Figure 1G",
     )
     s = np.linalg.eigvalsh(networks["correlation"])
-    say(
+    claim(
         "its own example, Figure 1G, has eigenvalues of both signs",
-        same(float(np.sign(s[0] * s[-1])), -1.0),
+        equal_to(float(np.sign(s[0] * s[-1])), -1.0),
         wrong="Σ_yZ is a multiple of I",
         instead=agree(s, 4.0, within=1e-10),
     )
     error = abs(networks["drop_time"] / networks["predicted_time"] - 1)
     largest = error.max("seed")
-    say(
+    claim(
         "Figure 1G: first drop at the shortest escape time, from the smallest weights",
-        apart(error.isel(scale=-1), within=max(0.0025, 5 * parameters.scales[-1])),
+        max_error_below(error.isel(scale=-1), within=max(0.0025, 5 * parameters.scales[-1])),
         corrected=_BOUNCE,
-        note=listed(largest, 2),
+        note=join_numbers(largest, 2),
     )
     words = "Figure 1G: the error of the first drop falls in proportion to ε"
-    say(words, exponent(networks["scale"], largest, 1.0, within=0.25))
+    claim(words, power_law_exponent(networks["scale"], largest, 1.0, within=0.25))
     words = "Figure 1G: the unit with the shortest escape time makes the first drop"
-    fastest = most(networks["winner"] == networks["strongest"], of="networks")
-    say(words, fastest, corrected=_BOUNCE)
+    fastest = most_seeds(networks["winner"] == networks["strongest"], of="networks")
+    claim(words, fastest, corrected=_BOUNCE)
     second = run["rivals"].ds["second"]
     size = (second * second["scale"]).median("draw")
     words = "when one unit is O(1) the others are O(ε): the second-largest in the median"
-    say(words, exponent(second["scale"], size, 1.0, within=0.03))
+    claim(words, power_law_exponent(second["scale"], size, 1.0, within=0.03))
     for part, value in QUANTILES.items() if parameters.width == WIDTH else ():
-        say(
+        claim(
             f"when one unit is O(1) the second-largest is below {value:g} ε in {100 * part:g} % of "
             "networks, by the closed form of a unit's way",
-            share(second.isel(scale=-1) < value, part, of="networks"),
+            share_of_seeds(second.isel(scale=-1) < value, part, of="networks"),
             corrected="O(ε) with a heavy-tailed constant" * (part > 0.5),
         )
-    errata(run, say)
+    errata(run, claim)
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Escape of random units on the left, the second-largest unit on the right."""
     title = "Proposition 5   One unit leaves zero while the others are still small"
-    figure, (left, right) = sheet(title, 2)
+    figure, (left, right) = panels(title, 2)
     data, second = run["both_signs"].ds, run["rivals"].ds["second"]
     for index, label in enumerate(("Eq. (56) is right", "v changes sign: Eq. (56) imaginary")):
         shown = data.isel(unit=np.flatnonzero(data["bounces"] == index))
         x, y = shown["predicted"], shown["measured"]
-        left.loglog(x, y, **DOTS, color=f"C{index}", alpha=0.5, label=label)
-    equal(left, data["measured"].where(np.isfinite(data["measured"])))
+        left.loglog(x, y, **MEASURED_STYLE, color=f"C{index}", alpha=0.5, label=label)
+    diagonal(left, data["measured"].where(np.isfinite(data["measured"])))
     for axis in (left.xaxis, left.yaxis):
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axis.set_minor_formatter(NullFormatter())
     words = "escape time predicted from the initial weights", "escape time by direct integration"
-    finish(left, *words, f"{data.sizes['unit']} random units", legend="upper left")
+    label_axes(left, *words, f"{data.sizes['unit']} random units", legend="upper left")
     for part, alpha in ((0.9, 0.3), (0.5, 0.7), (0.1, 0.3)):
         size = second["scale"] * second.quantile(part, "draw")
         label = "median" if part == 0.5 else f"{100 * part:g} % quantile"
-        right.loglog(size["scale"], size, **PALE, color="C0", alpha=alpha, label=label)
-        law(right, size["scale"], float(size[-1]), 1.0)
+        right.loglog(size["scale"], size, **SIMULATION_STYLE, color="C0", alpha=alpha, label=label)
+        power_law(right, size["scale"], float(size[-1]), 1.0)
     words = "initial scale ε", "its norm when the largest has norm 1"
-    finish(right, *words, f"second-largest unit, {second.sizes['draw']} networks", theory="∝ ε")
+    label_axes(right, *words, f"second-largest unit, {second.sizes['draw']} networks", theory="∝ ε")
     return figure

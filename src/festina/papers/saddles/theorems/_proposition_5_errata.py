@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from ....experiments.claims import Ledger, agree, apart, most
+from ....experiments.claims import Ledger, agree, max_error_below, most_seeds
 
 _PART, _MOMENTS = 0.95, 400  # of the way to infinity, by the clock
 _SAMPLES, _UNITS, _SIZE = 7, 3, 4
@@ -80,38 +80,40 @@ def _by_hand(
     return v_dot, 2 * v[:, None] * (u @ sigma.T - np.einsum("j,ijab,jb->ia", v, pairs, u))
 
 
-def errata(run: xr.DataTree, say: Ledger) -> None:
+def errata(run: xr.DataTree, claim: Ledger) -> None:
     """What is printed, and what is right."""
     ways, g, samples = run["reduced"].ds, run["gradients"].ds, run["gradients"].attrs["samples"]
-    none = lambda name: apart(g[name], within=1e-12)
+    none = lambda name: max_error_below(g[name], within=1e-12)
     right = ways["printed"] <= 1e-6  # units turn within half of their way: its end tells
-    say(
+    claim(
         "Eq. (55) as printed is v = π̇_m/(s_m π_m) along the way of every unit",
-        most(right, of="units"),
-        "Eq. (55)",
+        most_seeds(right, of="units"),
+        at="Eq. (55)",
         wrong="it keeps the sign of v(0), wrong for those units that bounce, and for no others",
-        instead=most(right != run["both_signs"].ds["bounces"], of="units"),
+        instead=most_seeds(right != run["both_signs"].ds["bounces"], of="units"),
     )
-    say(
+    claim(
         "Eq. (55) with the sign of v is v = π̇_m/(s_m π_m), over the largest |v| of the way",
-        apart(ways["corrected"], within=1e-6),
-        "Eq. (55)",
+        max_error_below(ways["corrected"], within=1e-6),
+        at="Eq. (55)",
         corrected="sign(v) in place of sign(v(0)): v changes sign where the radicand is zero",
     )
-    say("Eq. (44a): v̇_i by automatic differentiation", none("v"), "Eq. (44a)")
+    claim("Eq. (44a): v̇_i by automatic differentiation", none("v"), at="Eq. (44a)")
     column = "a column vector, and Z made symmetric"
-    say("Eq. (44b): u̇_i by automatic differentiation", none("u"), "Eq. (44b)", corrected=column)
+    claim(
+        "Eq. (44b): u̇_i by automatic differentiation", none("u"), at="Eq. (44b)", corrected=column
+    )
     for words, name, at, wrong in (
         ("Eq. (44b): u̇_i for a Z that is not symmetric", "nonsymmetric_u", "Eq. (44b)",
          "only (Z + Zᵀ)/2 enters f: put that in place of Z"),
         ("u̇_i as Section H.1 prints it first", "printed_u", "Section H.1",
          "the factor v_i is missing"),
     ):  # fmt: skip
-        say(words, none(name), at, wrong=wrong, instead=none("u"))
-    say(
+        claim(words, none(name), at=at, wrong=wrong, instead=none("u"))
+    claim(
         "mean over samples of ∂L/∂f · ∂f/∂v, as printed, over the true gradient",
         agree(g["printed_mean"], 1.0, within=1e-12),
-        "Sections G.1 and H.1",
+        at="Sections G.1 and H.1",
         wrong="∂ℓ_μ/∂f is meant, the loss of one sample",
         instead=agree(g["printed_mean"], 1 / samples, within=1e-12),
     )

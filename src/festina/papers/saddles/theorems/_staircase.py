@@ -19,11 +19,19 @@ from .... import networks
 from ....diagnose import passage_time, plateaus
 from ....dynamics import Trajectory, gradient_flow
 from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._parameters import DecreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._parameters import falling
 from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts, below, listed, most
-from ....experiments.figures import PALE, THEORY, sheet, styled
+from ....experiments.claims import (
+    Ledger,
+    agree,
+    all_below,
+    asserts,
+    join_numbers,
+    max_error_below,
+    most_seeds,
+)
+from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, panels, styled
 from ....tasks import AbstractTask, in_context_regression, linear_teacher
 from ....theory.saddles import Staircase, staircase
 
@@ -59,7 +67,7 @@ class Parameters(BaseParameters):
     repeats: int = Field(default=4, ge=1)
     """Initialisations of each of the other networks."""
 
-    scales: Annotated[tuple[PositiveFloat, ...], falling(1e-3)] = (1e-3, 1e-5, 1e-8, 1e-12)
+    scales: Annotated[tuple[PositiveFloat, ...], DecreasingTuple(1e-3)] = (1e-3, 1e-5, 1e-8, 1e-12)
     """Standard deviations ε of their initial weights, falling; larger ones have no plateaus."""
 
     dimension: int = Field(default=10, ge=3)
@@ -118,11 +126,13 @@ QUICK: dict[str, Any] = {
 
 
 @experiment("saddles/staircase")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train every network, and predict its staircase from its initial weights."""
     tables = {}
     for index, (name, (words, *_)) in enumerate(PANELS.items()):
-        say(words, index / len(PANELS))
+        progress(words, index / len(PANELS))
         network, task = _setting(parameters, name, key)
         lanes = list(np.ndindex(*network.batch_shape))
         with warnings.catch_warnings():  # Each row records the doubts, which are claims below.
@@ -226,12 +236,12 @@ def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
 
 
 @asserts("Zhang, Saxe & Latham", "Lemma 6")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Levels, times and active sets against training, in every setting."""
     parameters, attention = parameters_of(run, Parameters), run["attention"].ds
     for name in ("power", "mixed", "diagonal"):
         table, (words, *source), linear = run[name].ds, PANELS[name], name != "diagonal"
-        told = Ledger(say.experiment, *source)
+        told = Ledger(claim.experiment, *source)
         here = table.isel(scale=int(np.abs(np.log(table["scale"].values / 1e-8)).argmin()))
         clean, away = (here["strength"] >= _CLEAN).values, abs(here["level"] - here["rest"])
         kept = clean & here["rest"].shift(plateau=-1).notnull().values  # the last is the floor
@@ -239,15 +249,15 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             off = (away / here["rest"]).min("stage").transpose("seed", "plateau").values[kept]
             what = f"{words}: plateaus of training lie on predicted levels"
             note = f"those on which the squared gradient dips by {_CLEAN:g} decades or more"
-            told(what, apart(off, within=0.01), note=note)
+            told(what, max_error_below(off, within=0.01), note=note)
         if not linear and clean.any():
             active = here["active"].isel(stage=away.fillna(np.inf).argmin("stage"))
             right = (active == here["seen"]).all("member").transpose("seed", "plateau").values
             what = f"{words}: plateaus have the predicted active coordinates"
-            told(what, most(right[clean], of="plateaus"))
+            told(what, most_seeds(right[clean], of="plateaus"))
         told(
             f"{words}: training has as many plateaus as predicted, unless the theory doubts it",
-            most((table["matched"] | table["doubted"]).values.ravel(), of="networks"),
+            most_seeds((table["matched"] | table["doubted"]).values.ravel(), of="networks"),
             note=f"{int(table['doubted'].sum())} of {table['doubted'].size} are doubted",
         )
         table = table.where(table["matched"])
@@ -256,7 +266,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             beyond = (error - table["uncertainty"] / table["jump"]).values[alone.values]
             what = f"{words}: jump times are within their stated uncertainty"
             note = "relative errors beyond it"
-            told(what, apart(np.maximum(beyond, 0.0), within=_COMPUTED), note=note)
+            told(what, max_error_below(np.maximum(beyond, 0.0), within=_COMPUTED), note=note)
         deep = (table["strength"] >= _CLEAN).rename(plateau="fall")
         deep = (deep & deep.shift(fall=-1, fill_value=True)).reindex(fall=table["fall"])
         compared = table if linear else table.sel(scale=here["scale"])
@@ -268,22 +278,22 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
                 f"relative; between plateaus of {_CLEAN:g} decades or more, without those that "
                 f"have another within {100 * _APART:g} %"
             )
-            told(what, apart(error.values[alone.values], within=within), note=note)
+            told(what, max_error_below(error.values[alone.values], within=within), note=note)
         strongly = not linear and parameters.correlated > _STRONGLY
         growth(told, name, table, deep, _MORE if strongly else 1)
-        say += told
+        claim += told
     (words, *source), closed = PANELS["attention"], attention["closed_form"][:-1]
-    told = Ledger(say.experiment, *source)
+    told = Ledger(claim.experiment, *source)
     # Training may end before it rests on the last level.
     nearest = abs(attention["rest"] - closed).fillna(np.inf).argmin("plateau")
     seen = attention["rest"].isel(plateau=nearest).median("seed")
     what = "plateaus of training at ½(tr Λ − Σ λ/(1 + (1 + tr Λ/λ)/N)), over the largest λ"
     told(f"{words}: {what} (medians over seeds)", agree(seen, closed, within=0.01, relative=True))
     later(told, attention)
-    say += told
+    claim += told
     what = f"{words}: first jump of every seed from its initial weights"
     error, bounce = _errors(attention)[0].isel(fall=0), "units may bounce, and v is a vector"
-    say(what, apart(error, within=0.05), "Proposition 5", corrected=bounce)
+    claim(what, max_error_below(error, within=0.05), at="Proposition 5", corrected=bounce)
 
 
 def _errors(table: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
@@ -294,7 +304,7 @@ def _errors(table: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def growth(
-    say: Ledger, name: str, table: xr.Dataset, deep: xr.DataArray | bool = True, more: int = 1
+    claim: Ledger, name: str, table: xr.Dataset, deep: xr.DataArray | bool = True, more: int = 1
 ) -> None:
     """Claim that predictions get better as 1/ln(1/ε); errors are judged between deep plateaus.
 
@@ -308,20 +318,22 @@ def growth(
     mean = lambda each: ((each**2).mean(jumps) ** 0.5).dropna("scale")
     clean, size, scales = mean(error.where(deep)), mean(error), table["scale"].values
     if clean.size:
-        say(
+        claim(
             f"{words}: a jump is missed by a small part of the time in which weights grow by e "
             "(root mean square of the relative error, times ln(1/ε))",
-            apart(clean * np.log(1 / clean["scale"]), within=_PART_OF_AN_E_FOLDING[name] * more),
-            note=listed(clean, 2),
+            max_error_below(
+                clean * np.log(1 / clean["scale"]), within=_PART_OF_AN_E_FOLDING[name] * more
+            ),
+            note=join_numbers(clean, 2),
         )
     fall = float(np.log(scales[0]) / np.log(scales[-1]))
     if fall <= _FAR and error.count(jumps).min() >= _JUMPS:
-        ratio = below(size[-1] / size[0], fall + _FALLEN)
+        ratio = all_below(size[-1] / size[0], fall + _FALLEN)
         note = f"as 1/ln(1/ε) it would fall to {fall:.2g}"
-        say(f"{words}: the error of a jump time falls with ε, to this part", ratio, note=note)
+        claim(f"{words}: the error of a jump time falls with ε, to this part", ratio, note=note)
 
 
-def later(say: Ledger, table: xr.Dataset) -> None:
+def later(claim: Ledger, table: xr.Dataset) -> None:
     """Jumps after the first, in the median over seeds; infinity where there was none by then."""
     jump, passage = (table[name].transpose("seed", "fall")[:, 1:] for name in ("jump", "passage"))
     jump = jump.where(jump <= float(table["end"].max()), np.inf).values
@@ -338,14 +350,14 @@ def later(say: Ledger, table: xr.Dataset) -> None:
     error = float(np.nanstd(known, axis=0).max())
     what = f"{PANELS['attention'][0]}: later jumps, predicted over trained (medians over seeds)"
     judged = agree(ratio(np.arange(seeds)), 1.0, within=round(0.05 + 2 * error, 3))
-    say(what, judged, note=f"5 % and twice the standard error of such a ratio, {error:.2g}")
+    claim(what, judged, note=f"5 % and twice the standard error of such a ratio, {error:.2g}")
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Losses wide and pale, predicted levels and jumps dashed; bars are their uncertainty."""
     title = "Staircases predicted from data statistics and initial weights"
-    figure, axes = sheet(title, 2, 2, width=4.2, height=3.0, sharey=True)
+    figure, axes = panels(title, 2, 2, width=4.2, height=3.0, sharey=True)
     colours = ("#0072B2", "#E69F00", "#009E73")
     for ax, (name, (words, *_)) in zip(axes.ravel(), PANELS.items(), strict=True):
         table, latest = run[name].ds, 0.0
@@ -358,16 +370,16 @@ def draw(run: xr.DataTree) -> Figure:
             above = lambda loss, a=floor, b=first: np.maximum((loss - a) / (b - a), 1e-9)
             jumps = row["jump"].dropna("fall").values
             levels, end = row["level"].values[: len(jumps) + 1], 1.25 * float(row["passage"].max())
-            how = {**PALE, "color": color, "alpha": 0.45}
+            how = {**SIMULATION_STYLE, "color": color, "alpha": 0.45}
             ax.plot(row["time"], above(row["loss"].values), **how, label=label)
             steps = above(np.append(levels, levels[-1]))
-            dashed = {**THEORY, "color": color, "lw": 1.4}
+            dashed = {**THEORY_STYLE, "color": color, "lw": 1.4}
             ax.step([0.0, *jumps, 10 * end], steps, where="post", **dashed)
             unsure = row["uncertainty"].dropna("fall").values
             middle = np.sqrt(steps[:-2] * steps[1:-1])
             ax.hlines(middle, jumps - unsure, jumps + unsure, color=color, lw=1.4)
             latest = max(latest, end)
-        ax.plot([], [], **THEORY, label="predicted")
+        ax.plot([], [], **THEORY_STYLE, label="predicted")
         ax.set(yscale="log", xlim=(0, latest), ylim=(1e-3, 1.6))
         ax.set_xlabel("time $t$ of the flow on $½⟨‖y−f‖²⟩$")
         ax.set_title(words, pad=20)

@@ -20,8 +20,22 @@ from ...._types import Array
 from ....experiments._frame import experiment, keys_of
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, above, apart, asserts, exponent, same
-from ....experiments.figures import PALE, THEORY, finish, law, sheet, styled
+from ....experiments.claims import (
+    Ledger,
+    all_above,
+    asserts,
+    equal_to,
+    max_error_below,
+    power_law_exponent,
+)
+from ....experiments.figures import (
+    SIMULATION_STYLE,
+    THEORY_STYLE,
+    label_axes,
+    panels,
+    power_law,
+    styled,
+)
 from ....networks import AbstractNetwork, Layer
 from ....theory.saddles import embed_from, narrow_minima, stationary_task
 from ....theory.saddles._embedding import unit_defects
@@ -88,19 +102,21 @@ def _network(name: str, units: int, **how: Any) -> tuple[AbstractNetwork, int]:
         return networks.attention(2, units, softmax=kind.startswith("softmax"), **how), 0
     if kind.startswith("conv"):
         kind = kind.removeprefix("conv-")
-        return networks.convolutional(5, units, 2, activation=kind, **how), 0
+        return networks.convolutional_1d(5, units, 2, activation=kind, **how), 0
     if kind == "relu-between-tanh":
         layers = ("tanh", "relu", "tanh")
-        return networks.stack((3, 3, units, 3, 2), activations=layers, **how), 1
+        return networks.deep_network((3, 3, units, 3, 2), activations=layers, **how), 1
     return networks.fully_connected(4, units, 3, activation=kind, **how), 0
 
 
 @experiment("saddles/theorem-1")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Make fixed points, embed them in each way, allowed or not, and measure the gradient."""
     keys, tables, steps = keys_of(parameters, key), list[xr.Dataset](), len(ARCHITECTURES) + 2
     for index, name in enumerate(ARCHITECTURES):
-        say(f"fixed points of {name} networks", index / steps)
+        progress(f"fixed points of {name} networks", index / steps)
         rows = [_embeddings(parameters, name, key, seed) for seed, key in enumerate(keys)]
         network, hidden = _network(name, parameters.units, scale=1.0, key=keys[0])
         algebra = hidden_layers(network)[hidden][0].algebra
@@ -109,7 +125,7 @@ def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict
         tables.append(_table(rows, "seed", "case").assign(admitted=admitted))
     whole = xr.concat(tables, xr.Variable("architecture", list(ARCHITECTURES)))
     whole.attrs = {"units": parameters.units, "samples": parameters.samples}
-    say("width-1 minima of Figure 1's tasks", 1 - 2 / steps)
+    progress("width-1 minima of Figure 1's tasks", 1 - 2 / steps)
     return {
         "embeddings": whole.assign_coords(case=list(CASES)),
         "panels": _panels(parameters.seed),
@@ -182,23 +198,23 @@ def _panels(seed: int) -> xr.Dataset:
     relu, quadratic = (networks.activation(name) for name in ("relu", "quadratic"))
     kernel: dict[str, Any] = {"size": 2, "stride": 2}
     teacher = tasks.linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]))
-    panels: dict[str, tuple[Any, Any, tuple[int, ...]]] = {  # unit, task, shape of what v reads
+    minima: dict[str, tuple[Any, Any, tuple[int, ...]]] = {  # unit, task, shape of what v reads
         "B": (networks.Neuron(), teacher, ()),
-        "C": (networks.Kernel(**kernel), tasks.convolutional_teacher(), (2,)),
-        "D": (networks.Neuron(relu), tasks.orthogonal_points(), ()),
-        "E": (networks.Kernel(relu, **kernel), tasks.kernel_points(), (2,)),
-        "F": (networks.LinearHead(), tasks.in_context_regression(2, 32), (3,)),
+        "C": (networks.ConvolutionKernel(**kernel), tasks.convolutional_teacher(), (2,)),
+        "D": (networks.Neuron(relu), tasks.two_orthogonal_points(), ()),
+        "E": (networks.ConvolutionKernel(relu, **kernel), tasks.figure_1e_points(), (2,)),
+        "F": (networks.LinearAttentionHead(), tasks.in_context_regression(2, 32), (3,)),
         "G": (networks.Neuron(quadratic), tasks.quadratic_teacher(np.eye(2)), ()),
     }
-    for unit, task, read_shape in panels.values():
+    for unit, task, read_shape in minima.values():
         found = narrow_minima(unit, task, width=1, starts=12)
         u, v = found.network.lane(0).parts
-        wide = networks.layer(unit, *embed_from(u, v, np.zeros((1, 1)), np.zeros((1, 1))))
+        wide = networks.layer_from(unit, *embed_from(u, v, np.zeros((1, 1)), np.zeros((1, 1))))
         row = {"gain": _gains(wide, task, rng), "order": unit.algebra.order}
         row["gradient"] = np.linalg.norm(losses_and_gradients(wide, task)[1])
         row["homogeneity_defect"] = unit_defects(unit, u.shape[1:], read_shape).positive
         rows.append(row)
-    coords = {"panel": list(panels), "radius": list(_RADII)}
+    coords = {"panel": list(minima), "radius": list(_RADII)}
     return _table(rows, "panel", "radius").assign_coords(coords)
 
 
@@ -222,10 +238,10 @@ def _section_e(parameters: Parameters, key: Any) -> dict[str, float]:
     units, added = parameters.units, parameters.width - parameters.units
     network = networks.fully_connected(4, units, 3, scale=parameters.scale, key=key)
     x = rng.standard_normal((parameters.samples, 4))
-    data = tasks.task(x, rng.standard_normal((parameters.samples, 3)))
+    data = tasks.from_arrays(x, rng.standard_normal((parameters.samples, 3)))
     gamma = rng.standard_normal((2, 1, units))
     mixing = np.pad(gamma, ((0, 0), (0, added - 1), (0, 0)))
-    wide = networks.layer(network.unit, *embed_from(network.u, network.v, *mixing))
+    wide = networks.layer_from(network.unit, *embed_from(network.u, network.v, *mixing))
     speeds = lambda net: net.structure.arrays(-losses_and_gradients(net, data)[1][0])
     (u_before, v_before), (u_after, v_after) = speeds(network), speeds(wide)
     u_after = u_after[:units]
@@ -243,9 +259,9 @@ def _section_e(parameters: Parameters, key: Any) -> dict[str, float]:
 
 
 @asserts("Zhang, Saxe & Latham", "Theorem 1")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Fixed points stay fixed points, controls do not, and the text's slips."""
-    table, panels, section_e = (run[name].ds for name in ("embeddings", "panels", "section_e"))
+    table, minima, section_e = (run[name].ds for name in ("embeddings", "panels", "section_e"))
     for case, (equation, needs, *_) in CASES.items():
         one, words = table.sel(case=case), equation + " with γ_u < 0" * (case == "negative")
         chosen, others = (one.isel(architecture=one["admitted"].values == a) for a in (True, False))
@@ -256,7 +272,7 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         note = f"{size:.2g} for errors of the same size with random signs; "
         what = f"{words}: fixed points stay so in the wider network (|∂L/∂θ|)"
         note += ", ".join(chosen["architecture"].values)
-        say(what, apart(chosen["after"], within=within), equation, note=note)
+        claim(what, max_error_below(chosen["after"], within=within), at=equation, note=note)
         if not needs or (case == "linear" and table.attrs["units"] == 1):
             continue  # always allowed; of one unit Eq. (7) is Eq. (6), which asks for less
         # Small weights make small gradients. Those of a silent unit are means of residuals, as many
@@ -265,27 +281,27 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
         sizes = sizes.median("seed") if case == "zero" else sizes
         what = f"{words} needs {needs}: without it the same construction is no fixed point"
         note = ", ".join(others["architecture"].values)
-        say(what, above(sizes, _CLEARLY), equation, note=note)
+        claim(what, all_above(sizes, _CLEARLY), at=equation, note=note)
     # A unit with u_H = 0 adds φ(z; 0)v_H to the output of every sample. The others stand still: v_i
     # get ⟨φ(z; u_i)ᵀφ(z; 0)⟩v_H and nothing else, no mean of residuals.
     silent = table["admitted"].sel(case="zero").values
     words = "where φ(z; 0) ≠ 0 a unit with u_H = 0 and v_H as large as others is no fixed point"
-    say(words, above(table["heard_after"].isel(architecture=~silent), _CLEARLY), "Eq. (5)")
+    claim(words, all_above(table["heard_after"].isel(architecture=~silent), _CLEARLY), at="Eq. (5)")
     words = "width-1 minima of Figure 1's panels are fixed points of a wider network (|∂L/∂θ|)"
-    say(words, apart(panels["gradient"], within=1e-9), "Section 3 and Eq. (5)")
-    last = panels.isel(radius=slice(-2, None))
-    say(
-        f"panels {', '.join(panels['panel'].values)}: they are saddles, a silent unit that moves "
+    claim(words, max_error_below(minima["gradient"], within=1e-9), at="Section 3 and Eq. (5)")
+    last = minima.isel(radius=slice(-2, None))
+    claim(
+        f"panels {', '.join(minima['panel'].values)}: they are saddles, a silent unit that moves "
         "by δ lowers the loss by δ to the power of one plus the order of φ",
-        exponent(last["radius"], last["gain"].T, 1.0 + panels["order"], within=0.01),
-        "Section 3",
+        power_law_exponent(last["radius"], last["gain"].T, 1.0 + minima["order"], within=0.01),
+        at="Section 3",
         note="by the best of random directions",
     )
-    say(
+    claim(
         "panels of Figure 1 whose units admit neither Eq. (6) nor (7), so that saddles with few "
         "large units are those of Eq. (5)",
-        same(", ".join(panels["panel"].values[panels["homogeneity_defect"] > 1e-9]), "F, G"),
-        "Section 3",
+        equal_to(", ".join(minima["panel"].values[minima["homogeneity_defect"] > 1e-9]), "F, G"),
+        at="Section 3",
         corrected="the text has 'panels (E,F)', and E also under Eq. (6)",
     )
     for name, size, words, corrected in (
@@ -295,10 +311,10 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
          "v̇_H, where the text has v_H"),
     ):  # fmt: skip
         off = 100 * float((section_e[f"printed{name}"] / section_e[size]).median())
-        say(
+        claim(
             f"Eq. (7) away from a fixed point: {words}",
-            apart(section_e[f"corrected{name}"], within=1e-12),
-            "Section E (iv)",
+            max_error_below(section_e[f"corrected{name}"], within=1e-12),
+            at="Section E (iv)",
             corrected=corrected,
             note=f"as printed it is off by {off:.3g} % in the median",
         )
@@ -308,8 +324,8 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """On the left every architecture and way of embedding, on the right the way out."""
     title = "Fixed points of a narrow network are saddles of a wider one"
-    figure, (left, right) = sheet(title, 2, width=5, height=4.8, width_ratios=(1.7, 1))
-    table, panels = run["embeddings"].ds, run["panels"].ds
+    figure, (left, right) = panels(title, 2, width=5, height=4.8, width_ratios=(1.7, 1))
+    table, minima = run["embeddings"].ds, run["panels"].ds
     rows, names = np.arange(table.sizes["architecture"]), table["architecture"].values
     offsets = np.linspace(-0.28, 0.28, len(CASES))
     for offset, (case, (*_, color, marker, label)) in zip(offsets, CASES.items(), strict=True):
@@ -327,17 +343,17 @@ def draw(run: xr.DataTree) -> Figure:
     left.set(xscale="log", xlim=(3e-18, 3e4), ylim=(len(names) - 0.5, -0.5))
     title = "filled: $φ$ has the property that the equation needs; open: it has not"
     xlabel = r"gradient $|\partial L/\partial\theta|$ in the wide network"
-    finish(left, xlabel, "architecture", title, legend=None)
+    label_axes(left, xlabel, "architecture", title, legend=None)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=5)
-    radius = panels["radius"].values
-    for index, gain in enumerate(panels["gain"].values):
+    radius = minima["radius"].values
+    for index, gain in enumerate(minima["gain"].values):
         slope = np.diff(np.log(gain[-2:])) / np.diff(np.log(radius[-2:]))
-        words = f"{panels['panel'].values[index]}: {slope[0]:.2f}"
-        right.loglog(radius, gain, **PALE, color=f"C{index}", alpha=0.5, label=words)
-        law(right, radius, gain[-1], 1 + int(panels["order"][index]))
-    right.plot([], [], **THEORY, label="power of theory")
+        words = f"{minima['panel'].values[index]}: {slope[0]:.2f}"
+        right.loglog(radius, gain, **SIMULATION_STYLE, color=f"C{index}", alpha=0.5, label=words)
+        power_law(right, radius, gain[-1], 1 + int(minima["order"][index]))
+    right.plot([], [], **THEORY_STYLE, label="power of theory")
     right.legend(title="panel: exponent of $δ$", loc="upper left", ncols=3)
-    right.set_ylim(None, 3e3 * float(panels["gain"].max()))
+    right.set_ylim(None, 3e3 * float(minima["gain"].max()))
     words = "distance $δ$ of a silent unit from zero", "largest fall of the loss"
-    finish(right, *words, "width-1 minima of Figure 1's panels", legend=None)
+    label_axes(right, *words, "width-1 minima of Figure 1's panels", legend=None)
     return figure

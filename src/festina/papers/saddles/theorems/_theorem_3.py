@@ -20,10 +20,17 @@ from ....dynamics import gradient_descent
 from ....experiments._frame import experiment, keys_of
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, above, apart, asserts
-from ....experiments.figures import DOTS, PALE, THEORY, finish, sheet, styled
-from ....networks import Layer, attention, convolutional, fully_connected
-from ....tasks import Task, task
+from ....experiments.claims import Ledger, all_above, asserts, max_error_below
+from ....experiments.figures import (
+    MEASURED_STYLE,
+    SIMULATION_STYLE,
+    THEORY_STYLE,
+    label_axes,
+    panels,
+    styled,
+)
+from ....networks import Layer, attention, convolutional_1d, fully_connected
+from ....tasks import Task, from_arrays
 from ....theory import saddles
 from ....theory.saddles import Constraint, manifold_distance, reduce_width
 
@@ -124,12 +131,14 @@ QUICK: dict[str, Any] = {"seeds": 2, "steps": 500}
 
 
 @experiment("saddles/theorem-3")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Train all cases of an architecture together, and measure how far they drift."""
     keys, rng = keys_of(parameters, key), np.random.default_rng(parameters.seed)
     tables, kinds = list[xr.Dataset](), parameters.architectures
     for index, kind in enumerate(kinds):
-        say(f"training {kind}", index / len(kinds))
+        progress(f"training {kind}", index / len(kinds))
         cases = [case for case in CASES if case.architecture == kind]
         tables.append(_train(parameters, *_setting(parameters, kind, keys, rng), cases))
     drift = xr.concat(tables, "case", join="outer")
@@ -147,12 +156,12 @@ def _setting(
         network = attention(2, parameters.width, softmax=kind == "softmax attention", **size)
         x = rng.normal(size=(parameters.samples, 3, 4))
     elif kind == "convolutional relu":
-        network = convolutional(4, parameters.width, activation="relu", **size)
+        network = convolutional_1d(4, parameters.width, activation="relu", **size)
         x = rng.normal(size=(parameters.samples, 4))
     else:
         network = fully_connected(2, parameters.width, activation=kind, **size)
         x = rng.normal(size=(parameters.samples, 2))
-    return network, task(x, rng.normal(size=parameters.samples))
+    return network, from_arrays(x, rng.normal(size=parameters.samples))
 
 
 def _train(parameters: Parameters, network: Layer, data: Task, cases: list[Case]) -> xr.Dataset:
@@ -216,7 +225,7 @@ def _embedding(network: Layer, rng: np.random.Generator) -> xr.Dataset:
     for row, (kind, (gamma, parent, constraint)) in zip(distance, kinds.items(), strict=True):
         for index, factor in enumerate(factors):
             readout = factor * saddles.readout_on_manifold(gamma)
-            wider = saddles.embed(
+            wider = saddles.embed_units(
                 network, width + 1, kind, gamma_u=gamma, gamma_v=readout, parent=parent
             )
             row[index] = manifold_distance(wider, constraint).max()
@@ -237,7 +246,7 @@ def _stacked(networks: list[Layer]) -> Layer:
 
 
 @asserts("Zhang, Saxe & Latham", "Theorem 3")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What is kept, what is not, and what the narrower networks compute and learn."""
     drift, embedding, at = run["drift"].ds, run["embedding"].ds, "F.4, Eqs. (29) to (31)"
     furthest, error = drift["distance"].max("moment"), drift["reduction_error"].max("moment")
@@ -247,31 +256,32 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
             listed = group.startswith("(")
             new = "" if listed else "a manifold that Theorem 3 does not list"
             away, off = (
-                apart(each.sel(case=names), within=_ROUNDING) for each in (furthest, error)
+                max_error_below(each.sel(case=names), within=_ROUNDING)
+                for each in (furthest, error)
             )
             where, note = f"Theorem 3{group * listed}", ", ".join(names)
-            say(f"{words}: distance from it over |θ|", away, where, corrected=new, note=note)
+            claim(f"{words}: distance from it over |θ|", away, at=where, corrected=new, note=note)
             words += ": with one unit less the function is the same (error over ⟨y²⟩^½)"
-            say(words, off, f"F.3{group * listed}", corrected=new)
+            claim(words, off, at=f"F.3{group * listed}", corrected=new)
     for case in cases:
         if case.group == "control":
-            far = above(furthest.sel(case=case.name).median(), _CLEARLY)
-            say(f"control, {case.name}: training leaves it (median)", far, "F.2")
+            far = all_above(furthest.sel(case=case.name).median(), _CLEARLY)
+            claim(f"control, {case.name}: training leaves it (median)", far, at="F.2")
     if names := [case.name for case in cases if case.learns_alike]:
         final = drift["flow_error"].sel(case=names)
-        say(
+        claim(
             "trained from there, the reduced network learns the same function at the same speed",
-            apart(final.sel(form="even"), within=1e-8),
-            "F.3",
+            max_error_below(final.sel(form="even"), within=1e-8),
+            at="F.3",
             corrected="with the factor split evenly between both layers",
             note=f"with all of it in v, as in F.3, off by {float(final.sel(form='F.3').max()):.2g}",
         )
     here = np.isclose(embedding["factor"], 1)
     for kind, distance in zip(embedding["kind"].values, embedding["distance"].values, strict=True):
         words = f"{kind} embeddings with γ_v = γ_u/(1 + |γ_u|²) lie on the manifold"
-        say(words, apart(distance[here], within=_ROUNDING), at)
+        claim(words, max_error_below(distance[here], within=_ROUNDING), at=at)
         words = f"{kind} embeddings with another multiple of that γ_v do not (distance)"
-        say(words, above(distance[~here], 0.1 * _CLEARLY), at)
+        claim(words, all_above(distance[~here], 0.1 * _CLEARLY), at=at)
 
 
 def _cases(drift: xr.Dataset) -> list[Case]:
@@ -284,23 +294,25 @@ def draw(run: xr.DataTree) -> Figure:
     """Left: distance from the manifold over training. Right: error with one unit less, by case."""
     drift, floor = run["drift"].ds, 1e-17  # where exact zeros are drawn
     title = "Units that are related stay related, and one of them can be left out"
-    figure, (left, right) = sheet(title, 2, width=4.5, height=4.2, width_ratios=(1, 1.15))
+    figure, (left, right) = panels(title, 2, width=4.5, height=4.2, width_ratios=(1, 1.15))
     colours = {"(": "#0072B2", "e": "#009E73", "o": "#009E73", "c": "#D55E00"}
     for group, words in (
         ("c", "controls: φ does not allow it"),
         ("e", "even or odd φ, not in the theorem"),
         ("(", "Theorem 3(i)–(iv)"),
     ):
-        left.plot([], [], **PALE, color=colours[group], alpha=0.6, label=words)
+        left.plot([], [], **SIMULATION_STYLE, color=colours[group], alpha=0.6, label=words)
     cases = _cases(drift)[::-1]
     for row, case in enumerate(cases):
         one, color = drift.sel(case=case.name), colours[case.group[0]]
         lines = np.maximum(one["distance"].max("seed"), floor)
-        left.plot(drift["step"], lines, **PALE, color=color, alpha=0.45)
+        left.plot(drift["step"], lines, **SIMULATION_STYLE, color=color, alpha=0.45)
         dots = np.maximum(one["reduction_error"].max("moment"), floor)
-        right.plot(dots, np.full(dots.size, row), **DOTS | {"ms": 6}, color=color, alpha=0.5)
-    left.axhline(_ROUNDING, **THEORY, label="counts as zero below")
-    right.axvline(_ROUNDING, **THEORY)
+        right.plot(
+            dots, np.full(dots.size, row), **MEASURED_STYLE | {"ms": 6}, color=color, alpha=0.5
+        )
+    left.axhline(_ROUNDING, **THEORY_STYLE, label="counts as zero below")
+    right.axvline(_ROUNDING, **THEORY_STYLE)
     end = drift["step"].values[-1]
     left.text(end, 1.6 * floor, "exactly zero", ha="right", size=8, color="0.3")
     left.set(yscale="log", ylim=(0.3 * floor, 30))
@@ -312,7 +324,7 @@ def draw(run: xr.DataTree) -> Figure:
     right.grid(axis="y", color="0.93", lw=0.8)
     right.set_axisbelow(True)
     words = "gradient descent step", "distance from the manifold / |θ|"
-    finish(left, *words, "distance while training (largest over seeds)", legend=None)
+    label_axes(left, *words, "distance while training (largest over seeds)", legend=None)
     words = "error of the network with one unit less / ⟨y²⟩$^{1/2}$", "architecture: relation"
-    finish(right, *words, "reduced by F.3 (dots: seeds, worst moment)")
+    label_axes(right, *words, "reduced by F.3 (dots: seeds, worst moment)")
     return figure

@@ -18,11 +18,11 @@ from pydantic import Field
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
 from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._parameters import DecreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._parameters import falling
 from ....experiments._registry import Progress
-from ....experiments.claims import Ledger, agree, apart, asserts, listed
-from ....experiments.figures import PALE, finish, law, sheet, styled
+from ....experiments.claims import Ledger, agree, asserts, join_numbers, max_error_below
+from ....experiments.figures import SIMULATION_STYLE, label_axes, panels, power_law, styled
 from ....networks import fully_connected
 from ....tasks import linear_teacher
 from ....theory.saddles import growth_times_from, residual_exponent
@@ -44,7 +44,7 @@ class Parameters(BaseParameters):
     multiplicities: tuple[int, ...] = (1, 1, 1, 2, 1)
     """r, how often the largest singular value occurs, of each spectrum."""
 
-    scales: Annotated[tuple[float, ...], falling(1e-3, 1e-13)] = _SCALES
+    scales: Annotated[tuple[float, ...], DecreasingTuple(1e-3, 1e-13)] = _SCALES
     """Standard deviations ε of the initial weights, falling by four decades or more."""
 
     width: int = Field(default=50, ge=10)
@@ -66,13 +66,15 @@ QUICK: dict[str, Any] = {"ratios": (0.5, 0.2, 0.4), "multiplicities": (1, 1, 2),
 
 
 @experiment("saddles/theorem-4")
-def run(parameters: Parameters, key: PRNGKeyArray | None, say: Progress) -> dict[str, xr.Dataset]:
+def run(
+    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
+) -> dict[str, xr.Dataset]:
     """Integrate Eq. (10) and train the network, for every spectrum and scale."""
     cases = list(zip(parameters.ratios, parameters.multiplicities, strict=True))
     tables: dict[str, list[xr.Dataset]] = {"linear": [], "network": []}
     scales, keys = np.array(parameters.scales), keys_of(parameters, key)
     for index, (ratio, r) in enumerate(cases):
-        say(f"s_{r + 1}/s_1 = {ratio:g}", index / len(cases))
+        progress(f"s_{r + 1}/s_1 = {ratio:g}", index / len(cases))
         s = np.append(np.ones(r), ratio)
         # In a random basis, with one input more than outputs: something of u never grows.
         rng = np.random.default_rng((parameters.seed, r))
@@ -149,27 +151,27 @@ def _exponents(table: xr.Dataset) -> xr.DataArray:
 
 
 @asserts("Zhang, Saxe & Latham", "Theorem 4")
-def claims(run: xr.DataTree, say: Ledger) -> None:
+def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Escape time, and the exponent of every spectrum."""
     linear, network = run["linear"].ds, run["network"].ds
     parameters = parameters_of(run, Parameters)
     words = "Eq. (10): a unit's part along the top directions is one at T = ln(1/|Pθ(0)|)/s₁"
-    late = apart(linear["escape_measured"], linear["escape_predicted"], within=1e-6)
-    say(words, late, "Eq. (37)")
+    late = max_error_below(linear["escape_measured"], linear["escape_predicted"], within=1e-6)
+    claim(words, late, at="Eq. (37)")
     power, ratios = linear["predicted_exponent"], np.array(parameters.ratios)
     first, *_, last = parameters.scales
-    note = f"r = {listed(parameters.multiplicities)}; {np.log10(first / last):g} decades of ε"
-    say(
-        f"s_{{r+1}}/s_1 = {listed(ratios)}: what is left of a unit at T is ε^p, "
+    note = f"r = {join_numbers(parameters.multiplicities)}; {np.log10(first / last):g} decades of ε"
+    claim(
+        f"s_{{r+1}}/s_1 = {join_numbers(ratios)}: what is left of a unit at T is ε^p, "
         "p = 1 − s_{r+1}/s_1 (medians over units)",
         agree(linear["exponent"].median("unit"), power, within=0.005),
-        "Eq. (39)",
+        at="Eq. (39)",
         note=note,
         headline=True,
     )
     if (clear := first**power.values <= _LEFT).any():
-        say(
-            f"s_{{r+1}}/s_1 = {listed(ratios[clear])}: the same exponents in the network, all "
+        claim(
+            f"s_{{r+1}}/s_1 = {join_numbers(ratios[clear])}: the same exponents in the network, all "
             "units, at its first drop",
             agree(network["exponent"].median("seed")[clear], power[clear], within=0.01),
             note=note,
@@ -180,16 +182,18 @@ def claims(run: xr.DataTree, say: Ledger) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """What is left outside the top directions against ε, in Eq. (10) and in the network."""
     title = "Theorem 4   The smaller the weights, the fewer directions leave together"
-    figure, axes = sheet(title, 2, sharey=True)
+    figure, axes = panels(title, 2, sharey=True)
     parameters, power = parameters_of(run, Parameters), run["linear"].ds["predicted_exponent"]
     for ax, group, over in zip(axes, ("linear", "network"), ("unit", "seed"), strict=True):
         for index, residual in enumerate(run[group].ds["residual"].median(over)):
             scale, r = residual["scale"], parameters.multiplicities[index]
             label = f"$s_{{{r + 1}}}/s_1 = {parameters.ratios[index]:g}$"
-            ax.loglog(scale, residual, **PALE, color=f"C{index}", alpha=0.5, label=label)
-            law(ax, scale, float(residual[-1]), float(power[index]))
+            ax.loglog(
+                scale, residual, **SIMULATION_STYLE, color=f"C{index}", alpha=0.5, label=label
+            )
+            power_law(ax, scale, float(residual[-1]), float(power[index]))
     words = "initial scale ε", "left outside the top directions"
-    finish(axes[0], *words, "linear phase: one unit in the median", legend=None)
+    label_axes(axes[0], *words, "linear phase: one unit in the median", legend=None)
     words = "initial scale ε", "", "whole network, half-way down the first drop"
-    finish(axes[1], *words, theory="$ε^{1 − s_{r+1}/s_1}$", legend="beside")
+    label_axes(axes[1], *words, theory="$ε^{1 − s_{r+1}/s_1}$", legend="beside")
     return figure
