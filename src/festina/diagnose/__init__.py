@@ -1,14 +1,15 @@
 """What a run shows, or weights in plain arrays.
 
-- `plateaus` of a loss curve, with or without gradients, and its drops; `drop_times` of a whole batch;
+- `plateaus` of a loss curve, with or without gradients, and its drops; `drop_times` of a whole
+  batch;
 - `effective_width` of weights, `plateau_widths` on the plateaus of a run: how few units compute
   the same, and which kind of fixed point that is; `fitted_width`: how few would do with other
   weights; `confirm` whether it is one;
 - `unit_clusters` of weights that many units share;
 - `selectivity` of hidden units for objects and contexts, beside that of random features;
   `functional_linearity` of each layer: what its activation takes away;
-- `gating` of hidden units, the pathways they make and how sure that is; `gating_over_time`: how many
-  gates change along a run, and when;
+- `gating` of hidden units, the pathways they make and how sure that is; `gating_over_time`: how
+  many gates change along a run, and when;
 - `code` of classes in hidden units: analog, redundant, sparse or none, and how sure that is;
 - tangent kernels, how far they move and how much of the task they hold; similarity of
   representations, and a map of them (`classical_mds`).

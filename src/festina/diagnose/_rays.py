@@ -48,8 +48,8 @@ def unit_clusters(
     - `angle`: largest angle, in radians, between a ray and a unit that belongs to it.
     - `share`: rays below this share of the contributions are left out.
 
-    **Returns:** the `UnitClusters`, or of a batch an array of them with its shape, `(*batch, save)` along a
-    trajectory. Of a hidden layer of a deeper network: `rays_from(u, v)`.
+    **Returns:** the `UnitClusters`, or of a batch an array of them with its shape, `(*batch,
+    save)` along a trajectory. Of a hidden layer of a deeper network: `rays_from(u, v)`.
     """
     layers = networks_of(network)
     if not isinstance(layers, Layer):

@@ -122,8 +122,8 @@ def effective_width(
     - `data`: a task, or inputs x, `(sample, …)`; the layer must take them.
     - `v`: second-layer weights, `(unit, output)` or `(unit,)`: the transpose of PyTorch's.
     - `activation`: φ: a name, a scalar JAX function of your own, whose properties are measured, or
-      a unit (`festina.networks.ConvolutionKernel`, …). Biases are the last column of u, with a unit that has
-      them (`Neuron("relu", bias=True)`) or a 1 appended to x.
+      a unit (`festina.networks.ConvolutionKernel`, …). Biases are the last column of u, with a
+      unit that has them (`Neuron("relu", bias=True)`) or a 1 appended to x.
     - `y`: targets, `(sample, output)` or `(sample,)`. Without any, errors are relative to the
       network's own outputs, so that small outputs count as much as large ones.
     - `output_bias`: with plain arrays and `y`, what the network adds to its outputs, `(output,)` or

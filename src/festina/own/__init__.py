@@ -1,7 +1,7 @@
 """Your own runs, in PyTorch or JAX.
 
-- `watch` a run while it trains, or `from_checkpoints`: a run that has been, from a list of checkpoints;
-  where its loss rests, and what the network computes there (`Stairs`);
+- `watch` a run while it trains, or `from_checkpoints`: a run that has been, from a list of
+  checkpoints; where its loss rests, and what the network computes there (`Stairs`);
 - `read_watch`: a run that `watch.save(path)` saved, without pickle;
 - `forecast`: when the plateau that it sits on is left;
 - `shrink`: a network with fewer units that computes the same; `widths`: how few would do;

@@ -68,7 +68,7 @@ class Posterior:
 
     @property
     def finished(self) -> bool:
-        """Whether all moves of the plan have been made; `continue_sampling` makes those that have not."""
+        """Whether all moves of the plan have been made; `continue_sampling` makes the others."""
         return self.moved >= self.plan.end
 
     @property
@@ -212,7 +212,7 @@ class Posterior:
         return layer @ np.swapaxes(a, -1, -2) * output_scale(a, self.model.scaling)
 
     def to_dataset(self) -> "xr.Dataset":
-        """All of it with named axes: `festina.save` writes it, `continue_sampling` goes on from it."""
+        """All of it with named axes, for `festina.save` and `continue_sampling`."""
         return to_dataset(self)
 
     def to_arviz(self) -> "xr.DataTree":

@@ -184,7 +184,8 @@ def continue_sampling(
 def _refuse(checkpoint: str | os.PathLike[str] | None) -> None:
     if checkpoint is not None and Path(checkpoint).exists():
         raise FileExistsError(
-            f"'{checkpoint}' exists already: `continue_sampling` goes on with the chains that are there. For "
+            f"'{checkpoint}' exists already: `continue_sampling` goes on with the chains that are "
+            "there. For "
             "others choose another folder."
         )
 

@@ -152,8 +152,8 @@ def shrink(
     - `progress`: called with words and the fraction done. By default a line on standard error says
       what is going on, and for how long at most, if it takes more than two seconds.
 
-    **Returns:** a `ShrinkResult`. The model that was given stays as it is. Magnitude pruning is tried
-    with the same refit and is taken where it comes closer, so that the answer is never worse.
+    **Returns:** a `ShrinkResult`. The model that was given stays as it is. Magnitude pruning is
+    tried with the same refit and is taken where it comes closer, so that the answer is never worse.
     Weights that are frozen are merged but not tuned, and those that are tied stay so. Attention of
     PyTorch's that loses heads becomes one that need not divide its embedding by their number.
 

@@ -184,7 +184,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
                 "codewords below it and are Gaussian above",
                 most_seeds((kurtosis < _BETWEEN) == (ratio < 1)[clear, None], of="chains"),
                 at="symmetry breaking",
-                note=f"kurtosis {join_numbers(data['kurtosis'].mean('chain'), 3)}; a crossover at finite "
+                note=f"kurtosis {join_numbers(data['kurtosis'].mean('chain'), 3)}; a crossover at "
+                "finite "
                 "P, of networks that were sampled",
             )
 

@@ -166,7 +166,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     claim(
         "of the power into their rectifiers the first layer keeps nearly all, the second does not",
         most_seeds((first["kept"] > 0.95) & (second["kept"] < 0.85), of="networks"),
-        note=f"{join_numbers(first['kept'].mean('seed'), 3)}; {join_numbers(second['kept'].mean('seed'), 3)}",
+        note=f"{join_numbers(first['kept'].mean('seed'), 3)}; "
+        f"{join_numbers(second['kept'].mean('seed'), 3)}",
     )
     single = one["kept"].sel(layer=1)
     claim(

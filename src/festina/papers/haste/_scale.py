@@ -206,7 +206,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     claim(
         "what depends on the context is learned: the loss gets below that of any linear network",
         most_seeds(course["loss"].isel(step=-1) < 0.8 * floor),
-        note=f"{floor:.3g} of a linear one; right on test images {join_numbers(relu.mean('seed'), 3)}, "
+        note=f"{floor:.3g} of a linear one; right on test images "
+        f"{join_numbers(relu.mean('seed'), 3)}, "
         f"linear {join_numbers(linear.mean('seed'), 3)}",
     )
     half = xr.apply_ufunc(
@@ -219,14 +220,16 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         "what all contexts have in common, which is what a linear map can say, is learned first",
         most_seeds(first < 0.8 * then),
         headline=True,
-        note=f"half of it after {join_numbers(first, 3)} steps, of the rest after {join_numbers(then, 3)}",
+        note=f"half of it after {join_numbers(first, 3)} steps, of the rest after "
+        f"{join_numbers(then, 3)}",
     )
     share, random = course["share"], units["random_share"]
     last = share.isel(note=-1)
     claim(
         "hardly any unit is modular: on in a single context",
         all_below(last.sel(number=1), 0.25),
-        note=f"in 0 … {count} contexts {join_numbers(last.mean('seed').values, 2)}, with random weights "
+        note=f"in 0 … {count} contexts {join_numbers(last.mean('seed').values, 2)}, with random "
+        "weights "
         f"{join_numbers(random.values, 2)}",
     )
     claim(

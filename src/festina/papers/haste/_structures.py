@@ -173,7 +173,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         "units are mixed where contexts have different structures: share on in two of three",
         all_above(share.sel(contexts_on=2), float(data["random"].sel(contexts_on=2)) + 0.2),
         note=f"on in 0 … 3: {join_numbers(share.values, 2)}; where all are trees "
-        f"{join_numbers(alike.values, 2)}; random features {join_numbers(data['random'].values, 2)}",
+        f"{join_numbers(alike.values, 2)}; random features "
+        f"{join_numbers(data['random'].values, 2)}",
         headline=True,
     )
     claim(

@@ -241,8 +241,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         "how fast a shared trunk learns does not depend on K: half times of trained networks are "
         "those of three numbers",
         max_error_below(shared, theory, within=1e-6, relative=True),
-        note=f"M = {join_numbers(table['domains'].values)}, K = {join_numbers(table['trained'].values)}: "
-        + join_numbers(shared.values),
+        note=f"M = {join_numbers(table['domains'].values)}, K = "
+        f"{join_numbers(table['trained'].values)}: " + join_numbers(shared.values),
     )
     half = alone["half_time_balanced"]
     claim(

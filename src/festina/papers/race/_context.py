@@ -172,7 +172,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             f"{where}: S = σ₁√((k + 1)(k + N))/NC, larger correlation in more contexts",
             agree(data["rate"], law, within=0.02, relative=True),
             at="“The neural race reduction”",
-            note=f"growth of trained pathways {join_numbers(data['rate'].groupby('size').mean(), 3)}",
+            note="growth of trained pathways "
+            f"{join_numbers(data['rate'].groupby('size').mean(), 3)}",
         )
         claim(
             f"{where}: strength of a pathway in 1 … {count} contexts, as in the race",

@@ -242,13 +242,15 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         max_error_below(
             trained["seen"].mean("seed"), trained["raced"].mean("seed"), within=width**-0.5
         ),
-        note=f"off by {join_numbers((trained['seen'] - trained['raced']).mean().values, 2)} on the whole",
+        note=f"off by {join_numbers((trained['seen'] - trained['raced']).mean().values, 2)} on "
+        "the whole",
     )
     claim(
         "the margin at which half of the networks change over is that of pathways of mean strength",
         max_error_below(middle, tie, within=within),
         headline=True,
-        note=f"{own.sizes['seed']} networks, σ up to {_SMALL:g}; Δ = {join_numbers(tie.values[::6])}",
+        note=f"{own.sizes['seed']} networks, σ up to {_SMALL:g}; Δ = "
+        f"{join_numbers(tie.values[::6])}",
     )
     claim(
         f"σ = {float(tie['scale'][-1]):.2g}: the solution changes where the two rates are equal, "

@@ -23,9 +23,10 @@ _TIGHT = {"rtol": 1e-11, "atol": 1e-13}
 def early_fusion(amplitudes: ArrayLike) -> Float[np.ndarray, " view"]:
     r"""What each view contributes where all enter one dense layer: $a_v^2/\sum_u a_u^2$.
 
-    For $x = (a_1 e_k, \dots, a_V e_k)$ and $y = e_k$ (`festina.tasks.multi_view_classes`) the views of a class
-    are one direction of the input, with $S = \lVert a\rVert/K$ and $D = \lVert a\rVert^2/K$. There
-    is one mode and no race: from small weights every network ends with the same shares.
+    For $x = (a_1 e_k, \dots, a_V e_k)$ and $y = e_k$ (`festina.tasks.multi_view_classes`) the
+    views of a class are one direction of the input, with $S = \lVert a\rVert/K$ and $D = \lVert
+    a\rVert^2/K$. There is one mode and no race: from small weights every network ends with the same
+    shares.
 
     !!! note "When it stops being exact"
 

@@ -130,8 +130,8 @@ def small_weight_law(
     - `depth`: $D$, two or more, or `math.inf`.
     - `initial_strength`: $a_0$ instead of $b_0$, also below one; infinite depth has only this.
     - `correlation`: $s$.
-    - `tau`: time constant of a layer; `matched_time_constant(depth)` for a learning rate of $1/D$. For
-      infinite depth $\tau_\infty$.
+    - `tau`: time constant of a layer; `matched_time_constant(depth)` for a learning rate of $1/D$.
+      For infinite depth $\tau_\infty$.
     """
     depth = check_depth(depth)
     if depth < 2:

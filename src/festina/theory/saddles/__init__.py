@@ -3,7 +3,8 @@ r"""Saddle-to-saddle dynamics: which saddle comes next, and when it is left.
 For layers $f(x) = \sum_i \phi(x; u_i) v_i$ of any unit, after Zhang, Saxe & Latham:
 
 - fixed points of narrow networks in wider ones (`embed_units`), how one is made, told and left
-  (`stationary_task`, `stationarity`, `escape_directions`), and all of a linear network's (`linear_saddles`);
+  (`stationary_task`, `stationarity`, `escape_directions`), and all of a linear network's
+  (`linear_saddles`);
 - relations between units that training keeps (`Constraint`, `is_invariant`, `escape_rate`), and
   the network with fewer units that they allow (`reduce_width`, `narrowings`);
 - what separates, directions or units (`mechanism`, `growth_drive`), and when (`mode_drop_times`,

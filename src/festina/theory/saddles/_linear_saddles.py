@@ -288,7 +288,8 @@ def _chosen(problem: LinearModes, modes: Sequence[int]) -> LinearSaddle:
 def _modes_of(task: AbstractTask, loss: LossConvention, degeneracy: float) -> LinearModes:
     if not isinstance(task, AbstractTask):
         raise ValueError(
-            "Expected a task (of `festina.tasks`; your own data: `festina.tasks.from_arrays(x, y)`), got "
+            "Expected a task (of `festina.tasks`; your own data: `festina.tasks.from_arrays(x, "
+            "y)`), got "
             f"{type(task).__name__}. Of averages Σ_yz and Σ_zz: `linear_saddles_from`."
         )
     seen = task.statistics(Neuron())

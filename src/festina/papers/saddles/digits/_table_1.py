@@ -179,7 +179,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         claim(
             f"the second row is the growth rate on the second plateau ({', '.join(known)})",
             agree(growth.sel(mode=1, pair=known), expected, within=0.1, relative=True),
-            wrong=f"neither as printed, nor by the text's recipe: {join_numbers(here['recipe'], 3)}",
+            wrong="neither as printed, nor by the text's recipe: "
+            f"{join_numbers(here['recipe'], 3)}",
             instead=decided,
         )
     claim(

@@ -103,7 +103,8 @@ def _crowds(reading: Reading, claim: Ledger) -> None:
         f"within {_LINE:g} degrees",
         most_seeds(angles <= _LINE, 0.9),
         at="Eq. (69)",
-        note=f"{join_numbers(angles, 2)} degrees in seeds {join_numbers(reading.names[crowded], 10)}; together "
+        note=f"{join_numbers(angles, 2)} degrees in seeds "
+        f"{join_numbers(reading.names[crowded], 10)}; together "
         "they do what one head could, although no kind of Theorem 1 merges them",
     )
 

@@ -179,7 +179,8 @@ def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
             f"is one of the data's, within {_BESIDE:g} degrees",
             most_seeds((share > 0.5) & (off <= _BESIDE), 0.9),
             at=at,
-            note=f"shares {join_numbers(share, 3)} at {join_numbers(main)}, of {join_numbers(expected)}",
+            note=f"shares {join_numbers(share, 3)} at {join_numbers(main)}, of "
+            f"{join_numbers(expected)}",
         )
     found = [
         rays_from(*reading.weights(seed, END)) for seed in np.flatnonzero(reading.trained).tolist()

@@ -2,9 +2,9 @@
 
 - `Parameters`, from `PanelParameters` or, where units separate, `FewUnitsParameters`;
 - `task(parameters, key)`, `network(parameters, keys)`: what is trained on what, all seeds in one;
-- `tables(parameters, task, network, keys, progress)`: all that is computed. `staircase(predict)` serves
-  Figure 1. Others train by `train`, take what claims and figures read from `records` (the groups
-  `simulation`, `plateaus`, `drops`) and `theory`, and add tables of their own;
+- `tables(parameters, task, network, keys, progress)`: all that is computed. `staircase(predict)`
+  serves Figure 1. Others train by `train`, take what claims and figures read from `records` (the
+  groups `simulation`, `plateaus`, `drops`) and `theory`, and add tables of their own;
 - `asserts(reading, claim)`: its claims, one after another, from those here or its own;
 - how it looks: `title`, `symbol`, `drawn`.
 

@@ -171,7 +171,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     if (clear := first**power.values <= _LEFT).any():
         claim(
-            f"s_{{r+1}}/s_1 = {join_numbers(ratios[clear])}: the same exponents in the network, all "
+            f"s_{{r+1}}/s_1 = {join_numbers(ratios[clear])}: the same exponents in the network, "
+            "all "
             "units, at its first drop",
             agree(network["exponent"].median("seed")[clear], power[clear], within=0.01),
             note=note,
