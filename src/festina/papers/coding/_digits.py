@@ -209,11 +209,13 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         of = split.sel(activation="linear", network="features")
         predicted = theory["split"].sel(temperature=parameters.temperature)
         claim(
+            "linear-bias",
             "linear: bias on new images is that of theory",
             agree(of.sel(part="bias"), predicted.sel(part="bias"), within=0.03, relative=True),
             headline=True,
         )
         claim(
+            "linear-variance",
             "linear: so is the variance",
             agree(
                 of.sel(part="variance"),
@@ -223,6 +225,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             ),
         )
         claim(
+            "mean-predictor-limit",
             "linear: the mean predictor of sampled networks approaches that of the lazy network as "
             "T → 0",
             agree(theory["apart"], theory["apart_theory"], within=0.15, relative=True),
@@ -232,6 +235,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     if others:
         gap = data["apart"].sel(activation=others)
         claim(
+            "lazy-mean-predictor",
             "the mean predictor is identical to the lazy one, whatever the nonlinearity",
             all_below(gap, 0.02),
             wrong="it is only similar: another kernel has been learned",
@@ -243,6 +247,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         network="features"
     )
     claim(
+        "lower-variance",
         "variance is reduced, for every nonlinearity",
         all_above(ratio.min("network"), 1.0),
         note="by "
@@ -252,6 +257,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     expected = np.array([[SCHEMES[name]] for name in names])
     claim(
+        "codes",
         "codes are those of the toy: " + ", ".join(f"{n} {SCHEMES[n]}" for n in names),
         most_seeds(data["verdict"].values == expected, of="chains"),
         at="coding schemes",

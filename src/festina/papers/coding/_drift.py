@@ -134,17 +134,23 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         data = run[name].ds
         last = data["overlap"][:, -max(1, data.sizes["move"] // 4) :].mean("move")
         if name == "linear":
-            claim("linear neurons drift: what they said is forgotten", all_below(last, 0.5))
+            claim(
+                "linear-drift",
+                "linear neurons drift: what they said is forgotten",
+                all_below(last, 0.5),
+            )
             continue
         if name == "relu":
             claim(
+                "relu-most-stays",
                 "relu: most of what neurons say stays",
                 all_above(last, 0.5),
                 note="what outliers of one class share is left open, and may pass between them",
             )
             continue
-        claim(f"{name}: neurons keep what they say", all_above(last, 0.9))
+        claim(f"{name}-stays", f"{name}: neurons keep what they say", all_above(last, 0.9))
         claim(
+            f"{name}-disconnected",
             f"{name}: branches are disconnected, no neuron ever changes its word",
             most_seeds(data["changing"].values < 1e-3, of="chains"),
             at="symmetry breaking",
@@ -154,12 +160,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             continue
         off = abs(data["share"] - data["share_theory"]).max("word")
         claim(
+            f"{name}-out-of-equilibrium",
             f"{name}: populations stay where cooling left them, out of equilibrium",
             all_above(off, 0.05),
             at="symmetry breaking",
             note="largest difference of a population from theory, chain by chain",
         )
         claim(
+            f"{name}-outputs",
             f"{name}: outputs do not depend on it",
             all_below(abs(data["output"] - data["output_theory"]), 3 / parameters.width),
             at="symmetry breaking",

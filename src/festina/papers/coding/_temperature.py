@@ -157,20 +157,27 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         data = run[name].ds
         seen = data[["contrast", "output"]].mean("chain")
         claim(
+            f"{name}-contrast",
             f"{name}: the contrast of the kernel at every temperature",
             max_error_below(seen["contrast"], data["contrast_theory"], within=0.02 * near),
             note=f"theory {join_numbers(data['contrast_theory'], 3)}",
             headline=name == "sigmoid",
         )
         claim(
+            f"{name}-outputs",
             f"{name}: so are outputs for their own class",
             max_error_below(seen["output"], data["output_theory"], within=0.006 * near),
         )
-        claim(f"{name}: the code fades as it gets warmer", decreasing(seen["contrast"]))
+        claim(
+            f"{name}-fades",
+            f"{name}: the code fades as it gets warmer",
+            decreasing(seen["contrast"]),
+        )
         gone = 1.5 * float(data["crossover"])
         warm = data["temperature"].values > gone
         if warm.any() and name != "linear":
             claim(
+                f"{name}-above-crossover",
                 f"{name}: above the crossover there is no code",
                 equal_to(sorted({*data["verdict"].values[warm].ravel().tolist()}), ["none"]),
                 note=f"by `diagnose.coding_scheme`, from 1.5 T_c = {gone:.3g} on",
@@ -180,6 +187,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             clear = np.maximum(ratio, 1 / ratio) > _CLEAR
             kurtosis = data["kurtosis"].values[clear]
             claim(
+                "sigmoid-symmetry-breaking",
                 "sigmoid: the symmetry between neurons breaks near T_c: readouts gather at "
                 "codewords below it and are Gaussian above",
                 most_seeds((kurtosis < _BETWEEN) == (ratio < 1)[clear, None], of="chains"),

@@ -170,23 +170,30 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         data = run[name].ds
         off = abs(data["contrast"].mean("chain") / data["theory"] - 1)
         claim(
+            f"{name}-corrections",
             f"{name}: kernels differ from those of the law by the order of 1/N",
             power_law_exponent(data["width"], off, -1.0, within=0.3),
             headline=name == parameters.activations[0],
             note=f"relative error {join_numbers(off, 2)}",
         )
-        claim(f"{name}: from the narrowest on it holds within 5 %", all_below(off, 0.05))
+        claim(
+            f"{name}-narrowest",
+            f"{name}: from the narrowest on it holds within 5 %",
+            all_below(off, 0.05),
+        )
         # Of rectifiers in the second layer many are selective, each for one class, and none stands
         # out: at the border between sparse and redundant.
         layer = 1 if name == "relu" else 2
         other = data["deep"].sel(layer=3 - layer).values
         claim(
+            f"{name}-deep-code",
             f"{name}: of two hidden layers, the code of number {layer} is {SCHEMES[name]} as well",
             most_seeds(data["deep"].sel(layer=layer).values == SCHEMES[name], of="chains"),
             at="several layers",
             note=f"the other: {', '.join(sorted({*other.tolist()}))}",
         )
         claim(
+            f"{name}-sharper-second-layer",
             f"{name}: codes are sharper in the second, by their variance between classes",
             all_above(data["sharp"].sel(layer=2) / data["sharp"].sel(layer=1), 1.0),
             at="several layers",
@@ -195,12 +202,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     prior = run["prior"].ds
     seen = prior["contrast"].mean("chain")
     claim(
+        "readout-variance",
         "readouts that may be larger learn weaker features",
         decreasing(seen),
         at="scaling of priors",
         note=f"theory {join_numbers(prior['theory'], 3)}",
     )
     claim(
+        "readout-variance-law",
         "as the law says, for every σ_a²",
         all_below(abs(seen / prior["theory"] - 1), 0.05),
         at="scaling of priors",

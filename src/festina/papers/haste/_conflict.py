@@ -154,12 +154,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     data, none = run["conflict"].ds, run["none"].ds
     share, index = data["share"], data["index"]
     claim(
+        "no-critical-share",
         "there is no critical share of conflict: networks learn to heed the cue for all c > 0",
         agree(index.isel(clock=-1).mean("seed"), 1.0, within=0.02),
         headline=True,
         note=f"gating index at c·t = {_LAST:g}, c = {join_numbers(share.values)}",
     )
     claim(
+        "no-conflict",
         "without any conflict they do not",
         all_below(abs(none["index"].isel(time=-1)), 0.1),
         note=f"after t = {float(none['time'][-1]):g}",
@@ -167,6 +169,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     rare = data.sel(share=share <= _RARE)
     half = rare["half"].mean("seed", skipna=False)
     claim(
+        "half-time",
         "the time it takes goes as 1/c: when the index is 1/2",
         power_law_exponent(rare["share"], half / rare["share"], -1.0, within=0.05),
         note=f"c·t = {join_numbers(half.values)} for c = {join_numbers(rare['share'].values)}, "
@@ -174,22 +177,26 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     curves = rare["index"].mean("seed")
     claim(
+        "collapse",
         f"against c·t it is the same curve for every c up to {_RARE:g}",
         max_error_below(curves, curves.mean("share"), within=0.1),
     )
     floor = share / 4
     claim(
+        "linear-floor",
         "a linear network is left with c/4, with a cue and without",
         agree((data["linear"].mean("seed") / floor), 1.0, within=0.02),
         note="in units of c/4",
     )
     begun = int(np.argmax((curves > 0.02).all("share").values))
     claim(
+        "relu-rests-at-floor",
         "a ReLU network first learns what needs no gates: its loss rests at c/4",
         agree(rare["loss"].mean("seed").isel(clock=begun) / (rare["share"] / 4), 1.0, within=0.15),
         note=f"in units of c/4, at c·t = {float(data['clock'][begun]):g}",
     )
     claim(
+        "final-loss",
         "in the end there is nothing left",
         all_below(data["loss"].isel(clock=-1) / floor, 0.05),
         note="in units of c/4",

@@ -153,17 +153,20 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     first, second = two.sel(layer=1), two.sel(layer=2)
     cost = first["loss"] - first["trained"]
     claim(
+        "linear-first-layer",
         "made linear, the first layer changes the loss little",
         all_below(cost / start, 0.03),
         headline=True,
         note=f"loss {join_numbers(first['loss'].mean('seed'), 2)}, of {float(start):.3g} at first",
     )
     claim(
+        "linear-second-layer",
         "the second layer is not: made linear, it loses more than a quarter of what was learned",
         all_above((second["loss"] - second["trained"]) / (start - second["trained"]), 0.25),
         note=f"loss {join_numbers(second['loss'].mean('seed'), 3)}",
     )
     claim(
+        "kept-power",
         "of the power into their rectifiers the first layer keeps nearly all, the second does not",
         most_seeds((first["kept"] > 0.95) & (second["kept"] < 0.85), of="networks"),
         note=f"{join_numbers(first['kept'].mean('seed'), 3)}; "
@@ -171,10 +174,12 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     single = one["kept"].sel(layer=1)
     claim(
+        "second-layer-as-single",
         "the second layer keeps as much as the only one of a network with one hidden layer",
         agree(second["kept"].mean(), single.mean(), within=0.08),
     )
     claim(
+        "always-on-units",
         "the first layer applies no nonlinearity: its units are on for all examples",
         all_above(first["always"], 0.9),
         wrong=_NOT_BY_SETS,
@@ -185,6 +190,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     mixed = share.sel(number=slice(2, count - 1)).sum("number")
     others = share.sel(number=[0, 1, count]).max("number")
     claim(
+        "mixed-second-layer",
         "selectivity stays mixed: more of the second layer is on in several contexts, not in all, "
         "than in one or in all",
         most_seeds(mixed > others, of="networks"),

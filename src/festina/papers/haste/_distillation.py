@@ -196,6 +196,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     mixed, modular, always = (share.sel(contexts_on=k) for k in (2, 1, 3))
     of = lambda values, name: values.sel(lesson=name)
     claim(
+        "teachers-learn",
         "the ReLU teacher, which is mixed, and the gated one, which is modular, have both learned "
         "(what is left, of all there is to say)",
         all_below(teachers["loss"].sel(teacher=["mixed", "modular"]), 0.01),
@@ -204,17 +205,20 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     shown = [name for name in students["lesson"].values if not name.startswith("units")]
     claim(
+        "students-learn",
         "students learn what they are shown, outputs or maps",
         all_below(students["loss"].sel(lesson=shown), 0.01),
     )
     plain = of(mixed, "outputs of labels")
     claim(
+        "students-of-labels",
         "students of labels are mixed, whatever random features are",
         all_above(plain.mean(), float(teachers["random"].sel(contexts_on=2)) + 0.2),
         note=f"share of units on in two of three contexts {float(plain.mean()):.3f}, of random "
         f"features {float(teachers['random'].sel(contexts_on=2)):.3f}",
     )
     claim(
+        "modularity-through-outputs",
         "a student inherits the modularity of its teacher through outputs (share of modular units)",
         all_above(of(modular, "outputs of modular").mean(), 0.5),
         wrong="its units are those of students that learn from labels, since teachers that have "
@@ -228,10 +232,12 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         headline=True,
     )
     claim(
+        "mixed-through-outputs",
         "nor is a student of a mixed teacher's outputs more mixed than one of labels",
         max_error_below(of(mixed, "outputs of mixed").mean(), plain.mean(), within=0.06),
     )
     claim(
+        "early-teacher",
         "what a teacher has not learned yet passes on: of one that was stopped early students have "
         "units that are always on",
         all_above(of(always, "outputs of early"), 0.5),
@@ -240,6 +246,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     copied = of(share, "units of modular")
     claim(
+        "modularity-through-features",
         "through features, unit by unit, modularity does pass: no unit of a student is on in two "
         "contexts or more",
         all_below(copied.sel(contexts_on=slice(2, None)).sum("contexts_on"), 0.05),
@@ -247,6 +254,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         "than half of the objects of one, where a teacher's unit is negative",
     )
     claim(
+        "mixed-through-features",
         "and so does mixed selectivity, as much of it as the teacher has",
         agree(
             of(mixed, "units of mixed").mean(),
@@ -255,6 +263,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         ),
     )
     claim(
+        "linear-map-between",
         "a linear map of the student's units may stand between: features pass, modularity does not",
         all_below(of(modular, "maps of modular").mean(), 0.5),
         note=f"mixed {float(of(mixed, 'maps of modular').mean()):.3f}",

@@ -200,12 +200,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     relu, stay, again, units = (run[name].ds for name in ("relu", "stay", "again", "units"))
     off = _gap(again["loss"], relu["loss"])
     claim(
+        "rarely-read-gates",
         "the more rarely a gated network reads its gates, the further off it gets",
         increasing(off.max("seed")),
         note="in units of the initial loss",
     )
     gap = _gap(stay["loss"], relu["loss"]).mean("seed")
     claim(
+        "same-loss",
         "there is a gated network whose loss is that of the ReLU network at all times",
         max_error_below(gap.min(), within=0.01),
         wrong=_FIXED,
@@ -214,10 +216,12 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         note=f"largest gap in units of the initial loss {join_numbers(gap, 2)}",
     )
     claim(
+        "context-gates-closer",
         "whole contexts come closer than the very sets with which units end",
         increasing(gap.sel(gates=["by context", "final sets"])),
     )
     claim(
+        "final-gates-faster",
         "with the final sets from the start learning is faster than ReLU's",
         most_seeds(_area(stay["loss"].sel(gates="final sets")) < 0.8 * _area(relu["loss"])),
         note="by the area below the loss: they are what learning was for",
@@ -226,11 +230,13 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     level = relu["loss"].mean("seed") / float(relu["loss"].isel(time=0).mean())
     early, late = turn.where(level > 0.25).max(), turn.where(level < 0.05).max()
     claim(
+        "gates-settle",
         "gates settle while the network learns, and late: shares that are not yet what they end as",
         decreasing([float(early), float(late)]),
         note="before three quarters are learned, and after 95 %; by strength",
     )
     claim(
+        "gates-change-early",
         "while three quarters are learned a fifth of all gates or more will still change",
         all_above(early, 0.2),
     )
@@ -238,6 +244,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     weight = units["strength"].where(units["pathway"] >= 0, 0.0)
     shares = [float(((mixed == k) * weight).sum() / weight.sum()) for k in range(count + 1)]
     claim(
+        "mixed-units",
         f"units end on in {count - 1} of {count} contexts",
         all_above(shares[count - 1], 0.5),
         at="“Mixed selectivity”",

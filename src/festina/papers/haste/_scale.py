@@ -204,6 +204,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     relu, linear = right.sel(network="ReLU"), right.sel(network="linear")
     floor = float(course["floor"])
     claim(
+        "nonlinear-part-learned",
         "what depends on the context is learned: the loss gets below that of any linear network",
         most_seeds(course["loss"].isel(step=-1) < 0.8 * floor),
         note=f"{floor:.3g} of a linear one; right on test images "
@@ -217,6 +218,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     first, then = half.sel(what="linear"), half.sel(what="rest")
     claim(
+        "linear-part-first",
         "what all contexts have in common, which is what a linear map can say, is learned first",
         most_seeds(first < 0.8 * then),
         headline=True,
@@ -226,6 +228,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     share, random = course["share"], units["random_share"]
     last = share.isel(note=-1)
     claim(
+        "modular-units",
         "hardly any unit is modular: on in a single context",
         all_below(last.sel(number=1), 0.25),
         note=f"in 0 … {count} contexts {join_numbers(last.mean('seed').values, 2)}, with random "
@@ -233,6 +236,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         f"{join_numbers(random.values, 2)}",
     )
     claim(
+        "mixed-units",
         "units become mixed: more strength than at first is on in several contexts and not in all",
         most_seeds(
             last.sel(number=slice(2, count - 1)).sum("number") > random[2:count].sum() + 0.05
@@ -240,11 +244,13 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     always = share.sel(number=count)
     claim(
+        "always-on-first",
         "at first nearly all strength is on in all contexts; that falls as the rest is learned",
         most_seeds((always.max("note") > 0.8) & (always.isel(note=-1) < always.max("note") - 0.2)),
     )
     context = right.sel(network="gates by context")
     claim(
+        "gates-by-context",
         "gates by context say what the network does",
         all_above((context / relu).sel(part="contexts"), 0.9),
         wrong="with images units are gates of images too, not of contexts alone",
@@ -252,6 +258,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         note=f"right {join_numbers(context.mean('seed'), 3)}",
     )
     claim(
+        "stable-pathways",
         "units fall into a few pathways, which other looks at them find again",
         all_above(units["stability"], 0.8),
         wrong=_UNSTABLE,

@@ -170,6 +170,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     same, data = run["same"].ds, run["different"].ds
     share, alike = data["share"].mean("seed"), same["share"].mean("seed")
     claim(
+        "mixed-units",
         "units are mixed where contexts have different structures: share on in two of three",
         all_above(share.sel(contexts_on=2), float(data["random"].sel(contexts_on=2)) + 0.2),
         note=f"on in 0 … 3: {join_numbers(share.values, 2)}; where all are trees "
@@ -178,6 +179,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         headline=True,
     )
     claim(
+        "less-shared",
         "less to share is less shared: more units are modular than where all contexts are trees",
         increasing([float(each.sel(contexts_on=1)) for each in (alike, share)]),
         note="by the set that fits best: " + join_numbers(data["set_share"].mean("seed"), 2),
@@ -188,6 +190,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     start = 0.5 * (np.sum(tree**2) + np.mean(np.sum(features**2, axis=(1, 2))))
     left = 0.5 * (1 - 1 / _COUNT) * np.mean(np.sum(apart_**2, axis=(1, 2)))
     claim(
+        "linear-loss",
         "a linear network leaves ½(1 − 1/C)⟨‖h_c − h̄_c‖²⟩ over objects and contexts",
         agree(data["loss"].sel(network="linear")[:, -1].mean(), left / start, within=2e-3),
         note="of the initial loss, trained networks",
@@ -199,6 +202,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         if len(each) == 1
     ]
     claim(
+        "residual-speed",
         "of that a pathway for one context starts to learn as fast as one for the other two, "
         "whatever their structures: more data do not make it faster",
         agree(
@@ -207,6 +211,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     gain = [data["seen"].values[b] / data["seen"].values[a] for a, b in pairs]
     claim(
+        "whole-speed",
         "of all that is to be learned the one for two learns faster: that is where mixed pathways "
         "win",
         all_above(gain, 1.0),
@@ -215,6 +220,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     area = data["area"].mean("seed")
     order = ["common + pairs", "ReLU", "modular"]
     claim(
+        "order-of-areas",
         f"area below the loss, {' < '.join(order)}",
         increasing(area.sel(network=order)),
         note=join_numbers(area, 3),
@@ -222,6 +228,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     passage = data["passage"].mean("seed", skipna=False)
     ratio = passage.sel(network="ReLU") / passage.sel(network="modular")
     claim(
+        "relu-below-modular",
         "ReLU networks have a lower loss than modular ones",
         all_below(ratio, 1.0),
         wrong="curves cross: they are ahead at a quarter of the loss, and not at every level",

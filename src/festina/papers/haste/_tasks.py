@@ -223,6 +223,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     wide = heads.sel(width=parameters.enough[-1])
     least = 2 * parameters.classes - 1
     claim(
+        "competition-of-tasks",
         "view 1 → task A, view 2 → task B should show competition",
         all_above(final.sel(width=parameters.enough[-1], view=1), 0.01),
         wrong="independent targets have errors that do not overlap: each is learned as if alone",
@@ -230,22 +231,26 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         note=f"{parameters.enough[-1]} units, in units of the initial loss of a head",
     )
     claim(
+        "enough-units",
         f"both tasks are learned by {least} units, 2K − 1, or more",
         all_below(final.sel(width=list(parameters.enough)), 5e-3),
         note="one less than two times K, since both views have a mean",
     )
     tight = final.sel(width=list(parameters.narrow))
     claim(
+        "too-few-units",
         "with fewer units what is left in both heads together is the least that it can be",
         agree(tight.sum("view").mean(("scale", "seed")), heads["best"][: len(tight)], within=2e-3),
         note=f"{join_numbers(parameters.narrow)} units",
     )
     claim(
+        "faster-view-kept",
         "of all solutions that are as good they take that of the faster view",
         most_seeds(tight.isel(scale=-1, view=0) < tight.isel(scale=-1, view=1), of="networks"),
         note=f"left in heads A and B: {join_numbers(tight.isel(scale=-1).mean('seed').values, 3)}",
     )
     claim(
+        "smaller-weights",
         "the more so, the smaller the weights: what is left in head A",
         decreasing(tight.isel(view=0).mean(("width", "seed"))),
         note=f"σ = {join_numbers(parameters.scales)}",
@@ -253,6 +258,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     for target, words in (("sum", "y = l₁ + l₂"), ("common", "noisy views of one y")):
         data = run[target].ds
         claim(
+            f"{target}-contributions",
             f"{words}: contributions obey ċ_v = 2a_vc_v(m − c_v − κc_u), from each network's own "
             "weights",
             max_error_below((data["contribution"] - data["theory"]) / data["target"], within=0.02),
@@ -264,6 +270,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     end = data["contribution"].isel(sample=-1)
     share = (end.isel(view=0) / end.sum("view")).mean("seed")
     claim(
+        "winner-takes-all",
         "from “learn everything” in a single task to “winner-take-all” in several",
         all_above(share[0] - share[-1], 0.1),
         at="IDEA-003",
@@ -273,6 +280,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         note=f"share of the first view {join_numbers(share)}",
     )
     claim(
+        "final-contributions",
         "at every κ < 1 both end with m/(1 + κ)",
         max_error_below((end - data["target"] / (1 + data["overlap"]))[:-1], within=0.02),
         at="IDEA-003",
@@ -281,6 +289,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     off = abs(near["half"] / near["law"] - 1).mean("seed", skipna=False)
     last = 1 - float(near["overlap"][-1])
     claim(
+        "late-view",
         "the slower view is late by 1/(1 − κ): (1 − κ)t → [F(m/4) − F(c₂*)]τ",
         # What is left out is the race before, of ln(1/π₀) against 1/(1 − κ).
         max_error_below(off[-1], within=last * math.log(1 / parameters.strength)),
@@ -290,7 +299,10 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         f"{join_numbers(off.values, 2)}, κ = {join_numbers(near['overlap'].values)}",
     )
     claim(
-        "that law is the limit: what it is off by falls with 1 − κ", decreasing(off), at="IDEA-003"
+        "late-view-limit",
+        "that law is the limit: what it is off by falls with 1 − κ",
+        decreasing(off),
+        at="IDEA-003",
     )
 
 

@@ -217,6 +217,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     at = dict(zip(("equal", "close", "far"), range(3), strict=True))
     middle = early.isel(scale=1)
     claim(
+        "dominance",
         f"one dominance in all seeds, {float(squares[at['close']]):.3f} ± 0.000: it is a₁²/Σa²",
         agree(middle.isel(first=at["close"]).mean("seed"), squares[at["close"]], within=1e-3),
         headline=True,
@@ -224,12 +225,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         f"over seeds {join_numbers(middle.isel(first=at['close']).std('seed').values, 2)}",
     )
     claim(
+        "one-layer-share",
         "in one layer the share is a₁²/Σa² for every amplitude and scale, with either unit",
         # What a first layer has across its one direction never changes, and is of order σ.
         max_error_below((early - squares) / data["scale"], within=1.0),
         note=f"in units of σ, a₁ = {join_numbers(first)}",
     )
     claim(
+        "multi-task-needed",
         "winner-take-all requires multi-task competition, not just multi-view data",
         agree(late[at["far"], 1].mean(), squares[at["far"]], within=0.05),
         wrong=_ONE_TASK,
@@ -241,6 +244,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     spread = lambda share: share[at["close"], 1].std("seed", ddof=1)
     claim(
+        "no-race-without-tasks",
         "seeds are alike because without several tasks there is no race",
         all_below(spread(late), 1e-3),
         wrong="they are alike because one layer has one mode; between pathways of one task they "
@@ -250,21 +254,25 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     off = abs(run["widths"].ds["off"])
     widest = off.isel(width=-1).max(("seed", "view"))
     claim(
+        "wide-pathways",
         "in wide pathways every network ends where the orbit π_v(0) e^{2a_vθ} from its own weights "
         "does",
         max_error_below(widest[1], within=0.02),
         note=f"a₁ = {parameters.close:g}, {parameters.widths[-1]} units for each view",
     )
     claim(
+        "narrow-pathways",
         "what is off there is the overlap of classes in few units: it falls with the width",
         decreasing(off.isel(first=1).mean(("seed", "view"))),
     )
     claim(
+        "equal-views",
         "views that are alike keep the contributions that they started with",
         max_error_below(widest[0], within=0.02),
         note=f"{parameters.widths[-1]} units for each view",
     )
     claim(
+        "smaller-weights",
         "the smaller the weights, the more the fastest has",
         increasing(late[at["close"]].mean("seed")),
         note=f"σ = {join_numbers(sigma)}",
@@ -273,6 +281,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     grown = final / data["own_start"][at["far"], 1]
     clock = xr.DataArray(np.log(grown)) / data["amplitude"][at["far"]]
     claim(
+        "lotka-volterra",
         "both papers have competing modes as dsₘ/dt = rₘsₘ(1 − Σs²/K)",
         max_error_below(clock / clock.mean("view"), 1.0, within=0.05),
         at="the Lotka–Volterra connection",

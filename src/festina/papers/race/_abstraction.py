@@ -238,6 +238,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     (m, k), large = parameters.contest, parameters.large
     shared, theory = table["shared_trained"], table["theory"].sel(way="shared", drop=True)
     claim(
+        "shared-trunk-half-times",
         "how fast a shared trunk learns does not depend on K: half times of trained networks are "
         "those of three numbers",
         max_error_below(shared, theory, within=1e-6, relative=True),
@@ -246,6 +247,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     half = alone["half_time_balanced"]
     claim(
+        "balanced-speed-ratio",
         f"M = {m}, K = {k}: from balanced weights a trained shared path is faster than a dedicated "
         "one by K M^(1/3)",
         agree(
@@ -257,22 +259,26 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         at="“The neural race: edge sharing”",
     )
     claim(
+        "balanced-half-times",
         "balanced: half times of trained networks are those of a chain of three",
         max_error_below(half, alone["half_time_chain"], within=1e-5, relative=True),
         at="“The neural race: edge sharing”",
     )
     claim(
+        "half-times",
         f"M = {m}, K = {k}: half times of trained networks, shared, half shared and dedicated",
         agree(alone["half_time"], alone["half_time_theory"], within=1e-6, relative=True),
     )
     seen, theory = _shares(race["strength"]), _shares(race["theory"])
     claim(
+        "shares-of-shared-path",
         "both in one network from equal weights: what the shared path ends with, of each mode",
         max_error_below(seen, theory, within=1e-6),
         note=f"of the first mode {join_numbers(seen[:, 0])}",
     )
     at = "“Initialization dependence: rich vs lazy learning”"
     claim(
+        "share-against-initial-weights",
         "the winner's share falls from all to half as weights grow: lazy networks do not race",
         decreasing(seen[:, 0]),
         at=at,
@@ -280,11 +286,17 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     small, big = race["start"].values[[0, -1]]
     if small <= 0.05:
         law = all_above(seen[0], 0.99)
-        claim(f"from b = {small:g} the shared path takes all of every mode", law, headline=True)
+        claim(
+            "winner-takes-all",
+            f"from b = {small:g} the shared path takes all of every mode",
+            law,
+            headline=True,
+        )
     if big >= 1:
-        claim(f"from b = {big:g} nobody wins", all_below(seen[-1, 0], 0.6), at=at)
+        claim("lazy-weights", f"from b = {big:g} nobody wins", all_below(seen[-1, 0], 0.6), at=at)
     many = run["large"].ds
     claim(
+        "large-half-time",
         f"M = {large[0]}, K = {large[1]}: the half time of a whole trained network",
         agree(many["half_time"].mean(), many["half_time_theory"], within=1e-6, relative=True),
     )

@@ -141,12 +141,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     rich, lazy = data["random"].isel(scale=-1), data["random"].isel(scale=0)
     small, large = (float(data["scale"][k]) for k in (-1, 0))
     claim(
+        "trained-loss",
         "every network has learned what it was trained on (loss relative to silence)",
         all_below(
             xr.concat((data["random_trained"].max(), data["decoupled_trained"].max()), "kind"), 1e-3
         ),
     )
     claim(
+        "zero-shot-loss",
         "a network with a shared trunk translates pairs that were never trained, whatever K "
         f"(zero-shot loss, σ = {small:g})",
         all_below(rich, _GENERALISES),
@@ -160,11 +162,13 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     if 1 in data["trained"]:
         alone = data["random"].sel(trained=1)
         claim(
+            "one-domain-each",
             "K = 1: no random weights of any scale generalise, signs and rotations of the pairs "
             "are free",
             all_above(alone, _GENERALISES),
         )
         claim(
+            "one-domain-wrong-answers",
             "K = 1: what was not trained is answered wrongly, which is worse than silence (mean "
             "over seeds, each scale)",
             all_above(alone.mean("seed"), 1.0),
@@ -172,6 +176,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     if 2 in data["trained"]:
         circle = rich.sel(trained=2)
         claim(
+            "two-domains-seeds",
             f"K = 2, σ = {small:g}: it depends on the seed (largest over smallest zero-shot loss)",
             all_above(circle.max() / circle.min(), 10.0),
             note=f"{int((circle < _GENERALISES).sum())} of {circle.size} seeds generalise",
@@ -179,16 +184,19 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     many = data["trained"].values >= 3
     if many.any():
         claim(
+            "many-domains",
             f"K ≥ 3, σ = {small:g}: every seed generalises",
             all_below(rich.isel(trained=many), _GENERALISES),
             note=f"medians {join_numbers(rich.isel(trained=many).median('seed'), 2)}",
         )
         claim(
+            "lazy-training",
             f"σ = {large:g}: training is lazy and does not generalise at any K (median over seeds)",
             all_above(lazy.median("seed"), _GENERALISES),
             at=at,
         )
         claim(
+            "smaller-weights",
             f"K = {int(data['trained'][-1])}: the smaller the weights, the better what was not "
             "trained (median zero-shot loss from large to small scales)",
             decreasing(data["random"].isel(trained=-1).median("seed")),

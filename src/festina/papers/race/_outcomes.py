@@ -231,11 +231,13 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     within = 4 * float(spread.max()) / np.sqrt(few)
     wins = (trained[name] > 0.5 for name in ("seen", "raced"))
     claim(
+        "winner",
         "which of them wins in a trained network is who wins the race from its initial weights",
         most_seeds(next(wins) == next(wins), 0.9, of="networks"),
         note=f"Δ = {join_numbers(_MARGINS)}, σ = {join_numbers(_SCALES)}",
     )
     claim(
+        "winner-share",
         "and with what share: χ, means over seeds",
         # A pathway of a class is taken to keep its direction. Examples that start with unequal
         # strengths, by a fraction of this order, turn it, to the benefit of what is not linear.
@@ -246,6 +248,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         "the whole",
     )
     claim(
+        "changeover-margin",
         "the margin at which half of the networks change over is that of pathways of mean strength",
         max_error_below(middle, tie, within=within),
         headline=True,
@@ -253,6 +256,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         f"{join_numbers(tie.values[::6])}",
     )
     claim(
+        "equal-rates",
         f"σ = {float(tie['scale'][-1]):.2g}: the solution changes where the two rates are equal, "
         "Δ = √(2/3)",
         agree(middle[-1], _TIE, within=within),
@@ -263,11 +267,13 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     far = data["scale"] <= 1e-6
     size = np.log(1 / (width * data["scale"] ** 2))[far]
     claim(
+        "approach-to-limit",
         "it gets there as 1/ln(1/Hσ²)",
         power_law_exponent(size, (middle - _TIE)[far], -1.0, within=0.15),
         note="next is a fraction 1/ln(1/Hσ²) of it",
     )
     claim(
+        "spread-of-seeds",
         "networks differ in where they change over because units are shared out by chance: the "
         "standard deviation over seeds is that of networks with units drawn at random",
         # Three standard errors, and the curvature of the race, which is left out.

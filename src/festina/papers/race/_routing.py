@@ -235,6 +235,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     m, s = parameters.domains, data["singular_value"]
     at = "“Reduction and (occasionally) exact solutions”"
     claim(
+        "reduction",
         "decoupled weights: the whole network is its race reduction, on every pair (of s)",
         max_error_below((data["strength"] - data["reduced"]) / s, within=1e-8),
         at=at,
@@ -242,12 +243,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     trained = data["trained"].values
     off = (data["strength"] - data["theory"]) / s
     claim(
+        "three-numbers",
         "every mode is three numbers, an encoder, the trunk and a decoder; K drops out",
         max_error_below(off[trained], within=1e-8),
         note="on trained pairs, of s",
         headline=True,
     )
     claim(
+        "conserved-strength",
         "M b₁² − b₂² is conserved",
         max_error_below(data["conserved"], (m - 1) * parameters.strength**2, within=1e-7),
         note="(M − 1) b₀² from weights that are all b₀",
@@ -255,6 +258,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     order = np.unique(np.round(s.values, 9))[::-1]
     halves = [_half_time(data, value) for value in order]
     claim(
+        "order-of-modes",
         "broad distinctions come first: when modes are half learned",
         increasing(halves),
         at="“Dataset”",
@@ -262,6 +266,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     items, features = len(s), 2 * len(s) - 1
     clock = descent["half_time"] / (descent["half_updates"] * descent["rate"])
     claim(
+        "clock",
         "time of the source's equations in units of its learning rate times updates",
         agree(clock[-1], 2 * m**2 / (items * features), within=0.01, relative=True),
         note="2M²/(items × features), which stands there without a reason: 3.5 for M = 7. The loss "
@@ -271,6 +276,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     off = abs(random["half_time"] / random["half_time_theory"] - 1).median("seed")
     # Hidden directions of different modes overlap by 1/√width, and disturb each other by less.
     claim(
+        "random-half-times",
         "random weights: half of the loss is gone when the reduction says, from what of them "
         "grows (relative error, median over seeds)",
         all_below(off, parameters.width**-0.5),

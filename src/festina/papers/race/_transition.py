@@ -187,8 +187,9 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     if scale[-1] <= 1e-5:
         where = f"growth in trained networks, σ = {scale[-1]:g}, "
         where += f"Δ = {join_numbers(margin.values[both_seen])}"
-        claim("s_XoR = √(2 + Δ²)/P", judged("XoR"), note=where)
+        claim("xor-growth", "s_XoR = √(2 + Δ²)/P", judged("XoR"), note=where)
         claim(
+            "linear-growth",
             "s_lin = Δ/2",
             judged("linear"),
             corrected="of a ReLU unit, which is on for one class, half of the examples; a linear "
@@ -196,6 +197,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             note=where,
         )
     claim(
+        "crossing",
         "the solution changes where these are equal, Δ = √(2/3): curves of all σ cross there",
         agree(crossing, _CROSSING, within=0.03),
         headline=True,
@@ -203,6 +205,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     small, slow = data.isel(scale=-1), margin < _CROSSING
     claim(
+        "early-nonlinearity",
         f"nonlinear representations emerge before they are necessary: χ > 1/2 for Δ up to "
         f"{float(margin[slow][-1]):g}, though any Δ > 0 makes the task linear",
         all_above(small["chi"].mean("seed")[slow], 0.5),
@@ -213,12 +216,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     won = np.where(small["chi"].transpose("margin", "seed") > 0.5, "XoR", "linear")
     far = scale[-1] ** gamma.values < _FEW
     claim(
+        "fastest-dominates",
         "the faster of the two pathways dominates the solution",
         most_seeds((won == winner)[far], of="networks"),
         at="“Neural Race Reduction”",
         note=f"σ = {scale[-1]:g}, Δ = {join_numbers(margin.values[far])}: where σ^γ < {_FEW:g}",
     )
     claim(
+        "final-share",
         f"each network ends where the race leads its units, once these have turned: χ, "
         f"σ = {scale[-1]:g}",
         # The two examples of a class are taken to be alike; if not, they turn its pathway.
@@ -228,6 +233,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         "seeds, and seeds differ because units are shared out by chance",
     )
     claim(
+        "sharpening",
         "the change is a step in the limit of small weights: dχ/dΔ where curves cross",
         increasing(-_steepness(chi)),
         note=f"σ = {join_numbers(scale)}",
@@ -238,6 +244,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     decades = np.log(scale[-1] / scale[-2])
     seen = np.log(loser[{"scale": 1}] / loser[{"scale": 0}]) / decades
     claim(
+        "loser-share",
         "the loser's share falls as σ^γ, γ = 2(1 − s_slow/s_fast)",
         agree(seen[told], gamma[told], within=0.05),
         note=f"Δ = {join_numbers(margin.values[told])}, where the share is below {_FEW:g}",

@@ -186,20 +186,24 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     parameters = parameters_of(run, Parameters)
     data, relu, raced = (run[name].ds for name in ("gated", "relu", "race"))
     claim(
+        "closed-form-loss",
         "its loss follows the closed form ½(1 − √2 π)²",
         max_error_below(data["loss"], data["theory"], within=1e-8),
     )
     claim(
+        "half-time",
         f"from b₀ = {parameters.layer_strength:g} half of it is learned after τ/2S ln(S/Dπ₀ − 1)",
         agree(data["half_time"], data["half_time_theory"], within=1e-4),
         headline=True,
     )
     claim(
+        "decoupled-relu",
         "the closed form is exact for a ReLU network too if its weights are decoupled",
         max_error_below(data["rectified"], data["theory"], within=1e-8),
         at="“Assumptions & caveats”",
     )
     claim(
+        "aligned-units",
         "ReLU, small random weights: units end along one of the four examples",
         all_above(relu["aligned"], 0.99),
         at="“Which gating structures?”",
@@ -215,10 +219,16 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         seen = half.sel(gates=gates).median("seed")
         slope = -np.polyfit(np.log10(seen["scale"]), seen, 1)[0]
         law = math.log(100) / (2 * rate[kind])
-        claim(words, agree(slope, law, within=0.1), at="“Assumptions & caveats”")
+        claim(
+            f"{gates}-time-per-decade",
+            words,
+            agree(slope, law, within=0.1),
+            at="“Assumptions & caveats”",
+        )
     off = abs(half / half.sel(gates="relu", drop=True) - 1)
     near = off.sel(gates="final", drop=True)
     claim(
+        "fixed-gates-half-times",
         "ReLU networks learn when those with final gates do, not when those with initial gates do",
         most_seeds(near < off.sel(gates="initial", drop=True) / 2, of="networks"),
         at="“Assumptions & caveats”",
@@ -228,6 +238,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     kind, rates = raced["gating"].values, raced["rate"].values
     allowed = np.where(raced["consistent"], rates, 0.0)
     claim(
+        "fastest-gating",
         "the gating which learns fastest dominates the solution",
         equal_to(ends, str(kind[rates.argmax()])),
         at="“Neural Race Reduction”",
