@@ -196,6 +196,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     predicted = data["predicted"].isel(fall=0)
     scale, count = parameters.scale, data.sizes["seed"]
     claim(
+        "first-drop-law",
         f"first drop of {parameters.width} units: its law over seeds is that of the first of so "
         "many independent units to leave",
         all_below(_distance(first, parameters.width, scale), _critical(count)),
@@ -204,6 +205,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         "100 draws",
     )
     claim(
+        "before-infinity",
         "half of the first drop is made before a unit would be infinite, by a time that does not "
         "depend on its weights",
         agree((predicted - first).median(), advance(), within=1e-3),
@@ -211,12 +213,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     off = [_distance(each.isel(fall=0), int(each["width"]), scale) for each in widths["seen"]]
     claim(
+        "every-width",
         "so it is at every width",
         all_below(off, _critical(widths.sizes["seed"], len(off))),
         note=join_numbers(widths["width"].copy(data=off), 2),
     )
     width = int(widths["width"][0])
     claim(
+        "never-drop",
         f"networks of {width} unit{'s' * (width > 1)} that never drop: a unit stays at zero with "
         "probability (1 − 1/√3)/2",
         share_of_seeds(widths["never"].isel(width=0), _NEVER**width),
@@ -226,11 +230,13 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     spread = (middle[2] - middle[0]) / middle[1]
     told = spread.isel(width=widths["width"].values >= 3)  # fewer may have no quartile
     claim(
+        "wider-more-certain",
         "wider networks drop at a time that is more certain: quartiles over median",
         decreasing(told),
     )
     off = plateau["seen"] - plateau["predicted"]
     claim(
+        "plateau-lengths",
         "the plateau in between lasts as long as the others need, from where they are when the "
         "first has left: to within 1/s' in 19 of 20 networks",
         most_seeds(abs(off) < 1 / _NEXT, 0.95),

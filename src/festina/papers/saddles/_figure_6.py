@@ -142,6 +142,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         late = np.nan_to_num(drops, nan=np.inf)  # not come by the end of training
         for fall, which in enumerate(("first", "second")):
             claim(
+                f"{family}-{which}-drop",
                 f"{words}: the more layers are skipped the sooner comes the {which} drop",
                 most_seeds(np.all(late[1:, :, fall] < late[:-1, :, fall], axis=0)),
                 note=f"median steps {join_numbers(np.median(late[..., fall], axis=1))}",
@@ -149,6 +150,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         left = [run[f"{family}_{skipped}_shallow"].ds["drop_step"] for skipped in (1, 2)]
         full, *medians = np.median(drops[..., 0], axis=1)
         claim(
+            f"{family}-shallow-networks",
             f"{words}: with one and two layers skipped the median step of the first drop is about "
             "that of the three-layer and the two-layer network with the same weights",
             agree(
@@ -159,13 +161,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             ),
             note=f"all four layers in turn take {full:.4g} steps",
         )
-        for skipped in (1, 2):
+        for skipped, count in ((1, "one"), (2, "two")):
             inside = np.isin(np.arange(4), range(1, 1 + skipped))
             growth, first, last = (
                 tables[skipped][name].values for name in ("growth", "initial_norm", "final_norm")
             )
             before, after = (np.median(norm[:, inside]) for norm in (first, last))
             claim(
+                f"{family}-{count}-skipped-weights",
                 f"{words}, {skipped} skipped: the weights of skipped layers change by less than "
                 "half of what those of any other layer do",
                 most_seeds(growth[:, inside].max(axis=1) < 0.5 * growth[:, ~inside].min(axis=1)),
@@ -173,6 +176,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             )
         if family == "linear":
             claim(
+                "linear-balanced-layers",
                 "linear, none skipped: mean operator norm of each layer at the end",
                 agree(tables[0]["final_norm"].mean("seed"), 1.0, within=0.02, relative=True),
                 note="balanced layers share each singular value of W* = I equally",
@@ -188,10 +192,12 @@ def _say_plateaus(run: xr.DataTree, claim: Ledger, family: str) -> None:
         for name in ("0", "1", "2", "2_smaller")
     }
     claim(
+        f"{family}-plateaus",
         f"{FAMILIES[family]}: with no and with one layer skipped the loss shows three plateaus",
         most_seeds(shows["0"] & shows["1"], 0.75),
     )
     claim(
+        f"{family}-plateaus-two-skipped",
         f"{FAMILIES[family]}: with two layers skipped the loss shows three plateaus, from initial "
         f"weights of {parameters.smaller_scale:g}",
         most_seeds(shows["2_smaller"], 0.75),

@@ -226,11 +226,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         passed = simulation["passage"]
         counted = agree(simulation["count"], _PLATEAUS)
         claim(
-            f"{words}: the loss falls in two drops, that is, has three plateaus ({pairs})", counted
+            f"{kind}-drops",
+            f"{words}: the loss falls in two drops, that is, has three plateaus ({pairs})",
+            counted,
         )
         if not counted.holds:
             continue  # of a curve without the two drops there is nothing else to say
         claim(
+            f"{kind}-singular-values-at-drops",
             f"{words}: each singular value of U passes 0.1 where a drop is (steps)",
             agree(passed, simulation["drop_step"], within=0.2, relative=True),
         )
@@ -240,22 +243,25 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         else:
             linear = tables[0]["passage"].sel(network="linear")
             claim(
+                "relu-grows-with-linear",
                 "ReLU: singular values grow when the linear network's do (steps)",
                 agree(passed, linear, within=0.08, relative=True),
             )
             _third(claim, pairs, simulation)
-        _widths(claim, words, reduction)
+        _widths(claim, kind, words, reduction)
 
 
 def _linear(claim: Ledger, pairs: str, simulation: xr.Dataset, theory: xr.Dataset) -> None:
     third = simulation["singular_value"].sel(rank=3)
     claim(
+        "linear-third-singular-value",
         "linear: the third singular value of U stays close to zero (largest)",
         agree(third.max(), 0.0, within=max(5e-4, 1.5 * float(third.isel(save=0).max()))),
     )
     for mode, order, corrected in ((0, "first", ""), (1, "second", _SECOND)):
         seen, expected = simulation.sel(mode=mode), theory.sel(mode=mode)
         claim(
+            f"linear-{order}-growth-rate",
             f"linear: growth rate of the {order} singular value of U ({pairs})",
             agree(seen["growth"], expected["growth"], within=0.04, relative=True),
             at="Theorem 4 and Table 1",
@@ -263,6 +269,7 @@ def _linear(claim: Ledger, pairs: str, simulation: xr.Dataset, theory: xr.Datase
             note="ln(1 + 2ηs)/2η, as gradient descent has it",
         )
         claim(
+            f"linear-{order}-passage",
             f"linear: step at which the {order} passes 0.1, from initial weights and Σ_yx alone",
             agree(seen["passage"], expected["passage"], within=0.03, relative=True),
             at="Theorem 4 and Eq. (35)",
@@ -281,11 +288,13 @@ def _difficulty(
     s = theory["singular_value"].sel(mode=1, pair=known).mean("seed")
     in_order = lambda values: " < ".join(known[i] for i in np.argsort(values.values))
     claim(
+        "linear-most-mistakes",
         "linear: the pair of most mistakes on the test set has the longest plateau",
         equal_to(str(steps.idxmax().item()), str(mistakes.idxmax().item())),
         note=f"steps {join_numbers(steps)}; mistakes {join_numbers(mistakes, 2)}",
     )
     claim(
+        "linear-plateaus-by-singular-values",
         "linear: pairs by the lengths of their plateaus are pairs by singular values of Σ_yx",
         equal_to(in_order(steps), in_order(-s)),
         at="Table 1",
@@ -300,12 +309,14 @@ def _third(claim: Ledger, pairs: str, simulation: xr.Dataset) -> None:
     resting = third.where(step <= simulation["end"].sel(plateau=1)).max("save")
     noise, last = float(third.isel(save=0).max()), third.isel(save=-1)
     claim(
+        "relu-third-on-plateau",
         "ReLU: on the plateau the third singular value of U is close to zero (largest)",
         agree(resting.max(), 0.0, within=max(0.01, 10 * noise)),
     )
     if (1.3 * settled < step[-1]).all():  # long enough to see it grow
         over = third.where(step <= settled).max("save")
         claim(
+            "relu-third-at-end",
             f"ReLU: to the end the third singular value is small beside the second ({pairs})",
             agree(last / second.isel(save=-1), 0.0, within=0.1),
             wrong="it starts to grow with the second drop, slowly",
@@ -313,7 +324,7 @@ def _third(claim: Ledger, pairs: str, simulation: xr.Dataset) -> None:
         )
 
 
-def _widths(claim: Ledger, words: str, reduction: xr.Dataset) -> None:
+def _widths(claim: Ledger, kind: str, words: str, reduction: xr.Dataset) -> None:
     """The smallest width whose network comes close enough, and how close that of width two is."""
     at, close = "Figure 3 and F.3", reduction["error"] <= _ALIKE
     smallest = xr.where(close.any("width"), close.argmax("width"), np.inf)
@@ -321,15 +332,20 @@ def _widths(claim: Ledger, words: str, reduction: xr.Dataset) -> None:
     fan = "for units that are optimised; those of the network lie in a fan, and "
     fan += f"{join_numbers(late['ray_width'])} rays are left when they are merged"
     claim(
-        f"{words}: effective width on the plateau", agree(smallest.sel(stage="plateau"), 1), at=at
+        f"{kind}-width-on-plateau",
+        f"{words}: effective width on the plateau",
+        agree(smallest.sel(stage="plateau"), 1),
+        at=at,
     )
     claim(
+        f"{kind}-width-after-drops",
         f"{words}: effective width after the second drop",
         agree(smallest.sel(stage="second drop"), 2),
         at=at,
         corrected=fan * (words == "ReLU"),
     )
     claim(
+        f"{kind}-test-predictions",
         f"{words}: after it a network of width two predicts the same on the test set (r.m.s.)",
         agree(late["test_error"], 0.0, within=_ALIKE),
         at=at,

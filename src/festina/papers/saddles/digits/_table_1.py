@@ -144,20 +144,23 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     decided = agree(growth.sel(mode=1), rate.sel(mode=1), within=0.04, relative=True)
     if known:
         claim(
+            "first-row",
             f"first row, the first singular value of Σ_yx ({', '.join(known)})",
             agree(here["singular_value"].sel(mode=0), printed[:, 0], within=_DIGITS),
         )
     for pair, row in zip(known, printed[:, 1], strict=True):
         one = here.sel(pair=pair)
+        label = pair.replace("/", "-")
         words = f"second row, {pair}: the first singular value of (I − e₁e₁ᵀ)Σ_yx"
         judged = agree(one["recipe"], row, within=_DIGITS)
         if pair == "3/5":
-            claim(words, judged)
+            claim(f"second-row-{label}", words, judged)
             continue
         inverted = one["tried"][one["way"].str.match("cut-off|ridge")]
         right = agree(inverted, one["recipe"], within=0.01, relative=True)
-        claim(words, judged, wrong="however Σ_xx is inverted", instead=right)
+        claim(f"second-row-{label}", words, judged, wrong="however Σ_xx is inverted", instead=right)
         claim(
+            f"no-recipe-{label}",
             f"second row, {pair}: no way to invert, centre, scale or choose e₁ gives it (error)",
             all_above(np.abs(one["tried"] - row), _DIGITS),
             note=join_numbers(one["tried"]),
@@ -165,11 +168,13 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     if "0/8" in known:
         first = here["singular_value"].sel(pair="0/8", mode=0)
         claim(
+            "repeated-number",
             "second row, 0/8: what is printed is the first singular value of Σ_yx once more",
             agree(first, PRINTED["0/8"][1], within=_DIGITS),
             corrected="as if e₁ were orthogonal to the first singular vector of Σ_yx",
         )
     claim(
+        "first-growth-rate",
         f"the first row is the growth rate on the first plateau ({', '.join(pairs)})",
         agree(growth.sel(mode=0), rate.sel(mode=0), within=0.02, relative=True),
         note="linear networks, all images; ln(1 + 2ηs)/2η, as gradient descent has it",
@@ -177,6 +182,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     if known:
         expected = descent_rate(printed[:, 1], eta)
         claim(
+            "second-row-is-growth-rate",
             f"the second row is the growth rate on the second plateau ({', '.join(known)})",
             agree(growth.sel(mode=1, pair=known), expected, within=0.1, relative=True),
             wrong="neither as printed, nor by the text's recipe: "
@@ -184,6 +190,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             instead=decided,
         )
     claim(
+        "second-growth-rate",
         f"the growth rate on the second plateau ({', '.join(pairs)})",
         decided,
         corrected="is given by the second singular value of Σ_yx itself",

@@ -86,7 +86,7 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         words = (
             f"the plateau is between the levels of either mode, {lowest:.5g} and {highest[0]:.5g}"
         )
-        claim(words, most_seeds(between), at="Lemma 6")
+        claim("between-modes", words, most_seeds(between), at="Lemma 6")
     else:
         panels.level(reading, claim)
     corrected = "with the part of a mode that is orthogonal, over units, to earlier ones"

@@ -99,13 +99,14 @@ def _crowds(reading: Reading, claim: Ledger) -> None:
         return
     angles = np.array([_nearest_queries(reading, seed, int(own[seed])) for seed in crowded])
     claim(
+        "shared-queries",
         "where more heads stay active than are needed, two of them share the line of their query, "
         f"within {_LINE:g} degrees",
         most_seeds(angles <= _LINE, 0.9),
         at="Eq. (69)",
         note=f"{join_numbers(angles, 2)} degrees in seeds "
-        f"{join_numbers(reading.names[crowded], 10)}; together "
-        "they do what one head could, although no kind of Theorem 1 merges them",
+        f"{join_numbers(reading.names[crowded], 10)}; together they do what one head could, "
+        "although no kind of Theorem 1 merges them",
     )
 
 

@@ -89,6 +89,7 @@ def _winner(reading: Reading, claim: Ledger) -> None:
     ]
     dropped = np.isfinite(reading.drops["step"].values[seeds, 0])
     claim(
+        "winner",
         "the unit that makes the first drop is the one with the shortest escape time",
         most_seeds(dropped & (grown == reading.theory["winner"].values[seeds])),
         at="Proposition 5",

@@ -86,18 +86,26 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         fall_times(claim, model, data, "width")
         if model is ATTENTION or (p.kappa >= 1 and p.linear_scale <= 1e-6):  # else they overlap
             words = f"{model.words}: at every width the loss shows {STAIRS} plateaus"
-            counted(claim, words, data["count"], data["count"] >= STAIRS, share)
+            counted(
+                claim,
+                f"{model.name}-plateaus",
+                words,
+                data["count"],
+                data["count"] >= STAIRS,
+                share,
+            )
     linear = run["linear"].ds
     drops = linear["drop_time"].transpose("seed", "width", "fall")
     s, widths = linear["singular_value"].values[0], linear["width"].values
     if p.kappa >= 1:  # drops of a flatter spectrum overlap
         expected, variance = _distribution(widths, s, p.linear_scale)
         between = np.diff(expected), np.sqrt(variance[:, 1:] + variance[:, :-1])
-        for words, seen, known in (
-            ("drop times", drops, (expected, np.sqrt(variance))),
-            ("times between drops", drops.diff("fall"), between),
+        for id, words, seen, known in (
+            ("drop-times", "drop times", drops, (expected, np.sqrt(variance))),
+            ("intervals", "times between drops", drops.diff("fall"), between),
         ):
             claim(
+                f"linear-mean-{id}",
                 f"linear network: mean {words} follow from the distribution of initial weights",
                 mean_over_seeds(seen, *known),
                 at="Theorem 4; χ² distribution of a mode's initial amplitude",
@@ -109,6 +117,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         last = drops.mean("seed").isel(width=[-2, -1]).diff("width")[0]
         within = round(0.03 + 4 * float(scatter), 3)
         claim(
+            "linear-logarithm-of-width",
             "linear network: width enters through its logarithm alone, dt_k/d ln H = −1/(2 s_k), "
             f"from width {widths[-2]} to {widths[-1]}",
             agree(last / octaves, -1 / (2 * s), within=within, relative=True),
@@ -120,12 +129,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         return
     stays = [stay(run[model.name].ds) for model in MODELS]
     claim(
+        "attention-more-heads",
         "linear attention: more heads shorten the intermediate plateaus",
         decreasing(stays[1].isel(width=[0, -1])),
         note=f"median time from first to last drop {join_numbers(stays[1])}",
     )
     if_linear, power = (_power(times) for times in stays)
     claim(
+        "attention-gains-more",
         "width shortens attention's intermediate plateaus more than the linear network's",
         all_below(power, if_linear),
         note=f"as H to the power {power:.2f}, {if_linear:.2f} if linear",

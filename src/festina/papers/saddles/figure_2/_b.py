@@ -93,12 +93,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         first = data["drop_time"].isel(fall=0).median("seed")
         if steepest > 1.5 * flattest:  # more than medians scatter
             claim(
+                f"{model.name}-shorter-plateaus",
                 f"{model.words}: decreasing κ shortens the plateaus",
                 increasing(stay(data)),
                 corrected="the intermediate ones only, from first to last drop",
                 headline=True,
             )
             claim(
+                f"{model.name}-first-plateau",
                 f"{model.words}: decreasing κ shortens the first plateau as well",
                 increasing(first),
                 wrong="with Σs = 1 it gets longer: s₁ falls",
@@ -108,6 +110,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         if ordered.size:
             only = "in most seeds, not in all as if linear"
             claim(
+                f"{model.name}-order",
                 f"{model.words}: directions are learned in the order of s",
                 most_seeds(ordered, 1.0 if model is LINEAR else 0.75),
                 corrected=only * (model is ATTENTION),
@@ -116,17 +119,17 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     steep = linear["count"].sel(kappa=slice(_STEEP, None))
     if steep.size:
         words = f"linear network: {STAIRS} plateaus at κ ≥ {_STEEP:g}"
-        counted(claim, words, steep, steep == STAIRS)
+        counted(claim, "linear-plateaus", words, steep, steep == STAIRS)
     if 0 in linear["kappa"]:
         flat, kept = (data["count"].sel(kappa=0) for data in (linear, attention))
         equal = "equal singular values"
         words = f"linear network: {equal} leave no plateau but the first and the last"
         if not few:
-            counted(claim, words, flat, flat == 2)
+            counted(claim, "linear-equal-strengths", words, flat, flat == 2)
         words = f"linear attention: {equal} do not eliminate intermediate plateaus"
-        counted(claim, words, kept, kept >= 3, 0.9)
+        counted(claim, "attention-equal-strengths", words, kept, kept >= 3, 0.9)
         words = f"linear attention: with {equal} most seeds keep all {STAIRS}"
-        counted(claim, words, kept, kept >= STAIRS, 0.6)
+        counted(claim, "attention-keeps-all", words, kept, kept >= STAIRS, 0.6)
 
 
 @styled

@@ -84,10 +84,12 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         usual(claim, LINEAR, data.sel(rank=[0]), "rank")
     rate, counts = data["initial_rate"], data["count"].median("seed")
     claim(
+        "small-weights-start",
         "small isotropic weights start on a plateau: initial over fastest rate of loss",
         all_below(rate.sel(rank=0), 1e-6),
     )
     claim(
+        "plateaus-by-rank",
         "plateaus between the first drop and the last (medians for small weights and rank one, "
         "two, three): one less for each direction given beyond the first",
         agree(counts - 2, [DIRECTIONS - 1, *range(DIRECTIONS - 1, -1, -1)]),
@@ -96,6 +98,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     if p.strength >= 0.3:  # smaller weights fall fastest a little later
         claim(
+            "low-rank-start",
             "large weights of low rank start on no plateau: the loss falls fastest at the very "
             "start (median of initial over fastest rate of loss, of rank one, two and three)",
             agree(rate.sel(rank=slice(1, None)).median("seed"), 1.0, within=0.1),
@@ -107,6 +110,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         position = (partial["count"] - STAIRS + partial["rank"]).clip(0)
         seen, levels = partial["visited"].isel(rest=position), data["level"].values[0]
         claim(
+            "low-rank-levels",
             "of rank one and two, the loss comes to rest where one and two of three directions "
             "are learned (medians)",
             agree(seen.median("seed"), levels[1:DIRECTIONS], within=0.01 * float(levels[0])),
@@ -115,6 +119,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     if p.strength <= 0.3:  # larger weights hold the others up for longer
         error = abs(partial["drop_time"] / partial["predicted_time"] - 1).median("seed")
         claim(
+            "low-rank-drop-times",
             "of rank one and two, later drops are timed by the noise alone, as if all weights "
             "were small (largest median of relative errors)",
             max_error_below(error.max(), within=0.1),
@@ -122,6 +127,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             note=f"mean drop times {join_numbers(partial['drop_time'].mean('seed'), 3)}",
         )
     claim(
+        "final-rank",
         "the solution has weights of rank three from every start (medians)",
         agree(data["final_rank"].median("seed"), DIRECTIONS),
         note="an exponential loss curve (rank three) with features learned: not lazy",

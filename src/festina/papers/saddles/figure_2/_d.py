@@ -99,6 +99,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         counts, scales = data["count"], data["scale"].values
         median = counts.median("seed")
         claim(
+            f"{model.name}-fewer-plateaus",
             f"{model.words}: increasing ε gradually removes the plateaus (their number never "
             "rises)",
             most_seeds(median.diff("scale") <= 0, of="steps from scale to scale"),
@@ -106,14 +107,15 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         )
         if scales[0] <= _CLEAN[model.name] and (kappa >= 1 or model is ATTENTION):
             words = f"{model.words}: at the smallest ε the loss shows {STAIRS} plateaus"
-            counted(claim, words, counts[0], counts[0] >= STAIRS, 0.9)
+            counted(claim, f"{model.name}-smallest", words, counts[0], counts[0] >= STAIRS, 0.9)
         if scales[-1] >= 0.1 and kappa <= 1:  # a steeper spectrum keeps some
             words = f"{model.words}: at the largest ε some intermediate plateau is gone"
-            counted(claim, words, counts[-1], counts[-1] < STAIRS, 0.9)
+            counted(claim, f"{model.name}-largest", words, counts[-1], counts[-1] < STAIRS, 0.9)
     linear, attention = run["linear"].ds, run["attention"].ds
     drops = linear["drop_time"].sel(scale=slice(_SMALL["linear"] / 10)).mean("seed")
     if drops.sizes["scale"] > 1:
         claim(
+            "linear-time-of-scale",
             "linear network: dt_k/d ln(1/ε) = 1/s_k",
             agree(
                 np.polyfit(-np.log(drops["scale"]), drops.transpose("scale", "fall"), 1)[0],
@@ -128,6 +130,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     first = first.median("seed")
     if first.size > 1:
         claim(
+            "attention-time-of-scale",
             "linear attention: the first drop comes after a time proportional to 1/ε (exponent "
             "of ε)",
             power_law_exponent(first["scale"], first, -1.0, within=0.03),

@@ -219,6 +219,7 @@ def rest_levels(claim: Ledger, model: Model, data: xr.Dataset, axis: str) -> Non
         seen = data["visited"].where(full).isel(most_have).isel(rest=slice(STAIRS)).median("seed")
         levels = data["level"].isel(most_have).transpose(axis, "plateau").values
         claim(
+            f"{model.name}-rest-levels",
             f"{model.words}: the loss rests where none, one, two and three directions are learned",
             max_error_below(
                 seen.transpose(axis, "rest"),
@@ -235,6 +236,7 @@ def fall_times(claim: Ledger, model: Model, data: xr.Dataset, axis: str) -> None
     if data.sizes[axis]:
         error, linear = abs(data["drop_time"] / data["predicted_time"] - 1), model is LINEAR
         claim(
+            f"{model.name}-drop-times",
             f"{model.words}: {'every' if linear else 'the first'} drop is predicted from the "
             "initial weights alone",
             # Two heads that leave together drop the loss a little earlier than either would.
@@ -248,11 +250,11 @@ def fall_times(claim: Ledger, model: Model, data: xr.Dataset, axis: str) -> None
 
 
 def counted(
-    claim: Ledger, words: str, counts: xr.DataArray, holds: Any, share: float = 1.0
+    claim: Ledger, id: str, words: str, counts: xr.DataArray, holds: Any, share: float = 1.0
 ) -> None:
     """That at least a share of seeds has so many plateaus."""
     shown = ", ".join(f"{count:g}" for count in np.unique(counts))
-    claim(words, most_seeds(holds, share), note=f"numbers of plateaus: {shown}")
+    claim(id, words, most_seeds(holds, share), note=f"numbers of plateaus: {shown}")
 
 
 def stay(data: xr.Dataset) -> xr.DataArray:

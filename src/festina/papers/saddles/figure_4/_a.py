@@ -86,6 +86,7 @@ def _uniform_fit(task: AbstractTask, network: Layer) -> tuple[float, float]:
 def _asserts(reading: Reading, claim: Ledger) -> None:
     gain = reading.theory["gain"].values.mean(axis=1)
     claim(
+        "first-drop-of-the-sample",
         "the first drop is an effect of the sample: exponent with which it falls with the number "
         "of sequences",
         power_law_exponent((1, _MORE), gain, -1, within=0.4),
@@ -94,7 +95,7 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
     )
     fit, levels = float(reading.theory["level"][1]), reading.plateaus["level"].values[:, PLATEAU]
     words = f"the second plateau is the least-squares fit of uniform attention, {fit:.6g}"
-    claim(words, max_error_below(levels, fit, within=1e-4, relative=True))
+    claim("uniform-attention-fit", words, max_error_below(levels, fit, within=1e-4, relative=True))
 
 
 # Dots are the queries.

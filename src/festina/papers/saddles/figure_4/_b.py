@@ -33,6 +33,7 @@ QUICK: dict[str, Any] = {"seeds": 1}
 def _asserts(reading: Reading, claim: Ledger) -> None:
     first, chosen = reading.plateaus["drop_step"].values[:, 0], reading.parameters
     claim(
+        "no-initial-plateau",
         "there is no initial plateau: the loss drops within two of the times 1/ηH in which v "
         "learns the mean of the targets, with φ = ½",
         all_below(first * chosen.learning_rate * chosen.width, 2.0),
@@ -42,13 +43,24 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
     lowest, eq_4 = reading.theory["fixed_point"].values[0], "Theorem 1, Eq. (4)"
     level = np.median(reading.plateaus["level"].values[:, PLATEAU])
     words = "after its first drop the loss rests near the fixed point of one unit: median level"
-    claim(words, agree(level, lowest, within=0.1, relative=True), at=eq_4, headline=True)
+    claim(
+        "plateau-level",
+        words,
+        agree(level, lowest, within=0.1, relative=True),
+        at=eq_4,
+        headline=True,
+    )
     words = "where the loss rests first all units are alike: spread of u about its mean, relative"
     spread = np.median([_spread(reading, seed) for seed in range(reading.seeds)])
-    claim(f"{words}, in the median", max_error_below(spread, within=0.02), at=eq_4)
+    claim("equal-units", f"{words}, in the median", max_error_below(spread, within=0.02), at=eq_4)
     last = np.array([loss[-1] for loss in reading.curves[1]])
     words = "in the end the loss is below the lowest of one unit by more than a tenth"
-    claim(words, most_seeds(last < 0.9 * lowest, 0.75), note=f"median {np.median(last):.2g}")
+    claim(
+        "below-one-unit",
+        words,
+        most_seeds(last < 0.9 * lowest, 0.75),
+        note=f"median {np.median(last):.2g}",
+    )
 
 
 def _spread(reading: Reading, seed: int) -> float:

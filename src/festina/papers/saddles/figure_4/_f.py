@@ -49,11 +49,17 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         return
     if reading.parameters.samples is None:
         words = "the plateau lies above the infimum of width-1 networks, no fixed point among them"
-        claim(words, all_above(reading.levels, infimum), note=f"up to {reading.levels.max():.4g}")
+        claim(
+            "above-infimum",
+            words,
+            all_above(reading.levels, infimum),
+            note=f"up to {reading.levels.max():.4g}",
+        )
     start, end = (
         np.array([_longest(reading, k, edge) for k in seeds]) for edge in ("start", "end")
     )
     claim(
+        "growing-unit",
         "along the plateau the active unit grows, |u| by more than a tenth",
         most_seeds(end > 1.1 * start, 0.9),
         note=f"from {np.median(start):.3g} to {np.median(end):.3g} in the median",

@@ -74,6 +74,7 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         largest = np.linalg.norm(weights, axis=2).max(axis=1)
         levels, norm = reading.plateaus["level"].values[seeds, 1], np.hypot(*_balanced(_DIAGONAL))
         claim(
+            "diagonal-unit",
             "medians on the plateau: level 54/5, for the unit lies on the diagonal, and its norm, "
             "balanced with v|u|³ = 4√2/5",
             agree([np.median(levels), np.median(largest)], [54 / 5, norm], within=1e-4),
@@ -87,7 +88,13 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         wrong = f"2/sharpness of the balanced solution is {2 / sharpness:.2g}"
         known = {"wrong": wrong, "instead": instead}
     words = f"descent at the stated learning rate, {_STATED}, stays finite from some seed"
-    claim(words, all_above(finite.sum(), 0), note=f"{finite.sum()} of {finite.size} seeds", **known)
+    claim(
+        "stated-learning-rate",
+        words,
+        all_above(finite.sum(), 0),
+        note=f"{finite.sum()} of {finite.size} seeds",
+        **known,
+    )
 
 
 def _sharpness(parameters: Parameters) -> float:

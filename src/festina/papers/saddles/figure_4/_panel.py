@@ -168,7 +168,7 @@ def other(
 
     def claimed(reading: Reading, claim: Ledger) -> None:
         words = "order of the lowest term of φ around zero weights"
-        claim(words, agree(reading.theory["order"], order), at=TEXT)
+        claim("lowest-order", words, agree(reading.theory["order"], order), at=TEXT)
         if order:
             chosen = getattr(reading.parameters, "activation", "")
             unnamed = chosen and f"the text names no activation; here φ = {_FUNCTIONS[chosen][1]}"
@@ -178,7 +178,12 @@ def other(
             )
             note = f"plateaus by seed {join_numbers(counts)}"
             claim(
-                words, most_seeds(counts >= 3, share), corrected=unnamed, note=note, headline=True
+                "rests-between-drops",
+                words,
+                most_seeds(counts >= 3, share),
+                corrected=unnamed,
+                note=note,
+                headline=True,
             )
         if order == 1:
             _directions(reading, claim)
@@ -207,9 +212,10 @@ def _directions(reading: Reading, claim: Ledger) -> None:
     after, end = s[..., 1] / s[..., 0]
     words = "right after the first drop the weights have rank one: second over first singular value"
     rank_one, note = max_error_below(np.median(after), within=0.01), f"at most {after.max():.2g}"
-    claim(f"{words}, median", rank_one, at=f"{TEXT}; Theorem 4", note=note)
+    claim("rank-one-after-drop", f"{words}, median", rank_one, at=f"{TEXT}; Theorem 4", note=note)
     words = "rank one does not last, for it is no invariant manifold: the second ends above a tenth"
     claim(
+        "rank-one-does-not-last",
         words,
         most_seeds(end > 0.1, 0.9),
         at=f"{TEXT}; Theorem 3",
@@ -220,7 +226,7 @@ def _directions(reading: Reading, claim: Ledger) -> None:
     away = np.abs(levels[:, None] / points - 1).min(axis=1)
     words = "the level after the first drop is that of no width-1 fixed point: more than 2 % away"
     note = f"median {np.median(levels):.6g}; fixed points at {join_numbers(points, 6)}"
-    claim(words, most_seeds(away > 0.02, 0.9), at=TEXT, note=note)
+    claim("no-fixed-point", words, most_seeds(away > 0.02, 0.9), at=TEXT, note=note)
 
 
 @styled

@@ -49,7 +49,10 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         shared = reading.theory["final_singular_values"].values
         words = "at the end the layers share each singular value of the target: first layer, mean"
         claim(
-            words, agree(last, shared, within=0.02, relative=True), at="Figure 5A; balanced layers"
+            "balanced-layers",
+            words,
+            agree(last, shared, within=0.02, relative=True),
+            at="Figure 5A; balanced layers",
         )
 
 

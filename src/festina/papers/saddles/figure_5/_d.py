@@ -88,6 +88,7 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         here = (between & (strength >= 1.0)).any(axis=1)
         words = "the loss rests at the minimum of one kernel with two units behind it"
         claim(
+            "rests-at-one-kernel",
             words,
             most_seeds(here, 0.25),
             at="Corollary 2",
@@ -106,7 +107,7 @@ def _stops(reading: Reading, claim: Ledger, stop: float) -> None:
         "of the minimum of the same network with one unit in every hidden layer"
     )
     note = f"minimum {stop:.4g}; {join_numbers(away, 2)} away"
-    claim(words, most_seeds(away <= 0.02, 0.9), at="Corollary 2", note=note)
+    claim("stops-at-narrowest", words, most_seeds(away <= 0.02, 0.9), at="Corollary 2", note=note)
 
 
 # Of 256 starts one in twenty finds the lowest minimum.

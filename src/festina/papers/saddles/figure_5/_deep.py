@@ -5,7 +5,6 @@ with one unit in every hidden layer (Corollary 2), found by an optimiser that ha
 with the training.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -156,6 +155,7 @@ def directions(reading: Reading, claim: Ledger) -> None:
         # With w in each layer it passes w³, and the squared gradient of that is of order w⁴.
         bound = 0.5 * 10 ** (-0.75 * reading.strengths[seeds])
         claim(
+            "one-direction-on-plateau",
             f"on the plateau one direction passes through all layers: {through} over the first's, "
             "in units of half the power 3/4 by which the squared gradient dips",
             max_error_below(second[seeds, PLATEAU], over=bound, within=1.0),
@@ -164,7 +164,13 @@ def directions(reading: Reading, claim: Ledger) -> None:
         )
     end = second[np.arange(reading.seeds), reading.counts - 1]
     words = f"at the end two directions pass through all layers: {through} above 0.1 of the first's"
-    claim(words, most_seeds(end > 0.1, 0.9), at=at, note=f"{end.min():.2g} at least")
+    claim(
+        "final-directions",
+        words,
+        most_seeds(end > 0.1, 0.9),
+        at=at,
+        note=f"{end.min():.2g} at least",
+    )
 
 
 def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
@@ -175,6 +181,7 @@ def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
         main, share = np.transpose([(each.angle[0], each.share[0]) for each in found])
         off = np.abs((main[:, None] - expected + 180) % 360 - 180).min(axis=1)
         claim(
+            "one-ray-on-plateau",
             "on the plateau one ray carries more of the first layer than all others together, and "
             f"is one of the data's, within {_BESIDE:g} degrees",
             most_seeds((share > 0.5) & (off <= _BESIDE), 0.9),
@@ -189,7 +196,7 @@ def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
     off = np.abs((near - expected + 180) % 360 - 180).max(axis=1)
     words = f"at the end there are units along both rays of the data, within {_BESIDE:g} degrees"
     note = f"{join_numbers([len(each) for each in found])} rays by seed"
-    claim(words, most_seeds(off <= _BESIDE, 0.9), at=at, note=note)
+    claim("final-rays", words, most_seeds(off <= _BESIDE, 0.9), at=at, note=note)
 
 
 def from_smaller_weights(
@@ -206,17 +213,16 @@ def from_smaller_weights(
     away = np.abs(again.plateaus["level"].values[:, PLATEAU] - float(reading.theory["level"][1]))
     rests = np.isin(np.arange(reading.seeds), resting(again)) & (away <= within)
     words = f"most seeds rest within {within:g} of the minimum of a narrow network"
-    ledger = Ledger(claim.experiment, claim.source, claim.place)
-    ledger(
-        words,
+    start = f"from initial weights of {table.attrs['scale']:g} "
+    claim(
+        "smaller-weights-rest",
+        start + words,
         most_seeds(rests, share),
-        "Corollary 2",
+        at="Corollary 2",
         note=f"{join_numbers(away, 2)} away",
         **known,
     )
-    panels.level(again, ledger, order=order, **known)
-    start = f"from initial weights of {table.attrs['scale']:g}"
-    claim.extend(dataclasses.replace(each, claim=f"{start} {each.claim}") for each in ledger)
+    panels.level(again, claim, order=order, id="smaller-weights-level", start=start, **known)
 
 
 def drawing(panel: Panel, *, aligned: bool = False) -> Callable[[xr.DataTree], Figure]:

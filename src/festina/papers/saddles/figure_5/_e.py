@@ -197,6 +197,7 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         top, rest, _ = reading.theory["level"].values
         away = np.abs(reading.levels - rest)
         claim(
+            "plateau-level",
             "the plateau is within a tenth of the fall before it of the minimum of the same "
             "network with one unit in every hidden layer",
             most_seeds(away <= 0.1 * (top - rest), 0.75),
@@ -211,13 +212,23 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         panels.falls(reading, claim, float(f"{term:.2g}"), at, started)  # below the last term kept
         controls = reading.run["controls"].ds
         note = f"in {controls.attrs['steps']:.3g} steps; |⟨y x_q⟩| = {size:.2g} as drawn"
-        for name, what, corrected in (
-            ("without_residual", "the residual connection of Eq. (69)", "it is needed"),
-            ("uncorrelated", "a correlation of target and query, as in the population,", started),
+        for id, name, what, corrected in (
+            (
+                "residual-needed",
+                "without_residual",
+                "the residual connection of Eq. (69)",
+                "it is needed",
+            ),
+            (
+                "correlation-needed",
+                "uncorrelated",
+                "a correlation of target and query, as in the population,",
+                started,
+            ),
         ):
             words = f"without {what} nothing is learned by the time of the drops: share of the loss"
             judged = max_error_below(controls[name], within=1e-3)
-            claim(words, judged, at="Figure 5E and Eq. (69)", corrected=corrected, note=note)
+            claim(id, words, judged, at="Figure 5E and Eq. (69)", corrected=corrected, note=note)
     panels.active(reading, claim, 0.75)
 
 

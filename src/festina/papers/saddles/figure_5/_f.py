@@ -68,6 +68,7 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         active = units(reading.weights(seed, PLATEAU) for seed in seeds)
         words = f"where the loss rests at {rest:.4g} one unit is active, at {other:.4g} two are"
         claim(
+            "active-units-at-rest",
             words,
             most_seeds(active == wanted, 0.9),
             at=at,
@@ -82,6 +83,7 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         words = f"from initial weights of {table.attrs['scale']:g} two units are active at the end"
         known: Any = {"corrected": f"more can be from {reading.parameters.scale:g}, which is large"}
         claim(
+            "smaller-weights-final-units",
             words,
             most_seeds(active == 2, 0.9),
             at=at,

@@ -20,10 +20,24 @@ def count(reading: Reading, claim: Ledger, share: float = 1, **known: Any) -> No
     lost = int(np.sum(~reading.trained))
     note = f"counts {join_numbers(reading.counts)}" + f"; {lost} seeds broke off" * bool(lost)
     words = "the loss shows three plateaus: initial, width one, final"
-    claim(words, most_seeds((reading.counts == 3) & reading.trained, share), note=note, **known)
+    claim(
+        "three-plateaus",
+        words,
+        most_seeds((reading.counts == 3) & reading.trained, share),
+        note=note,
+        **known,
+    )
 
 
-def level(reading: Reading, claim: Ledger, *, order: int = 1, corrected: str = "") -> None:
+def level(
+    reading: Reading,
+    claim: Ledger,
+    *,
+    order: int = 1,
+    corrected: str = "",
+    id: str = "plateau-level",
+    start: str = "",
+) -> None:
     r"""The plateau is at the level of a width-1 fixed point, the nearer the slower the loss falls.
 
     A saddle is passed with other units of a size w. Where φ is of order n, they take off the loss
@@ -40,9 +54,10 @@ def level(reading: Reading, claim: Ledger, *, order: int = 1, corrected: str = "
     away = np.abs(levels[:, None] - points)
     point, power = points[away.argmin(axis=1)], (order + 1) / (2 * order)
     claim(
-        "the plateau is at the level of a fixed point of a width-1 network, as near as it is slow: "
-        f"in units of the fall before it, less {power:g} decades for each by which the squared "
-        "gradient dips",
+        id,
+        f"{start}the plateau is at the level of a fixed point of a width-1 network, as near as it "
+        f"is slow: in units of the fall before it, less {power:g} decades for each by which the "
+        "squared gradient dips",
         max_error_below(levels, point, over=(top - point) * 10 ** (-power * decades), within=1.0),
         at="Theorem 1",
         corrected=corrected,
@@ -61,9 +76,11 @@ def falls(reading: Reading, claim: Ledger, within: float, at: str, corrected: st
         error = np.abs(measured / predicted - 1)
     error[np.isinf(predicted) & np.isnan(measured)] = 0.0  # it never comes, as it should be
     for fall in np.flatnonzero(np.isfinite(predicted).any(axis=0)):
+        which = ("first", "second")[fall]
         steps = measured[np.isfinite(measured[:, fall]), fall]
         claim(
-            f"{('first', 'second')[fall]} drop predicted from the initial weights, relative error",
+            f"{which}-drop",
+            f"{which} drop predicted from the initial weights, relative error",
             max_error_below(error[~np.isnan(predicted[:, fall]), fall], within=within),
             at=at,
             corrected=corrected,
@@ -82,6 +99,7 @@ def widths(reading: Reading, claim: Ledger, share: float = 1, corrected: str = "
     clean, names = np.flatnonzero(reading.clean), reading.names
     left_out = f"no clean plateau from seeds {join_numbers(names[~reading.clean], 10)}"
     claim(
+        "clean-plateaus",
         "all three plateaus are clean: their widths can be told",
         most_seeds(reading.clean, min(share, _CLEAN) if share < 1 else 1),
         note="" if reading.clean.all() else left_out,
@@ -100,6 +118,7 @@ def widths(reading: Reading, claim: Ledger, share: float = 1, corrected: str = "
     remarks = [f"within {within[row]:g}: {each}" for row, each in enumerate(others) if each]
     at = "Theorems 1 and 3"
     claim(
+        "effective-widths",
         "effective width 0, 1, 2 on the three plateaus, where they are clean: so few units, "
         f"fitted, compute the same (within {every})",
         most_seeds((fitted == _STAIRS[:, None]).all(axis=(1, 2))),
@@ -109,6 +128,7 @@ def widths(reading: Reading, claim: Ledger, share: float = 1, corrected: str = "
     # Of those that wait for each other some are still there at the end that others could replace.
     rows = slice(None) if share == 1 else slice(usual, usual + 1)
     claim(
+        "own-units-merge",
         "the network's own units merge into 0, 1, 2 by Eqs. (4) to (7), within "
         + (every if share == 1 else f"{_USUAL:g}"),
         most_seeds((narrowest[..., rows] == _STAIRS[:, None]).all(axis=(1, 2)), share),
@@ -126,6 +146,7 @@ def widths(reading: Reading, claim: Ledger, share: float = 1, corrected: str = "
     of_type = fits[:, 1, index] & (fits[:, 2].argmax(axis=-1) == index)
     ties = [f"({EQUATION[kind]})" for k, kind in enumerate(kinds) if fits[:, 1, k].all()]
     claim(
+        "type",
         f"plateau and end are of type ({EQUATION[expected]}), as the algebra of φ predicts",
         most_seeds(of_type, share),
         at="Section 3",

@@ -21,6 +21,7 @@ def ranks(reading: Reading, claim: Ledger) -> None:
         # What the next direction takes off the loss is of second order in it.
         bound = 10 ** (-reading.strengths[reading.staircases] / 2)
         claim(
+            "rank-one-on-plateau",
             "on the plateau the weights have rank one: second over first singular value, in units "
             "of the square root by which the squared gradient dips",
             max_error_below(s[:, 1] / s[:, 0], over=bound, within=1.0),
@@ -31,6 +32,7 @@ def ranks(reading: Reading, claim: Ledger) -> None:
     expected = expected[expected > 1e-6 * expected.max()]
     s = singular(list(range(reading.seeds)), END)
     claim(
+        "final-singular-values",
         "at the end their singular values are those that the target asks for, √(2 s) each",
         agree(s[:, : len(expected)].mean(axis=0), expected, within=0.01, relative=True),
         at=at,
@@ -44,13 +46,24 @@ def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
     if reading.staircases:
         found = [rays_from(*reading.weights(seed, PLATEAU)) for seed in reading.staircases]
         alone = most_seeds([len(each) == 1 for each in found])
-        claim("on the plateau the weights that count lie on one ray", alone, at=at)
+        claim(
+            "one-ray-on-plateau",
+            "on the plateau the weights that count lie on one ray",
+            alone,
+            at=at,
+        )
         first = np.median([each.angle[0] for each in found])
-        claim("direction of that ray, degrees", agree(first, expected[0], within=1.0), at=at)
+        claim(
+            "ray-direction",
+            "direction of that ray, degrees",
+            agree(first, expected[0], within=1.0),
+            at=at,
+        )
     found = [rays_from(*reading.weights(seed, END)) for seed in range(reading.seeds)]
     # The rays of the data, wherever they stand among those found.
     both = np.median([nearest_rays(each, expected) for each in found], axis=0)
     claim(
+        "final-rays",
         "directions of the rays at the end, degrees",
         agree(both, expected, within=1.0),
         at=at,
@@ -69,15 +82,19 @@ def active(
 ) -> None:
     """φ of order two: one active unit on the plateau, one per direction at the end (Eq. 5)."""
     cases = {
-        PLATEAU: ("on the plateau one unit is active and the rest stays near zero", 1),
-        END: ("at the end two units are active", 2),
+        PLATEAU: (
+            "active-on-plateau",
+            "on the plateau one unit is active and the rest stays near zero",
+            1,
+        ),
+        END: ("active-at-end", "at the end two units are active", 2),
     }
-    for stage, (words, wanted) in ((stage, cases[stage]) for stage in stages):
+    for stage, (id, words, wanted) in ((stage, cases[stage]) for stage in stages):
         seeds = reading.staircases if stage == PLATEAU else range(reading.seeds)
         units = np.array([active_units(*reading.weights(seed, stage)) for seed in seeds])
         if units.size:
             note = f"active units {join_numbers(units)}"
-            claim(words, most_seeds(units == wanted, share), at="Theorem 1, Eq. (5)", note=note)
+            claim(id, words, most_seeds(units == wanted, share), at="Theorem 1, Eq. (5)", note=note)
 
 
 def contributions(u: xr.DataArray, v: xr.DataArray) -> np.ndarray:

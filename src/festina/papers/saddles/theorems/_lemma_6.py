@@ -163,15 +163,16 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     words = (
         f"weights with Eq. (40) are a fixed point, for all {points.sizes['point']} sets of modes"
     )
-    claim(words, max_error_below(points["gradient"], within=1e-12), at="Eq. (40)")
+    claim("fixed-points", words, max_error_below(points["gradient"], within=1e-12), at="Eq. (40)")
     words = "the loss at each is that at zero less what is learned, ½(⟨‖y‖²⟩ − Σ_{k∈A} μ_k)"
-    claim(words, max_error_below(points["measured_loss"], points["loss"], within=1e-10))
+    claim("losses", words, max_error_below(points["measured_loss"], points["loss"], within=1e-10))
     seen = agree(growth_rates(leaving), leaving["rate"], within=0.005, relative=True)
     words = "training leaves each saddle at the largest singular value of Σ̃_yz"
-    claim(words, seen, at="Eqs. (41) and (42)")
+    claim("escape-rates", words, seen, at="Eqs. (41) and (42)")
     if not np.isfinite(points.get("unread_gradient", np.nan)).all():
         return  # as many inputs as outputs: the kernels are filled by the spans
     claim(
+        "spans-necessary",
         "Eq. (40) is necessary: at a fixed point no u_i or v_i has a part outside its span "
         "(smallest such part, over sets of modes)",
         max_error_below(points["unread_outside"].min(), within=1e-10),
@@ -180,6 +181,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         instead=max_error_below(points["unread_gradient"], within=1e-12),
     )
     claim(
+        "kernels",
         "fixed points have u_i in the kernel of Σ̃_yz, v_i in that of its transpose, and the loss "
         "of Σ v_i u_iᵀ = Π_A Σ_yz Σ_zz⁻¹",
         max_error_below(points["unread_loss"], points["loss"], within=1e-10),

@@ -205,15 +205,19 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What the proposition says, where it needs a correction, and its misprints."""
     parameters, at = parameters_of(run, Parameters), "Eq. (56)"
     both, one, networks = (run[name].ds for name in ("both_signs", "one_sign", "networks"))
-    for table, signs in ((both, "both signs"), (one, "one sign, against the assumption")):
+    for id, table, signs in (
+        ("escape-both-signs", both, "both signs"),
+        ("escape-one-sign", one, "one sign, against the assumption"),
+    ):
         escaped = ~table["never"].values
         seen, predicted = table["measured"][escaped], table["predicted"][escaped]
         words = f"eigenvalues of {signs}: t_∞ from the initial weights is that of integration"
         note = f"{int(table['bounces'].sum())} of {escaped.size} units bounce"
         judged = max_error_below(seen, predicted, within=1e-5, relative=True)
-        claim(words, judged, at=at, corrected=_BOUNCE, note=note)
+        claim(id, words, judged, at=at, corrected=_BOUNCE, note=note)
     real, bounces = np.isfinite(both["printed"]), both["bounces"]
     claim(
+        "printed-time-for-all",
         "Eq. (56) as printed gives a time for every unit",
         most_seeds(real, of="units"),
         at=at,
@@ -223,11 +227,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     off = max_error_below(
         both["printed"][real], both["predicted"][real], within=_ACCURACY, relative=True
     )
-    claim("Eq. (56) as printed is right for units whose v keeps its sign", off, at=at)
+    claim(
+        "printed-time", "Eq. (56) as printed is right for units whose v keeps its sign", off, at=at
+    )
     if parameters.eigenvalues == USUAL:
         words = "Gaussian units bounce as often as quadrature over their weights says"
-        claim(words, share_of_seeds(bounces, BOUNCING, of="units"), at=at)
+        claim("bounce-share", words, share_of_seeds(bounces, BOUNCING, of="units"), at=at)
     claim(
+        "never-escape",
         "eigenvalues of one sign: units with v₀ against them and v₀² ≥ Σa_k² never escape, all "
         "others do",
         most_seeds(one["never"] == ~np.isfinite(one["measured"]), of="units"),
@@ -235,6 +242,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     s = np.linalg.eigvalsh(networks["correlation"])
     claim(
+        "example-signs",
         "its own example, Figure 1G, has eigenvalues of both signs",
         equal_to(float(np.sign(s[0] * s[-1])), -1.0),
         wrong="Σ_yZ is a multiple of I",
@@ -243,22 +251,26 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     error = abs(networks["drop_time"] / networks["predicted_time"] - 1)
     largest = error.max("seed")
     claim(
+        "first-drop",
         "Figure 1G: first drop at the shortest escape time, from the smallest weights",
         max_error_below(error.isel(scale=-1), within=max(0.0025, 5 * parameters.scales[-1])),
         corrected=_BOUNCE,
         note=join_numbers(largest, 2),
     )
     words = "Figure 1G: the error of the first drop falls in proportion to ε"
-    claim(words, power_law_exponent(networks["scale"], largest, 1.0, within=0.25))
+    claim(
+        "first-drop-error", words, power_law_exponent(networks["scale"], largest, 1.0, within=0.25)
+    )
     words = "Figure 1G: the unit with the shortest escape time makes the first drop"
     fastest = most_seeds(networks["winner"] == networks["strongest"], of="networks")
-    claim(words, fastest, corrected=_BOUNCE)
+    claim("winner", words, fastest, corrected=_BOUNCE)
     second = run["rivals"].ds["second"]
     size = (second * second["scale"]).median("draw")
     words = "when one unit is O(1) the others are O(ε): the second-largest in the median"
-    claim(words, power_law_exponent(second["scale"], size, 1.0, within=0.03))
+    claim("second-largest", words, power_law_exponent(second["scale"], size, 1.0, within=0.03))
     for part, value in QUANTILES.items() if parameters.width == WIDTH else ():
         claim(
+            "second-largest-" + ("tail" if part > 0.5 else "median"),
             f"when one unit is O(1) the second-largest is below {value:g} ε in {100 * part:g} % of "
             "networks, by the closed form of a unit's way",
             share_of_seeds(second.isel(scale=-1) < value, part, of="networks"),

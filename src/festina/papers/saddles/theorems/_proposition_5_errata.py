@@ -86,6 +86,7 @@ def errata(run: xr.DataTree, claim: Ledger) -> None:
     none = lambda name: max_error_below(g[name], within=1e-12)
     right = ways["printed"] <= 1e-6  # units turn within half of their way: its end tells
     claim(
+        "printed-way",
         "Eq. (55) as printed is v = π̇_m/(s_m π_m) along the way of every unit",
         most_seeds(right, of="units"),
         at="Eq. (55)",
@@ -93,24 +94,30 @@ def errata(run: xr.DataTree, claim: Ledger) -> None:
         instead=most_seeds(right != run["both_signs"].ds["bounces"], of="units"),
     )
     claim(
+        "corrected-way",
         "Eq. (55) with the sign of v is v = π̇_m/(s_m π_m), over the largest |v| of the way",
         max_error_below(ways["corrected"], within=1e-6),
         at="Eq. (55)",
         corrected="sign(v) in place of sign(v(0)): v changes sign where the radicand is zero",
     )
-    claim("Eq. (44a): v̇_i by automatic differentiation", none("v"), at="Eq. (44a)")
+    claim("gradient-v", "Eq. (44a): v̇_i by automatic differentiation", none("v"), at="Eq. (44a)")
     column = "a column vector, and Z made symmetric"
     claim(
-        "Eq. (44b): u̇_i by automatic differentiation", none("u"), at="Eq. (44b)", corrected=column
+        "gradient-u",
+        "Eq. (44b): u̇_i by automatic differentiation",
+        none("u"),
+        at="Eq. (44b)",
+        corrected=column,
     )
-    for words, name, at, wrong in (
-        ("Eq. (44b): u̇_i for a Z that is not symmetric", "nonsymmetric_u", "Eq. (44b)",
-         "only (Z + Zᵀ)/2 enters f: put that in place of Z"),
-        ("u̇_i as Section H.1 prints it first", "printed_u", "Section H.1",
+    for id, words, name, at, wrong in (
+        ("nonsymmetric-gradient", "Eq. (44b): u̇_i for a Z that is not symmetric",
+         "nonsymmetric_u", "Eq. (44b)", "only (Z + Zᵀ)/2 enters f: put that in place of Z"),
+        ("printed-gradient", "u̇_i as Section H.1 prints it first", "printed_u", "Section H.1",
          "the factor v_i is missing"),
     ):  # fmt: skip
-        claim(words, none(name), at=at, wrong=wrong, instead=none("u"))
+        claim(id, words, none(name), at=at, wrong=wrong, instead=none("u"))
     claim(
+        "printed-mean-gradient",
         "mean over samples of ∂L/∂f · ∂f/∂v, as printed, over the true gradient",
         agree(g["printed_mean"], 1.0, within=1e-12),
         at="Sections G.1 and H.1",

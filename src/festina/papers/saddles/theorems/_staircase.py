@@ -249,13 +249,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             off = (away / here["rest"]).min("stage").transpose("seed", "plateau").values[kept]
             what = f"{words}: plateaus of training lie on predicted levels"
             note = f"those on which the squared gradient dips by {_CLEAN:g} decades or more"
-            told(what, max_error_below(off, within=0.01), note=note)
+            told(f"{name}-levels", what, max_error_below(off, within=0.01), note=note)
         if not linear and clean.any():
             active = here["active"].isel(stage=away.fillna(np.inf).argmin("stage"))
             right = (active == here["seen"]).all("member").transpose("seed", "plateau").values
             what = f"{words}: plateaus have the predicted active coordinates"
-            told(what, most_seeds(right[clean], of="plateaus"))
+            told(f"{name}-active-sets", what, most_seeds(right[clean], of="plateaus"))
         told(
+            f"{name}-counts",
             f"{words}: training has as many plateaus as predicted, unless the theory doubts it",
             most_seeds((table["matched"] | table["doubted"]).values.ravel(), of="networks"),
             note=f"{int(table['doubted'].sum())} of {table['doubted'].size} are doubted",
@@ -266,7 +267,12 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             beyond = (error - table["uncertainty"] / table["jump"]).values[alone.values]
             what = f"{words}: jump times are within their stated uncertainty"
             note = "relative errors beyond it"
-            told(what, max_error_below(np.maximum(beyond, 0.0), within=_COMPUTED), note=note)
+            told(
+                f"{name}-within-uncertainty",
+                what,
+                max_error_below(np.maximum(beyond, 0.0), within=_COMPUTED),
+                note=note,
+            )
         deep = (table["strength"] >= _CLEAN).rename(plateau="fall")
         deep = (deep & deep.shift(fall=-1, fill_value=True)).reindex(fall=table["fall"])
         compared = table if linear else table.sel(scale=here["scale"])
@@ -278,7 +284,12 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
                 f"relative; between plateaus of {_CLEAN:g} decades or more, without those that "
                 f"have another within {100 * _APART:g} %"
             )
-            told(what, max_error_below(error.values[alone.values], within=within), note=note)
+            told(
+                f"{name}-jump-times",
+                what,
+                max_error_below(error.values[alone.values], within=within),
+                note=note,
+            )
         strongly = not linear and parameters.correlated > _STRONGLY
         growth(told, name, table, deep, _MORE if strongly else 1)
         claim += told
@@ -288,12 +299,22 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     nearest = abs(attention["rest"] - closed).fillna(np.inf).argmin("plateau")
     seen = attention["rest"].isel(plateau=nearest).median("seed")
     what = "plateaus of training at ½(tr Λ − Σ λ/(1 + (1 + tr Λ/λ)/N)), over the largest λ"
-    told(f"{words}: {what} (medians over seeds)", agree(seen, closed, within=0.01, relative=True))
+    told(
+        "attention-levels",
+        f"{words}: {what} (medians over seeds)",
+        agree(seen, closed, within=0.01, relative=True),
+    )
     later(told, attention)
     claim += told
     what = f"{words}: first jump of every seed from its initial weights"
     error, bounce = _errors(attention)[0].isel(fall=0), "units may bounce, and v is a vector"
-    claim(what, max_error_below(error, within=0.05), at="Proposition 5", corrected=bounce)
+    claim(
+        "attention-first-jump",
+        what,
+        max_error_below(error, within=0.05),
+        at="Proposition 5",
+        corrected=bounce,
+    )
 
 
 def _errors(table: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
@@ -319,6 +340,7 @@ def growth(
     clean, size, scales = mean(error.where(deep)), mean(error), table["scale"].values
     if clean.size:
         claim(
+            f"{name}-part-of-an-e-folding",
             f"{words}: a jump is missed by a small part of the time in which weights grow by e "
             "(root mean square of the relative error, times ln(1/ε))",
             max_error_below(
@@ -330,7 +352,12 @@ def growth(
     if fall <= _FAR and error.count(jumps).min() >= _JUMPS:
         ratio = all_below(size[-1] / size[0], fall + _FALLEN)
         note = f"as 1/ln(1/ε) it would fall to {fall:.2g}"
-        claim(f"{words}: the error of a jump time falls with ε, to this part", ratio, note=note)
+        claim(
+            f"{name}-error-falls",
+            f"{words}: the error of a jump time falls with ε, to this part",
+            ratio,
+            note=note,
+        )
 
 
 def later(claim: Ledger, table: xr.Dataset) -> None:
@@ -350,7 +377,12 @@ def later(claim: Ledger, table: xr.Dataset) -> None:
     error = float(np.nanstd(known, axis=0).max())
     what = f"{PANELS['attention'][0]}: later jumps, predicted over trained (medians over seeds)"
     judged = agree(ratio(np.arange(seeds)), 1.0, within=round(0.05 + 2 * error, 3))
-    claim(what, judged, note=f"5 % and twice the standard error of such a ratio, {error:.2g}")
+    claim(
+        "attention-later-jumps",
+        what,
+        judged,
+        note=f"5 % and twice the standard error of such a ratio, {error:.2g}",
+    )
 
 
 @styled

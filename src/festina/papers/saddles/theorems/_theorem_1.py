@@ -272,7 +272,13 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         note = f"{size:.2g} for errors of the same size with random signs; "
         what = f"{words}: fixed points stay so in the wider network (|∂L/∂θ|)"
         note += ", ".join(chosen["architecture"].values)
-        claim(what, max_error_below(chosen["after"], within=within), at=equation, note=note)
+        claim(
+            f"{case}-embeddings",
+            what,
+            max_error_below(chosen["after"], within=within),
+            at=equation,
+            note=note,
+        )
         if not needs or (case == "linear" and table.attrs["units"] == 1):
             continue  # always allowed; of one unit Eq. (7) is Eq. (6), which asks for less
         # Small weights make small gradients. Those of a silent unit are means of residuals, as many
@@ -281,16 +287,27 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         sizes = sizes.median("seed") if case == "zero" else sizes
         what = f"{words} needs {needs}: without it the same construction is no fixed point"
         note = ", ".join(others["architecture"].values)
-        claim(what, all_above(sizes, _CLEARLY), at=equation, note=note)
+        claim(f"{case}-needs", what, all_above(sizes, _CLEARLY), at=equation, note=note)
     # A unit with u_H = 0 adds φ(z; 0)v_H to the output of every sample. The others stand still: v_i
     # get ⟨φ(z; u_i)ᵀφ(z; 0)⟩v_H and nothing else, no mean of residuals.
     silent = table["admitted"].sel(case="zero").values
     words = "where φ(z; 0) ≠ 0 a unit with u_H = 0 and v_H as large as others is no fixed point"
-    claim(words, all_above(table["heard_after"].isel(architecture=~silent), _CLEARLY), at="Eq. (5)")
+    claim(
+        "silent-unit-heard",
+        words,
+        all_above(table["heard_after"].isel(architecture=~silent), _CLEARLY),
+        at="Eq. (5)",
+    )
     words = "width-1 minima of Figure 1's panels are fixed points of a wider network (|∂L/∂θ|)"
-    claim(words, max_error_below(minima["gradient"], within=1e-9), at="Section 3 and Eq. (5)")
+    claim(
+        "narrow-minima",
+        words,
+        max_error_below(minima["gradient"], within=1e-9),
+        at="Section 3 and Eq. (5)",
+    )
     last = minima.isel(radius=slice(-2, None))
     claim(
+        "saddles",
         f"panels {', '.join(minima['panel'].values)}: they are saddles, a silent unit that moves "
         "by δ lowers the loss by δ to the power of one plus the order of φ",
         power_law_exponent(last["radius"], last["gain"].T, 1.0 + minima["order"], within=0.01),
@@ -298,20 +315,22 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         note="by the best of random directions",
     )
     claim(
+        "panels-of-few-units",
         "panels of Figure 1 whose units admit neither Eq. (6) nor (7), so that saddles with few "
         "large units are those of Eq. (5)",
         equal_to(", ".join(minima["panel"].values[minima["homogeneity_defect"] > 1e-9]), "F, G"),
         at="Section 3",
         corrected="the text has 'panels (E,F)', and E also under Eq. (6)",
     )
-    for name, size, words, corrected in (
-        ("", "size", "u̇_i in terms of the narrow network's",
+    for id, name, size, words, corrected in (
+        ("printed-u", "", "size", "u̇_i in terms of the narrow network's",
          "u̇_i = u̇*_i − γ_ui Σ_j γ_vj u̇*_j, where the last line has +"),
-        ("_v", "size_v", "−⟨φ(z; u_H)ᵀ ∂ℓ/∂ζ⟩ = Σ_i γ_ui v̇*_i is the new unit's v̇_H",
+        ("printed-v", "_v", "size_v", "−⟨φ(z; u_H)ᵀ ∂ℓ/∂ζ⟩ = Σ_i γ_ui v̇*_i is the new unit's v̇_H",
          "v̇_H, where the text has v_H"),
     ):  # fmt: skip
         off = 100 * float((section_e[f"printed{name}"] / section_e[size]).median())
         claim(
+            id,
             f"Eq. (7) away from a fixed point: {words}",
             max_error_below(section_e[f"corrected{name}"], within=1e-12),
             at="Section E (iv)",

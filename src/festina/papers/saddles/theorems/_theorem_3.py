@@ -85,12 +85,12 @@ CASES = (
     Case("softmax attention", "mirrored", _MIRRORED, "even"),
 )
 _KEPT = {
-    "(i)": "equal units stay equal",
-    "(ii)": "silent units stay silent",
-    "(iii)": "proportional units of homogeneous φ stay proportional",
-    "(iv)": "linear units stay linearly dependent",
-    "even": "mirrored units, u_i = −u_j and v_i = v_j, of even φ stay mirrored",
-    "odd": "opposite units, θ_i = −θ_j, of odd φ stay opposite",
+    "(i)": ("equal-units", "equal units stay equal"),
+    "(ii)": ("silent-units", "silent units stay silent"),
+    "(iii)": ("proportional-units", "proportional units of homogeneous φ stay proportional"),
+    "(iv)": ("dependent-units", "linear units stay linearly dependent"),
+    "even": ("mirrored-units", "mirrored units, u_i = −u_j and v_i = v_j, of even φ stay mirrored"),
+    "odd": ("opposite-units", "opposite units, θ_i = −θ_j, of odd φ stay opposite"),
 }
 _MOMENTS = 50  # of training at which distances and errors are taken
 _ROUNDING, _CLEARLY = 1e-10, 1e-2
@@ -251,7 +251,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     drift, embedding, at = run["drift"].ds, run["embedding"].ds, "F.4, Eqs. (29) to (31)"
     furthest, error = drift["distance"].max("moment"), drift["reduction_error"].max("moment")
     cases = _cases(drift)
-    for group, words in _KEPT.items():
+    for group, (id, words) in _KEPT.items():
         if names := [case.name for case in cases if case.group == group]:
             listed = group.startswith("(")
             new = "" if listed else "a manifold that Theorem 3 does not list"
@@ -260,16 +260,25 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
                 for each in (furthest, error)
             )
             where, note = f"Theorem 3{group * listed}", ", ".join(names)
-            claim(f"{words}: distance from it over |θ|", away, at=where, corrected=new, note=note)
+            claim(
+                f"{id}-stay",
+                f"{words}: distance from it over |θ|",
+                away,
+                at=where,
+                corrected=new,
+                note=note,
+            )
             words += ": with one unit less the function is the same (error over ⟨y²⟩^½)"
-            claim(words, off, at=f"F.3{group * listed}", corrected=new)
+            claim(f"{id}-reduce", words, off, at=f"F.3{group * listed}", corrected=new)
     for case in cases:
         if case.group == "control":
             far = all_above(furthest.sel(case=case.name).median(), _CLEARLY)
-            claim(f"control, {case.name}: training leaves it (median)", far, at="F.2")
+            id = f"control-{case.architecture}-{case.constraint.kind}"
+            claim(id, f"control, {case.name}: training leaves it (median)", far, at="F.2")
     if names := [case.name for case in cases if case.learns_alike]:
         final = drift["flow_error"].sel(case=names)
         claim(
+            "learns-alike",
             "trained from there, the reduced network learns the same function at the same speed",
             max_error_below(final.sel(form="even"), within=1e-8),
             at="F.3",
@@ -279,9 +288,9 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     here = np.isclose(embedding["factor"], 1)
     for kind, distance in zip(embedding["kind"].values, embedding["distance"].values, strict=True):
         words = f"{kind} embeddings with γ_v = γ_u/(1 + |γ_u|²) lie on the manifold"
-        claim(words, max_error_below(distance[here], within=_ROUNDING), at=at)
+        claim(f"{kind}-embeddings", words, max_error_below(distance[here], within=_ROUNDING), at=at)
         words = f"{kind} embeddings with another multiple of that γ_v do not (distance)"
-        claim(words, all_above(distance[~here], 0.1 * _CLEARLY), at=at)
+        claim(f"{kind}-other-embeddings", words, all_above(distance[~here], 0.1 * _CLEARLY), at=at)
 
 
 def _cases(drift: xr.Dataset) -> list[Case]:

@@ -157,11 +157,12 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     parameters = parameters_of(run, Parameters)
     words = "Eq. (10): a unit's part along the top directions is one at T = ln(1/|Pθ(0)|)/s₁"
     late = max_error_below(linear["escape_measured"], linear["escape_predicted"], within=1e-6)
-    claim(words, late, at="Eq. (37)")
+    claim("escape-time", words, late, at="Eq. (37)")
     power, ratios = linear["predicted_exponent"], np.array(parameters.ratios)
     first, *_, last = parameters.scales
     note = f"r = {join_numbers(parameters.multiplicities)}; {np.log10(first / last):g} decades of ε"
     claim(
+        "linear-exponents",
         f"s_{{r+1}}/s_1 = {join_numbers(ratios)}: what is left of a unit at T is ε^p, "
         "p = 1 − s_{r+1}/s_1 (medians over units)",
         agree(linear["exponent"].median("unit"), power, within=0.005),
@@ -171,9 +172,9 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
     if (clear := first**power.values <= _LEFT).any():
         claim(
+            "network-exponents",
             f"s_{{r+1}}/s_1 = {join_numbers(ratios[clear])}: the same exponents in the network, "
-            "all "
-            "units, at its first drop",
+            "all units, at its first drop",
             agree(network["exponent"].median("seed")[clear], power[clear], within=0.01),
             note=note,
         )
