@@ -29,15 +29,20 @@ def at_small_parameters(name):
     return experiment, experiment.run(experiment.parameters(**SMALL[name]))
 
 
+def by_id(experiment, run):
+    """The claims of a run, by their identifiers."""
+    return {claim.id: claim for claim in experiment.claims(run)}
+
+
 def broken(experiment, run):
-    """The claims of a run that fail although they are known to hold."""
-    return [claim.claim for claim in experiment.claims(run) if claim.broken]
+    """The identifiers of the claims of a run that fail although they are known to hold."""
+    return [claim.id for claim in experiment.claims(run) if claim.broken]
 
 
 def unexpected(experiment, run):
     """Those, and the claims that hold although they are known to fail."""
     known = [claim for claim in experiment.claims(run) if claim.expected == "does not hold"]
-    hold = [claim.claim for claim in known if claim.verdict != "does not hold"]
+    hold = [claim.id for claim in known if claim.verdict != "does not hold"]
     return broken(experiment, run) + hold
 
 

@@ -57,11 +57,10 @@ def test_no_claim_is_broken(name):
     experiment, run = at_small_parameters(name)
     claims = experiment.claims(run)
     assert claims
-    assert [
-        (claim.claim, claim.predicted, claim.measured) for claim in claims if claim.broken
-    ] == []
-    sentences = [(claim.claim, claim.source) for claim in claims]
-    assert len(set(sentences)) == len(sentences)
+    told = [(claim.id, claim.predicted, claim.measured) for claim in claims if claim.broken]
+    assert told == []
+    identifiers = [claim.id for claim in claims]
+    assert len(set(identifiers)) == len(identifiers)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -100,20 +99,13 @@ def legend(ax):
 @pytest.mark.parametrize("name", EVERY)
 def test_every_claim_can_break(name):
     experiment, run = at_small_parameters(name)
-    claims = experiment.claims(run)
-    unbroken = {(claim.claim, claim.source) for claim in claims}
+    unbroken = {claim.id for claim in experiment.claims(run)}
     for change in alterations(run):
         try:
             altered = experiment.claims(change)
         except (ArithmeticError, LookupError, ValueError, np.linalg.LinAlgError, RuntimeWarning):
             continue  # numbers of which nothing can be said at all
-        # Words may hold numbers that were changed too: then it is the place that tells which it is.
-        alike = claims if len(altered) == len(claims) else altered
-        unbroken -= {
-            (before.claim, before.source)
-            for before, after in zip(alike, altered, strict=True)
-            if after.broken
-        }
+        unbroken -= {claim.id for claim in altered if claim.broken}
         if not unbroken:
             return
     assert unbroken == set()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from experiments import altered, are_apart, is_whole
+from experiments import altered, are_apart, broken, by_id, is_whole
 from festina.experiments import experiment_names, load
 from festina.tasks import convolutional_teacher
 from festina.theory.saddles import linear_saddles_from
@@ -148,11 +148,9 @@ def test_figure_1d_level_is_held_to_what_its_initial_scale_allows():
     """Weights a hundred times larger than the paper's pass the saddle at a larger distance."""
     experiment = panel("d")
     run = experiment.run(experiment.parameters(seed=1234, seeds=6, width=17, scale=1e-4))
-    assert [claim for claim in experiment.claims(run) if claim.broken] == []
+    assert broken(experiment, run) == []
     off = altered(run, "plateaus", "level", lambda level: 0.98 * level)
-    assert next(claim.claim for claim in experiment.claims(off) if claim.broken).startswith(
-        "the plateau is at the level"
-    )
+    assert broken(experiment, off)[0] == "plateau-level"
 
 
 @pytest.mark.parametrize("letter", ["b", "c", "d", "e"])
@@ -323,7 +321,7 @@ def preset_run(letter: str, preset: str):
 @pytest.mark.parametrize(("letter", "preset"), READINGS)
 def test_presets_are_valid_and_unbroken(letter, preset):
     experiment, run = panel(letter), preset_run(letter, preset)
-    assert [claim for claim in experiment.claims(run) if claim.broken] == []
+    assert broken(experiment, run) == []
     np.testing.assert_allclose(
         run["theory"]["level"].values[:2], READINGS[letter, preset], rtol=1e-6
     )
@@ -335,10 +333,10 @@ def test_presets_are_valid_and_unbroken(letter, preset):
 @pytest.mark.slow
 def test_figure_1f_raw_is_known_to_go_to_and_fro():
     count, *others = panel("f").claims(preset_run("f", "raw"))
-    assert "three plateaus" in count.claim
+    assert count.id == "three-plateaus"
     assert count.verdict == count.expected == "does not hold"
-    assert "learning rate 0.202" in count.note
-    assert not [claim for claim in others if "plateau" in claim.claim]
+    assert "learning rate 0.202" in count.wrong
+    assert not [claim for claim in others if "plateau" in claim.words]
 
 
 @pytest.mark.parametrize("letter", ["b", pytest.param("d", marks=pytest.mark.slow), "g"])
@@ -346,9 +344,9 @@ def test_a_run_without_plateau_says_so_and_nothing_else_about_it(letter):
     experiment = panel(letter)
     run = experiment.run(experiment.parameters(seeds=4, scale=0.4, learning_rate=0.01))
     count, *others = experiment.claims(run)
-    assert "three plateaus" in count.claim
+    assert count.id == "three-plateaus"
     assert count.broken
-    assert not [claim for claim in others if "plateau" in claim.claim or "that ray" in claim.claim]
+    assert not [claim for claim in others if "plateau" in claim.words or "that ray" in claim.words]
     figure = experiment.draw(run)
     assert [text.get_text() for text in figure.axes[1].texts] == ["no intermediate\nplateau"]
     assert is_legible(figure)
@@ -388,7 +386,7 @@ def test_figure_1_distribution_over_64_seeds(letter, share, within):
     94 % a level within 2 % of the width-1 minimum."""
     experiment = panel(letter)
     run = experiment.run(experiment.parameters(seed=500, seeds=64))
-    assert [claim for claim in experiment.claims(run) if claim.broken] == []
+    assert broken(experiment, run) == []
     counts = run["plateaus"]["count"].values
     assert np.mean(counts == 3) >= share
     levels = run["plateaus"]["level"].values[counts == 3, 1]
@@ -405,9 +403,7 @@ def test_figure_1g_prediction_in_256_seeds():
     run = experiment.run(experiment.parameters(seed=1000, seeds=256))
     predicted = run["theory"]["drop_step"].values[:, 0]
     np.testing.assert_allclose(run["drops"]["step"].values[:, 0], predicted, rtol=0.015)
-    claims = {claim.claim: claim for claim in experiment.claims(run)}
-    (winner,) = (claim for text, claim in claims.items() if "shortest escape time" in text)
-    assert winner.measured == 1.0
+    assert by_id(experiment, run)["winner"].measured == 1.0
 
 
 @pytest.mark.slow
@@ -415,4 +411,4 @@ def test_figure_1g_prediction_in_256_seeds():
 def test_figure_1_no_claim_is_broken_in_64_seeds(letter):
     experiment = panel(letter)
     run = experiment.run(experiment.parameters(seed=500, seeds=64))
-    assert [claim for claim in experiment.claims(run) if claim.broken] == []
+    assert broken(experiment, run) == []

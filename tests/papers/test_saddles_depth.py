@@ -78,10 +78,10 @@ def test_figure_5d_split_by_patch_has_no_clean_plateau():
     experiment = panel("d")
     claim, *_ = experiment.claims(fresh("d", split="patch", cleaner=None))
     assert claim.verdict == claim.expected == "does not hold"
-    assert "split by patch" in claim.note
+    assert "split by patch" in claim.wrong
     claim, *_ = experiment.claims(fresh("d"))
     assert claim.verdict == "holds with a correction"
-    assert "does not say how the scalar target is split" in claim.note
+    assert "does not say how the scalar target is split" in claim.correction
 
 
 @slow

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from experiments import altered
+from experiments import altered, by_id
 from festina.experiments import load
 
 TYPES = {"b": 7, "c": 7, "d": 6, "e": 6, "f": 5, "g": 5}
@@ -17,9 +17,8 @@ def fresh(letter: str, seeds: int = 4):
     return experiment.run(experiment.parameters(seed=500, seeds=seeds))
 
 
-def about(letter, run, words):
-    claims = load(f"saddles/figure-1{letter}").claims(run)
-    return next(claim for claim in claims if words in claim.claim)
+def about(letter, run, id):
+    return by_id(load(f"saddles/figure-1{letter}"), run)[id]
 
 
 def test_quadratic_units_on_fresh_seeds():
@@ -29,11 +28,11 @@ def test_quadratic_units_on_fresh_seeds():
     np.testing.assert_array_equal(table["clean"].values[:, 1], [1, 1, 1, 1, 1, 0])
     found = table["width"].sel(kind="zero", within=0.1).values[:5]
     np.testing.assert_array_equal(found, np.tile([0, 1, 2], (5, 1)))
-    assert not about("g", run, "effective width 0, 1, 2").broken
-    clean = about("g", run, "plateaus are clean")
+    assert not about("g", run, "effective-widths").broken
+    clean = about("g", run, "clean-plateaus")
     assert not clean.broken
     assert "no clean plateau from seeds 505" in clean.note
-    types = about("g", run, "of type (5)")
+    types = about("g", run, "type")
     assert types.verdict == "holds with a correction"
     assert "(F,G)" in types.note
 
@@ -41,30 +40,30 @@ def test_quadratic_units_on_fresh_seeds():
 def test_wrong_widths_break_the_claim():
     more = lambda values: values + 1
     run = altered(fresh("g", 6), "widths", "width", more)
-    assert not about("g", run, "effective width 0, 1, 2").broken
-    own = about("g", run, "own units merge")
+    assert not about("g", run, "effective-widths").broken
+    own = about("g", run, "own-units-merge")
     assert own.broken
     assert "1, 2, 3 from seeds 500, 501, 502, 503, 504" in own.note
     run = altered(fresh("g", 6), "widths", "fitted", more)
-    assert about("g", run, "effective width 0, 1, 2").broken
+    assert about("g", run, "effective-widths").broken
     shallow = altered(fresh("g", 6), "widths", "clean", lambda values: 0 * values)
-    assert about("g", shallow, "plateaus are clean").broken
+    assert about("g", shallow, "clean-plateaus").broken
     swapped = fresh("g", 6).copy(deep=True)
     wide = swapped["widths"]["width"]
     wide.loc[{"kind": "zero"}] = wide.sel(kind="zero") + 3
-    assert about("g", swapped, "of type (5)").broken
+    assert about("g", swapped, "type").broken
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("letter", TYPES)
 def test_widths_and_types_of_every_panel_for_twenty_seeds(letter):
     run = fresh(letter, 20)
-    assert about(letter, run, "effective width 0, 1, 2").measured == 1.0
-    for words in ("own units merge", "of type"):
-        assert not about(letter, run, words).broken
-    assert f"({TYPES[letter]})" in about(letter, run, "of type").claim
-    assert load(f"saddles/figure-1{letter}").claims(run)[0].measured >= 0.75
-    assert about(letter, run, "plateaus are clean").measured >= 0.75
+    assert about(letter, run, "effective-widths").measured == 1.0
+    for id in ("own-units-merge", "type"):
+        assert not about(letter, run, id).broken
+    assert f"({TYPES[letter]})" in about(letter, run, "type").words
+    assert about(letter, run, "three-plateaus").measured >= 0.75
+    assert about(letter, run, "clean-plateaus").measured >= 0.75
 
 
 @pytest.mark.slow
@@ -72,9 +71,9 @@ def test_a_shallow_plateau_whose_width_depends_on_the_tolerance_is_left_out_and_
     """Seed 31007 dips by 1.5 decades: two heads within .1, one within .2."""
     experiment = load("saddles/figure-1f")
     run = experiment.run(experiment.parameters(seed=31006, seeds=4))
-    assert about("f", run, "effective width 0, 1, 2").measured == 1.0
+    assert about("f", run, "effective-widths").measured == 1.0
     named = (
-        about("f", run, "plateaus are clean")
+        about("f", run, "clean-plateaus")
         .note.split("no clean plateau from seeds ")[1]
         .split(";")[0]
         .split(", ")
@@ -96,12 +95,12 @@ def test_three_heads_of_figure_1f_of_which_two_share_their_query():
     """Seeds 712, 716 and 717 among those with a clean plateau from 712 to 719."""
     experiment = load("saddles/figure-1f")
     run = experiment.run(experiment.parameters(seed=712, seeds=8))
-    assert about("f", run, "effective width 0, 1, 2").measured == 1.0
-    assert "0, 1, 3 from seeds 712, 716, 717" in about("f", run, "own units merge").note
-    shared = about("f", run, "share the line of their query")
+    assert about("f", run, "effective-widths").measured == 1.0
+    assert "0, 1, 3 from seeds 712, 716, 717" in about("f", run, "own-units-merge").note
+    shared = about("f", run, "shared-queries")
     assert not shared.broken
     assert "seeds 712, 716, 717" in shared.note
-    assert about("f", altered(run, "simulation", "u", fanned), "share the line").broken
+    assert about("f", altered(run, "simulation", "u", fanned), "shared-queries").broken
 
 
 def fanned(u):
