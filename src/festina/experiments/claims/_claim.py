@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 Verdict = Literal["holds", "holds with a correction", "does not hold"]
@@ -26,6 +26,18 @@ class Judgement:
         """Whether there is a measurement at all: neither NaN nor infinity."""
         flat = _plain(self.measured)
         return flat != [] and None not in (flat if isinstance(flat, list) else [flat])
+
+    def __and__(self, other: "Judgement") -> "Judgement":
+        """One statement in two cases: both hold."""
+        listed = lambda value: value if isinstance(value, list) else [value]
+        same = self.tolerance == other.tolerance
+        return Judgement(
+            listed(self.predicted) + listed(other.predicted),
+            listed(self.measured) + listed(other.measured),
+            self.tolerance if same else f"{self.tolerance}, {other.tolerance}",
+            self.holds and other.holds,
+            "; ".join(filter(None, (self.remark, other.remark))),
+        )
 
     def __str__(self) -> str:
         shown = lambda value: f"{value:.5g}" if isinstance(value, float) else str(value)
@@ -121,6 +133,18 @@ class Claim:
         silent = "" if self.judged.is_told else "nothing was measured"
         parts = (self.correction, self.wrong, instead, silent, self.note, self.judged.remark)
         return "; ".join(filter(None, parts))
+
+    def __and__(self, other: "Claim") -> "Claim":
+        """The same claim in two cases: one claim that holds where both do."""
+        known = self.instead is not None and other.instead is not None
+        return replace(
+            self,
+            judged=self.judged & other.judged,
+            correction=self.correction or other.correction,
+            instead=self.instead & other.instead if known else None,
+            note="; ".join(dict.fromkeys(filter(None, (self.note, other.note)))),
+            headline=self.headline or other.headline,
+        )
 
     def to_json(self) -> dict[str, object]:
         """The fields of `claims.json`."""

@@ -4,6 +4,7 @@ import functools
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -38,6 +39,7 @@ class Ledger(list[Claim]):
         instead: Judgement | None = None,
         note: str = "",
         headline: bool = False,
+        case: str = "",
     ) -> None:
         """Add a claim.
 
@@ -54,30 +56,36 @@ class Ledger(list[Claim]):
         - `note`: what else a reader wants to know, before the note of the ledger.
         - `headline`: whether this claim stands for the experiment in one line; by default the first
           claim does.
+        - `case`: where the claim is made in a loop over a parameter, what this case is called, such
+          as "C = 3". Cases of one identifier are one claim, which holds where all of them do.
         """
         caller = sys._getframe(1)
         line = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
         check_identifier(id, line)
-        if id in self._lines:
+        if id in self._lines and not case:
             raise ValueError(twice(id, self._lines[id], line))
         if bool(wrong) != (instead is not None):
             raise TypeError(f"'{id}': a claim that is `wrong` needs what is right `instead`.")
-        self._lines[id] = line
-        self.append(
-            Claim(
-                self.experiment,
-                id,
-                words,
-                self.source,
-                at or self.at,
-                judged,
-                corrected,
-                wrong,
-                instead,
-                "; ".join(filter(None, (note, self.note))),
-                headline,
-            )
+        if case:
+            judged = replace(judged, remark=": ".join(filter(None, (case, judged.remark))))
+        made = Claim(
+            self.experiment,
+            id,
+            words,
+            self.source,
+            at or self.at,
+            judged,
+            corrected,
+            wrong,
+            instead,
+            "; ".join(filter(None, (note, self.note))),
+            headline,
         )
+        if id in self._lines:
+            self[[claim.id for claim in self].index(id)] &= made
+        else:
+            self._lines[id] = line
+            self.append(made)
 
 
 def check_identifier(id: str, line: str) -> None:

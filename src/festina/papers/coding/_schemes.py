@@ -196,6 +196,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     for name in parameters.activations:
         own = [tables[name, other] for other in parameters.others]
         claim(
+            f"{name}-code",
             f"{name} neurons: the code is {SCHEMES[name]}",
             most_seeds(
                 [v == SCHEMES[name] for data in own for v in data["verdict"].values], of="chains"
@@ -205,39 +206,47 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         )
     near = 200 / parameters.width  # corrections are of order 1/N
     for (name, other), data in tables.items():
-        where = f"{name}, y₋ = {other:g}"
         off = abs(data["kernel"].mean("chain") - data["kernel_theory"]).max()
         frozen = bool(data["frozen"]) and name in ("erf", "sigmoid") and len(data["word"]) > 3
         claim(
-            f"{where}: kernels between classes are those of the law as N → ∞",
+            f"{name}-kernels",
+            f"{name}: kernels between classes are those of the law as N → ∞",
             all_below(off, (0.03 if frozen else 0.018) * near),
             at="mean-field theory",
             note="populations are frozen where they were cooled to" if frozen else "",
+            case=f"y₋ = {other:g}",
         )
         claim(
-            f"{where}: so are outputs",
+            f"{name}-outputs",
+            f"{name}: so are outputs",
             max_error_below(data["outputs"], data["outputs_theory"], within=0.004 * near),
             at="mean-field theory",
+            case=f"y₋ = {other:g}",
         )
         predicted = data["word"].values[data["share_theory"].values > 1e-3]
         if len(predicted) > 1:
             found = data["word"].values[data["share"].values > _SPOKEN]
             claim(
-                f"{where}: neurons speak {len(predicted)} words",
+                f"{name}-words",
+                f"{name}: neurons speak the words of theory",
                 equal_to(sorted(found.tolist()), sorted(predicted.tolist())),
                 at="coding schemes",
+                case=f"y₋ = {other:g}",
             )
         if name == "relu":
             seen, theory = (np.diag(data[v]) for v in ("condensed", "condensed_theory"))
             claim(
-                f"{where}: what outliers say to their own class",
+                "relu-outliers",
+                "relu: what outliers say to their own class",
                 agree(seen, theory, within=0.05 * max(near, 1), relative=True),
                 at="sparse coding",
                 note="κ_c q_c t_c; how many share it is left open by theory",
+                case=f"y₋ = {other:g}",
             )
     if parameters.moves >= 800:  # the least from which that can be told
         rhat = np.array([data["rhat"].values for data in tables.values()])
         claim(
+            "agreeing-chains",
             "chains agree on loss, potential and tr U (R-hat)",
             all_below(rhat, 1.05),
             at="equilibrium",
@@ -248,6 +257,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             int((tables[name, other]["share"] > _SPOKEN).sum()) for other in parameters.others
         ]
         claim(
+            f"{name}-words-whatever-targets",
             f"{name}: neurons speak as many words, whatever the targets",
             equal_to(len({*counts}), 1),
             wrong=f"words depend on y₋: there are {' and '.join(map(str, counts))} of them",

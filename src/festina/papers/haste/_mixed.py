@@ -230,43 +230,53 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     parameters = parameters_of(run, Parameters)
     counts = parameters.contexts
     for count in counts:
-        data, where = run[f"contexts_{count}"].ds, f"C = {count}"
+        data, case = run[f"contexts_{count}"].ds, f"C = {count}"
         share, area = _final(data), data["area"].mean("seed")
         passage = data["passage"].mean("seed", skipna=False)
         mixed = share.sel(on=count - 1) + (share.sel(on=count - 2) if count > 3 else 0.0)
         claim(
-            f"{where}: units other than those that are always on are on in C − 1 contexts",
+            "units-on-in-all-but-one",
+            "units other than those that are always on are on in C − 1 contexts",
             all_above(mixed / (1 - share.sel(on=count)), 0.9),
             at="effect of more contexts",
             corrected=""
             if count == 3
             else "in C − 1 or C − 2: the more contexts, the more of the latter",
-            headline=count == 3,
+            headline=True,
             note=f"share of strength on in 0 … {count}: {join_numbers(share.values, 2)}",
+            case=case,
         )
         claim(
-            f"{where}: next to no unit is modular, on in one context",
+            "modular-units",
+            "next to no unit is modular, on in one context",
             all_below(share.sel(on=slice(0, 1)).sum("on"), 0.05),
+            case=case,
         )
         course = data["share"].sel(on=count).mean("seed")
         early = course.sel(time=float(passage.sel(network="ReLU", level=0.5)), method="nearest")
         claim(
-            f"{where}: at first units are on in all contexts; they leave the one they are not for",
+            "always-on-first",
+            "at first units are on in all contexts; they leave the one they are not for",
             decreasing([float(early), float(course[-1])]),
             note="share of strength of those always on, at half of the loss and in the end",
+            case=case,
         )
         order = ["common + C−1", "ReLU", "modular"]
         claim(
-            f"{where}: area below the loss, {' < '.join(order)}",
+            "order-of-areas",
+            f"area below the loss, {' < '.join(order)}",
             increasing(area.sel(network=order)),
             at="why mixed selectivity wins",
+            case=case,
         )
         ratio = passage / passage.sel(network="modular")
         claim(
-            f"{where}: mixed networks, gated or ReLU, reach a tenth of the loss before modular",
+            "faster-than-modular",
+            "mixed networks, gated or ReLU, reach a tenth of the loss before modular",
             all_below(ratio.sel(network=order[:2], level=0.1), 1.0),
             at="why mixed selectivity wins",
             note=f"time over that of modular ones, {join_numbers(ratio.sel(network='ReLU'), 2)}",
+            case=case,
         )
         seen = data["loss"].sel(network="modular").mean("seed")
         relu = data["loss"].sel(network="ReLU").mean("seed")
@@ -274,7 +284,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         last = np.flatnonzero(behind <= 0)[-1:] + 1  # the sample from which on they are behind
         crossing = np.append((relu / seen[0])[1:], np.nan)[last]
         claim(
-            f"{where}: ReLU networks have a lower loss than modular ones at all times",
+            "relu-below-modular",
+            "ReLU networks have a lower loss than modular ones at all times",
             all_below(behind, 0.0),
             at="why mixed selectivity wins",
             wrong="curves cross when a few percent are left, sooner from larger weights: modular "
@@ -282,12 +293,15 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             instead=all_below(crossing, 0.1),
             note="loss beyond that of modular ones, of the initial loss; at the crossing "
             f"{join_numbers(crossing, 2)} of it is left",
+            case=case,
         )
         claim(
-            f"{where}: the loss of modular networks is that of independent modes",
+            "modular-loss",
+            "the loss of modular networks is that of independent modes",
             max_error_below(seen, data["modular_theory"], within=0.05, over=float(seen[0])),
             at="learning dynamics",
             note="of the initial loss; from strengths σ²H/2 of H random units, in steps",
+            case=case,
         )
     if len(counts) > 1:
         several = [slice(2, count - 1) for count in counts]
@@ -299,11 +313,13 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             for shares in ([_final(each) for each in tables], [t["random_share"] for t in tables])
         )
         claim(
+            "mixed-share",
             "mixed selectivity intensifies with more contexts: the share on in several, not in all",
             increasing(mixed),
             at="effect of more contexts",
         )
         claim(
+            "mixed-beyond-random",
             "mixed selectivity beyond that of random features intensifies with more contexts",
             increasing(mixed - random),
             at="effect of more contexts",

@@ -216,72 +216,90 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     n, counts = parameters.objects, parameters.contexts
     sigma = np.sqrt(n - 1)  # of the first split of the tree
     for count in counts:
-        where, seen = f"C = {count}", run[f"spectrum_{count}"].ds
+        case, seen = f"C = {count}", run[f"spectrum_{count}"].ds
         k = seen["on"]
         ratio = float(seen["raw"].sel(on=count - 1) / seen["raw"].sel(on=1))
         claim(
-            f"{where}: pathways that see more data learn faster, S = σ√(k² + k)/NC",
+            "more-data-faster",
+            "pathways that see more data learn faster, S = σ√(k² + k)/NC",
             _near(seen["raw"], sigma * np.sqrt(k**2 + k) / (n * count)),
             corrected="while nothing is learned yet",
             note=f"C − 1 contexts against one: {ratio:.3f} = √(C(C − 1)/2)",
+            case=case,
         )
         claim(
-            f"{where}: also of what the common pathway leaves",
+            "more-data-faster-on-residual",
+            "also of what the common pathway leaves",
             increasing(seen["residual"]),
             wrong="S = σ√(k(C − k)/C)/NC: one context and all but one are the same, half of them "
             "would be fastest",
             instead=_near(seen["residual"], sigma * np.sqrt(k * (count - k) / count) / (n * count)),
+            case=case,
         )
         left = run[f"residual_{count}"].ds
         one, most = (left["loss"].sel(on=on) for on in (1, count - 1))
         claim(
-            f"{where}: there pathways for C − 1 contexts and for one learn alike, at all times",
+            "same-residual-loss",
+            "there pathways for C − 1 contexts and for one learn alike, at all times",
             max_error_below(most, one, within=1e-10, over=float(one[0])),
-            headline=count == counts[0],
+            headline=True,
             note="losses of trained networks, of the initial one",
+            case=case,
         )
         claim(
-            f"{where}: pathways for C − 1 contexts end at (C − 1) S/D",
+            "overlapping-pathways",
+            "pathways for C − 1 contexts end at (C − 1) S/D",
             agree(left["final"].sel(on=count - 1), (count - 1) * left["alone"], within=1e-4),
             at="effect of more contexts",
             corrected="because they overlap, Σ_j D(j, p) u_j·u_p = D/(C − 1): pathways for one "
             "context end there too",
             note="one pathway alone would end at S/D",
+            case=case,
         )
         beside = run[f"common_{count}"].ds
         at = beside["strength"].interp(time=float(beside["done"].min()))
         gain = float(at.sel(on=count - 1) / at.sel(on=1))
         claim(
-            f"{where}: when the common pathway is nearly done, those for C − 1 contexts are ahead",
+            "ahead-after-common",
+            "when the common pathway is nearly done, those for C − 1 contexts are ahead",
             all_above(gain, 1.0),
             note="strength of one of them over that of one for a single context",
+            case=case,
         )
         area = beside["loss"].integrate("time") / beside["loss"][0, 0]
         claim(
-            f"{where}: so beside a common pathway they have a smaller area below the loss",
+            "smaller-area",
+            "so beside a common pathway they have a smaller area below the loss",
             all_below(float(area.sel(on=count - 1) / area.sel(on=1)), 1.0),
             note=f"{join_numbers(area.values[::-1], 3)}",
+            case=case,
         )
         late = float(seen["raw"].sel(on=1) / seen["residual"].sel(on=1))
         claim(
-            f"{where}: late modes are learned faster by modular pathways, by √(2C/(C − 1))",
+            "late-modes",
+            "late modes are learned faster by modular pathways, by √(2C/(C − 1))",
             _near(late, np.sqrt(2 * count / (count - 1))),
             note="growth of trained pathways; hence these are ahead in the end",
+            case=case,
         )
     _more(run, counts, claim)
     for count in parameters.race_contexts:
-        share, where = run[f"open_{count}"].ds["share"], f"all sets of {count} contexts race"
+        share, case = run[f"open_{count}"].ds["share"], f"C = {count}"
         few, many = share.sel(on=slice(1, count - 2)), share.sel(on=slice(count - 1, None))
         claim(
-            f"{where}: pathways for all of them, and for all but one, win",
+            "most-contexts-win",
+            "all sets of contexts race: pathways for all of them, and for all but one, win",
             all_above(many.min("on") / few.max("on"), 1.0),
             note=f"share of a pathway for 1 … {count}, σ = {share['scale'].values[-1]:g}: "
             f"{join_numbers(share.isel(scale=-1).values, 2)}",
+            case=case,
         )
         claim(
-            f"{where}: the more so, the smaller the weights; one for a single context has",
+            "smaller-weights",
+            "the more so, the smaller the weights; one for a single context has",
             decreasing(share.sel(on=1)),
             note=f"σ = {join_numbers(share['scale'].values)}",
+            case=case,
         )
 
 
@@ -301,6 +319,7 @@ def _more(run: xr.DataTree, counts: tuple[int, ...], claim: Ledger) -> None:
     ]
     c = np.array(many)
     claim(
+        "all-but-one-context",
         "context pathways remain active in C − 1 contexts",
         all_below(over("residual"), 1.0),
         at="effect of more contexts",

@@ -164,41 +164,51 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     parameters = parameters_of(run, Parameters)
     n = parameters.objects
     for count in parameters.contexts:
-        data, where = run[f"contexts_{count}"].ds, f"C = {count}"
+        data, case = run[f"contexts_{count}"].ds, f"C = {count}"
         size, last = data["size"], data.isel(time=-1)
         seen, theory = _by_size(last["strength"]), _by_size(last["strength_theory"])
         law = np.sqrt((2 * n - 1) * (size + 1) * (size + n)) / (n * count)
         claim(
-            f"{where}: S = σ₁√((k + 1)(k + N))/NC, larger correlation in more contexts",
+            "initial-growth",
+            "S = σ₁√((k + 1)(k + N))/NC, larger correlation in more contexts",
             agree(data["rate"], law, within=0.02, relative=True),
             at="“The neural race reduction”",
             note="growth of trained pathways "
             f"{join_numbers(data['rate'].groupby('size').mean(), 3)}",
+            case=case,
         )
         claim(
-            f"{where}: strength of a pathway in 1 … {count} contexts, as in the race",
+            "final-strengths",
+            "strength of a pathway in 1 … C contexts, as in the race",
             agree(seen.mean("seed"), theory, within=0.03),
-            headline=count == parameters.contexts[0],
+            headline=True,
             note=f"share of all; σ = {join_numbers(data['scale'].values)}",
+            case=case,
         )
         winners = seen.isel(size=slice(-2, None)).min("size")
         claim(
-            f"{where}: those in all contexts and in all but one win, in every network",
+            "most-contexts-win",
+            "those in all contexts and in all but one win, in every network",
             most_seeds(winners > seen.isel(size=slice(None, -2)).max("size"), of="networks"),
+            case=case,
         )
         many = (last["strength"] / last["strength"].sum("pathway")).where(size < count - 1, 0.0)
         claim(
-            f"{where}: the more so, the smaller the weights: what is left of all others",
+            "others-fade",
+            "the more so, the smaller the weights: what is left of all others",
             decreasing(many.sum("pathway").mean("seed")),
             at="“The neural race reduction”",
+            case=case,
         )
         first = float(data["loss_theory"][0, 0])
         claim(
-            f"{where}: the loss is that of the race",
+            "loss",
+            "the loss is that of the race",
             max_error_below(
                 data["loss"].mean("seed"), data["loss_theory"], within=0.05, over=first
             ),
             note="of the initial loss",
+            case=case,
         )
 
 
