@@ -15,17 +15,16 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ..._types import Keys
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     SIGNIFICANCE_LEVEL,
     Ledger,
@@ -80,9 +79,7 @@ QUICK: dict[str, Any] = {"seeds": 2000, "widths": (3, 30)}
 
 
 @experiment("saddles/drop-times")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train all networks, and predict both drops of each from its initial weights."""
     keys, few = keys_of(parameters, key), max(parameters.seeds // 10, 100)
     sizes = [(parameters.width, keys), *((width, keys[:few]) for width in parameters.widths)]

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
@@ -18,9 +17,8 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import drop_times
 from ...dynamics import gradient_descent
-from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import Ledger, agree, asserts, join_numbers, most_seeds
 from ...experiments.figures import THEORY_STYLE, draw_staircase, label_axes, panels, styled
 from ...networks import DeepNetwork, deep_network, deep_network_from, seeds
@@ -62,9 +60,7 @@ QUICK: dict[str, Any] = {"seeds": 3}
 
 
 @experiment("saddles/figure-6")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train the three networks of both families, and the shallower ones that two come down to."""
     p, keys = parameters, keys_of(parameters, key)
     tables = {}

@@ -15,7 +15,6 @@ import jax
 import numpy as np
 import pandas as pd
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
@@ -23,8 +22,7 @@ from pydantic import Field
 from ...._objective import Data
 from ....diagnose import effective_width, plateaus
 from ....experiments import _parameters
-from ....experiments._frame import experiment, keys_of
-from ....experiments._registry import Progress
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of
 from ....experiments.claims import Ledger, agree, asserts, equal_to, increasing, join_numbers
 from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, panels, styled
 from ....networks import Layer, fully_connected
@@ -76,9 +74,7 @@ QUICK: dict[str, Any] = {"pairs": ("3/5",), "width": 200, "steps": 1500, "judged
 
 
 @experiment("saddles/figure-3")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train every network, find its drops, and reduce it on the plateau and after."""
     keys, eta = keys_of(parameters, key), parameters.learning_rate
     numbers = (0 if key is not None else parameters.seed) + np.arange(len(keys))

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
@@ -19,8 +18,7 @@ from pydantic import Field
 from ...._types import Keys
 from ....dynamics import gradient_descent
 from ....experiments import _parameters
-from ....experiments._frame import experiment, keys_of, parameters_of
-from ....experiments._registry import Progress
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ....experiments.claims import Ledger, agree, all_above, asserts, join_numbers
 from ....experiments.figures import THEORY_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import fully_connected
@@ -58,9 +56,7 @@ QUICK: dict[str, Any] = {"pairs": ("0/1", "3/5")}
 
 
 @experiment("saddles/table-1")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Singular values of each pair's images, and the growth of linear networks on them."""
     keys, tables = keys_of(parameters, key), []
     for index, pair in enumerate(parameters.pairs):

@@ -11,10 +11,10 @@ neither of their levels but between.
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
 from ....dynamics import loss_factor
+from ....experiments._frame import Key
 from ....experiments.claims import Ledger, most_seeds
 from ....networks import Layer, fully_connected
 from ....tasks import AbstractTask, linear_teacher
@@ -39,7 +39,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
+def _task(parameters: Parameters, key: Key) -> AbstractTask:
     s11, s12, s22 = parameters.input_covariance
     sigma = np.array([[s11, s12], [s12, s22]])
     weights = {"identity": np.eye(2), "general": np.array([[1.0, 0.5], [-0.5, 0.25]])}

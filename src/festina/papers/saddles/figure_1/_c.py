@@ -8,11 +8,11 @@ reach ten times later; in a wide network the second direction is learned long be
 from typing import Any
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
 from ....diagnose import drop_times
 from ....dynamics import gradient_flow
+from ....experiments._frame import Key
 from ....experiments.claims import Ledger
 from ....networks import Layer, convolutional_1d, layer_from
 from ....tasks import AbstractTask, convolutional_teacher
@@ -26,7 +26,7 @@ class Parameters(PanelParameters):
     """Section I, Eq. (66)."""
 
 
-def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
+def _task(parameters: Parameters, key: Key) -> AbstractTask:
     return convolutional_teacher(samples=parameters.samples, key=key)
 
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
+from ....experiments._frame import Key
 from ....experiments.claims import Ledger
 from ....networks import Layer, convolutional_1d
 from ....tasks import AbstractTask, figure_1e_points
@@ -17,7 +17,7 @@ class Parameters(PanelParameters):
     """Section I, Eq. (68). The data are four points: there is no population."""
 
 
-def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
+def _task(parameters: Parameters, key: Key) -> AbstractTask:
     del key
     refuse_samples(parameters, 4, "four")
     return figure_1e_points()

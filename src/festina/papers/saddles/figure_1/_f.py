@@ -8,10 +8,10 @@ printed curve starts at 1 and not at ⟨y²⟩ = D, as it does for tokens of uni
 from typing import Any
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 from pydantic import Field, PositiveFloat
 
 from ...._types import Keys
+from ....experiments._frame import Key
 from ....experiments.claims import Ledger, join_numbers, most_seeds
 from ....networks import Layer, attention
 from ....tasks import AbstractTask, in_context_regression
@@ -51,7 +51,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
+def _task(parameters: Parameters, key: Key) -> AbstractTask:
     tokens, n, samples = parameters.token_variances, parameters.context, parameters.samples
     return in_context_regression(2, n, token_covariance=np.diag(tokens), samples=samples, key=key)
 

@@ -8,10 +8,10 @@ does for targets divided by √8 (preset `printed`).
 from typing import Any
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
 from ...._types import Keys
+from ....experiments._frame import Key
 from ....experiments.claims import Ledger, most_seeds
 from ....networks import Layer, fully_connected
 from ....tasks import AbstractTask, quadratic_teacher
@@ -36,7 +36,7 @@ class Parameters(FewUnitsParameters):
 PRESETS: dict[str, dict[str, Any]] = {"printed": {"target_scale": float(1 / np.sqrt(8))}}
 
 
-def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
+def _task(parameters: Parameters, key: Key) -> AbstractTask:
     scale, samples = parameters.target_scale, parameters.samples
     return quadratic_teacher(np.eye(2), target_scale=scale, samples=samples, key=key)
 

@@ -4,14 +4,20 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import experiment, keys_of, parameters_of, part_of
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    experiment,
+    keys_of,
+    parameters_of,
+    part_of,
+)
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
 from ....experiments.claims import (
     Ledger,
     agree,
@@ -61,9 +67,7 @@ QUICK: dict[str, Any] = {"seeds": 6, "linear_widths": (10, 100, 1000), "attentio
 
 
 @experiment("saddles/figure-2a")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train both networks at every width."""
     keys, s, p = keys_of(parameters, key), spectrum(parameters.kappa), parameters
     tables = {}

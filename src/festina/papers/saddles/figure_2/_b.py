@@ -7,14 +7,20 @@ between; the first one gets longer, because s₁ falls.
 from typing import Annotated, Any
 
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import experiment, keys_of, parameters_of, part_of
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    experiment,
+    keys_of,
+    parameters_of,
+    part_of,
+)
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
 from ....experiments.claims import Ledger, asserts, decreasing, increasing, join_numbers, most_seeds
 from ....experiments.figures import styled
 from ._models import (
@@ -63,9 +69,7 @@ QUICK: dict[str, Any] = {"seeds": 16}
 
 
 @experiment("saddles/figure-2b")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train both networks on every spectrum, from the same initial weights."""
     keys, p = keys_of(parameters, key), parameters
     tables = {}

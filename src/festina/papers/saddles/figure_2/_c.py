@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
 from ....experiments.claims import Ledger, agree, all_below, asserts, join_numbers, max_error_below
 from ....experiments.figures import panels, styled
 from ....networks import Layer, low_rank_layer
@@ -54,9 +52,7 @@ QUICK: dict[str, Any] = {"seeds": 12}
 
 
 @experiment("saddles/figure-2c")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train from small isotropic weights (rank 0), and from large ones of rank one to three."""
     s, given = spectrum(parameters.kappa), networks(parameters, keys_of(parameters, key))
     settings = {rank: (s, network) for rank, network in enumerate(given)}

@@ -8,14 +8,20 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
-from ....experiments._frame import experiment, keys_of, parameters_of, part_of
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    experiment,
+    keys_of,
+    parameters_of,
+    part_of,
+)
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
 from ....experiments.claims import (
     Ledger,
     agree,
@@ -73,9 +79,7 @@ QUICK: dict[str, Any] = {"seeds": 6, "attention_scales": (5e-3, 0.02, 0.1)}
 
 
 @experiment("saddles/figure-2d")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train both networks at every scale, from the same draws."""
     keys, s, p = keys_of(parameters, key), spectrum(parameters.kappa), parameters
     tables = {}

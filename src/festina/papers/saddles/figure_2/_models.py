@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from ....diagnose import drop_times
 from ....dynamics import gradient_flow
-from ....experiments._registry import Progress
+from ....experiments._frame import Progress
 from ....experiments.claims import Ledger, max_error_below, most_seeds
 from ....experiments.figures import THEORY_STYLE, draw_staircase, label_axes, panels, shades
 from ....networks import Layer, attention, fully_connected

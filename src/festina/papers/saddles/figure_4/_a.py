@@ -12,11 +12,11 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
+from ....experiments._frame import Key
 from ....experiments.claims import Ledger, max_error_below, power_law_exponent
 from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, styled
 from ....networks import Layer, attention
@@ -53,7 +53,7 @@ class Parameters(OtherParameters):
 QUICK: dict[str, Any] = {"samples": 128, "max_steps": 1_500}
 
 
-def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
+def _task(parameters: Parameters, key: Key) -> AbstractTask:
     d, n = parameters.dimension, parameters.context
     return in_context_regression(d, n, samples=parameters.samples, key=key)
 

@@ -17,13 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
 from ...._types import Keys
-from ....experiments._frame import Run, part_of
-from ....experiments._registry import Progress
+from ....experiments._frame import Key, Progress, Run, Tables, part_of
 from ....experiments.claims import Claim, Ledger, agree, join_numbers, max_error_below, most_seeds
 from ....experiments.figures import THEORY_STYLE, styled
 from ....networks import Layer, Neuron, fully_connected, layer_from
@@ -89,7 +87,7 @@ def named(name: str) -> Activation:
     return dataclasses.replace(activation(function), name=name)
 
 
-def teacher_task(phi: Activation, parameters: Any, key: PRNGKeyArray | None) -> AbstractTask:
+def teacher_task(phi: Activation, parameters: Any, key: Key) -> AbstractTask:
     """y = φ(x; u₁*) + φ(x; u₂*) for x from N(0, I) in the plane: a sample, or the population."""
     teacher = layer_from(Neuron(phi), np.diag(parameters.teacher), np.ones(2))
     if parameters.samples is None and not teacher.unit.fixed_features:
@@ -151,7 +149,7 @@ def other(
 
     def tables(
         parameters: Any, task: AbstractTask, network: Layer, keys: Keys, progress: Progress
-    ) -> dict[str, xr.Dataset]:
+    ) -> Tables:
         progress("fixed points of one unit", 0.02)
         rest, points = known(parameters, task, network)
         points["order"] = ((), _measured_order(network, task))

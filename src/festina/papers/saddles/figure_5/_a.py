@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
+from ....experiments._frame import Key
 from ....experiments.claims import Ledger, agree
 from ....networks import DeepNetwork, deep_network
 from ....tasks import AbstractTask, linear_teacher
@@ -21,7 +21,7 @@ class Parameters(DeepParameters):
 QUICK: dict[str, Any] = {"seeds": 4}
 
 
-def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
+def _task(parameters: Parameters, key: Key) -> AbstractTask:
     sigma = np.array([[1.0, 1.0], [1.0, 4.0]])
     return linear_teacher(np.eye(2), sigma, samples=parameters.samples, key=key)
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
+from ....experiments._frame import Key
 from ....experiments.claims import Ledger
 from ....networks import DeepNetwork, deep_convolutional
 from ....tasks import AbstractTask, linear_teacher
@@ -25,7 +25,7 @@ PRESETS: dict[str, dict[str, Any]] = {"patch": {"split": "patch"}}
 QUICK: dict[str, Any] = {"seeds": 4}
 
 
-def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
+def _task(parameters: Parameters, key: Key) -> AbstractTask:
     covariance = np.diag([1.0, 1.0, 2.0, 1.0])
     teacher = split_teacher(parameters.split)
     return linear_teacher(teacher, covariance, samples=parameters.samples, key=key)

@@ -9,10 +9,10 @@ the network with one kernel and two such units, and that with one, at 0.6, is pa
 from typing import Any
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
 from ...._types import Keys
+from ....experiments._frame import Key
 from ....experiments.claims import Ledger, join_numbers, most_seeds
 from ....networks import DeepNetwork, deep_convolutional
 from ....tasks import AbstractTask, figure_1e_points, from_arrays
@@ -42,7 +42,7 @@ PRESETS: dict[str, dict[str, Any]] = {"patch": {"split": "patch", "cleaner": Non
 QUICK: dict[str, Any] = {"seeds": 4}
 
 
-def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
+def _task(parameters: Parameters, key: Key) -> AbstractTask:
     del key
     refuse_samples(parameters, 4, "four")
     x = figure_1e_points().x

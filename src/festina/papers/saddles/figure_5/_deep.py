@@ -16,8 +16,7 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....diagnose import rays_from
-from ....experiments._frame import part_of
-from ....experiments._registry import Progress
+from ....experiments._frame import Progress, part_of
 from ....experiments.claims import Ledger, join_numbers, max_error_below, most_seeds
 from ....networks import DeepNetwork, seeds
 from ....tasks import AbstractTask

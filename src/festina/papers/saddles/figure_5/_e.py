@@ -34,12 +34,12 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import gradient_flow, loss_factor
-from ....experiments._registry import Progress
+from ....experiments._frame import Key, Progress
 from ....experiments.claims import Ledger, join_numbers, max_error_below, most_seeds
 from ....networks import DeepNetwork, LinearAttentionHead, linear_transformer
 from ....tasks import AbstractTask, Task, from_arrays, in_context_regression
@@ -78,7 +78,7 @@ PRESETS: dict[str, dict[str, Any]] = {"raw": {"per_token": False}}
 QUICK: dict[str, Any] = {"seeds": 4}
 
 
-def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
+def _task(parameters: Parameters, key: Key) -> AbstractTask:
     if parameters.samples is None:
         raise ValueError(
             "`samples` must be a number, for example 8192: learning starts from a correlation that "

@@ -9,11 +9,11 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import loss_factor
+from ....experiments._frame import Key
 from ....experiments.claims import Ledger, join_numbers, most_seeds
 from ....networks import DeepNetwork, deep_network
 from ....tasks import AbstractTask, quadratic_teacher
@@ -35,7 +35,7 @@ class Parameters(DeepParameters):
     """Initial scale of a second run, for a cleaner plateau; 'none' for no such run."""
 
 
-def _task(parameters: Parameters, key: PRNGKeyArray | None) -> AbstractTask:
+def _task(parameters: Parameters, key: Key) -> AbstractTask:
     whole = quadratic_teacher(np.eye(2), samples=parameters.samples, key=key)
     return dataclasses.replace(whole, y=whole.x**2)
 

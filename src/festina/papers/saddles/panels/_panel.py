@@ -5,13 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.animation import FuncAnimation
 from matplotlib.figure import Figure
 
 from ...._types import Keys
-from ....experiments._frame import Run, experiment, parameters_of
-from ....experiments._registry import Progress
+from ....experiments._frame import Key, Progress, Run, experiment, parameters_of
 from ....experiments.claims import Claim, Ledger, asserts
 from ....tasks import AbstractTask
 from ._animate import animate_panel
@@ -37,7 +35,7 @@ class Panel:
     number: str
     title: str
     parameters: type[PanelParameters]
-    task: Callable[[Any, PRNGKeyArray | None], AbstractTask]
+    task: Callable[[Any, Key], AbstractTask]
     network: Callable[[Any, Keys], Any]
     tables: Tables
     asserts: Callable[[Reading, Ledger], None]
@@ -49,9 +47,7 @@ class Panel:
         """The panel's experiment."""
 
         @experiment(f"saddles/figure-{self.number.lower()}")
-        def run(
-            parameters: Any, key: PRNGKeyArray | None, progress: Progress
-        ) -> dict[str, xr.Dataset]:
+        def run(parameters: Any, key: Key, progress: Progress) -> dict[str, xr.Dataset]:
             """Train every seed, find its plateaus, and what theory knows of them beforehand."""
             progress("setting up", 0.0)
             data_key, keys = draw_keys(parameters, key)

@@ -10,13 +10,11 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 
 from ...._types import Keys
 from ....diagnose import drop_times, plateau_widths
 from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, loss_factor
-from ....experiments._frame import keys_of, part_of
-from ....experiments._registry import Progress
+from ....experiments._frame import Key, Progress, keys_of, part_of
 from ....networks import AbstractNetwork
 from ....tasks import AbstractTask
 from ....theory.saddles import mechanism, narrow_minima
@@ -32,9 +30,7 @@ BROKEN_OFF = ("diverged", "step underflow")
 """Endings of a seed that was not trained to the end."""
 
 
-def draw_keys(
-    parameters: PanelParameters, key: PRNGKeyArray | None
-) -> tuple[PRNGKeyArray | None, Keys]:
+def draw_keys(parameters: PanelParameters, key: Key) -> tuple[Key, Keys]:
     """Randomness of the samples, where there are any, and of each seed's initial weights."""
     data, networks = (None, None) if key is None else jax.random.split(key)
     if parameters.samples is None:

@@ -3,14 +3,14 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
+from ....experiments._frame import Key
 from ....networks import DeepNetwork, Layer
 from ....tasks import AbstractTask, two_orthogonal_points
 from ._parameters import PanelParameters, refuse_samples
 
 
-def two_points(parameters: PanelParameters, key: PRNGKeyArray | None) -> AbstractTask:
+def two_points(parameters: PanelParameters, key: Key) -> AbstractTask:
     """Nothing of them is random."""
     del key
     refuse_samples(parameters, 2, "two")

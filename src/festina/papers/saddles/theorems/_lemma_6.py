@@ -15,9 +15,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import experiment
+from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
 from ....experiments.claims import Ledger, agree, asserts, max_error_below
 from ....experiments.figures import (
     GUIDE_STYLE,
@@ -65,9 +64,7 @@ PRESETS: dict[str, dict[str, Any]] = {"more-outputs": {"inputs": 3, "outputs": 4
 
 
 @experiment("saddles/lemma-6")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Enumerate the fixed points, build a network at each, and train away from it."""
     key = seeds(1, first=parameters.seed)[0] if key is None else key
     task = _task(parameters, key)

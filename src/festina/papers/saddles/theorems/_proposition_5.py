@@ -10,17 +10,15 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from pydantic import Field
 
 from ....diagnose import drop_times
 from ....dynamics import gradient_flow
-from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ....experiments._parameters import DecreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
 from ....experiments.claims import (
     Ledger,
     agree,
@@ -93,9 +91,7 @@ QUICK: dict[str, Any] = {"seeds": 4, "draws": 200}
 
 
 @experiment("saddles/proposition-5")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Units of both signs and of one, networks of Figure 1G, and the gradients of Section H.1."""
     s = np.array(parameters.eigenvalues)
     draw = np.random.default_rng((parameters.seed, 5)).normal
@@ -177,7 +173,7 @@ def _rivals(weights: np.ndarray, s: np.ndarray) -> xr.Dataset:
     return xr.Dataset({"second": (("draw", "scale"), ratio)}, {"scale": _SCALES}).dropna("draw")
 
 
-def _networks(parameters: Parameters, key: PRNGKeyArray | None) -> xr.Dataset:
+def _networks(parameters: Parameters, key: Key) -> xr.Dataset:
     """The quadratic network of Figure 1G, where Σ_yZ = 4I: first drop and who makes it."""
     scales, keys = np.array(parameters.scales), keys_of(parameters, key)
     size: dict[str, Any] = {"scale": scales[:, None], "key": keys.reshape(1, -1)}

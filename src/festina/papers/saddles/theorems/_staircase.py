@@ -11,17 +11,15 @@ from typing import Annotated, Any
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
 from .... import networks
 from ....diagnose import passage_time, plateaus
 from ....dynamics import Trajectory, gradient_flow
-from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ....experiments._parameters import DecreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
 from ....experiments.claims import (
     Ledger,
     agree,
@@ -126,9 +124,7 @@ QUICK: dict[str, Any] = {
 
 
 @experiment("saddles/staircase")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train every network, and predict its staircase from its initial weights."""
     tables = {}
     for index, (name, (words, *_)) in enumerate(PANELS.items()):
@@ -161,7 +157,7 @@ def run(
 
 
 def _setting(
-    parameters: Parameters, name: str, key: PRNGKeyArray | None
+    parameters: Parameters, name: str, key: Key
 ) -> tuple[networks.AbstractNetwork, AbstractTask]:
     """Networks, by scale and seed or by seed, and what they learn."""
     if name == "attention":

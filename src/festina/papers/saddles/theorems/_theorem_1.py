@@ -11,15 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from .... import networks, tasks
 from ...._types import Array
-from ....experiments._frame import experiment, keys_of
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
 from ....experiments.claims import (
     Ledger,
     all_above,
@@ -110,9 +109,7 @@ def _network(name: str, units: int, **how: Any) -> tuple[AbstractNetwork, int]:
 
 
 @experiment("saddles/theorem-1")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Make fixed points, embed them in each way, allowed or not, and measure the gradient."""
     keys, tables, steps = keys_of(parameters, key), list[xr.Dataset](), len(ARCHITECTURES) + 2
     for index, name in enumerate(ARCHITECTURES):

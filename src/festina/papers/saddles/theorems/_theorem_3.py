@@ -11,15 +11,13 @@ from typing import Any, Literal, NamedTuple, get_args
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import gradient_descent
-from ....experiments._frame import experiment, keys_of
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
 from ....experiments.claims import Ledger, all_above, asserts, max_error_below
 from ....experiments.figures import (
     MEASURED_STYLE,
@@ -131,9 +129,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "steps": 500}
 
 
 @experiment("saddles/theorem-3")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train all cases of an architecture together, and measure how far they drift."""
     keys, rng = keys_of(parameters, key), np.random.default_rng(parameters.seed)
     tables, kinds = list[xr.Dataset](), parameters.architectures

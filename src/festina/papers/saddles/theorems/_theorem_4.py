@@ -11,16 +11,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
-from ....experiments._frame import experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ....experiments._parameters import DecreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments._registry import Progress
 from ....experiments.claims import Ledger, agree, asserts, join_numbers, max_error_below
 from ....experiments.figures import SIMULATION_STYLE, label_axes, panels, power_law, styled
 from ....networks import fully_connected
@@ -66,9 +64,7 @@ QUICK: dict[str, Any] = {"ratios": (0.5, 0.2, 0.4), "multiplicities": (1, 1, 2),
 
 
 @experiment("saddles/theorem-4")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Integrate Eq. (10) and train the network, for every spectrum and scale."""
     cases = list(zip(parameters.ratios, parameters.multiplicities, strict=True))
     tables: dict[str, list[xr.Dataset]] = {"linear": [], "network": []}
