@@ -143,18 +143,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
                 most_seeds(np.all(late[1:, :, fall] < late[:-1, :, fall], axis=0)),
                 note=f"median steps {join_numbers(np.median(late[..., fall], axis=1))}",
             )
-        left = [run[f"{family}_{skipped}_shallow"].ds["drop_step"] for skipped in (1, 2)]
+        left = (run[f"{family}_{skipped}_shallow"].ds["drop_step"] for skipped in (1, 2))
+        shallow = [np.median(steps.isel(fall=0)) for steps in left]
         full, *medians = np.median(drops[..., 0], axis=1)
         claim(
             f"{family}-shallow-networks",
             f"{words}: with one and two layers skipped the median step of the first drop is about "
             "that of the three-layer and the two-layer network with the same weights",
-            agree(
-                medians,
-                [np.median(steps.isel(fall=0)) for steps in left],
-                within=0.35,
-                relative=True,
-            ),
+            agree(medians, shallow, within=0.35, relative=True),
             note=f"all four layers in turn take {full:.4g} steps",
         )
         for skipped, count in ((1, "one"), (2, "two")):

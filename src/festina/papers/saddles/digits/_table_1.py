@@ -145,18 +145,17 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             agree(here["singular_value"].sel(mode=0), printed[:, 0], within=_DIGITS),
         )
     for pair, row in zip(known, printed[:, 1], strict=True):
-        one = here.sel(pair=pair)
-        label = pair.replace("/", "-")
+        one, id = here.sel(pair=pair), f"second-row-{pair.replace('/', '-')}"
         words = f"second row, {pair}: the first singular value of (I − e₁e₁ᵀ)Σ_yx"
         judged = agree(one["recipe"], row, within=_DIGITS)
         if pair == "3/5":
-            claim(f"second-row-{label}", words, judged)
+            claim(id, words, judged)
             continue
         inverted = one["tried"][one["way"].str.match("cut-off|ridge")]
         right = agree(inverted, one["recipe"], within=0.01, relative=True)
-        claim(f"second-row-{label}", words, judged, wrong="however Σ_xx is inverted", instead=right)
+        claim(id, words, judged, wrong="however Σ_xx is inverted", instead=right)
         claim(
-            f"no-recipe-{label}",
+            f"{id}-unreached",
             f"second row, {pair}: no way to invert, centre, scale or choose e₁ gives it (error)",
             all_above(np.abs(one["tried"] - row), _DIGITS),
             note=join_numbers(one["tried"]),

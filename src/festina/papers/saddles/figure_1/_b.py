@@ -83,10 +83,9 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
     lowest, *highest = reading.theory["fixed_point"].values
     if highest:
         between = (lowest <= reading.levels) & (reading.levels <= highest)
-        words = (
-            f"the plateau is between the levels of either mode, {lowest:.5g} and {highest[0]:.5g}"
-        )
-        claim("between-modes", words, most_seeds(between), at="Lemma 6")
+        words = "the plateau is between the levels of either mode"
+        note = f"{lowest:.5g} and {highest[0]:.5g}"
+        claim("between-modes", words, most_seeds(between), at="Lemma 6", note=note)
     else:
         panels.level(reading, claim)
     corrected = "with the part of a mode that is orthogonal, over units, to earlier ones"

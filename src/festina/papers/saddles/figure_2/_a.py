@@ -89,15 +89,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         rest_levels(claim, model, data, "width")
         fall_times(claim, model, data, "width")
         if model is ATTENTION or (p.kappa >= 1 and p.linear_scale <= 1e-6):  # else they overlap
-            words = f"{model.words}: at every width the loss shows {STAIRS} plateaus"
-            counted(
-                claim,
-                f"{model.name}-plateaus",
-                words,
-                data["count"],
-                data["count"] >= STAIRS,
-                share,
-            )
+            words, counts = f"at every width the loss shows {STAIRS} plateaus", data["count"]
+            counted(claim, model, "plateaus", words, counts, counts >= STAIRS, share)
     linear = run["linear"].ds
     drops = linear["drop_time"].transpose("seed", "width", "fall")
     s, widths = linear["singular_value"].values[0], linear["width"].values

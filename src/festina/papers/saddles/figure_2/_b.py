@@ -122,18 +122,18 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             )
     steep = linear["count"].sel(kappa=slice(_STEEP, None))
     if steep.size:
-        words = f"linear network: {STAIRS} plateaus at κ ≥ {_STEEP:g}"
-        counted(claim, "linear-plateaus", words, steep, steep == STAIRS)
+        words = f"{STAIRS} plateaus at κ ≥ {_STEEP:g}"
+        counted(claim, LINEAR, "plateaus", words, steep, steep == STAIRS)
     if 0 in linear["kappa"]:
         flat, kept = (data["count"].sel(kappa=0) for data in (linear, attention))
         equal = "equal singular values"
-        words = f"linear network: {equal} leave no plateau but the first and the last"
         if not few:
-            counted(claim, "linear-equal-strengths", words, flat, flat == 2)
-        words = f"linear attention: {equal} do not eliminate intermediate plateaus"
-        counted(claim, "attention-equal-strengths", words, kept, kept >= 3, 0.9)
-        words = f"linear attention: with {equal} most seeds keep all {STAIRS}"
-        counted(claim, "attention-keeps-all", words, kept, kept >= STAIRS, 0.6)
+            words = f"{equal} leave no plateau but the first and the last"
+            counted(claim, LINEAR, "equal-strengths", words, flat, flat == 2)
+        words = f"{equal} do not eliminate intermediate plateaus"
+        counted(claim, ATTENTION, "equal-strengths", words, kept, kept >= 3, 0.9)
+        words = f"with {equal} most seeds keep all {STAIRS}"
+        counted(claim, ATTENTION, "keeps-all", words, kept, kept >= STAIRS, 0.6)
 
 
 @styled

@@ -110,11 +110,11 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             note=f"median number {join_numbers(median)}",
         )
         if scales[0] <= _CLEAN[model.name] and (kappa >= 1 or model is ATTENTION):
-            words = f"{model.words}: at the smallest ε the loss shows {STAIRS} plateaus"
-            counted(claim, f"{model.name}-smallest", words, counts[0], counts[0] >= STAIRS, 0.9)
+            words = f"at the smallest ε the loss shows {STAIRS} plateaus"
+            counted(claim, model, "smallest", words, counts[0], counts[0] >= STAIRS, 0.9)
         if scales[-1] >= 0.1 and kappa <= 1:  # a steeper spectrum keeps some
-            words = f"{model.words}: at the largest ε some intermediate plateau is gone"
-            counted(claim, f"{model.name}-largest", words, counts[-1], counts[-1] < STAIRS, 0.9)
+            words = "at the largest ε some intermediate plateau is gone"
+            counted(claim, model, "largest", words, counts[-1], counts[-1] < STAIRS, 0.9)
     linear, attention = run["linear"].ds, run["attention"].ds
     drops = linear["drop_time"].sel(scale=slice(_SMALL["linear"] / 10)).mean("seed")
     if drops.sizes["scale"] > 1:

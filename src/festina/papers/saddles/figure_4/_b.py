@@ -43,24 +43,15 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
     lowest, eq_4 = reading.theory["fixed_point"].values[0], "Theorem 1, Eq. (4)"
     level = np.median(reading.plateaus["level"].values[:, PLATEAU])
     words = "after its first drop the loss rests near the fixed point of one unit: median level"
-    claim(
-        "plateau-level",
-        words,
-        agree(level, lowest, within=0.1, relative=True),
-        at=eq_4,
-        headline=True,
-    )
+    near = agree(level, lowest, within=0.1, relative=True)
+    claim("plateau-level", words, near, at=eq_4, headline=True)
     words = "where the loss rests first all units are alike: spread of u about its mean, relative"
     spread = np.median([_spread(reading, seed) for seed in range(reading.seeds)])
     claim("equal-units", f"{words}, in the median", max_error_below(spread, within=0.02), at=eq_4)
     last = np.array([loss[-1] for loss in reading.curves[1]])
     words = "in the end the loss is below the lowest of one unit by more than a tenth"
-    claim(
-        "below-one-unit",
-        words,
-        most_seeds(last < 0.9 * lowest, 0.75),
-        note=f"median {np.median(last):.2g}",
-    )
+    below, note = most_seeds(last < 0.9 * lowest, 0.75), f"median {np.median(last):.2g}"
+    claim("below-one-unit", words, below, note=note)
 
 
 def _spread(reading: Reading, seed: int) -> float:

@@ -49,14 +49,10 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         return
     if reading.parameters.samples is None:
         words = "the plateau lies above the infimum of width-1 networks, no fixed point among them"
-        claim(
-            "above-infimum",
-            words,
-            all_above(reading.levels, infimum),
-            note=f"up to {reading.levels.max():.4g}",
-        )
-    start, end = (
-        np.array([_longest(reading, k, edge) for k in seeds]) for edge in ("start", "end")
+        note = f"up to {reading.levels.max():.4g}"
+        claim("above-infimum", words, all_above(reading.levels, infimum), note=note)
+    start, end = np.array(
+        [[_longest(reading, k, edge) for k in seeds] for edge in ("start", "end")]
     )
     claim(
         "growing-unit",

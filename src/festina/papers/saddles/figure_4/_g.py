@@ -82,19 +82,12 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         )
     finite = ~np.isin(reading.theory["stated"].values, BROKEN_OFF)
     sharpness = _sharpness(parameters)
-    known: dict[str, Any] = {}
+    known: dict[str, Any] = {"note": f"{finite.sum()} of {finite.size} seeds"}
     if sharpness * _STATED > 2:
-        instead = all_above(_STATED * reading.theory["sharpness"], 2.0)
-        wrong = f"2/sharpness of the balanced solution is {2 / sharpness:.2g}"
-        known = {"wrong": wrong, "instead": instead}
+        known["instead"] = all_above(_STATED * reading.theory["sharpness"], 2.0)
+        known["wrong"] = f"2/sharpness of the balanced solution is {2 / sharpness:.2g}"
     words = f"descent at the stated learning rate, {_STATED}, stays finite from some seed"
-    claim(
-        "stated-learning-rate",
-        words,
-        all_above(finite.sum(), 0),
-        note=f"{finite.sum()} of {finite.size} seeds",
-        **known,
-    )
+    claim("stated-learning-rate", words, all_above(finite.sum(), 0), **known)
 
 
 def _sharpness(parameters: Parameters) -> float:

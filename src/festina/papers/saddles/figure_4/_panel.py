@@ -170,24 +170,19 @@ def other(
         if order:
             chosen = getattr(reading.parameters, "activation", "")
             unnamed = chosen and f"the text names no activation; here φ = {_FUNCTIONS[chosen][1]}"
-            words, counts = (
-                "after the first drop the loss rests before it drops again",
-                reading.counts,
-            )
-            note = f"plateaus by seed {join_numbers(counts)}"
             claim(
                 "rests-between-drops",
-                words,
-                most_seeds(counts >= 3, share),
+                "after the first drop the loss rests before it drops again",
+                most_seeds(reading.counts >= 3, share),
                 corrected=unnamed,
-                note=note,
+                note=f"plateaus by seed {join_numbers(reading.counts)}",
                 headline=True,
             )
         if order == 1:
             _directions(reading, claim)
-        if order > 1 and "fixed_point" in reading.theory:
-            panels.level(reading, claim, order=order)
         if order > 1:
+            if "fixed_point" in reading.theory:
+                panels.level(reading, claim, order=order)
             panels.active(reading, claim, share)
         asserts(reading, claim)
 
@@ -212,13 +207,8 @@ def _directions(reading: Reading, claim: Ledger) -> None:
     rank_one, note = max_error_below(np.median(after), within=0.01), f"at most {after.max():.2g}"
     claim("rank-one-after-drop", f"{words}, median", rank_one, at=f"{TEXT}; Theorem 4", note=note)
     words = "rank one does not last, for it is no invariant manifold: the second ends above a tenth"
-    claim(
-        "rank-one-does-not-last",
-        words,
-        most_seeds(end > 0.1, 0.9),
-        at=f"{TEXT}; Theorem 3",
-        note=f"median {np.median(end):.2g}",
-    )
+    grown, note = most_seeds(end > 0.1, 0.9), f"median {np.median(end):.2g}"
+    claim("rank-one-does-not-last", words, grown, at=f"{TEXT}; Theorem 3", note=note)
     levels = reading.plateaus["level"].values[seeds, PLATEAU]
     points = reading.theory["fixed_point"].values
     away = np.abs(levels[:, None] / points - 1).min(axis=1)

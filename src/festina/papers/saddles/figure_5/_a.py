@@ -48,12 +48,8 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         last = s[np.arange(p.seeds), reading.counts - 1, 0, :2].mean(axis=0)
         shared = reading.theory["final_singular_values"].values
         words = "at the end the layers share each singular value of the target: first layer, mean"
-        claim(
-            "balanced-layers",
-            words,
-            agree(last, shared, within=0.02, relative=True),
-            at="Figure 5A; balanced layers",
-        )
+        equal = agree(last, shared, within=0.02, relative=True)
+        claim("balanced-layers", words, equal, at="Figure 5A; balanced layers")
 
 
 _TABLES = deep(_network, _predict, also=layers)

@@ -163,13 +163,8 @@ def directions(reading: Reading, claim: Ledger) -> None:
         )
     end = second[np.arange(reading.seeds), reading.counts - 1]
     words = f"at the end two directions pass through all layers: {through} above 0.1 of the first's"
-    claim(
-        "final-directions",
-        words,
-        most_seeds(end > 0.1, 0.9),
-        at=at,
-        note=f"{end.min():.2g} at least",
-    )
+    both, note = most_seeds(end > 0.1, 0.9), f"{end.min():.2g} at least"
+    claim("final-directions", words, both, at=at, note=note)
 
 
 def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
@@ -188,9 +183,8 @@ def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
             note=f"shares {join_numbers(share, 3)} at {join_numbers(main)}, of "
             f"{join_numbers(expected)}",
         )
-    found = [
-        rays_from(*reading.weights(seed, END)) for seed in np.flatnonzero(reading.trained).tolist()
-    ]
+    trained = np.flatnonzero(reading.trained).tolist()
+    found = [rays_from(*reading.weights(seed, END)) for seed in trained]
     near = np.array([nearest_rays(each, expected) for each in found])
     off = np.abs((near - expected + 180) % 360 - 180).max(axis=1)
     words = f"at the end there are units along both rays of the data, within {_BESIDE:g} degrees"
@@ -211,11 +205,10 @@ def from_smaller_weights(
     known: Any = {"corrected": f"ε = {reading.parameters.scale:g} is large for a plateau{more}"}
     away = np.abs(again.plateaus["level"].values[:, PLATEAU] - float(reading.theory["level"][1]))
     rests = np.isin(np.arange(reading.seeds), resting(again)) & (away <= within)
-    words = f"most seeds rest within {within:g} of the minimum of a narrow network"
     start = f"from initial weights of {table.attrs['scale']:g} "
     claim(
         "smaller-weights-rest",
-        start + words,
+        f"{start}most seeds rest within {within:g} of the minimum of a narrow network",
         most_seeds(rests, share),
         at="Corollary 2",
         note=f"{join_numbers(away, 2)} away",

@@ -67,13 +67,8 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         wanted = np.where(reading.plateaus["level"].values[seeds, 1] > (rest + other) / 2, 1, 2)
         active = units(reading.weights(seed, PLATEAU) for seed in seeds)
         words = f"where the loss rests at {rest:.4g} one unit is active, at {other:.4g} two are"
-        claim(
-            "active-units-at-rest",
-            words,
-            most_seeds(active == wanted, 0.9),
-            at=at,
-            note=f"active units {join_numbers(active)}",
-        )
+        note = f"active units {join_numbers(active)}"
+        claim("active-units-at-rest", words, most_seeds(active == wanted, 0.9), at=at, note=note)
     if "cleaner" in reading.run:
         # Two units that grow at the same time leave no plateau at any scale.
         share = 0.75 if reading.parameters.samples is None else 0.75 / 2
@@ -81,14 +76,13 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         table = reading.run["cleaner"].ds
         active = units((table["u"][seed], table["v"][seed]) for seed in range(reading.seeds))
         words = f"from initial weights of {table.attrs['scale']:g} two units are active at the end"
-        known: Any = {"corrected": f"more can be from {reading.parameters.scale:g}, which is large"}
         claim(
             "smaller-weights-final-units",
             words,
             most_seeds(active == 2, 0.9),
             at=at,
+            corrected=f"more can be from {reading.parameters.scale:g}, which is large",
             note=f"active units {join_numbers(active)}",
-            **known,
         )
 
 

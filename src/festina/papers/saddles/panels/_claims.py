@@ -20,13 +20,8 @@ def count(reading: Reading, claim: Ledger, share: float = 1, **known: Any) -> No
     lost = int(np.sum(~reading.trained))
     note = f"counts {join_numbers(reading.counts)}" + f"; {lost} seeds broke off" * bool(lost)
     words = "the loss shows three plateaus: initial, width one, final"
-    claim(
-        "three-plateaus",
-        words,
-        most_seeds((reading.counts == 3) & reading.trained, share),
-        note=note,
-        **known,
-    )
+    three = most_seeds((reading.counts == 3) & reading.trained, share)
+    claim("three-plateaus", words, three, note=note, **known)
 
 
 def level(

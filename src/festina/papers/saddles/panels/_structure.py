@@ -45,20 +45,11 @@ def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
     at, expected = "Theorem 1, Eq. (6)", reading.theory["ray_angle"].values
     if reading.staircases:
         found = [rays_from(*reading.weights(seed, PLATEAU)) for seed in reading.staircases]
-        alone = most_seeds([len(each) == 1 for each in found])
-        claim(
-            "one-ray-on-plateau",
-            "on the plateau the weights that count lie on one ray",
-            alone,
-            at=at,
-        )
+        words = "on the plateau the weights that count lie on one ray"
+        claim("one-ray-on-plateau", words, most_seeds([len(each) == 1 for each in found]), at=at)
         first = np.median([each.angle[0] for each in found])
-        claim(
-            "ray-direction",
-            "direction of that ray, degrees",
-            agree(first, expected[0], within=1.0),
-            at=at,
-        )
+        along = agree(first, expected[0], within=1.0)
+        claim("ray-direction", "direction of that ray, degrees", along, at=at)
     found = [rays_from(*reading.weights(seed, END)) for seed in range(reading.seeds)]
     # The rays of the data, wherever they stand among those found.
     both = np.median([nearest_rays(each, expected) for each in found], axis=0)
@@ -81,15 +72,13 @@ def active(
     reading: Reading, claim: Ledger, share: float, stages: tuple[int, ...] = (PLATEAU, END)
 ) -> None:
     """φ of order two: one active unit on the plateau, one per direction at the end (Eq. 5)."""
+    alone = "on the plateau one unit is active and the rest stays near zero"
     cases = {
-        PLATEAU: (
-            "active-on-plateau",
-            "on the plateau one unit is active and the rest stays near zero",
-            1,
-        ),
+        PLATEAU: ("active-on-plateau", alone, 1),
         END: ("active-at-end", "at the end two units are active", 2),
     }
-    for stage, (id, words, wanted) in ((stage, cases[stage]) for stage in stages):
+    for stage in stages:
+        id, words, wanted = cases[stage]
         seeds = reading.staircases if stage == PLATEAU else range(reading.seeds)
         units = np.array([active_units(*reading.weights(seed, stage)) for seed in seeds])
         if units.size:

@@ -220,12 +220,10 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         wrong="imaginary for those whose v changes sign, and for no others",
         instead=most_seeds(real != bounces, of="units"),
     )
-    off = max_error_below(
-        both["printed"][real], both["predicted"][real], within=_ACCURACY, relative=True
-    )
-    claim(
-        "printed-time", "Eq. (56) as printed is right for units whose v keeps its sign", off, at=at
-    )
+    printed, right = both["printed"][real], both["predicted"][real]
+    words = "Eq. (56) as printed is right for units whose v keeps its sign"
+    judged = max_error_below(printed, right, within=_ACCURACY, relative=True)
+    claim("printed-time", words, judged, at=at)
     if parameters.eigenvalues == USUAL:
         words = "Gaussian units bounce as often as quadrature over their weights says"
         claim("bounce-share", words, share_of_seeds(bounces, BOUNCING, of="units"), at=at)
@@ -254,9 +252,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         note=join_numbers(largest, 2),
     )
     words = "Figure 1G: the error of the first drop falls in proportion to ε"
-    claim(
-        "first-drop-error", words, power_law_exponent(networks["scale"], largest, 1.0, within=0.25)
-    )
+    judged = power_law_exponent(networks["scale"], largest, 1.0, within=0.25)
+    claim("first-drop-error", words, judged)
     words = "Figure 1G: the unit with the shortest escape time makes the first drop"
     fastest = most_seeds(networks["winner"] == networks["strongest"], of="networks")
     claim("winner", words, fastest, corrected=_BOUNCE)

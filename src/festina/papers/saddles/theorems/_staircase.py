@@ -262,13 +262,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         if alone.any():
             beyond = (error - table["uncertainty"] / table["jump"]).values[alone.values]
             what = f"{words}: jump times are within their stated uncertainty"
-            note = "relative errors beyond it"
-            told(
-                f"{name}-within-uncertainty",
-                what,
-                max_error_below(np.maximum(beyond, 0.0), within=_COMPUTED),
-                note=note,
-            )
+            judged = max_error_below(np.maximum(beyond, 0.0), within=_COMPUTED)
+            told(f"{name}-within-uncertainty", what, judged, note="relative errors beyond it")
         deep = (table["strength"] >= _CLEAN).rename(plateau="fall")
         deep = (deep & deep.shift(fall=-1, fill_value=True)).reindex(fall=table["fall"])
         compared = table if linear else table.sel(scale=here["scale"])
@@ -280,12 +275,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
                 f"relative; between plateaus of {_CLEAN:g} decades or more, without those that "
                 f"have another within {100 * _APART:g} %"
             )
-            told(
-                f"{name}-jump-times",
-                what,
-                max_error_below(error.values[alone.values], within=within),
-                note=note,
-            )
+            judged = max_error_below(error.values[alone.values], within=within)
+            told(f"{name}-jump-times", what, judged, note=note)
         strongly = not linear and parameters.correlated > _STRONGLY
         growth(told, name, table, deep, _MORE if strongly else 1)
         claim += told
@@ -295,22 +286,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     nearest = abs(attention["rest"] - closed).fillna(np.inf).argmin("plateau")
     seen = attention["rest"].isel(plateau=nearest).median("seed")
     what = "plateaus of training at ½(tr Λ − Σ λ/(1 + (1 + tr Λ/λ)/N)), over the largest λ"
-    told(
-        "attention-levels",
-        f"{words}: {what} (medians over seeds)",
-        agree(seen, closed, within=0.01, relative=True),
-    )
+    judged = agree(seen, closed, within=0.01, relative=True)
+    told("attention-levels", f"{words}: {what} (medians over seeds)", judged)
     later(told, attention)
     claim += told
     what = f"{words}: first jump of every seed from its initial weights"
     error, bounce = _errors(attention)[0].isel(fall=0), "units may bounce, and v is a vector"
-    claim(
-        "attention-first-jump",
-        what,
-        max_error_below(error, within=0.05),
-        at="Proposition 5",
-        corrected=bounce,
-    )
+    judged = max_error_below(error, within=0.05)
+    claim("attention-first-jump", what, judged, at="Proposition 5", corrected=bounce)
 
 
 def _errors(table: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
@@ -347,13 +330,8 @@ def growth(
     fall = float(np.log(scales[0]) / np.log(scales[-1]))
     if fall <= _FAR and error.count(jumps).min() >= _JUMPS:
         ratio = all_below(size[-1] / size[0], fall + _FALLEN)
-        note = f"as 1/ln(1/ε) it would fall to {fall:.2g}"
-        claim(
-            f"{name}-error-falls",
-            f"{words}: the error of a jump time falls with ε, to this part",
-            ratio,
-            note=note,
-        )
+        what = f"{words}: the error of a jump time falls with ε, to this part"
+        claim(f"{name}-error-falls", what, ratio, note=f"as 1/ln(1/ε) it would fall to {fall:.2g}")
 
 
 def later(claim: Ledger, table: xr.Dataset) -> None:
@@ -373,12 +351,8 @@ def later(claim: Ledger, table: xr.Dataset) -> None:
     error = float(np.nanstd(known, axis=0).max())
     what = f"{PANELS['attention'][0]}: later jumps, predicted over trained (medians over seeds)"
     judged = agree(ratio(np.arange(seeds)), 1.0, within=round(0.05 + 2 * error, 3))
-    claim(
-        "attention-later-jumps",
-        what,
-        judged,
-        note=f"5 % and twice the standard error of such a ratio, {error:.2g}",
-    )
+    note = f"5 % and twice the standard error of such a ratio, {error:.2g}"
+    claim("attention-later-jumps", what, judged, note=note)
 
 
 @styled

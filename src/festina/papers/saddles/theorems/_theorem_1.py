@@ -267,15 +267,10 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         rounding = np.finfo(float).eps * np.sqrt(table.attrs["samples"]) * size
         within = max(1e-12, float(f"{_ROUNDINGS * rounding:.1e}"))
         note = f"{size:.2g} for errors of the same size with random signs; "
-        what = f"{words}: fixed points stay so in the wider network (|∂L/∂θ|)"
         note += ", ".join(chosen["architecture"].values)
-        claim(
-            f"{case}-embeddings",
-            what,
-            max_error_below(chosen["after"], within=within),
-            at=equation,
-            note=note,
-        )
+        what = f"{words}: fixed points stay so in the wider network (|∂L/∂θ|)"
+        fixed = max_error_below(chosen["after"], within=within)
+        claim(f"{case}-embeddings", what, fixed, at=equation, note=note)
         if not needs or (case == "linear" and table.attrs["units"] == 1):
             continue  # always allowed; of one unit Eq. (7) is Eq. (6), which asks for less
         # Small weights make small gradients. Those of a silent unit are means of residuals, as many
@@ -289,19 +284,11 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     # get ⟨φ(z; u_i)ᵀφ(z; 0)⟩v_H and nothing else, no mean of residuals.
     silent = table["admitted"].sel(case="zero").values
     words = "where φ(z; 0) ≠ 0 a unit with u_H = 0 and v_H as large as others is no fixed point"
-    claim(
-        "silent-unit-heard",
-        words,
-        all_above(table["heard_after"].isel(architecture=~silent), _CLEARLY),
-        at="Eq. (5)",
-    )
+    heard = all_above(table["heard_after"].isel(architecture=~silent), _CLEARLY)
+    claim("silent-unit-heard", words, heard, at="Eq. (5)")
     words = "width-1 minima of Figure 1's panels are fixed points of a wider network (|∂L/∂θ|)"
-    claim(
-        "narrow-minima",
-        words,
-        max_error_below(minima["gradient"], within=1e-9),
-        at="Section 3 and Eq. (5)",
-    )
+    fixed = max_error_below(minima["gradient"], within=1e-9)
+    claim("narrow-minima", words, fixed, at="Section 3 and Eq. (5)")
     last = minima.isel(radius=slice(-2, None))
     claim(
         "saddles",

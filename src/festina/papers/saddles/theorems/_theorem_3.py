@@ -256,16 +256,10 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
                 for each in (furthest, error)
             )
             where, note = f"Theorem 3{group * listed}", ", ".join(names)
-            claim(
-                f"{id}-stay",
-                f"{words}: distance from it over |θ|",
-                away,
-                at=where,
-                corrected=new,
-                note=note,
-            )
-            words += ": with one unit less the function is the same (error over ⟨y²⟩^½)"
-            claim(f"{id}-reduce", words, off, at=f"F.3{group * listed}", corrected=new)
+            what = f"{words}: distance from it over |θ|"
+            claim(f"{id}-stay", what, away, at=where, corrected=new, note=note)
+            what = f"{words}: with one unit less the function is the same (error over ⟨y²⟩^½)"
+            claim(f"{id}-reduce", what, off, at=f"F.3{group * listed}", corrected=new)
     for case in cases:
         if case.group == "control":
             far = all_above(furthest.sel(case=case.name).median(), _CLEARLY)
