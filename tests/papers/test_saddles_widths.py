@@ -34,7 +34,7 @@ def test_quadratic_units_on_fresh_seeds():
     assert "no clean plateau from seeds 505" in clean.note
     types = about("g", run, "type")
     assert types.verdict == "holds with a correction"
-    assert "(F,G)" in types.note
+    assert "(F,G)" in types.correction
 
 
 def test_wrong_widths_break_the_claim():
