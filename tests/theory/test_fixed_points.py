@@ -149,11 +149,11 @@ def test_lanczos_finds_what_the_whole_hessian_has(monkeypatch):
     np.testing.assert_allclose(columns.T @ columns, np.eye(12), atol=1e-9)
     few = escape_directions(network, task, most=3)
     assert few.index is None
-    assert "in 3 directions of negative curvature or more, at rates" in repr(few)
+    assert "in 3 directions of negative curvature or more, at rates" in str(few)
     monkeypatch.undo()
     of_all = escape_directions(network, task, most=3)
     assert of_all.index == 12
-    assert repr(of_all).endswith("(the 3 fastest)")
+    assert str(of_all).endswith("(the 3 fastest)")
     for found in (few, of_all):
         np.testing.assert_allclose(found.rates, dense.rates[:3], rtol=1e-9)
 

@@ -9,14 +9,15 @@ from jaxtyping import Float
 from .._checks import number, real_number
 from .._objective import LossConvention
 from .._pytree import pytree
+from .._result import Result
 from .._types import Array, ArrayLike
 from ..tasks import AbstractTask
 from ._statistics import correlation_of, covariance_of, moments
 
 
 @pytree
-@dataclass(frozen=True, eq=False)
-class Modes:
+@dataclass(frozen=True, eq=False, repr=False)
+class Modes(Result):
     r"""What a linear network sees of its data, one mode at a time.
 
     $$\Sigma^{yx} = \sum_\alpha s_\alpha u_\alpha v_\alpha^\top,\qquad
@@ -35,10 +36,6 @@ class Modes:
 
     def __len__(self) -> int:
         return len(self.singular_values)
-
-    def __repr__(self) -> str:
-        outputs, inputs = len(self.left), len(self.right)
-        return f"Modes({len(self)} of a map from {inputs} inputs to {outputs} outputs)"
 
 
 def modes(

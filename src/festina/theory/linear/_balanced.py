@@ -12,6 +12,7 @@ from ..._checks import check_finite, check_positive, check_size, check_times
 from ..._objective import LossConvention
 from ..._precision import compiled, is_traced
 from ..._pytree import pytree
+from ..._result import Result
 from ..._types import Array, ArrayLike
 from ...networks import AbstractNetwork
 from ...tasks import AbstractTask
@@ -33,7 +34,7 @@ FOREVER = 1e250  # every difference of rates has decided by then
 
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
-class BalancedFlow:
+class BalancedFlow(Result):
     """A network with balanced weights on its way: call it with times. See `balanced_flow_from`."""
 
     first: Float[Array, "*batch hidden input"]
@@ -41,14 +42,6 @@ class BalancedFlow:
     correlation: Float[Array, "*task output input"]
     tau: Float[Array, "*tau"]
     balance: Float[Array, "*balance"]
-
-    def __repr__(self) -> str:
-        if not hasattr(self.first, "shape") or is_traced(self.first, self.balance):
-            return "BalancedFlow(…)"
-        hidden, inputs = self.first.shape[-2:]
-        value = f"{float(self.balance):g}" if np.ndim(self.balance) == 0 else "…"
-        batch = f"{self.first.shape[:-2]} networks, " if self.first.ndim > 2 else ""
-        return f"BalancedFlow({batch}{inputs}-{hidden}-{self.second.shape[-2]}, balance {value})"
 
     def __call__(self, times: ArrayLike) -> BalancedState:
         """The network at these times, in the order given; or at one, without an axis for it."""

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from ..._checks import check_finite
 from ..._precision import compiled, is_traced
 from ..._pytree import pytree
+from ..._result import Result
 from ..._types import Array, ArrayLike
 from ._kernels import kernel_distance, tangent_kernel
 
@@ -24,7 +25,7 @@ _FEW = 16  # units whose products are added one by one
 
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
-class BalancedState:
+class BalancedState(Result):
     r"""A λ-balanced network at given times: $M = QQ^\top$ with $Q = (W_1^\top; W_2)$.
 
     $M$ holds the map $W_2W_1$ and the Gram matrices $W_1^\top W_1$, $W_2W_2^\top$, hence the loss,
@@ -49,12 +50,6 @@ class BalancedState:
     second: Float[Array, "*batch output hidden"]
     correlation: Float[Array, "*task output input"]
     balance: Float[Array, "*balance"]
-
-    def __repr__(self) -> str:
-        if not hasattr(self.inward, "shape"):  # a tree of something else, as JAX makes them
-            return "BalancedState(…)"
-        inputs, units, times = self.inward.shape[-3:]
-        return f"BalancedState({times} times, {inputs}-{units}-{self.outward.shape[-3]})"
 
     @property
     def factor(self) -> Float[Array, "*batch both unit"]:

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from ..._checks import check_size, check_times, finite, whole_number
 from ..._objective import LossConvention
+from ..._result import Result
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork
 from ...tasks import AbstractTask
@@ -22,7 +23,7 @@ _DOUBTFUL = 1e-6  # of an overlap that decides when a task is learned
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Curriculum:
+class Curriculum(Result):
     """Tasks learned in turn, and the loss of each all the while.
 
     **Attributes:**
@@ -45,9 +46,6 @@ class Curriculum:
     floor: Float[np.ndarray, " task"]
     states: tuple[BalancedState, ...]
     correlations: Float[np.ndarray, "task output input"]
-
-    def __repr__(self) -> str:
-        return f"Curriculum({len(self.states)} tasks, {len(self.times)} times)"
 
     @property
     def after(self) -> Float[np.ndarray, "stage task"]:

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from ..._result import Result
 from ..._types import Array
 from ._balanced import BalancedFlow
 
@@ -15,8 +16,8 @@ _POINTS = 128  # on a grid of times, refined ever more
 _FOREVER = 1e200
 
 
-@dataclass(frozen=True)
-class LearningRegime:
+@dataclass(frozen=True, repr=False)
+class LearningRegime(Result):
     """How a balanced network learns, in numbers.
 
     **Attributes:**

@@ -6,14 +6,15 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..._checks import finite, number
+from ..._result import Result
 from ...tasks.worlds import World
 from .._modes import Modes
 from ._chains import Depth, Values, check_depth
 from ._learning_time import learning_time
 
 
-@dataclass(frozen=True, eq=False)
-class SaddleSequence:
+@dataclass(frozen=True, eq=False, repr=False)
+class SaddleSequence(Result):
     r"""The saddles that a deep linear network passes, and when it leaves one for the next.
 
     At stage $k$ the first $k$ modes of `order` are learned and the others are not there yet.

@@ -25,6 +25,7 @@ from jaxtyping import Float, PRNGKeyArray
 
 from ..._checks import number, whole_number, whole_numbers
 from ..._objective import LossConvention, loss_factor
+from ..._result import Result
 from ..._types import ArrayLike
 from ...networks import Layer, Neuron
 from ...tasks import AbstractTask
@@ -33,8 +34,8 @@ from .._statistics import correlation_of, covariance_of, inverse_on
 from ._generator import generator
 
 
-@dataclass(frozen=True, eq=False)
-class LinearSaddle:
+@dataclass(frozen=True, eq=False, repr=False)
+class LinearSaddle(Result):
     r"""A fixed point of a linear network: what it has learned, and how it is left.
 
     - `modes`: $A$, counted from 0, largest $\mu_k$ first.

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..._checks import whole_number
 from ..._precision import float64
+from ..._result import Result
 from ...networks import AbstractUnit, ConvolutionKernel, Neuron
 from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
@@ -20,8 +21,8 @@ _STEP = 1e-3  # of weights at which the lowest order is read off
 _SIGNIFICANT = 3.0  # standard deviations, of a single direction
 
 
-@dataclass(frozen=True)
-class Mechanism:
+@dataclass(frozen=True, repr=False)
+class Mechanism(Result):
     r"""How small weights leave zero, by the lowest order $p$ of $\phi(z; u)$ at $u = 0$.
 
     - `order`: $p$; None where the response is no power of u near zero.
@@ -42,7 +43,7 @@ class Mechanism:
     expected: Kind | None
     message: str
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return self.message
 
     @property
@@ -116,8 +117,8 @@ def _without_order(unit: AbstractUnit) -> str:
     )
 
 
-@dataclass(frozen=True)
-class GrowthDrive:
+@dataclass(frozen=True, repr=False)
+class GrowthDrive(Result):
     r"""What pulls small weights away from zero: the statistic of the unit's lowest order.
 
     $\Sigma_{yz} = \langle y z^\top\rangle$ for linear units, $\Sigma_{yZ}$ for quadratic ones and

@@ -10,6 +10,7 @@ from ..._checks import whole_number
 from ..._numerics._bfgs import bfgs
 from ..._objective import LossConvention, objective
 from ..._precision import float64
+from ..._result import Result
 from ...networks import AbstractNetwork, Layer
 from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
@@ -17,8 +18,8 @@ from ._loss_function import loss_function, relative_slope
 from ._subgradient import slope_at_rest
 
 
-@dataclass(frozen=True, eq=False)
-class NarrowMinima:
+@dataclass(frozen=True, eq=False, repr=False)
+class NarrowMinima(Result):
     """Local minima of a narrow network, lowest loss first, each counted once.
 
     `loss` are their levels, `network` the weights, one network for each, `share` the fraction of
@@ -29,7 +30,7 @@ class NarrowMinima:
     network: AbstractNetwork
     share: Float[np.ndarray, " minimum"]
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         each = ", ".join(
             f"{loss:.6g} ({share:.0%})" for loss, share in zip(self.loss, self.share, strict=True)
         )

@@ -13,6 +13,7 @@ from ..._axes import axes, styled
 from ..._checks import check_lane, number
 from ..._drops import MERGE
 from ..._objective import loss_formula
+from ..._result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +29,8 @@ _ARRAYS = ("levels", "times", "uncertainty", "joined", "initial", "fewest", "mos
 Members = Literal["modes", "coordinates", "units"]
 
 
-@dataclass(frozen=True, eq=False)
-class Staircase:
+@dataclass(frozen=True, eq=False, repr=False)
+class Staircase(Result):
     r"""Result of `staircase`: the plateaus that training passes, and when it leaves them.
 
     - `levels`: the loss of each plateau, that of the initial one first. It is the loss of the
@@ -148,8 +149,6 @@ class Staircase:
             rows.append(f"{level:12.6g} {time:>12} {by:>8}   {names}")
         heading = f"{len(self.levels)} levels of the loss '{self.convention}'"
         return "\n".join([heading, *rows, *self.doubts()])
-
-    __repr__ = __str__
 
     def loss(self, times: Float[np.ndarray, " time"]) -> Float[np.ndarray, "*batch time"]:
         """The staircase as a function of time: the level of the plateau at each of `times`."""

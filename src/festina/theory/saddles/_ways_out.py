@@ -12,6 +12,7 @@ from ..._numerics._hessian import hessian, hessian_product
 from ..._numerics._lanczos import lanczos
 from ..._objective import LossConvention, objective
 from ..._precision import float64
+from ..._result import Result
 from ...networks import AbstractNetwork, DiagonalLinear
 from ...tasks import AbstractTask
 from ._fixed_points import check_stationary
@@ -22,8 +23,8 @@ _AT_ONCE = 8  # eigenvalues that a run of Lanczos looks for
 _PRECISION = 1e-11  # of an eigenvalue, relative to the largest
 
 
-@dataclass(frozen=True, eq=False)
-class EscapeDirections:
+@dataclass(frozen=True, eq=False, repr=False)
+class EscapeDirections(Result):
     r"""The directions of negative curvature at a fixed point.
 
     - `index`: how many there are; zero at a minimum, and at a saddle of higher order. None where
@@ -43,7 +44,7 @@ class EscapeDirections:
     sharpness: float
     blind: int
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         count = len(self.rates) if self.index is None else self.index
         directions = "1 direction" if count == 1 else f"{count} directions"
         found = f"left in {directions} of negative curvature"

@@ -1,0 +1,199 @@
+"""What every public result can do: become a data set or a table, be shown, and be drawn."""
+
+import dataclasses
+import html
+import inspect
+import reprlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin
+
+import jax
+import numpy as np
+
+from ._axes import axes, styled
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+_SHOWN = 8  # sizes and numbers in a `repr`, and lines that a legend tells apart
+_WORD = 24  # characters of a string that is shown beside numbers
+_NUMBERS = bool, int, float, np.generic
+_PLAIN = *_NUMBERS, str
+
+
+class Result:
+    """Base class of results: frozen dataclasses whose array fields name their dimensions.
+
+    Dimensions are those of the jaxtyping annotation, `Float[np.ndarray, "time mode"]`; those of a
+    tuple of words or numbers are given by `Annotated[tuple[str, ...], "mode"]`. A name with an
+    underscore in front, which jaxtyping does not check, counts as a name; `_`, sums, and numbers
+    are called after the field. `field(metadata={"units": …, "long_name": …})` describes a variable.
+    """
+
+    _named: ClassVar[dict[str, tuple[str, ...]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._named = dict(cls._named)
+        for name, annotation in inspect.get_annotations(cls).items():
+            words = _words(annotation)
+            if words and not any(_word(each) for each in words):
+                raise TypeError(
+                    f"`{cls.__name__}.{name}` is an array without named dimensions: annotate it "
+                    'as Float[np.ndarray, "time mode"].'
+                )
+            cls._named[name] = words or ()
+
+    def _parts(self) -> Iterator[tuple[str, tuple[str, ...], Any]]:
+        """Return name, dimensions and value of each public field, containers part by part."""
+        for field in _fields(self):
+            if not field.name.startswith("_"):
+                words = self._named.get(field.name, ())
+                yield from _split(field.name, getattr(self, field.name), words)
+
+    def to_dataset(self) -> "xr.Dataset":
+        """Return arrays and numbers with named dimensions, words as attributes.
+
+        An array with the name of a dimension is its coordinate. The variables and dimensions of a
+        result within this one have the name of the field in front. So has a dimension that has
+        another size in an earlier field. Networks are left out.
+        """
+        import xarray as xr
+
+        data, attributes, sizes = dict[str, Any](), dict[str, Any](), dict[str, int]()
+        about = {field.name: field.metadata for field in _fields(self)}
+        for name, dims, value in self._parts():
+            if isinstance(value, Result | xr.Dataset):
+                inner = value.to_dataset() if isinstance(value, Result) else value
+                inner = inner.rename({each: f"{name}_{each}" for each in {*inner, *inner.dims}})
+                data |= dict(inner.variables)
+                attributes |= {f"{name}_{key}": each for key, each in inner.attrs.items()}
+            elif dims or isinstance(value, (*_NUMBERS, np.ndarray, jax.Array)):
+                own = [
+                    dim if sizes.setdefault(dim, size) == size else f"{name}_{dim}"
+                    for dim, size in _sizes(dims, value).items()
+                ]
+                known = about.get(name, {})
+                words = {key: known[key] for key in ("units", "long_name") if key in known}
+                data[name] = own, np.asarray(value), words
+            elif isinstance(value, str | tuple):
+                attributes[name] = list(value) if isinstance(value, tuple) else value
+        return xr.Dataset(data, attrs=attributes)
+
+    def to_dataframe(self, *dims: str) -> "pd.DataFrame":
+        """Return a table with a row for each combination of places along `dims`.
+
+        It has the variables that vary along no other dimension. By default `dims` are those of the
+        first array; a result without arrays is a single row.
+        """
+        data = self.to_dataset()
+        first = next((each.dims for each in data.data_vars.values() if each.dims), ())
+        dims = dims or tuple(map(str, first))
+        some = [name for name, each in data.variables.items() if {*each.dims} <= {*dims}]
+        if not dims:
+            return data[some].expand_dims("row").to_dataframe().reset_index(drop=True)
+        return data[some].to_dataframe(dim_order=list(dims)).reset_index()
+
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+        """Draw the first array over its first dimension, on new axes if none are given.
+
+        `style` goes to `Axes.plot`. Of a result without arrays its numbers are drawn.
+        """
+        ax = axes(ax)
+        data = self.to_dataset()
+        numbers = [each for each in data.data_vars.values() if each.dtype.kind in "biuf"]
+        drawn = next((each for each in numbers if each.dims), None)
+        title = type(self).__name__ if drawn is None else str(drawn.name)
+        if drawn is None:
+            x, y = [str(each.name) for each in numbers], np.array(numbers, float)[:, None]
+        else:
+            ax.set(xlabel=drawn.dims[0], ylabel=title)
+            x, y = drawn[drawn.dims[0]], drawn.values.reshape(len(drawn), -1)
+        names = [title] if y.shape[1] == 1 else [f"{title} {k}" for k in range(y.shape[1])]
+        for name, line in zip(names, y.T, strict=True):
+            ax.plot(x, line, **styled(style, **{"marker": ".", "label": name} | style))
+        if len(names) <= _SHOWN:
+            ax.legend(frameon=False, fontsize="small")
+        return ax
+
+    def __repr__(self) -> str:
+        sizes, numbers = dict[str, int](), []
+        for name, dims, value in self._parts():
+            sizes |= _sizes(dims, value)
+            if isinstance(value, _NUMBERS) or (isinstance(value, str) and len(value) <= _WORD):
+                numbers.append(f"{name}={_text(value)}")
+        axes_shown = (f"{dim}: {n}" for dim, n in sizes.items() if not dim.endswith("_too"))
+        shown = [*axes_shown, *numbers]
+        return f"{type(self).__name__}({', '.join(shown[:_SHOWN])}{', …' * (len(shown) > _SHOWN)})"
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (name, " × ".join(f"{dim} {n}" for dim, n in _sizes(dims, value).items()), _text(value))
+            for name, dims, value in self._parts()
+        )
+        cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
+        body = "".join(f"<tr>{each}</tr>" for each in cells)
+        return f"<table><caption>{type(self).__name__}</caption>{body}</table>"
+
+
+def _fields(result: Result) -> tuple[dataclasses.Field, ...]:
+    return dataclasses.fields(result)  # pyright: ignore[reportArgumentType]
+
+
+def _words(annotation: Any) -> tuple[str, ...] | None:
+    """Return dimensions as annotated, of the first array in a union or a container."""
+    if get_origin(annotation) is Annotated:
+        return tuple(annotation.__metadata__[0].split())
+    if (found := getattr(annotation, "dim_str", None)) is not None:
+        return tuple(found.split())
+    if annotation in (np.ndarray, jax.Array):
+        return ("_",)
+    return next((each for each in map(_words, get_args(annotation)) if each is not None), None)
+
+
+def _word(token: str) -> str:
+    """Return the name in a dimension as annotated; none of `_`, of `...`, of sums and numbers."""
+    word = token.lstrip("*#?_").partition("=")[0]
+    return word if word.isidentifier() else ""
+
+
+def _split(
+    name: str, value: Any, words: tuple[str, ...]
+) -> Iterator[tuple[str, tuple[str, ...], Any]]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _split(f"{name}_{key}", each, words)
+    elif isinstance(value, tuple | list) and not all(isinstance(x, _PLAIN) for x in value):
+        for k, each in enumerate(value):
+            yield from _split(f"{name}_{k}", each, words)
+    else:
+        yield name, _dims(name, words, np.ndim(value)) if words else (), value
+
+
+def _dims(name: str, words: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Return a name for each axis: `*batch` and `...` stand for as many as there are."""
+    many = [word == "..." or "*" in word[:2] for word in words]
+    rest = count - len(words) + sum(many)
+    found = list[str]()
+    for token, takes_rest in zip(words, many, strict=True):
+        word = _word(token)
+        for k in range(rest if takes_rest else 1):
+            each = f"{word}_{k}" if word and takes_rest and rest > 1 else word
+            each = each or f"{name}_{len(found)}"
+            while each in found:
+                each += "_too"
+            found.append(each)
+    return tuple(found[:count])
+
+
+def _sizes(dims: tuple[str, ...], value: Any) -> dict[str, int]:
+    return dict(zip(dims, np.shape(value), strict=True)) if dims else {}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
+        known = value[np.isfinite(value)]
+        return f"{known.min():.4g} to {known.max():.4g}" if known.size else "no finite number"
+    return f"{value:.4g}" if isinstance(value, float) else reprlib.repr(value).strip("'")

@@ -1,0 +1,199 @@
+"""Every public result becomes a data set and a table, is shown in a line, and can be drawn."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from jaxtyping import Float
+from matplotlib.colors import to_hex
+
+from festina import networks, tasks
+from festina._result import Result
+from festina.theory import linear, saddles
+
+TIMES = np.linspace(0.0, 5.0, 6)
+RNG = np.random.default_rng(0)
+X = np.linalg.qr(RNG.standard_normal((6, 2)))[0] * np.sqrt(6)
+TASK = tasks.from_arrays(X, X @ np.diag([2.0, 1.0]))
+LINEAR = networks.layer_from("linear", np.eye(3, 2) * 0.1, np.eye(3, 2) * 0.1)
+SMALL = networks.layer_from("linear", *np.full((2, 2, 1, 1), 1e-3) * np.eye(3, 2))
+
+
+def flow():
+    return linear.balanced_flow(LINEAR, TASK)
+
+
+def saddle():
+    return networks.layer_from("linear", np.zeros((3, 2)), np.zeros((3, 2)))
+
+
+EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int]] = {
+    "Modes": (lambda: linear.modes(TASK), {"output": 2, "mode": 2, "input": 2}, 4),
+    "BalancedFlow": (flow, {"hidden": 3, "input": 2, "output": 2}, 6),
+    "BalancedState": (lambda: flow()(TIMES), {"time": 6, "output": 2, "input": 2}, 6),
+    "Curriculum": (
+        lambda: linear.continual_learning(LINEAR, [TASK, TASK], [TIMES, TIMES]),
+        {"time": 12, "task": 2, "output": 2, "states_1_time": 6},
+        12,
+    ),
+    "LearningRegime": (lambda: linear.learning_regime(flow()), {}, 1),
+    "SaddleSequence": (
+        lambda: linear.saddle_sequence(linear.modes(TASK), 1e-3),
+        {"learned": 2, "stage": 3},
+        2,
+    ),
+    "LinearSaddle": (
+        lambda: saddles.linear_saddle(TASK, [0]),
+        {"output": 2, "input": 2, "rate": 1},
+        4,
+    ),
+    "Mechanism": (lambda: saddles.mechanism("tanh"), {}, 1),
+    "GrowthDrive": (lambda: saddles.growth_drive("linear", TASK), {}, 1),
+    "NarrowMinima": (lambda: saddles.narrow_minima("linear", TASK, starts=2), {"minimum": 1}, 1),
+    "Staircase": (
+        lambda: saddles.staircase(SMALL, TASK),
+        {"batch": 2, "stage": 3, "jump": 2, "member": 2},
+        6,
+    ),
+    "EscapeDirections": (lambda: saddles.escape_directions(saddle(), TASK), {"direction": 6}, 6),
+}
+"""A function that makes one, sizes of its data set, and rows of its table, by the name of the
+class."""
+
+
+@pytest.fixture(params=EXAMPLES, scope="module")
+def row(request):
+    make, sizes, rows = EXAMPLES[request.param]
+    found = make()
+    assert type(found).__name__ == request.param
+    return found, sizes, rows
+
+
+@pytest.fixture
+def ax():
+    figure, ax = plt.subplots()
+    yield ax
+    plt.close(figure)
+
+
+def test_a_data_set_has_named_dimensions(row):
+    found, sizes, _ = row
+    data = found.to_dataset()
+    assert sizes.items() <= dict(data.sizes).items()
+    assert data.variables
+    assert all(str(dim).isidentifier() for dim in data.dims)
+
+
+def test_a_table_has_a_row_for_each_place(row):
+    found, _, rows = row
+    table = found.to_dataframe()
+    assert len(table) == rows
+    assert len(table.columns) > 0
+
+
+def test_it_is_shown_in_one_line(row):
+    found, *_ = row
+    said = repr(found)
+    assert said.startswith(f"{type(found).__name__}(")
+    assert "\n" not in said
+    assert len(said) < 250
+
+
+def test_a_notebook_shows_a_table(row):
+    found, *_ = row
+    shown = found._repr_html_()
+    assert shown.startswith("<table>")
+    assert shown.endswith("</table>")
+    assert shown.count("<tr>") == len([*found._parts()])
+
+
+def test_it_is_drawn_where_and_as_asked(row, ax):
+    found, *_ = row
+    assert found.draw(ax, color="red") is ax
+    drawn = [*ax.lines, *ax.patches, *ax.collections]
+    colours = [line.get_color() for line in ax.lines]
+    colours += [patch.get_facecolor() for patch in ax.patches]
+    colours += [patch.get_edgecolor() for patch in ax.patches]
+    colours += [colour for each in ax.collections for colour in each.get_facecolor()]
+    assert to_hex("red") in map(to_hex, colours)
+    assert any(not str(each.get_label()).startswith("_") for each in drawn)
+    assert ax.get_xlabel() or not found.to_dataset().sizes
+
+
+def test_it_makes_axes_of_its_own(row):
+    found, *_ = row
+    ax = found.draw()
+    assert ax.lines or ax.patches or ax.collections
+    plt.close(ax.figure)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Odd(Result):
+    """Every way in which dimensions can be written."""
+
+    level: Float[np.ndarray, "*batch level"]
+    spread: Float[np.ndarray, "*batch #level"]
+    square: Float[np.ndarray, "level level"] = field(
+        metadata={"units": "s", "long_name": "squares", "static": True}
+    )
+    sums: Float[np.ndarray, "level level+1 2 _ _hidden rows=4"]
+    rest: Float[np.ndarray, "level ..."]
+    names: Annotated[tuple[str, ...], "level"]
+    parts: tuple[Float[np.ndarray, "_row level"], ...]
+    method: str
+    inner: "Odd | None" = None
+    missing: Float[np.ndarray, " level"] | None = None
+    _own: int = 0
+
+
+def odd(*batch: int, inner: Odd | None = None) -> Odd:
+    return Odd(
+        level=np.zeros((*batch, 3)),
+        spread=np.zeros((*batch, 1)),
+        square=np.zeros((3, 3)),
+        sums=np.zeros((3, 4, 2, 5, 6, 4)),
+        rest=np.zeros((3, 7, 8)),
+        names=("a", "b", "c"),
+        parts=(np.zeros((2, 3)), np.zeros((4, 3))),
+        method="by hand",
+        inner=inner,
+    )
+
+
+def test_dimensions_are_those_of_annotations():
+    data = odd(9).to_dataset()
+    assert {name: each.dims for name, each in data.variables.items()} == {
+        "level": ("batch", "level"),
+        "spread": ("batch", "spread_level"),
+        "square": ("level", "level_too"),
+        "sums": ("level", "sums_1", "sums_2", "sums_3", "hidden", "rows"),
+        "rest": ("level", "rest_1", "rest_2"),
+        "names": ("level",),
+        "parts_0": ("row", "level"),
+        "parts_1": ("parts_1_row", "level"),
+    }
+    assert data.attrs == {"method": "by hand"}
+    assert data["square"].attrs == {"units": "s", "long_name": "squares"}
+    assert odd().to_dataset()["level"].dims == ("level",)
+    assert odd(2, 9).to_dataset()["level"].dims == ("batch_0", "batch_1", "level")
+
+
+def test_what_is_nested_has_the_name_of_its_field():
+    data = odd(9, inner=odd(2)).to_dataset()
+    assert data["inner_level"].dims == ("inner_batch", "inner_level")
+    assert data.attrs == {"method": "by hand", "inner_method": "by hand"}
+
+
+def test_a_table_is_long_along_dimensions_that_are_asked_for():
+    table = odd(2).to_dataframe("level", "level_too")
+    assert [*table.columns] == ["level", "level_too", "square", "names"]
+    assert len(table) == 9
+
+
+@pytest.mark.parametrize("array", [np.ndarray, Float[np.ndarray, "_ _"], Float[np.ndarray, "..."]])
+def test_an_array_without_names_is_refused(array):
+    with pytest.raises(TypeError, match=r"`Bare\.values` is an array without named dimensions"):
+        type("Bare", (Result,), {"__annotations__": {"values": dict[str, array] | None}})
