@@ -19,6 +19,7 @@ from festina.experiments.claims import (
     asserts,
     decreasing,
     equal_to,
+    headline,
     increasing,
     join_numbers,
     max_error_below,
@@ -125,13 +126,15 @@ def test_numbers_are_listed_with_their_places():
     assert join_numbers([1.0, 2.5]) == "1, 2.5"
 
 
-@asserts("Somebody", "Figure 1")
-def claims(run, say):
+@asserts("Somebody", "Figure 1", note="drawn by hand")
+def claims(run, claim):
     """What somebody says."""
     level = float(run["data"]["level"])
-    say("the level is two", agree(level, 2.0, within=0.1))
-    say("… of another", agree(level / 2, 1.0, within=0.1), at="Eq. (3)", corrected="halved")
-    say(
+    claim("level", "the level is two", agree(level, 2.0, within=0.1))
+    half = agree(level / 2, 1.0, within=0.1)
+    claim("half", "… of another", half, at="Eq. (3)", corrected="halved", note="see Eq. (4)")
+    claim(
+        "misprint",
         "the level is three",
         agree(level, 3.0, within=0.1),
         wrong="a misprint",
@@ -146,22 +149,22 @@ def verdicts(level):
 
 
 def test_claims_say_what_is_known_and_what_is_broken():
-    one, two, three = verdicts(2.0)
-    assert [claim.verdict for claim in (one, two, three)] == [
-        "holds",
-        "holds with a correction",
-        "does not hold",
-    ]
-    assert [claim.expected for claim in (one, two, three)] == [
-        claim.verdict for claim in (one, two, three)
-    ]
-    assert not any(claim.broken for claim in (one, two, three))
-    assert one.source == "Somebody, Figure 1"
-    assert two.source == "Somebody, Eq. (3)"
-    assert three.note == "a misprint; instead 2, measured 2"
-    written = [claim.to_json() for claim in (one, two, three)]
+    made = one, two, three = verdicts(2.0)
+    assert [claim.name for claim in made] == ["toy/one#level", "toy/one#half", "toy/one#misprint"]
+    known = ["holds", "holds with a correction", "does not hold"]
+    assert [claim.verdict for claim in made] == known
+    assert [claim.expected for claim in made] == known
+    assert not any(claim.broken for claim in made)
+    assert one.place == "Somebody, Figure 1"
+    assert two.place == "Somebody, Eq. (3)"
+    assert two.note == "see Eq. (4); drawn by hand"
+    assert three.remarks == "a misprint; instead 2, measured 2; drawn by hand"
+    written = [claim.to_json() for claim in made]
     assert json.loads(json.dumps(written, allow_nan=False)) == written
     assert [entry["broken"] for entry in written] == [False] * 3
+    assert [entry["correction"] for entry in written] == ["", "halved", ""]
+    assert written[2]["wrong"] == "a misprint"
+    assert written[2]["instead"]["holds"]
     assert claims.__doc__ == "What somebody says."
 
 
@@ -172,12 +175,64 @@ def test_a_statement_known_to_be_wrong_can_break(level):
     assert three.expected == "does not hold"
 
 
-def test_what_is_wrong_needs_what_is_right():
-    say = Ledger("toy/one", "Somebody", "Figure 1")
+@pytest.fixture
+def claim():
+    return Ledger("toy/one", "Somebody", "Figure 1")
+
+
+def test_what_is_wrong_needs_what_is_right(claim):
     with pytest.raises(TypeError, match="instead"):
-        say("the level is three", equal_to(2, 3), wrong="a misprint")
+        claim("level", "the level is three", equal_to(2, 3), wrong="a misprint")
     with pytest.raises(TypeError, match="instead"):
-        say("the level is three", equal_to(3, 3), instead=equal_to(3, 3))
+        claim("level", "the level is three", equal_to(3, 3), instead=equal_to(3, 3))
+
+
+@pytest.mark.parametrize("id", ["", "Level", "two levels", "level-", "2-levels", "level_2"])
+def test_an_identifier_is_kebab_case(claim, id):
+    with pytest.raises(ValueError, match=f"'{id}' is no .* kebab-case"):
+        claim(id, "the level is two", equal_to(2, 2))
+    assert not claim
+
+
+def test_an_identifier_is_taken_once(claim):
+    claim("level", "the level is two", equal_to(2, 2))
+    with pytest.raises(ValueError, match=r"called 'level': \S+:\d+ and \S+:\d+"):
+        claim("level", "the level is three", equal_to(3, 3))
+    assert len(claim) == 1
+
+
+@pytest.mark.parametrize("second", [4.0, 5.0, np.nan])
+def test_cases_are_one_claim_which_holds_where_all_do(claim, second):
+    claim("zero", "the offset is none", equal_to(0, 0))
+    for count, level in enumerate((1.0, second)):
+        claim(
+            "level",
+            "levels are squares",
+            agree(level, (count + 1) ** 2, within=0.1),
+            note="of a toy",
+            headline=count == 1,
+            case=f"C = {count + 1}",
+        )
+    claim("last", "the last level is none", equal_to(0, 0))
+    assert [one.id for one in claim] == ["zero", "level", "last"]
+    level = headline(claim)
+    assert level.predicted == [1.0, 4.0]
+    assert level.measured == pytest.approx([1.0, second], nan_ok=True)
+    assert level.tolerance == 0.1
+    assert level.judged.holds is (second == 4.0)
+    assert level.remarks.endswith("of a toy; C = 1; C = 2")
+
+
+def test_a_wrong_statement_in_two_cases_needs_what_is_right_in_both(claim):
+    for seen in (2.0, 3.0):
+        right = agree(seen, 2.0, within=0.1)
+        three = all_above([seen, 5.0], 10.0)
+        claim("level", "above ten", three, wrong="a misprint", instead=right, case=f"s = {seen:g}")
+    (level,) = claim
+    assert level.measured == [2.0, 3.0]
+    assert level.instead.measured == [2.0, 3.0]
+    assert level.broken
+    assert level.judged.remark == "s = 2: smallest of 2; s = 3: smallest of 2"
 
 
 def test_only_what_is_finite_is_told():

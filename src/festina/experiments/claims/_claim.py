@@ -136,12 +136,11 @@ class Claim:
 
     def __and__(self, other: "Claim") -> "Claim":
         """The same claim in two cases: one claim that holds where both do."""
-        known = self.instead is not None and other.instead is not None
         return replace(
             self,
             judged=self.judged & other.judged,
             correction=self.correction or other.correction,
-            instead=self.instead & other.instead if known else None,
+            instead=self.instead and other.instead and self.instead & other.instead,
             note="; ".join(dict.fromkeys(filter(None, (self.note, other.note)))),
             headline=self.headline or other.headline,
         )
