@@ -7,15 +7,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import (
-    Key,
-    Progress,
-    Tables,
-    experiment,
-    keys_of,
-    parameters_of,
-    part_of,
-)
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
@@ -28,20 +20,7 @@ from ....experiments.claims import (
     mean_over_seeds,
 )
 from ....experiments.figures import styled
-from ._models import (
-    ATTENTION,
-    DIRECTIONS,
-    LINEAR,
-    MODELS,
-    STAIRS,
-    counted,
-    draw_pair,
-    fall_times,
-    rest_levels,
-    spectrum,
-    stay,
-    sweep,
-)
+from ._models import ATTENTION, DIRECTIONS, LINEAR, MODELS, STAIRS, draw_pair, spectrum, stay, sweep
 
 
 class Parameters(BaseParameters):
@@ -70,14 +49,9 @@ QUICK: dict[str, Any] = {"seeds": 6, "linear_widths": (10, 100, 1000), "attentio
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train both networks at every width."""
     keys, s, p = keys_of(parameters, key), spectrum(parameters.kappa), parameters
-    tables = {}
-    for model, widths, scale, share in (
-        (LINEAR, p.linear_widths, p.linear_scale, (0.0, 0.2)),
-        (ATTENTION, p.attention_widths, p.attention_scale, (0.2, 0.8)),
-    ):
-        settings = {width: (s, model.network(width, scale, keys)) for width in widths}
-        tables[model.name] = sweep(model, "width", settings, p.seed, part_of(progress, *share))
-    return tables
+    linear = {h: (s, LINEAR.network(h, p.linear_scale, keys)) for h in p.linear_widths}
+    heads = {h: (s, ATTENTION.network(h, p.attention_scale, keys)) for h in p.attention_widths}
+    return sweep("width", linear, heads, p.seed, progress)
 
 
 @asserts("Zhang, Saxe & Latham", "Figure 2A")
@@ -86,11 +60,11 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     p = parameters_of(run, Parameters)
     for model, share in ((LINEAR, 1.0), (ATTENTION, 0.75)):
         data = run[model.name].ds
-        rest_levels(claim, model, data, "width")
-        fall_times(claim, model, data, "width")
+        model.rest_levels(claim, data, "width")
+        model.fall_times(claim, data, "width")
         if model is ATTENTION or (p.kappa >= 1 and p.linear_scale <= 1e-6):  # else they overlap
             words, counts = f"at every width the loss shows {STAIRS} plateaus", data["count"]
-            counted(claim, model, "plateaus", words, counts, counts >= STAIRS, share)
+            model.counted(claim, "plateaus", words, counts, counts >= STAIRS, share)
     linear = run["linear"].ds
     drops = linear["drop_time"].transpose("seed", "width", "fall")
     s, widths = linear["singular_value"].values[0], linear["width"].values

@@ -10,33 +10,12 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import (
-    Key,
-    Progress,
-    Tables,
-    experiment,
-    keys_of,
-    parameters_of,
-    part_of,
-)
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Ledger, asserts, decreasing, increasing, join_numbers, most_seeds
 from ....experiments.figures import styled
-from ._models import (
-    ATTENTION,
-    DIRECTIONS,
-    LINEAR,
-    MODELS,
-    STAIRS,
-    counted,
-    draw_pair,
-    fall_times,
-    rest_levels,
-    spectrum,
-    stay,
-    sweep,
-)
+from ._models import ATTENTION, DIRECTIONS, LINEAR, MODELS, STAIRS, draw_pair, spectrum, stay, sweep
 
 _STEEP, _ORDERED = 1.0, 0.5
 """From these κ on a linear network at the default scale shows every plateau, and learns in order.
@@ -72,15 +51,10 @@ QUICK: dict[str, Any] = {"seeds": 16}
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train both networks on every spectrum, from the same initial weights."""
     keys, p = keys_of(parameters, key), parameters
-    tables = {}
-    for model, width, scale, start in (
-        (LINEAR, p.linear_width, p.linear_scale, 0.0),
-        (ATTENTION, p.attention_width, p.attention_scale, 0.5),
-    ):
-        network = model.network(width, scale, keys)
-        settings = {kappa: (spectrum(kappa), network) for kappa in p.kappas}
-        tables[model.name] = sweep(model, "kappa", settings, p.seed, part_of(progress, start, 0.5))
-    return tables
+    linear = LINEAR.network(p.linear_width, p.linear_scale, keys)
+    heads = ATTENTION.network(p.attention_width, p.attention_scale, keys)
+    settings = ({kappa: (spectrum(kappa), each) for kappa in p.kappas} for each in (linear, heads))
+    return sweep("kappa", *settings, p.seed, progress)
 
 
 @asserts("Zhang, Saxe & Latham", "Figure 2B")
@@ -92,8 +66,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     unequal = slice(_STEEP if few else None, None)
     flattest, steepest = (spectrum(kappa)[0] for kappa in (p.kappas[0], p.kappas[-1]))
     for model, data in ((LINEAR, linear), (ATTENTION, attention)):
-        rest_levels(claim, model, data, "kappa")
-        fall_times(claim, model, data.sel(kappa=unequal) if model is LINEAR else data, "kappa")
+        model.rest_levels(claim, data, "kappa")
+        model.fall_times(claim, data.sel(kappa=unequal) if model is LINEAR else data, "kappa")
         first = data["drop_time"].isel(fall=0).median("seed")
         if steepest > 1.5 * flattest:  # more than medians scatter
             claim(
@@ -123,17 +97,17 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     steep = linear["count"].sel(kappa=slice(_STEEP, None))
     if steep.size:
         words = f"{STAIRS} plateaus at κ ≥ {_STEEP:g}"
-        counted(claim, LINEAR, "plateaus", words, steep, steep == STAIRS)
+        LINEAR.counted(claim, "plateaus", words, steep, steep == STAIRS)
     if 0 in linear["kappa"]:
         flat, kept = (data["count"].sel(kappa=0) for data in (linear, attention))
         equal = "equal singular values"
         if not few:
             words = f"{equal} leave no plateau but the first and the last"
-            counted(claim, LINEAR, "equal-strengths", words, flat, flat == 2)
+            LINEAR.counted(claim, "equal-strengths", words, flat, flat == 2)
         words = f"{equal} do not eliminate intermediate plateaus"
-        counted(claim, ATTENTION, "equal-strengths", words, kept, kept >= 3, 0.9)
+        ATTENTION.counted(claim, "equal-strengths", words, kept, kept >= 3, 0.9)
         words = f"with {equal} most seeds keep all {STAIRS}"
-        counted(claim, ATTENTION, "keeps-all", words, kept, kept >= STAIRS, 0.6)
+        ATTENTION.counted(claim, "keeps-all", words, kept, kept >= STAIRS, 0.6)
 
 
 @styled

@@ -17,16 +17,7 @@ from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Ledger, agree, all_below, asserts, join_numbers, max_error_below
 from ....experiments.figures import panels, styled
 from ....networks import Layer, low_rank_layer
-from ._models import (
-    DIRECTIONS,
-    LINEAR,
-    STAIRS,
-    draw_sweep,
-    fall_times,
-    rest_levels,
-    spectrum,
-    sweep,
-)
+from ._models import DIRECTIONS, LINEAR, STAIRS, draw_sweep, spectrum
 
 
 class Parameters(BaseParameters):
@@ -56,7 +47,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train from small isotropic weights (rank 0), and from large ones of rank one to three."""
     s, given = spectrum(parameters.kappa), networks(parameters, keys_of(parameters, key))
     settings = {rank: (s, network) for rank, network in enumerate(given)}
-    data = sweep(LINEAR, "rank", settings, parameters.seed, progress)
+    data = LINEAR.sweep("rank", settings, parameters.seed, progress)
     # Theory starts from small weights: what the large ones learn at once it does not time.
     later = xr.DataArray(np.arange(DIRECTIONS), dims="fall") >= data["rank"]
     data["predicted_time"] = data["predicted_time"].where(later)
@@ -76,8 +67,8 @@ def networks(p: Parameters, keys: Keys) -> list[Layer]:
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """No plateau at the start, plateaus later, one less for each rank that is given."""
     data, p = run["linear"].ds, parameters_of(run, Parameters)
-    for usual in (rest_levels, fall_times):
-        usual(claim, LINEAR, data.sel(rank=[0]), "rank")
+    LINEAR.rest_levels(claim, data.sel(rank=[0]), "rank")
+    LINEAR.fall_times(claim, data.sel(rank=[0]), "rank")
     rate, counts = data["initial_rate"], data["count"].median("seed")
     claim(
         "small-weights-start",

@@ -11,15 +11,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
-from ....experiments._frame import (
-    Key,
-    Progress,
-    Tables,
-    experiment,
-    keys_of,
-    parameters_of,
-    part_of,
-)
+from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
@@ -31,18 +23,7 @@ from ....experiments.claims import (
     power_law_exponent,
 )
 from ....experiments.figures import panels, styled
-from ._models import (
-    ATTENTION,
-    DIRECTIONS,
-    LINEAR,
-    STAIRS,
-    counted,
-    draw_sweep,
-    fall_times,
-    rest_levels,
-    spectrum,
-    sweep,
-)
+from ._models import ATTENTION, DIRECTIONS, LINEAR, STAIRS, draw_sweep, spectrum, sweep
 
 _SMALL, _CLEAN = {"linear": 1e-4, "attention": 0.01}, {"linear": 1e-6, "attention": 0.01}
 """Scales up to which initial weights are small, as theory has it, and every plateau is clean."""
@@ -82,14 +63,9 @@ QUICK: dict[str, Any] = {"seeds": 6, "attention_scales": (5e-3, 0.02, 0.1)}
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train both networks at every scale, from the same draws."""
     keys, s, p = keys_of(parameters, key), spectrum(parameters.kappa), parameters
-    tables = {}
-    for model, width, scales, start in (
-        (LINEAR, p.linear_width, p.linear_scales, 0.0),
-        (ATTENTION, p.attention_width, p.attention_scales, 0.5),
-    ):
-        settings = {scale: (s, model.network(width, scale, keys)) for scale in scales}
-        tables[model.name] = sweep(model, "scale", settings, p.seed, part_of(progress, start, 0.5))
-    return tables
+    linear = {e: (s, LINEAR.network(p.linear_width, e, keys)) for e in p.linear_scales}
+    heads = {e: (s, ATTENTION.network(p.attention_width, e, keys)) for e in p.attention_scales}
+    return sweep("scale", linear, heads, p.seed, progress)
 
 
 @asserts("Zhang, Saxe & Latham", "Figure 2D")
@@ -98,8 +74,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     kappa = parameters_of(run, Parameters).kappa
     for model in (LINEAR, ATTENTION):
         data, small = run[model.name].ds, _SMALL[model.name]
-        rest_levels(claim, model, data.sel(scale=slice(_CLEAN[model.name])), "scale")
-        fall_times(claim, model, data.sel(scale=slice(small)), "scale")
+        model.rest_levels(claim, data.sel(scale=slice(_CLEAN[model.name])), "scale")
+        model.fall_times(claim, data.sel(scale=slice(small)), "scale")
         counts, scales = data["count"], data["scale"].values
         median = counts.median("seed")
         claim(
@@ -111,10 +87,10 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         )
         if scales[0] <= _CLEAN[model.name] and (kappa >= 1 or model is ATTENTION):
             words = f"at the smallest ε the loss shows {STAIRS} plateaus"
-            counted(claim, model, "smallest", words, counts[0], counts[0] >= STAIRS, 0.9)
+            model.counted(claim, "smallest", words, counts[0], counts[0] >= STAIRS, 0.9)
         if scales[-1] >= 0.1 and kappa <= 1:  # a steeper spectrum keeps some
             words = "at the largest ε some intermediate plateau is gone"
-            counted(claim, model, "largest", words, counts[-1], counts[-1] < STAIRS, 0.9)
+            model.counted(claim, "largest", words, counts[-1], counts[-1] < STAIRS, 0.9)
     linear, attention = run["linear"].ds, run["attention"].ds
     drops = linear["drop_time"].sel(scale=slice(_SMALL["linear"] / 10)).mean("seed")
     if drops.sizes["scale"] > 1:

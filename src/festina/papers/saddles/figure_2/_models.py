@@ -9,7 +9,7 @@ is the one that is shown.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import xarray as xr
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from ....diagnose import drop_times
 from ....dynamics import gradient_flow
-from ....experiments._frame import Progress
+from ....experiments._frame import Progress, Tables, part_of
 from ....experiments.claims import Ledger, max_error_below, most_seeds
 from ....experiments.figures import THEORY_STYLE, draw_staircase, label_axes, panels, shades
 from ....networks import Layer, attention, fully_connected
@@ -32,6 +32,9 @@ STAIRS = DIRECTIONS + 1
 """Plateaus of a full staircase, the initial and the final one included."""
 
 _SAMPLES, _STRIDE, _RESTS = 4000, 10, 8
+
+Settings: TypeAlias = Mapping[Any, tuple[np.ndarray, Layer]]
+"""From a place on an axis to the spectrum and the weights there."""
 
 
 def spectrum(kappa: float) -> Float[np.ndarray, " mode"]:
@@ -63,6 +66,68 @@ class Model:
     time_from: str
     time_within: float
     corrected: str
+
+    def sweep(
+        self, axis: str, settings: Settings, first_seed: int, progress: Progress
+    ) -> xr.Dataset:
+        """Train every seed at every setting."""
+        tables = []
+        for index, (value, (s, network)) in enumerate(settings.items()):
+            progress(f"{self.words}, {axis} {value:g}", index / len(settings))
+            tables.append(_train(self, s, network))
+        longest = max(each.sizes["save"] for each in tables)
+        tables = [each.pad(save=(0, longest - each.sizes["save"]), mode="edge") for each in tables]
+        whole = xr.concat(tables, xr.Variable(axis, list(settings)))
+        return whole.assign_coords(seed=first_seed + np.arange(whole.sizes["seed"]))
+
+    def rest_levels(self, claim: Ledger, data: xr.Dataset, axis: str) -> None:
+        """Where the loss rests: of all seeds with a full staircase, where most of them have one."""
+        if self is LINEAR:  # drops of a flatter spectrum than that of κ = 1 overlap
+            first, second, _ = data["singular_value"].transpose("mode", axis).values
+            data = data.isel({axis: first > 1.99 * second})
+        if not data.sizes[axis]:
+            return
+        full = (data["count"] == STAIRS) & data["in_order"]
+        most_have = {axis: full.mean("seed").values > 0.5}
+        seen = data["visited"].where(full).isel(most_have).isel(rest=slice(STAIRS)).median("seed")
+        levels = data["level"].isel(most_have).transpose(axis, "plateau").values
+        seen, within = seen.transpose(axis, "rest"), self.level_within
+        claim(
+            f"{self.name}-rest-levels",
+            f"{self.words}: the loss rests where none, one, two and three directions are learned",
+            max_error_below(seen, levels, within=within, over=levels[:, :1]),
+            at=self.level_from,
+        )
+
+    def fall_times(self, claim: Ledger, data: xr.Dataset, axis: str) -> None:
+        """When the loss drops, from the initial weights alone."""
+        if not data.sizes[axis]:
+            return
+        error, linear = abs(data["drop_time"] / data["predicted_time"] - 1), self is LINEAR
+        if not linear:  # two heads that leave together drop the loss a little earlier
+            error = error.isel(fall=0).quantile(0.9)
+        claim(
+            f"{self.name}-drop-times",
+            f"{self.words}: {'every' if linear else 'the first'} drop is predicted from the "
+            "initial weights alone",
+            max_error_below(error, within=self.time_within),
+            at=self.time_from,
+            corrected=self.corrected,
+            note="relative error" + ", 90 % quantile over seeds and settings" * (not linear),
+        )
+
+    def counted(
+        self,
+        claim: Ledger,
+        id: str,
+        words: str,
+        counts: xr.DataArray,
+        holds: Any,
+        share: float = 1.0,
+    ) -> None:
+        """That at least a share of seeds has so many plateaus."""
+        note = f"numbers of plateaus: {', '.join(f'{count:g}' for count in np.unique(counts))}"
+        claim(f"{self.name}-{id}", f"{self.words}: {words}", most_seeds(holds, share), note=note)
 
 
 def _linear_levels(s: np.ndarray) -> np.ndarray:
@@ -165,24 +230,6 @@ ATTENTION = Model(
 MODELS = (LINEAR, ATTENTION)
 
 
-def sweep(
-    model: Model,
-    axis: str,
-    settings: Mapping[Any, tuple[np.ndarray, Layer]],
-    first_seed: int,
-    progress: Progress,
-) -> xr.Dataset:
-    """Train every seed at every setting: from its place on the axis to spectrum and weights."""
-    tables = []
-    for index, (value, (s, network)) in enumerate(settings.items()):
-        progress(f"{model.words}, {axis} {value:g}", index / len(settings))
-        tables.append(_train(model, s, network))
-    longest = max(table.sizes["save"] for table in tables)
-    tables = [table.pad(save=(0, longest - table.sizes["save"]), mode="edge") for table in tables]
-    whole = xr.concat(tables, xr.Variable(axis, list(settings)))
-    return whole.assign_coords(seed=first_seed + np.arange(whole.sizes["seed"]))
-
-
 def _train(model: Model, s: np.ndarray, network: Layer) -> xr.Dataset:
     """Curves, plateaus and predictions of every seed side by side."""
     flow = gradient_flow(network, model.task(s), loss="half", rtol=1e-5, converged=1e-4)
@@ -208,54 +255,14 @@ def _train(model: Model, s: np.ndarray, network: Layer) -> xr.Dataset:
     )
 
 
-def rest_levels(claim: Ledger, model: Model, data: xr.Dataset, axis: str) -> None:
-    """Where the loss rests: of all seeds with a full staircase, where most of them have one."""
-    if model is LINEAR:  # drops of a flatter spectrum than that of κ = 1 overlap
-        first, second, _ = data["singular_value"].transpose("mode", axis).values
-        data = data.isel({axis: first > 1.99 * second})
-    if data.sizes[axis]:
-        full = (data["count"] == STAIRS) & data["in_order"]
-        most_have = {axis: full.mean("seed").values > 0.5}
-        seen = data["visited"].where(full).isel(most_have).isel(rest=slice(STAIRS)).median("seed")
-        seen = seen.transpose(axis, "rest")
-        levels = data["level"].isel(most_have).transpose(axis, "plateau").values
-        claim(
-            f"{model.name}-rest-levels",
-            f"{model.words}: the loss rests where none, one, two and three directions are learned",
-            max_error_below(seen, levels, within=model.level_within, over=levels[:, :1]),
-            at=model.level_from,
-        )
-
-
-def fall_times(claim: Ledger, model: Model, data: xr.Dataset, axis: str) -> None:
-    """When the loss drops, from the initial weights alone."""
-    if data.sizes[axis]:
-        error, linear = abs(data["drop_time"] / data["predicted_time"] - 1), model is LINEAR
-        if not linear:  # two heads that leave together drop the loss a little earlier than either
-            error = error.isel(fall=0).quantile(0.9)
-        claim(
-            f"{model.name}-drop-times",
-            f"{model.words}: {'every' if linear else 'the first'} drop is predicted from the "
-            "initial weights alone",
-            max_error_below(error, within=model.time_within),
-            at=model.time_from,
-            corrected=model.corrected,
-            note="relative error" + ", 90 % quantile over seeds and settings" * (not linear),
-        )
-
-
-def counted(
-    claim: Ledger,
-    model: Model,
-    id: str,
-    words: str,
-    counts: xr.DataArray,
-    holds: Any,
-    share: float = 1.0,
-) -> None:
-    """That at least a share of seeds has so many plateaus."""
-    note = f"numbers of plateaus: {', '.join(f'{count:g}' for count in np.unique(counts))}"
-    claim(f"{model.name}-{id}", f"{model.words}: {words}", most_seeds(holds, share), note=note)
+def sweep(
+    axis: str, linear: Settings, attention: Settings, first_seed: int, progress: Progress
+) -> Tables:
+    """Both networks, each at settings of its own."""
+    found = {}
+    for start, model, settings in zip((0.0, 0.5), MODELS, (linear, attention), strict=True):
+        found[model.name] = model.sweep(axis, settings, first_seed, part_of(progress, start, 0.5))
+    return found
 
 
 def stay(data: xr.Dataset) -> xr.DataArray:

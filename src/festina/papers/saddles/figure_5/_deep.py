@@ -27,7 +27,6 @@ from ..panels._structure import nearest_rays
 from ..panels._tables import Tables
 
 _MERGE = 0.02  # of the loss; a ReLU network of depth makes many smaller drops, at every kink
-_RESTS = 1.0  # decades by which the squared gradient dips
 _BESIDE = 6.0  # degrees from a ray of the data
 
 Network: TypeAlias = Callable[[Any, Keys], DeepNetwork]
@@ -136,11 +135,6 @@ def _others(simulation: xr.Dataset) -> list[str]:
     return sorted(str(name) for name in simulation if str(name)[1:].isdigit())
 
 
-def resting(reading: Reading) -> list[int]:
-    """Seeds of which *the* intermediate plateau is one: the loss falls ten times as slowly."""
-    return [seed for seed in reading.staircases if reading.strengths[seed] >= _RESTS]
-
-
 def directions(reading: Reading, claim: Ledger) -> None:
     """Linear φ: one direction passes through all layers on the plateau, two at the end (Eq. 7).
 
@@ -150,7 +144,7 @@ def directions(reading: Reading, claim: Ledger) -> None:
     at, through = "Figure 5, text; Eq. (7)", "the product of the second singular values of layers"
     product = reading.run["layers"].ds["singular_value"].prod("layer", skipna=False).values
     second = product[..., 1] / product[..., 0]
-    if seeds := resting(reading):
+    if seeds := reading.resting:
         # With w in each layer it passes w³, and the squared gradient of that is of order w⁴.
         bound = 0.5 * 10 ** (-0.75 * reading.strengths[seeds])
         claim(
@@ -170,7 +164,7 @@ def directions(reading: Reading, claim: Ledger) -> None:
 def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
     """Positively homogeneous φ: most of the first layer on one ray, then along both (Eq. 6)."""
     at, expected = "Figure 5, text; Eq. (6)", reading.theory["ray_angle"].values
-    if seeds := resting(reading):
+    if seeds := reading.resting:
         found = [rays_from(*reading.weights(seed, PLATEAU)) for seed in seeds]
         main, share = np.transpose([(each.angle[0], each.share[0]) for each in found])
         off = np.abs((main[:, None] - expected + 180) % 360 - 180).min(axis=1)
@@ -204,7 +198,7 @@ def from_smaller_weights(
     again.plateaus["count"], again.theory = ("seed", np.minimum(count, 3)), reading.theory
     known: Any = {"corrected": f"ε = {reading.parameters.scale:g} is large for a plateau{more}"}
     away = np.abs(again.plateaus["level"].values[:, PLATEAU] - float(reading.theory["level"][1]))
-    rests = np.isin(np.arange(reading.seeds), resting(again)) & (away <= within)
+    rests = np.isin(np.arange(reading.seeds), again.resting) & (away <= within)
     start = f"from initial weights of {table.attrs['scale']:g} "
     claim(
         "smaller-weights-rest",
@@ -228,7 +222,7 @@ def drawing(panel: Panel, *, aligned: bool = False) -> Callable[[xr.DataTree], F
         """The paper's panel: loss on top, first-layer weights on the plateau and at the end."""
         reading = panel.reading(run)
         away = np.abs(reading.plateaus["level"].values - float(reading.theory["level"][1]))
-        among = resting(reading) or reading.staircases or range(reading.seeds)
+        among = reading.resting or reading.staircases or range(reading.seeds)
         shown = min(among, key=lambda seed: away[seed, PLATEAU])
         words = panels.labels(reading)["xlabel"]
         if aligned:

@@ -19,7 +19,7 @@ from ....networks import DeepNetwork, deep_network
 from ....tasks import AbstractTask, quadratic_teacher
 from .. import panels
 from ..panels import PLATEAU, Panel, Reading, active_units
-from ._deep import DeepParameters, cleaner, deep, drawing, from_smaller_weights, resting
+from ._deep import DeepParameters, cleaner, deep, drawing, from_smaller_weights
 
 
 class Parameters(DeepParameters):
@@ -63,7 +63,7 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
     panels.level(reading, claim, order=3)
     units = lambda weights: np.array([active_units(*each) for each in weights])
     at = "Figure 5, text; Eq. (5)"
-    if seeds := resting(reading):
+    if seeds := reading.resting:
         wanted = np.where(reading.plateaus["level"].values[seeds, 1] > (rest + other) / 2, 1, 2)
         active = units(reading.weights(seed, PLATEAU) for seed in seeds)
         words = f"where the loss rests at {rest:.4g} one unit is active, at {other:.4g} two are"

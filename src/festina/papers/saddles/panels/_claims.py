@@ -12,7 +12,6 @@ _STAIRS = np.arange(3)
 _USUAL = 0.1
 _CLEAN = 0.6  # of seeds at least where units leave one by one: four of five are
 _MANY = 10  # units: two of three may well be all that counts, whatever they are
-_RESTS = 1.0  # decades: where it is less, the loss hardly slows down
 
 
 def count(reading: Reading, claim: Ledger, share: float = 1, **known: Any) -> None:
@@ -40,8 +39,7 @@ def level(
     from the fixed point goes as the rate to the power (n + 1)/2n, whatever the initial scale is. In
     units of the fall before it and of the rate there the factor is taken to be one.
     """
-    seeds = [seed for seed in reading.staircases if reading.strengths[seed] >= _RESTS]
-    if not seeds:
+    if not (seeds := reading.resting):
         return
     top, rest, _ = reading.theory["level"].values
     points = np.asarray(reading.theory.get("fixed_point", [rest]))

@@ -12,7 +12,7 @@ PAPER = "Zhang, Saxe & Latham"
 PLATEAU, END = 1, -1
 """The two stages of training at which the weights are looked at."""
 
-_DEEP = 2.0  # decades
+_RESTS, _DEEP = 1.0, 2.0  # decades
 
 
 class Reading:
@@ -71,6 +71,11 @@ class Reading:
     def levels(self) -> np.ndarray:
         """Level of the intermediate plateau, one for each staircase."""
         return self.plateaus["level"].values[self.staircases, PLATEAU]
+
+    @property
+    def resting(self) -> list[int]:
+        """Staircases on whose intermediate plateau the loss falls ten times as slowly."""
+        return [seed for seed in self.staircases if self.strengths[seed] >= _RESTS]
 
     @property
     def trained(self) -> np.ndarray:
