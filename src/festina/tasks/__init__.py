@@ -11,6 +11,8 @@ from ._distillation import distillation as distillation
 from ._in_context import in_context_regression as in_context_regression
 from ._mnist import mnist as mnist
 from ._modular import modular_addition as modular_addition
+from ._moments import MomentTask as MomentTask
+from ._moments import from_moments as from_moments
 from ._points import figure_1e_points as figure_1e_points
 from ._points import two_orthogonal_points as two_orthogonal_points
 from ._points import xor as xor

@@ -37,16 +37,21 @@ class Statistics(NamedTuple):
     y: Float[np.ndarray, "sample output"]
     weight: Float[np.ndarray, " sample"]
     floor: float
+    moments: tuple[np.ndarray, np.ndarray] | None = None  # ⟨ψψᵀ⟩ and ⟨yψᵀ⟩ of a `MomentTask`
 
     @property
     def covariance(self) -> Float[np.ndarray, "f f"]:
         """⟨ψψᵀ⟩ over flattened features."""
+        if self.moments is not None:
+            return self.moments[0]
         psi = self.psi.reshape(len(self.psi), -1)
         return (psi * self.weight[:, None]).T @ psi
 
     @property
     def correlation(self) -> Float[np.ndarray, "output ..."]:
         """⟨yψᵀ⟩."""
+        if self.moments is not None:
+            return self.moments[1]
         return np.tensordot(self.weight[:, None] * self.y, self.psi, axes=(0, 0))
 
     @property
