@@ -15,6 +15,8 @@ from ._registry import unknown as unknown
 if TYPE_CHECKING:
     from . import claims as claims
     from . import figures as figures
+    from ._frame import Key as Key
+    from ._frame import Tables as Tables
     from ._frame import experiment as experiment
     from ._frame import keys_of as keys_of
     from ._frame import parameters_of as parameters_of
@@ -28,15 +30,18 @@ if TYPE_CHECKING:
 _PACKAGES = ("claims", "figures")
 _HOMES = {
     "Claim": ".claims",
+    "DecreasingTuple": "._parameters",
+    "IncreasingTuple": "._parameters",
+    "Key": "._frame",
     "Parameters": "._parameters",
+    "Tables": "._frame",
     "experiment": "._frame",
-    "falling": "._parameters",
-    "increasing": "._parameters",
     "keys_of": "._frame",
     "parameters_of": "._frame",
     "save_animation": ".figures",
 }
-_LIGHT = ("Entry", "Experiment", "Progress", "find", "load", "names", "sources")
+_LIGHT = ("Entry", "Experiment", "Progress", "experiment_names", "find", "load")
+_LIGHT += ("source_names", "unknown")
 __all__ = [*_HOMES, *_PACKAGES, *_LIGHT]  # pyright: ignore[reportUnsupportedDunderAll]
 
 __getattr__, _ = attach(__name__, _HOMES, _PACKAGES)

@@ -13,16 +13,14 @@ from typing import Annotated, Any
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...diagnose import coding_scheme
 from ...dynamics.posterior import Posterior, sample
-from ...experiments._frame import experiment, keys_of, parameters_of, part_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of, part_of
 from ...experiments._parameters import DecreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
     agree,
@@ -86,9 +84,7 @@ QUICK: dict[str, Any] = {"activations": ("linear", "relu"), "moves": 300}
 
 
 @experiment("coding/digits")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Draw networks of each kind, and predict new images with them and with lazy ones."""
     keys = keys_of(parameters, key)
     task, x, wanted = _images(parameters)

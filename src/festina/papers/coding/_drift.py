@@ -13,14 +13,13 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...dynamics.posterior import sample
-from ...experiments._frame import experiment, keys_of, parameters_of, part_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of, part_of
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import Ledger, all_above, all_below, asserts, most_seeds
 from ...experiments.figures import label_axes, panels, shades, styled
 from ...tasks import orthogonal_inputs
@@ -63,9 +62,7 @@ QUICK: dict[str, Any] = {"activations": ("linear", "sigmoid"), "moves": 500}
 
 
 @experiment("coding/drift")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Run chains, and follow neurons along them."""
     keys, tables = keys_of(parameters, key), {}
     task = orthogonal_inputs(parameters.sizes)

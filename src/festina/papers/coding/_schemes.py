@@ -12,16 +12,15 @@ from typing import Annotated, Any, Literal
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...diagnose import coding_scheme
 from ...dynamics.posterior import Posterior, sample
-from ...experiments._frame import experiment, keys_of, parameters_of, part_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of, part_of
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
     agree,
@@ -79,9 +78,7 @@ QUICK: dict[str, Any] = _THREE
 
 
 @experiment("coding/schemes")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Draw networks of each kind, and solve for the law of a neuron."""
     keys, tables = keys_of(parameters, key), {}
     cases = [(name, other) for other in parameters.others for name in parameters.activations]

@@ -13,16 +13,15 @@ from typing import Annotated, Any
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...diagnose import coding_scheme
 from ...dynamics.posterior import sample
-from ...experiments._frame import experiment, keys_of, parameters_of, part_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of, part_of
 from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
     asserts,
@@ -86,9 +85,7 @@ QUICK: dict[str, Any] = {"activations": ("sigmoid",), "temperatures": (0.03, 0.1
 
 
 @experiment("coding/temperature")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Draw networks at each temperature, and solve for the law of a neuron at many."""
     keys, tables = keys_of(parameters, key), {}
     sizes, warm = [parameters.size] * 3, np.array(parameters.temperatures)

@@ -12,16 +12,14 @@ from typing import Annotated, Any, Literal
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...diagnose import coding_scheme
 from ...dynamics.posterior import Posterior, sample
-from ...experiments._frame import experiment, keys_of, parameters_of, part_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of, part_of
 from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
     all_above,
@@ -77,9 +75,7 @@ QUICK: dict[str, Any] = {"activations": ("linear",), "seeds": 2, "variances": (1
 
 
 @experiment("coding/width")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Draw networks of every width, prior and depth."""
     keys, tables = keys_of(parameters, key), {}
     task, names = orthogonal_inputs((parameters.size,) * 3), parameters.activations

@@ -12,17 +12,16 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ..._types import Keys
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
     agree,
@@ -78,9 +77,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "shares": (0.1, 0.2, 0.4, 1.0)}
 
 
 @experiment("haste/conflict")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train ReLU and linear networks for every share of conflict, and ReLU networks on none."""
     keys, found = keys_of(parameters, key), list[xr.Dataset]()
     for k, share in enumerate(parameters.shares):

@@ -13,16 +13,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...diagnose import functional_linearity, gating
 from ...dynamics import gradient_descent
-from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ...experiments._parameters import DecreasingTuple, PowerOfTwo
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
     agree,
@@ -69,9 +67,7 @@ QUICK: dict[str, Any] = {"seeds": 5, "objects": 4, "width": 40, "steps": 3000}
 
 
 @experiment("haste/depth")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks of both depths, and look at what every layer does."""
     task, keys = contextual(parameters.objects, parameters.contexts), keys_of(parameters, key)
     inputs, scales = np.shape(task.x)[1], np.array(parameters.scales)

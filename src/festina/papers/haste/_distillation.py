@@ -17,17 +17,15 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ..._types import Keys
 from ...diagnose import selectivity
 from ...dynamics import gradient_descent
-from ...experiments._frame import experiment, keys_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._parameters import PowerOfTwo
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
     agree,
@@ -87,9 +85,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 60, "t_end": 110.0, 
 
 
 @experiment("haste/distillation")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train teachers, let every one teach, and look at the units of all students."""
     keys, task = keys_of(parameters, key), contextual(parameters.objects, _CONTEXTS)
     progress("teachers", 0.0)

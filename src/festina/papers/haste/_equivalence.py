@@ -14,16 +14,15 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...diagnose import gating, gating_over_time
 from ...dynamics import gradient_descent
-from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._parameters import PowerOfTwo
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
     all_above,
@@ -83,9 +82,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 80}
 
 
 @experiment("haste/equivalence")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train ReLU networks, read their gates, and train gated networks with gates that stay."""
     task, keys = contextual(parameters.objects, parameters.contexts), keys_of(parameters, key)
     x = np.asarray(task.x, float)

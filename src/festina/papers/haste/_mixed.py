@@ -19,17 +19,16 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ..._types import Keys
 from ...diagnose import passage_time, selectivity
 from ...dynamics import gradient_descent
-from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ...experiments._parameters import IncreasingTuple, PowerOfTwo
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
     all_above,
@@ -107,9 +106,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "contexts": (3,), "widths": (120,)}
 
 
 @experiment("haste/mixed")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train all kinds of networks for each number of contexts."""
     keys, tables = keys_of(parameters, key), {}
     total = len(parameters.contexts) * len(_COLORS)

@@ -15,15 +15,14 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...diagnose import gating, passage_time
 from ...dynamics import gradient_descent
-from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import Ledger, all_above, all_below, asserts, join_numbers, most_seeds
 from ...experiments.figures import SIMULATION_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ...networks import Layer, fully_connected
@@ -71,9 +70,7 @@ QUICK: dict[str, Any] = {"seeds": 1, "images": 600, "width": 100, "steps": 3000}
 
 
 @experiment("haste/scale")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks, and look at their gates at the end and on the way."""
     progress("reading images", 0.0)
     rng = np.random.default_rng(parameters.seed)

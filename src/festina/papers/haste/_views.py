@@ -12,16 +12,15 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ...experiments._parameters import DecreasingTuple, IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
     agree,
@@ -94,9 +93,7 @@ QUICK: dict[str, Any] = {"seeds": 5, "scales": (1e-2, 1e-3), "widths": (20, 320)
 
 
 @experiment("haste/views")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks of one layer and of pathways on views that are alike, close and far apart."""
     keys, found = keys_of(parameters, key), list[xr.Dataset]()
     amplitudes = np.array([1.0, parameters.close, parameters.far])

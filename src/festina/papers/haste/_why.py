@@ -15,16 +15,15 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ...experiments._parameters import DecreasingTuple, IncreasingTuple, PowerOfTwo
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     Judgement,
     Ledger,
@@ -82,9 +81,7 @@ QUICK: dict[str, Any] = {"objects": 4, "contexts": (3, 4), "race_contexts": (3,)
 
 
 @experiment("haste/why")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Spectra, training on the residual, and races."""
     tables, counts, keys = {}, parameters.contexts, keys_of(parameters, key)
     for k, count in enumerate(counts):

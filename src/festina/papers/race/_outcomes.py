@@ -15,16 +15,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ..._precision import compiled
 from ..._types import Array, Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
     agree,
@@ -78,9 +77,7 @@ QUICK: dict[str, Any] = {"seeds": 200, "points": 13, "trained": 4}
 
 
 @experiment("race/outcomes")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Units turn at each margin, pathways race from every scale; some networks are trained."""
     keys, points, found = keys_of(parameters, key), parameters.points, []
     margins, scales = np.linspace(0.65, 1.15, points), np.geomspace(1e-12, 1e-2, points)

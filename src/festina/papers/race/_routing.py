@@ -13,16 +13,15 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
 from ...diagnose import passage_time
 from ...dynamics import gradient_descent, gradient_flow
-from ...experiments._frame import experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
 from ...experiments._parameters import DecreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
     agree,
@@ -106,9 +105,7 @@ QUICK: dict[str, Any] = {"seeds": 3, "width": 16}
 
 
 @experiment("race/routing")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train from decoupled weights, by flow and descent, and from random ones, beside theory."""
     keys, m = keys_of(parameters, key), parameters.domains
     items = nested_tree(len(parameters.values) - 1, values=list(parameters.values))

@@ -11,16 +11,15 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float, Int, PRNGKeyArray
+from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import experiment, keys_of
+from ...experiments._frame import Key, Progress, Tables, experiment, keys_of
 from ...experiments._parameters import DecreasingTuple, IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments._registry import Progress
 from ...experiments.claims import (
     Ledger,
     agree,
@@ -81,9 +80,7 @@ QUICK: dict[str, Any] = {"seeds": 4, "margins": (0.6, 0.7, 0.8, 0.85, 1.0, 1.2)}
 
 
 @experiment("race/transition")
-def run(
-    parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
-) -> dict[str, xr.Dataset]:
+def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks for each margin from every scale, and let the two kinds of pathways race."""
     found, keys = [], keys_of(parameters, key)
     # The smaller of two rates is least where they are alike.
