@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 
 from festina import networks, tasks
 from festina._result import Result
-from festina.theory import linear, saddles
+from festina.theory import coding, decisions, gated, linear, saddles
 
 TIMES = np.linspace(0.0, 5.0, 6)
 RNG = np.random.default_rng(0)
@@ -20,6 +20,21 @@ X = np.linalg.qr(RNG.standard_normal((6, 2)))[0] * np.sqrt(6)
 TASK = tasks.from_arrays(X, X @ np.diag([2.0, 1.0]))
 LINEAR = networks.layer_from("linear", np.eye(3, 2) * 0.1, np.eye(3, 2) * 0.1)
 SMALL = networks.layer_from("linear", *np.full((2, 2, 1, 1), 1e-3) * np.eye(3, 2))
+GATED = networks.gated_from({"x-h": 0.1 * np.eye(2), "h-y": 0.1 * np.eye(2)})
+
+
+def code():
+    return coding.class_code([4, 4, 4], temperature=0.01)
+
+
+def learning():
+    return decisions.mean_field(
+        decisions.DecisionModel(), decisions.naive_animals(0.1, 0.01), TIMES
+    )
+
+
+def reduction():
+    return gated.race_reduction(GATED, TASK)
 
 
 def flow():
@@ -36,7 +51,7 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int]] = {
     "BalancedState": (lambda: flow()(TIMES), {"time": 6, "output": 2, "input": 2}, 6),
     "Curriculum": (
         lambda: linear.continual_learning(LINEAR, [TASK, TASK], [TIMES, TIMES]),
-        {"time": 12, "task": 2, "output": 2, "states_1_time": 6},
+        {"time": 12, "task": 2, "trained": 2, "output": 2, "states_1_time": 6},
         12,
     ),
     "LearningRegime": (lambda: linear.learning_regime(flow()), {}, 1),
@@ -58,6 +73,69 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int]] = {
         {"batch": 2, "stage": 3, "jump": 2, "member": 2},
         6,
     ),
+    "Branch": (lambda: code().branches[0], {"output": 3, "group": 3}, 3),
+    "ClassCode": (code, {"group": 3, "output": 3, "branches_0_output": 3}, 3),
+    "LinearCode": (
+        lambda: coding.linear_code(TASK),
+        {"sample": 6, "input": 2, "output": 2},
+        12,
+    ),
+    "Predictor": (
+        lambda: coding.linear_code(TASK).predictor(X[:3], width=10),
+        {"sample": 3, "output": 2},
+        6,
+    ),
+    "Split": (
+        lambda: coding.linear_code(TASK).predictor(X[:3], width=10).split(TASK.y[:3]),
+        {},
+        1,
+    ),
+    "TemperatureSweep": (
+        lambda: coding.temperature_sweep([4, 4], "sigmoid", temperatures=[0.1, 0.2]),
+        {"temperature": 2, "codes_1_group": 2},
+        2,
+    ),
+    "AnimalWeights": (
+        lambda: decisions.naive_animals(0.1, 0.01),
+        {"animal": 1, "line": 3, "action": 2},
+        3,
+    ),
+    "DecisionLearning": (learning, {"animal": 1, "time": 6, "line": 3, "contrast": 5}, 18),
+    "LateWeights": (
+        lambda: decisions.late_weights(decisions.DecisionModel(teaching="heterogeneous")),
+        {"action": 2, "line": 3},
+        6,
+    ),
+    "StationaryPoint": (
+        lambda: decisions.stationary_points(decisions.DecisionModel())[0],
+        {"action": 2, "line": 3, "contrast": 5},
+        6,
+    ),
+    "SaddleVisits": (
+        lambda: decisions.visited_saddles(
+            learning(), decisions.stationary_points(decisions.DecisionModel())
+        ),
+        {"animal": 1, "time": 6},
+        6,
+    ),
+    "CommonModes": (
+        lambda: reduction().groups[0],
+        {"path": 1, "mode": 2},
+        4,
+    ),
+    "ContextSpectrum": (lambda: gated.context_spectrum(4, 3, 2), {"mode": 4}, 4),
+    "PathStatistics": (
+        lambda: gated.path_statistics(GATED, TASK),
+        {"sample": 2, "path": 1, "output": 2, "input": 2},
+        2,
+    ),
+    "Pathways": (lambda: reduction()(TIMES), {"time": 6, "mode": 2}, 12),
+    "Race": (
+        lambda: gated.race(TASK, {"all": np.ones(6)}, everyone=True),
+        {"gating": 1},
+        1,
+    ),
+    "RaceReduction": (reduction, {"mode": 2}, 2),
     "EscapeDirections": (lambda: saddles.escape_directions(saddle(), TASK), {"direction": 6}, 6),
 }
 """A function that makes one, sizes of its data set, and rows of its table, by the name of the
@@ -141,7 +219,7 @@ class Odd(Result):
     )
     sums: Float[np.ndarray, "level level+1 2 _ _hidden rows=4"]
     rest: Float[np.ndarray, "level ..."]
-    names: Annotated[tuple[str, ...], "level"]
+    names: Annotated[tuple[str, ...], "rank"]
     parts: tuple[Float[np.ndarray, "_row level"], ...]
     method: str
     inner: "Odd | None" = None
@@ -171,7 +249,7 @@ def test_dimensions_are_those_of_annotations():
         "square": ("level", "level_too"),
         "sums": ("level", "sums_1", "sums_2", "sums_3", "hidden", "rows"),
         "rest": ("level", "rest_1", "rest_2"),
-        "names": ("level",),
+        "rank": ("rank",),
         "parts_0": ("row", "level"),
         "parts_1": ("parts_1_row", "level"),
     }
@@ -189,7 +267,7 @@ def test_what_is_nested_has_the_name_of_its_field():
 
 def test_a_table_is_long_along_dimensions_that_are_asked_for():
     table = odd(2).to_dataframe("level", "level_too")
-    assert [*table.columns] == ["level", "level_too", "square", "names"]
+    assert [*table.columns] == ["level", "level_too", "square"]
     assert len(table) == 9
 
 

@@ -26,18 +26,24 @@ _PLAIN = *_NUMBERS, str
 class Result:
     """Base class of results: frozen dataclasses whose array fields name their dimensions.
 
-    Dimensions are those of the jaxtyping annotation, `Float[np.ndarray, "time mode"]`; those of a
-    tuple of words or numbers are given by `Annotated[tuple[str, ...], "mode"]`. A name with an
-    underscore in front, which jaxtyping does not check, counts as a name; `_`, sums, and numbers
-    are called after the field. `field(metadata={"units": …, "long_name": …})` describes a variable.
+    Dimensions are those of the jaxtyping annotation, `Float[np.ndarray, "time mode"]`. A name with
+    an underscore in front, which jaxtyping does not check, counts as a name; `_`, sums, and numbers
+    are called after the field. A tuple `Annotated[tuple[str, ...], "mode"]` is the coordinate of
+    that dimension. `field(metadata={"units": …, "long_name": …})` describes a variable, and
+    `class Race(Result, also=("gap",), drawn="gap")` counts a property as a field, and draws it.
     """
 
     _named: ClassVar[dict[str, tuple[str, ...]]] = {}
+    _also: ClassVar[tuple[str, ...]] = ()
+    _drawn: ClassVar[str | None] = None
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls._named = dict(cls._named)
-        for name, annotation in inspect.get_annotations(cls).items():
+    def __init_subclass__(cls, also: tuple[str, ...] = (), drawn: str | None = None) -> None:
+        super().__init_subclass__()
+        cls._named, cls._also, cls._drawn = dict(cls._named), also, drawn
+        annotations = inspect.get_annotations(cls)
+        for name in also:
+            annotations[name] = inspect.get_annotations(getattr(cls, name).fget)["return"]
+        for name, annotation in annotations.items():
             words = _words(annotation)
             if words and not any(_word(each) for each in words):
                 raise TypeError(
@@ -48,10 +54,9 @@ class Result:
 
     def _parts(self) -> Iterator[tuple[str, tuple[str, ...], Any]]:
         """Return name, dimensions and value of each public field, containers part by part."""
-        for field in _fields(self):
-            if not field.name.startswith("_"):
-                words = self._named.get(field.name, ())
-                yield from _split(field.name, getattr(self, field.name), words)
+        for name in (*(field.name for field in _fields(self)), *self._also):
+            if not name.startswith("_"):
+                yield from _split(name, getattr(self, name), self._named.get(name, ()))
 
     def to_dataset(self) -> "xr.Dataset":
         """Return arrays and numbers with named dimensions, words as attributes.
@@ -62,13 +67,14 @@ class Result:
         """
         import xarray as xr
 
-        data, attributes, sizes = dict[str, Any](), dict[str, Any](), dict[str, int]()
+        data, nested, attributes = dict[str, Any](), dict[str, Any](), dict[str, Any]()
+        sizes = dict[str, int]()
         about = {field.name: field.metadata for field in _fields(self)}
         for name, dims, value in self._parts():
             if isinstance(value, Result | xr.Dataset):
                 inner = value.to_dataset() if isinstance(value, Result) else value
                 inner = inner.rename({each: f"{name}_{each}" for each in {*inner, *inner.dims}})
-                data |= dict(inner.variables)
+                nested |= dict(inner.variables)
                 attributes |= {f"{name}_{key}": each for key, each in inner.attrs.items()}
             elif dims or isinstance(value, (*_NUMBERS, np.ndarray, jax.Array)):
                 own = [
@@ -80,7 +86,7 @@ class Result:
                 data[name] = own, np.asarray(value), words
             elif isinstance(value, str | tuple):
                 attributes[name] = list(value) if isinstance(value, tuple) else value
-        return xr.Dataset(data, attrs=attributes)
+        return xr.Dataset(data | nested, attrs=attributes)
 
     def to_dataframe(self, *dims: str) -> "pd.DataFrame":
         """Return a table with a row for each combination of places along `dims`.
@@ -97,20 +103,22 @@ class Result:
         return data[some].to_dataframe(dim_order=list(dims)).reset_index()
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the first array over its first dimension, on new axes if none are given.
+        """Draw the first array over time, or else over its first dimension, on new axes by default.
 
-        `style` goes to `Axes.plot`. Of a result without arrays its numbers are drawn.
+        Of a result without arrays its numbers are drawn. `style` goes to `Axes.plot`.
         """
-        ax = axes(ax)
-        data = self.to_dataset()
+        ax, data = axes(ax), self.to_dataset()
         numbers = [each for each in data.data_vars.values() if each.dtype.kind in "biuf"]
-        drawn = next((each for each in numbers if each.dims), None)
-        title = type(self).__name__ if drawn is None else str(drawn.name)
-        if drawn is None:
-            x, y = [str(each.name) for each in numbers], np.array(numbers, float)[:, None]
+        arrays = [each for each in numbers if each.dims and self._drawn in (None, each.name)]
+        if not arrays:
+            title, y = type(self).__name__, np.array(numbers, float)[:, None]
+            x = [str(each.name) for each in numbers]
         else:
-            ax.set(xlabel=drawn.dims[0], ylabel=title)
-            x, y = drawn[drawn.dims[0]], drawn.values.reshape(len(drawn), -1)
+            title, dims = str(arrays[0].name), arrays[0].dims
+            along = "time" if "time" in dims else dims[0]
+            x, y = data[along], arrays[0].transpose(along, ...).values
+            y = y.reshape(len(y), -1)
+            ax.set(xlabel=along, ylabel=title)
         names = [title] if y.shape[1] == 1 else [f"{title} {k}" for k in range(y.shape[1])]
         for name, line in zip(names, y.T, strict=True):
             ax.plot(x, line, **styled(style, **{"marker": ".", "label": name} | style))
@@ -165,9 +173,11 @@ def _split(
     if isinstance(value, Mapping):
         for key, each in value.items():
             yield from _split(f"{name}_{key}", each, words)
-    elif isinstance(value, tuple | list) and not all(isinstance(x, _PLAIN) for x in value):
+    elif isinstance(value, tuple) and not all(isinstance(each, _PLAIN) for each in value):
         for k, each in enumerate(value):
             yield from _split(f"{name}_{k}", each, words)
+    elif isinstance(value, tuple) and words:
+        yield words[0], words, value
     else:
         yield name, _dims(name, words, np.ndim(value)) if words else (), value
 

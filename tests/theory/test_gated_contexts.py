@@ -164,7 +164,7 @@ def test_the_race_of_single_contexts_is_the_modular_network():
 
 
 def test_it_says_what_it_is():
-    said = repr(context_spectrum(8, 3, of="common"))
+    said = str(context_spectrum(8, 3, of="common"))
     assert "open in 3 of 3 contexts, common, 1 alike" in said
     assert "×4" in said
     alone = context_spectrum(8, 3, 2, of="residual")

@@ -162,7 +162,7 @@ def test_pathways_for_all_contexts_and_for_all_but_one_win(objects, contexts):
 
 def test_what_a_race_says_and_draws():
     found = race(xor(0.5), candidates(xor(0.5)))
-    said = repr(found).splitlines()
+    said = str(found).splitlines()
     assert found.winner in said[1]
     assert "no, out" in said[-2]
     assert "directions stay" in said[-1]

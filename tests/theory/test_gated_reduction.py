@@ -438,7 +438,7 @@ def test_paths_that_are_alike_share_a_line():
     labels = ax.get_legend_handles_labels()[1]
     assert len(labels) == 2
     assert all(label.endswith("and 3 alike") for label in labels)
-    assert "8 in 1 groups" in repr(found)
+    assert "8 in 1 groups" in str(found)
     plt.close(ax.figure)
 
 

@@ -36,7 +36,7 @@ def test_two_tasks_of_the_table(lam, expected, left, forgotten):
     assert run.after[0, 0] == pytest.approx(left, abs=5e-9)
     assert run.forgetting[1, 0] == pytest.approx(forgotten, abs=1e-6)
     assert np.array_equal(np.isnan(run.forgetting), [[False, True], [False, False]])
-    assert np.array_equal(run.times, [0, 1, 2, 3, 3, 3 + 2 / 3, 3 + 4 / 3, 5])
+    assert np.array_equal(run.time, [0, 1, 2, 3, 3, 3 + 2 / 3, 3 + 4 / 3, 5])
     assert np.array_equal(run.stage, [0, 0, 0, 0, 1, 1, 1, 1])
     assert np.allclose(run.map[3], run.map[4], atol=1e-13)
     assert np.allclose(run.losses[:, 1], np.sum((run.map - OTHER) ** 2, axis=(1, 2)) / 2)

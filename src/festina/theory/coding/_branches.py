@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from ..._result import Result
 from ._law import Classes, Law
 
 _SEEN = 12.0  # logarithms below the highest point
@@ -13,8 +14,8 @@ _LATE = 20_000
 _ONE = 0.5  # branches closer than this, in prior deviations, are one
 
 
-@dataclass(frozen=True)
-class Branch:
+@dataclass(frozen=True, repr=False)
+class Branch(Result):
     r"""Neurons that gather around a mode of the readouts' law, and say the same.
 
     - `word`: their code, a letter for each class: 1 or 0, or + or - where φ has both signs.
@@ -29,7 +30,7 @@ class Branch:
     readout: Float[np.ndarray, " output"]
     activity: Float[np.ndarray, " group"]
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         shown = (", ".join(f"{x:.3f}" for x in each) for each in (self.readout, self.activity))
         return "{:6} {:.4f}   ({})   ({})".format(self.word, self.population, *shown)
 

@@ -9,6 +9,7 @@ from scipy.interpolate import PchipInterpolator
 
 from ..._axes import axes, styled
 from ..._checks import finite_array, whole_number
+from ..._result import Result
 from ..._types import ArrayLike
 from ...networks._bayesian import readout_variance_of
 from ...networks._code_activations import CodeActivation
@@ -31,7 +32,7 @@ Scheme = Literal["analog", "redundant", "sparse", "none"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClassCode:
+class ClassCode(Result):
     r"""The law of a neuron for classes of orthogonal inputs: see `class_code`.
 
     - `dual`: $t_c$; T times it is the mean training residual of class c.
@@ -146,7 +147,7 @@ class ClassCode:
             return np.where(np.abs(values - places[0]) < problem.fine / 2, 1 / problem.fine, 0.0)
         return np.nan_to_num(np.exp(PchipInterpolator(places, height, extrapolate=False)(values)))
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         kind = "no" if self.scheme == "none" else self.scheme
         between = (f", {k:.4f} with {c + 1}" for c, k in enumerate(self.kernel[0, 1:_SHOWN]))
         lines = [
@@ -163,7 +164,7 @@ class ClassCode:
                 f"{_listed(self.readout_mean)}"
             )
         elif self._law is not None:
-            lines += ["word   share    readout   activity", *map(repr, self.branches)]
+            lines += ["word   share    readout   activity", *map(str, self.branches)]
         return "\n".join(lines)
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
@@ -177,7 +178,7 @@ class ClassCode:
         if self._law is None:
             size = 4 * np.sqrt(self.readout_moment[0, 0])
         values = np.linspace(spots.min() - size, spots.max() + size, 600)
-        how = styled(style, color="black", lw=1.0, ls="--")
+        how = styled(style, color="black", lw=1.0, ls="--", label="theory")
         ax.plot(values, self.marginal(values), **how)
         for branch in self.branches:
             if branch.population > 1e-3 and len(self.branches) > 1:

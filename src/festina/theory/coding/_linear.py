@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._checks import finite_array, whole_number
+from ..._result import Result
 from ..._types import ArrayLike
 from ...networks._bayesian import readout_variance_of
 from ...tasks import AbstractTask
@@ -20,7 +21,7 @@ _MOST = 4096  # samples × outputs
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LinearCode:
+class LinearCode(Result):
     r"""The posterior of a linear network of infinite width: see `linear_code`.
 
     - `dual`: t, T times which is the mean training residual; NaN for two hidden layers, where it
@@ -47,7 +48,7 @@ class LinearCode:
     def kernel(self) -> Float[np.ndarray, "sample sample"]:
         return self.kernels[-1]
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         depth, (samples, outputs) = len(self.kernels), self.targets.shape
         u = np.linalg.eigvalsh(self.readout_covariance)
         missing = ((self.targets - self.outputs) ** 2).sum()

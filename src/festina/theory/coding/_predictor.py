@@ -6,11 +6,12 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._checks import finite_array
+from ..._result import Result
 from ..._types import ArrayLike
 
 
-@dataclass(frozen=True)
-class Split:
+@dataclass(frozen=True, repr=False)
+class Split(Result):
     r"""Test error of a network drawn from the posterior, $\langle|y - f|^2\rangle$, in two parts.
 
     - `bias`: $|y - \langle f\rangle|^2$, summed over outputs, averaged over inputs.
@@ -27,7 +28,7 @@ class Split:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Predictor:
+class Predictor(Result):
     """Mean and variance over the posterior, of every input and output; `kind` says of which."""
 
     mean: Float[np.ndarray, "sample output"]
@@ -49,7 +50,3 @@ class Predictor:
             float(self.variance.sum(axis=1).mean()),
             float(right.mean()),
         )
-
-    def __repr__(self) -> str:
-        samples, outputs = self.mean.shape
-        return f"Predictor({self.kind}: {samples} inputs, {outputs} outputs)"

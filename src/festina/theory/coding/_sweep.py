@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from ..._axes import axes, styled
 from ..._checks import finite_array
+from ..._result import Result
 from ..._types import ArrayLike
 from ...networks._bayesian import readout_variance_of
 from ...networks._code_activations import CodeActivation
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TemperatureSweep:
+class TemperatureSweep(Result, also=("contrast", "populated")):
     """Codes at several temperatures, in the order in which these were given."""
 
     temperature: Float[np.ndarray, " temperature"]
@@ -42,7 +43,7 @@ class TemperatureSweep:
         counts = [sum(b.population > 1e-3 for b in code.branches) for code in self.codes]
         return np.array(counts, dtype=float)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         lines = [f"{self.codes[0].activation}, crossover near T = {self.crossover:.3g}"]
         lines.append("       T  contrast  branches  code")
         for row in zip(self.temperature, self.contrast, self.populated, self.codes, strict=True):
@@ -56,10 +57,11 @@ class TemperatureSweep:
         """
         ax = axes(ax)
         order = np.argsort(self.temperature)
-        how = styled(style, color="black", marker=".", ls="--", lw=1.0)
+        how = styled(style, color="black", marker=".", ls="--", lw=1.0, label="theory")
         ax.plot(self.temperature[order], self.contrast[order], **how)
-        ax.axvline(self.crossover, color="C0", lw=6.0, alpha=0.2)
+        ax.axvline(self.crossover, color="C0", lw=6.0, alpha=0.2, label="crossover")
         ax.set(xlabel=r"temperature $T$", ylabel="kernel, within less between classes")
+        ax.legend(frameon=False, fontsize="small")
         return ax
 
 

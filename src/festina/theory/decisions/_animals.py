@@ -8,14 +8,15 @@ from jaxtyping import Float, PRNGKeyArray
 
 from ..._checks import check_finite, check_positive, check_size
 from ..._precision import float64
+from ..._result import Result
 from ..._types import ArrayLike
 from ._model import ACTIONS, LINES
 
 _SHAPES = {"gains": (len(LINES),), "striatum": (len(ACTIONS), len(LINES))}
 
 
-@dataclass(frozen=True, eq=False)
-class AnimalWeights:
+@dataclass(frozen=True, eq=False, repr=False)
+class AnimalWeights(Result):
     r"""The weights of one animal or more.
 
     - `gains`: $v_i$, shape `(animal, line)`, or `(line,)` for a single animal.

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._precision import compiled
+from ..._result import Result
 from ..._types import Array
 from ._animals import AnimalWeights
 from ._equations import Task, behaviour, task_of
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DecisionLearning:
+class DecisionLearning(
+    Result,
+    also=("products", "values", "right_probability", "loss", "reward", "accuracy", "bias"),
+    drawn="accuracy",
+):
     r"""Weights of animals in time, and the behaviour that follows from them.
 
     - `time`: in the units of the model's $\tau$.
@@ -32,14 +37,6 @@ class DecisionLearning:
     gains: Float[np.ndarray, "animal time line"]
     striatum: Float[np.ndarray, "animal time action line"]
     method: str
-
-    def __repr__(self) -> str:
-        return (
-            f"Learning({len(self.gains)} {self.model.architecture} animals, "
-            f"{self.model.teaching!r} teaching, {self.method}, {self.time.size} times up to "
-            f"{self.time[-1]:.6g}, reward from {self.reward[:, 0].mean():.3f} to "
-            f"{self.reward[:, -1].mean():.3f})"
-        )
 
     @property
     def products(self) -> Float[np.ndarray, "animal time action line"]:
@@ -91,35 +88,20 @@ class DecisionLearning:
 
     def to_dataset(self) -> "xr.Dataset":
         """All of it with named axes: `animal`, `time`, then `action`, `line` or `contrast`."""
-        import xarray as xr
-
-        over = ("animal", "time")
-        return xr.Dataset(
+        data = super().to_dataset()
+        data["loss"].attrs["long_name"] = "½ E Σ π (r̄ − Q)²"
+        return data.assign_coords(
+            animal=np.arange(len(self.gains)),
+            action=list(ACTIONS),
+            line=list(LINES),
+            contrast=np.asarray(self.model.contrasts, dtype=float),
+        ).assign_attrs(
             {
-                "gains": ((*over, "line"), self.gains),
-                "striatum": ((*over, "action", "line"), self.striatum),
-                "products": ((*over, "action", "line"), self.products),
-                "values": ((*over, "contrast", "action"), self.values),
-                "right_probability": ((*over, "contrast"), self.right_probability),
-                "loss": (over, self.loss, {"long_name": "½ E Σ π (r̄ − Q)²"}),
-                "reward": (over, self.reward),
-                "accuracy": (over, self.accuracy),
-                "bias": (over, self.bias),
-            },
-            coords={
-                "animal": np.arange(len(self.gains)),
-                "time": self.time,
-                "action": list(ACTIONS),
-                "line": list(LINES),
-                "contrast": np.asarray(self.model.contrasts, dtype=float),
-            },
-            attrs={
                 "model": "perceptual decisions, festina's reconstruction",
                 "architecture": self.model.architecture,
                 "teaching": self.model.teaching,
                 "inverse_temperature": float(self.model.inverse_temperature),
                 "tau": float(self.model.tau),
-                "method": self.method,
             },
         )
 

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._precision import compiled
+from ..._result import Result
 from ..._types import Array
 from ._animals import naive_animals
 from ._equations import Task, task_of, velocity
@@ -20,8 +21,8 @@ _NEWTON_STEPS = 20
 _CONVERGED = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
-class LateWeights:
+@dataclass(frozen=True, eq=False, repr=False)
+class LateWeights(Result):
     r"""What a deep animal with `heterogeneous` teaching approaches as $t \to \infty$.
 
     - `products`: $W_{ai}$, which converge.

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Complex, Float
 
 from ..._precision import compiled
+from ..._result import Result
 from ..._types import Array
 from ._animals import AnimalWeights
 from ._equations import Task, action_probabilities, behaviour, task_of, velocity
@@ -32,8 +33,8 @@ _CONVERGED = 1e-11
 _NEUTRAL = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
-class StationaryPoint:
+@dataclass(frozen=True, eq=False, repr=False)
+class StationaryPoint(Result):
     r"""A point at which the mean field rests, with what leads away from it.
 
     - `active`: the lines in use, as names of `("left", "right", "constant")`.

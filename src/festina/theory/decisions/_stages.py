@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..._result import Result
 from ._learning import DecisionLearning
 from ._saddles import StationaryPoint
 
@@ -50,8 +51,8 @@ def stimulus_use_times(
     return np.where(used.any(axis=1), first, np.inf)
 
 
-@dataclass(frozen=True, eq=False)
-class SaddleVisits:
+@dataclass(frozen=True, eq=False, repr=False)
+class SaddleVisits(Result):
     r"""Which stationary point animals are nearest to.
 
     - `points`: the stationary points.

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..._result import Result
 from ._paths import Path
 
-Frames = dict[str, Float[np.ndarray, "_ _"]]
+Frames = dict[str, Float[np.ndarray, "_node _direction"]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CommonModes:
+class CommonModes(Result):
     r"""Directions in which some paths, that have to do with each other, see numbers.
 
     $\Sigma^{yx}(p) = U\,S(p)\,V^\top$ and $\Sigma^x(j, p) = V\,D(j, p)\,V^\top$ with diagonal S and
@@ -30,9 +31,6 @@ class CommonModes:
     residual: float
     opened: frozenset[str]
     """Edges that lie on a path whose gate is ever open; weights of others do not move."""
-
-    def __repr__(self) -> str:
-        return f"CommonModes({self.s.shape[1]} of {', '.join(map(str, self.paths))})"
 
     @functools.cached_property
     def edges(self) -> tuple[str, ...]:

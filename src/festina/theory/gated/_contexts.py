@@ -3,12 +3,13 @@
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
 
 from ..._checks import check_positive, check_times, number, whole_number
+from ..._result import Result
 from ..._types import ArrayLike
 from ...tasks import Task
 from ...tasks._structured import features_of
@@ -20,7 +21,7 @@ _NOTHING = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ContextSpectrum:
+class ContextSpectrum(Result):
     r"""Modes of the pathways that are open in k of C contexts: see `context_spectrum`.
 
     - `objects`, `contexts`, `on`, `of`: N, C, k, and what of the targets they see.
@@ -40,10 +41,10 @@ class ContextSpectrum:
     singular_values: Float[np.ndarray, " mode"]
     input_variance: Float[np.ndarray, " mode"]
     effective_variance: Float[np.ndarray, " mode"]
-    kinds: tuple[str, ...]
+    kinds: Annotated[tuple[str, ...], "mode"]
     start: float
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         rows = zip(
             self.kinds,
             *(

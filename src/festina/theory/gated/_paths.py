@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ..._result import Result
 from ...networks import Gated
 from ...tasks import Task
 from ._samples import Samples, check_gated, samples
@@ -58,20 +59,17 @@ def paths(network: Gated) -> tuple[Path, ...]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PathStatistics:
+class PathStatistics(Result):
     """What paths see of a task: see `path_statistics`."""
 
     paths: tuple[Path, ...]
     gates: Float[np.ndarray, "sample path"]
     """g_p of the samples, or of those that stand for all with the same gates."""
-    correlation: tuple[Float[np.ndarray, "_ _"], ...]
+    correlation: tuple[Float[np.ndarray, "_output _input"], ...]
     """Σ^yx(p) = ⟨g_p y_t(p) x_s(p)ᵀ⟩ of every path."""
     power: float
     """⟨‖y‖²⟩: twice the loss of a network that says nothing."""
     _samples: Samples
-
-    def __repr__(self) -> str:
-        return f"PathStatistics({', '.join(map(str, self.paths))})"
 
     def covariance(self, j: int, p: int) -> Float[np.ndarray, "input_j input_p"]:
         """Σ^x(j, p) = ⟨g_j x_s(j) x_s(p)ᵀ g_p⟩."""

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._axes import axes, styled
+from ..._result import Result
 from ...networks import Gated
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ _ALIKE = 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Pathways:
+class Pathways(Result):
     """The paths of a gated network on their way: see `race_reduction`.
 
     - `time`: in the units of τ.
@@ -29,16 +30,10 @@ class Pathways:
     """
 
     time: Float[np.ndarray, " time"]
-    edges: dict[str, Float[np.ndarray, "time _"]]
-    strengths: dict[str, Float[np.ndarray, "time _"]]
+    edges: dict[str, Float[np.ndarray, "time _mode"]]
+    strengths: dict[str, Float[np.ndarray, "time _mode"]]
     loss: Float[np.ndarray, " time"]
     network: Gated
-
-    def __repr__(self) -> str:
-        return (
-            f"Pathways({', '.join(self.strengths)}; {len(self.time)} times up to "
-            f"{self.time.max():.4g}, loss {self.loss[0]:.4g} to {self.loss[-1]:.4g})"
-        )
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
         """Draw strengths of the paths over time, a line for each mode; equal paths share a line.

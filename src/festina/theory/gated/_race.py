@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 
 from ..._axes import axes, styled
 from ..._checks import check_positive, real_array
+from ..._result import Result
 from ..._types import ArrayLike
 from ...tasks import Task
 from ._field import NOTHING, Field, free, held
@@ -25,7 +26,7 @@ _LINES = 8  # that a legend tells apart
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Race:
+class Race(Result):
     r"""How gatings race: see `race`.
 
     - `names`: of the gatings.
@@ -41,7 +42,7 @@ class Race:
     - `held`: whether every pathway keeps the directions that it starts in.
     """
 
-    names: tuple[str, ...]
+    names: Annotated[tuple[str, ...], "gating"]
     rate: Float[np.ndarray, " gating"]
     consistent: Bool[np.ndarray, " gating"]
     runs: Bool[np.ndarray, " gating"]
@@ -58,7 +59,7 @@ class Race:
         """Who has explained most in the end."""
         return self.names[int(np.argmax(self.share))]
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         width = max(map(len, (*self.names, "gating")))
         lines = [f"{'gating':{width}}      rate  self-consistent     share   half at"]
         for k in np.argsort(-self.share, kind="stable"):

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
 from ..._checks import check_positive, check_times, real_number
+from ..._result import Result
 from ..._types import ArrayLike
 from ...networks import Gated
 from ...tasks import Task
@@ -32,16 +33,16 @@ class ReductionWarning(UserWarning):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RaceReduction:
+class RaceReduction(Result):
     r"""A gated network as a race between its paths: call it with times. See `race_reduction`."""
 
     network: Gated
     """Whose weights it starts from."""
     groups: tuple[CommonModes, ...]
     """Paths that share edges, or outputs and examples, and the modes they have in common."""
-    initial: dict[str, Float[np.ndarray, " _"]]
+    initial: dict[str, Float[np.ndarray, " _mode"]]
     """B_e of every edge at the start."""
-    frames: dict[str, Float[np.ndarray, "_ _"]]
+    frames: Frames
     """R_v of every hidden node."""
     data_residual: float
     """How far what paths see of the data is from diagonal, relative to its size."""
@@ -50,7 +51,7 @@ class RaceReduction:
     power: float
     """⟨‖y‖²⟩."""
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         paths = sum(len(group.paths) for group in self.groups)
         return (
             f"Reduction(paths: {paths} in {len(self.groups)} groups, residual of the data "

@@ -23,12 +23,12 @@ _DOUBTFUL = 1e-6  # of an overlap that decides when a task is learned
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Curriculum(Result):
+class Curriculum(Result, also=("after", "forgetting"), drawn="losses"):
     """Tasks learned in turn, and the loss of each all the while.
 
     **Attributes:**
 
-    - `times`: since the beginning of the first task; where one ends and the next begins, twice.
+    - `time`: since the beginning of the first task; where one ends and the next begins, twice.
     - `stage`: which task is being learned, counted from 0.
     - `map`: W₂W₁.
     - `losses`: ½‖Σ_j − W₂W₁‖² for every task j, above its loss of least squares.
@@ -39,7 +39,7 @@ class Curriculum(Result):
     - `correlations`: Σ_j.
     """
 
-    times: Float[np.ndarray, " time"]
+    time: Float[np.ndarray, " time"]
     stage: Int[np.ndarray, " time"]
     map: Float[np.ndarray, "time output input"]
     losses: Float[np.ndarray, "time task"]
@@ -48,12 +48,12 @@ class Curriculum(Result):
     correlations: Float[np.ndarray, "task output input"]
 
     @property
-    def after(self) -> Float[np.ndarray, "stage task"]:
+    def after(self) -> Float[np.ndarray, "trained task"]:
         """Loss of every task at the end of every stage."""
         return np.array([self.losses[self.stage == k][-1] for k in range(len(self.states))])
 
     @property
-    def forgetting(self) -> Float[np.ndarray, "stage task"]:
+    def forgetting(self) -> Float[np.ndarray, "trained task"]:
         """By how much a task's loss has risen since the end of its own stage; NaN before that."""
         after = self.after
         risen = after - np.diagonal(after)
@@ -176,7 +176,7 @@ def continual_from(
         flow = BalancedFlow(inward[..., -1].T, outward[..., -1], sigma, flow.tau, flow.balance)
     starts = np.cumsum([0.0, *(t[-1] for t in stages[:-1])])
     return Curriculum(
-        times=np.concatenate([start + t for start, t in zip(starts, stages, strict=True)]),
+        time=np.concatenate([start + t for start, t in zip(starts, stages, strict=True)]),
         stage=np.repeat(np.arange(len(stages)), [len(t) for t in stages]),
         map=np.concatenate([state.map for state in states]),
         losses=np.concatenate(

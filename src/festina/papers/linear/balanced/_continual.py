@@ -124,7 +124,7 @@ def _learn(
             "interference": (("learned", "task"), interference(np.stack(sigmas))),
             "stage": ("time", exact[0].stage),
         },
-        {"time": ("time", exact[0].times, {"long_name": "time in units of τ"})},
+        {"time": ("time", exact[0].time, {"long_name": "time in units of τ"})},
     )
 
 
