@@ -51,10 +51,11 @@ QUICK: dict[str, Any] = {"seeds": 16}
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train both networks on every spectrum, from the same initial weights."""
     keys, p = keys_of(parameters, key), parameters
-    linear = LINEAR.network(p.linear_width, p.linear_scale, keys)
+    units = LINEAR.network(p.linear_width, p.linear_scale, keys)
     heads = ATTENTION.network(p.attention_width, p.attention_scale, keys)
-    settings = ({kappa: (spectrum(kappa), each) for kappa in p.kappas} for each in (linear, heads))
-    return sweep("kappa", *settings, p.seed, progress)
+    given = ({kappa: (spectrum(kappa), each) for kappa in p.kappas} for each in (units, heads))
+    linear, attention = given
+    return sweep("kappa", linear, attention, p.seed, progress)
 
 
 @asserts("Zhang, Saxe & Latham", "Figure 2B")

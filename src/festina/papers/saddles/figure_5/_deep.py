@@ -16,7 +16,7 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....diagnose import rays_from
-from ....experiments._frame import Progress, part_of
+from ....experiments._frame import Progress, Tables, part_of
 from ....experiments.claims import Ledger, join_numbers, max_error_below, most_seeds
 from ....networks import DeepNetwork, seeds
 from ....tasks import AbstractTask
@@ -24,14 +24,13 @@ from ....theory.saddles import minima_near_network
 from .. import panels
 from ..panels import END, PLATEAU, Panel, PanelParameters, Reading, draw_panel
 from ..panels._structure import nearest_rays
-from ..panels._tables import Tables
+from ..panels._tables import Compute
 
 _MERGE = 0.02  # of the loss; a ReLU network of depth makes many smaller drops, at every kink
 _BESIDE = 6.0  # degrees from a ray of the data
 
 Network: TypeAlias = Callable[[Any, Keys], DeepNetwork]
-Found: TypeAlias = dict[str, xr.Dataset]
-Also: TypeAlias = Callable[[Any, AbstractTask, Keys, Found, Progress], Found]
+Also: TypeAlias = Callable[[Any, AbstractTask, Keys, Tables, Progress], Tables]
 Split = Literal["tap", "patch"]
 
 
@@ -63,7 +62,7 @@ def deep(
     starts: int = 64,
     converged: float = 1e-9,
     also: Also = lambda *_: {},
-) -> Tables:
+) -> Compute:
     """Train every seed, find its plateaus, and the minimum of a narrow network.
 
     - `predict`: `(parameters, task, network) → {name: variable}`, from data and initial weights.
@@ -75,7 +74,7 @@ def deep(
 
     def tables(
         p: Any, task: AbstractTask, made: DeepNetwork, keys: Keys, progress: Progress
-    ) -> Found:
+    ) -> Tables:
         progress("minima of narrow networks", 0.02)
         one = p.model_copy(update={"width": 1, "scale": 0.7})
         several = (narrow or network)(one, seeds(starts, first=p.seed))
@@ -84,7 +83,7 @@ def deep(
         trajectory = panels.train(p, made, task, part_of(progress, 0.1, 0.6), converged=converged)
         theory = panels.theory(p, task, made, float(minima[0]), trajectory.floor, predicted)
         found = panels.records(p, trajectory, theory["level"].values, merge=_MERGE)
-        found["theory"] = theory
+        found = {**found, "theory": theory}
         more = also(p, task, keys, found, part_of(progress, 0.7, 0.25))
         return {**found, "simulation": _first_layer(found["simulation"]), **more}
 
@@ -94,7 +93,7 @@ def deep(
 def cleaner(network: Network) -> Also:
     """Plateaus of the same networks from smaller weights, where ε is large for clean ones."""
 
-    def again(p: Any, task: AbstractTask, keys: Keys, found: Found, progress: Progress) -> Found:
+    def again(p: Any, task: AbstractTask, keys: Keys, found: Tables, progress: Progress) -> Tables:
         if p.cleaner is None:
             return {}
         small = p.model_copy(update={"scale": p.cleaner})
@@ -107,7 +106,7 @@ def cleaner(network: Network) -> Also:
     return again
 
 
-def layers(p: Any, task: AbstractTask, keys: Keys, found: Found, progress: Progress) -> Found:
+def layers(p: Any, task: AbstractTask, keys: Keys, found: Tables, progress: Progress) -> Tables:
     """The two largest singular values of every layer on each plateau, the last one included."""
     save, simulation = found["plateaus"]["save"], found["simulation"]
     at = {"seed": xr.DataArray(np.arange(p.seeds), dims="seed"), "save": save}

@@ -39,14 +39,14 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import gradient_flow, loss_factor
-from ....experiments._frame import Key, Progress
+from ....experiments._frame import Key, Progress, Tables
 from ....experiments.claims import Ledger, join_numbers, max_error_below, most_seeds
 from ....networks import DeepNetwork, LinearAttentionHead, linear_transformer
 from ....tasks import AbstractTask, Task, from_arrays, in_context_regression
 from .. import panels
 from .._units_flow import blow_up
 from ..panels import Panel, Reading
-from ._deep import DeepParameters, Found, deep, drawing
+from ._deep import DeepParameters, deep, drawing
 
 _DIMENSION = 2
 _LARGEST_TERM = 0.1  # ε/√|c| up to which a first drop is predicted
@@ -171,8 +171,8 @@ def advance(
 
 
 def _controls(
-    parameters: Parameters, data: AbstractTask, keys: Keys, found: Found, progress: Progress
-) -> Found:
+    parameters: Parameters, data: AbstractTask, keys: Keys, found: Tables, progress: Progress
+) -> Tables:
     """How much of the loss is learned in the same time without what starts learning."""
     assert isinstance(data, Task)
     progress("controls", 0.0)

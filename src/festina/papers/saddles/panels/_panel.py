@@ -9,14 +9,14 @@ from matplotlib.animation import FuncAnimation
 from matplotlib.figure import Figure
 
 from ...._types import Keys
-from ....experiments._frame import Key, Progress, Run, experiment, parameters_of
+from ....experiments._frame import Key, Progress, Run, Tables, experiment, parameters_of
 from ....experiments.claims import Claim, Ledger, asserts
 from ....tasks import AbstractTask
 from ._animate import animate_panel
 from ._draw import draw_panel
 from ._parameters import PanelParameters
 from ._reading import PAPER, Reading
-from ._tables import Tables, draw_keys
+from ._tables import Compute, draw_keys
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Panel:
     parameters: type[PanelParameters]
     task: Callable[[Any, Key], AbstractTask]
     network: Callable[[Any, Keys], Any]
-    tables: Tables
+    tables: Compute
     asserts: Callable[[Reading, Ledger], None]
     drawn: Mapping[str, int] = field(default_factory=dict)
     symbol: str = "u"
@@ -47,7 +47,7 @@ class Panel:
         """The panel's experiment."""
 
         @experiment(f"saddles/figure-{self.number.lower()}")
-        def run(parameters: Any, key: Key, progress: Progress) -> dict[str, xr.Dataset]:
+        def run(parameters: Any, key: Key, progress: Progress) -> Tables:
             """Train every seed, find its plateaus, and what theory knows of them beforehand."""
             progress("setting up", 0.0)
             data_key, keys = draw_keys(parameters, key)

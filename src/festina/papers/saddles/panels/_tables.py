@@ -14,13 +14,13 @@ import xarray as xr
 from ...._types import Keys
 from ....diagnose import drop_times, plateau_widths
 from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, loss_factor
-from ....experiments._frame import Key, Progress, keys_of, part_of
+from ....experiments._frame import Key, Progress, Tables, keys_of, part_of
 from ....networks import AbstractNetwork
 from ....tasks import AbstractTask
 from ....theory.saddles import mechanism, narrow_minima
 from ._parameters import PanelParameters
 
-Tables: TypeAlias = Callable[[Any, AbstractTask, Any, Keys, Progress], dict[str, xr.Dataset]]
+Compute: TypeAlias = Callable[[Any, AbstractTask, Any, Keys, Progress], Tables]
 """`(parameters, task, network, keys, progress) → {name: table}`: what a panel's run computes."""
 
 TOLERANCES = (0.02, 0.05, 0.1, 0.2)
@@ -71,7 +71,7 @@ def _out_of_steps(ending: Ending) -> Ending:
 
 def staircase(
     predict: Callable[[Any, AbstractTask, Any], Mapping[str, Any]] = lambda *_: {},
-) -> Tables:
+) -> Compute:
     """Train every seed, find its plateaus and their widths, and predict levels and drops.
 
     `predict` is `(parameters, task, network) → {name: variable}`, from data and initial weights
@@ -86,7 +86,7 @@ def staircase(
         network: Any,
         keys: Keys,
         progress: Progress,
-    ) -> dict[str, xr.Dataset]:
+    ) -> Tables:
         del keys
         progress("predicting", 0.02)
         predicted = predict(parameters, task, network)
