@@ -1,5 +1,6 @@
 """Compiled programs kept on disk, so that the second process does not compile again."""
 
+import functools
 import os
 import tempfile
 import warnings
@@ -85,3 +86,7 @@ def _writable(place: Path) -> bool:
             return True
     except OSError:
         return False
+
+
+switched_on = functools.cache(compilation_cache)
+"""Switch on the cache the first time that it is called, and do nothing afterwards."""

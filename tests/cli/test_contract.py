@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from festina import load, papers
+from festina import papers
 from festina.cli._flags import application
-from festina.cli._parameters import resolve, setting, to_toml
+from festina.cli._parameters import resolve, setting
+from festina.experiments import load
+from festina.experiments._parameters import to_toml
 
 
 @pytest.mark.parametrize("entry", papers.ENTRIES, ids=lambda entry: entry.name)

@@ -36,8 +36,8 @@ def names(folder: Path) -> list[str]:
     [
         ("tests.cli.toy.draw", bug, ["claims.json", *SAVED]),
         ("tests.cli.toy.claims", bug, SAVED),
-        ("festina.cli._perform.save_figure", full, ["claims.json", *SAVED]),
-        ("festina.cli._perform.write_claims", full, SAVED),
+        ("festina.experiments._runner.write_figure", full, ["claims.json", *SAVED]),
+        ("festina.experiments._runner.write_claims", full, SAVED),
     ],
 )
 def test_a_failure_after_training_loses_none_of_it(
@@ -122,7 +122,7 @@ def test_what_is_there_is_not_trained_again(out, festina, here, monkeypatch):
 
 
 def test_other_parameters_presets_and_code_are_trained(festina, here, monkeypatch):
-    from festina.cli import _perform
+    from festina.experiments import _runner
 
     def trained(*tokens):
         count = []
@@ -142,7 +142,7 @@ def test_other_parameters_presets_and_code_are_trained(festina, here, monkeypatc
     assert trained("--quick") == (2, 4)
     monkeypatch.setattr(toy, "PRESETS", {"printed": {"width": 4, "samples": 20}})
     assert trained() == (4, 5)
-    monkeypatch.setattr(_perform, "code", lambda file: "another")
+    monkeypatch.setattr(_runner, "code", lambda file: "another")
     assert trained() == (4, 6)
     monkeypatch.setattr("festina.__version__", "99")
     assert trained() == (4, 7)

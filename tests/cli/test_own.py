@@ -39,8 +39,9 @@ def test_a_file_is_run_reproduced_and_shown(festina, here, mine):
         assert outcome.status == 0
         assert said in " ".join(outcome.out.split())
     top = here / "runs" / "reproduce-mine" / "001"
-    labels = {claim["experiment"] for claim in json.loads((top / "claims.json").read_text())}
-    assert labels == {"mine", "mine (printed)"}
+    claims = json.loads((top / "claims.json").read_text())
+    made_by = {(claim["experiment"], claim["preset"]) for claim in claims}
+    assert made_by == {("mine", ""), ("mine", "printed")}
     mine.write_text(mine.read_text() + "\n# Another thought.\n")
     code.cache_clear()  # as in a process of its own
     assert "there already" not in festina("reproduce", "./mine.py").out

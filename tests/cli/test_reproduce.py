@@ -11,9 +11,14 @@ from festina import papers
 
 from . import toy
 from .conftest import everything
+from .test_run import FIELDS
 
 RUNS = ["one", "one-printed", "two", "two-printed"]
 LABELS = ["toy/one", "toy/one (printed)", "toy/two", "toy/two (printed)"]
+
+
+def label(claim):
+    return claim["experiment"] + (f" ({claim['preset']})" if claim["preset"] else "")
 
 
 @pytest.fixture
@@ -69,7 +74,7 @@ def test_every_experiment_with_every_preset(festina, here):
     assert f"Figures: {where}" in outcome.out.splitlines()
     assert {path.parent.name for path in here.glob(where)} == set(RUNS)
     claims = json.loads((top / "claims.json").read_text())
-    assert list(dict.fromkeys(claim["experiment"] for claim in claims)) == LABELS
+    assert list(dict.fromkeys(map(label, claims))) == LABELS
     text = (top / "two-printed" / "parameters.toml").read_text()
     assert "seeds = 2\n" in text
     assert "seed = 4\n" in text
@@ -89,6 +94,24 @@ def test_all_and_json(festina, here):
     assert outcome.status == 0
     assert outcome.out == (here / "a" / "claims.json").read_text()
     assert sorted(path.name for path in (here / "a" / "toy").iterdir()) == RUNS
+
+
+def test_claims_are_chosen_by_identifier(festina, here):
+    outcome = festina("reproduce", "toy", "--claims", "width", "toy/two#decay", "--out", "a")
+    assert outcome.status == 0
+    assert outcome.out.count("[width] as printed") == 4
+    assert outcome.out.count("the loss falls") == 2
+    assert "rises" not in outcome.out
+    assert "6 claims: 2 hold, 4 hold with a correction, 0 broken." in outcome.out
+    assert len(json.loads((here / "a" / "claims.json").read_text())) == 12
+    chosen = festina("reproduce", "toy", "--claims", "toy/two#decay", "--json", "--out", "a")
+    assert [claim["preset"] for claim in json.loads(chosen.out)] == ["", "printed"]
+
+
+def test_only_claims_that_are_chosen_make_the_exit_status(festina, second):
+    second(PRESETS={"wrong": {"ending": "wrong"}})
+    assert festina("reproduce", "toy", "--claims", "width").status == 0
+    assert festina("reproduce", "toy", "--claims", "decay").status == 1
 
 
 def test_a_broken_claim_is_exit_status_one(festina, second):
@@ -139,7 +162,9 @@ def test_an_interruption_keeps_what_was_finished(festina, second, here):
     assert sorted(path.name for path in (here / "a").iterdir()) == ["claims.json", *RUNS[:2]]
     claims = json.loads((here / "a" / "claims.json").read_text())
     assert [claim["verdict"] for claim in claims[6:]] == ["not run", "not run"]
-    assert [claim["experiment"] for claim in claims[6:]] == LABELS[2:]
+    assert [label(claim) for claim in claims[6:]] == LABELS[2:]
+    assert [list(claim) for claim in claims] == [FIELDS] * 8
+    assert claims[6]["predicted"] is claims[6]["measured"] is claims[6]["tolerance"] is None
     assert "interrupted" in claims[-1]["note"]
     assert {claim["verdict"] for claim in claims[:6]} == {
         *("holds", "holds with a correction", "does not hold")

@@ -5,15 +5,16 @@ import tomllib
 
 import pytest
 
-from festina.cli._parameters import in_force, resolve
+from festina.cli._parameters import resolve
 from festina.experiments import load
+from festina.experiments._runner import in_force
 
 from . import toy
 
 FILES = ["claims.json", "figure.pdf", "figure.png", "parameters.toml", "run.zarr"]
 FIELDS = [
-    *("experiment", "claim", "source", "predicted", "measured", "tolerance"),
-    *("verdict", "expected", "broken", "note"),
+    *("experiment", "preset", "id", "words", "source", "at", "predicted", "measured", "tolerance"),
+    *("holds", "verdict", "expected", "broken", "correction", "wrong", "instead", "note"),
 ]
 
 
@@ -62,7 +63,7 @@ def test_without_claims_an_experiment_is_a_line(festina):
 def test_a_broken_claim_is_shown_and_is_no_failure_of_the_run(festina):
     outcome = festina("run", "toy/one", "--ending", "wrong")
     assert outcome.status == 0
-    assert "broken toy/one: the loss falls as e^-t: predicted 0.0067379, measured 1.0067" in (
+    assert "broken toy/one#decay: the loss falls as e^-t: predicted 0.0067379, measured 1.0067" in (
         outcome.out
     )
     assert "1 broken" in outcome.out
@@ -109,6 +110,41 @@ def test_claims_json_has_its_fields_as_plain_values(festina, here):
     assert [list(claim) for claim in claims] == [FIELDS] * 3
     assert claims[1]["predicted"] == [7]
     assert claims[1]["measured"] == [7]
+    assert [claim["id"] for claim in claims] == ["decay", "width", "direction"]
+    assert [claim["correction"] for claim in claims] == ["", "Eq. 3 lacks a factor of two", ""]
+    assert claims[2]["wrong"] == "it falls"
+    assert claims[2]["instead"]["holds"] is True
+    assert claims[0]["instead"] is None
+    assert {(claim["source"], claim["at"]) for claim in claims} == {("Toy", "Figure 1")}
+
+
+ROWS = ("the loss falls as e^-t", "[width] as printed", "the text says it rises")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "shown"),
+    [
+        (["toy/one", "--claims", "width"], [1]),
+        (["toy/one", "--claims", "direction", "decay", "--seed", "2"], [0, 2]),
+        (["toy/one", "--claims", "toy/one#width"], [1]),
+        (["toy/one#width"], [1]),
+        (["--seed", "2", "toy/one#width", "--claims", "decay"], [0, 1]),
+        (["toy/one", "--claims"], [0, 1, 2]),
+    ],
+)
+def test_claims_are_chosen_by_identifier(tokens, shown, festina, here):
+    outcome = festina("run", *tokens, "--out", "a")
+    assert outcome.status == 0
+    assert [row in outcome.out for row in ROWS] == [k in shown for k in range(3)]
+    assert f"{len(shown)} claim" in outcome.out.splitlines()[-1]
+    assert len(json.loads((here / "a" / "claims.json").read_text())) == 3
+    chosen = festina("show", "a", "--json", "--claims", *(["width"] if shown == [1] else []))
+    assert len(json.loads(chosen.out)) == (1 if shown == [1] else 3)
+
+
+def test_json_of_a_claim_is_its_entry(festina, here):
+    outcome = festina("run", "toy/one#width", "--json", "--out", "a")
+    assert json.loads(outcome.out) == json.loads((here / "a" / "claims.json").read_text())[1:2]
 
 
 def test_json_is_all_that_is_on_standard_output(festina, here):
@@ -174,7 +210,7 @@ def test_parameters_can_be_read_back_over_a_preset(festina, here):
 def test_a_preset_is_named_in_the_claims(festina, here):
     festina("run", "toy/one", "--preset", "printed", "--out", "a")
     claims = json.loads((here / "a" / "claims.json").read_text())
-    assert {claim["experiment"] for claim in claims} == {"toy/one (printed)"}
+    assert {(claim["experiment"], claim["preset"]) for claim in claims} == {("toy/one", "printed")}
 
 
 def test_an_empty_folder_will_do(festina, here):

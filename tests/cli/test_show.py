@@ -127,8 +127,10 @@ def test_claims_in_a_pipe_have_a_line_each(made, festina, monkeypatch):
     monkeypatch.delenv("COLUMNS")
     out = festina("show", "a", "--claims").out
     for claim in json.loads((made / "claims.json").read_text()):
-        (line,) = (line for line in out.splitlines() if claim["claim"] in line)
-        assert all(claim[field] in line for field in ("verdict", "source", "note"))
+        (line,) = (line for line in out.splitlines() if claim["words"] in line)
+        assert all(claim[field] in line for field in ("id", "verdict", "source", "at", "note"))
+        assert claim["correction"] in line
+        assert claim["wrong"] in line
 
 
 def test_version_and_help(festina):

@@ -112,22 +112,24 @@ def compiled():
 
 
 def claims(run):
-    say = Ledger("toy/one", "Toy", "Figure 1")
+    claim = Ledger("toy/one", "Toy", "Figure 1")
     loss = run["simulation"]["loss"].values
     ratio = (loss[:, -1] / loss[:, 0]).mean() + run.attrs["offset"]
-    say("the loss falls as e^-t", agree(ratio, np.exp(-5.0), within=1e-9))
-    say(
+    claim("decay", "the loss falls as e^-t", agree(ratio, np.exp(-5.0), within=1e-9))
+    claim(
+        "width",
         "[width] as printed",
         agree(np.arange(8)[-1:] * 0 + run.attrs["width"], np.int64(run.attrs["width"])),
         corrected="Eq. 3 lacks a factor of two",
     )
-    say(
+    claim(
+        "direction",
         "the text says it rises",
         equal_to("falls", "rises"),
         wrong="it falls",
         instead=agree(ratio - run.attrs["offset"], np.exp(-5.0), within=1e-9),
     )
-    return list(say)
+    return list(claim)
 
 
 def draw(run):

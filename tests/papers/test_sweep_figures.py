@@ -53,12 +53,12 @@ def test_few_values_have_a_tick_each_and_many_those_of_the_scale():
     assert "1e+06" not in ticks(ax.xaxis)  # thrice
 
 
-@pytest.mark.parametrize("claim", ["it falls", ["it falls"]])
+@pytest.mark.parametrize("claim", ["decay", ["decay"]])
 def test_the_colours_of_a_claim_say_which_one_it_is(claim):
     two = xr.concat([grid([1.0, 2.0], [1.0, 2.0])] * 2, "claim").rename("measured")
-    chosen = two.assign_coords(claim=["it falls", "it rises"]).sel(claim=claim)
+    chosen = two.assign_coords(claim=["decay", "growth"]).sel(claim=claim)
     ax = phase_diagram(axes(), chosen, x="x")
-    assert ax.figure.axes[1].get_ylabel() == "measured: it falls"
+    assert ax.figure.axes[1].get_ylabel() == "measured: decay"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("words for x", "y")
 
 

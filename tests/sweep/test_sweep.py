@@ -265,32 +265,6 @@ def test_an_interruption_says_how_to_go_on(tmp_path):
     assert sweep()["y"].values.tolist() == [0, 1, 2, 3, 4]
 
 
-def claims_of(texts, numbers):
-    table = {"holds": ("claim", np.ones(len(texts))), "measured": ("claim", numbers)}
-    return xr.Dataset(table, {"claim": texts})
-
-
-def test_a_claim_whose_words_differ_in_whole_numbers_is_one_row(tmp_path):
-    def function(depth):
-        texts = [f"depth {depth}: Theorem 1 holds", "Eq. (40) holds"]
-        return claims_of([*texts, "at depth 2", "at depth 4"], [depth, 1, 2, 4])
-
-    data = festina.sweep(named(function), {"depth": [8, 10, 12]}, tmp_path / "s", processes=0)
-    rows = ["depth …: Theorem 1 holds", "Eq. (40) holds", "at depth 2", "at depth 4"]
-    assert data["claim"].values.tolist() == rows
-    assert data["measured"].values.tolist() == [[d, 1, 2, 4] for d in (8, 10, 12)]
-
-
-def test_claims_that_their_numbers_tell_apart_stay_apart(tmp_path):
-    def function(a):
-        return claims_of([f"at depth {d}" for d in (a, 2 * a)], [a, 2 * a])
-
-    data = festina.sweep(named(function), {"a": [2, 4]}, tmp_path / "s", processes=0)
-    assert data["claim"].values.tolist() == ["at depth 2", "at depth 4", "at depth 8"]
-    found = [[2, 4, np.nan], [np.nan, 4, 8]]
-    np.testing.assert_array_equal(data["measured"].values, found)
-
-
 def test_labels_of_a_function_are_never_taken_for_one(tmp_path):
     one = named(lambda a: xr.Dataset({"y": ("claim", [a])}, {"claim": [f"layer {a}"]}))
     data = festina.sweep(one, {"a": [1, 2]}, tmp_path / "s", processes=0)
@@ -308,12 +282,6 @@ def test_an_error_of_pydantic_is_a_sentence(tmp_path):
     reason = str(data["reason"].values[1])
     assert reason.startswith("ValidationError: `width` must be at least 1, got 0. (")
     assert "pydantic" not in reason
-
-
-def test_claims_of_one_text_are_told_apart():
-    words = ["a", "a", "a (2)", "a", "b"]
-    assert _work._told_apart(words) == ["a", "a (2)", "a (2) (2)", "a (3)", "b"]
-    assert len(set(_work._told_apart(["a (2)", "a", "a"]))) == 3
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 def code(file: str) -> str:
     """Tells festina's own code, and that of an experiment in a file, from any other."""
     digest = hashlib.sha256()
-    for path in (*sorted(Path(__file__).parent.rglob("*.py")), *filter(None, [file])):
+    for path in (*sorted(Path(__file__).parents[1].rglob("*.py")), *filter(None, [file])):
         digest.update(Path(path).read_bytes())
     return digest.hexdigest()[:16]
 

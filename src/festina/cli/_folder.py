@@ -11,6 +11,8 @@ from festina._run._beside import held, hidden, left_over
 from ._complaint import Complaint
 from ._signals import undisturbed
 
+WITHOUT_IDENTIFIERS = "was written by an older festina, whose claims had no identifiers"
+
 
 class Building:
     """A folder that appears with a whole run in it or not at all.

@@ -39,17 +39,20 @@ Quiet = Annotated[
     bool, Parameter(help="No progress on standard error.", negative=(), show_default=False)
 ]
 Claims = Annotated[
-    bool,
+    list[str] | None,
     Parameter(
-        help="Print every claim, in a table: predicted, measured, tolerance, verdict.",
+        help="Print every claim, in a table: predicted, measured, tolerance, verdict. With "
+        "identifiers behind it (--claims drop-times) only these claims.",
+        consume_multiple=True,
         negative=(),
+        negative_iterable=(),
         show_default=False,
     ),
 ]
 Json = Annotated[
     bool,
     Parameter(
-        help="Print all claims as JSON, as in claims.json, and nothing else.",
+        help="Print claims as JSON, as in claims.json, and nothing else.",
         negative=(),
         show_default=False,
     ),

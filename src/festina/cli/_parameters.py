@@ -2,12 +2,11 @@
 
 import re
 import shlex
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from festina.experiments import Entry, Experiment, unknown
+from festina.experiments import Experiment, unknown
 
 from ._complaint import Complaint, describe
 
@@ -46,15 +45,6 @@ def resolve(
     except pydantic.ValidationError as error:
         names = tuple(experiment.parameters.model_fields)
         raise Complaint(invalid(error, valid=names, where=where)) from error
-
-
-def in_force(experiment: Experiment, preset: str | None, parameters: "Parameters") -> str | None:
-    """The preset, unless a flag or a file has taken something of it back."""
-    if preset is None:
-        return None
-    wanted = experiment.parameters(**experiment.presets[preset])
-    same = (getattr(wanted, key) == getattr(parameters, key) for key in experiment.presets[preset])
-    return preset if all(same) else None
 
 
 def flag_name(name: str) -> str:
@@ -112,30 +102,3 @@ def changed(experiment: Experiment, parameters: "Parameters") -> list[str]:
         for name, value in parameters.model_dump(mode="json", exclude={"seeds", "seed"}).items()
         if value != usual.model_dump(mode="json")[name]
     ]
-
-
-def to_toml(parameters: "Parameters", entry: Entry) -> str:
-    """Return every parameter with its docstring as a comment; `read` takes it back."""
-    import tomlkit
-
-    import festina
-
-    document = tomlkit.document()
-    typed = shlex.quote(Path(entry.file).name if entry.file else entry.name)
-    document.add(tomlkit.comment(f"{entry.name}, festina {festina.__version__}. Run it again with"))
-    document.add(tomlkit.comment(f"festina run {typed} --parameters parameters.toml"))
-    values = parameters.model_dump(mode="json")
-    explained = parameters.docstrings()
-    for key in type(parameters).model_fields:
-        document.add(tomlkit.nl())
-        for line in textwrap.wrap(explained.get(key, ""), 96):
-            document.add(tomlkit.comment(line))
-        document.add(key, tomlkit.item(_storable(values[key])))
-    return tomlkit.dumps(document)
-
-
-def _storable(value: Any) -> Any:
-    """TOML has no null; `Parameters` reads 'none' as `None`."""
-    if isinstance(value, Mapping):
-        return {key: _storable(entry) for key, entry in value.items() if entry is not None}
-    return "none" if value is None else value

@@ -1,9 +1,10 @@
 """`festina reproduce`."""
 
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,16 @@ from festina._run._beside import held
 from festina.experiments import Experiment, experiment_names, find, load, source_names, unknown
 
 from ._complaint import Complaint, complain, describe
-from ._folder import free, make, numbered, remove_empty, shorter, sweep, unwritable
+from ._folder import (
+    WITHOUT_IDENTIFIERS,
+    free,
+    make,
+    numbered,
+    remove_empty,
+    shorter,
+    sweep,
+    unwritable,
+)
 from ._options import Claims, Debug, Json, Quick, Quiet, Whole
 from ._progress import Progress
 from ._signals import interruptible, status, undisturbed
@@ -50,7 +60,7 @@ def reproduce(
             show_default=False,
         ),
     ] = False,
-    claims: Claims = False,
+    claims: Claims = None,
     quiet: Quiet = False,
     json: Json = False,
     debug: Debug = False,
@@ -59,7 +69,8 @@ def reproduce(
 
     `saddles` is a source; `saddles/figure-1` are all experiments whose names begin like that, and
     `saddles/figure-1 race/xor` is both.
-    Each gets its own run folder and a line; one claims.json holds all claims, --claims prints them.
+    Each gets its own run folder and a line; one claims.json holds all claims, --claims prints them,
+    and --claims ID only those with this identifier.
     An experiment that fails is reported and the others go on; Ctrl-C keeps what was finished.
     With --quick each is made as cheap as it can be without another verdict, one that is cheap
     already stays as it is, and presets are left out.
@@ -78,6 +89,7 @@ def reproduce(
             with interruptible(), Progress(quiet=quiet) as progress:
                 flags = {k: v for k, v in {"seeds": seeds, "seed": seed}.items() if v is not None}
                 results.jobs = _jobs(source, quick, flags, results, progress, debug=debug)
+                _check_identifiers(claims or (), results.jobs)
                 top, made = _folder(source, out, results.jobs, stack, fresh=fresh)
                 _each(results, top, progress, debug=debug)
         except KeyboardInterrupt as error:
@@ -86,12 +98,12 @@ def reproduce(
             with undisturbed():
                 remove_empty(made)  # where nothing was finished
 
-    _report(results, top, interrupted=interruption is not None, every_claim=claims, json=json)
+    done = _report(results, top, claims, interrupted=interruption is not None, json=json)
     if interruption is not None:
         kept = f"what was finished is in '{top}'" if results.done else "nothing was written"
         complain(f"Interrupted; {kept}.", debug=debug)
         return status(interruption)
-    broken = any(claim.broken for done in results.done for claim in done.claims)
+    broken = any(claim.broken for each in done for claim in each.claims)
     return int(bool(results.failures) or broken)
 
 
@@ -106,9 +118,9 @@ class Job:
     folder: str
 
     def is_done(self, top: Path) -> bool:
-        from ._perform import is_done
+        from festina.experiments._runner import is_saved
 
-        return is_done(top / self.folder, self.experiment, self.parameters, self.preset)
+        return is_saved(top / self.folder, self.experiment, self.parameters, self.preset)
 
 
 @dataclass
@@ -136,10 +148,13 @@ class Results:
 
 
 def _missing(label: str, verdict: str, note: str) -> dict[str, Any]:
-    nothing = dict.fromkeys(("predicted", "measured", "tolerance"))
-    words = {"experiment": label, "claim": "", "source": ""}
-    judged = {"verdict": verdict, "expected": "holds", "broken": False, "note": note}
-    return {**words, **nothing, **judged}
+    """Return an entry of claims.json for a run that made no claims."""
+    from festina.experiments.claims import Claim, Judgement
+
+    name, _, preset = label.removesuffix(")").partition(" (")
+    nothing = Judgement(math.nan, math.nan, math.nan, False)
+    claim = Claim(name, "", "", "", "", nothing, note=note, preset=preset)
+    return claim.to_json() | {"verdict": verdict, "broken": False}
 
 
 def _chosen(source: str) -> tuple[str, ...]:
@@ -170,8 +185,9 @@ def _jobs(
         )
     chosen = tuple(dict.fromkeys(name for each in source for name in _chosen(each)))
     alone = "all" not in source and len({name.partition("/")[0] for name in chosen}) == 1
+    from festina.experiments.claims._claim import labelled
+
     from ._parameters import resolve
-    from ._perform import labelled
 
     jobs: list[Job] = []
     progress.stage("loading", share=0.0)
@@ -185,15 +201,30 @@ def _jobs(
         for preset in (None, *(() if quick else experiment.presets)):
             parameters = resolve(experiment, preset=preset, quick=quick, flags=flags)
             folder = f"{own}-{preset}" if preset else own
-            label = labelled(experiment.name, preset)
+            label = labelled(experiment.name, preset or "")
             jobs.append(Job(experiment, preset, parameters, label, folder))
     return jobs
 
 
+def _check_identifiers(claims: Sequence[str], jobs: Sequence[Job]) -> None:
+    """Raise `ValueError` for an identifier that no experiment has, before anything is run."""
+    from festina.experiments._runner import check_identifiers
+
+    valid: list[str] = []
+    for experiment in (job.experiment for job in jobs):
+        if experiment.identifiers is None:
+            return
+        valid += experiment.identifiers
+        valid += [f"{experiment.name}#{id}" for id in experiment.identifiers]
+    check_identifiers(claims, valid)
+
+
 def _each(results: Results, top: Path, progress: Progress, *, debug: bool) -> None:
     from festina import _run
+    from festina.experiments import ExperimentRun
+    from festina.experiments._runner import write_claims
 
-    from ._perform import conclude, perform, write_claims
+    from ._perform import conclude, perform
 
     possible = []
     for job in results.jobs:  # missing packages are reported before anything is trained
@@ -213,8 +244,8 @@ def _each(results: Results, top: Path, progress: Progress, *, debug: bool) -> No
         try:
             with interruptible():
                 if there := folder.exists() and job.is_done(top):
-                    run = _run.load(folder)
-                    result = conclude(job.experiment, run, folder, progress=progress, redraw=False)
+                    run = ExperimentRun(job.experiment, _run.load(folder))
+                    result = conclude(run, folder, progress=progress, redraw=False)
                 else:
                     result = perform(
                         job.experiment,
@@ -247,6 +278,8 @@ def _folder(
     try:
         if out is not None:
             top = Path(os.path.abspath(out.expanduser()))
+            if any(_is_old(top, jobs)):
+                raise Complaint(f"{_old(top)}; choose another folder.")
             if fresh or not _begun(top, jobs):
                 top = free(out)
             made = make(top)
@@ -260,6 +293,8 @@ def _folder(
             if _begun(top, jobs) and stack.enter_context(held(top)) != "theirs":
                 _try(top)
                 return top, [top, *made]
+        if earlier and any(_is_old(earlier[-1], jobs)):
+            complain(f"{_old(earlier[-1])}, and everything is trained in a new folder.")
         count = int(earlier[-1].name) if earlier else 0
         while True:
             count += 1
@@ -281,6 +316,17 @@ def _begun(top: Path, jobs: list[Job]) -> bool:
     return all(job.is_done(top) for job in jobs if (top / job.folder).exists())
 
 
+def _is_old(top: Path, jobs: list[Job]) -> Iterator[bool]:
+    """Whether the claims in a folder, or in that of a run in it, have no identifiers."""
+    from festina.experiments._runner import is_without_identifiers
+
+    return map(is_without_identifiers, (top, *(top / job.folder for job in jobs)))
+
+
+def _old(top: Path) -> str:
+    return f"'{shorter(top)}' {WITHOUT_IDENTIFIERS}: it stays as it is"
+
+
 def _try(folder: Path) -> None:
     """Write something there: a folder that exists may still be read-only."""
     import tempfile
@@ -290,13 +336,23 @@ def _try(folder: Path) -> None:
 
 
 def _report(
-    results: Results, top: Path | None, *, interrupted: bool, every_claim: bool, json: bool
-) -> None:
-    if json:
-        from ._perform import claims_json
+    results: Results,
+    top: Path | None,
+    claims: Sequence[str] | None,
+    *,
+    interrupted: bool,
+    json: bool,
+) -> "list[Done]":
+    """Print what there is to say, and return the runs with the claims that are asked for."""
+    from festina.experiments._runner import choose, claims_json
 
-        print(claims_json(results.to_json()), end="")
-        return
+    done = results.done
+    if claims and done:
+        names = {claim.name for claim in choose([c for d in done for c in d.claims], claims)}
+        done = [replace(d, claims=[c for c in d.claims if c.name in names]) for d in done]
+    if json:
+        print(claims_json(replace(results, done=done).to_json()), end="")
+        return done
     from ._table import print_results
 
     finished, wanted = len(results.done), len(results.jobs)
@@ -313,9 +369,7 @@ def _report(
         )
     if top is not None and finished:
         said.append(f"All of it is in {shorter(top)}.")
-    print_results(
-        results.done,
-        results.failures,
-        every_claim=every_claim,
-        total=" ".join(said) + "\n",
-    )
+    total = " ".join(said) + "\n"
+    told = [each for each in done if each.claims]
+    print_results(told, results.failures, every_claim=claims is not None, total=total)
+    return done

@@ -1,6 +1,7 @@
 """`festina run`."""
 
 import difflib
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,11 +30,14 @@ def run(
 
     A new folder ./runs/NAME/001, 002, … appears with run.zarr and parameters.toml as soon as the
     run is made, and gets claims.json, figure.png and figure.pdf. Where one of these fails, `festina
-    show` makes them from what is there. A line says how it went; --claims prints every claim.
+    show` makes them from what is there. A line says how it went; --claims prints every claim, and
+    `festina run NAME#ID` or `festina run NAME --claims ID` the claim with that identifier.
 
     The exit status is 0 when the run was made, whatever the verdicts; `festina reproduce` is the
     command whose exit status tells whether a claim broke.
     """
+    if not any(_is_name(token) for token in tokens):
+        tokens = tuple(part for token in tokens for part in _parts(token))
     name = _name(tokens)
     if name is None:
         if {"--help", "-h"} & set(tokens):
@@ -60,6 +64,16 @@ def run(
     return command(rest) or 0  # help returns nothing
 
 
+def _is_name(token: str) -> bool:
+    return token in experiment_names() or token.endswith(".py")
+
+
+def _parts(token: str) -> tuple[str, ...]:
+    """Split the full name of a claim, such as `saddles/figure-1b#drop-times`."""
+    name, _, id = token.partition("#")
+    return (name, "--claims", id) if id and _is_name(name) else (token,)
+
+
 def _name(tokens: tuple[str, ...]) -> str | None:
     """The experiment that is meant: a name that exists, else what looks most like one."""
     files = [token for token in tokens if token.endswith(".py")]
@@ -84,25 +98,32 @@ def _run(
     animation: bool = False,
     mp4: bool = False,
     out: Path | None = None,
-    claims: bool = False,
+    claims: list[str] | None = None,
     quiet: bool = False,
     json: bool = False,
     debug: bool = False,
     **flags: Any,
 ) -> int:
+    from festina.experiments._runner import check_identifiers, choose, claims_json
+    from festina.experiments.claims._claim import labelled
+
     from ._animation import moving_picture
     from ._parameters import changed, resolve
-    from ._perform import claims_json, labelled, perform
+    from ._perform import kept, perform
     from ._progress import Progress
+    from ._table import print_results
 
     chosen = resolve(experiment, preset=preset, quick=quick, file=parameters, flags=flags)
     picture = moving_picture(experiment, animation=animation, mp4=mp4)
     experiment.check_packages()
+    if experiment.identifiers is not None:
+        names = [f"{experiment.name}#{id}" for id in experiment.identifiers]
+        check_identifiers(claims or (), [*experiment.identifiers, *names])
     sweep(*([] if out is None else [free(out).parent]))  # before anything is said to have begun
     if quick and not experiment.quick and not quiet:
         complain(f"{experiment.name} has no quicker version; --quick changes nothing.")
     with Progress(quiet=quiet) as progress:
-        progress.stage(labelled(experiment.name, preset))
+        progress.stage(labelled(experiment.name, preset or ""))
         done = perform(
             experiment,
             chosen,
@@ -112,12 +133,15 @@ def _run(
             numbered_in=Path("runs", experiment.name),
             progress=progress,
         )
+    try:
+        shown = replace(done, claims=choose(done.claims, claims or ()))
+    except ValueError as error:
+        error.add_note(kept(done.folder))
+        raise
     if json:
-        print(claims_json(claim.to_json() for claim in done.claims), end="")
+        print(claims_json(claim.to_json() for claim in shown.claims), end="")
         return 0
-    from ._table import print_results
-
     changes = changed(experiment, chosen) if any(claim.broken for claim in done.claims) else []
     note = f"Not with the defaults: {', '.join(changes)}. Theory may not reach that far. "
-    print_results([done], every_claim=claims, total=note if changes else "")
+    print_results([shown], every_claim=claims is not None, total=note if changes else "")
     return 0

@@ -1,17 +1,18 @@
 """`festina show`."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from festina.experiments import Experiment, load
+from festina.experiments._own_file import found
 
 from ._complaint import Complaint
-from ._folder import sweep, unwritable
+from ._folder import WITHOUT_IDENTIFIERS, sweep, unwritable
 from ._options import Animation, Claims, Debug, Json, Mp4, Number
-from ._own_file import found
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -54,7 +55,7 @@ def show(
     ] = None,
     animation: Animation = False,
     mp4: Mp4 = False,
-    claims: Claims = False,
+    claims: Claims = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -70,53 +71,59 @@ def show(
             f"`--out` must be a folder, got the file '{out}': figures get names of their own. Use "
             f"`--out {out.parent}`."
         )
+    home = run.parent if run.suffix == ".zarr" else run
+    refuse_without_identifiers(home.expanduser())
     data, made_by = stored(run, experiment)
+    from festina.experiments import ExperimentRun
+    from festina.experiments._runner import choose, claims_json, write_figure
+
     from ._animation import moving_picture
-    from ._endings import unconverged
-    from ._perform import (
-        Done,
-        claims_json,
-        claims_of,
-        labelled,
-        save_figure,
-        save_picture,
-        write_claims,
-    )
+    from ._perform import done
+    from ._table import print_results
 
     picture = moving_picture(made_by, animation=animation, mp4=mp4)
-    home = run.parent if run.suffix == ".zarr" else run
     folder = home if out is None else out.expanduser()
     stem = None if folder.resolve() == home.resolve() else _stem(made_by, home)
     if stem is not None and not force:
         _refuse_to_overwrite(folder, stem, (*format, *filter(None, [picture])))
     sweep(home)
+    made = ExperimentRun(made_by, data)
     try:
-        judged, figure = claims_of(made_by, data), made_by.draw(data)
+        judged, figure = made.claims, made.experiment.draw(data)
     except KeyError as error:
         raise Complaint(
             f"'{home}' was made by another version of {made_by.name} and lacks what this one "
             f"reads ({error.args[0]}). Its claims are in '{home / 'claims.json'}'; to make it "
             f"again: festina run {made_by.entry.typed} --parameters {home / 'parameters.toml'}"
         ) from error
+    chosen = choose(judged, claims or ())
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if stem is None and not (home / "claims.json").exists():  # they failed in the run
-            write_claims((claim.to_json() for claim in judged), home)
+            made.write_claims(home)
         drawn = folder / (stem or "figure")
-        pictures = save_figure(figure, drawn, size=sheet, dpi=fine, formats=format)
+        pictures = write_figure(figure, drawn, size=sheet, dpi=fine, formats=format)
         if picture is not None:
             moving = folder / f"{stem or 'animation'}.{picture}"
-            pictures.append(save_picture(made_by, data, moving, size=sheet))
+            pictures.append(made.write_animation(moving, size=sheet))
     except OSError as error:
         raise unwritable(folder, error) from error
     if json:
-        print(claims_json(claim.to_json() for claim in judged), end="")
+        print(claims_json(claim.to_json() for claim in chosen), end="")
         return
-    from ._table import print_results
+    shown = replace(done(made, home, pictures), claims=chosen)
+    print_results([shown], every_claim=claims is not None)
 
-    label = labelled(made_by.name, data.attrs.get("preset") or None)
-    done = Done(label, made_by.entry.shows, judged, home, pictures, unconverged(data))
-    print_results([done], every_claim=claims)
+
+def refuse_without_identifiers(folder: Path) -> None:
+    """Raise a complaint if the claims of a run are identified by their sentences."""
+    from festina.experiments._runner import is_without_identifiers
+
+    if is_without_identifiers(folder):
+        raise Complaint(
+            f"'{folder}' {WITHOUT_IDENTIFIERS}, and cannot be shown. It stays as it is; the first "
+            f"lines of '{folder / 'parameters.toml'}' say how to make it again."
+        )
 
 
 def stored(run: Path, file: Path | None = None) -> "tuple[xr.DataTree, Experiment]":

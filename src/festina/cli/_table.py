@@ -64,7 +64,7 @@ def print_results(
     screen = console()
     claims = [claim for done in results for claim in done.claims]
     if every_claim:
-        for name, group in groupby(claims, key=lambda claim: claim.experiment):
+        for name, group in groupby(claims, key=lambda claim: claim.label):
             screen.print(Text(name, style="bold", no_wrap=True, overflow="ignore"))
             screen.print(claims_table(list(group), width=screen.width))
     else:
@@ -74,7 +74,8 @@ def print_results(
     for claim in claims:
         if claim.broken and not every_claim:
             seen = f"predicted {number(claim.predicted)}, measured {number(claim.measured)}"
-            words = f" {claim.experiment}: {claim.claim}: {seen}"
+            preset = f" ({claim.preset})" if claim.preset else ""
+            words = f" {claim.name}{preset}: {claim.words}: {seen}"
             screen.print(Text.assemble(("broken", "bold red"), words))
     if len(results) == 1 and results[0].remark:
         screen.print(Text(results[0].remark))
@@ -113,11 +114,11 @@ def _print_lines(screen: Console, results: "Sequence[Done]") -> None:
 def claims_table(claims: "Sequence[Claim]", *, width: int) -> Table:
     """Return the table of all claims of an experiment, for a screen of `width`."""
     if width == _UNWRAPPED:
-        table = plain_table(*_CLAIM, "source", "note")
+        table = plain_table("id", *_CLAIM, "source", "note")
         for claim in claims:
             numbers = (claim.predicted, claim.measured, claim.tolerance)
-            words = (_verdict(claim), claim.source, " ".join(claim.note.split()))
-            table.add_row(claim.claim, *map(number, numbers), *words)
+            words = (_verdict(claim), claim.place, " ".join(claim.remarks.split()))
+            table.add_row(claim.id, claim.words, *map(number, numbers), *words)
         return table
     table = plain_table(*_CLAIM)
     # On a narrow terminal it is the claim that wraps: numbers have little width to lose, and the
@@ -128,8 +129,8 @@ def claims_table(claims: "Sequence[Claim]", *, width: int) -> Table:
     verdict.width = _VERDICT if width >= NARROW else _VERDICT_IN_TWO_LINES
     digits = 5 if width >= _CRAMPED else 3
     for claim in claims:
-        text = Text(claim.claim)
-        for detail in filter(None, (claim.source, claim.note)):
+        text = Text(claim.words)
+        for detail in filter(None, (claim.id, claim.place, claim.remarks)):
             text.append(f"\n{detail}", style="dim")
         table.add_row(
             text,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ._parameters import DecreasingTuple as DecreasingTuple
     from ._parameters import IncreasingTuple as IncreasingTuple
     from ._parameters import Parameters as Parameters
+    from ._runner import ExperimentRun as ExperimentRun
+    from ._runner import run_experiment as run_experiment
     from .claims import Claim as Claim
     from .figures import save_animation as save_animation
 
@@ -31,6 +33,7 @@ _PACKAGES = ("claims", "figures")
 _HOMES = {
     "Claim": ".claims",
     "DecreasingTuple": "._parameters",
+    "ExperimentRun": "._runner",
     "IncreasingTuple": "._parameters",
     "Key": "._frame",
     "Parameters": "._parameters",
@@ -38,6 +41,7 @@ _HOMES = {
     "experiment": "._frame",
     "keys_of": "._frame",
     "parameters_of": "._frame",
+    "run_experiment": "._runner",
     "save_animation": ".figures",
 }
 _LIGHT = ("Entry", "Experiment", "Progress", "experiment_names", "find", "load")

@@ -3,8 +3,10 @@
 import hashlib
 import importlib.util
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ._entry import Entry
 
@@ -27,7 +29,7 @@ def entry_of(name: str) -> Entry:
 def module_of(entry: Entry) -> ModuleType:
     """Import the file, with those beside it in reach, as of a script. Once, as modules are."""
     path = Path(entry.file)
-    name = f"festina_own_{path.stem}_{hashlib.sha256(entry.file.encode()).hexdigest()[:8]}"
+    name = f"festina_own_{path.stem}_{_checksum(path)[:8]}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None, "it ends in .py"
@@ -56,3 +58,35 @@ def shown_by(module: ModuleType) -> str:
     """What an experiment shows: the first line of its docstring, as in the list of others."""
     first = (module.__doc__ or "").strip().partition("\n")[0].rstrip(".")
     return first or "an experiment of your own"
+
+
+def recorded(file: str) -> dict[str, str]:
+    """Return the attributes of a run by which `found` recognises the file that made it.
+
+    `file` is relative to the working folder, or only a name where the file lies elsewhere. The
+    checksum is that of the absolute path, which is not stored itself.
+    """
+    if not file:
+        return {"file": ""}
+    path, here = Path(file), Path.cwd()
+    below = path.relative_to(here) if path.is_relative_to(here) else Path(path.name)
+    return {"file": below.as_posix(), "file_checksum": _checksum(path)}
+
+
+def found(attributes: Mapping[Any, Any], run: Path) -> Path | None:
+    """Return the file that made a run, if it lies below the working folder where it lay before.
+
+    A run may come from a stranger, and the file is executed. A file that came with the run does not
+    have the absolute path that is recorded, unless that path was known to the stranger.
+    """
+    here, name = Path.cwd(), Path(str(attributes["file"]))
+    for folder in (here, *run.resolve().parents):
+        path = (folder / name).resolve()
+        known = name.is_absolute() or attributes.get("file_checksum") == _checksum(path)
+        if known and path.is_relative_to(here) and path.is_file():
+            return path
+    return None
+
+
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(str(path).encode()).hexdigest()[:16]

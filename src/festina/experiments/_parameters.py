@@ -6,10 +6,15 @@ import functools
 import inspect
 import itertools
 import math
+import shlex
 import textwrap
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from ._entry import Entry
 
 RESERVED = frozenset(
     {"preset", "parameters", "quick", "animation", "mp4", "out", "claims", "quiet", "json"}
@@ -86,6 +91,33 @@ class Parameters(BaseModel):
     def _optional(cls, name: str) -> bool:
         field = cls.model_fields.get(name)
         return field is not None and type(None) in get_args(field.annotation)
+
+
+def to_toml(parameters: Parameters, entry: Entry) -> str:
+    """Return the text of parameters.toml: every parameter, with its docstring as a comment."""
+    import tomlkit
+
+    import festina
+
+    document = tomlkit.document()
+    typed = shlex.quote(Path(entry.file).name if entry.file else entry.name)
+    document.add(tomlkit.comment(f"{entry.name}, festina {festina.__version__}. Run it again with"))
+    document.add(tomlkit.comment(f"festina run {typed} --parameters parameters.toml"))
+    values = parameters.model_dump(mode="json")
+    explained = parameters.docstrings()
+    for key in type(parameters).model_fields:
+        document.add(tomlkit.nl())
+        for line in textwrap.wrap(explained.get(key, ""), 96):
+            document.add(tomlkit.comment(line))
+        document.add(key, tomlkit.item(_storable(values[key])))
+    return tomlkit.dumps(document)
+
+
+def _storable(value: Any) -> Any:
+    """TOML has no null; `Parameters` reads 'none' as `None`."""
+    if isinstance(value, Mapping):
+        return {key: _storable(entry) for key, entry in value.items() if entry is not None}
+    return "none" if value is None else value
 
 
 def _power_of_two(number: int) -> int:

@@ -36,7 +36,8 @@ class Experiment:
     """A named experiment: what everything generic (command line, tests, gallery) works with.
 
     `quick` are the parameters of `--quick`, none for an experiment that is quick as it is;
-    `animate` is `None` where there is nothing that moves.
+    `animate` is `None` where there is nothing that moves. `identifiers` are those of all claims,
+    with a `*` for what is known only when they are made, or `None`.
     """
 
     entry: Entry
@@ -47,6 +48,7 @@ class Experiment:
     draw: Callable[["xr.DataTree"], "Figure"]
     quick: Mapping[str, Any] = field(default_factory=dict)
     animate: "Callable[[xr.DataTree], FuncAnimation] | None" = None
+    identifiers: tuple[str, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -106,6 +108,7 @@ def load(name: str) -> Experiment:
         draw=module.draw,
         quick=getattr(module, "QUICK", {}),
         animate=getattr(module, "animate", None),
+        # identifiers=identifiers(module),
     )
 
 

@@ -8,10 +8,8 @@ grow when that is replaced. And of a piece its values are written first, and las
 import contextlib
 import math
 import os
-import re
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +18,13 @@ import zarr
 
 from .._run._beside import held, hidden, left_over
 from .._run._code import origin
+from ..experiments.claims._ledger import is_identifier
 from ._grid import TEXT, Grid, Index, labels
 from ._work import Outcome, lengths_of
 
 STATUS = {"status": "waiting", "reason": "", "seconds": math.nan}
 """What is known of each piece, with what is said of it before it is computed."""
 
-_NUMBER = re.compile(r"(\d+|…)")
 _PACKED = 4096  # pieces in a file of these, and files of a variable
 
 
@@ -55,7 +53,6 @@ class Store:
         try:
             if outcome.misfit:
                 raise _Misfit(outcome.misfit)
-            outcome = self._with_known_claims(outcome)
             self._write(region, outcome)
         except _Misfit as error:
             if not self._arrays:  # no piece was ever kept: it is the function, and not this point
@@ -84,25 +81,6 @@ class Store:
             inside = np.ix_(*map(np.arange, lead), *(places[dim] for dim in dims))
             whole[inside] = values.reshape((*lead, *(len(places[dim]) for dim in dims)))
             array[region] = whole
-
-    def _with_known_claims(self, outcome: Outcome) -> Outcome:
-        """Return a result in which claims have the words of earlier pieces, if they are the same.
-
-        A claim is the same as an earlier one if the words differ in whole numbers only and no other
-        claim of either piece has these words. Numbers that differ become "…" in the store.
-        """
-        here, there = outcome.coordinates.get("claim"), self._arrays.get("claim")
-        if here is None or there is None or "holds" not in outcome.values:
-            return outcome
-        names, known = list(here), list(np.asarray(there[...]))
-        masked = [[_NUMBER.sub("…", text) for text in texts] for texts in (names, known)]
-        for k, text in enumerate(masked[0]):
-            if names[k] not in known and [each.count(text) for each in masked] == [1, 1]:
-                place = masked[1].index(text)
-                parts = zip(_NUMBER.split(names[k]), _NUMBER.split(known[place]), strict=True)
-                names[k] = "".join(a if a == b else "…" for a, b in parts)
-                there[place] = names[k]
-        return replace(outcome, coordinates=outcome.coordinates | {"claim": np.array(names, TEXT)})
 
     def _places(self, dim: str, size: int, outcome: Outcome) -> np.ndarray:
         """Where on an axis of the store the entries of a result belong: text by what it says."""
@@ -177,9 +155,18 @@ class _Misfit(ValueError):
 
 @contextlib.contextmanager
 def open_store(
-    path: Path, grid: Grid, made_by: Mapping[str, str], code: str, *, changed: bool
+    path: Path,
+    grid: Grid,
+    made_by: Mapping[str, str],
+    code: str,
+    *,
+    changed: bool,
+    of_claims: bool = False,
 ) -> Iterator[Store]:
-    """The store of this sweep, in hand: made where there is none, gone on with where there is."""
+    """The store of this sweep, in hand: made where there is none, gone on with where there is.
+
+    `of_claims` says that the labels along `claim` are identifiers, in every piece.
+    """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         list(left_over(path.parent))  # of one who was killed here
@@ -193,7 +180,8 @@ def open_store(
     with held(path) as whose:
         if whose == "theirs":
             raise ValueError(f"Another process writes to '{path}': wait, or choose another store.")
-        yield Store(grid, _recovered(path, _checked(path, made_by, code, changed=changed)))
+        group = _checked(path, made_by, code, changed=changed, of_claims=of_claims)
+        yield Store(grid, _recovered(path, group))
 
 
 def _make(path: Path, grid: Grid, attributes: dict[str, Any]) -> None:
@@ -212,7 +200,9 @@ def _make(path: Path, grid: Grid, attributes: dict[str, Any]) -> None:
     _settle(group)
 
 
-def _checked(path: Path, made_by: Mapping[str, str], code: str, *, changed: bool) -> zarr.Group:
+def _checked(
+    path: Path, made_by: Mapping[str, str], code: str, *, changed: bool, of_claims: bool
+) -> zarr.Group:
     """What the root says; a store of another sweep or of other code is refused by what differs."""
     try:
         group = zarr.open_group(path, mode="r+", use_consolidated=True)
@@ -227,6 +217,11 @@ def _checked(path: Path, made_by: Mapping[str, str], code: str, *, changed: bool
     ]
     if told:
         raise ValueError(f"'{path}' holds another sweep: {'; '.join(told)}. Choose another store.")
+    if of_claims and "claim" in group and not all(map(is_identifier, group["claim"][...])):  # pyright: ignore
+        raise ValueError(
+            f"'{path}' was written by an older festina, whose claims had no identifiers: it stays "
+            "as it is. Choose another store."
+        )
     if code != codes[-1]:
         if not changed and (group["status"][...] == "done").any():  # pyright: ignore
             raise ValueError(

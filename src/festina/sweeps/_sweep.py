@@ -87,7 +87,14 @@ def sweep(
         else:
             engine = functools.partial(side_by_side, processes=count) if count else here
         work = planned.function if engine is here else packed(planned.function)
-        opened = open_store(path, grid, planned.made_by, planned.code, changed=changed)
+        opened = open_store(
+            path,
+            grid,
+            planned.made_by,
+            planned.code,
+            changed=changed,
+            of_claims=isinstance(what, str),
+        )
         written = stack.enter_context(opened)
         if retry:
             written.forget_failures()

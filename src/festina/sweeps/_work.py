@@ -3,7 +3,6 @@
 import functools
 import itertools
 import pickle
-import re
 import sys
 import sysconfig
 import time
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._cache import compilation_cache
+from .._cache import switched_on
 from ._grid import TEXT
 
 if TYPE_CHECKING:
@@ -25,8 +24,6 @@ Table = dict[str, tuple[tuple[str, ...], np.ndarray]]
 """Arrays with the names of their axes."""
 
 _LONGEST = 500  # characters of a reason
-
-_cached = functools.cache(compilation_cache)  # what one process has compiled, the others read
 
 
 @dataclass(frozen=True)
@@ -85,33 +82,17 @@ def claims_at(name: str, /, **point: Any) -> "xr.Dataset":
     """An experiment at a point: of each claim what is predicted and measured, and if it holds."""
     import xarray as xr
 
-    from ..experiments import load
+    from ..experiments import load, run_experiment
 
     experiment = load(name)
-    _cached()
-    run = experiment.run(experiment.parameters(**point), key=None, progress=None)
-    run.attrs.setdefault("experiment", experiment.name)
-    claims = experiment.claims(run)
-    # Numbers with a point follow from the parameters: the claim is the same without them. The store
-    # compares whole numbers, which may also be part of the words (Theorem 1).
-    texts = [re.sub(r"\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)", "…", c.words) for c in claims]
+    claims = run_experiment(experiment, experiment.parameters(**point)).claims
     numbers = _rows([c.predicted for c in claims] + [c.measured for c in claims])
     table = {
         "holds": ("claim", [float(claim.judged.holds) for claim in claims]),
         "predicted": (("claim", "entry"), numbers[: len(claims)]),
         "measured": (("claim", "entry"), numbers[len(claims) :]),
     }
-    return xr.Dataset(table, {"claim": _told_apart(texts)})
-
-
-def _told_apart(texts: list[str]) -> list[str]:
-    """Those that were there before have a number."""
-    found: list[str] = []
-    for text in texts:
-        numbered = (f"{text} ({k})" for k in itertools.count(2))
-        names = itertools.chain([text], numbered)
-        found.append(next(name for name in names if name not in found))
-    return found
+    return xr.Dataset(table, {"claim": [claim.id for claim in claims]})
 
 
 def _rows(values: list[Any]) -> np.ndarray:
@@ -125,7 +106,7 @@ def _rows(values: list[Any]) -> np.ndarray:
 def _unpacked(work: bytes) -> Callable[..., Any]:
     function = pickle.loads(work)
     if "jax" in sys.modules:
-        _cached()
+        switched_on()  # what one process has compiled, the others read
     return function
 
 

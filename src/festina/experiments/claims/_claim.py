@@ -85,6 +85,11 @@ class Claim:
         return f"{self.experiment}#{self.id}"
 
     @property
+    def label(self) -> str:
+        """The name of the experiment, with that of the preset in brackets."""
+        return labelled(self.experiment, self.preset)
+
+    @property
     def place(self) -> str:
         """The source and the place in it, as one phrase."""
         return ", ".join(filter(None, (self.source, self.at)))
@@ -163,6 +168,11 @@ class Claim:
             "instead": None if self.instead is None else self.instead.to_json(),
             "note": "; ".join(filter(None, (self.note, self.judged.remark))),
         }
+
+
+def labelled(experiment: str, preset: str) -> str:
+    """Return the name of an experiment, with that of the preset in brackets if there is one."""
+    return f"{experiment} ({preset})" if preset else experiment
 
 
 def headline(claims: Sequence[Claim]) -> Claim | None:

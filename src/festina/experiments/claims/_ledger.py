@@ -88,9 +88,14 @@ class Ledger(list[Claim]):
             self.append(made)
 
 
+def is_identifier(text: str) -> bool:
+    """Return whether a text can be the identifier of a claim: kebab-case."""
+    return _KEBAB.fullmatch(text) is not None
+
+
 def check_identifier(id: str, line: str) -> None:
     """Raise `ValueError` unless the identifier of a claim is kebab-case."""
-    if not _KEBAB.fullmatch(id):
+    if not is_identifier(id):
         raise ValueError(
             f"{line}: '{id}' is no identifier of a claim: it must be kebab-case, such as "
             "'drop-times': lower-case letters, digits and single hyphens."

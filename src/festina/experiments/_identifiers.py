@@ -1,0 +1,114 @@
+"""Identifiers of claims, read from the source of an experiment without running it."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TypeAlias
+
+Branches: TypeAlias = dict[int, int]
+"""The branch of each statement around a call: two branches of one statement never both run."""
+
+_LEAVES = ast.Return | ast.Raise | ast.Continue
+
+
+def identifiers(module: ModuleType) -> tuple[str, ...] | None:
+    """Return the identifiers of all claims of a module, `None` if they are not all written in it.
+
+    What an f-string fills in is a `*`: `f"{name}-times"` is `*-times`.
+
+    Raises `ValueError` for an identifier that is not kebab-case, and if a function makes two claims
+    with one identifier. Identifiers that are no literals are checked when the claims are made.
+    """
+    from .claims._ledger import check_identifier, twice
+
+    try:
+        file = Path(module.__file__ or "")
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except (AttributeError, OSError, SyntaxError, ValueError):  # no file, or not of Python
+        return None
+    ledgers = {"claim", *_ledgers(tree)}
+    found: list[str] = []
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        earlier: list[tuple[str, str, Branches]] = []
+        for call, branches in _calls(function.body, {}):
+            if not isinstance(call.func, ast.Name) or call.func.id not in ledgers:
+                continue
+            if (id := _written(call)) is None:
+                continue
+            found.append(id)
+            if "*" in id:
+                continue
+            line = f"{file.name}:{call.lineno}"
+            check_identifier(id, line)
+            for other, first, around in earlier:
+                apart = any(around.get(at, branch) != branch for at, branch in branches.items())
+                if other == id and not apart:
+                    raise ValueError(twice(id, first, line))
+            earlier.append((id, line, branches))
+    return tuple(dict.fromkeys(found)) if _are_all_written(tree, ledgers) else None
+
+
+def _ledgers(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of ledgers: the second argument of `claims`, and those of type `Ledger`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name="claims", args=ast.arguments(args=[_, second])):
+                yield second.arg
+            case ast.arg(arg=name, annotation=ast.Name(id="Ledger")):
+                yield name
+            case ast.Assign(
+                targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="Ledger"))
+            ):
+                yield name
+
+
+def _calls(block: Sequence[ast.AST], around: Branches) -> Iterator[tuple[ast.Call, Branches]]:
+    """Yield every call of a function, with the branches that it is in."""
+    rest = list(block)
+    while rest:
+        node, *rest = rest
+        match node:
+            case ast.FunctionDef():
+                pass
+            case ast.If(test=test, body=body, orelse=otherwise):
+                yield from _calls([test], around)
+                yield from _calls(body, around | {id(node): 0})
+                if isinstance(body[-1], _LEAVES):  # then what follows is the other branch
+                    otherwise, rest = [*otherwise, *rest], []
+                yield from _calls(otherwise, around | {id(node): 1})
+            case ast.Match(subject=subject, cases=cases):
+                yield from _calls([subject], around)
+                for number, case in enumerate(cases):
+                    yield from _calls(case.body, around | {id(node): number})
+            case _:
+                if isinstance(node, ast.Call):
+                    yield node, around
+                yield from _calls([*ast.iter_child_nodes(node)], around)
+
+
+def _written(call: ast.Call) -> str | None:
+    """Return the identifier of a claim, if it is a literal or an f-string."""
+    match [*call.args, *(given.value for given in call.keywords if given.arg == "id")]:
+        case [ast.Constant(value=str(text)), *_]:
+            return text
+        case [ast.JoinedStr(values=parts), *_]:
+            texts = (part.value if isinstance(part, ast.Constant) else "*" for part in parts)
+            return "".join(map(str, texts))
+    return None
+
+
+def _are_all_written(tree: ast.Module, ledgers: set[str]) -> bool:
+    """Return whether ledgers are only called with what is written, or given to such functions."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    own = {f.name for f in functions if ledgers & {argument.arg for argument in f.args.args}}
+    expected: set[int] = set()
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+            expected |= {id(call.func)} if _written(call) is not None else set()
+            expected |= {id(given) for given in call.args} if call.func.id in own else set()
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    loads = (node for node in names if node.id in ledgers and isinstance(node.ctx, ast.Load))
+    return all(id(node) in expected for node in loads)

@@ -1,0 +1,201 @@
+"""The one way an experiment is run: parameters → run → claims → figure → folder."""
+
+import dataclasses
+import fnmatch
+import functools
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import _run
+from .._cache import switched_on
+from .._run._beside import replacing
+from .._run._code import code
+from ._own_file import recorded
+from ._parameters import Parameters, to_toml
+from ._registry import Experiment, Progress, unknown
+from .claims import Claim
+from .claims._claim import labelled
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+FORMATS = ("png", "pdf")
+"""What a figure is written as, if nothing else is asked for."""
+
+
+def run_experiment(
+    experiment: Experiment,
+    parameters: Parameters,
+    *,
+    preset: str | None = None,
+    progress: Progress | None = None,
+) -> "ExperimentRun":
+    """Run an experiment, in memory: nothing is written.
+
+    `preset` is the preset that the parameters come from; the run is called after it unless the
+    parameters have other values than it.
+    """
+    switched_on()
+    tree = experiment.run(parameters, key=None, progress=progress)
+    tree.attrs |= {"experiment": experiment.name, "code": code(experiment.entry.file)}
+    tree.attrs |= {"preset": in_force(experiment, preset, parameters) or ""}
+    tree.attrs |= recorded(experiment.entry.file)
+    tree.attrs.setdefault("parameters", parameters.model_dump(mode="json"))
+    return ExperimentRun(experiment, tree)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ExperimentRun:
+    """A run of an experiment, new or read from disk, and everything that is made of it.
+
+    `data` are its tables and the attributes that say how it was made.
+    """
+
+    experiment: Experiment
+    data: "xr.DataTree"
+
+    @property
+    def preset(self) -> str:
+        """The preset that the run was made with, empty without one."""
+        return str(self.data.attrs.get("preset") or "")
+
+    @property
+    def label(self) -> str:
+        """The name of the experiment, with that of the preset in brackets."""
+        return labelled(self.experiment.name, self.preset)
+
+    @functools.cached_property
+    def claims(self) -> list[Claim]:
+        """Every claim of the experiment about this run."""
+        made_by = {"experiment": self.experiment.name, "preset": self.preset}
+        return [
+            dataclasses.replace(claim, **made_by) for claim in self.experiment.claims(self.data)
+        ]
+
+    def save(self, folder: Path, parameters: Parameters) -> None:
+        """Write run.zarr and parameters.toml into a folder that has neither."""
+        _run.save(self.data, folder / "run.zarr")
+        text = to_toml(parameters, self.experiment.entry)
+        (folder / "parameters.toml").write_text(text, encoding="utf-8")
+
+    def write_claims(self, folder: Path) -> None:
+        """Write claims.json with every claim into a folder."""
+        write_claims((claim.to_json() for claim in self.claims), folder)
+
+    def write_figure(self, stem: Path) -> list[Path]:
+        """Draw the figure and write it as `stem`.png and `stem`.pdf; return these paths."""
+        return write_figure(self.experiment.draw(self.data), stem)
+
+    def write_animation(self, target: Path, *, size: tuple[float, float] | None = None) -> Path:
+        """Write the animation, with frames of `size` in inches if it is given; return its path."""
+        from .figures import save_animation
+
+        assert self.experiment.animate is not None, "callers check this before the run"
+        animation = self.experiment.animate(self.data)
+        with replacing(target) as path:
+            save_animation(animation, path, size=size)
+        return target
+
+
+def in_force(experiment: Experiment, preset: str | None, parameters: Parameters) -> str | None:
+    """Return the preset, or `None` if the parameters have other values than it."""
+    if not preset:
+        return None
+    wanted = experiment.parameters(**experiment.presets[preset])
+    same = (getattr(wanted, key) == getattr(parameters, key) for key in experiment.presets[preset])
+    return preset if all(same) else None
+
+
+def is_saved(
+    folder: Path, experiment: Experiment, parameters: Parameters, preset: str | None
+) -> bool:
+    """Return whether a folder holds this run, made by the same code."""
+    import pydantic
+
+    import festina
+
+    try:
+        made = _run.attributes(folder)
+        stored = made["parameters"]
+        stored = json.loads(stored) if isinstance(stored, str) else stored
+        same = experiment.parameters(**stored) == parameters
+    except (_run.RunError, OSError, LookupError, TypeError, pydantic.ValidationError):
+        return False
+    wanted = {
+        "experiment": experiment.name,
+        "preset": in_force(experiment, preset, parameters) or "",
+        "festina_version": festina.__version__,
+        "code": code(experiment.entry.file),
+    }
+    same = same and all(made.get(key) == value for key, value in wanted.items())
+    return same and not is_without_identifiers(folder)
+
+
+def is_without_identifiers(folder: Path) -> bool:
+    """Return whether a folder has a claims.json whose claims are identified by their sentences."""
+    try:
+        entries = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(entries, list) and any("id" not in entry for entry in entries)
+
+
+def choose(claims: Iterable[Claim], identifiers: Sequence[str]) -> list[Claim]:
+    """Return the claims with these identifiers or full names; without any, all claims.
+
+    An identifier that no claim has raises `ValueError` with the nearest one.
+    """
+    claims = list(claims)
+    check_identifiers(identifiers, [name for c in claims for name in (c.id, c.name)])
+    return [c for c in claims if not identifiers or {c.id, c.name} & {*identifiers}]
+
+
+def check_identifiers(identifiers: Sequence[str], valid: Sequence[str]) -> None:
+    """Raise `ValueError` for an identifier that is none of the valid ones, which may have a `*`."""
+    for each in identifiers:
+        if not any(fnmatch.fnmatchcase(each, pattern) for pattern in valid):
+            alike = [name for name in valid if ("#" in name) == ("#" in each)]
+            raise ValueError(unknown("claim", each, tuple(dict.fromkeys(alike))))
+
+
+def write_figure(
+    figure: "Figure",
+    stem: Path,
+    *,
+    size: tuple[float, float] | None = None,
+    dpi: float = 150.0,
+    formats: Sequence[str] = FORMATS,
+) -> list[Path]:
+    """Write a figure as `stem`.png and `stem`.pdf and return these paths.
+
+    The same run gives the same bytes. `size` is in inches.
+    """
+    from matplotlib import rc_context
+
+    from .figures import fit_to_page
+
+    fit_to_page(figure, *(size or figure.get_size_inches()))
+    # `fit_to_page` has laid the figure out; `savefig` would do that again for each file.
+    figure.set_layout_engine("none")
+    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+    written = []
+    for kind in formats:
+        target = stem.with_name(f"{stem.name}.{kind}")
+        with replacing(target) as path, rc_context({"svg.hashsalt": "festina"}):
+            figure.savefig(path, format=kind, dpi=dpi, metadata=undated.get(kind))
+        written.append(target)
+    return written
+
+
+def claims_json(entries: Iterable[dict[str, Any]]) -> str:
+    """Return the text of claims.json."""
+    return json.dumps(list(entries), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_claims(entries: Iterable[dict[str, Any]], folder: Path) -> None:
+    """Write claims.json into a folder, in place of the one that is there."""
+    with replacing(folder / "claims.json") as path:
+        path.write_text(claims_json(entries), encoding="utf-8")
