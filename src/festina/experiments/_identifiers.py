@@ -111,4 +111,7 @@ def _are_all_written(tree: ast.Module, ledgers: set[str]) -> bool:
             expected |= {id(given) for given in call.args} if call.func.id in own else set()
     names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
     loads = (node for node in names if node.id in ledgers and isinstance(node.ctx, ast.Load))
-    return all(id(node) in expected for node in loads)
+    made_here = any(
+        isinstance(node, ast.FunctionDef) and node.name == "claims" for node in tree.body
+    )
+    return made_here and all(id(node) in expected for node in loads)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._optional import required
 from ._entry import Entry
+from ._identifiers import identifiers
 from ._own_file import entry_of, is_file, module_of, shown_by
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def load(name: str) -> Experiment:
         draw=module.draw,
         quick=getattr(module, "QUICK", {}),
         animate=getattr(module, "animate", None),
-        # identifiers=identifiers(module),
+        identifiers=identifiers(module),
     )
 
 
