@@ -80,6 +80,7 @@ def test_two_claims_of_one_identifier_are_refused_with_both_lines(read):
         lines("if run:", "    claim('level', '')", "else:", "    claim('level', '')"),
         lines("if run:", "    claim('level', '')", "    return", "claim('level', '')"),
         lines("if run:", "    claim('level', '')", "elif claims:", "    claim('level', '')"),
+        lines("claim('level', '', case='1')", "claim('level', '', case='2')"),
         lines("match run:", "    case 1:", "        claim('level', '')")
         + lines("    case 2:", "        claim('level', '')"),
     ],

@@ -18,7 +18,8 @@ def identifiers(module: ModuleType) -> tuple[str, ...] | None:
     What an f-string fills in is a `*`: `f"{name}-times"` is `*-times`.
 
     Raises `ValueError` for an identifier that is not kebab-case, and if a function makes two claims
-    with one identifier. Identifiers that are no literals are checked when the claims are made.
+    with one identifier. Identifiers that are no literals, and claims of several cases, are checked
+    when the claims are made.
     """
     from .claims._ledger import check_identifier, twice
 
@@ -39,7 +40,7 @@ def identifiers(module: ModuleType) -> tuple[str, ...] | None:
             if (id := _written(call)) is None:
                 continue
             found.append(id)
-            if "*" in id:
+            if "*" in id or any(given.arg == "case" for given in call.keywords):
                 continue
             line = f"{file.name}:{call.lineno}"
             check_identifier(id, line)
