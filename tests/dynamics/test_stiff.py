@@ -96,7 +96,6 @@ def test_steps_of_equal_length_are_of_fourth_order():
             loss_tolerance=-one,
             gain_tolerance=-one,
             learning_rate=one,
-            elapsed=0 * one,
             momentum=0 * one,
         )
 

@@ -1,6 +1,7 @@
 """How a network is trained, in two nouns: the method, and the course that it takes."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float
@@ -42,6 +43,8 @@ class Course:
     observe: Observe | None = None  # None: all weights
     progress: Progress | None = None
     patience: int | None = None  # steps; see `OutOfPatience`
+    spent: int = 1  # gradients for each network before the first step
+    settings: Mapping[str, float | int] = field(default_factory=dict)  # as the result shows them
 
     @property
     def at_stops(self) -> bool:

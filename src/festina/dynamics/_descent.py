@@ -1,7 +1,5 @@
 """Gradient descent at a given learning rate, full batch or mini-batch."""
 
-from dataclasses import replace
-
 import numpy as np
 from jaxtyping import Float
 
@@ -112,6 +110,7 @@ def gradient_descent(
         learning_rate=rates,
         momentum=mu,
     )
+    limit = {"max_steps": max_steps} if steps is None else {"steps": steps}
     course = Course(
         stops=np.array([np.inf if steps is None else float(steps)]),
         resolution=resolution or SaveResolution(),
@@ -119,10 +118,9 @@ def gradient_descent(
         max_steps=max_steps if steps is None else steps,
         observe=observe,
         progress=progress,
+        settings={"converged": converged, **limit},
     )
-    run = simulate(begin(network, task, loss), method, course)
-    limit = {"max_steps": max_steps} if steps is None else {"steps": steps}
-    return replace(run, settings={"converged": converged, **limit})
+    return simulate(begin(network, task, loss), method, course)
 
 
 def _for_each(

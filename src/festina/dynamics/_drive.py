@@ -77,14 +77,21 @@ def drive(
     watch: Watch | None = None,
     note: Note | None = None,
     keeps_weights: bool = True,
+    before: Logbook | None = None,
 ) -> Logbook:
-    """Run every lane to its end."""
+    """Run every lane to its end, from where a logbook ends or from the start."""
     everyone = Lanes(np.stack(state[:-2]), *state[-2:])
     weights, total = everyone.weights.shape
     numbers = 3 + weights * keeps_weights
     sizes = _sizes(weights, total, numbers)
-    book = Logbook(everyone, note, keeps_weights=keeps_weights)
-    if not controls.at_stops:
+    book = Logbook(
+        everyone,
+        note,
+        keeps_weights=keeps_weights,
+        keeps_velocity=bool(np.any(controls.momentum)),
+        before=before,
+    )
+    if not controls.at_stops and before is None:
         book.add_states(np.arange(total))
     if accelerated():
         everyone = everyone._replace(weights=jnp.asarray(everyone.weights))

@@ -1,7 +1,6 @@
 """Gradient flow: the one way a network is simulated in continuous time."""
 
 import contextlib
-import dataclasses
 
 import numpy as np
 from jaxtyping import Float
@@ -120,7 +119,10 @@ def gradient_flow(
     max_steps = whole_number("max_steps", max_steps)
     stops = _stops(times, t_end)
 
-    def flow(method: Method, patience: int | None = None) -> Trajectory[Network]:
+    asked = {"atol": atol, "t_end": t_end, "converged": converged if times is None else None}
+    given = {name: value for name, value in asked.items() if value is not None}
+
+    def flow(method: Method, patience: int | None = None, spent: int = 1) -> Trajectory[Network]:
         course = Course(
             stops=stops,
             resolution=(resolution or SaveResolution()) if times is None else None,
@@ -129,12 +131,10 @@ def gradient_flow(
             observe=observe,
             progress=progress,
             patience=patience,
+            spent=spent,
+            settings={"rtol": method.rtol, "max_steps": max_steps, **given},
         )
-        run = simulate(beginning, method, course)
-        asked = {"atol": atol, "t_end": t_end, "converged": converged if times is None else None}
-        given = {name: value for name, value in asked.items() if value is not None}
-        settings = {"rtol": method.rtol, "max_steps": max_steps, **given}
-        return dataclasses.replace(run, settings=settings)
+        return simulate(beginning, method, course)
 
     beginning = begin(network, task, loss)
     problem, start = beginning.problem, beginning.start
@@ -154,9 +154,7 @@ def gradient_flow(
     patience = explicit_steps_for_implicit(network, problem, implicit.rtol)
     with contextlib.suppress(OutOfPatience):
         return flow(explicit, patience)
-    run = flow(implicit)
-    in_vain = _EXPLICIT_STAGES * patience
-    return dataclasses.replace(run, evaluations=np.asarray(run.evaluations + in_vain))
+    return flow(implicit, spent=1 + _EXPLICIT_STAGES * patience)
 
 
 def _methods(

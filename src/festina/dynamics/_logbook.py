@@ -1,5 +1,6 @@
 """What is kept of every trajectory of a batch: samples where it moves, and how it ended."""
 
+import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -64,6 +65,14 @@ class Pieces:
     pieces: list[Piece] = field(default_factory=list)
     _weights: Float[np.ndarray, "1 lane save number"] | None = None
 
+    def copied(self) -> "Pieces":
+        """The same samples, to which others can be added."""
+        there = np.arange(self.numbers.shape[-1]) < self.saves[:, None]
+        lanes = np.flatnonzero(self.saves)
+        numbers, weights = self.numbers[:, there], self.weights[there]
+        piece = Piece(lanes, np.zeros_like(lanes), self.saves[lanes], numbers, weights)
+        return Pieces(self.saves.copy(), [piece])
+
     def add(
         self,
         lanes: Int[np.ndarray, " lane"],
@@ -74,8 +83,9 @@ class Pieces:
         self.pieces.append(Piece(lanes, self.saves[lanes], counts, numbers, weights))
         self.saves[lanes] += counts
 
+    @functools.cached_property
     def numbers(self) -> Float[np.ndarray, "3 lane save"]:
-        """Time, loss and rate; once, because they are let go."""
+        """Time, loss and rate."""
         table = self._spread([piece.numbers for piece in self.pieces])
         self.pieces = [piece._replace(numbers=_NOTHING) for piece in self.pieces]
         return table
@@ -125,15 +135,27 @@ class Pieces:
 class Logbook:
     """Samples, latest state and status of every lane; each lane has one writer."""
 
-    def __init__(self, start: Lanes, note: Note | None = None, *, keeps_weights: bool = True):
+    def __init__(
+        self,
+        start: Lanes,
+        note: Note | None = None,
+        *,
+        keeps_weights: bool = True,
+        keeps_velocity: bool = False,
+        before: "Logbook | None" = None,
+    ):
         self._note, self._keeps_weights = note, keeps_weights
         self.initial = np.asarray(start.weights)
-        nothing = np.empty((0, self.initial.shape[1]))  # as large as the weights, and nobody asks
-        self._lanes = Lanes(start.numbers.copy(), self.initial.copy(), nothing)
+        kept = np.s_[:] if keeps_velocity else np.s_[:0]  # as large as the weights
+        velocity = np.array(start.velocity[kept])
+        self._lanes = Lanes(start.numbers.copy(), self.initial.copy(), velocity)
         self.last = self._lanes.state
         self.samples = Pieces(np.zeros(self.initial.shape[1], int))
         # Weights at the latest sample; where none are kept, where they are now.
         self.sampled = self.initial.copy() if keeps_weights else self.last.weights
+        if before is not None:
+            self.initial, self.samples = before.initial, before.samples.copied()
+            self.sampled = before.sampled.copy() if keeps_weights else self.sampled
 
     @property
     def steps(self) -> Int[np.ndarray, " lane"]:
@@ -151,7 +173,10 @@ class Logbook:
     ) -> None:
         """Where exactly."""
         (some,) = np.nonzero(whose)
-        self.last.weights[:, span(lanes[some])] = on_host(pool.weights)[:, span(some)]
+        here, there = span(lanes[some]), span(some)
+        self.last.weights[:, here] = on_host(pool.weights)[:, there]
+        if self.last.velocity.size:
+            self.last.velocity[:, here] = on_host(pool.velocity)[:, there]
 
     def add(
         self,
@@ -177,6 +202,7 @@ class Logbook:
         now = np.stack((self.last.time, self.last.loss, self.last.rate))[:, lanes]
         here = self.last.weights[: len(self.initial) * self._keeps_weights, lanes]
         self.add(lanes, np.ones(len(lanes), int), now, np.asarray(here).T)
+        self.last.sampled[lanes] = self.last.time[lanes]
 
     def add_nothing(self) -> None:
         """Nobody has a sample: an empty piece still says how many numbers one would have."""

@@ -1,5 +1,6 @@
 """Mini-batch gradient descent: shuffled epochs, judged by the loss of all samples."""
 
+import copy
 import functools
 import math
 from typing import Any
@@ -64,62 +65,77 @@ def minibatch_descent(
     # Of `batch_size` samples each has weight 1/batch_size, in the loss's convention.
     weight = loss_factor(loss, task) / batch_size
 
-    weights = last = whole.structure.columns(*network.parts)
-    rates, mu, velocity = learning_rate.reshape(-1), None, None
-    if momentum is not None:
-        mu, velocity = momentum.reshape(-1), np.zeros_like(weights)
-    epochs = [Epochs(np.random.default_rng(seed), task.samples, batch_size) for seed in shuffling]
+    rates, mu = learning_rate.reshape(-1), None if momentum is None else momentum.reshape(-1)
 
-    step, times, finite = 0, [], np.ones(len(rates), bool)
-    samples, saves = Pieces(np.zeros(len(rates), int)), np.zeros(len(rates), int)
-    while True:
-        losses, _, rate, *_ = start(weights, whole.data, structure=whole.structure)
-        finite = finite & np.isfinite(losses) & np.isfinite(rate)
-        last = np.where(finite, weights, last)
-        noted = last.T
-        if observation is not None:
-            noted = observation.rows(network.with_parts(*whole.structure.arrays(last)))
-        lanes = np.flatnonzero(finite | (step == 0))  # the start is shown, whatever it is
-        numbers = np.stack((np.full(len(rates), float(step)), losses, rate))
-        samples.add(lanes, np.ones_like(lanes), numbers[:, lanes], noted[lanes])
-        times.append(step)
-        saves += finite
-        if step >= steps or not finite.any():
-            break
-        count = min(every, steps - step)
-        indices = np.stack([epoch.take(count) for epoch in epochs])
-        weights, velocity = take_steps(
-            whole.structure, weights, indices, rates, psi, y, weight, velocity, mu
+    def train(
+        steps: int,
+        weights: Float[np.ndarray, "weight lane"],
+        velocity: Float[np.ndarray, "weight lane"] | None,
+        last: Float[np.ndarray, "weight lane"],  # finite ones
+        epochs: list[Epochs],
+        samples: Pieces,
+        saves: Int[np.ndarray, " lane"],
+        times: list[int],
+    ) -> Trajectory[Network]:
+        """From anywhere on, and what is counted and kept is counted on."""
+        finite = saves == len(times)
+        while not times or (times[-1] < steps and finite.any()):
+            step = min(times[-1] + every, steps) if times else 0
+            if times:
+                indices = np.stack([epoch.take(step - times[-1]) for epoch in epochs])
+                weights, velocity = take_steps(
+                    whole.structure, weights, indices, rates, psi, y, weight, velocity, mu
+                )
+            losses, _, rate, *_ = start(weights, whole.data, structure=whole.structure)
+            finite = finite & np.isfinite(losses) & np.isfinite(rate)
+            last = np.where(finite, weights, last)
+            noted = last.T
+            if observation is not None:
+                noted = observation.rows(network.with_parts(*whole.structure.arrays(last)))
+            lanes = np.flatnonzero(finite | (step == 0))  # the start is shown, whatever it is
+            numbers = np.stack((np.full(len(rates), float(step)), losses, rate))
+            samples.add(lanes, np.ones_like(lanes), numbers[:, lanes], noted[lanes])
+            times.append(step)
+            saves += finite
+            if progress is not None and finite.any():
+                progress(f"step {step}, loss {np.nanmean(losses) + whole.floor:.3g}", step / steps)
+
+        _, losses, rate = samples.numbers
+        over = (*network.batch_shape, losses.shape[1])
+        observed = {} if observation is None else observation.of(samples, network.batch_shape)
+        known = samples if observation is None else None
+
+        def resume(stops: Float[np.ndarray, " stop"], _: object) -> Trajectory[Network]:
+            taken = copy.deepcopy(epochs), samples.copied(), saves.copy(), [*times]
+            return train(int(stops[-1]), weights, velocity, last, *taken)
+
+        return Trajectory(
+            time=np.broadcast_to(np.array(times[: over[-1]], float), over).copy(),
+            loss=losses.reshape(over) + whole.floor,
+            squared_gradient=rate.reshape(over),
+            weights=Samples(network, whole.structure, as_it_is, known, last.T[:, None]),
+            saves=saves.reshape(network.batch_shape),
+            endings=tuple(
+                _ending(times, *lane) for lane in zip(saves.tolist(), rates.tolist(), strict=True)
+            ),
+            floor=whole.floor,
+            evaluations=np.full(network.batch_shape, times[-1]),
+            convention=loss,
+            method="mini-batch gradient descent" + " with momentum" * (momentum is not None),
+            learning_rate=rates.reshape(network.batch_shape),
+            shared_times=True,
+            settings={"steps": steps, "batch_size": batch_size, "save_every": every},
+            observed=observed,
+            losses_alone=observe == {},
+            labels=network.labels,
+            momentum=momentum,
+            resume=resume,
         )
-        step += count
-        if progress is not None:
-            progress(f"step {step}, loss {np.nanmean(losses) + whole.floor:.3g}", step / steps)
 
-    _, losses, rate = samples.numbers()
-    over = (*network.batch_shape, losses.shape[1])
-    observed = {} if observation is None else observation.of(samples, network.batch_shape)
-    known = samples if observation is None else None
-    return Trajectory(
-        time=np.broadcast_to(np.array(times[: over[-1]], float), over).copy(),
-        loss=losses.reshape(over) + whole.floor,
-        squared_gradient=rate.reshape(over),
-        weights=Samples(network, whole.structure, as_it_is, known, last.T[:, None]),
-        saves=saves.reshape(network.batch_shape),
-        endings=tuple(
-            _ending(times, *lane) for lane in zip(saves.tolist(), rates.tolist(), strict=True)
-        ),
-        floor=whole.floor,
-        evaluations=np.full(network.batch_shape, times[-1]),
-        convention=loss,
-        method="mini-batch gradient descent" + " with momentum" * (momentum is not None),
-        learning_rate=rates.reshape(network.batch_shape),
-        shared_times=True,
-        settings={"steps": steps, "batch_size": batch_size, "save_every": every},
-        observed=observed,
-        losses_alone=observe == {},
-        labels=network.labels,
-        momentum=momentum,
-    )
+    weights, none = whole.structure.columns(*network.parts), np.zeros(len(rates), int)
+    velocity = None if mu is None else np.zeros_like(weights)
+    epochs = [Epochs(np.random.default_rng(seed), task.samples, batch_size) for seed in shuffling]
+    return train(steps, weights, velocity, weights, epochs, Pieces(none), none.copy(), [])
 
 
 def _ending(times: list[int], saves: int, rate: float) -> Ending:

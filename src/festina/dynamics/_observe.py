@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ..networks import AbstractNetwork
+from ..networks._from_run import FINAL
 from ..networks._labels import axis_names
-from ..networks._past import FINAL, MEMORY
 from ._logbook import Pieces
 from ._trajectory import NAMES
 
@@ -18,7 +18,7 @@ Observe: TypeAlias = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
 """From one network to an array; or several such functions, by name; or none of them."""
 
 _ALONE = "observed"
-_TAKEN = (*NAMES, "seed", "scale", "learning_rate", "momentum", *MEMORY)
+_TAKEN = (*NAMES, "seed", "scale", "learning_rate", "momentum")
 
 
 class Observation:

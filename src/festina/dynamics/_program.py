@@ -96,7 +96,6 @@ class Controls(NamedTuple):
     loss_tolerance: Number
     gain_tolerance: Number
     learning_rate: Number
-    elapsed: Number  # before time zero, where training goes on
     momentum: Number
 
     @property
@@ -347,7 +346,7 @@ def arrived(state: State, controls: Controls, time: Number, lands: Flag, finite:
     status = jnp.where(state.stop >= controls.stops.shape[0], FINISHED, RUNNING)
     # Training as long again would gain next to nothing; and the rate has been far larger before,
     # which at the initial saddle, however slow, it has not.
-    gain = state.rate * (controls.elapsed + state.time) * controls.learning_rate
+    gain = state.rate * state.time * controls.learning_rate
     still = (gain <= controls.gain_tolerance) & (state.rate <= 1e-6 * state.peak)
     status = jnp.where(still, STATIONARY, status)
     status = jnp.where(state.loss <= controls.loss_tolerance, AT_FLOOR, status)

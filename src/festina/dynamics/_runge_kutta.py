@@ -69,14 +69,10 @@ def runge_kutta_step(
     )
     if not kinked:
         return settled
-    doubled = _doublings(settled, controls) > _doublings(state, controls)
+    doubled = jnp.floor(jnp.log2(settled.time)) > jnp.floor(jnp.log2(state.time))
     looks = doubled & (state.loosest > 1.0) & (settled.status == RUNNING)
     looks &= jnp.isinf(controls.stops[-1])  # a flow that was given a last time runs up to it
     return settled._replace(**slides, status=jnp.where(looks, SLIDING, settled.status))
-
-
-def _doublings(state: State, controls: Controls) -> Number:
-    return jnp.floor(jnp.log2(controls.elapsed + state.time))
 
 
 def _dormand_prince(state: State, h: Array, field: Field, controls: Controls) -> tuple[Array, ...]:

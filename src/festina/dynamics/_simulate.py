@@ -1,5 +1,7 @@
 """What gradient flow and full-batch descent share: set-up, the run itself, the result."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -8,13 +10,22 @@ from jaxtyping import Float
 
 from .._objective import Objective, objective
 from ..networks import AbstractNetwork
-from ..networks._past import Past
 from ..tasks import AbstractTask
 from ._course import Course, Method
 from ._drive import drive, initial_state
 from ._logbook import Logbook, SaveResolution
 from ._observe import Observation
-from ._program import NEVER, Controls, Start, State, start
+from ._program import (
+    FINISHED,
+    NEVER,
+    OUT_OF_STEPS,
+    RUNNING,
+    SLIDING,
+    Controls,
+    Start,
+    State,
+    start,
+)
 from ._trajectory import Samples, Trajectory
 from ._verdict import Verdict, first_status
 from ._width import Widen, condense
@@ -48,22 +59,32 @@ def begin(network: AbstractNetwork, task: AbstractTask, loss: str) -> Beginning:
 
 def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory[Any]:
     """Run every network of a batch and put the samples into one `Trajectory`."""
-    network, loss, widen, problem, initial, at_start = beginning
+    problem, at_start = beginning.problem, beginning.start
+    state, size = initial_state(beginning.weights, at_start), np.asarray(at_start.size)
+    controls = _controls(problem, np.asarray(state.loss), size, method, course)
+    state = state._replace(status=first_status(problem, state, controls, size))
+    # Without where it began, which is as large as the weights.
+    return _trained(beginning[:4], method, course, controls, state)
+
+
+def _trained(
+    given: tuple[Any, str, Widen, Objective],  # the first of `Beginning`
+    method: Method,
+    course: Course,
+    controls: Controls,
+    state: State,
+    before: Logbook | None = None,
+) -> Trajectory[Any]:
+    """From any state on, with what was written down before."""
+    network, loss, widen, problem = given
     observation = None if course.observe is None else Observation(course.observe, network)
-    state = initial_state(initial, at_start)
-    size = np.asarray(at_start.size)
-    past = _recalled(network.past, state, size, method)
-    state = state._replace(peak=past.peak, step_size=past.step_size)
+    verdict = Verdict(problem, method, controls)
 
     def note(lane: int, weights: Float[np.ndarray, "save weight"]) -> np.ndarray:
         assert observation is not None
         few = network.with_parts(*problem.structure.arrays(weights.T[:, None]))
         wide = widen(few, slice(lane, lane + 1))
         return observation.rows(jax.tree.map(lambda leaf: leaf[0], wide))
-
-    controls = _controls(problem, np.asarray(state.loss), past, method, course)
-    state = state._replace(status=first_status(problem, state, controls, size))
-    verdict = Verdict(problem, method, controls)
 
     def watch(book: Logbook) -> None:
         # Of all lanes, ended or not: who has got how far by now depends on the machine.
@@ -80,9 +101,10 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         watch=None if course.patience is None else watch,
         note=None if observation is None else note,
         keeps_weights=course.observe != {},
+        before=before,
     )
     samples, saves = book.samples, book.samples.saves.copy()
-    time, losses, rate = samples.numbers()
+    time, losses, rate = samples.numbers
     batch, longest = network.batch_shape, time.shape[1]
     over = (*batch, longest)
     observed = {} if observation is None else observation.of(samples, batch)
@@ -93,6 +115,28 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
     sampled = np.asarray(book.sampled)
     last = sampled if saves.all() else np.where(saves > 0, sampled, np.nan)
     known = samples if observation is None else None
+
+    def resume(
+        stops: Float[np.ndarray, " stop"], settings: Mapping[str, float | int]
+    ) -> Trajectory[Any]:
+        last = book.last
+        goes_on = np.isin(last.status, (FINISHED, OUT_OF_STEPS, SLIDING))
+        velocity = last.velocity  # which a heavy ball has of its own
+        if method.momentum is None:
+            velocity = start(last.weights, problem.data, structure=problem.structure).velocity
+        there = last._replace(
+            status=np.where(goes_on, RUNNING, last.status),
+            stop=last.stop * course.at_stops,
+            velocity=velocity,
+        )
+        stops = np.append(course.stops[: longest * course.at_stops], stops)
+        more = course.max_steps if method.continuous else int(stops[-1])
+        further = replace(
+            course, stops=stops, patience=None, settings={**course.settings, **settings}
+        )
+        changed = controls._replace(stops=stops, most_steps=np.asarray(book.steps.max() + more))
+        return _trained(given, method, further, changed, there, book)
+
     return Trajectory(
         time=time.reshape(over),
         loss=(losses + problem.floor if problem.floor else losses).reshape(over),
@@ -101,53 +145,29 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
         saves=saves.reshape(batch),
         endings=verdict.endings(book.last, book.initial, time.reshape(losses.shape), losses, saves),
         floor=problem.floor,
-        evaluations=(1 + method.evaluations * book.steps).reshape(batch),
+        evaluations=(course.spent + method.evaluations * book.steps).reshape(batch),
         convention=loss,
         method=method.name,
         solver=method.solver,
         learning_rate=method.learning_rate,
         momentum=method.momentum,
         shared_times=course.at_stops,
+        settings=course.settings,
         observed=observed,
         losses_alone=course.observe == {},
         labels=network.labels,
-        past=_past(past, book.last, controls).over(batch),
-    )
-
-
-def _recalled(
-    past: Past | None, state: State, size: Float[np.ndarray, " lane"], method: Method
-) -> Past:
-    """What networks remember of this task; of those that do not, what they start with."""
-    loss, rate = np.asarray(state.loss), np.asarray(state.rate)
-    none = np.zeros(loss.shape)
-    fresh = Past(loss, rate, none, rate, loss, size, np.asarray(state.step_size), method.solver)
-    if past is None:
-        return fresh
-    past = past.flat()
-    same = past.ends_at(loss, rate)
-    if past.solver != method.solver:
-        past = past._replace(step_size=fresh.step_size)
-    pairs = zip(past[:-1], fresh[:-1], strict=True)
-    return Past(*(np.where(same, *pair) for pair in pairs), solver=method.solver)
-
-
-def _past(before: Past, last: State, controls: Controls) -> Past:
-    """What training leaves for the next."""
-    return before._replace(
-        loss=last.loss,
-        squared_gradient=last.rate,
-        elapsed=before.elapsed + last.time * controls.speed,
-        peak=last.peak,
-        step_size=last.step_size,
+        resume=resume,
     )
 
 
 def _controls(
-    problem: Objective, now: Float[np.ndarray, " lane"], past: Past, method: Method, course: Course
+    problem: Objective,
+    initial: Float[np.ndarray, " lane"],  # loss
+    size: Float[np.ndarray, " lane"],
+    method: Method,
+    course: Course,
 ) -> Controls:
     """What a method and a course come to for weights of this size."""
-    size, initial = past.initial_size, past.initial_loss
     each, rtol, rates = np.ones(len(size)), method.rtol, method.learning_rate
     momentum = 0.0 * each if method.momentum is None else method.momentum.reshape(-1)
     rates = each if rates is None else rates.reshape(-1).astype(float)
@@ -168,7 +188,7 @@ def _controls(
         most_steps=np.asarray(course.max_steps),
         most_samples=np.asarray(float(resolution.most)),
         rate_resolution=np.asarray(resolution.rate),
-        loss_resolution=resolution.loss * np.where(now > 0, now, 1.0),
+        loss_resolution=resolution.loss * np.where(initial > 0, initial, 1.0),
         atol=rtol * np.where(size > 0, size, 1.0) if method.atol is None else each * method.atol,
         loss_scale=np.full_like(size, silent)
         if silent > 0
@@ -176,6 +196,5 @@ def _controls(
         loss_tolerance=tolerance,
         gain_tolerance=tolerance,
         learning_rate=rates,
-        elapsed=past.elapsed * (1.0 - momentum) / rates,
         momentum=momentum,
     )

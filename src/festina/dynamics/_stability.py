@@ -58,7 +58,6 @@ def stability_limit(
         loss_tolerance=1e-6 * np.asarray(state.loss),
         gain_tolerance=NEVER * one,
         learning_rate=one,
-        elapsed=0.0 * one,
         momentum=0.0 * one,
     )
     never = lambda lane, state: False

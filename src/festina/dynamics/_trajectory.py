@@ -10,11 +10,12 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._checks import check_lane
+from .._checks import check_lane, number, real_array, whole_number
+from .._precision import float64
 from .._types import Array
+from ..networks._from_run import FINAL
 from ..networks._labels import Labels, axis_names, coordinates, lane_labels
 from ..networks._network import Network
-from ..networks._past import FINAL, MEMORY, Past
 from ..networks._structure import AbstractStructure
 from ._logbook import Pieces
 from ._width import Widen
@@ -101,7 +102,7 @@ class Trajectory(Generic[Network]):
     - `settings`: what else it was trained with, by the names of the arguments: when it counts as
       converged, how large its mini-batches are.
     - `labels`: what the networks were drawn with (`scale`, `seed`, …), which names their axes.
-    - `past`: what `final` remembers of its training, so that it can be trained on.
+    - `resume`: trains on to later stops, see `extend`; of a lane or a copy there is none.
     """
 
     time: Float[np.ndarray, "*batch save"]
@@ -122,16 +123,17 @@ class Trajectory(Generic[Network]):
     losses_alone: bool = False
     momentum: Float[np.ndarray, "*batch"] | None = None
     labels: Labels = field(default_factory=dict)
-    past: Past | None = None
+    resume: "Callable[[np.ndarray, Mapping[str, float]], Trajectory[Network]] | None" = None
 
     @functools.cached_property
     def network(self) -> Network:
         labels = {name: np.asarray(each)[..., None] for name, each in self.labels.items()}
-        return self.weights(slice(None)).remembering(labels)
+        return self.weights(slice(None)).with_labels(labels)
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the network, which can be made again of what is kept."""
-        return {name: part for name, part in vars(self).items() if name != "network"}
+        """Without the network, which can be made again of what is kept, and unable to go on."""
+        kept = {name: part for name, part in vars(self).items() if name != "network"}
+        return {**kept, "resume": None}
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -162,7 +164,49 @@ class Trajectory(Generic[Network]):
             )
         last = (*(slice(None),) * len(self.batch_shape), -1)
         trained = jax.tree.map(lambda leaf: leaf[last], self.weights(LAST))
-        return trained.remembering(self.labels, self.past)
+        return trained.with_labels(self.labels)
+
+    @float64
+    def extend(
+        self,
+        times: Float[np.ndarray, " time"] | None = None,
+        *,
+        t_end: float | None = None,
+        steps: int | None = None,
+    ) -> "Trajectory[Network]":
+        """Train on to a later end: the run that had gone there in one go, to its tolerance.
+
+        Its clock, its next step and a heavy ball's velocity are those of the end of this run, which
+        stays a sample. Networks that have converged or failed stay as they are; the others have as
+        many steps again. `gradient_flow(run.final, task)` instead starts a new run.
+
+        **Arguments**, one of them, on the clock of this run:
+
+        - `times`: samples to be added to those of a flow that was given `times`.
+        - `t_end`: where any other flow stops.
+        - `steps`: where descent stops; those that it has taken count.
+        """
+        end = "steps" if self.solver == "descent" else "times" if self.shared_times else "t_end"
+        given = {"times": times, "t_end": t_end, "steps": steps}
+        if [name for name, value in given.items() if value is not None] != [end]:
+            raise ValueError(f"`extend` takes `{end}` for this run, and nothing else.")
+        check = {"times": real_array, "t_end": number, "steps": whole_number}[end]
+        value = check(end, given[end])
+        stops = np.atleast_1d(np.asarray(value, float))
+        reached = np.nanmax(self.time)
+        if not (stops.ndim == 1 and stops.size and np.isfinite(stops).all()):
+            raise ValueError(f"`{end}` must be a list of finite numbers, got shape {stops.shape}.")
+        more = ", and increase" * (end == "times")
+        if (np.diff(stops, prepend=reached) <= 0).any():
+            raise ValueError(f"`{end}` must lie after the end of this run, {reached:g}{more}.")
+        if all(ending.reason in ("diverged", "step underflow") for ending in self.endings):
+            raise ValueError(f"There is nothing to extend. {self.endings[0].message}")
+        if self.resume is None:
+            raise ValueError(
+                "Only the run that training returned can be extended, no lane or copy of it. Train "
+                "its `final` network, which starts a new run."
+            )
+        return self.resume(stops, {} if end == "times" else {end: value})
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -219,7 +263,7 @@ class Trajectory(Generic[Network]):
         return replace(
             self,
             labels=lane_labels(self.labels, self.batch_shape, index),
-            past=None if self.past is None else self.past.of(index),
+            resume=None,
             time=self.time[upto],
             loss=self.loss[upto],
             squared_gradient=self.squared_gradient[upto],
@@ -268,7 +312,7 @@ class Trajectory(Generic[Network]):
         if len(batch) != len(self.batch_shape):
             raise ValueError(f"`dims` must name the axes {self.batch_shape}, got {batch}.")
         parts = (*self._kept(), *self._ended())
-        taken = {*MEMORY, *NAMES, *(name for name, *_ in parts)}
+        taken = {*NAMES, *(name for name, *_ in parts)}
         taken |= {axis for _, axes, _ in parts for axis in axes}
         if clash := taken & {*batch}:
             raise ValueError(
@@ -305,12 +349,6 @@ class Trajectory(Generic[Network]):
                 **self.weights(LAST).attributes,
             },
         )
-        if self.past is not None:
-            memory = {
-                name: (batch, getattr(self.past, name), {"long_name": words})
-                for name, words in MEMORY.items()
-            }
-            data = data.assign(memory)
         return data.assign_coords(self.coordinates(batch))
 
     def _kept(self) -> list[tuple[str, tuple[str, ...], Array]]:

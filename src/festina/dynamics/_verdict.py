@@ -38,15 +38,10 @@ _LONGER, _SAME_LOSS, _SAME_WEIGHTS = 1.9, 1e-4, 1e-3
 def first_status(
     problem: Objective, state: State, controls: Controls, size: Float[np.ndarray, " lane"]
 ) -> Int[np.ndarray, " lane"]:
-    """Who has nothing to learn from the start: a network at rest, or one that has learned it."""
+    """Who has nothing to learn from the start: a network at rest."""
     status = np.asarray(state.status)
     if not controls.at_stops:
-        gain = state.rate * controls.elapsed * controls.speed
-        still = (controls.elapsed > 0) & (gain <= controls.gain_tolerance)
-        still &= np.asarray(state.rate <= 1e-6 * state.peak)
-        still |= _at_rest(problem, state, size)
-        learned = (controls.elapsed > 0) & (state.loss <= controls.loss_tolerance)
-        status = np.where(learned, AT_FLOOR, np.where(still, STATIONARY, status))
+        status = np.where(_at_rest(problem, state, size), STATIONARY, status)
     return np.where(np.isfinite(state.loss + state.rate), status, NOT_FINITE)
 
 
@@ -127,7 +122,7 @@ class Verdict:
         def ended(lane: int) -> Ending:
             state, controls = last.of(lane), self.controls
             pace = float(controls.learning_rate[lane]), float(controls.momentum[lane])
-            if state.status == STATIONARY:
+            if state.status in (STATIONARY, SLIDING):
                 ending = self.standstills[lane]
             else:
                 seen = np.append(losses[lane, : saves[lane]], state.loss)
@@ -145,9 +140,8 @@ class Verdict:
         proportion to what is left of the residual, but it leads nowhere in such a time. A saddle
         that is left later is said to be one.
         """
-        ticks = float(state.time + self.controls.elapsed[lane])
         speed = float(self.controls.speed[lane])
-        elapsed = ticks * speed
+        elapsed = float(state.time) * speed
         smallest, largest = extreme_curvatures(
             self.problem.structure, state.weights, self.problem.data
         )
@@ -186,8 +180,8 @@ class Verdict:
         return Ending(
             "saddle",
             f"A saddle, left at rate {way[0]:.3g}, in about {when}. That is slower than training "
-            f"goes on by itself, which is up to a thousand times the {ticks:.6g} so far: ask for "
-            f"{more} to see it.",
+            f"goes on by itself, which is up to a thousand times the {state.time:.6g} so far: ask "
+            f"for {more} to see it.",
         )
 
     def _on_kinks(self, lane: int, state: State) -> Ending | None:
@@ -196,8 +190,7 @@ class Verdict:
         It rests if neither its loss nor any row or column of its weights has moved while the time
         doubled. A unit that still grows keeps it going, however slow and however small it is.
         """
-        now = float(state.time + self.controls.elapsed[lane])
-        loss, weights = float(state.loss), np.array(state.weights)
+        now, loss, weights = float(state.time), float(state.loss), np.array(state.weights)
         since, loss_before, weights_before = self.looks.setdefault(lane, (now, loss, weights))
         if now < _LONGER * since:
             return None

@@ -204,7 +204,7 @@ class Worker:
     def _after_standstill(self, lane: int, state: State) -> int:
         """Whoever may go on but has no step or no time left is over as well."""
         if not self.shared.goes_on(lane, state):
-            return STATIONARY
+            return int(state.status)
         if state.status == STATIONARY:
             self.shared.each[_GAIN_TOLERANCE, lane] *= 1e-2  # ask again at a tenth of this gradient
         if state.stop >= len(self.shared.controls.stops):

@@ -178,7 +178,7 @@ def _initialise(
     if rank:
         theta = strength * (factors[0] @ factors[1]) / np.sqrt(width) + theta
     layer = Layer.from_rows(theta.reshape(*batch, *shape), unit, u_shape, v_shape).read()
-    return layer.remembering({"scale": scales, **seed_labels(key)})
+    return layer.with_labels({"scale": scales, **seed_labels(key)})
 
 
 def check_scale(scale: ArrayLike, *, name: str = "scale") -> Float[np.ndarray, "..."]:

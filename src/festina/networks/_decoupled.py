@@ -147,7 +147,7 @@ def with_decoupled_weights(
         parts.append((ends[1] * b[..., None, :]) @ ends[0].swapaxes(-1, -2))
     batch = np.broadcast_shapes(*(part.shape[:-2] for part in parts))
     parts = (np.broadcast_to(part, (*batch, *part.shape[-2:])).copy() for part in parts)
-    return Gated(tuple(parts), plan, network.gating).remembering(
+    return Gated(tuple(parts), plan, network.gating).with_labels(
         seed_labels(None if key is None or not hidden else check_keys(key))
     )
 

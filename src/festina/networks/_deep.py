@@ -110,7 +110,7 @@ def deep_linear(widths: Sequence[int], *, scale: ArrayLike, key: Keys) -> DeepLi
     """
     widths = check_widths(widths)
     weights, labels = random_parts(layer_shapes(widths), scale, key)
-    return DeepLinear(weights).remembering(labels)
+    return DeepLinear(weights).with_labels(labels)
 
 
 def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:

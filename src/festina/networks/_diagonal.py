@@ -98,7 +98,7 @@ def diagonal_linear(inputs: int, *, scale: ArrayLike, key: Keys) -> DiagonalLine
     """
     inputs = whole_number("inputs", inputs)
     parts, labels = random_parts(((inputs,),) * 2, scale, key)
-    return DiagonalLinear(*parts).remembering(labels)
+    return DiagonalLinear(*parts).with_labels(labels)
 
 
 def diagonal_linear_from(u: ArrayLike, v: ArrayLike) -> DiagonalLinear:

@@ -16,7 +16,6 @@ from ._gating import Gating, Rule
 from ._labels import labels_from
 from ._layer import layer_from
 from ._network import AbstractNetwork
-from ._past import FINAL, MEMORY, Past
 from ._stack import deep_network_from
 from ._units import (
     AbstractUnit,
@@ -28,6 +27,9 @@ from ._units import (
 
 if TYPE_CHECKING:
     import xarray as xr
+
+FINAL = "final_"
+"""Before the names of parts, where a run on disk holds them at its end alone."""
 
 _SWEPT = ("time", "learning_rate", "momentum")  # coordinates that are not the networks'
 _UNITS: dict[str, Any] = {
@@ -44,13 +46,9 @@ def from_run(
     activations: "ActivationLike | list[ActivationLike] | None" = None,
     gates: Mapping[str, Rule] | None = None,
 ) -> AbstractNetwork:
-    """The trained networks at the end of a run, with their labels, ready to be trained on.
+    """The trained networks at the end of a run, with their labels.
 
-    They also remember how their training stood. On the task that they come from it goes on as if it
-    had never stopped: what has converged stays so, and further steps are those of one go, of
-    `gradient_descent` always (but momentum starts anew), of `gradient_flow` where its `times` made
-    it land on the end of the first part; elsewhere, with another `solver`, along kinks, and of more
-    linear units than a unit has weights, they are so to its tolerance.
+    To train them starts a new run: only a trajectory that is still at hand can `extend`.
 
     **Arguments:**
 
@@ -93,7 +91,7 @@ def from_run(
         for name, each in data.coords.items()
         if set(each.dims) <= set(dims) and name not in _SWEPT
     }
-    return network.remembering(labels_from(coords, dims), _past(data, last))
+    return network.with_labels(labels_from(coords, dims))
 
 
 def _dataset(run: Any, node: str) -> "xr.Dataset":
@@ -123,15 +121,6 @@ def _is_matrix(name: str) -> bool:
 
 def _is_part(name: str) -> bool:
     return name in ("u", "v") or _is_matrix(name)
-
-
-def _past(data: "xr.Dataset", last: "xr.Dataset") -> Past | None:
-    if not all(name in data for name in MEMORY):
-        return None
-    memory = (np.asarray(data[name].values) for name in MEMORY)
-    excess = np.asarray(last["loss"].values) - data.attrs["loss_floor"]
-    rate = np.asarray(last["squared_gradient"].values)
-    return Past(excess, rate, *memory, solver=data.attrs["solver"])
 
 
 def _layer(attributes: Any, parts: Any, unit: AbstractUnit | None, _: Any) -> AbstractNetwork:

@@ -213,7 +213,7 @@ def gated(
     plan = _plan(nodes, paths, inputs)
     rules = gating(gates, examples, plan)
     weights, labels = random_parts(plan.shapes, scale, key)
-    return Gated(weights, plan, rules).remembering(labels)
+    return Gated(weights, plan, rules).with_labels(labels)
 
 
 def gated_from(

@@ -77,4 +77,4 @@ def greedy_pretrained(
         for before, after in itertools.pairwise(frames)
     )
     network = joined(*layers, scales[..., None, None] * last)
-    return network.remembering({"readout_scale": scales, **seed_labels(key)})
+    return network.with_labels({"readout_scale": scales, **seed_labels(key)})

@@ -15,7 +15,6 @@ from .._precision import float64
 from .._types import Array, ArrayLike
 from ._graph import Graph
 from ._labels import Labels, checked_labels, lane_labels
-from ._past import Past
 from ._structure import AbstractStructure
 from ._units import AbstractUnit, Neuron
 from ._view import AbstractView
@@ -69,21 +68,16 @@ class AbstractNetwork(abc.ABC):
 
         `layer(unit, u, v).labelled(seed=[7, 9])` are two networks along an axis `seed`.
         """
-        return self.remembering({**self.labels, **checked_labels(labels, self.batch_shape)})
+        return self.with_labels({**self.labels, **checked_labels(labels, self.batch_shape)})
 
-    @property
-    def past(self) -> Past | None:
-        """How its training stood, where it comes from a run."""
-        return vars(self).get("_past")
-
-    def remembering(self: "Network", labels: Labels, past: Past | None = None) -> "Network":
-        """The same network with just these labels, and a past."""
+    def with_labels(self: "Network", labels: Labels) -> "Network":
+        """The same network with just these labels."""
         network = object.__new__(type(self))
-        vars(network).update(vars(self), _labels=labels, _past=past)
+        vars(network).update(vars(self), _labels=labels)
         return network
 
     def _labelled_like(self: "Network", other: "AbstractNetwork") -> "Network":
-        return self.remembering(other.labels) if self.batch_shape == other.batch_shape else self
+        return self.with_labels(other.labels) if self.batch_shape == other.batch_shape else self
 
     @property
     @abc.abstractmethod
@@ -149,8 +143,7 @@ class AbstractNetwork(abc.ABC):
         batch = self.batch_shape
         check_lane(index, batch, alone="network")
         one = self.with_parts(*(part[index] for part in self.parts))
-        past = None if self.past is None else self.past.of(index)
-        return one.remembering(lane_labels(self.labels, batch, index), past)
+        return one.with_labels(lane_labels(self.labels, batch, index))
 
     @float64
     def predict(self, x: ArrayLike) -> Float[np.ndarray, "*batch sample output"]:

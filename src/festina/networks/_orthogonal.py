@@ -44,7 +44,7 @@ def orthogonal(
             frame if n_out >= n_in else frame.swapaxes(-1, -2)
             for frame, (n_out, n_in) in zip(tall, shapes, strict=True)
         )
-        return joined(*(g * layer for layer in layers)).remembering(labels)
+        return joined(*(g * layer for layer in layers)).with_labels(labels)
     total = real_array("product", product)
     modes = min(widths[0], widths[-1])
     if total.shape != (widths[-1], widths[0]) or min(widths) < modes:
@@ -63,4 +63,4 @@ def orthogonal(
         after[..., : min(shape)] @ before[..., : min(shape)].swapaxes(-1, -2)
         for before, after, shape in zip(frames[:-1], frames[1:], shapes, strict=True)
     )
-    return joined(*(g * layer for layer in layers)).remembering(labels)
+    return joined(*(g * layer for layer in layers)).with_labels(labels)

@@ -148,7 +148,7 @@ def deep_gaussian(
             shapes[-1],
         )
     weights, labels = random_parts(shapes, scale, key)
-    return deep_network_from(unit, weights, activations=activations, skips=skips).remembering(
+    return deep_network_from(unit, weights, activations=activations, skips=skips).with_labels(
         labels
     )
 
