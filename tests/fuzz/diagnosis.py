@@ -328,7 +328,7 @@ def _(found, g):
 
 
 @row(
-    "code",
+    "coding_scheme",
     activations=normal(12, 10),
     labels=lambda rng: rng.permutation(np.repeat(np.arange(3.0), 4)),
     inputs=normal(12, 4),

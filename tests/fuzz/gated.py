@@ -317,7 +317,7 @@ def _(found, g):
     cost=2,
 )
 @row(
-    "lotka_volterra",
+    "competing_views",
     views,
     times=view_times,
     overlap=(0.0, 0.5, 1.0),
@@ -350,7 +350,7 @@ def _(found, g):
 
 
 @row(
-    "late_comer",
+    "latecomer_delay",
     amplitudes=lambda rng: rng.uniform(0.4, 2.0, 2),
     initial=(1e-3, 1e-4),
     overlap=(0.9, 0.99),

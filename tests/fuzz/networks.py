@@ -201,7 +201,7 @@ def _(found, g):
 
 
 @row(
-    "stack_from",
+    "deep_network_from",
     unit=UNITS,
     weights=lambda rng: [rng.standard_normal(s) for s in ((4, 2), (3, 4), (2, 3))],
     activations=("relu", "tanh", "linear"),

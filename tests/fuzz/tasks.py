@@ -239,7 +239,7 @@ def _(found, g):
 
 
 @row(
-    "inherited_features",
+    "tree_inherited_features",
     branching=([2, 2], [3]),
     source=(worlds.tree((2, 2), flip=0.2),),
     features=(2,),

@@ -83,5 +83,5 @@ def _feature_shape(unit: AbstractUnit, shapes: tuple[Shape, ...]) -> Shape:
     weight = shapes[0][1:]
     if not unit.fixed_features:
         return (*reads, *weight)
-    c = jax.eval_shape(unit.coefficients, jax.ShapeDtypeStruct(weight, float))
+    c = jax.eval_shape(unit.coefficients, jax.ShapeDtypeStruct(weight, "float32"))
     return (*reads, *c.shape)

@@ -145,7 +145,7 @@ CASES = [
 def test_the_scheme_is_the_code_of_neurons_drawn_from_the_law(
     sizes, activation, temperature, targets
 ):
-    """By `diagnose.code`, which sees nothing but responses of drawn neurons and labels."""
+    """By `diagnose.coding_scheme`, which sees nothing but responses of drawn neurons and labels."""
     rng = np.random.default_rng(0)
     code = class_code(sizes, activation, temperature=temperature, targets=targets)
     which, width = labels_of(sizes), 600
