@@ -132,7 +132,7 @@ def test_figure_4_losses_of_no_network(letter, name, power):
     exact += 2 * average(lambda x: phi(one * x)) * average(lambda x: phi(two * x))
     assert exact == pytest.approx(power, rel=5e-6)
     task = teacher_task(named(name), parameters, None)
-    _, y, weight, floor = task.statistics(Neuron(named(name)))
+    _, y, weight, floor, _ = task.statistics(Neuron(named(name)))
     assert weight @ y[:, 0] ** 2 + 2 * floor == pytest.approx(exact, rel=2e-4)
 
 

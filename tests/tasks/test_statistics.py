@@ -189,7 +189,7 @@ def test_inputs_that_depend_on_each_other_do_so_among_many_samples():
 def test_inputs_that_are_all_zero_teach_nothing(most_work, monkeypatch):
     monkeypatch.setattr(_task, "_MOST_WORK", most_work)
     data = from_arrays(np.zeros((5, 2)), np.ones(5))
-    psi, y, weight, floor = data.statistics(Neuron())
+    psi, y, weight, floor, _ = data.statistics(Neuron())
     np.testing.assert_array_equal(psi, [[0.0, 0.0]])
     np.testing.assert_array_equal(y, [[0.0]])
     np.testing.assert_array_equal(weight, [1.0])

@@ -39,7 +39,7 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
     """Fixed points of one unit; where it has none, the infimum, which is that of φ = z|z|."""
     if parameters.activation != "z2-tanh":
         return fixed_points(parameters, task, network)
-    x, y, weight, _ = task.statistics(network.unit)
+    x, y, weight, *_ = task.statistics(network.unit)
     angle = np.linspace(0, 2 * np.pi, 1440, endpoint=False)
     z = x @ np.stack((np.cos(angle), np.sin(angle)))
     explained = (weight * y[:, 0]) @ (z * np.abs(z))

@@ -51,7 +51,7 @@ def width_one(unit: AbstractUnit, task: AbstractTask) -> dict[str, Any]:
     from scipy.ndimage import minimum_filter
     from scipy.optimize import root
 
-    psi, y, weight, floor = task.statistics(unit)
+    psi, y, weight, floor, _ = task.statistics(unit)
     nothing = float(weight @ y[:, 0] ** 2) + 2 * floor
     phi = lambda u: unit.response(psi, u[:, None])[:, 0]
     level = lambda u: nothing - (weight * y[:, 0] @ phi(u)) ** 2 / (weight @ phi(u) ** 2)
