@@ -16,10 +16,14 @@ import torch
 
 import festina
 from festina.diagnose import plateaus
+from festina.own import SGD, Adam
 from festina.own.forecasting._course import LEFT, Course
 from festina.own.forecasting._curvature import ritz
-from festina.own.forecasting._forecast import _set_up
-from festina.own.forecasting._look import look
+from festina.own.forecasting._own_steps import OwnSteps
+from festina.own.forecasting._problem import Problem, problem_of
+from festina.own.forecasting._reading import rule_of
+from festina.own.forecasting._rules import constant
+from festina.own.forecasting._vectors import Vector
 
 from .own_runs import GROKKING, KINDS, Kind, Trained, train
 from .timing import table
@@ -82,9 +86,9 @@ def own(q: Question) -> festina.own.Forecast:
 
 def told(q: Question) -> float:
     """The same look-ahead, told by how much the loss falls."""
-    problem, rule = _problem(q)
+    problem, rule = _set_up(q)
     seen = Course()
-    for here in look(rule, problem, 1.0, None):
+    for here in rule.ahead(problem, constant, 1.0):
         seen.add(here)
         left = seen.passage(int(np.argmin(seen.speed)), q.fall)
         if left is not None:
@@ -105,7 +109,7 @@ def growth_fit(q: Question) -> float:
     if len(picked) < 3:
         return math.inf
     t = np.array([q.run.snapshots[k][0] for k in picked], float)
-    speed = [_problem(q, k)[0](_problem(q, k)[0].start)[1].square for k in picked]
+    speed = [_gradient(q, k).square for k in picked]
     rate, offset = np.polyfit(t - q.now, np.log(speed), 1)
     lr = q.run.at(q.index)[1].param_groups[0]["lr"]
     if rate <= 0:
@@ -115,8 +119,8 @@ def growth_fit(q: Question) -> float:
 
 def linearised(q: Question) -> float:
     """Growth along the directions of negative curvature as they are now (40 of Lanczos)."""
-    problem, _ = _problem(q)
-    values, slopes = ritz(problem, problem.start, problem.random())
+    problem, _ = _set_up(q)
+    values, slopes, _ = ritz(problem, problem.start, problem.random())
     # Along an eigenvector of curvature λ with slope g the loss falls by g²(e^{-2λt} − 1)/(−2λ).
     growing = values < -1e-3 * values.max()
     if not growing.any():
@@ -135,11 +139,16 @@ def linearised(q: Question) -> float:
     return high * (1 - lr.get("momentum", 0.0)) / lr["lr"]
 
 
-def _problem(q: Question, index: int | None = None):
+def _set_up(q: Question, index: int | None = None) -> tuple[Problem, SGD | Adam | OwnSteps]:
     model, optimiser = q.run.at(q.index if index is None else index)
-    return _set_up(
-        model, q.run.kind.loss, optimiser, q.run.data, 4096, q.run.kind.batch, every_gradient=False
-    )
+    kind = q.run.kind
+    problem = problem_of(model, kind.loss, optimiser, q.run.data, samples=4096, batch=kind.batch)
+    return problem, rule_of(optimiser, problem)
+
+
+def _gradient(q: Question, index: int) -> Vector:
+    problem, _ = _set_up(q, index)
+    return problem(problem.start)[1]
 
 
 BASELINES: dict[str, Callable[[Question], float]] = {

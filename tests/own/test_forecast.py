@@ -14,8 +14,8 @@ import festina  # noqa: E402
 from festina.own import SGD, Adam, AdamW, Forecast  # noqa: E402
 from festina.own._pytorch import check_pairs  # noqa: E402
 from festina.own.forecasting._course import Course  # noqa: E402
-from festina.own.forecasting._dilated import dilate  # noqa: E402
-from festina.own.forecasting._forecast import _set_up  # noqa: E402
+from festina.own.forecasting._problem import problem_of  # noqa: E402
+from festina.own.forecasting._reading import rule_of  # noqa: E402
 
 MSE = nn.MSELoss()
 
@@ -125,10 +125,10 @@ def test_adam_undilated_is_adam(kind):
     model = network(0.3)
     optimiser = kind(model.parameters(), lr=1e-2, weight_decay=0.1)
     train(model, optimiser, 7)
-    problem, rule = _set_up(model, MSE, optimiser, task(), 300, None, every_gradient=False)
+    problem = problem_of(model, MSE, optimiser, task())
+    rule = rule_of(optimiser, problem)
     course = [
-        here.loss
-        for here, _ in zip(dilate(rule, problem, lambda _: 1.0, None), range(20), strict=False)
+        here.loss for here, _ in zip(rule.dilated(problem, lambda _: 1.0), range(20), strict=False)
     ]
     assert course == pytest.approx(train(model, optimiser, 20), rel=1e-4)
 
@@ -137,10 +137,11 @@ def test_dilation_costs_little_and_less_the_smaller_it_is():
     model = network(1e-3)
     optimiser = torch.optim.Adam(model.parameters(), lr=5e-4)
     train(model, optimiser, 10)
-    problem, rule = _set_up(model, MSE, optimiser, task(), 300, None, every_gradient=False)
+    problem = problem_of(model, MSE, optimiser, task())
+    rule = rule_of(optimiser, problem)
 
     def halved(c):
-        course = dilate(rule, problem, lambda _: c, None)
+        course = rule.dilated(problem, lambda _: c)
         first = next(course).loss
         return next(here.time for here in course if here.loss < 0.5 * first)
 
@@ -221,11 +222,11 @@ def test_a_model_in_training_is_looked_ahead_of_without_its_noise():
     assert "dropout is off" in notes
     assert "batch normalisation" in notes
     assert all(module.training for module in model.modules())
-    problem, _ = _set_up(model, MSE, SGD(0.1), task(), 300, None, every_gradient=False)
+    problem = problem_of(model, MSE, SGD(0.1), task())
     # The samples have been shuffled, and normalisation is by all of them.
     still = copy.deepcopy(model).eval()
     still.norm.train()
-    assert problem.check()[0] == pytest.approx(MSE(still(task()[0]), task()[1]).item(), rel=1e-5)
+    assert problem.loss == pytest.approx(MSE(still(task()[0]), task()[1]).item(), rel=1e-5)
     assert any("eval mode" in note for note in forecast(model.eval(), max_gradients=20).notes)
 
 
@@ -263,7 +264,7 @@ def test_weights_that_are_tied_stay_tied():
     assert seen.course.loss == pytest.approx(
         train(model, optimiser, len(seen.course.loss)), rel=1e-4
     )
-    problem, _ = _set_up(model, MSE, SGD(0.1), task(), 300, None, every_gradient=False)
+    problem = problem_of(model, MSE, SGD(0.1), task())
     assert "up.weight" in problem.names
     assert "back.weight" not in problem.names
     moved = copy.deepcopy(model)
@@ -331,7 +332,7 @@ def test_a_loader_says_its_batch_and_its_random_numbers_are_left_alone():
     loader = torch.utils.data.DataLoader(data, batch_size=32, shuffle=True)
     model = network()
     state = torch.get_rng_state()
-    problem, _ = _set_up(model, MSE, SGD(0.05), loader, 200, None, every_gradient=False)
+    problem = problem_of(model, MSE, SGD(0.05), loader, samples=200)
     assert (problem.batch, problem.samples) == (32, 200)
     assert problem.notes == ["200 of 300 samples stand for all"]
     assert torch.equal(state, torch.get_rng_state())
@@ -360,11 +361,11 @@ def test_samples_of_any_kind_are_the_same_samples():
         def forward(self, tokens):
             return self.inner(tokens)
 
-    plain, _ = _set_up(network(), MSE, SGD(0.1), task(), 300, None, every_gradient=False)
+    plain = problem_of(network(), MSE, SGD(0.1), task())
     longer = tuple(a.numpy().astype(float) for a in task())
-    numbers, _ = _set_up(network(), MSE, SGD(0.1), longer, 300, None, every_gradient=False)
+    numbers = problem_of(network(), MSE, SGD(0.1), longer, samples=300)
     by_name = Named("tokens", "labels")
-    named, _ = _set_up(ByName(), MSE, SGD(0.1), by_name, 300, None, every_gradient=False)
+    named = problem_of(ByName(), MSE, SGD(0.1), by_name, samples=300)
     assert plain.check() == numbers.check() == named.check()
     with pytest.raises(ValueError, match="no targets"):
         forecast(ByName(), data=Named("tokens"))
@@ -377,10 +378,10 @@ def test_the_samples_are_those_that_a_loader_draws():
     data = torch.utils.data.TensorDataset(x, y)
     sampler = torch.utils.data.SubsetRandomSampler(range(40))
     loader = torch.utils.data.DataLoader(data, batch_size=8, sampler=sampler)
-    problem, _ = _set_up(network(0.3), MSE, SGD(0.1), loader, 300, None, every_gradient=False)
+    problem = problem_of(network(0.3), MSE, SGD(0.1), loader, samples=300)
     assert (problem.samples, problem.batch) == (40, 8)
     some = MSE(network(0.3)(x[:40]), y[:40]).item()
-    assert problem.check()[0] == pytest.approx(some, rel=1e-5)
+    assert problem.loss == pytest.approx(some, rel=1e-5)
 
 
 def test_losses_that_differ_by_rounding_are_the_same_loss():
@@ -552,7 +553,7 @@ def test_weights_that_are_never_used_leave_adam_its_memory():
     model.unused = torch.nn.Parameter(torch.ones(3))
     optimiser = torch.optim.Adam(model.parameters(), lr=5e-4)
     train(model, optimiser, 10)
-    _, rule = _set_up(model, MSE, optimiser, task(), 300, None, every_gradient=False)
+    rule = rule_of(optimiser, problem_of(model, MSE, optimiser, task()))
     assert rule.step == 10
     assert [float(each.square) > 0 for each in rule.moments] == [True, True]
 

@@ -7,7 +7,7 @@ import pytest
 
 from festina.own.forecasting._chebyshev import _coefficients, _made_by, integrate
 from festina.own.forecasting._course import Course
-from festina.own.forecasting._rules import SGD
+from festina.own.forecasting._sgd import SGD
 from festina.own.forecasting._vectors import Vector
 
 

@@ -17,9 +17,8 @@ import festina  # noqa: E402
 from festina.own import SGD, Adam  # noqa: E402
 from festina.own.forecasting._budget import ALWAYS, Budget, Exhausted  # noqa: E402
 from festina.own.forecasting._curvature import ritz  # noqa: E402
-from festina.own.forecasting._forecast import _set_up  # noqa: E402
-from festina.own.forecasting._look import load  # noqa: E402
-from festina.own.forecasting._noise import mini_batch, noise_floor  # noqa: E402
+from festina.own.forecasting._problem import problem_of  # noqa: E402
+from festina.own.forecasting._reading import rule_of  # noqa: E402
 
 MSE = nn.MSELoss()
 
@@ -40,8 +39,9 @@ def linear(d=4, zero=False):
     return model
 
 
-def problem_of(rule, batch=None, model=None):
-    return _set_up(model or linear(), MSE, rule, regression(), 4096, batch, every_gradient=False)
+def set_up(rule, batch=None, model=None):
+    problem = problem_of(model or linear(), MSE, rule, regression(), samples=4096, batch=batch)
+    return problem, rule_of(rule, problem)
 
 
 def final(rule, curvature, steps=4000):
@@ -84,20 +84,20 @@ def test_adam_with_steady_denominators_diverges_beyond_the_bound():
 
 @pytest.mark.parametrize("zero", [False, True])
 def test_curvature_is_that_of_the_hessian(zero):
-    problem, rule = problem_of(SGD(0.1), model=linear(zero=zero))
+    problem, rule = set_up(SGD(0.1), model=linear(zero=zero))
     x = torch.cat([regression()[0], torch.ones(160, 1, dtype=torch.float64)], 1)
     true = np.linalg.eigvalsh((2 * x.T @ x / len(x)).numpy())
     values = ritz(problem, problem.start, problem.random()).values
     assert values == pytest.approx(true, rel=1e-3)
-    assert load(rule, problem, problem.start) == pytest.approx(0.05 * true[-1], rel=1e-3)
+    assert rule.load(problem, problem.start) == pytest.approx(0.05 * true[-1], rel=1e-3)
 
 
 def test_rates_of_their_own_are_in_the_curvature():
-    problem, rule = problem_of(SGD((0.1, 0.4)))
+    problem, rule = set_up(SGD((0.1, 0.4)))
     x = torch.cat([regression()[0], torch.ones(160, 1, dtype=torch.float64)], 1)
     rates = np.diag([0.1, 0.1, 0.1, 0.1, 0.4])
     true = np.linalg.eigvals(rates @ (2 * x.T @ x / len(x)).numpy()).real.max() / 2
-    assert load(rule, problem, problem.start) == pytest.approx(true, rel=1e-3)
+    assert rule.load(problem, problem.start) == pytest.approx(true, rel=1e-3)
 
 
 def test_the_noise_floor_is_that_of_the_stationary_distribution_as_the_rate_vanishes():
@@ -110,13 +110,13 @@ def test_the_noise_floor_is_that_of_the_stationary_distribution_as_the_rate_vani
     H = (2 * x.T @ x / len(x)).numpy()
 
     def error(lr):
-        problem, rule = problem_of(SGD(lr), batch=4, model=model)
-        _, _, shares = mini_batch(problem, problem.start)
+        problem, rule = set_up(SGD(lr), batch=4, model=model)
+        _, _, shares = problem.mini_batch(problem.start)
         noise = [np.concatenate([p.numpy().ravel() for p in each.parts]) for each in shares]
         C = sum(np.outer(each, each) for each in noise)
         shrink = np.eye(len(H)) - lr * H
         true = 0.5 * np.trace(H @ solve_discrete_lyapunov(shrink, lr**2 * C))
-        return abs(noise_floor(rule, problem, problem.start) / true - 1)
+        return abs(rule.noise_floor(problem, problem.start) / true - 1)
 
     errors = [error(lr) for lr in (0.1, 0.01, 0.001)]
     assert errors[0] < 0.2
@@ -127,8 +127,8 @@ def test_the_noise_floor_is_that_of_the_stationary_distribution_as_the_rate_vani
 def test_momentum_raises_the_floor_as_a_larger_rate_does():
     floors = []
     for rule in (SGD(0.05), SGD(0.01, momentum=0.8), SGD(0.02, momentum=0.8, dampening=0.5)):
-        problem, _ = problem_of(rule, batch=4)
-        floors.append(noise_floor(rule, problem, problem.start))
+        problem, _ = set_up(rule, batch=4)
+        floors.append(rule.noise_floor(problem, problem.start))
     assert floors == pytest.approx([floors[0]] * 3)
 
 
@@ -312,7 +312,7 @@ SCHEDULERS = {
 @pytest.mark.parametrize("epoch", [1, 5])
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_a_scheduler_is_read_ahead_and_left_alone(name, epoch):
-    from festina.own.forecasting._schedules import read_schedule
+    from festina.own.forecasting._schedules import schedule_of
 
     model = linear()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
@@ -321,7 +321,7 @@ def test_a_scheduler_is_read_ahead_and_left_alone(name, epoch):
         optimizer.step()
         scheduler.step()
     now = optimizer.param_groups[0]["lr"]
-    schedule = read_schedule(scheduler, optimizer, [], epoch)
+    schedule = schedule_of(scheduler, optimizer, [], epoch)
     read = [schedule(float(k)) for k in range(30)]
     assert optimizer.param_groups[0]["lr"] == now
     true = []

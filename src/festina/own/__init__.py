@@ -14,11 +14,11 @@ from ._files import load_weights as load_weights
 from ._files import named_weights as named_weights
 from ._files import read_checkpoint as read_checkpoint
 from ._files import save_weights as save_weights
+from .forecasting._adam import Adam as Adam
+from .forecasting._adam import AdamW as AdamW
 from .forecasting._forecast import forecast as forecast
 from .forecasting._result import Forecast as Forecast
-from .forecasting._rules import SGD as SGD
-from .forecasting._rules import Adam as Adam
-from .forecasting._rules import AdamW as AdamW
+from .forecasting._sgd import SGD as SGD
 from .shrinking._shrink import ShrinkResult as ShrinkResult
 from .shrinking._shrink import shrink as shrink
 from .shrinking._widths import EffectiveWidths as EffectiveWidths

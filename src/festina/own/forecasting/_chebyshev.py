@@ -11,15 +11,15 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from ._curvature import Bend, Gradient
-from ._steps import SHORTEST, Steps
 from ._vectors import Vector, combination
 
-_DAMPING = 2 / 13
+_DAMPING = 2 / 13  # as in the source
 _STAGES = 1.54  # the squared number of stages, over length and sharpness of a step
-MOST_STAGES = 60
+MOST_STAGES = 60  # of a step: rounding grows as their square
+SHORTEST = 8  # steps of the optimiser that a step of the flow stands for, or it were dearer
 _LEAST = 0.2  # of the inverse sharpness: no step is shorter
 _SLACK, _KINKED = 2.0, 10  # of the tolerance, for so many steps after one across kinks
 _OF_THE_WAY = 25  # so many steps across kinks go as far as all before them
@@ -27,7 +27,7 @@ _FAILURES = 20  # steps in a row that were given up, after which one is taken or
 _RISE = 0.1  # of the loss, in a step: too much
 SAFETY = 1.2  # of the sharpness, which power iteration finds from below
 _ALIKE = 0.01  # of the loss, by which a step of the flow may miss the optimiser's own
-_FIRST_ITERATIONS = 12
+_FIRST_ITERATIONS = 12  # of the power iteration, unless it rests before
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,18 @@ class Ahead:
     growth: float
     weights: Vector
     sharpness: float = 0.0
+
+
+@runtime_checkable
+class Steps(Protocol):
+    """Steps of an optimiser on the clock of the flow, as `_sgd.Steps` are."""
+
+    forgets: float
+
+    @property
+    def time(self) -> float: ...
+    def __call__(self, w: Vector, f: Vector) -> tuple[float, Vector, float, Vector]: ...
+    def coast(self, w: Vector, f: Vector) -> float: ...
 
 
 def integrate(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,22 @@ _CHANGE, _RESTS = 0.1, 0.02  # of a metric: less is none; and of its way, when i
 
 Judge = Callable[[Vector], float]
 """The metric of weights."""
+
+
+def judge_of(metric: Callable[[Any], object], restore: Callable[[Vector], object]) -> Judge:
+    """Return the metric of a model as one of its weights; it raises if that is not finite."""
+
+    def judge(w: Vector) -> float:
+        value: Any = metric(restore(w))
+        try:
+            found = float(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"`metric` must give one number, got {value!r}.") from error
+        if not math.isfinite(found):
+            raise ValueError(f"`metric` gave {found}, expected a finite number.")
+        return found
+
+    return judge
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,17 @@
 """`forecast`: a problem, its rule, a look-ahead, and what is to be said of it."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from ..._checks import whole_number
 from ...dynamics._worker import Progress
-from .._pytorch import is_module, unwrapped
-from ._judge import Run, look_until_drop, result
-from ._problem import Problem, torch_problem, tree_problem
+from ._course import judge_of
+from ._judge import result
+from ._look import Run, look_until_drop
+from ._problem import problem_of
+from ._reading import rule_of
 from ._result import Forecast
-from ._rules import SGD, Adam, read, stated
-from ._schedules import read_schedule
-
-_MANY = 4096  # samples of a run on all of its data
-_FEW = 1024  # samples of a run in mini-batches: 256 misjudge the end of a plateau by a fifth
+from ._schedules import schedule_of
 
 
 def forecast(
@@ -99,56 +96,19 @@ def forecast(
         `Forecast.next_level` trains the network of so few units instead, which is nearer.
         Rectifiers that slide along their kinks cost many gradients.
     """
-    most = float(whole_number("max_gradients", max_gradients, 20))
-    batch = None if batch is None else whole_number("batch", batch)
-    in_batches = batch is not None or getattr(data, "batch_size", None) is not None
-    if samples is None:
-        samples = _FEW if in_batches else _MANY
-    model = unwrapped(model)
-    problem, rule = _set_up(
-        model, loss, optimizer, data, whole_number("samples", samples), batch, every_gradient
+    problem = problem_of(
+        model,
+        loss,
+        optimizer,
+        data,
+        samples=samples,
+        batch=batch,
+        max_gradients=max_gradients,
+        insist=insist,
     )
-    followed = read_schedule(schedule, optimizer, problem.notes, whole_number("epoch", epoch))
-    now, scale = problem.check()
-    problem.appraise()
-    problem.budget.most, problem.budget.insist = most, insist
-    run = Run(rule, model, optimizer, problem, followed, scale)
-    judge = metric and (lambda w: _number(metric(problem.restore(w))))
-    seen = look_until_drop(run, now, judge, progress)
-    return result(run, seen, now, judge, None if watch is None else watch.rests_since)
-
-
-def _number(value: Any) -> float:
-    try:
-        found = float(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"`metric` must give one number, got {value!r}.") from error
-    if not math.isfinite(found):
-        raise ValueError(f"`metric` gave {found}, expected a finite number.")
-    return found
-
-
-def _set_up(
-    model: Any,
-    loss: Any,
-    optimizer: Any,
-    data: Any,
-    samples: int,
-    batch: int | None,
-    every_gradient: bool,
-) -> tuple[Problem, SGD | Adam | None]:
-    """Return the problem and the rule that moves its weights; `None` for the optimiser itself."""
-    groups = getattr(optimizer, "param_groups", None) if is_module(model) else None
-    if every_gradient and groups is None:
-        raise ValueError("`every_gradient` runs an optimiser of PyTorch on a module: give both.")
-    if not is_module(model):
-        problem = tree_problem(model, loss, data, most=samples, batch=batch)
-    else:
-        them = model.parameters() if groups is None else (p for g in groups for p in g["params"])
-        trained = {id(p) for p in them}
-        problem = torch_problem(model, loss, data, trained, most=samples, batch=batch)
-    if every_gradient:
-        return problem, None
-    if groups is None:
-        return problem, stated(optimizer, problem)
-    return problem, read(optimizer, model, problem)
+    rule = rule_of(optimizer, problem, every_gradient=every_gradient)
+    followed = schedule_of(schedule, optimizer, problem.notes, whole_number("epoch", epoch))
+    judge = None if metric is None else judge_of(metric, problem.restore)
+    run = Run(problem, rule, followed, judge)
+    seen = look_until_drop(run, progress)
+    return result(run, seen, None if watch is None else watch.rests_since)

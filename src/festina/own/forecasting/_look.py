@@ -1,193 +1,179 @@
-"""A run ahead of itself, by the cheapest means that its rule allows."""
+"""Look ahead of a run until its loss drops, rests, or turns unstable."""
 
-import itertools
+import contextlib
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from ._chebyshev import MOST_STAGES, Ahead, integrate
-from ._curvature import FEW_PRODUCTS, Gradient, ritz
-from ._dilated import dilate
+import numpy as np
+
+from ...dynamics._worker import Progress
+from ._budget import Exhausted
+from ._chebyshev import SAFETY, Ahead, integrate
+from ._course import LEAST_OF_ALL, Course, Drop, Judge
+from ._curvature import ritz
 from ._problem import Problem
-from ._rules import SGD, Adam, Schedule, parts
-from ._schedules import strides
-from ._steps import Steps
+from ._result import REHEARSED
+from ._rules import AbstractKnownRule, AbstractRule, Schedule
+from ._schedules import is_over
+from ._sgd import SGD
 from ._vectors import Vector
 
-_TOLERANCE = 0.2  # of a step of the flow, relative to the step
-_DILATION = 4.0  # of Adam's clock, and twice that once it has cost as many gradients as this
-_PATIENCE = 100
-_OF_BEST = 1 / 3  # of the longest step: shorter ones are taken first, and some are given up
+_CERTAIN = 200  # gradients of rest, before curvature is asked whether it is one: it costs 40
+_EDGE = 1.0 / SAFETY  # of the largest stable curvature, which is known from below
+_AGAIN = 1.2  # times the curvature that was not unstable, before it is looked at again
 _ZERO, _NUDGE = 1e-2, 0.1  # root mean square of weights that are all but zero, and of their nudge
 _FACTORS = 3  # a product of fewer that are zero has a slope or a curvature
 _NUDGED, _LOWER = 200, 1e-3  # gradients to see what follows, and by how much of it the loss falls
-_SHARES, _FEWEST_PRODUCTS = 4, 8  # of samples, and of Lanczos: a rough curvature is enough
+_ROUGH = 0.2  # tolerance of the flow from a nudge, of which only the direction counts
 
 
-def look(
-    rule: SGD | Adam, problem: Problem, coarser: float, schedule: Schedule | None
-) -> Iterator[Ahead]:
-    """The run ahead, in steps of the optimiser: gradient flow for SGD, a dilated clock for Adam.
+@dataclass(frozen=True)
+class Run:
+    """A run to be looked ahead of.
 
-    `coarser` multiplies the tolerance of the flow, or the dilation.
+    - `rule`: by which its weights move.
+    - `schedule`: its learning rate so many steps from now, in units of the present one.
+    - `judge`: a metric of its weights.
     """
-    if isinstance(rule, Adam):
-        return _adam(rule, problem, coarser * _DILATION, schedule)
-    return _descent(rule, problem, coarser * _TOLERANCE, schedule)
+
+    problem: Problem
+    rule: AbstractRule
+    schedule: Schedule
+    judge: Judge | None = None
+
+    def ahead(self, problem: Problem, coarser: float = 1.0) -> Iterator[Ahead]:
+        """Yield the run ahead on these samples, by steps that are so much coarser."""
+        return self.rule.ahead(problem, self.schedule, coarser)
 
 
-def load(
-    rule: SGD | Adam,
-    problem: Problem,
-    w: Vector,
-    rate: float = 1.0,
-    *,
-    products: int = FEW_PRODUCTS,
-) -> float:
-    """Largest curvature over the largest that is stable by this rule, `rate` times as fast.
+@dataclass
+class Seen:
+    """Where a look-ahead has ended, and why.
 
-    Before its first step Adam has no denominators yet, and is not judged.
+    - `course`: its samples.
+    - `drop`: the first drop, if there is one.
+    - `load`: largest curvature over the largest stable one, if it ended there.
+    - `rehearsed`: losses of the optimiser's own steps from there.
+    - `saddle`: whether it rests where the loss curves downwards.
+    - `spent`: whether all gradients allowed were spent.
+    - `dear`: whether training on would have been cheaper, and no drop was seen.
+    - `over`: whether the learning rate has ended.
     """
-    if isinstance(rule, Adam) and not (rule.moments and rule.step):
-        return 0.0
-    gradient = decayed(rule, problem)
-    _, g = gradient(w)
-    root = rule.rates(g * g).with_(lambda a: a**0.5)
-    seen = ritz(gradient, w, problem.random(), root=root, products=products)
-    return rate * float(seen.values[-1]) / rule.bound
+
+    course: Course
+    drop: Drop | None = None
+    load: float | None = None
+    rehearsed: list[float] = field(default_factory=list)
+    saddle: bool = False
+    spent: bool = False
+    dear: bool = False
+    over: bool = False
 
 
-def reach(rule: SGD | Adam | None, problem: Problem) -> float:
-    r"""Steps of the run that a gradient can be expected to look ahead.
+def look_until_drop(run: Run, progress: Progress | None = None) -> Seen:
+    """Look ahead until the first drop or the metric's way is made, or the loss is at rest.
 
-    A Chebyshev step of $s$ stages reaches $\tfrac23 s^2$ inverse curvatures at best, and a third of
-    that over a look-ahead. Adam's clock is dilated, and an optimiser that runs itself makes one
-    step. The curvature is measured on a share of the samples.
+    The look-ahead also ends where the optimiser turns unstable, and where the budget does.
     """
-    if rule is None:
-        return 1.0
-    if isinstance(rule, Adam):
-        return _DILATION
-    some = next(problem.pieces(_SHARES))
-    stiff = rule.bound * load(rule, some, problem.start, products=_FEWEST_PRODUCTS)
-    return _OF_BEST * 0.65 * MOST_STAGES / stiff if stiff > 0.0 else math.inf
+    problem, budget = run.problem, run.problem.budget
+    seen = Seen(Course(problem.scale, noisy=run.rule.noisy))
+    course = seen.course
+    tell = progress or (lambda words, share: None)
+    price = budget.price(problem.samples)
+    tell(f"a gradient takes as long as {price:.3g} steps of the run", 0.0)
+    with contextlib.suppress(Exhausted):
+        if problem.batch is not None and not budget.insist:
+            budget.hopeless = run.rule.reach(problem) < price
+        course.noise = run.rule.noise_floor(problem, problem.start)
+        _follow(run, seen, tell)
+    if not course.time:
+        course.add(Ahead(0.0, problem.loss, math.nan, 0.0, problem.start), run.judge)
+    seen.dear = budget.dear and seen.drop is None
+    if seen.dear and not budget.hopeless and run.rule.certain:
+        seen.load, seen.rehearsed = instability(run, course)
+    seen.spent = budget.gradients >= budget.most
+    seen.over = is_over(run.schedule, course.time[-1])
+    return seen
 
 
-def saddle(rule: SGD | Adam | None, problem: Problem, w: Vector) -> tuple[bool, bool]:
+def _follow(run: Run, seen: Seen, tell: Progress) -> None:
+    """Add samples to the course until there is a reason to end it."""
+    problem, budget, course = run.problem, run.problem.budget, seen.course
+    rested, steady = None, _EDGE
+    for here in run.ahead(problem):
+        course.add(here, run.judge)
+        budget.ahead, budget.begun = here.time, min(budget.begun, budget.steps)
+        tell(f"{here.time:,.0f} steps ahead", min(budget.gradients / budget.most, 1.0))
+        if is_over(run.schedule, here.time):
+            return
+        load = run.schedule(here.time) * here.sharpness
+        if load > steady:
+            seen.load, seen.rehearsed = instability(run, course)
+            if seen.load is not None:
+                seen.drop = course.drop(ended=True)
+                return
+            steady = _AGAIN * max(steady, load)
+        seen.drop = course.drop()
+        if run.judge is not None:
+            if course.metric_rests:
+                return
+            continue
+        no_drop_left = here.loss >= 0.0 and here.loss + here.speed <= LEAST_OF_ALL * course.scale
+        if seen.drop is not None or no_drop_left:
+            return
+        spent = budget.gradients
+        rested = None if not course.resting() else spent if rested is None else rested
+        if here.speed == 0.0 or (rested is not None and spent - rested > _CERTAIN):
+            seen.saddle, leaves = saddle(run, here.weights)
+            if not leaves:
+                return
+            rested = math.inf
+
+
+def instability(run: Run, course: Course) -> tuple[float | None, list[float]]:
+    """Curvature over the largest stable one at the end, and the losses of some steps, if unstable.
+
+    At the edge of stability the curvature fluctuates about the stable one, and the denominators of
+    Adam grow with its gradients: there instability counts if the loss rises. Below the limit it
+    must rise higher in the second half of the steps, because oscillations of momentum die out.
+    """
+    rule, problem = run.rule, run.problem
+    if not isinstance(rule, AbstractKnownRule):
+        return None, []
+    with problem.budget.unlimited():
+        faster = run.schedule(course.time[-1])
+        found = rule.load(problem, course.weights, faster)
+        if not found > _EDGE:
+            return None, []
+        losses = rule.rehearse(replace(problem, start=course.weights), REHEARSED, faster)
+    rises = len(losses) < REHEARSED or max(losses) > losses[0] + course.least(losses[0])
+    if found <= 1.0 and len(losses) == REHEARSED:
+        rises = rises and int(np.argmax(losses)) >= REHEARSED // 2
+    certain = found > 1.0 and rule.certain
+    return (found, losses) if rises or certain else (None, [])
+
+
+def saddle(run: Run, w: Vector) -> tuple[bool, bool]:
     """Whether weights at rest are at a saddle, and whether the gradient leads away from it.
 
     Where three layers or more are zero, the gradient vanishes and so does the curvature. Whether
     that is a saddle is seen from weights nearby, from where the loss falls below its level or not.
     Weight decay makes it a minimum.
     """
-    seen = ritz(decayed(rule, problem), w, problem.random())
-    decay = parts(getattr(rule, "weight_decay", 0.0), len(problem.names))
-    zero = lambda part: Vector((part,)).square < _ZERO**2 * math.prod(part.shape)
-    free = [zero(part) and not each for part, each in zip(w.parts, decay, strict=True)]
-    if seen.saddle or sum(free) < _FACTORS:
-        return seen.saddle, seen.leaves
-    start = w + problem.random().scaled([_NUDGE * each for each in free])
-    before = problem.budget.gradients
-    for here in integrate(
-        _flow(SGD(1.0, weight_decay=decay), problem), start, tolerance=_TOLERANCE
-    ):
-        if here.loss < seen.loss - _LOWER * abs(seen.loss):
-            return True, False
-        if problem.budget.gradients - before > _NUDGED:
-            break
+    rule, problem = run.rule, run.problem
+    with problem.budget.unlimited():
+        seen = ritz(rule.decayed(problem), w, problem.random())
+        decay = rule.decay(problem)
+        zero = lambda part: Vector((part,)).square < _ZERO**2 * math.prod(part.shape)
+        free = [zero(part) and not each for part, each in zip(w.parts, decay, strict=True)]
+        if seen.saddle or sum(free) < _FACTORS:
+            return seen.saddle, seen.leaves
+        start = w + problem.random().scaled([_NUDGE * each for each in free])
+        before = problem.budget.gradients
+        for here in integrate(SGD(1.0, weight_decay=decay).flow(problem), start, tolerance=_ROUGH):
+            if here.loss < seen.loss - _LOWER * abs(seen.loss):
+                return True, False
+            if problem.budget.gradients - before > _NUDGED:
+                break
     return False, False
-
-
-def rehearse(rule: SGD | Adam, problem: Problem, steps: int, rate: float) -> list[float]:
-    """Losses of the optimiser's own steps on all samples, until one is not finite."""
-    whole = replace(problem, batch=None)
-    if isinstance(rule, Adam):
-        course = dilate(rule, whole, lambda _: 1.0, lambda _: rate)
-        return [here.loss for here in itertools.islice(course, steps)]
-    field, w, losses = _flow(rule, whole), whole.start, []
-    own = Steps(rule, field, None, lambda: rate)
-    loss, f = field(w)
-    while math.isfinite(loss) and len(losses) < steps:
-        losses.append(loss)
-        _, w, loss, f = own(w, f)
-    return losses
-
-
-def decayed(rule: SGD | Adam | None, problem: Problem) -> Gradient:
-    """Loss and gradient with the weight decay that a rule adds to it."""
-    if rule is None:
-        return problem
-    decay = parts(rule.weight_decay, len(problem.names))
-    if not any(decay) or (isinstance(rule, Adam) and rule.decoupled):
-        return problem
-
-    def gradient(w: Vector) -> tuple[float, Vector]:
-        loss, g = problem(w)
-        return loss, g + w.scaled(decay)
-
-    return gradient
-
-
-def _flow(rule: SGD, problem: Problem) -> Gradient:
-    """Loss, and the direction in which the weights move, at the rate 1 where it is largest."""
-    lr, gradient = parts(rule.lr, len(problem.names)), decayed(rule, problem)
-    relative = [-each / max(lr) for each in lr]
-
-    def field(w: Vector) -> tuple[float, Vector]:
-        loss, g = gradient(w)
-        return loss, g.scaled(relative)
-
-    return field
-
-
-def _adam(
-    rule: Adam, problem: Problem, dilation: float, schedule: Schedule | None
-) -> Iterator[Ahead]:
-    stiff = load(rule, problem, problem.start)
-    # A clock that is dilated beyond the edge of stability would oscillate by itself.
-    fastest = 1.0 / stiff if stiff > 0.0 else math.inf
-    slower = lambda taken: min(dilation * (1.0 if taken < _PATIENCE else 2.0), fastest)
-    course = dilate(rule, problem, slower, schedule)
-    yield from (replace(here, sharpness=stiff) for here in itertools.islice(course, 1))
-    yield from course
-
-
-def _descent(
-    rule: SGD, problem: Problem, tolerance: float, schedule: Schedule | None
-) -> Iterator[Ahead]:
-    before, steps, per_step = 0.0, 0.0, 1.0 / rule.steps(0.0)
-    field, rate = _flow(rule, problem), lambda: schedule(steps) if schedule else 1.0
-    # Mini-batches have kicked the velocity, which a steady gradient has on average.
-    start = problem.start if problem.batch is None else None
-    own = Steps(rule, field, start, rate)
-    left = None if schedule is None else lambda most: _left(rule, schedule, steps, most)
-    for here in integrate(field, problem.start, tolerance=tolerance, own=own, left=left):
-        ahead, before = here.time - before, here.time
-        if schedule is None:
-            steps += ahead * rule.steps(here.growth)
-        else:
-            # Own steps end on whole ones, where a schedule may jump.
-            steps = round(_scheduled(rule, schedule, steps, ahead, here.growth), 6)
-        sharpness = here.sharpness * rule.pace / rule.bound
-        speed = here.speed * per_step
-        yield Ahead(steps, here.loss, speed, here.growth, here.weights, sharpness)
-
-
-def _left(rule: SGD, schedule: Schedule, steps: float, most: float) -> float:
-    """Return the flow time that the schedule leaves after so many steps, at most `most`."""
-    time = 0.0
-    for _, stride, rate in strides(schedule, steps):
-        time += stride / rule.steps(0.0, rate)
-        if time >= most:
-            return most
-    return time
-
-
-def _scheduled(rule: SGD, schedule: Schedule, steps: float, ahead: float, growth: float) -> float:
-    """Return the steps after that much more flow time, or those at which the schedule ends."""
-    for at, stride, rate in strides(schedule, steps):
-        taken = stride / rule.steps(growth, rate)
-        if taken >= ahead:
-            return at + ahead * rule.steps(growth, rate)
-        steps, ahead = at + stride, ahead - taken
-    return steps

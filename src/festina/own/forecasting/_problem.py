@@ -1,4 +1,4 @@
-"""A loss of somebody's weights on somebody's data: value and gradient, and how many were asked."""
+"""A loss of the user's weights on the user's data: value, gradient, and what they cost."""
 
 import contextlib
 import copy
@@ -14,35 +14,43 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._pytorch import check_pairs
+from ..._checks import whole_number
+from .._pytorch import check_pairs, is_module, unwrapped
 from .._samples import TARGETS, Samples, arrays, called, pair, torch_samples
 from .._trees import Tree, is_real
 from ._budget import Budget
-from ._vectors import Array, Vector
+from ._vectors import Array, Vector, combination
 
 Evaluate = Callable[[tuple[Array, ...], Samples], tuple[float, tuple[Array, ...]]]
 """Loss and its gradient by the parts of the weights."""
 
 _SAME = 1e-4  # of a loss: accelerators do not add in the same order twice
 _TIMED = 3  # gradients, of which the fastest counts: the first compiles
+_PIECES = 8  # shares of the samples, in one pass: their variance is that of mini-batches
 _NOTHING = 1e-3  # of the loss without a network, which is not looked at closer
+_MANY = 4096  # samples of a run on all of its data
+_FEW = 1024  # samples of a run in mini-batches: 256 misjudge the end of a plateau by a fifth
 
 
 @dataclass
 class Problem:
     """Loss and gradient of weights on some of the samples.
 
+    - `model`: whose weights they are.
     - `start`: the weights as they are.
     - `samples`: how many there are in `data`.
     - `budget`: counts gradients; shared by the halves. It raises `Exhausted` when it is spent, also
       in the middle of a step.
     - `share`: fraction of all samples that are in `data`.
-    - `restore`: somebody's model again, with other weights in it.
+    - `restore`: the model again, with other weights in it.
     - `array`: numbers as an array like one that is given.
     - `names`: of the parts of the weights, in the words of their owner.
     - `notes`: what is assumed and was not asked for.
+    - `loss`: at `start`.
+    - `scale`: the loss of weights which are all zero, to measure others by; zero if not finite.
     """
 
+    model: object
     evaluate: Evaluate
     start: Vector
     data: Samples
@@ -53,6 +61,8 @@ class Problem:
     notes: list[str] = field(default_factory=list)
     budget: Budget = field(default_factory=Budget)
     share: float = 1.0
+    loss: float = math.nan
+    scale: float = 0.0
 
     @property
     def samples(self) -> int:
@@ -69,6 +79,17 @@ class Problem:
         for a, b in itertools.pairwise(bounds):
             share = self.share * (b - a) / self.samples
             yield replace(self, data=self.data.part(slice(a, b)), share=share)
+
+    def mini_batch(self, w: Vector) -> tuple[float, Vector, list[Vector]]:
+        """Return loss, gradient, and vectors whose outer products sum to a batch's covariance."""
+        n, batch = self.samples, self.batch
+        if batch is None or batch >= n:
+            return *self(w), []
+        shares = [(piece.samples / n, *piece(w)) for piece in self.pieces(_PIECES)]
+        loss = sum(p * value for p, value, _ in shares)
+        g = combination(*((p, each) for p, _, each in shares))
+        scale = (n / len(shares) / batch / (len(shares) - 1)) ** 0.5
+        return loss, g, [(each - g) * scale for _, _, each in shares]
 
     def appraise(self) -> None:
         """Set the price of gradients in steps of the run: those of all samples are one each.
@@ -93,11 +114,8 @@ class Problem:
         draw = lambda w: self.array(rng.normal(size=tuple(w.shape)).astype(np.float32), w)
         return Vector(tuple(draw(w) for w in self.start.parts))
 
-    def check(self) -> tuple[float, float]:
-        """The loss as it is, and that of weights which are all zero, to measure others by.
-
-        Raises where it is none that can be looked ahead of. The second is zero if it is not finite.
-        """
+    def check(self) -> None:
+        """Set `loss` and `scale`, or raise where the loss is none that can be looked ahead of."""
         try:
             (first, g), (again, _), (scale, _) = (
                 self(w) for w in (self.start, self.start, self.start * 0.0)
@@ -129,7 +147,41 @@ class Problem:
                     f"{halves[1]:.4g} on the halves, so that the learning rate would mean "
                     "something else in a batch. Give the mean over samples."
                 )
-        return first, scale
+        self.loss, self.scale = first, scale
+
+
+def problem_of(
+    model: Any,
+    loss: Any,
+    optimizer: Any,
+    data: Any,
+    *,
+    samples: int | None = None,
+    batch: int | None = None,
+    max_gradients: int | None = None,
+    insist: bool = True,
+) -> Problem:
+    """Return the problem that an optimiser solves, checked and with the prices of its gradients.
+
+    Arguments as for `festina.forecast`. `None` for no limit of gradients.
+    """
+    most = math.inf if max_gradients is None else whole_number("max_gradients", max_gradients, 20)
+    batch = None if batch is None else whole_number("batch", batch)
+    if samples is None:
+        whole = batch is None and getattr(data, "batch_size", None) is None
+        samples = _MANY if whole else _FEW
+    samples = whole_number("samples", samples)
+    model = unwrapped(model)
+    if is_module(model):
+        groups = getattr(optimizer, "param_groups", None)
+        them = model.parameters() if groups is None else (p for g in groups for p in g["params"])
+        problem = _of_module(model, loss, data, {id(p) for p in them}, most=samples, batch=batch)
+    else:
+        problem = _of_tree(model, loss, data, most=samples, batch=batch)
+    problem.check()
+    problem.appraise()
+    problem.budget.most, problem.budget.insist = most, insist
+    return problem
 
 
 def _seconds(problem: Problem, samples: int) -> float:
@@ -143,7 +195,7 @@ def _seconds(problem: Problem, samples: int) -> float:
     return min(times)
 
 
-def torch_problem(
+def _of_module(
     model: Any, loss: Any, data: Any, trained: set[int], *, most: int, batch: int | None
 ) -> Problem:
     """Return the problem of a module: `loss(model(x), y)`, or its own loss if `loss` is `None`.
@@ -199,10 +251,10 @@ def torch_problem(
     start = Vector(tuple(p.detach().to(real, copy=True) for p in moving.values()))
     array = lambda a, like: torch.as_tensor(a).to(like)
     batch = samples.batch if batch is None else batch
-    return Problem(evaluate, start, samples, restore, tuple(moving), array, batch, notes)
+    return Problem(model, evaluate, start, samples, restore, tuple(moving), array, batch, notes)
 
 
-def tree_problem(model: Any, loss: Any, data: Any, *, most: int, batch: int | None) -> Problem:
+def _of_tree(model: Any, loss: Any, data: Any, *, most: int, batch: int | None) -> Problem:
     """Return the problem `loss(model, x, y)` of a tree with arrays of real numbers as leaves."""
     value_of = _callable(loss)
     samples = _with_targets(arrays, data, most=most, place=jnp.asarray)
@@ -237,7 +289,7 @@ def tree_problem(model: Any, loss: Any, data: Any, *, most: int, batch: int | No
     start = Vector(tuple(longer(leaf) for leaf in real.values()))
     array = lambda a, like: jnp.asarray(a, like.dtype)
     notes = [*samples.notes, *map(_longer, short)]
-    return Problem(evaluate, start, samples, restore, tuple(real), array, batch, notes)
+    return Problem(model, evaluate, start, samples, restore, tuple(real), array, batch, notes)
 
 
 def _with_targets(take: Callable[..., Samples], data: Any, **options: Any) -> Samples:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ._rules import Schedule
+from ._rules import Schedule, constant
 
 _FARTHEST = 100_000  # steps of a scheduler that are read; the rate stays as it is then
 _HORIZON = 10_000  # steps after which a schedule that has ended does not begin again
@@ -17,14 +17,14 @@ _ALIKE = 1e-6  # relative difference of the rates of two groups
 CONSTANT = "the learning rate has a scheduler, which was not given: it is taken to be constant"
 
 
-def read_schedule(given: Any, optimizer: Any, notes: list[str], epoch: int) -> Schedule | None:
-    """Return the learning rate by steps from now, over the present one; `None` if constant."""
+def schedule_of(given: Any, optimizer: Any, notes: list[str], epoch: int) -> Schedule:
+    """Return the learning rate by steps from now, over the present one."""
     if given is None:
         groups = getattr(optimizer, "param_groups", ())
         if any("initial_lr" in group for group in groups):
             notes.append(CONSTANT)
             warnings.warn(f"{CONSTANT}. Give it as `schedule`.", stacklevel=3)
-        return None
+        return constant
     if hasattr(given, "step") and hasattr(given, "optimizer"):
         return _of_scheduler(given, optimizer, notes, epoch)
     if not callable(given):
@@ -49,9 +49,9 @@ def strides(schedule: Schedule, steps: float) -> Iterator[tuple[float, float, fl
         at += stride
 
 
-def is_over(schedule: Schedule | None, steps: float) -> bool:
+def is_over(schedule: Schedule, steps: float) -> bool:
     """Whether the weights stay where they are from then on."""
-    return schedule is not None and not any(strides(schedule, steps))
+    return not any(strides(schedule, steps))
 
 
 def _checked(given: Callable[[float], Any]) -> Schedule:
@@ -69,13 +69,13 @@ def _checked(given: Callable[[float], Any]) -> Schedule:
     return schedule
 
 
-def _of_scheduler(given: Any, optimizer: Any, notes: list[str], epoch: int) -> Schedule | None:
+def _of_scheduler(given: Any, optimizer: Any, notes: list[str], epoch: int) -> Schedule:
     """Step a copy of the scheduler, with an optimiser of one weight in place of the real one."""
     if given.optimizer is not optimizer:
         raise ValueError("`schedule` is the scheduler of another optimiser than `optimizer`.")
     if type(given).__name__ == "ReduceLROnPlateau":
         notes.append("the scheduler waits for the loss: the learning rate is taken to be constant")
-        return None
+        return constant
     if getattr(given, "cycle_momentum", False):
         notes.append("the scheduler changes the momentum too, which is taken to be constant")
     import torch

@@ -1,0 +1,194 @@
+"""Descent: what is stated of it, its gradient flow ahead, and its own steps."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ._chebyshev import MOST_STAGES, Ahead, integrate
+from ._curvature import Gradient
+from ._problem import Problem
+from ._rules import AbstractKnownRule, Rates, Schedule, constant, parts
+from ._schedules import strides
+from ._vectors import Vector, combination
+
+_TOLERANCE = 0.2  # of a step of the flow: growth beside stiff weights is then timed to 3 %
+_OF_BEST = 1 / 3  # of the longest step: shorter ones are taken first, and some are given up
+_SHARES, _FEWEST_PRODUCTS = 4, 8  # of samples, and of Lanczos: a rough curvature is enough
+
+
+@dataclass(frozen=True)
+class SGD(AbstractKnownRule):
+    r"""Gradient descent, in mini-batches or not, with momentum or not.
+
+    - `lr`: learning rate $\eta$.
+    - `momentum`: $\mu$ of the heavy ball.
+    - `nesterov`: whether the gradient is taken ahead of it.
+    - `dampening`: of the gradient as it enters the momentum.
+    - `weight_decay`: $\lambda$ of $\lambda w$, added to the gradient.
+    - `velocity`: the sum of past gradients that momentum keeps, a tree like the model's (`trace` of
+      Optax); without it momentum starts anew.
+    """
+
+    lr: Rates
+    momentum: float = 0.0
+    nesterov: bool = False
+    dampening: float = 0.0
+    weight_decay: Rates = 0.0
+    velocity: object = None
+    decoupled: ClassVar[bool] = False
+    certain: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        self._check(momentum=self.momentum, dampening=self.dampening)
+
+    @property
+    def pace(self) -> float:
+        r"""Largest rate at which weights follow a steady gradient: $\eta/(1-\mu)$."""
+        return max(parts(self.lr)) * self.enters / (1.0 - self.momentum)
+
+    @property
+    def enters(self) -> float:
+        """Share of a gradient that enters the momentum."""
+        return 1.0 - self.dampening if self.momentum else 1.0
+
+    @property
+    def bound(self) -> float:
+        r"""`pace` times curvature at which descent turns unstable.
+
+        $2(1+\mu)/(1-\mu)$, from a root $-1$ of $\zeta^2 - (1 + \mu - \eta\lambda)\zeta + \mu$;
+        Nesterov's momentum divides it by $1 + 2\mu$.
+        """
+        mu = self.momentum
+        return 2.0 * (1 + mu) / (1 - mu) / (1 + 2 * mu if self.nesterov else 1.0)
+
+    def rates(self, square: Vector) -> Vector:
+        """Return the rate of every weight, `pace` with each part's own learning rate."""
+        lr = parts(self.lr, len(square.parts))
+        relative = [self.pace * each / max(lr) for each in lr]
+        return square.with_(lambda a: a * 0.0 + 1.0).scaled(relative)
+
+    def steps(self, growth: float, rate: float = 1.0) -> float:
+        r"""Steps that a unit of flow time takes where the gradient grows at the rate `growth`.
+
+        What grows as $e^{at}$ along the flow grows by $\zeta$ a step, the larger root of
+        $\zeta^2 - (1 + \mu + \eta a)\zeta + \mu = 0$, so that the unit takes $a/\log\zeta$ steps:
+        $(1 - \mu)/\eta$ for slow growth. With Nesterov's momentum the factor $1 + \eta a$ stands
+        before $\mu$ as well. `rate` is by how much the learning rate is another one by now.
+        """
+        mu = self.momentum
+        eta = rate * max(parts(self.lr)) * self.enters
+        slow = (1.0 - mu) / eta
+        a = eta * growth
+        b, c = ((1 + mu) * (1 + a), mu * (1 + a)) if self.nesterov else (1 + mu + a, mu)
+        root = b * b - 4 * c
+        if abs(a) < 1e-6 or growth < 0.0 or root <= 0.0:
+            return slow
+        return growth / math.log(0.5 * (b + math.sqrt(root)))
+
+    def reach(self, problem: Problem) -> float:
+        """Estimate from the curvature on a share of the samples how far a gradient leads."""
+        some = next(problem.pieces(_SHARES))
+        stiff = self.bound * self.load(some, problem.start, products=_FEWEST_PRODUCTS)
+        return _OF_BEST * 0.65 * MOST_STAGES / stiff if stiff > 0.0 else math.inf
+
+    def flow(self, problem: Problem) -> Gradient:
+        """Return loss and direction of the weights, at the rate 1 where it is largest."""
+        lr, gradient = parts(self.lr, len(problem.names)), self.decayed(problem)
+        relative = [-each / max(lr) for each in lr]
+
+        def field(w: Vector) -> tuple[float, Vector]:
+            loss, g = gradient(w)
+            return loss, g.scaled(relative)
+
+        return field
+
+    def ahead(self, problem: Problem, schedule: Schedule, coarser: float) -> Iterator[Ahead]:
+        """Yield the gradient flow ahead, on the clock of momentum."""
+        before, steps, per_step = 0.0, 0.0, 1.0 / self.steps(0.0)
+        field = self.flow(problem)
+        # Mini-batches have kicked the velocity, which a steady gradient has on average.
+        start = problem.start if problem.batch is None else None
+        own = Steps(self, field, start, lambda: schedule(steps))
+        left = None if schedule is constant else lambda most: self._left(schedule, steps, most)
+        tolerance = coarser * _TOLERANCE
+        for here in integrate(field, problem.start, tolerance=tolerance, own=own, left=left):
+            ahead, before = here.time - before, here.time
+            if schedule is constant:
+                steps += ahead * self.steps(here.growth)
+            else:
+                # Own steps end on whole ones, where a schedule may jump.
+                steps = round(self._scheduled(schedule, steps, ahead, here.growth), 6)
+            sharpness = here.sharpness * self.pace / self.bound
+            yield replace(here, time=steps, speed=here.speed * per_step, sharpness=sharpness)
+
+    def _left(self, schedule: Schedule, steps: float, most: float) -> float:
+        """Return the flow time that the schedule leaves after so many steps, at most `most`."""
+        time = 0.0
+        for _, stride, rate in strides(schedule, steps):
+            time += stride / self.steps(0.0, rate)
+            if time >= most:
+                return most
+        return time
+
+    def _scheduled(self, schedule: Schedule, steps: float, ahead: float, growth: float) -> float:
+        """Return the steps after that much more flow time, or those at which the schedule ends."""
+        for at, stride, rate in strides(schedule, steps):
+            taken = stride / self.steps(growth, rate)
+            if taken >= ahead:
+                return at + ahead * self.steps(growth, rate)
+            steps, ahead = at + stride, ahead - taken
+        return steps
+
+    def rehearse(self, problem: Problem, steps: int, rate: float) -> list[float]:
+        field, w, losses = self.flow(problem), problem.start, []
+        own = Steps(self, field, None, lambda: rate)
+        loss, f = field(w)
+        while math.isfinite(loss) and len(losses) < steps:
+            losses.append(loss)
+            _, w, loss, f = own(w, f)
+        return losses
+
+
+class Steps:
+    """Steps of the optimiser, one gradient each, on the clock of the flow.
+
+    Steps from the weights `start` continue with the velocity of the rule, steps from other weights
+    with that of a steady gradient. `rate` returns the present learning rate in units of the first.
+    """
+
+    def __init__(
+        self, rule: SGD, flow: Gradient, start: Vector | None, rate: Callable[[], float]
+    ) -> None:
+        self._rule, self._flow, self._rate = rule, flow, rate
+        lr, mu = parts(rule.lr), rule.momentum
+        self._lr, self._steady = max(lr), rule.pace / max(lr)
+        self._coasting = rule.pace * mu / (1.0 - mu)
+        self._at, self._velocity = start, None
+        if isinstance(rule.velocity, Vector):
+            self._velocity = rule.velocity.scaled([-each / max(lr) for each in lr])
+        self.forgets = 1.0 - mu**0.5  # of an oscillation, in a step
+
+    def __call__(self, w: Vector, f: Vector) -> tuple[float, Vector, float, Vector]:
+        """Step from `w`, where the flow is `f`; return time, and weights, loss and flow there."""
+        mu, rate, time = self._rule.momentum, self._rate(), self.time
+        before = self._velocity if w is self._at else f * self._steady
+        # PyTorch does not dampen the first gradient.
+        velocity = f if before is None else combination((mu, before), (self._rule.enters, f))
+        moved = combination((1.0, f), (mu, velocity)) if self._rule.nesterov else velocity
+        w = combination((1.0, w), (rate * self._lr, moved))
+        self._at, self._velocity = w, velocity
+        return time, w, *self._flow(w)
+
+    @property
+    def time(self) -> float:
+        """Time of the flow that a step takes."""
+        return self._rate() * self._rule.pace
+
+    def coast(self, w: Vector, f: Vector) -> float:
+        """Return the distance between where the velocity and where the flow carry the weights."""
+        if not self._coasting or w is not self._at:
+            return 0.0
+        steady = f * self._steady
+        off = steady if self._velocity is None else self._velocity - steady
+        return self._rate() * self._coasting * (1.0 / self._steady) * off.norm
