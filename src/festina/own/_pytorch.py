@@ -3,27 +3,39 @@
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from .._optional import required
 
+if TYPE_CHECKING:
+    import torch
 
-def torch() -> Any:
+Function: TypeAlias = Callable[..., Any]
+"""A function of the user's: a loss, a metric, an optimiser's closure."""
+
+
+def torch() -> ModuleType:
     return required("torch", "PyTorch", "'festina[torch]'")
 
 
-def is_module(model: Any) -> bool:
+def is_module(model: object) -> TypeGuard["torch.nn.Module"]:
     """Whether it is a module of PyTorch's; where that was never imported nothing is."""
     found = sys.modules.get("torch")
     return found is not None and isinstance(model, found.nn.Module)
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> TypeGuard["torch.Tensor"]:
     found = sys.modules.get("torch")
     return found is not None and isinstance(value, found.Tensor)
 
 
-def check_pairs(loss: Callable[..., Any], outputs: Any, y: Any) -> None:
+def is_optimizer(value: object) -> TypeGuard["torch.optim.Optimizer"]:
+    """Whether it has groups of parameters, as optimisers of PyTorch's have."""
+    return hasattr(value, "param_groups")
+
+
+def check_pairs(loss: Function, outputs: object, y: object) -> None:
     """Raises where a loss compares every output with every target, (n, 1) with (n,).
 
     It does not mind then which target belongs to which output, not even where outputs are targets.
@@ -53,8 +65,8 @@ def in_words(layer: str) -> str:
     return f"layer {layer}" if layer.isdigit() else layer or "model"
 
 
-def unwrapped(model: Any) -> Any:
+def unwrapped(model: object) -> object:
     """The module that a compiler or a distributor was wrapped around."""
     model = getattr(model, "_orig_mod", model)
     wrapped = type(model).__name__ in ("DistributedDataParallel", "DataParallel")
-    return model.module if wrapped else model
+    return getattr(model, "module", model) if wrapped else model

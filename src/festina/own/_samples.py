@@ -3,9 +3,16 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+    from torch.utils.data import DataLoader
+
+Data: TypeAlias = Any
+"""An array of any library, or a tuple or dict of them, one for each argument of a model."""
 
 MOST = 4096
 """So many samples stand for all, unless said."""
@@ -24,8 +31,8 @@ class Samples:
     - `notes`: a word where not all are here.
     """
 
-    x: Any
-    y: Any = None
+    x: Data
+    y: Data = None
     batch: int | None = None
     notes: tuple[str, ...] = ()
 
@@ -38,7 +45,7 @@ class Samples:
 
 
 def arrays(
-    x: Any, y: Any = None, *, most: int = MOST, place: Callable[[Any], Any] = np.asarray
+    x: Data, y: Data = None, *, most: int = MOST, place: Callable[[Data], Data] = np.asarray
 ) -> Samples:
     """Those of arrays; `place` puts what was taken to where it is needed."""
     names = list(x) if isinstance(x, dict) and isinstance(y, dict) and x.keys() == y.keys() else []
@@ -61,7 +68,12 @@ def arrays(
 
 
 def torch_samples(
-    x: Any, y: Any = None, *, most: int = MOST, device: Any = None, real: Any = None
+    x: Data,
+    y: Data = None,
+    *,
+    most: int = MOST,
+    device: "torch.device | None" = None,
+    real: "torch.dtype | None" = None,
 ) -> Samples:
     """Those of tensors, a Dataset or a DataLoader of PyTorch: real numbers in one precision."""
     from torch.utils import data as torch_data
@@ -82,12 +94,12 @@ def torch_samples(
     return Samples(joined(xs), joined(ys), batch, notes)
 
 
-def length(data: Any) -> int:
+def length(data: Data) -> int:
     """Number of samples."""
     return len(leaves(data)[0])
 
 
-def mapped(data: Any, what: Callable[[Any], Any]) -> Any:
+def mapped(data: Data, what: Callable[[Data], Data]) -> Data:
     """`what` of each array, in the tuple or dict that it is in; None where there are none."""
     if data is None:
         return None
@@ -98,14 +110,14 @@ def mapped(data: Any, what: Callable[[Any], Any]) -> Any:
     return what(data)
 
 
-def called(model: Callable[..., Any], x: Any) -> Any:
+def called(model: Callable[..., Data], x: Data) -> Data:
     """Of a tuple or a dict each is an argument."""
     if isinstance(x, dict):
         return model(**x)
     return model(*x) if isinstance(x, tuple) else model(x)
 
 
-def _tensor(array: Any) -> Any:
+def _tensor(array: Data) -> "torch.Tensor":
     import torch
 
     try:
@@ -120,7 +132,7 @@ def _tensor(array: Any) -> Any:
     return found
 
 
-def leaves(data: Any) -> list[Any]:
+def leaves(data: Data) -> list[Data]:
     """All arrays, of which there is one at least."""
     parts = tuple(data.values()) if isinstance(data, dict) else data
     if isinstance(parts, tuple) and parts:
@@ -139,7 +151,7 @@ def _some(count: int, most: int) -> tuple[np.ndarray, tuple[str, ...]]:
     return order, (f"{most} of {count} samples stand for all",) * (most < count)
 
 
-def _plain(loader: Any) -> bool:
+def _plain(loader: "DataLoader") -> bool:
     """Whether each sample of its dataset comes as often as any other."""
     from torch.utils import data
 
@@ -149,14 +161,14 @@ def _plain(loader: Any) -> bool:
     return plain and type(loader.batch_sampler) is data.BatchSampler
 
 
-def _indexed(loader: Any, most: int) -> tuple[list[Any], tuple[str, ...]]:
+def _indexed(loader: "DataLoader", most: int) -> tuple[list[Data], tuple[str, ...]]:
     order, notes = _some(len(loader.dataset), most)
     if not order.size:
         raise ValueError("The dataset is empty.")
     return [loader.collate_fn([loader.dataset[int(k)] for k in order])], notes
 
 
-def _streamed(loader: Any, most: int) -> tuple[list[Any], tuple[str, ...]]:
+def _streamed(loader: "DataLoader", most: int) -> tuple[list[Data], tuple[str, ...]]:
     batches, count = [], 0
     for batch in loader:
         batches.append(batch)
@@ -168,7 +180,7 @@ def _streamed(loader: Any, most: int) -> tuple[list[Any], tuple[str, ...]]:
     return batches, ()
 
 
-def pair(batch: Any) -> tuple[Any, Any]:
+def pair(batch: Data) -> tuple[Data, Data]:
     """Inputs and targets: of a tuple the last, of a dict what is called so."""
     if isinstance(batch, dict):
         name = next((name for name in TARGETS if name in batch), None)
@@ -181,7 +193,7 @@ def pair(batch: Any) -> tuple[Any, Any]:
     return x[0] if len(x) == 1 else tuple(x), y
 
 
-def _joined(parts: tuple[Any, ...]) -> Any:
+def _joined(parts: tuple[Data, ...]) -> Data:
     import torch
 
     if parts[0] is None:
@@ -194,7 +206,7 @@ def _joined(parts: tuple[Any, ...]) -> Any:
 
 
 @contextmanager
-def _untouched(loader: Any) -> Iterator[None]:
+def _untouched(loader: "DataLoader") -> Iterator[None]:
     """The run's own random numbers are left alone."""
     import torch
 

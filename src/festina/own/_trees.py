@@ -1,9 +1,11 @@
 """Trees of JAX, whose leaves have names."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
+
+from .._types import Array
 
 
 class Tree:
@@ -12,25 +14,24 @@ class Tree:
     Names are those of JAX, `['layers'][0]`, or, if they are to be `plain`, `layers.0`.
     """
 
-    def __init__(self, model: Any, *, plain: bool = False):
+    def __init__(self, model: object, *, plain: bool = False):
         try:
             paths, self._structure = jax.tree.flatten_with_path(model)
         except (TypeError, ValueError) as error:  # keys that cannot be sorted
             raise ValueError(
                 f"`model` is no tree of arrays, names of one kind are expected: {error}"
             ) from error
-        words = {"simple": True, "separator": "."} if plain else {}
-        self.leaves: dict[str, Any] = {}
+        self.leaves = dict[str, Any]()
         for path, leaf in paths:
-            name = jax.tree_util.keystr(path, **words)
+            name = jax.tree_util.keystr(path, simple=plain, separator="." if plain else "")
             if name in self.leaves:
                 raise ValueError(f"`model` has two arrays called '{name}': rename one of them.")
             self.leaves[name] = leaf
 
-    def replaced(self, leaves: Mapping[str, Any]) -> Any:
+    def replaced(self, leaves: Mapping[str, object]) -> object:
         return self._structure.unflatten({**self.leaves, **leaves}.values())
 
 
-def is_real(leaf: Any) -> bool:
+def is_real(leaf: object) -> TypeGuard[Array]:
     """Whether it is an array of real numbers, of NumPy or JAX."""
     return hasattr(leaf, "dtype") and bool(jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating))

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from ..._drops import PROMINENCE
+from .._pytorch import Function
 from ._chebyshev import Ahead
 from ._vectors import Vector
 
@@ -15,25 +15,25 @@ LEFT = 0.1  # of a drop, after which a plateau has been left
 LEAST_DROP = 0.03  # of the loss: less is none
 LEAST_OF_ALL = 1e-3  # of the loss without a network: less is none either
 HIDDEN = 3.0  # noise floors: at its floor the loss of a run of few weights fluctuates so far
-_RISE = 10**PROMINENCE
+_RISE = 10**PROMINENCE  # of speed, as that of a drop that `plateaus` counts
 _UNDER_WAY = 1.5, 0.1  # rise of speed since now, and fall of the loss by it, if it is left already
 _NOW = 1.1  # of the lowest speed: if it is no faster now, the valley is here
 _SEEN = 3  # samples, before which no rise is known
 _STANDSTILL = 1e-3  # of the loss: falling by less on all the way ahead is no speed
 _SLOWED = 0.3  # of its top speed, below which a drop may be at its end
 _TO_COME = 0.15  # of a drop, which may be extrapolated
-_WINDOW = 0.1  # of the time
+_WINDOW = 0.1  # of the time, over which a noisy loss is averaged
 _CHANGE, _RESTS = 0.1, 0.02  # of a metric: less is none; and of its way, when it has made it
 
 Judge = Callable[[Vector], float]
 """The metric of weights."""
 
 
-def judge_of(metric: Callable[[Any], object], restore: Callable[[Vector], object]) -> Judge:
+def judge_of(metric: Function, restore: Callable[[Vector], object]) -> Judge:
     """Return the metric of a model as one of its weights; it raises if that is not finite."""
 
     def judge(w: Vector) -> float:
-        value: Any = metric(restore(w))
+        value = metric(restore(w))
         try:
             found = float(value)
         except (TypeError, ValueError, RuntimeError) as error:

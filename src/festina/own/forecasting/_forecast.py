@@ -1,10 +1,9 @@
 """`forecast`: a problem, its rule, a look-ahead, and what is to be said of it."""
 
-from collections.abc import Callable
-from typing import Any
-
 from ..._checks import whole_number
 from ...dynamics._worker import Progress
+from .._pytorch import Function
+from ..watching._stairs import AbstractRun
 from ._course import judge_of
 from ._judge import result
 from ._look import Run, look_until_drop
@@ -15,17 +14,17 @@ from ._schedules import schedule_of
 
 
 def forecast(
-    model: Any,
-    loss: Any,
-    optimizer: Any,
-    data: Any,
+    model: object,
+    loss: object,
+    optimizer: object,
+    data: object,
     *,
-    watch: Any = None,
-    metric: Callable[[Any], float] | None = None,
+    watch: AbstractRun | None = None,
+    metric: Function | None = None,
     max_gradients: int = 2000,
     samples: int | None = None,
     batch: int | None = None,
-    schedule: Any = None,
+    schedule: object = None,
     epoch: int = 1,
     every_gradient: bool = False,
     insist: bool = False,

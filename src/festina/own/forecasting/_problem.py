@@ -8,18 +8,21 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..._checks import whole_number
-from .._pytorch import check_pairs, is_module, unwrapped
+from .._pytorch import Function, check_pairs, is_module, is_optimizer, unwrapped
 from .._samples import TARGETS, Samples, arrays, called, pair, torch_samples
 from .._trees import Tree, is_real
 from ._budget import Budget
 from ._vectors import Array, Vector, combination
+
+if TYPE_CHECKING:
+    import torch
 
 Evaluate = Callable[[tuple[Array, ...], Samples], tuple[float, tuple[Array, ...]]]
 """Loss and its gradient by the parts of the weights."""
@@ -54,9 +57,9 @@ class Problem:
     evaluate: Evaluate
     start: Vector
     data: Samples
-    restore: Callable[[Vector], Any]
+    restore: Callable[[Vector], object]
     names: tuple[str, ...]
-    array: Callable[[Any, Array], Array]
+    array: Callable[[object, Array], Array]
     batch: int | None = None
     notes: list[str] = field(default_factory=list)
     budget: Budget = field(default_factory=Budget)
@@ -151,10 +154,10 @@ class Problem:
 
 
 def problem_of(
-    model: Any,
-    loss: Any,
-    optimizer: Any,
-    data: Any,
+    model: object,
+    loss: object,
+    optimizer: object,
+    data: object,
     *,
     samples: int | None = None,
     batch: int | None = None,
@@ -165,7 +168,9 @@ def problem_of(
 
     Arguments as for `festina.forecast`. `None` for no limit of gradients.
     """
-    most = math.inf if max_gradients is None else whole_number("max_gradients", max_gradients, 20)
+    most = math.inf
+    if max_gradients is not None:
+        most = float(whole_number("max_gradients", max_gradients, 20))
     batch = None if batch is None else whole_number("batch", batch)
     if samples is None:
         whole = batch is None and getattr(data, "batch_size", None) is None
@@ -173,9 +178,7 @@ def problem_of(
     samples = whole_number("samples", samples)
     model = unwrapped(model)
     if is_module(model):
-        groups = getattr(optimizer, "param_groups", None)
-        them = model.parameters() if groups is None else (p for g in groups for p in g["params"])
-        problem = _of_module(model, loss, data, {id(p) for p in them}, most=samples, batch=batch)
+        problem = _of_module(model, loss, optimizer, data, most=samples, batch=batch)
     else:
         problem = _of_tree(model, loss, data, most=samples, batch=batch)
     problem.check()
@@ -196,16 +199,24 @@ def _seconds(problem: Problem, samples: int) -> float:
 
 
 def _of_module(
-    model: Any, loss: Any, data: Any, trained: set[int], *, most: int, batch: int | None
+    model: "torch.nn.Module",
+    loss: object,
+    optimizer: object,
+    data: object,
+    *,
+    most: int,
+    batch: int | None,
 ) -> Problem:
     """Return the problem of a module: `loss(model(x), y)`, or its own loss if `loss` is `None`.
 
-    Only the parameters whose ids are in `trained` move.
+    Only the parameters that the optimiser has move; all, where it is a statement.
     """
     import torch
     from torch.func import functional_call
 
-    every = dict(model.named_parameters())
+    every, trained = dict(model.named_parameters()), {id(p) for p in model.parameters()}
+    if is_optimizer(optimizer):
+        trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
     moving = {n: p for n, p in every.items() if p.requires_grad and id(p) in trained}
     if not moving:
         raise ValueError(
@@ -243,7 +254,7 @@ def _of_module(
             g = torch.autograd.grad(value, own, allow_unused=True, materialize_grads=True)
         return value.item(), g
 
-    def restore(w: Vector) -> Any:
+    def restore(w: Vector) -> object:
         shown = copy.deepcopy(model)
         shown.load_state_dict(dict(zip(moving, w.parts, strict=True)), strict=False)
         return shown
@@ -254,7 +265,7 @@ def _of_module(
     return Problem(model, evaluate, start, samples, restore, tuple(moving), array, batch, notes)
 
 
-def _of_tree(model: Any, loss: Any, data: Any, *, most: int, batch: int | None) -> Problem:
+def _of_tree(model: object, loss: object, data: object, *, most: int, batch: int | None) -> Problem:
     """Return the problem `loss(model, x, y)` of a tree with arrays of real numbers as leaves."""
     value_of = _callable(loss)
     samples = _with_targets(arrays, data, most=most, place=jnp.asarray)
@@ -282,7 +293,7 @@ def _of_tree(model: Any, loss: Any, data: Any, *, most: int, batch: int | None) 
         value, g = graded(parts, data.x, data.y)
         return float(value), tuple(g)
 
-    def restore(w: Vector) -> Any:
+    def restore(w: Vector) -> object:
         pairs = zip(w.parts, real.values(), strict=True)
         return whole([like(part, leaf) for part, leaf in pairs])
 
@@ -292,7 +303,7 @@ def _of_tree(model: Any, loss: Any, data: Any, *, most: int, batch: int | None) 
     return Problem(model, evaluate, start, samples, restore, tuple(real), array, batch, notes)
 
 
-def _with_targets(take: Callable[..., Samples], data: Any, **options: Any) -> Samples:
+def _with_targets(take: Callable[..., Samples], data: object, **options: object) -> Samples:
     given = data if isinstance(data, tuple | list) else (data,)
     if isinstance(data, Mapping):
         given = pair(dict(data))
@@ -310,7 +321,7 @@ def _with_targets(take: Callable[..., Samples], data: Any, **options: Any) -> Sa
     return samples
 
 
-def _with_labels(samples: Samples, model: Any, *, own: bool) -> Samples:
+def _with_labels(samples: Samples, model: "torch.nn.Module", *, own: bool) -> Samples:
     """Return samples by names, with the targets if the module takes them as an argument.
 
     Models with their `own` loss compute it from these.
@@ -322,7 +333,7 @@ def _with_labels(samples: Samples, model: Any, *, own: bool) -> Samples:
     return replace(samples, x={**samples.x, name: samples.y})
 
 
-def _own_loss(outputs: Any, _: Any) -> Any:
+def _own_loss(outputs: object, _: object) -> object:
     found = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", None)
     if found is None:
         raise ValueError(
@@ -332,11 +343,11 @@ def _own_loss(outputs: Any, _: Any) -> Any:
     return found
 
 
-def _callable(loss: Any) -> Callable:
+def _callable(loss: object) -> Function:
     if not callable(loss):
         raise ValueError(f"`loss` is a {type(loss).__name__}, expected a function of arrays.")
 
-    def asked(*given: Any) -> Any:
+    def asked(*given: object) -> object:
         try:
             return loss(*given)
         except ValueError as error:  # as other libraries say it where shapes do not fit
@@ -359,7 +370,7 @@ def _one_number(value: Any) -> Any:
     return value
 
 
-def _still(model: Any, notes: list[str]) -> None:
+def _still(model: "torch.nn.Module", notes: list[str]) -> None:
     """Evaluation mode, but for normalisation by the batch in training; and a word on both."""
     from torch import nn
     from torch.nn.modules import batchnorm, dropout

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from .._pytorch import is_module
+from .._pytorch import is_module, is_optimizer
 from .._trees import is_real
 from ._adam import Adam
 from ._own_steps import OwnSteps
@@ -25,12 +25,13 @@ def rule_of(
 ) -> SGD | Adam | OwnSteps:
     """Return the rule that an optimiser, or a statement of it, applies to the weights."""
     model = problem.model
-    of_torch = is_module(model) and hasattr(optimizer, "param_groups")
-    if every_gradient and not of_torch:
-        raise ValueError("`every_gradient` runs an optimiser of PyTorch on a module: give both.")
+    if is_module(model) and is_optimizer(optimizer):
+        if every_gradient:
+            return OwnSteps(model, optimizer)
+        return _read(optimizer, model, problem)
     if every_gradient:
-        return OwnSteps(model, optimizer)
-    return _read(optimizer, problem) if of_torch else _stated(optimizer, problem)
+        raise ValueError("`every_gradient` runs an optimiser of PyTorch on a module: give both.")
+    return _stated(optimizer, problem)
 
 
 def _stated(rule: object, problem: Problem) -> SGD | Adam:
@@ -67,7 +68,9 @@ def _like(problem: Problem, name: str, given: object) -> Vector:
     return Vector(tuple(problem.array(a, w) for a, w in zip(leaves, weights, strict=True)))
 
 
-def _read(optimizer: "torch.optim.Optimizer", problem: Problem) -> SGD | Adam:
+def _read(
+    optimizer: "torch.optim.Optimizer", model: "torch.nn.Module", problem: Problem
+) -> SGD | Adam:
     """Return the rule and the state of an optimiser of PyTorch."""
     kind = type(optimizer).__name__
     if kind not in ("SGD", "Adam", "AdamW"):
@@ -75,7 +78,7 @@ def _read(optimizer: "torch.optim.Optimizer", problem: Problem) -> SGD | Adam:
             f"`optimizer` is {kind}, which is not known; {_KNOWN} are. With `every_gradient=True` "
             "it is run ahead itself, one gradient a step, unless its steps need a closure."
         )
-    named = dict(problem.model.named_parameters())
+    named = dict(model.named_parameters())
     moving = [named[name] for name in problem.names]
     group_of = {id(p): group for group in optimizer.param_groups for p in group["params"]}
     groups = [group_of[id(p)] for p in moving]

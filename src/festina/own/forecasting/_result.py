@@ -1,13 +1,13 @@
 """What `forecast` hands out."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ..._axes import axes, styled
+from .._pytorch import Function
 from ..shrinking._descent import descend
 from ..shrinking._model import model_of
 from ..shrinking._narrow import Narrowest
@@ -70,7 +70,7 @@ class Forecast:
     gradients: float
     notes: tuple[str, ...]
     course: Course
-    after: Any
+    after: object
     end: float = math.nan
     cost: float = 0.0
     price: float = 1.0
@@ -166,12 +166,12 @@ class Forecast:
 
     def next_level(
         self,
-        x: Any,
-        y: Any,
-        loss: Callable[..., Any],
+        x: object,
+        y: object,
+        loss: Function,
         *,
         tolerance: float = 0.1,
-        apply: Callable[..., Any] | None = None,
+        apply: Function | None = None,
     ) -> tuple[float, dict[str, int]]:
         """The level after the drop by the network of the units that it uses then, and how many.
 
@@ -191,7 +191,7 @@ class Forecast:
         rested = descend(slope, found.weights, network.trained, steps=_DESCENT)
         return slope(rested)[0], found.widths
 
-    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+    def draw(self, ax: "Axes | None" = None, **style: object) -> "Axes":
         """Draw the predicted loss, or metric, dashed. `style` goes to `Axes.plot`."""
         ax = axes(ax)
         of_metric = self.metric is not None

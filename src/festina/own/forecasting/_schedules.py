@@ -3,10 +3,14 @@
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeGuard
 
+from .._pytorch import Function, is_optimizer
 from ._rules import Schedule, constant
+
+if TYPE_CHECKING:
+    import torch
 
 _FARTHEST = 100_000  # steps of a scheduler that are read; the rate stays as it is then
 _HORIZON = 10_000  # steps after which a schedule that has ended does not begin again
@@ -17,16 +21,18 @@ _ALIKE = 1e-6  # relative difference of the rates of two groups
 CONSTANT = "the learning rate has a scheduler, which was not given: it is taken to be constant"
 
 
-def schedule_of(given: Any, optimizer: Any, notes: list[str], epoch: int) -> Schedule:
+def schedule_of(given: object, optimizer: object, notes: list[str], epoch: int) -> Schedule:
     """Return the learning rate by steps from now, over the present one."""
     if given is None:
-        groups = getattr(optimizer, "param_groups", ())
+        groups = optimizer.param_groups if is_optimizer(optimizer) else ()
         if any("initial_lr" in group for group in groups):
             notes.append(CONSTANT)
             warnings.warn(f"{CONSTANT}. Give it as `schedule`.", stacklevel=3)
         return constant
-    if hasattr(given, "step") and hasattr(given, "optimizer"):
-        return _of_scheduler(given, optimizer, notes, epoch)
+    if _is_scheduler(given):
+        if given.optimizer is not optimizer:
+            raise ValueError("`schedule` is the scheduler of another optimiser than `optimizer`.")
+        return _of_scheduler(given, notes, epoch)
     if not callable(given):
         raise ValueError(
             f"`schedule` is a {type(given).__name__}, expected a function of the steps from now "
@@ -54,7 +60,11 @@ def is_over(schedule: Schedule, steps: float) -> bool:
     return not any(strides(schedule, steps))
 
 
-def _checked(given: Callable[[float], Any]) -> Schedule:
+def _is_scheduler(given: object) -> TypeGuard["torch.optim.lr_scheduler.LRScheduler"]:
+    return hasattr(given, "step") and hasattr(given, "optimizer")
+
+
+def _checked(given: Function) -> Schedule:
     def schedule(step: float) -> float:
         try:
             rate = float(given(step))
@@ -69,10 +79,10 @@ def _checked(given: Callable[[float], Any]) -> Schedule:
     return schedule
 
 
-def _of_scheduler(given: Any, optimizer: Any, notes: list[str], epoch: int) -> Schedule:
+def _of_scheduler(
+    given: "torch.optim.lr_scheduler.LRScheduler", notes: list[str], epoch: int
+) -> Schedule:
     """Step a copy of the scheduler, with an optimiser of one weight in place of the real one."""
-    if given.optimizer is not optimizer:
-        raise ValueError("`schedule` is the scheduler of another optimiser than `optimizer`.")
     if type(given).__name__ == "ReduceLROnPlateau":
         notes.append("the scheduler waits for the loss: the learning rate is taken to be constant")
         return constant
@@ -80,9 +90,10 @@ def _of_scheduler(given: Any, optimizer: Any, notes: list[str], epoch: int) -> S
         notes.append("the scheduler changes the momentum too, which is taken to be constant")
     import torch
 
-    kept = [{k: v for k, v in group.items() if k != "params"} for group in optimizer.param_groups]
+    groups = given.optimizer.param_groups
+    kept = [{k: v for k, v in group.items() if k != "params"} for group in groups]
     double = torch.optim.SGD([{**group, "params": [torch.zeros(1)]} for group in kept], lr=1.0)
-    twin = copy.deepcopy(given, {id(optimizer): double})
+    twin = copy.deepcopy(given, {id(given.optimizer): double})
     rates = lambda: [float(group["lr"]) for group in double.param_groups]
     first, known = rates(), [1.0]
     if not all(first):

@@ -1,12 +1,28 @@
-"""Weights as one vector made of arrays of any library: all that is asked of them is + * sum."""
+"""Weights as one vector made of arrays of any library, of which little is asked."""
 
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
-Array = Any
-"""A tensor of PyTorch or an array of JAX."""
+_Operand: TypeAlias = Any
+"""A number, or an array of the same library."""
+
+
+@runtime_checkable
+class Array(Protocol):
+    """What is asked of a tensor of PyTorch or an array of JAX or NumPy."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def __add__(self, other: _Operand, /) -> Self: ...
+    def __sub__(self, other: _Operand, /) -> Self: ...
+    def __mul__(self, other: _Operand, /) -> Self: ...
+    def __truediv__(self, other: _Operand, /) -> Self: ...
+    def __rtruediv__(self, other: _Operand, /) -> Self: ...
+    def __pow__(self, other: _Operand, /) -> Self: ...
+    def __float__(self) -> float: ...
+    def sum(self) -> Self: ...
 
 
 @dataclass(frozen=True, eq=False)
