@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 from .._optional import required
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
 
 Function: TypeAlias = Callable[..., Any]
 """A function of the user's: a loss, a metric, an optimiser's closure."""
@@ -19,18 +21,18 @@ def torch() -> ModuleType:
     return required("torch", "PyTorch", "'festina[torch]'")
 
 
-def is_module(model: object) -> TypeGuard["torch.nn.Module"]:
+def is_module(model: object) -> TypeGuard["Module"]:
     """Whether it is a module of PyTorch's; where that was never imported nothing is."""
     found = sys.modules.get("torch")
     return found is not None and isinstance(model, found.nn.Module)
 
 
-def is_tensor(value: object) -> TypeGuard["torch.Tensor"]:
+def is_tensor(value: object) -> TypeGuard["Tensor"]:
     found = sys.modules.get("torch")
     return found is not None and isinstance(value, found.Tensor)
 
 
-def is_optimizer(value: object) -> TypeGuard["torch.optim.Optimizer"]:
+def is_optimizer(value: object) -> TypeGuard["Optimizer"]:
     """Whether it has groups of parameters, as optimisers of PyTorch's have."""
     return hasattr(value, "param_groups")
 

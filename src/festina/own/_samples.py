@@ -162,10 +162,11 @@ def _plain(loader: "DataLoader") -> bool:
 
 
 def _indexed(loader: "DataLoader", most: int) -> tuple[list[Data], tuple[str, ...]]:
-    order, notes = _some(len(loader.dataset), most)
+    dataset: Data = loader.dataset
+    order, notes = _some(len(dataset), most)
     if not order.size:
         raise ValueError("The dataset is empty.")
-    return [loader.collate_fn([loader.dataset[int(k)] for k in order])], notes
+    return [loader.collate_fn([dataset[int(k)] for k in order])], notes
 
 
 def _streamed(loader: "DataLoader", most: int) -> tuple[list[Data], tuple[str, ...]]:

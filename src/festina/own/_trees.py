@@ -34,4 +34,5 @@ class Tree:
 
 def is_real(leaf: object) -> TypeGuard[Array]:
     """Whether it is an array of real numbers, of NumPy or JAX."""
-    return hasattr(leaf, "dtype") and bool(jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating))
+    kind = getattr(leaf, "dtype", None)
+    return kind is not None and bool(jax.numpy.issubdtype(kind, jax.numpy.floating))

@@ -7,19 +7,21 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from .._pytorch import torch
 from ._chebyshev import Ahead
 from ._problem import Problem
 from ._rules import AbstractRule, Schedule, constant
 from ._vectors import Vector
 
 if TYPE_CHECKING:
-    import torch
+    from torch.nn import Module
+    from torch.optim import Optimizer
 
 
 class OwnSteps(AbstractRule):
     """The user's optimiser itself, of which nothing but its steps is known."""
 
-    def __init__(self, model: "torch.nn.Module", optimizer: "torch.optim.Optimizer") -> None:
+    def __init__(self, model: "Module", optimizer: "Optimizer") -> None:
         closure = inspect.signature(optimizer.step).parameters.get("closure")
         if closure is not None and closure.default is inspect.Parameter.empty:
             raise ValueError(
@@ -37,14 +39,14 @@ class OwnSteps(AbstractRule):
         named = dict(twin.named_parameters())
         pairs = [(named[n], w) for n, w in zip(problem.names, problem.start.parts, strict=True)]
         rates = [group["lr"] for group in own.param_groups]
-        here = lambda: Vector(tuple(p.detach().to(w, copy=True) for p, w in pairs))
+        here = lambda: Vector(tuple(problem.array(p.detach().clone(), w) for p, w in pairs))
         for step in itertools.count():
             w = here()
             loss, g = problem(w)
             if not math.isfinite(loss):
                 return
             for (parameter, _), slope in zip(pairs, g.parts, strict=True):
-                parameter.grad = slope.to(parameter, copy=True)
+                parameter.grad = torch().as_tensor(slope).to(parameter, copy=True)
             if schedule is not constant:
                 for group, rate in zip(own.param_groups, rates, strict=True):
                     group["lr"] = rate * schedule(step)

@@ -245,7 +245,7 @@ def _of_module(
         check_pairs(value_of, called(twin, samples.x), samples.y)
 
     def evaluate(parts: tuple[Array, ...], data: Samples) -> tuple[float, tuple[Array, ...]]:
-        own = tuple(p.detach().requires_grad_() for p in parts)
+        own = tuple(torch.as_tensor(p).detach().requires_grad_() for p in parts)
         run = lambda *a, **k: functional_call(twin, dict(zip(moving, own, strict=True)), a, k)
         with torch.enable_grad():
             value = _one_number(value_of(called(run, data.x), data.y))

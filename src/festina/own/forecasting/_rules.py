@@ -64,7 +64,7 @@ class AbstractKnownRule(AbstractRule):
 
     lr: Rates
     weight_decay: Rates
-    decoupled: bool
+    decoupled: bool = False
 
     @property
     @abstractmethod

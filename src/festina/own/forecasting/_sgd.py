@@ -36,7 +36,6 @@ class SGD(AbstractKnownRule):
     dampening: float = 0.0
     weight_decay: Rates = 0.0
     velocity: object = None
-    decoupled: ClassVar[bool] = False
     certain: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
