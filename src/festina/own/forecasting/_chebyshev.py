@@ -57,7 +57,6 @@ class Steps(Protocol):
 
     forgets: float
 
-    @property
     def time(self) -> float: ...
     def __call__(self, w: Vector, f: Vector) -> tuple[float, Vector, float, Vector]: ...
     def coast(self, w: Vector, f: Vector) -> float: ...
@@ -95,9 +94,9 @@ def integrate(
     while math.isfinite(loss):
         rho = SAFETY * sharpness.value
         # What blew up is tried again shorter than any other step: along a flow the loss falls.
-        cheaper = min(_STAGES * rho * own.time, MOST_STAGES) if own else 0.0
+        cheaper = min(_STAGES * rho * own.time(), MOST_STAGES) if own else 0.0
         fewest = max(SHORTEST, math.ceil(cheaper)) if own else 0
-        shortest = fewest * own.time if own else 0.0
+        shortest = fewest * own.time() if own else 0.0
         floor = max(shortest, t / _OF_THE_WAY if kinked else 0.0)
         least = 0.0 if blown else max(_LEAST / rho, floor)
         h = min(max(h, least), (MOST_STAGES**2 - 1) / _STAGES / rho)

@@ -170,7 +170,7 @@ class Steps:
 
     def __call__(self, w: Vector, f: Vector) -> tuple[float, Vector, float, Vector]:
         """Step from `w`, where the flow is `f`; return time, and weights, loss and flow there."""
-        mu, rate, time = self._rule.momentum, self._rate(), self.time
+        mu, rate, time = self._rule.momentum, self._rate(), self.time()
         before = self._velocity if w is self._at else f * self._steady
         # PyTorch does not dampen the first gradient.
         velocity = f if before is None else combination((mu, before), (self._rule.enters, f))
@@ -179,7 +179,6 @@ class Steps:
         self._at, self._velocity = w, velocity
         return time, w, *self._flow(w)
 
-    @property
     def time(self) -> float:
         """Time of the flow that a step takes."""
         return self._rate() * self._rule.pace
