@@ -611,3 +611,15 @@ def test_what_a_fall_that_is_not_over_says_of_when_it_began():
     assert slow.bound() is None
     assert 50.0 < fast.bound() < 60.0
     assert Course(1.0, [0.0, 50.0, 100.0], [1.0, 0.999, 0.99], [1.0] * 3).bound() == 100.0
+
+
+def test_it_is_a_data_set_and_a_table_with_a_row_for_each_sample():
+    seen = forecast()
+    data, table = seen.to_dataset(), seen.to_dataframe()
+    assert data["course_loss"].dims == ("course_time",)
+    assert data["course_loss"].values.tolist() == seen.course.loss
+    assert data["left"] == seen.left
+    assert data.attrs["band"] == list(seen.band)
+    assert table["course_speed"].tolist() == seen.course.speed
+    assert f"verdict={seen.verdict}" in repr(seen)
+    assert "course" in seen._repr_html_()

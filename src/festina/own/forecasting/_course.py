@@ -3,10 +3,12 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 
 from ..._drops import PROMINENCE
+from ..._result import Result
 from .._pytorch import Function
 from ._chebyshev import Ahead
 from ._vectors import Vector
@@ -24,6 +26,8 @@ _SLOWED = 0.3  # of its top speed, below which a drop may be at its end
 _TO_COME = 0.15  # of a drop, which may be extrapolated
 _WINDOW = 0.1  # of the time, over which a noisy loss is averaged
 _CHANGE, _RESTS = 0.1, 0.02  # of a metric: less is none; and of its way, when it has made it
+
+Samples = Annotated[list[float], "time"]
 
 Judge = Callable[[Vector], float]
 """The metric of weights."""
@@ -58,8 +62,8 @@ class Drop:
         return self.above - self.below
 
 
-@dataclass
-class Course:
+@dataclass(repr=False)
+class Course(Result):
     """Samples of a look-ahead, in steps of the optimiser, and the weights at its end.
 
     `scale` is the loss without a network, `noise` how far above a minimum mini-batches hold it.
@@ -67,11 +71,11 @@ class Course:
     """
 
     scale: float = 0.0
-    time: list[float] = field(default_factory=list)
-    loss: list[float] = field(default_factory=list)
-    speed: list[float] = field(default_factory=list)
-    metric: list[float] = field(default_factory=list)
-    weights: Vector = field(default=Vector(()), repr=False)
+    time: Samples = field(default_factory=list)
+    loss: Samples = field(default_factory=list)
+    speed: Samples = field(default_factory=list)
+    metric: Samples = field(default_factory=list)
+    weights: Vector = Vector(())
     noise: float = 0.0
     noisy: bool = False
 

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 
 from ..._axes import axes, styled
+from ..._result import Result
 from .._pytorch import Function
 from ..shrinking._descent import descend
 from ..shrinking._model import model_of
@@ -26,8 +27,8 @@ Verdict = Literal[
 ]
 
 
-@dataclass(frozen=True, eq=False)
-class Forecast:
+@dataclass(frozen=True, eq=False, repr=False)
+class Forecast(Result):
     """Result of `forecast`: what comes next in a training run, in steps of its optimiser from now.
 
     - `verdict`: `"plateau"`, a drop is coming, or the loss rests at a saddle; `"settling"`, the
@@ -77,7 +78,7 @@ class Forecast:
     noise: float = 0.0
     batch: int | None = None
     curvature: tuple[float, float] | None = None
-    rehearsed: tuple[float, ...] = ()
+    rehearsed: Annotated[tuple[float, ...], "rehearsal"] = ()
 
     def __str__(self) -> str:
         spent = f"{self.gradients:.0f} gradients, looked {_steps(self.ahead)} ahead"
