@@ -9,14 +9,21 @@ import zipfile
 from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
 
 import jax.numpy as jnp
 import numpy as np
 
 from .._optional import required
+from .._types import Array
 from ._pytorch import is_module, is_tensor, torch
 from ._trees import Tree
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Weights: TypeAlias = Mapping[str, Any]
+"""Arrays of any library by their names."""
 
 _TORCH = (".pt", ".pth", ".ckpt", ".bin")
 _KNOWN = (*_TORCH, ".safetensors", ".npz")
@@ -57,15 +64,15 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     digits = re.findall(r"\d+", path.stem)
     if step is None and digits:
         step = float(digits[-1])
-    state: Any = next((others[name] for name in _OPTIMISERS if name in others), None)
+    state: object = next((others[name] for name in _OPTIMISERS if name in others), None)
     if isinstance(state, list):  # Lightning's, of which there may be none
-        state = next(iter(state), None)
-    known = isinstance(state, Mapping) and "param_groups" in state
+        state: object = next(iter(state), None)
+    known = dict(state) if isinstance(state, Mapping) and "param_groups" in state else None
     at = None if step is None or not math.isfinite(step) else int(step)
-    return Checkpoint(dict(weights), at, loss, dict(state) if known else None)
+    return Checkpoint(dict(weights), at, loss, known)
 
 
-def read_data(path: str | Path) -> tuple[Any, Any | None]:
+def read_data(path: str | Path) -> tuple[object, object | None]:
     """Inputs and targets, `x` and `y` in an `.npz` or `.safetensors`; targets may be missing."""
     path = _path(path)
     found = _read(path, (".npz", ".safetensors"))
@@ -152,7 +159,7 @@ def _columns(path: Path, names: list[str], width: int) -> tuple[int, int | None]
     return likely[0], when
 
 
-def load_weights(model: Any, weights: Mapping[str, Any], *, origin: str = "`weights`") -> Any:
+def load_weights(model: object, weights: Weights, *, origin: str = "`weights`") -> object:
     """A copy of the model with these weights: a module of PyTorch's, or any tree of arrays.
 
     `origin` is what the weights are called where they are another model's. Weights keep the kind
@@ -175,7 +182,7 @@ def load_weights(model: Any, weights: Mapping[str, Any], *, origin: str = "`weig
     return Tree(model, plain=True).replaced({n: ours(n)(each) for n, each in placed.items()})
 
 
-def named_weights(model: Any) -> dict[str, Any]:
+def named_weights(model: object) -> dict[str, Any]:
     """Weights by their names: the `state_dict` of a module, or the arrays of a tree.
 
     The names of a tree are its path, `layers.0.weight`:
@@ -191,7 +198,7 @@ def named_weights(model: Any) -> dict[str, Any]:
     return {name: leaf for name, leaf in found.items() if _rank(leaf.dtype) is not None}
 
 
-def save_weights(path: str | Path, model: Any) -> None:
+def save_weights(path: str | Path, model: object) -> None:
     """The weights of a model by their names, into a `.safetensors`, an `.npz` or a `.pt`."""
     path = _path(path)
     _check_suffix(path, _KNOWN)
@@ -213,30 +220,30 @@ def save_weights(path: str | Path, model: Any) -> None:
                 np.lib.format.write_array(file, each, allow_pickle=False)
 
 
-def plain_weights(model: Any) -> dict[str, np.ndarray]:
+def plain_weights(model: object) -> dict[str, np.ndarray]:
     """Return weights by their names as arrays of NumPy's own types; bfloat16 becomes float32."""
     arrays = {name: np.asarray(_numpy(w), order="C") for name, w in named_weights(model).items()}
     return {n: a if a.dtype.isbuiltin == 1 else a.astype(np.float32) for n, a in arrays.items()}
 
 
-def _check_numbers(name: str, value: Any, origin: str) -> None:
+def _check_numbers(name: str, value: Array, origin: str) -> None:
     what = "masked values" if np.ma.is_masked(value) else "objects" if value.dtype == object else ""
     if what:
         raise ValueError(f"{origin} has {what} in '{name}', expected an array of numbers.")
 
 
-def _path(path: Any) -> Path:
+def _path(path: object) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"`path` must be the name of a file, got {type(path).__name__}.")
     return Path(path).expanduser()
 
 
-def _rank(dtype: Any) -> int | None:
+def _rank(dtype: np.dtype) -> int | None:
     """Return the rank of a type: truth values, whole, real, complex numbers; None for others."""
     return next((k for k, kind in enumerate(_RANKS) if jnp.issubdtype(dtype, kind)), None)
 
 
-def _numpy(value: Any) -> np.ndarray:
+def _numpy(value: object) -> np.ndarray:
     """Return an array in the machine's byte order; bfloat16, which NumPy lacks, is that of JAX."""
     if is_tensor(value):
         value = value.detach().cpu()
@@ -246,13 +253,13 @@ def _numpy(value: Any) -> np.ndarray:
     return found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("="))
 
 
-def _tensor(value: np.ndarray) -> Any:
+def _tensor(value: np.ndarray) -> "Tensor":
     if value.dtype == jnp.bfloat16:
         return torch().from_numpy(value.astype(np.float32)).bfloat16()
     return torch().from_numpy(value.copy())
 
 
-def _cast(name: str, value: np.ndarray, dtype: Any, origin: str) -> np.ndarray:
+def _cast(name: str, value: np.ndarray, dtype: np.dtype, origin: str) -> np.ndarray:
     given, wanted = _rank(value.dtype), _rank(dtype)
     with np.errstate(over="ignore"):
         fits = given is not None and wanted is not None and given <= wanted
@@ -296,7 +303,7 @@ def _check_suffix(path: Path, known: tuple[str, ...]) -> None:
         raise ValueError(f"'{path}' must end in one of {', '.join(known)}.")
 
 
-def _is_weights(found: Any) -> bool:
+def _is_weights(found: object) -> TypeGuard[Weights]:
     return (
         isinstance(found, Mapping)
         and len(found) > 0
@@ -304,12 +311,13 @@ def _is_weights(found: Any) -> bool:
     )
 
 
-def _weights_in(found: Any, path: Path) -> Mapping[str, Any]:
+def _weights_in(found: object, path: Path) -> Weights:
     """The weights of a checkpoint that holds other things too."""
     inside = found if isinstance(found, Mapping) else {}
     for name in _WEIGHTS:
-        if _is_weights(inside.get(name)):
-            return inside[name]
+        weights = inside.get(name)
+        if _is_weights(weights):
+            return weights
     names = ", ".join(f"'{name}'" for name in inside) or type(found).__name__
     raise ValueError(
         f"'{path}' must hold weights by their names, or have them under one of "
@@ -317,9 +325,9 @@ def _weights_in(found: Any, path: Path) -> Mapping[str, Any]:
     )
 
 
-def _number(found: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
+def _number(found: Weights, names: tuple[str, ...]) -> float | None:
     for name in names:
-        value: Any = found.get(name)
+        value = found.get(name)
         if is_tensor(value) and value.numel() == 1:
             value = value.item()
         if isinstance(value, Real) and not isinstance(value, bool):
@@ -327,7 +335,7 @@ def _number(found: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
     return None
 
 
-def _unwrapped(weights: Mapping[str, Any], have: Mapping[str, Any]) -> dict[str, Any]:
+def _unwrapped(weights: Weights, have: Weights) -> Weights:
     """Without what a compiler, a distributor or a trainer has put before every name."""
     given = dict(weights)
     for prefix in _WRAPPERS:
@@ -336,7 +344,7 @@ def _unwrapped(weights: Mapping[str, Any], have: Mapping[str, Any]) -> dict[str,
     return given
 
 
-def _check(given: Mapping[str, Any], have: Mapping[str, Any], origin: str) -> None:
+def _check(given: Weights, have: Weights, origin: str) -> None:
     lacks, more = sorted(set(have) - set(given)), sorted(set(given) - set(have))
     if lacks or more:
         words = [f"it lacks '{name}'" for name in lacks[:1]]

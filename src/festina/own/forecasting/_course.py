@@ -75,7 +75,7 @@ class Course(Result):
     loss: Samples = field(default_factory=list)
     speed: Samples = field(default_factory=list)
     metric: Samples = field(default_factory=list)
-    weights: Vector = Vector(())
+    weights: Vector = field(default=Vector(()))
     noise: float = 0.0
     noisy: bool = False
 

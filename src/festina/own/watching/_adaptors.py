@@ -1,13 +1,21 @@
 """Watching where a trainer has the loop: Lightning, Hugging Face."""
 
 import importlib
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..._optional import required
 from ._watch import Watch
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def lightning_callback(**options: Any) -> Any:
+_Options: TypeAlias = Any
+_Trainer: TypeAlias = Any
+"""Lightning's, which need not be installed."""
+
+
+def lightning_callback(**options: _Options) -> "_Lightning":
     """A callback of Lightning's that watches the run; `.watch` is the `Watch` once it trains.
 
     ```python
@@ -27,7 +35,7 @@ def lightning_callback(**options: Any) -> Any:
     raise ValueError("This needs Lightning, which is not installed: pip install lightning.")
 
 
-def hugging_face_callback(**options: Any) -> Any:
+def hugging_face_callback(**options: _Options) -> "_HuggingFace":
     """A callback of the Hugging Face trainer; `.watch` is the `Watch` once it trains.
 
     ```python
@@ -47,40 +55,42 @@ class _Adaptor:
     """Makes the watch when training begins. Both trainers step within closures or wrappers of their
     own and say when gradients are there: no hook is needed."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: dict[str, _Options]) -> None:
         self.options = options
         self.watch: Watch | None = None
 
-    def _begin(self, model: Any, optimizer: Any) -> None:
+    def _begin(self, model: object, optimizer: object) -> None:
         if self.watch is None:  # else it goes on
             self.watch = Watch(model, optimizer, hooked=False, **self.options)
 
 
 class _Lightning(_Adaptor):
-    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_start(self, trainer: _Trainer, pl_module: object) -> None:
         self._optimizer = trainer.optimizers[0]
         self._begin(pl_module, self._optimizer)
 
-    def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
+    def on_before_backward(self, trainer: _Trainer, pl_module: object, loss: "Tensor") -> None:
         """The loss comes divided by the number of batches in a step."""
         if self.watch is not None:
             self.watch.log(loss.detach() * getattr(trainer, "accumulate_grad_batches", 1))
 
-    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+    def on_before_optimizer_step(
+        self, trainer: _Trainer, pl_module: object, optimizer: object
+    ) -> None:
         if self.watch is not None and optimizer is self._optimizer:
             self.watch.before_step()
 
 
 class _HuggingFace(_Adaptor):
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, *given: object, **kwargs: object) -> None:
         self._begin(kwargs["model"], kwargs["optimizer"])
 
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_pre_optimizer_step(self, *given: object, **kwargs: object) -> None:
         if self.watch is not None:
             self.watch.before_step()
 
     def on_log(
-        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any
+        self, *given: object, logs: Mapping[str, float] | None = None, **kwargs: object
     ) -> None:
         if self.watch is not None and logs is not None and "loss" in logs:
             self.watch.log(float(logs["loss"]))

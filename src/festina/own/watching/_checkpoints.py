@@ -1,24 +1,24 @@
 """A run that has been, from a list of checkpoints: of JAX, of PyTorch, of anything."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ..._checks import real_array, whole_number
 from ..._types import ArrayLike
+from .._pytorch import Function
 from ._record import Curve
 from ._stairs import AbstractRun
 
 
 def from_checkpoints(
-    checkpoints: Sequence[Any],
+    checkpoints: Sequence[object],
     losses: ArrayLike,
     *,
     steps: ArrayLike | None = None,
     at: ArrayLike | None = None,
     epoch: int | None = None,
-    read: Callable[[Any], Any] | None = None,
+    read: Function | None = None,
 ) -> "CheckpointedRun":
     """The same as `watch` gives, from checkpoints: in JAX that is a list of models.
 
@@ -81,10 +81,10 @@ class CheckpointedRun(AbstractRun):
 
     def __init__(
         self,
-        checkpoints: dict[float, Any],
+        checkpoints: dict[float, object],
         curve: Curve,
         epoch: int | None,
-        read: Callable[[Any], Any] | None,
+        read: Function | None,
     ) -> None:
         self.epoch = epoch
         self._checkpoints, self._curve, self._read = checkpoints, curve, read
@@ -97,7 +97,7 @@ class CheckpointedRun(AbstractRun):
     def steps_with_weights(self) -> Sequence[float | int]:
         return sorted(self._checkpoints)
 
-    def network(self, step: float | int) -> Any:
+    def network(self, step: float | int) -> object:
         """The network of a checkpoint."""
         if step not in self._checkpoints:
             raise ValueError(

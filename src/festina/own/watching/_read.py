@@ -1,14 +1,13 @@
 """Read a user's run that `watch.save` saved."""
 
 import os
-from typing import Any
 
 from ..._run import load
 from .._files import load_weights
 from ._checkpoints import CheckpointedRun
 
 
-def read_watch(path: str | os.PathLike[str], model: Any = None) -> CheckpointedRun:
+def read_watch(path: str | os.PathLike[str], model: object = None) -> CheckpointedRun:
     """Return a run that `watch.save(path)` saved, with `plateaus()`, `stairs(data)` and `draw()`.
 
     ```python
@@ -33,7 +32,7 @@ def read_watch(path: str | os.PathLike[str], model: Any = None) -> CheckpointedR
         )
     losses, kept = tree.children["loss"].ds, tree.children["weights"].ds
 
-    def read(index: int) -> Any:
+    def read(index: int) -> object:
         weights = {each.attrs["name"]: each.values[index] for each in kept.data_vars.values()}
         return load_weights(model, weights, origin=f"'{path}'")
 

@@ -1,11 +1,15 @@
 """Numbers along a run: kept where they were computed, fetched in bunches, never too many."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from .._pytorch import is_tensor, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Curve = tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]
 """Steps, and a number at each."""
@@ -24,12 +28,12 @@ class Record:
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
-        self._waiting = list[tuple[int, Any]]()
+        self._waiting = list[tuple[int, "float | Tensor"]]()
         self._single = np.empty((0, 2))  # fetched, and too few for one sample
         self._samples = np.empty((0, 2))
         self._each = 1  # of them in a sample
 
-    def add(self, step: int, value: Any) -> None:
+    def add(self, step: int, value: "float | Tensor") -> None:
         """A plain number, or a tensor with one entry on any device, which nothing waits for."""
         self._waiting.append((step, value))
         if len(self._waiting) >= _BUNCH:
@@ -61,16 +65,14 @@ def _averaged(rows: Float[np.ndarray, "row 2"], each: int) -> Float[np.ndarray, 
     return rows.reshape(-1, each, 2).mean(axis=1)
 
 
-def numbers(values: tuple[Any, ...]) -> Float[np.ndarray, " value"]:
+def numbers(values: Sequence["float | Tensor"]) -> Float[np.ndarray, " value"]:
     """Numbers and tensors of one entry, wherever they are: one transfer for each device."""
-    found = np.empty(len(values))
-    places = dict[Any, list[int]]()
+    found = np.array([np.nan if is_tensor(each) else float(each) for each in values])
+    places = dict[object, list[tuple[int, "Tensor"]]]()
     for index, value in enumerate(values):
         if is_tensor(value):
-            places.setdefault(value.device, []).append(index)
-        else:
-            found[index] = float(value)
-    for where in places.values():
-        together = torch().stack([values[index].reshape(()) for index in where])
-        found[where] = together.cpu().double().numpy()
+            places.setdefault(value.device, []).append((index, value.reshape(())))
+    for each in places.values():
+        indices, tensors = zip(*each, strict=True)
+        found[list(indices)] = torch().stack(tensors).cpu().double().numpy()
     return found

@@ -2,20 +2,26 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..._run import save
 from .._files import plain_weights
+from ._watch import Watch
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from ._stairs import AbstractRun
 
 
-def save_run(run: Any, path: str | os.PathLike[str], *, overwrite: bool) -> Path:
+def save_run(run: "AbstractRun", path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     """Save the losses of a run, and weights by their names at the steps that have them."""
     import xarray as xr
 
     curves = {"loss": run.curve}
-    if hasattr(run, "gradient_norm"):
+    if isinstance(run, Watch):
         curves["gradient_norm"] = run.gradient_norm
     tree = {
         name: xr.Dataset({name: ("step", values)}, {"step": steps})
@@ -30,7 +36,7 @@ def save_run(run: Any, path: str | os.PathLike[str], *, overwrite: bool) -> Path
     )
 
 
-def _weights(run: Any) -> Any:
+def _weights(run: "AbstractRun") -> "xr.Dataset":
     import xarray as xr
 
     steps = list(run.steps_with_weights)

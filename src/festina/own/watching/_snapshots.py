@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._pytorch import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _LEAST = 4  # snapshots, of which anything can be told
@@ -30,13 +33,13 @@ class Snapshots:
     would be lost. The memory of those that were given up is used again.
     """
 
-    def __init__(self, tensors: Callable[[], list[Any]], budget: int) -> None:
+    def __init__(self, tensors: Callable[[], list["Tensor"]], budget: int) -> None:
         one = sum(each.numel() * each.element_size() for each in tensors())
         self.capacity = budget // max(one, 1)
         self.stride, self._last = 1, -1
         self._tensors = tensors  # asked anew each time: a module may put others in their place
-        self._kept = dict[int, list[Any]]()
-        self._spare = list[list[Any]]()
+        self._kept = dict[int, list["Tensor"]]()
+        self._spare = list[list["Tensor"]]()
         if self.capacity < _LEAST:
             raise ValueError(
                 f"`snapshots` is {budget / 1e6:.4g} MB, and one copy of these weights takes "
@@ -55,7 +58,7 @@ class Snapshots:
         copies = [*self._kept.values(), *self._spare]
         return sum(each.numel() * each.element_size() for copy in copies for each in copy)
 
-    def __getitem__(self, step: int) -> list[Any]:
+    def __getitem__(self, step: int) -> list["Tensor"]:
         return self._kept[step]
 
     def offer(self, step: int) -> None:

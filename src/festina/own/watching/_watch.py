@@ -3,25 +3,30 @@
 import copy
 import pickle
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..._checks import whole_number
-from .._pytorch import is_module, is_tensor, torch, unwrapped
+from .._pytorch import Function, is_module, is_optimizer, is_tensor, torch, unwrapped
 from ._record import Curve, Record, numbers
 from ._snapshots import Snapshots, bytes_of
 from ._stairs import AbstractRun
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
 
 _SPARSE = 128  # steps so far over the steps to the next gradient norm, where `every` does not say
 
 
 def watch(
-    model: Any,
-    optimizer: Any,
+    model: object,
+    optimizer: object,
     *,
     every: int | None = None,
     snapshots: str | int | None = "256MB",
@@ -87,23 +92,23 @@ class Watch(AbstractRun):
                 f"`model` must be a torch.nn.Module, got {type(model).__name__}. For JAX there is "
                 "`festina.own.from_checkpoints(checkpoints, losses)`."
             )
-        if not hasattr(optimizer, "param_groups"):
+        if not is_optimizer(optimizer):
             raise ValueError(
                 f"`optimizer` must be one of torch.optim, got {type(optimizer).__name__}."
             )
-        self.model = model
+        self.model: Module = model
         self.every = None if every is None else whole_number("every", every)
         self.epoch = None if epoch is None else whole_number("epoch", epoch)
         self.steps = self._next = 0
         self._trained = _trained(model, optimizer)
         self._losses, self._norms = Record(), Record()
-        self._pending = list[Any]()
+        self._pending = list["float | Tensor"]()
         moving = partial(_moving, model, self._trained)
         self._snapshots = None if snapshots is None else Snapshots(moving, bytes_of(snapshots))
         self._closed = False
         self._handle = optimizer.register_step_pre_hook(_hook_of(self)) if hooked else None
 
-    def log(self, loss: Any) -> None:
+    def log(self, loss: object) -> None:
         """Record the loss of a batch, a tensor or a number, before the step that it leads to."""
         if self._closed:
             return
@@ -128,7 +133,7 @@ class Watch(AbstractRun):
                     self._snapshots.offer(self.steps)
         self.steps += 1
 
-    def _mean(self) -> Any:
+    def _mean(self) -> "float | Tensor":
         """Of what was logged since the step before."""
         first, *more = self._pending
         return (first + sum(more)) / len(self._pending) if more else first
@@ -155,7 +160,7 @@ class Watch(AbstractRun):
     def steps_with_weights(self) -> Sequence[float | int]:
         return [*(() if self._snapshots is None else self._snapshots.steps), self.steps]
 
-    def network(self, step: float | int) -> Any:
+    def network(self, step: float | int) -> "Module":
         """A copy of the model with the weights before a step, in evaluation mode."""
         if step not in self.steps_with_weights:
             raise ValueError(
@@ -200,7 +205,7 @@ class Watch(AbstractRun):
         return f"Watch({self.steps} steps, {kept} snapshots, {self.snapshot_bytes / 1e6:.1f} MB)"
 
 
-def _trained(model: Any, optimizer: Any) -> dict[str, Any]:
+def _trained(model: "Module", optimizer: "Optimizer") -> Mapping[str, "Tensor"]:
     """The parameters of the model that the optimiser has, by name."""
     has = {id(p) for group in optimizer.param_groups for p in group["params"]}
     found = {name: p for name, p in model.named_parameters() if id(p) in has}
@@ -212,24 +217,25 @@ def _trained(model: Any, optimizer: Any) -> dict[str, Any]:
     return found
 
 
-def _moving(model: Any, trained: dict[str, Any]) -> list[Any]:
+def _moving(model: "Module", trained: Mapping[str, "Tensor"]) -> list["Tensor"]:
     """What is trained, and running averages such as those of batch normalisation."""
     return [*trained.values(), *model.buffers()]
 
 
-def _unreal(array: Any) -> bool:
-    return "complex" in str(array.dtype) or "bool" in str(array.dtype)
+def _unreal(array: object) -> bool:
+    kind = str(getattr(array, "dtype", ""))
+    return "complex" in kind or "bool" in kind
 
 
-def _one_number(loss: Any) -> float:
+def _one_number(loss: object) -> float:
     """Return the number of a loss that `log` does not take as it is, or raise ValueError."""
     if isinstance(loss, Real) and not isinstance(loss, bool):
         return float(loss)
-    shape = getattr(loss, "shape", None)
-    if shape is not None and hasattr(loss, "dtype"):
+    shape, kind = getattr(loss, "shape", None), getattr(loss, "dtype", None)
+    if shape is not None and kind is not None:
         if all(size == 1 for size in shape) and not _unreal(loss):
-            return float(loss.reshape(()))
-        got = f"the type {loss.dtype}" if _unreal(loss) else f"shape {tuple(shape)}: log its mean"
+            return float(np.asarray(loss).reshape(()))
+        got = f"the type {kind}" if _unreal(loss) else f"shape {tuple(shape)}: log its mean"
     elif hasattr(loss, "loss"):
         got = f"{type(loss).__name__}: log its `.loss`"
     else:
@@ -237,17 +243,17 @@ def _one_number(loss: Any) -> float:
     raise ValueError(f"`loss` must be one number, got {got}.")
 
 
-def _norm(tensors: list[Any]) -> Any:
+def _norm(tensors: list["Tensor"]) -> "Tensor":
     """Of all of them together; `torch.nn.utils.get_total_norm` takes twice as long."""
     each = torch()._foreach_norm(tensors)
     return torch().linalg.vector_norm(torch().stack([one.to(each[0].device) for one in each]))
 
 
-def _hook_of(watch: Watch) -> Callable[..., Any]:
+def _hook_of(watch: Watch) -> Function:
     """What the optimiser calls. It does not keep the watch: who forgets it has closed it."""
     found = weakref.ref(watch)
 
-    def hook(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def hook(optimizer: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         watch = found()
         if watch is None:
             return None
@@ -258,7 +264,7 @@ def _hook_of(watch: Watch) -> Callable[..., Any]:
         watch._pending.clear()  # what else the closure was asked for in the step before
         first = True
 
-        def closure_and_look() -> Any:
+        def closure_and_look() -> object:
             nonlocal first
             loss = closure()
             if first:
