@@ -8,7 +8,6 @@ import numpy as np
 
 from ..._run import save
 from .._files import plain_weights
-from ._watch import Watch
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -21,8 +20,8 @@ def save_run(run: "AbstractRun", path: str | os.PathLike[str], *, overwrite: boo
     import xarray as xr
 
     curves = {"loss": run.curve}
-    if isinstance(run, Watch):
-        curves["gradient_norm"] = run.gradient_norm
+    if (norm := getattr(run, "gradient_norm", None)) is not None:
+        curves["gradient_norm"] = norm
     tree = {
         name: xr.Dataset({name: ("step", values)}, {"step": steps})
         for name, (steps, values) in curves.items()
