@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._optional import required
-from .._types import Array
 from ._pytorch import is_module, is_tensor, torch
 from ._trees import Tree
 
@@ -226,8 +225,9 @@ def plain_weights(model: object) -> dict[str, np.ndarray]:
     return {n: a if a.dtype.isbuiltin == 1 else a.astype(np.float32) for n, a in arrays.items()}
 
 
-def _check_numbers(name: str, value: Array, origin: str) -> None:
-    what = "masked values" if np.ma.is_masked(value) else "objects" if value.dtype == object else ""
+def _check_numbers(name: str, value: object, origin: str) -> None:
+    kind = getattr(value, "dtype", None)
+    what = "masked values" if np.ma.is_masked(value) else "objects" if kind == object else ""
     if what:
         raise ValueError(f"{origin} has {what} in '{name}', expected an array of numbers.")
 
