@@ -227,7 +227,7 @@ def plain_weights(model: object) -> dict[str, np.ndarray]:
 
 def _check_numbers(name: str, value: object, origin: str) -> None:
     kind = getattr(value, "dtype", None)
-    what = "masked values" if np.ma.is_masked(value) else "objects" if kind == object else ""
+    what = "masked values" if np.ma.is_masked(value) else "objects" if kind == np.dtype("O") else ""
     if what:
         raise ValueError(f"{origin} has {what} in '{name}', expected an array of numbers.")
 
