@@ -10,7 +10,8 @@ import pytest
 from jaxtyping import Float
 from matplotlib.colors import to_hex
 
-from festina import networks, tasks
+import festina
+from festina import diagnose, networks, tasks
 from festina._result import Result
 from festina.theory import coding, decisions, gated, linear, saddles
 
@@ -21,6 +22,17 @@ TASK = tasks.from_arrays(X, X @ np.diag([2.0, 1.0]))
 LINEAR = networks.layer_from("linear", np.eye(3, 2) * 0.1, np.eye(3, 2) * 0.1)
 SMALL = networks.layer_from("linear", *np.full((2, 2, 1, 1), 1e-3) * np.eye(3, 2))
 GATED = networks.gated_from({"x-h": 0.1 * np.eye(2), "h-y": 0.1 * np.eye(2)})
+
+CONTEXTS = np.repeat([0, 1], 4)
+ACTIVITIES = np.eye(3)[np.arange(8) % 3] + 0.5 * CONTEXTS[:, None]
+
+
+def rectified(function="relu"):
+    return networks.layer_from(function, np.eye(3, 2) + 0.1, np.eye(3, 2))
+
+
+def trained(function="linear"):
+    return festina.gradient_flow(rectified(function), TASK, TIMES)
 
 
 def code():
@@ -136,10 +148,52 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int]] = {
         1,
     ),
     "RaceReduction": (reduction, {"mode": 2}, 2),
+    "CodingScheme": (
+        lambda: diagnose.coding_scheme(np.tile(ACTIVITIES, 3), CONTEXTS, resamples=2),
+        {"group": 2, "unit": 9},
+        2,
+    ),
+    "Gating": (
+        lambda: diagnose.gating(ACTIVITIES),
+        {"unit": 3, "example": 8},
+        24,
+    ),
+    "GatingOverTime": (
+        lambda: diagnose.gating_over_time(trained("relu"), TASK),
+        {"save": 6, "example": 6, "unit": 3},
+        6,
+    ),
+    "MdsResult": (
+        lambda: diagnose.classical_mds(points=RNG.standard_normal((5, 4, 3))),
+        {"time": 5, "item": 4, "dimension": 2},
+        40,
+    ),
+    "Plateaus": (lambda: diagnose.plateaus(trained()), {"plateau": 2, "fall": 1, "rise": 0}, 2),
+    "UnitClusters": (lambda: diagnose.unit_clusters(SMALL.lane(0)), {"ray": 2, "input": 2}, 4),
+    "Selectivity": (
+        lambda: diagnose.selectivity(
+            ACTIVITIES, objects=np.arange(8) % 2, contexts=CONTEXTS, random=10
+        ),
+        {"contexts_and_none": 3, "random_contexts_and_none": 3},
+        3,
+    ),
+    "FunctionalLinearity": (
+        lambda: diagnose.functional_linearity(rectified(), TASK),
+        {"layer": 1},
+        1,
+    ),
     "EscapeDirections": (lambda: saddles.escape_directions(saddle(), TASK), {"direction": 6}, 6),
 }
 """A function that makes one, sizes of its data set, and rows of its table, by the name of the
 class."""
+
+IMAGES = ("CodingScheme", "Gating")
+LABELS = {
+    "TemperatureSweep": ("theory", "crossover"),
+    "Plateaus": ("plateaus", "drops"),
+    "Selectivity": ("units", "random features"),
+}
+"""What is said of two kinds of lines in one figure."""
 
 
 @pytest.fixture(params=EXAMPLES, scope="module")
@@ -190,21 +244,27 @@ def test_a_notebook_shows_a_table(row):
 
 def test_it_is_drawn_where_and_as_asked(row, ax):
     found, *_ = row
+    if type(found).__name__ in IMAGES:
+        assert found.draw(ax, alpha=0.5) is ax
+        assert ax.images[0].get_alpha() == 0.5
+        return
     assert found.draw(ax, color="red") is ax
-    drawn = [*ax.lines, *ax.patches, *ax.collections]
     colours = [line.get_color() for line in ax.lines]
     colours += [patch.get_facecolor() for patch in ax.patches]
     colours += [patch.get_edgecolor() for patch in ax.patches]
-    colours += [colour for each in ax.collections for colour in each.get_facecolor()]
+    for each in ax.collections:
+        colours += [*each.get_facecolor(), *each.get_edgecolor()]
     assert to_hex("red") in map(to_hex, colours)
-    assert any(not str(each.get_label()).startswith("_") for each in drawn)
+    labels = ax.get_legend_handles_labels()[1]
+    assert labels
+    assert {*LABELS.get(type(found).__name__, ())} <= {*labels}
     assert ax.get_xlabel() or not found.to_dataset().sizes
 
 
 def test_it_makes_axes_of_its_own(row):
     found, *_ = row
     ax = found.draw()
-    assert ax.lines or ax.patches or ax.collections
+    assert ax.lines or ax.patches or ax.collections or ax.images
     plt.close(ax.figure)
 
 

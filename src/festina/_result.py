@@ -107,18 +107,26 @@ class Result:
 
         Of a result without arrays its numbers are drawn. `style` goes to `Axes.plot`.
         """
+        import xarray as xr
+
         ax, data = axes(ax), self.to_dataset()
         numbers = [each for each in data.data_vars.values() if each.dtype.kind in "biuf"]
-        arrays = [each for each in numbers if each.dims and self._drawn in (None, each.name)]
+        clock = data.variables.get("time", xr.Variable((), 0.0))
+        arrays = [
+            each
+            for each in numbers
+            if each.dims and each.name != "time" and self._drawn in (None, each.name)
+        ]
         if not arrays:
             title, y = type(self).__name__, np.array(numbers, float)[:, None]
             x = [str(each.name) for each in numbers]
         else:
             title, dims = str(arrays[0].name), arrays[0].dims
-            along = "time" if "time" in dims else dims[0]
-            x, y = data[along], arrays[0].transpose(along, ...).values
-            y = y.reshape(len(y), -1)
-            ax.set(xlabel=along, ylabel=title)
+            timed = clock.ndim == 1 and clock.dims[0] in dims
+            along = clock.dims[0] if timed else dims[0]
+            y = arrays[0].transpose(along, ...).values
+            x, y = clock if timed else data[along], y.reshape(len(y), -1)
+            ax.set(xlabel="time" if timed else along, ylabel=title)
         names = [title] if y.shape[1] == 1 else [f"{title} {k}" for k in range(y.shape[1])]
         for name, line in zip(names, y.T, strict=True):
             ax.plot(x, line, **styled(style, **{"marker": ".", "label": name} | style))
@@ -170,6 +178,7 @@ def _word(token: str) -> str:
 def _split(
     name: str, value: Any, words: tuple[str, ...]
 ) -> Iterator[tuple[str, tuple[str, ...], Any]]:
+    value = getattr(value, "_asdict", lambda: value)()  # of a named tuple
     if isinstance(value, Mapping):
         for key, each in value.items():
             yield from _split(f"{name}_{key}", each, words)

@@ -1055,7 +1055,7 @@ def test_text_and_dataset():
     assert str(plateaus([0], [1])).startswith("1 plateau, judged by the loss")
 
     data = each.to_dataset()
-    assert dict(data.sizes) == {"plateau": 3, "fall": 2, "rise": 0}
+    assert dict(data.sizes) == {"plateau": 3, "fall": 2, "rise": 0, "side": 2}
     assert data.attrs["method"] == "gradient"
     for name in ("level", "index", "time", "start", "end", "strength", "drop_time"):
         assert np.array_equal(data[name].values, getattr(each, name))

@@ -190,7 +190,7 @@ def test_networks_and_rectified_activities_rest_at_zero():
     h = np.maximum(np.random.default_rng(0).normal(size=(12, 9)), 0)
     assert look(h, o, c).shares.tolist() == look(h, o, c, threshold=1e-3).shares.tolist()
     assert np.isnan(look(h, o, c).conjunctive)  # one example of each pair
-    assert "conjunctive" not in repr(look(h, o, c))
+    assert "conjunctive" not in str(look(h, o, c))
 
 
 def test_random_features_are_the_baseline():
@@ -205,7 +205,7 @@ def test_random_features_are_the_baseline():
         np.maximum(data.x @ rows, 0), objects=data.labels["object"], contexts=data.labels["context"]
     )
     assert other.random.entropy == pytest.approx(found.random.entropy, abs=0.04)
-    text = repr(found)
+    text = str(found)
     assert "random features" in text
     assert f"{2000 - found.dead} units, {found.dead} dead" in text
     assert len(found.draw().patches) == 8

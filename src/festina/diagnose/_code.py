@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
 from .._axes import axes
 from .._checks import finite_array, whole_number
+from .._result import Result
 from .._types import ArrayLike
 from ._given import groups
 
@@ -83,7 +84,7 @@ class CodeEvidence(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CodingScheme:
+class CodingScheme(Result):
     """How units tell classes apart: see `code`.
 
     - `evidence`: what the verdict follows from.
@@ -93,7 +94,7 @@ class CodingScheme:
 
     evidence: CodeEvidence
     votes: dict[Verdict, float]
-    classes: np.ndarray
+    classes: Shaped[np.ndarray, " group"]
     responses: Float[np.ndarray, "unit group"]
 
     @property
@@ -122,8 +123,6 @@ class CodingScheme:
         first = f"{self.verdict}: {units} units, {classes} classes"
         note = f"\n{self.note}" if self.note else ""
         return f"{first}\n{self.evidence}\nresamples: {votes}{note}"
-
-    __repr__ = __str__
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
         """Draw the mean response of every unit to each class, similar units side by side.

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 from .._checks import finite_array, real_number, whole_number
 from .._lanes import over_lanes
 from .._precision import float64
+from .._result import Result
 from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork, DeepNetwork, Layer
@@ -34,7 +35,7 @@ _MOMENTS = 12  # of a trajectory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Gating:
+class Gating(Result):
     """Which hidden units are on for which examples, and which of them go together.
 
     Axes of a batch, such as seeds, come first; units of all its networks make pathways together.
@@ -129,8 +130,6 @@ class Gating:
         chance += told * (self.p_value > _LEVEL)
         looks = f"agreement {looks}{chance}" if looks else "fewer than four examples"
         return "\n".join([*lines, f"{words}: {looks}"])
-
-    __repr__ = __str__
 
     def draw(
         self, ax: "Axes | None" = None, *, labels: ArrayLike | None = None, **style: Any

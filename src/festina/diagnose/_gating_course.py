@@ -4,11 +4,12 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from .._checks import check_type
 from .._objective import loss_factor
 from .._precision import float64
+from .._result import Result
 from ..dynamics import Trajectory
 from ..networks import rectifier_gates
 from ..networks._as_gated import layers_of
@@ -17,7 +18,7 @@ from ._given import check_trajectory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GatingOverTime:
+class GatingOverTime(Result, drawn="from_last"):
     """Gates at every sample of a run; axes of a batch come first.
 
     Shares of gates are weighted by the strength |w_in||w_out| that their units have at that time.
@@ -41,10 +42,10 @@ class GatingOverTime:
     changed: Float[np.ndarray, "*batch save"]
     from_first: Float[np.ndarray, "*batch save"]
     from_last: Float[np.ndarray, "*batch save"]
-    last_change: tuple[Float[np.ndarray, "*batch unit example"], ...]
-    flips: tuple[np.ndarray, ...]
+    last_change: tuple[Float[np.ndarray, "*batch _unit example"], ...]
+    flips: tuple[Int[np.ndarray, "*batch _unit example"], ...]
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         """When gates become what they are in the end, over all networks of a batch."""
         whole = lambda values: np.reshape(values, (-1, self.time.shape[-1])).mean(axis=0)
         times, left = whole(self.time), whole(self.from_last)

@@ -1,16 +1,22 @@
 """Multidimensional scaling: representations as points, moving while they are learned."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
+from .._axes import axes, styled
 from .._checks import check_size, real_array, whole_number
+from .._result import Result
 from .._types import ArrayLike
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-@dataclass(frozen=True, eq=False)
-class MdsResult:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MdsResult(Result):
     """Where each item lies in a few dimensions.
 
     - `points`: coordinates; time comes first for a trajectory.
@@ -19,6 +25,14 @@ class MdsResult:
 
     points: Float[np.ndarray, "*time item dimension"]
     share: Float[np.ndarray, " dimension"]
+
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+        """Draw items in the first two dimensions, over time as lines. `style` goes to `plot`."""
+        ax, points = axes(ax), self.points.reshape(-1, *self.points.shape[-2:])
+        names = [f"item {k}" for k in range(points.shape[1])]
+        ax.plot(points[..., 0], points[..., 1], **styled(style, marker=".", label=names))
+        ax.set(xlabel="dimension 0", ylabel="dimension 1")
+        return ax
 
 
 def classical_mds(

@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from .._axes import axes, styled
+from .._result import Result
 from .._types import ArrayLike
 
 if TYPE_CHECKING:
-    import xarray as xr
     from matplotlib.axes import Axes
 
 AT_SPEED = 0.05  # strength below which the record begins or ends within a drop
@@ -18,8 +18,8 @@ _DOUBT = "noise hides whether the last level is a rest, or the loss falls on as 
 _DECADES = 1.0  # between levels, from which on the lower ones could not be told apart
 
 
-@dataclass(frozen=True, eq=False)
-class Plateaus:
+@dataclass(frozen=True, eq=False, repr=False)
+class Plateaus(Result):
     """The plateaus of one trajectory, the initial and the final one included.
 
     There are $K$ plateaus and $K - 1$ drops between them, in the order of time, with strictly
@@ -46,7 +46,7 @@ class Plateaus:
     end: Float[np.ndarray, " plateau"]
     strength: Float[np.ndarray, " plateau"]
     drop_time: Float[np.ndarray, " fall"]
-    rises: Float[np.ndarray, "rise 2"]
+    rises: Float[np.ndarray, "rise side=2"]
     method: Literal["gradient", "loss"]
 
     def __len__(self) -> int:
@@ -110,58 +110,45 @@ class Plateaus:
         return begins + ends + doubt
 
     def draw(
-        self, time: ArrayLike, loss: ArrayLike, ax: "Axes | None" = None, **style: Any
+        self,
+        ax: "Axes | None" = None,
+        *,
+        time: ArrayLike | None = None,
+        loss: ArrayLike | None = None,
+        **style: Any,
     ) -> "Axes":
-        """Draw the given curve with its plateaus and drops; on new axes if none are given.
+        """Draw plateaus and drops; on new axes if none are given.
 
-        `style` goes to `Axes.plot`, for the curve.
+        `time` and `loss` are the curve that they were found in, which is drawn too. `style` goes
+        to `Axes.plot` for the curve, or to the plateaus without one.
 
         The axis of the loss is logarithmic where levels differ by more than one decade and no
         loss is zero.
         """
-        t, l = (np.asarray(part, float) for part in (time, loss))  # noqa: E741
-        if t.ndim != 1 or t.shape != l.shape or self.index.max() >= t.size:
-            raise ValueError(
-                "`draw` takes the `time` and `loss` that the plateaus were found in, one sequence "
-                f"of at least {self.index.max() + 1} samples each: got shapes {t.shape} and "
-                f"{l.shape}."
-            )
-        if not np.array_equal(t[self.index], self.time):
-            raise ValueError("`draw` takes the `time` that the plateaus were found in, got others.")
-        ax = axes(ax)
-        ax.plot(t, l, **styled(style, color="C0", alpha=0.7, lw=2.0, label="loss"))
-        ax.hlines(
-            self.level,
-            self.start,
-            self.end,
-            colors="black",
-            linestyles="--",
-            linewidths=1.0,
-            label="plateaus",
-        )
+        ax, lowest, plain = axes(ax), self.level.min(), style
+        if time is not None or loss is not None:
+            t, l = (np.asarray(part, float) for part in (time, loss))  # noqa: E741
+            if t.ndim != 1 or t.shape != l.shape or self.index.max() >= t.size:
+                raise ValueError(
+                    "`draw` takes the `time` and `loss` that the plateaus were found in, one "
+                    f"sequence of at least {self.index.max() + 1} samples each: got shapes "
+                    f"{t.shape} and {l.shape}."
+                )
+            if not np.array_equal(t[self.index], self.time):
+                raise ValueError(
+                    "`draw` takes the `time` that the plateaus were found in, got others."
+                )
+            ax.plot(t, l, **styled(style, color="C0", alpha=0.7, lw=2.0, label="loss"))
+            lowest, plain = l.min(), {}
+        how = styled(plain, color="black", ls="--", lw=1.0, label="plateaus")
+        ax.hlines(self.level, self.start, self.end, **how)
         for k, drop in enumerate(self.drop_time):
             ax.axvline(drop, color="0.5", ls=":", lw=1.0, label=None if k else "drops")
         for k, (begin, end) in enumerate(self.rises):
             ax.axvspan(begin, end, color="C3", alpha=0.15, lw=0, label=None if k else "passed over")
-        if l.min() > 0 and np.log10(self.level.max() / self.level.min()) > _DECADES:
+        if lowest > 0 and np.log10(self.level.max() / self.level.min()) > _DECADES:
             ax.set_yscale("log")
         ax.set(xlabel="time", ylabel="loss")
         # Above the axes: within them there is no place that no curve passes.
         ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False)
         return ax
-
-    def to_dataset(self) -> "xr.Dataset":
-        """The same numbers as an `xarray.Dataset` with the dimensions `plateau`, `fall`, `rise`."""
-        import xarray as xr
-
-        names = ("level", "index", "time", "start", "end", "strength")
-        return xr.Dataset(
-            {name: ("plateau", getattr(self, name)) for name in names}
-            | {"drop_time": ("fall", self.drop_time)}
-            | {"rise_start": ("rise", self.rises[:, 0]), "rise_end": ("rise", self.rises[:, 1])},
-            coords={
-                "plateau": np.arange(len(self)),
-                "fall": np.arange(len(self) - 1),
-            },
-            attrs={"method": self.method},
-        )

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._checks import acute, real_array, real_number
+from .._result import Result
 from .._types import ArrayLike
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork, Layer
@@ -13,8 +14,8 @@ from ..theory.saddles._clusters import directions, rays_of
 from ._given import networks_of
 
 
-@dataclass(frozen=True, eq=False)
-class UnitClusters:
+@dataclass(frozen=True, eq=False, repr=False)
+class UnitClusters(Result):
     """Clusters of unit directions, the largest share of the contributions first.
 
     - `direction`: unit vectors, one per ray.

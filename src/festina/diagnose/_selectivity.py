@@ -21,6 +21,7 @@ from .._checks import (
     whole_number,
 )
 from .._precision import float64
+from .._result import Result
 from .._types import ArrayLike
 from ..networks import AbstractNetwork, DeepNetwork, Gated, Layer
 from ..tasks import Task
@@ -43,7 +44,7 @@ _PARTS = "object", "context", "interaction", "within"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Selectivity:
+class Selectivity(Result):
     r"""What the units of a layer tell of objects and contexts: see `selectivity`.
 
     Numbers are means over units, weighted by their strengths.
@@ -97,7 +98,7 @@ class Selectivity:
         """Share of strength of units that are on in all contexts."""
         return float(self.shares[-1])
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         rows = {"contexts on": lambda s: f"{s.contexts_on:.3f}"}
         rows |= {word: lambda s, word=word: f"{getattr(s, word):.3f}" for word in _WORDS}
         rows |= {

@@ -8,12 +8,13 @@ from jaxtyping import Float
 
 from .._checks import check_alone, check_type
 from .._precision import float64
+from .._result import Result
 from ..networks import AbstractNetwork, DeepNetwork, Layer, Neuron, activation
 from ..tasks import Task
 
 
-@dataclass(frozen=True, eq=False)
-class FunctionalLinearity:
+@dataclass(frozen=True, eq=False, repr=False)
+class FunctionalLinearity(Result):
     """How nonlinear each hidden layer is: see `functional_linearity`.
 
     - `kept`: of the power of what goes into each layer's activation, what comes out.

@@ -14,7 +14,7 @@ from ._learning_time import learning_time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SaddleSequence(Result):
+class SaddleSequence(Result, drawn="loss"):
     r"""The saddles that a deep linear network passes, and when it leaves one for the next.
 
     At stage $k$ the first $k$ modes of `order` are learned and the others are not there yet.
