@@ -36,8 +36,9 @@ from ...experiments.claims import (
     max_error_below,
 )
 from ...experiments.figures import GUIDE_STYLE, label_axes, panels, styled
-from ...networks import AbstractNetwork, Layer, fully_connected, gated, layer_from
+from ...networks import AbstractNetwork, Layer, fully_connected, layer_from
 from ...tasks import Task, contextual, distillation
+from .._pathways import context_pathways
 
 _CONTEXTS = 3
 _TEACHERS = "labels", "mixed", "modular", "early"
@@ -132,16 +133,8 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def _teachers(parameters: Parameters, task: Task, key: Keys) -> dict[str, AbstractNetwork]:
     """One of each kind."""
     start = _student(parameters, task, key)
-    context, inputs, outputs = task.labels["context"], np.shape(task.x)[1], np.shape(task.y)[1]
-    parts = [f"h{c}" for c in range(_CONTEXTS)]
-    modular = gated(
-        {"x": inputs, **dict.fromkeys(parts, parameters.width // _CONTEXTS), "y": outputs},
-        [f"x-{part}-y" for part in parts],
-        gates={part: context == c for c, part in enumerate(parts)},
-        examples=task.x,
-        scale=parameters.scale,
-        key=key,
-    )
+    sets = [(c,) for c in range(_CONTEXTS)]
+    modular = context_pathways(task, sets, parameters.width // _CONTEXTS, parameters.scale, key)
     late = parameters.t_end
     ends = (start, late), (modular, late), (start, parameters.early)
     trained = [_trained(parameters, each, task, t).lane(0) for each, t in ends]

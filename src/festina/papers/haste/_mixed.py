@@ -40,9 +40,10 @@ from ...experiments.claims import (
     max_error_below,
 )
 from ...experiments.figures import GUIDE_STYLE, draw_pair, label_axes, panels, shades, styled
-from ...networks import AbstractNetwork, Layer, fully_connected, gated
+from ...networks import AbstractNetwork, Layer, fully_connected
 from ...tasks import Task, contextual
 from ...theory.gated import context_spectrum, linear_floor
+from .._pathways import between, context_pathways
 
 _LEVELS = (0.5, 0.25, 0.1, 0.05, 0.01)
 _SAMPLES = 241
@@ -145,15 +146,7 @@ def _network(
     single = list(itertools.combinations(range(count), 1))
     most, every = list(itertools.combinations(range(count), count - 1)), [tuple(range(count))]
     sets = {"common + C−1": every + most, "common + single": every + single, "modular": single}
-    gates = {f"h{k}": np.isin(task.labels["context"], c) for k, c in enumerate(sets[name])}
-    return gated(
-        {"x": inputs, **dict.fromkeys(gates, width // len(gates)), "y": outputs},
-        [f"x-{node}-y" for node in gates],
-        gates={node: gate * 1.0 for node, gate in gates.items() if not gate.all()},
-        examples=task.x,
-        scale=scale,
-        key=keys,
-    )
+    return context_pathways(task, sets[name], width // len(sets[name]), scale, keys)
 
 
 def _trained(
@@ -172,7 +165,7 @@ def _trained(
     )
     clock = rate * len(task.x) * ran.time
     over = lambda values: np.stack(
-        [_between(times, lane, each) for lane, each in zip(clock, values, strict=True)]
+        [between(times, lane, each) for lane, each in zip(clock, values, strict=True)]
     )
     loss, share = over(ran.loss / len(task.x)), over(ran.observed["share"])
     first = loss[:, :1]
@@ -186,13 +179,6 @@ def _trained(
         },
         {"level": list(_LEVELS), "on": np.arange(count + 1)},
     )
-
-
-def _between(times: np.ndarray, lane: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """What was seen at some steps, at given times."""
-    columns = values.reshape(len(values), -1).T
-    found = np.stack([np.interp(times, lane, each) for each in columns], axis=-1)
-    return found.reshape(len(times), *values.shape[1:])
 
 
 def _share(network: AbstractNetwork, task: Task, count: int) -> Float[np.ndarray, " on"]:

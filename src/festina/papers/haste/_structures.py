@@ -38,10 +38,11 @@ from ...experiments.claims import (
     join_numbers,
 )
 from ...experiments.figures import SIMULATION_STYLE, label_axes, panels, styled
-from ...networks import AbstractNetwork, fully_connected, gated
+from ...networks import AbstractNetwork, fully_connected
 from ...tasks import Task, context_features, contextual
 from ...theory.gated import linear_residual
 from .._growth import growth_rate
+from .._pathways import context_pathways
 
 _STRUCTURES = "tree", "ring", "crossed"
 _TASKS = "same", "different"
@@ -118,20 +119,13 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _network(parameters: Parameters, kind: str, task: Task, keys: Keys) -> AbstractNetwork:
-    inputs, outputs = np.shape(task.x)[1], np.shape(task.y)[1]
-    how: dict[str, Any] = {"scale": parameters.scale, "key": keys}
+    inputs, width, scale = np.shape(task.x)[1], parameters.width, parameters.scale
     if kind in ("ReLU", "linear"):
-        return fully_connected(inputs, parameters.width, outputs, activation=kind.lower(), **how)
+        how = {"activation": kind.lower(), "scale": scale, "key": keys}
+        return fully_connected(inputs, width, task.outputs, **how)
     sizes = {"common + pairs": (2, 3), "modular": (1,)}[kind]
     sets = [each for each in _SETS if len(each) in sizes]
-    gates = {f"h{k}": np.isin(task.labels["context"], each) for k, each in enumerate(sets)}
-    return gated(
-        {"x": inputs, **dict.fromkeys(gates, parameters.width // len(gates)), "y": outputs},
-        [f"x-{node}-y" for node in gates],
-        gates={node: gate * 1.0 for node, gate in gates.items() if not gate.all()},
-        examples=task.x,
-        **how,
-    )
+    return context_pathways(task, sets, width // len(sets), scale, keys)
 
 
 def _trained(

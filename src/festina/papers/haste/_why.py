@@ -47,8 +47,9 @@ from ...experiments.figures import (
 )
 from ...networks import Gated, gated_from
 from ...tasks import Task, contextual
-from ...theory.gated import Race, context_spectrum, linear_residual, race
+from ...theory.gated import context_spectrum, linear_residual, race
 from .._growth import growth_rate
+from .._pathways import between
 
 _SAMPLES = 121
 _START = 1e-4
@@ -169,7 +170,7 @@ def _with_common(parameters: Parameters, count: int) -> xr.Dataset:
     times = np.linspace(
         0.0, 8 * max(float(each.half_time[1:].max()) for each in races), 4 * _SAMPLES
     )
-    curve = lambda name: [_between(times, one, name) for one in races]
+    curve = lambda name: [between(times, one.time, getattr(one, name)) for one in races]
     explained = np.stack(curve("explained"))
     done = explained[..., 0] >= 0.9 * explained[..., -1:, 0]
     strength = np.stack([each[:, 1] for each in curve("strength")])
@@ -182,13 +183,6 @@ def _with_common(parameters: Parameters, count: int) -> xr.Dataset:
         },
         {"on": [1, count - 1], "time": times},
     )
-
-
-def _between(times: np.ndarray, raced: Race, name: str) -> np.ndarray:
-    """A curve of the race at given times; it stays where it was when nothing happened any more."""
-    curve = getattr(raced, name)
-    columns = [np.interp(times, raced.time, each) for each in curve.reshape(len(curve), -1).T]
-    return np.stack(columns, axis=-1).reshape(len(times), *curve.shape[1:])
 
 
 def _open(parameters: Parameters, count: int) -> xr.Dataset:

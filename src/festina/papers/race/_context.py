@@ -39,10 +39,11 @@ from ...experiments.figures import (
     shades,
     styled,
 )
-from ...networks import Gated, gated
-from ...tasks import Task, contextual
-from ...theory.gated import Race, race
+from ...networks import Gated
+from ...tasks import contextual
+from ...theory.gated import race
 from .._growth import growth_rate
+from .._pathways import between, context_pathways
 
 _SAMPLES = 161
 _LEFT = 1e-4
@@ -89,13 +90,12 @@ def _raced(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
     races = [race(task, "context", everyone=True, initial=start) for start in starts]
     late = races[-1].loss < _LEFT * races[-1].loss[0]
     times = np.linspace(0.0, 1.2 * float(races[-1].time[late][0]), _SAMPLES)
-    network, names = _network(parameters, task, count, scales, keys)
-    trained = gradient_flow(
-        network, task, times, rtol=1e-6, observe={"strength": lambda one: _strength(one, names)}
-    )
+    sets = [c for k in range(1, count + 1) for c in itertools.combinations(range(count), k)]
+    network = context_pathways(task, sets, parameters.hidden, scales[:, None], keys)
+    trained = gradient_flow(network, task, times, rtol=1e-6, observe={"strength": _strength})
     context = task.labels["context"]
     rates = {k: growth_rate(task, context < k, keys) for k in range(1, count + 1)}
-    curve = lambda name: np.stack([_between(times, one, name) for one in races])
+    curve = lambda name: np.stack([between(times, one.time, getattr(one, name)) for one in races])
     over = "scale", "seed", "time", "pathway"
     return xr.Dataset(
         {
@@ -103,51 +103,23 @@ def _raced(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
             "strength_theory": ((over[0], *over[2:]), curve("strength")),
             "loss": (over[:3], trained.loss),
             "loss_theory": ((over[0], over[2]), curve("loss")),
-            "rate": ("pathway", [rates[len(name) - 1] for name in names]),
+            "rate": ("pathway", [rates[len(each)] for each in sets]),
         },
         {
             "scale": scales,
             "seed": parameters.seed + np.arange(len(keys)),
             "time": ("time", times, {"long_name": "time in units of τ"}),
-            "size": ("pathway", [len(name) - 1 for name in names]),
+            "size": ("pathway", [len(each) for each in sets]),
         },
     )
 
 
-def _network(
-    parameters: Parameters, task: Task, count: int, scales: np.ndarray, keys: Keys
-) -> tuple[Gated, list[str]]:
-    """A pathway for each set of contexts, in the order of `race`, and their names."""
-    sets = [c for k in range(1, count + 1) for c in itertools.combinations(range(count), k)]
-    names = ["h" + "".join(map(str, each)) for each in sets]
-    gates = {
-        name: np.isin(task.labels["context"], each) * 1.0
-        for name, each in zip(names, sets, strict=True)
-    }
-    nodes = {"x": np.shape(task.x)[1], **dict.fromkeys(names, parameters.hidden)}
-    network = gated(
-        nodes | {"y": np.shape(task.y)[1]},
-        [f"x-{name}-y" for name in names],
-        gates=gates,
-        examples=task.x,
-        scale=scales[:, None],
-        key=keys,
-    )
-    return network, names
-
-
-def _strength(network: Gated, names: list[str]) -> Float[np.ndarray, " pathway"]:
+def _strength(network: Gated) -> Float[np.ndarray, " pathway"]:
     """The sum of singular values of each pathway."""
     weights = dict(zip(network.part_axes, map(np.asarray, network.parts), strict=True))
-    maps = np.stack([weights[f"{name}-y"] @ weights[f"x-{name}"] for name in names])
+    count = len(weights) // 2
+    maps = np.stack([weights[f"h{k}-y"] @ weights[f"x-h{k}"] for k in range(count)])
     return np.linalg.svd(maps, compute_uv=False).sum(axis=-1)
-
-
-def _between(times: np.ndarray, raced: Race, name: str) -> np.ndarray:
-    """A curve of the race at given times."""
-    curve = getattr(raced, name)
-    curves = [np.interp(times, raced.time, each) for each in curve.reshape(len(curve), -1).T]
-    return np.stack(curves, axis=-1).reshape(len(times), *curve.shape[1:])
 
 
 def _by_size(strength: xr.DataArray) -> xr.DataArray:

@@ -44,6 +44,7 @@ from ...experiments.figures import (
 from ...networks import fully_connected
 from ...tasks import xor
 from ...theory.gated import Race, race
+from .._pathways import between
 
 _SAMPLES = 121
 _CROSSING = math.sqrt(2 / 3)
@@ -161,7 +162,7 @@ def _starts(u: np.ndarray, v: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def _parts(raced: Race, margin: float, times: np.ndarray) -> np.ndarray:
     """What pathways of an example, and of a class, say of it: π|x| and πΔ."""
-    pi = np.stack([np.interp(times, raced.time, each) for each in raced.strength.T], axis=1)
+    pi = between(times, raced.time, raced.strength)
     loudness = np.repeat([math.hypot(math.sqrt(2), margin), margin], [4, 2])
     return np.stack([part.mean(axis=1) for part in np.split(loudness * pi, [4], axis=1)], axis=1)
 

@@ -1,0 +1,37 @@
+"""What papers on races of pathways share: networks with given pathways, and curves in between."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from jaxtyping import Float
+
+from .._types import Keys
+from ..networks import Gated, gated
+from ..tasks import Task
+
+
+def context_pathways(
+    task: Task, sets: Iterable[tuple[int, ...]], units: int, scale: float | np.ndarray, keys: Keys
+) -> Gated:
+    """Random weights in a pathway of so many units for each set of contexts, open in these."""
+    context = task.labels["context"]
+    gates = {f"h{k}": np.isin(context, each) * 1.0 for k, each in enumerate(sets)}
+    return gated(
+        {"x": np.shape(task.x)[1], **dict.fromkeys(gates, units), "y": task.outputs},
+        [f"x-{node}-y" for node in gates],
+        gates={node: gate for node, gate in gates.items() if not gate.all()},
+        examples=task.x,
+        scale=scale,
+        key=keys,
+    )
+
+
+def between(
+    times: Float[np.ndarray, " time"],
+    seen: Float[np.ndarray, " sample"],
+    values: Float[np.ndarray, "sample ..."],
+) -> Float[np.ndarray, "time ..."]:
+    """A curve at given times, from what was seen at others; it stays where it was in the end."""
+    columns = values.reshape(len(values), -1).T
+    found = np.stack([np.interp(times, seen, each) for each in columns], axis=-1)
+    return found.reshape(len(times), *values.shape[1:])
