@@ -111,6 +111,29 @@ def test_a_file_that_is_no_experiment(text, command, festina, here):
     assert [name for name in everything(here) if "__pycache__" not in name] == ["bad.py"]
 
 
+def test_two_claims_of_one_identifier_are_refused_before_the_run(festina, here, mine):
+    mine.write_text(mine.read_text().replace('"direction"', '"decay"'))
+    lines = [k for k, line in enumerate(mine.read_text().splitlines(), 1) if "claim(" in line]
+    outcome = festina("run", "mine.py")
+    assert outcome.complaint == (
+        f"Two claims are called 'decay': mine.py:{lines[0]} and mine.py:{lines[2]}. "
+        "Rename one of them."
+    )
+    assert outcome.status == 2
+    assert not (here / "runs").exists()
+
+
+def test_an_identifier_that_only_the_run_knows_is_refused_after_it(festina, here, mine):
+    mine.write_text(mine.read_text().replace('"direction"', 'str("direction")'))
+    assert festina("run", "mine.py", "--claims", "direction", "--out", "a").status == 0
+    complaint = festina("run", "mine.py", "--claims", "directions", "--out", "b").complaint
+    assert complaint == (
+        "Unknown claim 'directions'. Did you mean 'direction'? The run is kept: `festina show b` "
+        "draws it."
+    )
+    assert festina("show", "b", "--claims", "direction").status == 0
+
+
 def test_what_lies_beside_it_can_be_imported(festina, here, mine):
     (here / "of_mine.py").write_text("WIDTH = 3\n")
     mine.write_text(f"import of_mine\n{mine.read_text()}\nPRESETS = {{'w': {{'width': 3}}}}\n")

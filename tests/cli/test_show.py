@@ -69,6 +69,59 @@ def test_cite_a_name_a_source_and_a_run(made, festina):
     assert "saxe2014exact" in both
 
 
+def without_identifiers(folder):
+    """Make the claims of a folder those of a festina that did not identify them."""
+    path = folder / "claims.json"
+    claims = [{k: v for k, v in each.items() if k != "id"} for each in json.loads(path.read_text())]
+    path.write_text(json.dumps(claims))
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_claims_without_identifiers_are_told_in_a_line(made, festina):
+    without_identifiers(made)
+    before = contents(made)
+    for what in ("a", "a/run.zarr"):
+        outcome = festina("show", what)
+        assert outcome.status == 2
+        assert outcome.complaint == (
+            "'a' was written by an older festina, whose claims had no identifiers, and cannot be "
+            "shown. It stays as it is; the first lines of 'a/parameters.toml' say how to make it "
+            "again."
+        )
+    assert contents(made) == before
+
+
+@pytest.mark.parametrize("out", [[], ["--out", "b"]])
+def test_reproduce_leaves_claims_without_identifiers_alone(out, festina, here):
+    assert festina("reproduce", "toy/one", "--seeds", "2", *out).status == 0
+    top = here / ("b" if out else "runs/reproduce-toy-one/001")
+    for folder in (top, top / "one"):
+        without_identifiers(folder)
+    before = contents(top)
+    outcome = festina("reproduce", "toy/one", "--seeds", "2", *out)
+    older = f"'{top.relative_to(here)}' was written by an older festina, whose claims had no "
+    older += "identifiers: it stays as it is"
+    if out:
+        assert outcome.status == 2
+        assert outcome.complaint == f"{older}; choose another folder."
+    else:
+        assert outcome.status == 0
+        assert f"festina: {older}, and everything is trained in a new folder.\n" in outcome.err
+        assert (top.parent / "002" / "claims.json").exists()
+    assert contents(top) == before
+
+
+def test_an_unknown_claim_of_a_saved_run_offers_the_nearest(made, festina):
+    before = contents(made)
+    outcome = festina("show", "a", "--claims", "decai")
+    assert outcome.status == 2
+    assert outcome.complaint == "Unknown claim 'decai'. Did you mean 'decay'?"
+    assert contents(made) == before
+
+
 def test_a_run_of_another_version_says_how_to_make_it_again(made, festina, monkeypatch):
     def claims(run):
         return run["what no run had before"]

@@ -13,12 +13,16 @@ import numpy as np
 import pydantic
 import pytest
 import xarray as xr
+import zarr
 
 import festina
+from festina.experiments import load
+from festina.experiments.claims import Claim, Judgement
 from festina.sweeps import _local, _store, _sweep, _work
 from festina.sweeps._grid import TEXT, Grid, axis, length
 from festina.sweeps._store import open_store
 from festina.sweeps._work import Outcome
+from small import SMALL
 
 from . import functions
 
@@ -265,6 +269,38 @@ def test_an_interruption_says_how_to_go_on(tmp_path):
     assert sweep()["y"].values.tolist() == [0, 1, 2, 3, 4]
 
 
+@pytest.fixture(scope="module")
+def depth(tmp_path_factory):
+    """The store of an experiment whose sentences hold numbers of its parameters."""
+    store = tmp_path_factory.mktemp("sweep") / "depth.zarr"
+    how = {"parameters": SMALL["linear/depth"], "processes": 0}
+    return store, lambda **more: festina.sweep(
+        "linear/depth", {"layer_strength": [0.4, 0.5]}, store, **how, **more
+    )
+
+
+def test_a_claim_is_one_row_whatever_its_words_say(depth):
+    _, sweep = depth
+    data = sweep()
+    assert data["reason"].values.tolist() == ["", ""]
+    experiment = load("linear/depth")
+    known = SMALL["linear/depth"] | {"layer_strength": 0.4}
+    run = experiment.run(experiment.parameters(**known))
+    assert data["claim"].values.tolist() == [claim.id for claim in experiment.claims(run)]
+    assert np.isfinite(data["holds"]).all()
+
+
+def test_a_store_whose_claims_are_sentences_is_left_alone(depth):
+    store, sweep = depth
+    group = zarr.open_group(store, mode="r+", use_consolidated=False)
+    group["claim"][0] = "depth …: times to learn are those of the closed form"
+    before = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
+    for more in ({}, {"changed": True}, {"retry": True}):
+        with pytest.raises(ValueError, match=r"depth\.zarr' was written by an older festina"):
+            sweep(**more)
+    assert {path: path.read_bytes() for path in store.rglob("*") if path.is_file()} == before
+
+
 def test_labels_of_a_function_are_never_taken_for_one(tmp_path):
     one = named(lambda a: xr.Dataset({"y": ("claim", [a])}, {"claim": [f"layer {a}"]}))
     data = festina.sweep(one, {"a": [1, 2]}, tmp_path / "s", processes=0)
@@ -297,16 +333,13 @@ def test_a_row_for_each_claim_also_where_there_is_none(values, rows):
 
 
 def test_a_claim_whose_prediction_is_words_keeps_what_was_measured(monkeypatch):
-    judged = SimpleNamespace(holds=True)
-    claim = SimpleNamespace(claim="most", predicted="≥ 0.75 of seeds", measured=0.9, judged=judged)
-    stub = SimpleNamespace(
-        name="stub",
-        parameters=lambda: None,
-        run=lambda *args, **how: xr.Dataset(),
-        claims=lambda run: [claim],
-    )
-    monkeypatch.setattr("festina.experiments.load", lambda name: stub)
-    found = _work.claims_at("stub")
+    judged = Judgement("≥ 0.75 of seeds", 0.9, "1 % test", True)
+    made = SimpleNamespace(claims=[Claim("toy", "most", "words", "", "", judged)])
+    monkeypatch.setattr("festina.experiments.load", lambda name: toy)
+    monkeypatch.setattr("festina.experiments.run_experiment", lambda *how: made)
+    toy = SimpleNamespace(parameters=lambda: None)
+    found = _work.claims_at("toy")
+    assert found["claim"].values.tolist() == ["most"]
     assert found["measured"].values.tolist() == [[0.9]]
     assert np.isnan(found["predicted"].values).tolist() == [[True]]
 
@@ -326,9 +359,9 @@ def test_an_experiment_keeps_its_claims(tmp_path):
         processes=0,
     )
     assert data["status"].values.tolist() == [["done", "done", "failed"]] * 2
-    holds = data["holds"].sel(claim="the loss falls as e^-t")
+    holds = data["holds"].sel(claim="decay")
     assert np.array_equal(holds, [[1, 0, np.nan]] * 2, equal_nan=True)
-    widths = data["measured"].sel(claim="[width] as printed", ending="well").isel(entry=0)
+    widths = data["measured"].sel(claim="width", ending="well").isel(entry=0)
     assert widths.values.tolist() == [3, 5]
     assert data.attrs["sweep"]["seeds"] == "2"
 

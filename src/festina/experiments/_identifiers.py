@@ -105,6 +105,7 @@ def _are_all_written(tree: ast.Module, ledgers: set[str]) -> bool:
     """Return whether ledgers are only called with what is written, or given to such functions."""
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     own = {f.name for f in functions if ledgers & {argument.arg for argument in f.args.args}}
+    own.add("list")
     expected: set[int] = set()
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
