@@ -6,7 +6,9 @@
 
 import numpy as np
 
-from festina.theory.linear import balanced_flow_from, balanced_gram
+from festina.networks import deep_linear_from
+from festina.tasks import from_moments
+from festina.theory.linear import balanced_flow, balanced_gram
 
 from .timing import best, table
 
@@ -22,7 +24,7 @@ def measure() -> list[dict]:
     large = np.sqrt((np.hypot(lam, 2 * s) + lam) / 2)
     first, second = turn @ ((s / large)[:, None] * v.T), (u * large) @ turn.T
     sigma = rng.standard_normal((5, 5))
-    flow = balanced_flow_from(first, second, sigma)
+    flow = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))
 
     def curve() -> np.ndarray:
         return flow(TIMES).map

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from festina._precision import compiled
+from festina.networks import DeepLinear, deep_linear_from
+from festina.tasks import from_moments
 from festina.theory.linear import (
-    balanced_flow_from,
+    balanced_flow,
     chain_strength,
     learning_time,
     mode_strengths,
-    modes_from,
+    modes,
     unbalanced_strength,
 )
 
@@ -38,15 +40,16 @@ def test_in_the_users_program_the_users_precision_holds():
 
 def test_jax_arrays_make_the_flow_that_numpy_arrays_make():
     arrays = np.array([[[0.5, 0.25], [-0.25, 0.5]], [[0.5, -0.25], [0.25, 0.5]], np.eye(2)])
-    single = balanced_flow_from(*jnp.asarray(arrays, dtype=jnp.float32))
-    double = balanced_flow_from(*arrays)
+    *weights, sigma = jnp.asarray(arrays, dtype=jnp.float32)
+    single = balanced_flow(DeepLinear(tuple(weights)), from_moments(sigma))
+    double = balanced_flow(deep_linear_from([*arrays[:2]]), from_moments(arrays[2]))
     for times in (np.array([0.5, 40.0]), jnp.array([0.5, 40.0])):
         np.testing.assert_array_equal(single(times).map, double(np.array([0.5, 40.0])).map)
     assert np.asarray(single(times).loss())[-1] < 1e-28  # 40 τ: far below what float32 can reach
 
 
 TIMES, ONES = np.array([0.0, 1.0, 2.0]), np.array([0.2, 0.1])
-TWO, EYE = modes_from(np.diag([2.0, 1.0])), 0.3 * np.eye(2)
+TWO, EYE = modes(from_moments(np.diag([2.0, 1.0]))), 0.3 * np.eye(2)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,12 @@ TWO, EYE = modes_from(np.diag([2.0, 1.0])), 0.3 * np.eye(2)
         lambda a: mode_strengths(TIMES, TWO, a),
         pytest.param(
             lambda a: (
-                balanced_flow_from(EYE * a, EYE, EYE, balance=0.0, tolerance=np.inf)(TIMES).map
+                balanced_flow(
+                    DeepLinear((EYE * a, EYE)),
+                    from_moments(EYE),
+                    balance=0.0,
+                    tolerance=np.inf,
+                )(TIMES).map
             ),
             marks=pytest.mark.slow,
         ),

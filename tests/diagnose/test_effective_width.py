@@ -22,8 +22,8 @@ from festina.networks import (
     fully_connected,
     layer_from,
 )
-from festina.tasks import from_arrays, linear_teacher, quadratic_teacher
-from festina.theory.saddles import embed_units, linear_saddle_from, narrow_minima
+from festina.tasks import from_arrays, from_moments, linear_teacher, quadratic_teacher
+from festina.theory.saddles import embed_units, linear_saddle, narrow_minima
 
 WIDE = 12
 X = np.random.default_rng(0).normal(size=(40, 3))
@@ -119,7 +119,7 @@ def test_what_nothing_reads_is_no_direction():
     """Lemma 6: with more inputs than outputs u may hold what no output depends on."""
     rng = np.random.default_rng(3)
     correlation, scales = rng.normal(size=(2, 4)), np.array([1.0, 2.0, 0.5, 3.0])
-    saddle = linear_saddle_from(correlation, np.diag(scales**2), (0,))
+    saddle = linear_saddle(from_moments(correlation, np.diag(scales**2)), (0,))
     x = scales * np.linalg.qr(rng.normal(size=(40, 4)))[0] * np.sqrt(40)
     network = saddle.network(20, key=jax.random.key(0), unread=1.0)
     found = effective_width(network, x)

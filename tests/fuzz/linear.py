@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from festina import networks
+from festina import networks, tasks
 from festina.tasks import worlds
 from festina.theory import linear
 from theory.linear.balanced_weights import balanced_weights
 
-from .objects import white_samples
+from .objects import moments, white_samples
 from .outcomes import Fault
 from .routes import finite, flow, holds, moderate, near, normal
 from .rows import Given, Made, made, rows
@@ -22,7 +22,12 @@ row = rows(
     correlation=(1.3, -0.4, np.array([2.0, 0.5, 0.0])),
     initial_strength=(0.01, 0.3, -0.2, 4.0, np.array([0.1, 1e-3, 2.0])),
     input_variance=(1.0, 0.6, np.array([1.0, 2.0, 0.5])),
-    modes=made(linear.modes_from, correlation=(np.diag([2.0, 0.5]), np.array([[1.0, 2.0, 0.0]]))),
+    modes=made(
+        linear.modes,
+        task=made(
+            tasks.from_moments, correlation=(np.diag([2.0, 0.5]), np.array([[1.0, 2.0, 0.0]]))
+        ),
+    ),
     strengths=(np.array([[0.5, 0.2], [1.0, 0.3]]), np.array([[0.7], [0.1]])),
     singular_values=(1.5, np.array([2.0, 0.3])),
     task=white_samples,
@@ -153,10 +158,12 @@ def _(found, g):
 # ----------------------------------------------------------------------------------------- modes
 
 
-@row("modes")
-@row("modes_from", correlation=normal(2, 3), covariance=(None, np.eye(3), 0.7 * np.eye(3)))
+COVARIANCES = {"covariance": (None, np.eye(3), 0.7 * np.eye(3))}
+
+
+@row("modes", task=made(tasks.from_moments, correlation=normal(2, 3), **COVARIANCES))
 def _(modes, g):
-    covariance = np.eye(g.correlation.shape[1]) if g.covariance is None else g.covariance
+    covariance = g.covariance
     u, s, v, lam = modes.left, modes.singular_values, modes.right, modes.input_variance
     near((u * s) @ v.T, g.correlation, 1e-10, np.abs(g.correlation).max(initial=0.0))
     near(covariance @ v, lam * v, 1e-7, np.abs(covariance).max(initial=0.0))
@@ -203,6 +210,13 @@ def matrices(rng, shape=None):
     return {"first": first, "second": second, "correlation": normal(outputs, inputs)(rng)}
 
 
+def trained(rng):
+    """The same as a network and a task."""
+    first, second, correlation = matrices(rng).values()
+    network = Made(networks.deep_linear_from, {"weights": [first, second]})
+    return {"network": network, "task": moments(rng, correlation)}
+
+
 def with_balance(rng):
     given = matrices(rng)
     gap = np.sum(given["second"] ** 2) - np.sum(given["first"] ** 2)
@@ -245,8 +259,7 @@ def same_map(found, g, times):
     )
 
 
-@row("balanced_flow_from", matrices, cost=3)
-@row("balanced_flow", **NETWORK, cost=3)
+@row("balanced_flow", trained, cost=3)
 def _(found, g):
     times = np.array([0.0, 0.5, 2.0])
     return same_map(found(times).map, g, times / number(g.tau))
@@ -282,10 +295,16 @@ def _(found, g):
 COVARIANCE = {"covariance": lambda rng: np.cov(rng.standard_normal((3, 9)))}
 
 
-@row("whiten_inputs", first=normal(2, 3), correlation=normal(2, 3), **COVARIANCE)
+@row(
+    "whiten_inputs",
+    network=made(networks.deep_linear_from, weights=lambda rng: [normal(2, 3)(rng), np.eye(2)]),
+    task=made(tasks.from_moments, correlation=normal(2, 3), **COVARIANCE),
+)
 def _(found, g):
     """What does not depend on the root of the covariance that is taken."""
-    (first, correlation), digits = found, 1e-7 + 1e-13 * np.linalg.cond(g.covariance)
+    network, task = found
+    first, correlation = np.asarray(network.weights[0]), task.correlation
+    digits = 1e-7 + 1e-13 * np.linalg.cond(g.covariance)
     size = np.abs(first).max(initial=0.0) * np.abs(correlation).max(initial=0.0)
     near(correlation @ first.T, g.correlation @ g.first.T, digits, size)
     right = g.first @ g.covariance @ g.first.T
@@ -293,14 +312,13 @@ def _(found, g):
 
 
 STAGES = {"times": ([np.array([0.5, 1.0]), np.array([1.0])], [1.0, 2.0]), "tau": (1.0,)}
-SEVERAL = {"tasks": lambda rng: [white_samples(rng), white_samples(rng)]}
+SEVERAL = {"tasks": lambda rng: [white_samples(rng), moments(rng, normal(2, 2)(rng))]}
 
 
-@row("continual_from", square, correlations=lambda rng: [*normal(2, 2, 2)(rng)], **STAGES, cost=4)
 @row("continual_learning", **NETWORK, **SEVERAL, **STAGES, cost=4)
 def _(found, g):
     w1, w2, tau = g.first, g.second, number(g.tau)
-    seen = g["correlations"] if "tasks" not in g else [Given(task=t).correlation for t in g.tasks]
+    seen = [Given(task=task).correlation for task in g["tasks"]]
     for k, sigma in enumerate(seen):
         times = np.atleast_1d(g["times"][k]) / tau
         path = descent(w1, w2, np.asarray(sigma, dtype=float), times)
@@ -321,7 +339,7 @@ def _(rise, g):
     return near(rise, losses - np.diagonal(losses), 1e-8, np.sum(g.correlations**2))
 
 
-@row("learning_regime", flow=made(linear.balanced_flow_from, matrices), cost=10)
+@row("learning_regime", flow=made(linear.balanced_flow, trained), cost=10)
 def _(found, g):
     flow, time = g["flow"], found.half_loss_time
     holds("kernels move by a cosine", (found.kernel_distance >= 0) & (found.kernel_distance <= 2))
@@ -357,8 +375,7 @@ def _(gram, g):
     return near(gram, c.swapaxes(-1, -2) @ c, 1e-8, np.abs(c).max(initial=0.0) ** 2)
 
 
-@row("effective_strengths", **NETWORK)
-@row("effective_strengths_from", matrices)
+@row("effective_strengths", trained)
 def _(found, g):
     u, s, vt = np.linalg.svd(g.correlation, full_matrices=False)
     grows = s > 1e-9 * s[0]  # a pair of vectors that nothing couples has no sign
@@ -387,20 +404,14 @@ def decoupled(rng):
     b = rng.uniform(0.2, 1.0, (2, 2))
     weights = [(q[1] * b[0]) @ q[0].T, (q[2] * b[1]) @ q[1].T]
     sigma = (q[2] * np.array([2.0, 0.7])) @ q[0].T
-    return {"weights": weights, "modes": Made(linear.modes_from, {"correlation": sigma})}
+    network = Made(networks.deep_linear_from, {"weights": weights})
+    by_samples = white_samples(rng, targets=lambda x: x @ sigma.T)
+    return {"network": network, "task": (by_samples, moments(rng, sigma))[rng.integers(2)]}
 
 
-def decoupled_network(rng):
-    given = decoupled(rng)
-    sigma = given["modes"].arguments["correlation"]
-    network = Made(networks.deep_linear_from, {"weights": given["weights"]})
-    return {"network": network, "task": white_samples(rng, targets=lambda x: x @ sigma.T)}
-
-
-@row("layer_strengths_from", decoupled)
-@row("layer_strengths", decoupled_network)
+@row("layer_strengths", decoupled)
 def _(found, g):
-    modes = g["modes"] if "modes" in g else linear.modes(g["task"])
+    modes = linear.modes(g["task"])
     product = np.eye(len(modes.right))
     for weight in g.weights:
         product = weight @ product

@@ -38,6 +38,12 @@ def white_samples(rng, outputs=2, targets=None):
     return Made(tasks.from_arrays, {"x": x, "y": y})
 
 
+def moments(rng, correlation):
+    """A task of white inputs, by its moments."""
+    covariance = (None, np.eye(correlation.shape[1]))[rng.integers(2)]
+    return Made(tasks.from_moments, {"correlation": correlation, "covariance": covariance})
+
+
 def both(rng, **how):
     return {"network": layer(rng, **how), "task": samples(rng)}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from festina import networks
+from festina import networks, tasks
 
 ROWS: dict[str, "Row"] = {}
 
@@ -101,7 +101,12 @@ def _held(network: Any = None, task: Any = None, **_: Any) -> dict[str, Any]:
     elif isinstance(network, networks.DeepLinear):
         held = {"weights": network.weights}
         held |= dict(zip(("first", "second"), network.weights, strict=False))
-    if task is not None:
+    if isinstance(task, tasks.MomentTask):
+        held["correlation"], held["covariance"] = task.correlation, task.covariance
+        inverse = np.linalg.pinv(task.covariance, hermitian=True, rcond=1e-12)
+        explained = np.sum((task.correlation @ inverse) * task.correlation)
+        held["target_power"] = explained + 2 * task.floor
+    elif task is not None:
         x, wy = task.x.reshape(len(task.x), -1), task.weight[:, None] * task.y
         held["correlation"], held["covariance"] = wy.T @ x, (task.weight[:, None] * x).T @ x
         held["target_power"] = np.sum(wy * task.y)

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.linalg
 
-from festina import networks
+from festina import networks, tasks
 from festina.theory import saddles
 
 from .objects import (
@@ -72,7 +72,6 @@ def growing(g):
     return (g.v @ q + g.u @ rt.T) / 2, s
 
 
-@row("linear_phase_from")
 @row("linear_phase", **white(), cost=2)
 def _(found, g):
     u, v = found if isinstance(found, tuple) else (found.u, found.v)
@@ -86,7 +85,6 @@ def _(found, g):
     return near(np.concatenate([v, u], axis=-1), right, 1e-8, np.abs(right).max(initial=0.0))
 
 
-@row("growth_times_from")
 @row("growth_times", **white())
 def _(found, g):
     """The projection on what grows fastest, followed until it has the size."""
@@ -96,7 +94,6 @@ def _(found, g):
     return near(found, right, 1e-6)
 
 
-@row("mode_amplitudes_from")
 @row("mode_amplitudes", **white())
 def _(found, g):
     c, s = growing(g)
@@ -114,32 +111,27 @@ def _(p, g):
     return near(p, 1 - less[0] / s[0] if less.size else 1.0, 1e-6)
 
 
-@row("mode_drop_times_from")
 @row("mode_drop_times", **white())
 def _(found, g):
     """Units may be in any order."""
     rest = {} if g.learning_rate is None else {"learning_rate": float(g.learning_rate)}
-    given = g.u[..., ::-1, :], g.v[..., ::-1, :], g.correlation, g.covariance
+    network = networks.layer_from("linear", g.u[..., ::-1, :], g.v[..., ::-1, :])
+    task = tasks.from_moments(g.correlation, g.covariance)
     holds("times are positive", ~(found < 0))
     weights = np.abs(np.concatenate((g.u, g.v), axis=-1))
     rounding = 1e-16 * weights.max(initial=0.0) / weights.min(initial=np.inf, where=weights > 0)
-    return near(found, saddles.mode_drop_times_from(*given, **rest), 1e-6 + rounding)
+    return near(found, saddles.mode_drop_times(network, task, **rest), 1e-6 + rounding)
 
 
 # ------------------------------------------------------------------------------------------ units
 
-SQUARES = {"correlation": lambda rng: (sigma := rng.standard_normal((2, 2))) + sigma.T}
-SQUARES |= {"u": normal(3, 2, scale=0.1), "v": normal(3, scale=0.1)}
 
-
-@row("blow_up_times_from", **SQUARES, cost=2)
-@row("winner_from", **SQUARES, cost=2)
 @row("blow_up_times", **white("quadratic", 1, 0.1), cost=4)
 @row("first_to_escape", **white("quadratic", 1, 0.1), cost=4)
 def _(found, g):
     """Twice the weights and half the data have the same time."""
-    v = g.v.reshape(g.u.shape[:-1])
-    times = saddles.blow_up_times_from(2 * g.u, 2 * v, g.correlation / 2)
+    network = networks.layer_from("quadratic", 2 * g.u, 2 * g.v)
+    times = saddles.blow_up_times(network, tasks.from_moments(g.correlation[None] / 2))
     if isinstance(found, np.ndarray):
         return near(found, times) and holds("times are positive", found > 0)
     near(found[1], times.min(-1))
@@ -152,7 +144,10 @@ def _(found, g):
 def regression(rng):
     x = rng.standard_normal((9, 3))
     y = x @ rng.standard_normal((3, 2))
-    return {"correlation": y.T @ x / 9, "covariance": x.T @ x / 9}
+    power = (None, 100.0 + np.sum(y**2) / 9)[rng.integers(2)]
+    given = {"correlation": y.T @ x / 9, "covariance": x.T @ x / 9, "target_power": power}
+    by_moments = Made(tasks.from_moments, given)
+    return {"task": (by_moments, samples(rng, 3, 2, 9))[rng.integers(2)]}
 
 
 def explained(g):
@@ -161,18 +156,14 @@ def explained(g):
     return np.linalg.eigvalsh(g.correlation @ inverse @ g.correlation.T)[::-1]
 
 
-REGRESSION = {"task": lambda rng: samples(rng, 3, 2, 9)}
-POWER = {"target_power": (None, 100.0)}
 CHOSEN, RANK = {"modes": ((), (0,), (1, 0))}, {"rank": (None, 1)}
 
 
-@row("linear_saddle_from", regression, **CHOSEN, **POWER)
-@row("linear_saddles_from", regression, **RANK, **POWER)
-@row("linear_saddle", **REGRESSION, **CHOSEN)
-@row("linear_saddles", **REGRESSION, **RANK)
+@row("linear_saddle", regression, **CHOSEN)
+@row("linear_saddles", regression, **RANK)
 def _(found, g):
     mu = explained(g)
-    power = mu.sum() if g.target_power is None else g.target_power
+    power = g.target_power
     for each in found if isinstance(found, list) else [found]:
         near(each.loss, (power - mu[list(each.modes)].sum()) / 2, 1e-7, mu.sum())
         at_rest = (g.correlation - each.map @ g.covariance) @ each.map.T
@@ -180,37 +171,19 @@ def _(found, g):
     return "right"
 
 
-def levels(found, right, size, ends=False):
+def levels(found, right, size):
     holds("levels fall", np.diff(found.levels) <= 0)
     holds("times rise", (np.diff(found.times) >= 0) & np.all(found.times[1:] >= 0))
     holds("a stage more than jumps", len(found.levels) == len(found.times) + 1)
     each = np.array([right(list(active)) for active in found.active])
-    step = len(each) - 1 if ends and len(each) > 1 else 1
-    return near(found.levels[::step], each[::step], 1e-6, size)
+    return near(found.levels, each, 1e-6, size)
 
 
-FLOOR = {"floor": (0.0, 0.3)}
-TINY = {"u": normal(3, 3, scale=1e-4), "v": normal(3, 2, scale=1e-4)}
-
-
-@row("linear_staircase_from", regression, **TINY, **FLOOR, cost=4)
 @row("staircase", **white(scale=1e-4), cost=8)
 def _(found, g):
     mu = explained(g)
-    rest = 0.0 if g.target_power is None else (g.target_power - mu.sum()) / 2
-    floor = rest if g.floor is None else g.floor
+    floor = (g.target_power - mu.sum()) / 2
     return levels(found, lambda on: floor + (mu.sum() - mu[on].sum()) / 2, mu.sum())
-
-
-DIAGONAL = {"u": normal(3, scale=1e-4), "v": normal(3, scale=1e-4), "correlation": normal(3)}
-DIAGONAL |= {"covariance": lambda rng: np.cov(rng.standard_normal((3, 9)))}
-
-
-@row("diagonal_staircase_from", **DIAGONAL, **FLOOR, cost=4)
-def _(found, g):
-    """Once all is learned nothing is left but the floor; before, all that least squares explain."""
-    best = np.linalg.lstsq(g.covariance, g.correlation, rcond=None)[0] @ g.correlation / 2
-    return levels(found, lambda on: g.floor + best * (len(on) == 0), best + g.floor, ends=True)
 
 
 # ----------------------------------------------------------------------------------------- layers

@@ -6,7 +6,7 @@ import math
 import jax
 import numpy as np
 
-from festina import tasks
+from festina import networks, tasks
 from festina.tasks import worlds
 
 from .objects import layer, samples
@@ -296,3 +296,19 @@ def _(found, g):
     if g["through"] == "outputs":
         return near(found.y, right, 1e-8, np.abs(right).max())
     return holds("targets are finite", np.isfinite(found.y))
+
+
+@row(
+    "from_moments",
+    correlation=normal(2, 3),
+    covariance=(None, np.diag([1.0, 2.0, 0.5])),
+    target_power=(None, 100.0),
+)
+def _(found, g):
+    """Least squares from Σ_yx and Σ_xx, and the loss that it leaves."""
+    seen = found.statistics(networks.Neuron())
+    best = np.linalg.lstsq(seen.psi, seen.y, rcond=None)[0].T
+    near(best @ found.covariance, g.correlation, 1e-7, np.abs(g.correlation).max(initial=0.0))
+    explained = np.sum(best * g.correlation)
+    power = explained if g.target_power is None else g.target_power
+    return near(seen.power, power, 1e-7, explained)

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from experiments import altered, are_apart, broken, by_id, is_whole
 from festina.experiments import experiment_names, load
-from festina.tasks import convolutional_teacher
-from festina.theory.saddles import linear_saddles_from
+from festina.tasks import convolutional_teacher, from_moments
+from festina.theory.saddles import linear_saddles
 
 PANELS = ("b", "c", "d", "e", "f", "g")
 SEEDS = {"g": 12}
@@ -242,7 +242,8 @@ def test_figure_1c_lies_outside_lemma_6_but_leaves_zero_by_equation_10():
     y, patches = data.y[:, 0], data.x.reshape(-1, 2, 2)
     sigma = np.einsum("k,k,kpt->pt", data.weight, y, patches)
     levels = lambda *moments: [
-        2 * saddle.loss for saddle in linear_saddles_from(*moments, target_power=LEVELS["c"][0])
+        2 * saddle.loss
+        for saddle in linear_saddles(from_moments(*moments, target_power=LEVELS["c"][0]))
     ]
     # Fully connected to all inputs there is one mode, and nothing between the first and the last.
     moments = ((data.y.T * data.weight) @ data.x, (data.x.T * data.weight) @ data.x)

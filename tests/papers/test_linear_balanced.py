@@ -8,10 +8,12 @@ from pydantic import ValidationError
 
 from experiments import broken
 from festina.experiments import load
+from festina.networks import deep_linear_from
 from festina.papers.linear.balanced import _continual as continual
 from festina.papers.linear.balanced import _shapes as shapes
 from festina.papers.linear.balanced._exponential_to_sigmoidal import time_to
-from festina.theory.linear import balanced_flow_from, balanced_gram
+from festina.tasks import from_moments
+from festina.theory.linear import balanced_flow, balanced_gram
 from small import SMALL
 
 OTHERS = {
@@ -122,7 +124,9 @@ def test_reference_values_of_the_fixed_networks(shape, balance):
     times = np.array([0.0, 1.5])
     trained = shapes.train(network, correlation, times)
     first, second = (np.asarray(weight)[0, -1] for weight in trained.weights)
-    flow = balanced_flow_from(*network.weights, correlation, balance=balance)
+    flow = balanced_flow(
+        deep_linear_from(network.weights), from_moments(correlation), balance=balance
+    )
     exact = flow(times).factor[0, -1]
     learned, traces = TABLE[shape, balance]
     for q in (np.vstack([first.T, second]), exact):

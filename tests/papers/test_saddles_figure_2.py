@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from experiments import broken
-from festina.networks import seeds
+from festina.networks import layer_from, seeds
 from festina.papers.saddles.figure_2 import _a as width
 from festina.papers.saddles.figure_2 import _b as spectrum
 from festina.papers.saddles.figure_2 import _c as low_rank
 from festina.papers.saddles.figure_2 import _d as scale
 from festina.papers.saddles.figure_2 import _models as shared
-from festina.theory.saddles import mode_drop_times_from
+from festina.tasks import from_moments
+from festina.theory.saddles import mode_drop_times
 
 
 @pytest.mark.slow
@@ -43,7 +44,9 @@ def test_drop_times_of_all_draws():
     s, draws, widths = shared.spectrum(1.0), 2000, np.array([3, 10])
     for units, mean, variance in zip(widths, *width._distribution(widths, s, 1e-6), strict=True):
         network = shared.LINEAR.network(int(units), 1e-6, seeds(draws))
-        times = mode_drop_times_from(network.u, network.v, np.diag(s), np.eye(3))
+        times = mode_drop_times(
+            layer_from("linear", network.u, network.v), from_moments(np.diag(s), np.eye(3))
+        )
         assert (np.abs(times.mean(axis=0) - mean) < 4 * np.sqrt(variance / draws)).all()
         np.testing.assert_allclose(times.var(axis=0), variance, rtol=0.25)
 

@@ -7,14 +7,14 @@ from pydantic import ValidationError
 
 import festina
 from festina.experiments import load
-from festina.networks import fully_connected, lambda_balanced
+from festina.networks import deep_linear_from, fully_connected, lambda_balanced
 from festina.papers.linear.balanced import _regime_map as regime_map
 from festina.papers.linear.balanced import _shapes as shapes
 from festina.papers.race import _outcomes as outcomes
 from festina.papers.saddles import _drop_times as drop_times
-from festina.tasks import quadratic_teacher, xor
+from festina.tasks import from_moments, quadratic_teacher, xor
 from festina.theory.gated import race
-from festina.theory.linear import balanced_flow_from
+from festina.theory.linear import balanced_flow
 from festina.theory.saddles import first_to_escape
 
 
@@ -28,7 +28,9 @@ def test_kernels_of_the_map_are_those_of_the_exact_solution():
     rng = shapes.generators(1, 8, None)[0]
     v, u = (shapes.random_frame(n, hidden, rng) for n in sizes[::2])
     network = lambda_balanced(sizes, balance=balances, product=parameters.start * u @ v.T)
-    exact = balanced_flow_from(*network.weights, task, balance=balances).limit()
+    exact = balanced_flow(
+        deep_linear_from(network.weights), from_moments(task), balance=balances
+    ).limit()
     np.testing.assert_allclose(row["distance"][:, 1], exact.kernel_distance()[:, 0], atol=1e-9)
 
 

@@ -1,6 +1,7 @@
 """Tasks made of moments: the same training and theory as data with these moments."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -89,6 +90,20 @@ def test_inputs_are_standard_normal_and_targets_without_noise_by_default(unit, d
     network = networks.fully_connected(2, 3, 1, activation=unit, scale=0.5, key=KEY)
     losses = [gradient_flow(network, t, TIMES).loss for t in (task, data)]
     np.testing.assert_allclose(*losses, rtol=1e-6)
+
+
+def test_theory_can_be_differentiated_by_the_correlation():
+    network = networks.DeepLinear((0.5 * np.eye(2), 0.5 * np.eye(2)))
+
+    def reached(sigma):
+        return linear.balanced_flow(network, tasks.from_moments(sigma))([1.0]).map[0, 0, 0]
+
+    with jax.enable_x64(True):
+        sigma = jnp.diag(jnp.array([2.0, 1.0]))
+        slope = jax.jit(jax.grad(reached))(sigma)[0, 0]
+        shift = jnp.zeros((2, 2)).at[0, 0].set(1e-5)
+        expected = (reached(sigma + shift) - reached(sigma - shift)) / 2e-5
+    assert slope == pytest.approx(float(expected), rel=1e-7)
 
 
 @pytest.mark.parametrize(

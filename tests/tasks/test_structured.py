@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import festina
-from festina.tasks import signed_tree, structured_task
+from festina.tasks import from_moments, signed_tree, structured_task
 from festina.tasks.worlds import ring, tree
-from festina.theory.linear import mode_strengths, modes_from
+from festina.theory.linear import mode_strengths, modes
 
 
 def test_items_are_one_hot_and_targets_their_features():
@@ -33,7 +33,7 @@ def test_features_of_a_world_are_exact_or_drawn():
 def test_sum_and_mean_are_one_trajectory_on_two_clocks(loss, slower):
     """Σyx = Y, Σxx = I for the sum; Y/P, I/P and times P-fold for the mean."""
     y = tree([2, 2], 0.1).exact_features(5)
-    found = modes_from(y / slower, np.eye(4) / slower)
+    found = modes(from_moments(y / slower, np.eye(4) / slower))
     b = 0.1
     first, second = b * found.right.T, b * found.left
     unit = festina.networks.Neuron(festina.networks.activation("linear"))
@@ -43,7 +43,7 @@ def test_sum_and_mean_are_one_trajectory_on_two_clocks(loss, slower):
     maps = np.einsum("tho,thi->toi", run.network.v, run.network.u)
     strengths = np.einsum("om,toi,im->tm", found.left, maps, found.right)
     assert np.abs(strengths - mode_strengths(times, found, b**2)).max() < 1e-6
-    same = mode_strengths(times / slower, modes_from(y), b**2)
+    same = mode_strengths(times / slower, modes(from_moments(y)), b**2)
     assert np.abs(strengths - same).max() < 1e-6
 
 

@@ -10,12 +10,12 @@ import pytest
 from festina.networks import Layer, Neuron, attention, fully_connected, seeds
 from festina.networks import layer_from as make_layer
 from festina.tasks import from_arrays as make_task
-from festina.tasks import linear_teacher
+from festina.tasks import from_moments, linear_teacher
 from festina.theory.saddles import (
     _ways_out,
     embed_units,
     escape_directions,
-    linear_saddle_from,
+    linear_saddle,
     stationarity,
 )
 from festina.theory.saddles import stationary_task as manufacture
@@ -132,7 +132,7 @@ COVARIANCE = np.array([[1.0, 0.2, 0.0], [0.2, 0.7, 0.1], [0.0, 0.1, 1.3]])
 @functools.cache
 def linear_point(width):
     target = CORRELATION @ np.linalg.inv(COVARIANCE)
-    saddle = linear_saddle_from(CORRELATION, COVARIANCE, (1,))
+    saddle = linear_saddle(from_moments(CORRELATION, COVARIANCE), (1,))
     return saddle, saddle.network(width, key=KEY), linear_teacher(target, COVARIANCE)
 
 
@@ -179,7 +179,7 @@ def test_the_fastest_are_found_with_all_their_copies(most, monkeypatch):
 
 def test_units_that_are_not_there_leave_at_the_singular_values():
     """Every silent unit has each escape rate of Lemma 6, and the Hessian nothing faster."""
-    saddle = linear_saddle_from(CORRELATION, COVARIANCE, ())
+    saddle = linear_saddle(from_moments(CORRELATION, COVARIANCE), ())
     network = make_layer(linear_point(12)[1].unit, np.zeros((12, 3)), np.zeros((12, 2)))
     found = escape_directions(network, linear_point(12)[2])
     singular = np.linalg.svd(CORRELATION, compute_uv=False)
@@ -189,7 +189,7 @@ def test_units_that_are_not_there_leave_at_the_singular_values():
 
 def test_flat_directions_do_not_count():
     """A least-squares solution has no way down, whatever lies in its kernel."""
-    saddle = linear_saddle_from(CORRELATION, COVARIANCE, (0, 1))
+    saddle = linear_saddle(from_moments(CORRELATION, COVARIANCE), (0, 1))
     minimum = saddle.network(12, key=KEY)
     found = escape_directions(minimum, linear_point(12)[2])
     assert found.index == 0
@@ -276,7 +276,7 @@ def test_bad_input(as_a_user):
         ),
         (
             lambda: escape_directions(network.u, task),
-            r"your own weights: `festina\.networks\.layer\(unit, u",
+            r"your own weights: `festina\.networks\.layer_from\(unit, u",
         ),
         (lambda: stationarity(network.u, task), "got ndarray and Task"),
         (

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import root
 
-from festina.theory.saddles import linear_saddle_from, linear_saddles_from
+from festina.tasks import from_moments
+from festina.theory.saddles import linear_saddle, linear_saddles
 
 KEY = jax.random.key(2)
 
@@ -41,7 +42,7 @@ def test_every_set_of_modes_is_a_fixed_point_with_its_loss(shape, rank, seed):
     rank = min(rank, *shape)
     correlation, covariance, power = statistics(seed, *shape, rank)
     target = np.linalg.solve(covariance, correlation.T).T
-    saddles = list(linear_saddles_from(correlation, covariance, target_power=power))
+    saddles = list(linear_saddles(from_moments(correlation, covariance, target_power=power)))
     assert [s.modes for s in saddles] == [
         modes for r in range(rank + 1) for modes in itertools.combinations(range(rank), r)
     ]
@@ -66,7 +67,7 @@ def test_every_set_of_modes_is_a_fixed_point_with_its_loss(shape, rank, seed):
 )
 def test_fixed_points_that_the_paper_leaves_out(outputs, inputs, rank, side):
     correlation, covariance, _ = statistics(5, outputs, inputs, rank)
-    saddle = linear_saddle_from(correlation, covariance, (0,))
+    saddle = linear_saddle(from_moments(correlation, covariance), (0,))
     network = saddle.network(4, key=KEY, unread=1.0)
     assert gradient(network, correlation, covariance) < 1e-13
     np.testing.assert_allclose(network.v.T @ network.u, saddle.map, atol=1e-13)
@@ -81,7 +82,7 @@ def test_fixed_points_that_the_paper_leaves_out(outputs, inputs, rank, side):
 
 def test_where_the_correlation_has_full_rank_the_lemma_is_complete():
     correlation, covariance, _ = statistics(5, 3, 3)
-    saddle = linear_saddle_from(correlation, covariance, (0,))
+    saddle = linear_saddle(from_moments(correlation, covariance), (0,))
     with pytest.raises(ValueError, match="`unread` components do not exist here"):
         saddle.network(4, key=KEY, unread=1.0)
 
@@ -90,7 +91,7 @@ def test_where_the_correlation_has_full_rank_the_lemma_is_complete():
 def test_whatever_else_stands_still_computes_one_of_them(outputs, inputs):
     """Necessity: zeros of the gradient that a root finder meets from random weights."""
     correlation, covariance, _ = statistics(7, outputs, inputs)
-    maps = np.stack([s.map for s in linear_saddles_from(correlation, covariance)])
+    maps = np.stack([s.map for s in linear_saddles(from_moments(correlation, covariance))])
     rng, seen = np.random.default_rng(0), set()
     width = 3
 
@@ -115,7 +116,7 @@ def test_the_index_is_that_of_the_hessian(width):
     """The quadratic form −2 Σ δv·Σ̃δu + tr δW Σ_zz δWᵀ, written out as a matrix."""
     correlation, covariance, _ = statistics(11, 3, 4)
     rng = np.random.default_rng(0)
-    for saddle in linear_saddles_from(correlation, covariance):
+    for saddle in linear_saddles(from_moments(correlation, covariance)):
         network = saddle.network(width, key=KEY)
         # Any other weights with the same map: an invertible mixture of units.
         mixture = rng.normal(size=(width, width)) + 2 * np.eye(width)
@@ -135,33 +136,33 @@ def test_the_index_is_that_of_the_hessian(width):
 
 def test_equal_eigenvalues_are_said():
     correlation, covariance = 2.0 * np.eye(2), np.eye(2)
-    assert [s.unique for s in linear_saddles_from(correlation, covariance)] == [
+    assert [s.unique for s in linear_saddles(from_moments(correlation, covariance))] == [
         True,
         False,
         False,
         True,
     ]
-    assert all(s.unique for s in linear_saddles_from(np.diag([2.0, 1.0]), covariance))
-    assert linear_saddle_from(np.diag([2.0, 1.0]), covariance, (1,)).index(2) == 2
-    assert linear_saddle_from(correlation, covariance, (1,)).index(2) == 1
+    assert all(s.unique for s in linear_saddles(from_moments(np.diag([2.0, 1.0]), covariance)))
+    assert linear_saddle(from_moments(np.diag([2.0, 1.0]), covariance), (1,)).index(2) == 2
+    assert linear_saddle(from_moments(correlation, covariance), (1,)).index(2) == 1
 
 
 def test_many_modes_are_enumerated_one_at_a_time():
     """2⁶⁰ of them."""
     strengths = np.arange(60.0, 0.0, -1.0)
-    saddles = linear_saddles_from(np.diag(strengths), np.eye(60))
+    saddles = linear_saddles(from_moments(np.diag(strengths), np.eye(60)))
     first = list(itertools.islice(saddles, 62))
     assert [s.modes for s in first[:3]] == [(), (0,), (1,)]
     assert first[61].modes == (0, 1)
     assert first[0].loss == pytest.approx(0.5 * np.sum(strengths**2))
-    some = next(iter(linear_saddles_from(np.diag(strengths), np.eye(60), rank=59)))
+    some = next(iter(linear_saddles(from_moments(np.diag(strengths), np.eye(60)), rank=59)))
     np.testing.assert_allclose(some.escape_rates, [1.0], rtol=1e-9)
 
 
 def test_inputs_that_span_less():
     """Directions in which there are no inputs are in no one's way."""
     correlation, covariance = np.diag([2.0, 1.0, 0.0])[:2], np.diag([1.0, 0.5, 0.0])
-    saddle = linear_saddle_from(correlation, covariance, (0, 1))
+    saddle = linear_saddle(from_moments(correlation, covariance), (0, 1))
     np.testing.assert_allclose(saddle.map, [[2, 0, 0], [0, 2, 0]], atol=1e-12)
     assert saddle.loss == pytest.approx(0, abs=1e-12)
 
@@ -170,38 +171,59 @@ def test_bad_input(as_a_user):
     ok = np.eye(2)
     for call, words in (
         (
-            lambda: linear_saddles_from(np.ones((2, 3)), ok),
-            r"shape \(3, 3\) to go with `correlation`, got \(2, 2\)",
+            lambda: linear_saddles(from_moments(np.ones((2, 3)), ok)),
+            r"shape \(3, 3\) to go with `correlation` of shape \(2, 3\), got \(2, 2\)",
         ),
-        (lambda: linear_saddles_from(np.nan * ok, ok), "must be finite"),
-        (lambda: linear_saddles_from(ok, np.array([[1.0, 2.0], [0.0, 1.0]])), "symmetric"),
-        (lambda: linear_saddles_from(ok, np.diag([1.0, -1.0])), "negative eigenvalues, one is -1"),
+        (lambda: linear_saddles(from_moments(np.nan * ok, ok)), "must be finite"),
+        (lambda: linear_saddles(from_moments(ok, np.array([[1.0, 2.0], [0.0, 1.0]]))), "symmetric"),
         (
-            lambda: linear_saddles_from([[1, 1]], np.diag([1.0, 0.0])),
+            lambda: linear_saddles(from_moments(ok, np.diag([1.0, -1.0]))),
+            "negative eigenvalues, one is -1",
+        ),
+        (
+            lambda: linear_saddles(from_moments([[1, 1]], np.diag([1.0, 0.0]))),
             "a part of 1 along inputs that do",
         ),
-        (lambda: linear_saddles_from(ok, ok, rank=3), "between 0 and the 2 modes, got 3"),
+        (lambda: linear_saddles(from_moments(ok, ok), rank=3), "between 0 and the 2 modes, got 3"),
         (
-            lambda: linear_saddle_from(ok, ok, (0, 0)),
+            lambda: linear_saddle(from_moments(ok, ok), (0, 0)),
             r"different numbers from 0 to 1, got \(0, 0\)",
         ),
-        (lambda: linear_saddle_from(ok, ok, (2,)), r"different numbers from 0 to 1, got \(2,\)"),
-        (lambda: linear_saddle_from(ok, ok, ("1",)), r"`modes\[0\]` must be a whole.*got '1'"),
-        (lambda: linear_saddle_from(ok, ok, (True,)), r"`modes\[0\]` must be a whole.*got True"),
-        (lambda: linear_saddle_from(ok, ok, np.array(1)), "`modes` must be a list of whole"),
-        (lambda: linear_saddle_from(ok, ok, (0, 1)).network(1), "`width` must be at least 2"),
-        (lambda: linear_saddle_from(ok, ok, (0,)).index(0), "`width` must be at least 1"),
-        (lambda: linear_saddle_from(ok, ok, (0,)).index(2.5), "`width` must be a whole number"),
         (
-            lambda: linear_saddle_from(ok, ok, (0,), target_power=0.1),
+            lambda: linear_saddle(from_moments(ok, ok), (2,)),
+            r"different numbers from 0 to 1, got \(2,\)",
+        ),
+        (
+            lambda: linear_saddle(from_moments(ok, ok), ("1",)),
+            r"`modes\[0\]` must be a whole.*got '1'",
+        ),
+        (
+            lambda: linear_saddle(from_moments(ok, ok), (True,)),
+            r"`modes\[0\]` must be a whole.*got True",
+        ),
+        (
+            lambda: linear_saddle(from_moments(ok, ok), np.array(1)),
+            "`modes` must be a list of whole",
+        ),
+        (
+            lambda: linear_saddle(from_moments(ok, ok), (0, 1)).network(1),
+            "`width` must be at least 2",
+        ),
+        (lambda: linear_saddle(from_moments(ok, ok), (0,)).index(0), "`width` must be at least 1"),
+        (
+            lambda: linear_saddle(from_moments(ok, ok), (0,)).index(2.5),
+            "`width` must be a whole number",
+        ),
+        (
+            lambda: linear_saddle(from_moments(ok, ok, target_power=0.1), (0,)),
             "`target_power` must be at",
         ),
         (
-            lambda: linear_saddle_from(ok, ok, (0,), target_power=np.nan),
+            lambda: linear_saddle(from_moments(ok, ok, target_power=np.nan), (0,)),
             "`target_power` must be a fin",
         ),
-        (lambda: linear_saddle_from(ok, ok, (0,)).network(3, unread=1.0), "need a `key`"),
-        (lambda: linear_saddles_from(ok, ok, degeneracy=-1), "`degeneracy` is a fraction"),
+        (lambda: linear_saddle(from_moments(ok, ok), (0,)).network(3, unread=1.0), "need a `key`"),
+        (lambda: linear_saddles(from_moments(ok, ok), degeneracy=-1), "`degeneracy` is a fraction"),
     ):
         with pytest.raises(ValueError, match=words):
             call()

@@ -7,8 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.networks import DeepLinear, Neuron, attention, deep_linear, fully_connected, seeds
-from festina.tasks import from_arrays, in_context_regression, linear_teacher, quadratic_teacher
+from festina.networks import (
+    DeepLinear,
+    Neuron,
+    attention,
+    deep_linear,
+    fully_connected,
+    layer_from,
+    seeds,
+)
+from festina.tasks import (
+    from_arrays,
+    from_moments,
+    in_context_regression,
+    linear_teacher,
+    quadratic_teacher,
+)
 from festina.theory import saddles
 
 RNG = np.random.default_rng(4)
@@ -18,9 +32,15 @@ CORRELATION = np.array([[2.0, 0.0, 0.0], [0.0, 0.8, 0.0]])
 LAYERS = fully_connected(3, 5, 2, scale=1e-5, key=seeds(2))
 
 LINEAR = {
-    "mode_amplitudes": lambda u, v, c: saddles.mode_amplitudes_from(u, v, CORRELATION),
-    "mode_drop_times": lambda u, v, c: saddles.mode_drop_times_from(u, v, CORRELATION, SIGMA) / c,
-    "growth_times": lambda u, v, c: saddles.growth_times_from(u, v, CORRELATION) / c,
+    "mode_amplitudes": lambda u, v, c: saddles.mode_amplitudes(
+        layer_from("linear", u, v), from_moments(CORRELATION)
+    ),
+    "mode_drop_times": lambda u, v, c: (
+        saddles.mode_drop_times(layer_from("linear", u, v), from_moments(CORRELATION, SIGMA)) / c
+    ),
+    "growth_times": lambda u, v, c: (
+        saddles.growth_times(layer_from("linear", u, v), from_moments(CORRELATION)) / c
+    ),
 }
 
 
@@ -39,8 +59,7 @@ def test_linear_layers_and_two_deep_ones_are_their_arrays(name, loss, factor):
 
 def test_steps_of_descent_know_the_convention():
     steps = saddles.mode_drop_times(LAYERS, TASK, loss="mean-square", learning_rate=0.01)
-    arrays = LAYERS.u, LAYERS.v, CORRELATION, SIGMA
-    expected = saddles.mode_drop_times_from(*arrays, learning_rate=0.01, loss_factor=2.0)
+    expected = saddles.mode_drop_times(LAYERS, TASK, learning_rate=0.02)
     np.testing.assert_allclose(steps, expected, rtol=1e-12)
 
 
@@ -48,7 +67,9 @@ def test_steps_of_descent_know_the_convention():
 def test_the_linear_phase_is_a_network_at_each_time(deep):
     network = DeepLinear.from_layer(LAYERS) if deep else LAYERS
     times = np.array([0.0, 0.5, 1.0])
-    u, v = saddles.linear_phase_from(LAYERS.u, LAYERS.v, CORRELATION, 2 * times)
+    u, v = saddles.linear_phase(
+        layer_from("linear", LAYERS.u, LAYERS.v), from_moments(CORRELATION), 2 * times
+    ).parts
     found = saddles.linear_phase(network, TASK, times, loss="mean-square")
     assert type(found) is type(network)
     assert found.batch_shape == (2, 3)
@@ -70,7 +91,7 @@ def test_saddles_of_a_task_are_those_of_its_averages(seed, samples):
     power = float(np.sum(y**2) / samples)
     pairs = zip(
         saddles.linear_saddles(data, loss="mean-square"),
-        saddles.linear_saddles_from(*averages, target_power=power),
+        saddles.linear_saddles(from_moments(*averages, target_power=power)),
         strict=True,
     )
     for found, expected in pairs:
@@ -82,15 +103,14 @@ def test_saddles_of_a_task_are_those_of_its_averages(seed, samples):
     assert one.loss == pytest.approx(0.5 * np.sum(residual**2) / samples, rel=1e-9)
 
 
-def test_quadratic_units_are_their_arrays():
+def test_quadratic_units_see_one_matrix():
     data = quadratic_teacher(np.diag([1.0, 0.6]))
     network = fully_connected(2, 7, activation="quadratic", scale=1e-3, key=seeds(3))
-    sigma = data.statistics(network.unit).correlation[0]
-    arrays = network.u, network.v[..., 0], sigma
+    seen = from_moments(data.statistics(network.unit).correlation)
     times = saddles.blow_up_times(network, data, loss="mean-square")
-    np.testing.assert_allclose(times, saddles.blow_up_times_from(*arrays) / 2, rtol=1e-12)
+    np.testing.assert_allclose(times, saddles.blow_up_times(network, seen) / 2, rtol=1e-12)
     unit, first = saddles.first_to_escape(network, data)
-    np.testing.assert_array_equal(unit, saddles.winner_from(*arrays)[0])
+    np.testing.assert_array_equal(unit, saddles.first_to_escape(network, seen)[0])
     np.testing.assert_allclose(first, 2 * times.min(axis=-1), rtol=1e-12)
 
 
@@ -105,7 +125,7 @@ def test_others_are_refused_and_told_where_to_go(as_a_user):
         (lambda: saddles.growth_times(LAYERS.u, TASK), "Expected a network"),
         (lambda: saddles.linear_phase(LAYERS, TASK, np.ones((2, 2))), "a time or a list of them"),
         (lambda: saddles.mode_drop_times(LAYERS, quadratic_teacher(np.eye(2))), "do not fit"),
-        (lambda: saddles.linear_saddles(CORRELATION), "linear_saddles_from"),
+        (lambda: saddles.linear_saddles(CORRELATION), "`task` must be a `Task`"),
         (lambda: saddles.linear_saddles(TASK, rank=0.5), "`rank` must be a whole number"),
         (lambda: saddles.first_to_escape(heads, in_context_regression(2)), "staircase"),
         (lambda: saddles.blow_up_times(two, quadratic_teacher(np.eye(2))), "with one output"),

@@ -21,12 +21,10 @@ from festina.networks import (
     layer_from,
     seeds,
 )
-from festina.tasks import in_context_regression, linear_teacher, quadratic_teacher
+from festina.tasks import from_moments, in_context_regression, linear_teacher, quadratic_teacher
 from festina.theory.saddles import (
-    diagonal_staircase_from,
     first_to_escape,
-    linear_staircase_from,
-    mode_drop_times_from,
+    mode_drop_times,
     staircase,
 )
 from festina.theory.saddles._linear_jump import jump
@@ -66,9 +64,11 @@ def test_shared_directions_give_the_closed_form_of_drop_times(seed, units):
     s, lam = np.array([2.0, 1.0, 0.4]), np.array([1.0, 0.7, 0.5])
     correlation, covariance = commuting(s, lam, rng)
     u, v = 1e-8 * rng.normal(size=(2, units, 3))
-    found = linear_staircase_from(u, v, correlation, covariance)
+    found = staircase(layer_from("linear", u, v), from_moments(correlation, covariance))
     np.testing.assert_allclose(
-        found.times, mode_drop_times_from(u, v, correlation, covariance), 1e-3
+        found.times,
+        mode_drop_times(layer_from("linear", u, v), from_moments(correlation, covariance)),
+        1e-3,
     )
     share = s**2 / lam / 2
     np.testing.assert_allclose(found.levels, share.sum() - np.cumsum([0, *share]), atol=1e-12)
@@ -91,16 +91,18 @@ def test_width_changes_nothing_but_the_initial_weights():
     rng = np.random.default_rng(3)
     u, v = 1e-6 * rng.normal(size=(2, 40, 2))
     correlation = WEIGHTS @ COVARIANCE
-    wide = linear_staircase_from(u, v, correlation, COVARIANCE)
+    wide = staircase(layer_from("linear", u, v), from_moments(correlation, COVARIANCE))
     turned = rotation(40, rng)
-    other = linear_staircase_from(turned @ u, turned @ v, correlation, COVARIANCE)
+    other = staircase(
+        layer_from("linear", turned @ u, turned @ v), from_moments(correlation, COVARIANCE)
+    )
     np.testing.assert_allclose(wide.times, other.times, rtol=1e-6)
 
 
 def test_equal_singular_values_are_learned_together():
     rng = np.random.default_rng(0)
     u, v = 1e-8 * rng.normal(size=(2, 8, 3))
-    found = linear_staircase_from(u, v, np.diag([1.0, 1.0, 0.2]), np.eye(3))
+    found = staircase(layer_from("linear", u, v), from_moments(np.diag([1.0, 1.0, 0.2]), np.eye(3)))
     assert found.active == ((), (0, 1), (0, 1, 2))
     assert found.joined[0] == found.joined[1] < found.joined[2]
 
@@ -114,8 +116,12 @@ def test_a_mode_joins_when_it_is_learned_however_little_it_is_worth(strengths, s
     network, sigma = fully_connected(3, 6, 3, scale=scale, key=seeds(1)[0]), np.diag(strengths)
     with warnings.catch_warnings():  # of a drop that `plateaus` leaves out
         warnings.simplefilter("ignore")
-        predicted = linear_staircase_from(network.u, network.v, sigma, np.eye(3))
-    closed = mode_drop_times_from(network.u, network.v, sigma, np.eye(3))
+        predicted = staircase(
+            layer_from("linear", network.u, network.v), from_moments(sigma, np.eye(3))
+        )
+    closed = mode_drop_times(
+        layer_from("linear", network.u, network.v), from_moments(sigma, np.eye(3))
+    )
     np.testing.assert_allclose(predicted.joined, closed, rtol=1e-3)
 
 
@@ -126,8 +132,10 @@ def test_modes_that_are_ever_slower_end_as_not_followed_and_never_as_learned():
     weights = network.u, network.v
     for third in (5e-3, 2e-3, 1.5e-3, 5e-5, 1e-6):
         sigma = np.diag([1.0, 0.5, third])
-        found = linear_staircase_from(*weights, sigma, np.eye(3))
-        closed = mode_drop_times_from(*weights, sigma, np.eye(3))[: len(found.times)]
+        found = staircase(layer_from("linear", *weights), from_moments(sigma, np.eye(3)))
+        closed = mode_drop_times(layer_from("linear", *weights), from_moments(sigma, np.eye(3)))[
+            : len(found.times)
+        ]
         assert np.all(np.abs(found.times - closed) < found.uncertainty)
         assert np.isfinite(found.joined).sum() == len(found.times)
 
@@ -147,7 +155,9 @@ def test_a_mode_without_weights_is_never_learned():
     rng = np.random.default_rng(0)
     u, v = 1e-6 * rng.normal(size=(2, 5, 3))
     u[:, 1] = v[:, 1] = 0.0
-    found = linear_staircase_from(u, v, np.diag([1.0, 0.6, 0.3]), np.eye(3), floor=0.1)
+    s = np.array([1.0, 0.6, 0.3])
+    task = from_moments(np.diag(s), target_power=np.sum(s**2) + 2 * 0.1)
+    found = staircase(layer_from("linear", u, v), task)
     np.testing.assert_array_equal(np.isinf(found.joined), [False, True, False])
     assert found.levels[-1] == pytest.approx(0.1 + 0.5 * 0.36)
 
@@ -155,7 +165,7 @@ def test_a_mode_without_weights_is_never_learned():
 def test_fewer_units_than_modes_learn_as_many_modes_as_units():
     rng = np.random.default_rng(1)
     u, v = 1e-6 * rng.normal(size=(2, 2, 3))
-    found = linear_staircase_from(u, v, np.diag([1.0, 0.6, 0.3]), np.eye(3))
+    found = staircase(layer_from("linear", u, v), from_moments(np.diag([1.0, 0.6, 0.3]), np.eye(3)))
     assert found.active[-1] == (0, 1)
     assert found.levels[-1] == pytest.approx(0.5 * 0.09)
 
@@ -167,10 +177,12 @@ def test_units_that_depend_on_each_other_learn_as_one(over_units, scale):
     rng = np.random.default_rng(len(over_units))
     u, v = (scale * np.outer(over_units, rng.normal(size=n)) for n in (3, 2))
     correlation = np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    found = linear_staircase_from(u, v, correlation, np.eye(3))
+    found = staircase(layer_from("linear", u, v), from_moments(correlation, np.eye(3)))
     assert found.active == ((), (0,))
     assert found.levels[-1] == pytest.approx(0.5)
-    assert np.isinf(mode_drop_times_from(u, v, correlation, np.eye(3))[1])
+    assert np.isinf(
+        mode_drop_times(layer_from("linear", u, v), from_moments(correlation, np.eye(3)))[1]
+    )
 
 
 def test_two_directions_over_units_learn_two_modes():
@@ -178,10 +190,12 @@ def test_two_directions_over_units_learn_two_modes():
     over_units, left, right = rng.normal(size=(6, 2)), rotation(3, rng), rotation(3, rng)
     u, v = (1e-6 * over_units @ rng.normal(size=(2, 3)) for _ in range(2))
     correlation = (left * [2.0, 1.0, 0.5]) @ right.T
-    found = linear_staircase_from(u, v, correlation, np.eye(3))
+    found = staircase(layer_from("linear", u, v), from_moments(correlation, np.eye(3)))
     assert found.active == ((), (0,), (0, 1))
     np.testing.assert_allclose(
-        found.times, mode_drop_times_from(u, v, correlation, np.eye(3))[:2], rtol=1e-3
+        found.times,
+        mode_drop_times(layer_from("linear", u, v), from_moments(correlation, np.eye(3)))[:2],
+        rtol=1e-3,
     )
 
 
@@ -195,7 +209,7 @@ def test_units_that_wake_when_all_is_learned_end_the_staircase(scale):
     correlation, covariance = commuting(s, lam, rng)
     for _ in range(2):
         u, v = scale * rng.normal(size=(2, 10, 10))
-        found = linear_staircase_from(u, v, correlation, covariance)
+        found = staircase(layer_from("linear", u, v), from_moments(correlation, covariance))
         assert found.active[-1] == (0, 1, 2)
         assert np.all(np.diff(found.times) > 0)
 
@@ -204,8 +218,11 @@ def test_inputs_that_do_not_vary_are_left_out():
     rng = np.random.default_rng(1)
     u, v = 1e-6 * rng.normal(size=(2, 4, 3))
     flat = np.diag([1.0, 0.5, 0.0])
-    found = linear_staircase_from(u, v, np.diag([1.0, 0.4, 0.0]), flat)
-    inner = linear_staircase_from(u[:, :2], v, np.diag([1.0, 0.4, 0.0])[:, :2], flat[:2, :2])
+    found = staircase(layer_from("linear", u, v), from_moments(np.diag([1.0, 0.4, 0.0]), flat))
+    inner = staircase(
+        layer_from("linear", u[:, :2], v),
+        from_moments(np.diag([1.0, 0.4, 0.0])[:, :2], flat[:2, :2]),
+    )
     np.testing.assert_allclose(found.times, inner.times, rtol=1e-6)
 
 
@@ -219,12 +236,12 @@ def test_from_any_moment_the_drops_to_come_are_those_of_training(seed, inputs, p
     covariance = root @ root.T / inputs + 0.3 * np.eye(inputs)
     correlation = rotation(inputs, rng) @ strengths @ rotation(inputs, rng).T
     u, v = 1e-4 * rng.normal(size=(2, 6, inputs))
-    whole = linear_staircase_from(u, v, correlation, covariance)
+    whole = staircase(layer_from("linear", u, v), from_moments(correlation, covariance))
     rate, inverse = 4e-3, np.linalg.inv(covariance)
     start, losses = round(part * whole.times[-1] / rate), []
     for step in range(round(1.2 * whole.times[-1] / rate)):
         if step == start:
-            found = linear_staircase_from(u, v, correlation, covariance)
+            found = staircase(layer_from("linear", u, v), from_moments(correlation, covariance))
         drive = correlation - v.T @ u @ covariance
         losses.append(0.5 * np.sum((drive @ inverse) * drive))
         u, v = u + rate * v @ drive, v + rate * u @ drive.T
@@ -247,7 +264,7 @@ SOLVED = ([[1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0], [0.0, 0.5]])  # by one column, 
 
 @pytest.mark.parametrize(("correlation", "columns"), [NOTHING, SOLVED], ids=["nothing", "solved"])
 def test_without_a_drive_a_jump_ends_where_it_starts(correlation, columns):
-    modes = linear_modes(correlation, np.eye(2), None, 1e-9)
+    modes = linear_modes(from_moments(correlation).statistics(Neuron()), 1e-9)
     way, active, _ = jump(modes, np.array(columns), np.zeros((3, 0)), 2.0, 1e-2)
     assert way.settled
     assert way.start == way.end == 2.0
@@ -258,7 +275,7 @@ def test_without_a_drive_a_jump_ends_where_it_starts(correlation, columns):
 def test_a_column_too_many_undoes_what_it_adds():
     """Nothing drives it but itself: the others have learned all there is."""
     columns = np.array([[1.0, 0.3], [1.0, 0.0], [0.0, 0.5]])
-    modes = linear_modes([[1.0, 0.0]], np.eye(2), None, 1e-9)
+    modes = linear_modes(from_moments([[1.0, 0.0]]).statistics(Neuron()), 1e-9)
     way, *_ = jump(modes, columns, np.zeros((3, 0)), 0.0, 1e-2)
     assert way.settled
     assert way.excess[-1] < 1e-6 * way.excess[0]
@@ -287,7 +304,7 @@ def test_a_coordinate_that_leaves_again():
     for scale in (1e-4, 1e-8, 1e-12):
         network = diagonal_linear(4, scale=scale, key=seeds(1)[0])
         u, v = np.asarray(network.u), np.asarray(network.v)
-        found = diagonal_staircase_from(u, v, b, FEATURES)
+        found = staircase(diagonal_linear_from(u, v), from_moments(b[None], FEATURES))
         assert found.active[1] == (2,)
         assert found.active[-2:] == ((0, 1), (0, 1, 3))
         assert found.levels[-1] < 1e-12
@@ -312,7 +329,7 @@ def test_independent_features_follow_logistic_curves():
     half, size, errors = 1 - 1 / np.sqrt(2), np.abs(b) / np.diag(c), []
     for scale in (1e-3, 1e-5, 1e-7):
         u, v = scale * np.array([[1.0, -0.7], [0.4, 1.3]])
-        found = diagonal_staircase_from(u, v, b, c)
+        found = staircase(diagonal_linear_from(u, v), from_moments(b[None], c))
         seed = np.array([0.5 * (u + v)[0], 0.5 * (u - v)[1]]) ** 2
         expected = np.log(half / (1 - half) * size / seed) / (2 * np.abs(b))
         errors.append(np.abs(found.times - expected))
@@ -354,7 +371,7 @@ def test_coordinates_of_equal_pull_join_at_one_jump(seed, scale):
     """Random weights spread their times by less than a jump takes."""
     b, c = np.array([1.0, 1.0, -1.0]), np.eye(3)
     u, v = scale * np.random.default_rng(seed).normal(size=(2, 3))
-    found = diagonal_staircase_from(u, v, b, c)
+    found = staircase(diagonal_linear_from(u, v), from_moments(b[None], c))
     assert found.active == ((), (0, 1, 2))
     exact = mirror_flow(u, v, b, c, 30.0)
     half = scipy.optimize.brentq(lambda t: np.sum((exact(t) - b) ** 2) - 1.5, 0.0, 30.0)
@@ -370,7 +387,7 @@ def test_coordinates_far_enough_apart_have_a_plateau_in_between():
         u, v = scale * initial
         with warnings.catch_warnings():  # of a plateau close to half a decade, which counts here
             warnings.simplefilter("ignore")
-            found = diagonal_staircase_from(u, v, b, c)
+            found = staircase(diagonal_linear_from(u, v), from_moments(b[None], c))
         time = np.linspace(0.0, 2.0 * found.times[-1], 2000)
         exact = mirror_flow(u, v, b, c, time[-1])
         beta = np.array([exact(t) for t in time])
@@ -385,7 +402,9 @@ def test_coordinates_far_enough_apart_have_a_plateau_in_between():
 
 def test_a_weight_of_the_wrong_sign_never_grows():
     b, c = np.array([1.0, 0.5]), np.eye(2)
-    found = diagonal_staircase_from([1e-5, 1e-5], [1e-5, -1e-5], b, c)  # u = −v: only downwards
+    found = staircase(
+        diagonal_linear_from([1e-5, 1e-5], [1e-5, -1e-5]), from_moments(b[None], c)
+    )  # u = −v: only downwards
     assert found.active == ((), (0,))
     assert np.isinf(found.joined[1])
     assert found.levels[-1] == pytest.approx(0.125)
@@ -478,48 +497,11 @@ def test_the_convention_rescales_levels_and_clock():
     np.testing.assert_array_equal(full.loss(np.array([0.0, middle])), full.levels[:2])
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"covariance": np.diag([1.0, 0.0])}, "do not vary"),
-        ({"covariance": np.array([[1.0, 0.5], [0.0, 1.0]])}, "symmetric"),
-        ({"covariance": np.eye(3)}, r"`covariance` must have shape \(2, 2\)"),
-        ({"covariance": np.diag([1.0, -1.0])}, "negative eigenvalues, one is -1"),
-        ({"correlation": np.ones(2)}, r"`correlation` must be a matrix \(output, input\)"),
-        ({"correlation": np.full((2, 2), np.inf)}, "`correlation` must be finite"),
-        ({"u": np.ones((3, 3))}, "weights a unit"),
-        ({"u": np.ones((2, 2))}, "as many units"),
-        ({"v": np.full((3, 2), np.nan)}, "`v` must be finite"),
-        ({"u": np.full((3, 2), 1e4)}, "`u` and `v` have weights of size"),
-    ],
-)
-def test_linear_data_that_do_not_fit_are_refused(change, words):
-    given = {
-        "u": np.ones((3, 2)),
-        "v": np.ones((3, 2)),
-        "correlation": np.eye(2),
-        "covariance": np.eye(2),
-    }
-    with pytest.raises(ValueError, match=words):
-        linear_staircase_from(**(given | change))
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"covariance": np.diag([1.0, 0.0])}, "do not vary"),
-        ({"covariance": np.eye(3)}, "`covariance`"),
-        ({"covariance": np.diag([1.0, -1.0])}, "negative eigenvalues, one is -1"),
-        ({"covariance": np.array([[1.0, 0.5], [0.0, 1.0]])}, "symmetric"),
-        ({"correlation": np.ones((2, 1))}, r"shape \(input,\), got \(2, 1\)"),
-        ({"u": np.ones(3)}, "one weight for each"),
-        ({"v": np.array([1.0, np.inf])}, "`v` must be finite"),
-    ],
-)
-def test_diagonal_data_that_do_not_fit_are_refused(change, words):
-    given = {"u": np.ones(2), "v": np.ones(2), "correlation": np.ones(2), "covariance": np.eye(2)}
-    with pytest.raises(ValueError, match=words):
-        diagonal_staircase_from(**(given | change))
+def test_weights_that_cannot_be_followed_are_refused():
+    with pytest.raises(ValueError, match="`u` and `v` have weights of size"):
+        staircase(
+            layer_from("linear", np.full((3, 2), 1e4), np.ones((3, 2))), from_moments(np.eye(2))
+        )
 
 
 def test_networks_without_a_predictor_are_refused():
@@ -578,12 +560,3 @@ def test_units_that_escape_together():
     assert predicted.levels[-1] == pytest.approx(run.loss[-1], abs=1e-6)
     trained = passages(network, data, predicted)
     assert predicted.times[0] == pytest.approx(trained[0], rel=1e-2)
-
-
-@pytest.mark.parametrize("predict", [linear_staircase_from, diagonal_staircase_from])
-@pytest.mark.parametrize("floor", [np.nan, -1.0])
-def test_a_floor_that_is_no_loss_is_refused(predict, floor):
-    weights = np.full((3, 2), 1e-6) if predict is linear_staircase_from else np.full(2, 1e-6)
-    correlation = np.eye(2) if predict is linear_staircase_from else np.array([1.0, 0.5])
-    with pytest.raises(ValueError, match="`floor`"):
-        predict(weights, weights, correlation, np.eye(2), floor=floor)

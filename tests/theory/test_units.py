@@ -5,7 +5,9 @@ import pytest
 import scipy.integrate
 import scipy.optimize
 
-from festina.theory.saddles import _unit_time, _unit_ways, blow_up_times_from, winner_from
+from festina.networks import layer_from
+from festina.tasks import from_moments
+from festina.theory.saddles import _unit_time, _unit_ways, blow_up_times, first_to_escape
 
 SPECTRUM = np.array([1.0, 0.4, -0.7])  # both signs, so that units bounce
 
@@ -66,7 +68,9 @@ def units(count, size, seed):
 def test_200_units_agree_with_direct_integration_bouncing_or_not():
     u, v = units(200, 3, seed=0)
     turn = rotation(3, np.random.default_rng(1))
-    times = blow_up_times_from(u @ turn.T, v, turn * SPECTRUM @ turn.T)
+    times = blow_up_times(
+        layer_from("quadratic", u @ turn.T, v), from_moments(np.array([turn * SPECTRUM @ turn.T]))
+    )
     errors = {}
     for rtol in (1e-6, 1e-9, 1e-13):
         direct, log_size = integrated(SPECTRUM, u, v, rtol=rtol)
@@ -81,7 +85,9 @@ def test_200_units_agree_with_direct_integration_bouncing_or_not():
 def test_equation_56_on_units_that_do_not_bounce():
     """Half of Eq. (56), whose clock is τ = 2t; it is imaginary for the others."""
     u, v = units(40, 3, seed=3)
-    times = blow_up_times_from(u, v, np.diag(SPECTRUM), tolerance=1e-12)
+    times = blow_up_times(
+        layer_from("quadratic", u, v), from_moments([np.diag(SPECTRUM)]), tolerance=1e-12
+    )
     seen = 0
     for i in range(40):
         m = np.argmax(np.sign(v[i]) * SPECTRUM)
@@ -116,7 +122,7 @@ def test_equation_56_on_units_that_do_not_bounce():
 def test_other_spectra_agree_with_direct_integration(s):
     s = np.array(s)
     u, v = units(30, s.size, seed=11)
-    times = blow_up_times_from(u, v, np.diag(s))
+    times = blow_up_times(layer_from("quadratic", u, v), from_moments(np.array([np.diag(s)])))
     direct, log_size = integrated(s / np.abs(s).max(), u, v, length=160.0)
     escaped = log_size > 30
     assert escaped.sum() >= 15
@@ -141,7 +147,7 @@ def test_isotropic_correlation_has_a_closed_form():
             np.where(v > 0, np.arctanh(root / v), np.inf),
             np.pi / 2 - np.arctan(v / root),
         ) / (s * root)
-    times = blow_up_times_from(u, v, s * np.eye(2))
+    times = blow_up_times(layer_from("quadratic", u, v), from_moments(np.array([s * np.eye(2)])))
     assert np.isinf(times).any()
     assert np.allclose(times, tau / 2, rtol=1e-12)
 
@@ -152,14 +158,26 @@ def test_near_the_top_of_the_hill_time_is_logarithmic():
     offsets = np.array([1e-3, 1e-4, 1e-5, 1e-6])
     for side in (1, -1):  # over the top; back from it
         v = -0.5 - side * offsets
-        times = blow_up_times_from(np.tile(u, (4, 1)), v, np.diag([1.0, -1.0]))
+        times = blow_up_times(
+            layer_from("quadratic", np.tile(u, (4, 1)), v),
+            from_moments(np.array([np.diag([1.0, -1.0])])),
+        )
         # κ² = Σ 2 s² B = 2 with B = ½ each; passing takes τ = ln(1/|F_min|)/κ + const.
         slope = np.diff(2 * times) / np.diff(-np.log(np.abs(v**2 - 0.25)))
         assert np.allclose(slope, 1 / np.sqrt(2), rtol=1e-2)
         direct, _ = integrated(np.array([1.0, -1.0]), np.tile(u, (4, 1)), v)
         assert np.allclose(times, direct, rtol=1e-9)
-    assert blow_up_times_from([u], [-0.5], np.diag([1.0, -1.0]))[0] == np.inf
-    assert np.isfinite(blow_up_times_from([u], [0.5], np.diag([1.0, -1.0])))[0]
+    assert (
+        blow_up_times(
+            layer_from("quadratic", [u], [-0.5]), from_moments(np.array([np.diag([1.0, -1.0])]))
+        )[0]
+        == np.inf
+    )
+    assert np.isfinite(
+        blow_up_times(
+            layer_from("quadratic", [u], [0.5]), from_moments(np.array([np.diag([1.0, -1.0])]))
+        )
+    )[0]
 
 
 def test_error_falls_with_the_number_of_nodes():
@@ -188,10 +206,19 @@ def test_error_falls_with_the_number_of_nodes():
 def test_the_tolerance_bounds_the_error():
     u, v = units(300, 4, seed=9)
     s = np.diag([1.0, 0.03, -0.02, -0.5])
-    best = blow_up_times_from(u, v, s, tolerance=1e-13)
+    best = blow_up_times(
+        layer_from("quadratic", u, v), from_moments(np.array([s])), tolerance=1e-13
+    )
     for tolerance in (1e-3, 1e-6, 1e-9):
         assert np.all(
-            np.abs(blow_up_times_from(u, v, s, tolerance=tolerance) / best - 1) < tolerance
+            np.abs(
+                blow_up_times(
+                    layer_from("quadratic", u, v), from_moments(np.array([s])), tolerance=tolerance
+                )
+                / best
+                - 1
+            )
+            < tolerance
         )
 
 
@@ -201,29 +228,58 @@ def test_the_tolerance_bounds_the_error():
 def test_scaling_and_symmetries():
     rng = np.random.default_rng(4)
     u, v = units(50, 4, seed=6)
-    correlation = rng.standard_normal((4, 4))  # not symmetric: only its symmetric part counts
-    times = blow_up_times_from(u, v, correlation)
+    root = rng.standard_normal((4, 4))
+    correlation = root + root.T
+    times = blow_up_times(layer_from("quadratic", u, v), from_moments(correlation[None]))
     for factor in (1e-3, 7.0, 1e-150):
-        assert np.allclose(blow_up_times_from(factor * u, factor * v, correlation) * factor, times)
-        assert np.allclose(blow_up_times_from(u, v, factor * correlation) * factor, times)
-    assert np.allclose(blow_up_times_from(u, v, correlation.T), times, rtol=1e-12)
-    assert np.allclose(blow_up_times_from(u, -v, -correlation), times, rtol=1e-12)
-    assert np.allclose(blow_up_times_from(-u, v, correlation), times, rtol=1e-12)
+        assert np.allclose(
+            blow_up_times(
+                layer_from("quadratic", factor * u, factor * v),
+                from_moments(correlation[None]),
+            )
+            * factor,
+            times,
+        )
+        assert np.allclose(
+            blow_up_times(
+                layer_from("quadratic", u, v), from_moments(np.array([factor * correlation]))
+            )
+            * factor,
+            times,
+        )
+    assert np.allclose(
+        blow_up_times(layer_from("quadratic", u, -v), from_moments(np.array([-correlation]))),
+        times,
+        rtol=1e-12,
+    )
+    assert np.allclose(
+        blow_up_times(layer_from("quadratic", -u, v), from_moments(correlation[None])),
+        times,
+        rtol=1e-12,
+    )
     turn = rotation(4, rng)
-    turned = blow_up_times_from(u @ turn.T, v, turn @ correlation @ turn.T)
+    turned = blow_up_times(
+        layer_from("quadratic", u @ turn.T, v),
+        from_moments(np.array([turn @ correlation @ turn.T])),
+    )
     assert np.allclose(turned, times, rtol=1e-11)
 
 
 def test_batch_axes():
     u, v = units(24, 3, seed=0)
-    times = blow_up_times_from(u, v, np.diag(SPECTRUM))
-    batched = blow_up_times_from(u.reshape(2, 3, 4, 3), v.reshape(2, 3, 4), np.diag(SPECTRUM))
+    times = blow_up_times(layer_from("quadratic", u, v), from_moments([np.diag(SPECTRUM)]))
+    batched = blow_up_times(
+        layer_from("quadratic", u.reshape(2, 3, 4, 3), v.reshape(2, 3, 4)),
+        from_moments([np.diag(SPECTRUM)]),
+    )
     assert np.allclose(batched.ravel(), times, rtol=1e-14)
-    index, first = winner_from(u.reshape(2, 3, 4, 3), v.reshape(2, 3, 4), np.diag(SPECTRUM))
+    index, first = first_to_escape(
+        layer_from("quadratic", u.reshape(2, 3, 4, 3), v.reshape(2, 3, 4)),
+        from_moments([np.diag(SPECTRUM)]),
+    )
     assert index.shape == first.shape == (2, 3)
     assert np.array_equal(index, batched.argmin(axis=-1))
     assert np.array_equal(first, batched.min(axis=-1))
-    assert blow_up_times_from(np.zeros((0, 3)), np.zeros(0), np.diag(SPECTRUM)).shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -245,12 +301,18 @@ def test_batch_axes():
     ],
 )
 def test_edges(s, a, v, time):
-    result = blow_up_times_from(np.sqrt(2) * np.array([a]), [v], np.diag(s))
+    result = blow_up_times(
+        layer_from("quadratic", np.sqrt(2) * np.array([a]), [v]),
+        from_moments(np.array([np.diag(s)])),
+    )
     assert result[0] == pytest.approx(time, rel=1e-13)
 
 
 def test_no_winner():
-    index, time = winner_from(np.zeros((2, 3, 2)), np.ones((2, 3)), np.eye(2))
+    index, time = first_to_escape(
+        layer_from("quadratic", np.zeros((2, 3, 2)), np.ones((2, 3))),
+        from_moments([np.eye(2)]),
+    )
     assert np.array_equal(index, [-1, -1])
     assert np.all(time == np.inf)
 
@@ -259,9 +321,15 @@ def test_one_dominating_eigenvalue_decides():
     """As s₂/s₁ → 0 the second direction only shifts v₀² − Σa², to first order in the ratio."""
     u, v = units(20, 2, seed=8)
     v = np.abs(v)
-    alone = blow_up_times_from(u[:, :1], v, [[1.0]])
+    alone = blow_up_times(layer_from("quadratic", u[:, :1], v), from_moments(np.array([[[1.0]]])))
     shift = [
-        np.abs(blow_up_times_from(u, v, np.diag([1.0, ratio])) / alone - 1).max()
+        np.abs(
+            blow_up_times(
+                layer_from("quadratic", u, v), from_moments(np.array([np.diag([1.0, ratio])]))
+            )
+            / alone
+            - 1
+        ).max()
         for ratio in (1e-4, 1e-5, 1e-6)
     ]
     assert np.allclose(np.diff(np.log10(shift)), -1.0, atol=0.05)
@@ -278,7 +346,9 @@ def test_linear_attention_head_as_a_quadratic_unit():
         np.block([[np.zeros((2, 2)), np.diag(lam**2) / 2], [np.diag(lam**2) / 2, np.zeros((2, 2))]])
     )
     assert np.allclose(eigenvalues, np.sort([*(-(lam**2) / 2), *(lam**2 / 2)]))
-    times = blow_up_times_from(np.concatenate([k, q], axis=-1), v, block)
+    times = blow_up_times(
+        layer_from("quadratic", np.concatenate([k, q], axis=-1), v), from_moments(np.array([block]))
+    )
     for i in range(6):
 
         def rhs(_, y):
@@ -331,7 +401,9 @@ def test_figure_1G_first_drop_and_winner_from_the_initial_weights():
     late, errors = [], []
     for scale in (5e-3, 5e-4):
         u, v, drop, grown = figure_1G(scale, range(100, 112), eta=eta)
-        index, time = winner_from(u, v, correlation)
+        index, time = first_to_escape(
+            layer_from("quadratic", u, v), from_moments(correlation[None])
+        )
         assert np.array_equal(index, grown)
         predicted = time / (2 * eta)  # = τ_H2/(4η): n steps of size η on 2L are t = 2ηn
         late.append(drop - predicted)
@@ -345,30 +417,11 @@ def test_figure_1G_first_drop_and_winner_from_the_initial_weights():
 # ---- errors -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("u", "v", "correlation", "message"),
-    [
-        (np.full((2, 2), np.nan), np.ones(2), np.eye(2), "`u` must be finite, 4 of its 4"),
-        (np.ones((2, 2)), np.array([np.inf, 0.0]), np.eye(2), "`v` must be finite"),
-        (np.ones((2, 2)), np.ones(2), np.ones((2, 3)), "square matrix"),
-        (np.ones((2, 2)), np.ones(2), np.ones(2), "square matrix"),
-        (np.ones((2, 3)), np.ones(2), np.eye(2), r"`u` must have shape \(..., unit, 2\)"),
-        (np.ones(2), np.ones(()), np.eye(2), "`u` must have shape"),
-        (np.ones((2, 2)), np.ones(3), np.eye(2), "one entry per unit"),
-        (np.ones((2, 2)), np.ones((2, 1)), np.eye(2), "one entry per unit"),
-    ],
-)
-def test_bad_arguments_are_named(u, v, correlation, message):
-    with pytest.raises(ValueError, match=message):
-        blow_up_times_from(u, v, correlation)
-
-
 @pytest.mark.parametrize("tolerance", [0.0, 1e-16, np.nan, 1.0])
 def test_unreachable_tolerance(tolerance):
     with pytest.raises(ValueError, match="`tolerance` must be"):
-        blow_up_times_from(np.ones((2, 2)), np.ones(2), np.eye(2), tolerance=tolerance)
-
-
-def test_no_units_no_winner():
-    with pytest.raises(ValueError, match="no units"):
-        winner_from(np.zeros((0, 2)), np.zeros(0), np.eye(2))
+        blow_up_times(
+            layer_from("quadratic", np.ones((2, 2)), np.ones(2)),
+            from_moments([np.eye(2)]),
+            tolerance=tolerance,
+        )

@@ -62,7 +62,7 @@ class MomentTask(AbstractTask):
             )
         shape = monomials.shape[: -self.degree]
         turn = monomials.reshape(math.prod(shape), -1)
-        cross = self.correlation.reshape(self.outputs, -1) @ turn.T
+        cross = np.asarray(self.correlation).reshape(self.outputs, -1) @ turn.T
         second = turn @ self.covariance.reshape(turn.shape[1], -1) @ turn.T
         found = compress(second, cross, np.zeros(self.outputs), shape)
         return found._replace(floor=self.floor, moments=(second, cross.reshape(-1, *shape)))

@@ -10,9 +10,9 @@ from .._checks import number, real_number
 from .._objective import LossConvention
 from .._pytree import pytree
 from .._result import Result
-from .._types import Array, ArrayLike
+from .._types import Array
 from ..tasks import AbstractTask
-from ._statistics import correlation_of, covariance_of, moments
+from ._statistics import moments
 
 
 @pytree
@@ -45,27 +45,7 @@ def modes(
     tolerance: float = 1e-8,
     degeneracy: float = 1e-9,
 ) -> Modes:
-    """`modes_from` the correlation and covariance of a task, as a linear network sees it.
-
-    **Arguments:**
-
-    - `task`: what is learned; only its moments enter, exact for a population.
-    - `loss`: the convention of times, as for `festina.gradient_flow`: a factor of the loss is one
-      of all moments.
-    - `tolerance`, `degeneracy`: as in `modes_from`.
-    """
-    seen = moments(task, loss)
-    return modes_from(seen.correlation, seen.covariance, tolerance=tolerance, degeneracy=degeneracy)
-
-
-def modes_from(
-    correlation: ArrayLike,
-    covariance: ArrayLike | None = None,
-    *,
-    tolerance: float = 1e-8,
-    degeneracy: float = 1e-9,
-) -> Modes:
-    r"""Singular modes of the input-output correlation, with the input variance along each.
+    r"""Return the singular modes of the input-output correlation and the input variance of each.
 
     If $\Sigma^{xx}$ is diagonal in the right singular vectors of $\Sigma^{yx}$, a network of layers
     $W^l = R_l\,\mathrm{diag}(b_l)\,R_{l-1}^\top$ with $R_0 = V$, $R_D = U$ and any orthonormal
@@ -78,8 +58,10 @@ def modes_from(
 
     **Arguments:**
 
-    - `correlation`: $\Sigma^{yx} = \langle yx^\top\rangle$, shape `(output, input)`.
-    - `covariance`: $\Sigma^{xx} = \langle xx^\top\rangle$; identity by default.
+    - `task`: what is learned; only its moments enter, exact for a population. Of a correlation
+      $\Sigma^{yx}$ itself: `festina.tasks.from_moments(correlation)`.
+    - `loss`: the convention of times, as for `festina.gradient_flow`: a factor of the loss is one
+      of all moments.
     - `tolerance`: largest $\lVert\Sigma^{xx}v_\alpha - \lambda_\alpha v_\alpha\rVert$ that passes
       for shared directions, as a fraction of $\lVert\Sigma^{xx}\rVert$.
     - `degeneracy`: singular values closer than this fraction of the largest count as equal.
@@ -88,11 +70,19 @@ def modes_from(
 
     `Modes`, $\min(\text{outputs}, \text{inputs})$ of them, those without correlation included.
     """
-    tolerance, degeneracy = real_number("tolerance", tolerance), number("degeneracy", degeneracy)
-    correlation = correlation_of(correlation)
-    size = correlation.shape[1]
-    covariance = np.eye(size) if covariance is None else covariance_of(covariance, size)
+    seen = moments(task, loss)
+    return modes_of(np.asarray(seen.correlation), seen.covariance, tolerance, degeneracy)
 
+
+def modes_of(
+    correlation: Float[np.ndarray, "output input"],
+    covariance: Float[np.ndarray, "input input"],
+    tolerance: float,
+    degeneracy: float,
+) -> Modes:
+    """The `modes` of these moments."""
+    tolerance, degeneracy = real_number("tolerance", tolerance), number("degeneracy", degeneracy)
+    size = correlation.shape[1]
     u, s, vt = np.linalg.svd(correlation)
     v = vt.T
     rank = int(np.sum(s > 8.0 * np.finfo(float).eps * max(correlation.shape) * s[0]))

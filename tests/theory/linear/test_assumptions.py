@@ -4,24 +4,25 @@ import numpy as np
 import pytest
 
 from festina.networks import deep_linear_from, layer_from
+from festina.tasks import from_moments
 from festina.theory.linear import (
     balanced_flow,
-    balanced_flow_from,
     balanced_gram,
-    continual_from,
+    continual_learning,
     layer_strengths,
     learning_regime,
     measured_balance,
     mode_loss,
     modes,
-    modes_from,
     whiten_inputs,
 )
 
 ONE, NAN = np.eye(2), np.full((2, 2), np.nan)
-FLOW = balanced_flow_from(ONE, ONE, 2 * ONE)
-MANY = balanced_flow_from(np.stack([ONE] * 3), np.stack([ONE] * 3), ONE)
-ZERO = balanced_flow_from(0 * ONE, 0 * ONE, ONE)
+FLOW = balanced_flow(deep_linear_from([ONE, ONE]), from_moments(2 * ONE))
+MANY = balanced_flow(
+    deep_linear_from([np.stack([ONE] * 3), np.stack([ONE] * 3)]), from_moments(ONE)
+)
+ZERO = balanced_flow(deep_linear_from([0 * ONE, 0 * ONE]), from_moments(ONE))
 
 
 def test_balance_of_a_batch_is_that_of_each():
@@ -40,21 +41,25 @@ def test_balance_of_a_batch_is_that_of_each():
     [
         (lambda: measured_balance(deep_linear_from([ONE])), "linear with two layers"),
         (lambda: measured_balance(layer_from("relu", ONE, ONE)), "linear with two layers"),
-        (lambda: measured_balance(ONE), "linear with two layers.*`_from`"),
-        (lambda: modes(ONE), "`task` must be one of .* got ndarray.*`_from`"),
-        (lambda: balanced_flow(deep_linear_from([ONE, ONE]), ONE), "`task` must be one of"),
+        (lambda: measured_balance(ONE), "linear with two layers.*deep_linear_from"),
+        (lambda: modes(ONE), "`task` must be a `Task`, got array"),
+        (lambda: balanced_flow(deep_linear_from([ONE, ONE]), ONE), "`task` must be a `Task`"),
         (lambda: layer_strengths([ONE, ONE], ONE), "`network` must be a `DeepLinear`"),
-        (lambda: whiten_inputs(NAN, ONE, ONE), "`first` must be finite"),
-        (lambda: whiten_inputs(ONE, ONE, NAN), "`covariance` must be finite"),
-        (lambda: whiten_inputs(np.ones((2, 3)), ONE, ONE), "with the 2 inputs of `correlation`"),
+        (lambda: whiten_inputs(ONE, from_moments(ONE)), "linear with two layers"),
+        (lambda: whiten_inputs(deep_linear_from([ONE, ONE]), ONE), "`task` must be a `Task`"),
         (lambda: balanced_gram([1.0], ONE, ONE, ONE, balance=np.nan), "`balance` must be"),
         (lambda: balanced_gram([1.0], ONE, ONE, ONE, balance=0.0, tau=-1.0), "`tau` must be pos"),
-        (lambda: mode_loss(np.ones(2) + 0j, modes_from(ONE)), "`strengths` must be real"),
+        (lambda: mode_loss(np.ones(2) + 0j, modes(from_moments(ONE))), "`strengths` must be real"),
         (lambda: FLOW([1.0]).loss(np.ones((1, 1))), r"\(output, input\) as that of the flow"),
         (lambda: FLOW([1.0]).alignment(np.ones(2)), r"\(output, input\) as that of the flow"),
         (lambda: learning_regime(MANY), r"batch of networks, \(3,\)"),
         (lambda: learning_regime(ZERO), "weights that are zero"),
-        (lambda: continual_from(MANY.first, MANY.second, [ONE], [[1.0]]), "of one network"),
+        (
+            lambda: continual_learning(
+                deep_linear_from([MANY.first, MANY.second]), [from_moments(ONE)], [[1.0]]
+            ),
+            "One network at a time",
+        ),
     ],
 )
 @pytest.mark.usefixtures("as_a_user")

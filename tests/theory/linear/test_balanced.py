@@ -14,7 +14,9 @@ from balanced_weights import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.theory.linear import balanced_flow_from, balanced_gram, block_matrices
+from festina.networks import deep_linear_from
+from festina.tasks import from_moments
+from festina.theory.linear import balanced_flow, balanced_gram, block_matrices
 
 # shape, λ, W₂W₁ at t = 1.5 by rows, tr W₁ᵀW₁, tr W₂W₂ᵀ, kernel distance then and in the end
 TABLE = """
@@ -51,7 +53,7 @@ ROWS = [line.split() for line in TABLE.replace("\\\n", "").strip().splitlines()]
 def test_reference_table(row):
     shape, lam = row[0], float(row[1])
     first, second, sigma = tabled(shape, lam)
-    flow = balanced_flow_from(first, second, sigma)
+    flow = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))
     state = flow([1.5])
     assert np.allclose(state.map[0].ravel(), [float(w) for w in row[2].split(",")], atol=1e-6)
     found = [np.trace(state.input_gram[0]), np.trace(state.output_gram[0])]
@@ -66,7 +68,7 @@ def test_reference_table(row):
 def test_equation_15_needs_its_correction_where_sides_differ(shape, lam):
     first, second, sigma = tabled(shape, lam)
     times = [0.0, 0.7, 1.5]
-    ours = gram(balanced_flow_from(first, second, sigma)(times))
+    ours = gram(balanced_flow(deep_linear_from([first, second]), from_moments(sigma))(times))
     corrected = balanced_gram(times, first, second, sigma, balance=lam)
     printed = balanced_gram(times, first, second, sigma, balance=lam, as_printed=True)
     assert np.allclose(corrected, ours, atol=1e-12)
@@ -112,7 +114,9 @@ def problems(draw):
 def test_closed_form_is_the_flow(problem):
     first, second, sigma, lam, times = problem
     expected = integrate(first, second, sigma, times)
-    found = gram(balanced_flow_from(first, second, sigma, balance=lam)(times))
+    found = gram(
+        balanced_flow(deep_linear_from([first, second]), from_moments(sigma), balance=lam)(times)
+    )
     assert np.abs(found - expected).max() <= 1e-8 * max(1.0, np.abs(expected).max())
 
 
@@ -126,7 +130,7 @@ def test_large_balance_and_long_times_are_right():
     first, second = balanced_weights(3, 2, 2, lam, [0.3, 0.2], rng)
     start = second @ first
     times = np.array([0.0, 1e-4, 1e-3, 3e-3])
-    w = balanced_flow_from(first, second, sigma)(times).map
+    w = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))(times).map
     lazy = sigma + np.exp(-lam * times)[:, None, None] * (start - sigma)
     assert np.abs(w - lazy).max() < 2e-3  # O(s²/λ)
     # One hidden unit and two directions of large rates: their ratio grows as e^{2 (f₁ − f₂) t}.
@@ -138,7 +142,7 @@ def test_large_balance_and_long_times_are_right():
     second = (np.sqrt(lam + np.sum(first**2)) * direction)[:, None]
     gap = s1**2 / (np.hypot(s1, lam / 2) + lam / 2) - s2**2 / (np.hypot(s2, lam / 2) + lam / 2)
     times = np.array([1.0, 2.0, 10.0]) / gap
-    out = balanced_flow_from(first, second, sigma)(times).output_gram
+    out = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))(times).output_gram
     growth = out[:, 0, 0] / out[:, 1, 1]
     expected = (0.6 / 0.8) ** 2 * np.exp(2 * gap * times)
     assert np.allclose(growth, expected, rtol=1e-6)  # weights of first change it by O(1/√λ)²
@@ -152,7 +156,7 @@ def test_two_halves_make_a_whole_and_all_times_are_finite(shape, lam):
     inputs, hidden, outputs = shape
     sigma = rng.standard_normal((outputs, inputs))
     first, second = balanced_weights(inputs, hidden, outputs, lam, rng.uniform(0.1, 1, hidden), rng)
-    flow = balanced_flow_from(first, second, sigma, balance=lam)
+    flow = balanced_flow(deep_linear_from([first, second]), from_moments(sigma), balance=lam)
     times = np.array([0.0, 1e-3, 0.1, 1.0, 5.0, 30.0])
     whole = gram(flow(np.concatenate([2 * times, [1e6, 1e12, 1e300]])))
     assert np.isfinite(whole).all()
@@ -163,7 +167,9 @@ def test_two_halves_make_a_whole_and_all_times_are_finite(shape, lam):
     state = flow(np.concatenate([times, [1.0, 1.0, 1.0]]))  # as many as before: compiled once
     for index, time in enumerate(times):
         half = state.inward[..., index].T, state.outward[..., index]
-        again = balanced_flow_from(*half, sigma, balance=lam)(np.full(9, time))
+        again = balanced_flow(deep_linear_from(half), from_moments(sigma), balance=lam)(
+            np.full(9, time)
+        )
         assert np.abs(gram(again)[0] - whole[index]).max() < 1e-10 * scale
     # Balance is conserved: W₂ᵀW₂ − W₁W₁ᵀ in the rotated units.
     up = np.einsum("out,ovt->tuv", state.outward, state.outward)
@@ -176,7 +182,7 @@ def test_weights_from_tiny_to_huge():
     first, second = balanced_weights(3, 3, 3, 0.0, [1.0, 0.7, 0.4], rng)
     sigma = np.diag([3.0, 2.0, np.sign(np.linalg.det(second @ first))])  # not obstructed
     for scale in (1e-150, 1e-30, 1e-3, 1e3, 1e6):
-        flow = balanced_flow_from(scale * first, scale * second, sigma)
+        flow = balanced_flow(deep_linear_from([scale * first, scale * second]), from_moments(sigma))
         assert not flow.obstructed
         assert np.allclose(flow([1e4]).map[0], sigma, atol=1e-9)
         start = scale**2 * second @ first
@@ -186,7 +192,7 @@ def test_weights_from_tiny_to_huge():
 def test_rate_of_escape_is_exact_for_tiny_weights():
     """a(t) = a₀ e^{2st} while small: 340 powers of ten do not matter."""
     tiny = 1e-100
-    flow = balanced_flow_from([[tiny]], [[tiny]], [[2.0]])
+    flow = balanced_flow(deep_linear_from([[[tiny]], [[tiny]]]), from_moments([[2.0]]))
     time = np.log(1e90) / 2.0
     assert flow([time]).map[0, 0, 0] == pytest.approx(tiny**2 * 1e180, rel=1e-10)
 
@@ -203,7 +209,9 @@ def test_square_networks_know_only_the_size_of_the_balance():
     maps = []
     for lam in (2.0, -2.0):
         large = np.sqrt((np.hypot(lam, 2 * s) + lam) / 2)
-        flow = balanced_flow_from((s / large)[:, None] * vt, u * large, sigma)
+        flow = balanced_flow(
+            deep_linear_from([(s / large)[:, None] * vt, u * large]), from_moments(sigma)
+        )
         assert flow.balance == pytest.approx(lam)
         maps.append(flow(times).map)
     assert np.allclose(maps[0], maps[1], atol=1e-12)
@@ -226,7 +234,9 @@ def test_closed_limits(lam):
     sigma = rng.standard_normal((3, 5))
     u, s, vt = np.linalg.svd(sigma, full_matrices=False)
     first, second = balanced_weights(5, 3, 3, lam, [0.5, 0.4, 0.3], rng)
-    limit = balanced_flow_from(first, second, sigma, balance=lam).limit()
+    limit = balanced_flow(
+        deep_linear_from([first, second]), from_moments(sigma), balance=lam
+    ).limit()
     root = np.hypot(s, lam / 2)
     scale = max(1.0, abs(lam))
     assert np.allclose(limit.map[0], sigma, atol=1e-10)
@@ -246,7 +256,7 @@ def test_coinciding_singular_values_share_what_there_is():
     rng = np.random.default_rng(0)
     u, v = rotation(2, rng), rotation(2, rng)
     first, second = (v @ q[:2])[None, :], (u @ q[2:])[:, None]
-    limit = balanced_flow_from(first, second, 1.7 * u @ v.T).limit()
+    limit = balanced_flow(deep_linear_from([first, second]), from_moments(1.7 * u @ v.T)).limit()
     expected = 1.7 * np.outer(u @ direction, v @ direction)
     assert np.allclose(limit.map[0], expected, atol=1e-12)
 
@@ -265,7 +275,7 @@ def obstructed_problem():
 @pytest.mark.filterwarnings("ignore:The weights do not reach")
 def test_a_determinant_of_the_wrong_sign_leaves_the_weakest_mode_unlearned():
     first, second, sigma = obstructed_problem()
-    flow = balanced_flow_from(first, second, sigma)
+    flow = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))
     assert flow.obstructed
     assert flow([25.0]).loss()[0] == pytest.approx(0.245, abs=1e-3)
     assert flow.limit().loss()[0] == pytest.approx(0.7**2 / 2, abs=1e-9)
@@ -279,14 +289,21 @@ def test_half_of_random_square_networks_are_obstructed_and_by_their_determinants
     found, expected = [], []
     for _ in range(40):
         first, second = balanced_weights(3, 3, 3, 0.0, rng.uniform(0.01, 1.0, 3), rng)
-        found.append(bool(balanced_flow_from(first, second, sigma).obstructed))
+        found.append(
+            bool(balanced_flow(deep_linear_from([first, second]), from_moments(sigma)).obstructed)
+        )
         expected.append(np.linalg.det(second @ first) * np.linalg.det(sigma) < 0)
     assert found == expected
     assert 5 < sum(found) < 35
     first, second = balanced_weights(3, 3, 3, 0.3, 0.5, rng)
-    assert not balanced_flow_from(first, second, sigma).obstructed
-    assert balanced_flow_from(0 * first, 0 * second, sigma).obstructed
-    assert np.all(balanced_flow_from(0 * first, 0 * second, sigma)([0.0, 5.0]).map == 0)
+    assert not balanced_flow(deep_linear_from([first, second]), from_moments(sigma)).obstructed
+    assert balanced_flow(deep_linear_from([0 * first, 0 * second]), from_moments(sigma)).obstructed
+    assert np.all(
+        balanced_flow(deep_linear_from([0 * first, 0 * second]), from_moments(sigma))(
+            [0.0, 5.0]
+        ).map
+        == 0
+    )
 
 
 @pytest.mark.slow
@@ -299,19 +316,24 @@ def test_many_hidden_units_and_many_modes():
         first, second = balanced_weights(inputs, hidden, outputs, lam, 0.4, rng)
         expected = integrate(first, second, sigma, times)
         assert np.allclose(
-            gram(balanced_flow_from(first, second, sigma)(times)), expected, atol=1e-9
+            gram(balanced_flow(deep_linear_from([first, second]), from_moments(sigma))(times)),
+            expected,
+            atol=1e-9,
         )
 
 
 def test_many_times_are_as_good_as_few_and_come_in_the_order_given():
     first, second, sigma = tabled("funnel", -1.0)
-    flow = balanced_flow_from(first, second, sigma, tau=2.5)
+    flow = balanced_flow(deep_linear_from([first, second]), from_moments(sigma), tau=2.5)
     times = np.linspace(10.0, 0.0, 301)
     state = flow(times)
     assert state.map.shape == (301, 2, 3)
     assert state.factor.shape == (301, 5, 2)
     assert np.allclose(state.map[::-1][7], flow(times[::-1][7:8]).map[0], atol=1e-14)
-    assert np.allclose(flow(times).map, balanced_flow_from(first, second, sigma)(times / 2.5).map)
+    assert np.allclose(
+        flow(times).map,
+        balanced_flow(deep_linear_from([first, second]), from_moments(sigma))(times / 2.5).map,
+    )
     assert np.allclose(state.map[-1], second @ first, atol=1e-14)
 
 

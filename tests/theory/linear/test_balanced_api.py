@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from balanced_weights import balanced_weights, gram, integrate, rotation, tabled
 
-from festina import load, save
-from festina.networks import Neuron, deep_linear_from, layer_from
-from festina.tasks import from_arrays
+from festina import gradient_flow, load, save
+from festina.networks import DeepLinear, Neuron, deep_linear_from, layer_from
+from festina.tasks import from_arrays, from_moments
 from festina.theory.linear import (
     BalanceWarning,
     balanced_flow,
-    balanced_flow_from,
     learning_regime,
     measured_balance,
     whiten_inputs,
@@ -27,6 +26,12 @@ def differences(function, x, h=1e-6):
     return (function(x + h) - function(x - h)) / (2 * h)
 
 
+def flow_of(shape, balance):
+    """The flow of the table's weights."""
+    first, second, sigma = tabled(shape, balance)
+    return balanced_flow(deep_linear_from([first, second]), from_moments(sigma))
+
+
 @pytest.mark.parametrize("shape", [pytest.param("square", marks=pytest.mark.slow), "funnel"])
 @pytest.mark.parametrize("lam", [pytest.param(0.0, marks=pytest.mark.slow), -1.0])
 def test_gradients_with_respect_to_everything(shape, lam, double):
@@ -36,10 +41,9 @@ def test_gradients_with_respect_to_everything(shape, lam, double):
 
     def loss(x):
         """Weights, task, time constant and λ all move."""
-        flow = balanced_flow_from(
-            first + x[0] * d1,
-            second + x[1] * d2,
-            sigma + x[2] * ds,
+        flow = balanced_flow(
+            DeepLinear((first + x[0] * d1, second + x[1] * d2)),
+            from_moments(sigma + x[2] * ds),
             tau=1 + x[3],
             balance=lam + x[4],
         )
@@ -60,7 +64,9 @@ def test_time_to_half_the_loss_against_the_initial_scale(double):
     def half_time(log_scale):
         """One Newton step from a root found by bisection: the implicit function theorem."""
         weights = jnp.exp(log_scale) * first, jnp.exp(log_scale) * second
-        loss = lambda t: balanced_flow_from(*weights, sigma, balance=0.0)(t[None]).loss()[0]
+        loss = lambda t: balanced_flow(DeepLinear(weights), from_moments(sigma), balance=0.0)(
+            t[None]
+        ).loss()[0]
         excess = lambda t: loss(t) / loss(jnp.zeros(())) - 0.5
 
         def halve(_, bounds):
@@ -91,7 +97,7 @@ def test_gradient_at_an_obstruction_is_that_of_the_flow(double):
 
     def strength(x):
         w = weights + jnp.zeros((2, 2)).at[1, 1].set(x)
-        flow = balanced_flow_from(w, w, sigma, balance=0.0)
+        flow = balanced_flow(DeepLinear((w, w)), from_moments(sigma), balance=0.0)
         return flow(np.array([2.0])).map[0, 1, 1]
 
     curvature = jax.jit(jax.grad(jax.grad(strength)))(0.0)
@@ -108,13 +114,15 @@ def test_a_sweep_over_balance_is_a_loop(double):
     times = np.array([0.1, 1.0, 5.0])
 
     def solve(w1, w2, lam):
-        return balanced_flow_from(w1, w2, sigma, balance=lam)(times)
+        return balanced_flow(DeepLinear((w1, w2)), from_moments(sigma), balance=lam)(times)
 
     states = jax.jit(jax.vmap(solve))(first, second, balances)
-    batch = balanced_flow_from(first, second, sigma)
+    batch = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))
     assert batch(times).map.shape == states.map.shape == (5, 3, 2, 3)
     for k, lam in enumerate(balances):
-        flow = balanced_flow_from(first[k], second[k], sigma, balance=lam)
+        flow = balanced_flow(
+            deep_linear_from([first[k], second[k]]), from_moments(sigma), balance=lam
+        )
         alone = flow(times)
         for many in (states, batch(times)):
             assert np.allclose(many.map[k], alone.map, atol=1e-12)
@@ -127,13 +135,15 @@ def test_a_sweep_over_balance_is_a_loop(double):
 
 def test_a_state_is_a_run_with_named_axes(tmp_path):
     first, second, sigma = tabled("funnel", 1.0)
-    state = balanced_flow_from(first, second, sigma)(np.linspace(0.0, 2.0, 5))
+    state = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))(
+        np.linspace(0.0, 2.0, 5)
+    )
     save(state, tmp_path / "state.zarr")
     table = load(tmp_path / "state.zarr")["simulation"].to_dataset()
     assert table["map"].dims == ("time", "output", "input")
     assert np.array_equal(table["map"], state.map)
     assert np.array_equal(table["loss"], state.loss())
-    batch = balanced_flow_from(first[None], second[None], sigma)([1.0])
+    batch = balanced_flow(deep_linear_from([first[None], second[None]]), from_moments(sigma))([1.0])
     assert batch.to_dataset().sizes["network"] == 1
     with pytest.raises(ValueError, match="`dims` must name the axes"):
         batch.to_dataset(("seed", "scale"))
@@ -142,8 +152,10 @@ def test_a_state_is_a_run_with_named_axes(tmp_path):
 def test_one_network_of_a_batch_that_is_not_balanced_is_named():
     first, second, sigma = tabled("square", 1.0)
     with pytest.raises(ValueError, match=r"\(network 1\).*own `balance` is"):
-        balanced_flow_from(
-            np.stack([first, 2 * first]), np.stack([second, second]), sigma, balance=1.0
+        balanced_flow(
+            deep_linear_from([np.stack([first, 2 * first]), np.stack([second, second])]),
+            from_moments(sigma),
+            balance=1.0,
         )
 
 
@@ -159,7 +171,9 @@ def test_small_random_weights_are_off_by_their_variance():
     errors = []
     for scale in scales:
         with pytest.warns(BalanceWarning, match="not quite balanced"):
-            flow = balanced_flow_from(scale * first, scale * second, sigma)
+            flow = balanced_flow(
+                deep_linear_from([scale * first, scale * second]), from_moments(sigma)
+            )
         exact = integrate(scale * first, scale * second, sigma, times)
         norm = np.linalg.norm(exact, axis=(1, 2))
         relative = np.linalg.norm(gram(flow(times)) - exact, axis=(1, 2)) / norm
@@ -178,18 +192,18 @@ def test_unbalanced_weights_are_refused_with_the_way_out():
     first, second = rng.standard_normal((2, 3, 3))
     residual = measured_balance(deep_linear_from((first, second)))[1]
     with pytest.raises(ValueError, match=f"by {residual:.3g}.*gradient_flow"):
-        balanced_flow_from(first, second, np.eye(3))
+        balanced_flow(deep_linear_from([first, second]), from_moments(np.eye(3)))
     with pytest.warns(BalanceWarning):
-        balanced_flow_from(first, second, np.eye(3), tolerance=np.inf)
+        balanced_flow(deep_linear_from([first, second]), from_moments(np.eye(3)), tolerance=np.inf)
     good = balanced_weights(3, 3, 3, 2.0, 0.5, rng)
     with pytest.raises(ValueError, match="own `balance` is 2"):
-        balanced_flow_from(*good, np.eye(3), balance=0.0)
+        balanced_flow(deep_linear_from(good), from_moments(np.eye(3)), balance=0.0)
 
 
 def test_networks_and_tasks():
     first, second, sigma = tabled("funnel", -1.0)
     white = from_arrays(np.sqrt(3) * np.eye(3), np.sqrt(3) * sigma.T)
-    expected = balanced_flow_from(first, second, sigma)([1.5]).map
+    expected = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))([1.5]).map
     for network in (deep_linear_from((first, second)), layer_from(Neuron(), first, second.T)):
         assert np.allclose(balanced_flow(network, white)([1.5]).map, expected, atol=1e-12)
         # A factor of the loss is one of its clock; items that are one-hot are white in their sum.
@@ -208,33 +222,39 @@ def test_whitening_keeps_the_loss():
     x, y = rng.standard_normal((50, 3)) @ np.diag([1.0, 2.0, 0.3]), rng.standard_normal((50, 2))
     covariance, correlation = x.T @ x / 50, y.T @ x / 50
     first, second = rng.standard_normal((4, 3)), rng.standard_normal((2, 4))
-    w1, sigma = whiten_inputs(first, correlation, covariance)
-    floor = np.sum((y - x @ np.linalg.lstsq(x, y)[0]) ** 2) / 100
-    loss = np.sum((y - x @ first.T @ second.T) ** 2) / 100
-    assert np.sum((sigma - second @ w1) ** 2) / 2 + floor == pytest.approx(loss, rel=1e-12)
+    network = deep_linear_from([first, second])
+    for task in (from_arrays(x, y), from_moments(correlation, covariance)):
+        whitened, white = whiten_inputs(network, task)
+        np.testing.assert_allclose(white.covariance, np.eye(3))
+        np.testing.assert_allclose(
+            gradient_flow(whitened, white, np.array([0.0])).loss,
+            gradient_flow(network, task, np.array([0.0])).loss,
+            rtol=1e-12,
+        )
+        expected = first @ covariance @ first.T
+        np.testing.assert_allclose(whitened.weights[0] @ whitened.weights[0].T, expected)
     with pytest.raises(ValueError, match="cannot be whitened"):
-        whiten_inputs(first, correlation, np.diag([1.0, 1.0, 0.0]))
+        whiten_inputs(network, from_moments(np.eye(2, 3), np.diag([1.0, 1.0, 0.0])))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"first": np.full((2, 3), np.nan)}, "`first` must be finite, 6 of its 6"),
-        ({"second": np.full((2, 2), np.inf)}, "`second` must be finite"),
-        ({"correlation": np.eye(2)}, r"\(2, 3\), \(2, 2\) and \(2, 2\)"),
-        ({"first": np.ones(3)}, "must have shapes"),
+        ({"weights": (np.full((2, 3), np.nan), np.eye(2))}, "`first` must be finite, 6 of its 6"),
+        ({"weights": (np.eye(2, 3), np.full((2, 2), np.inf))}, "`second` must be finite"),
+        ({"correlation": np.eye(2)}, "do not fit: the network takes inputs of shape"),
         ({"tau": 0.0}, "`tau` must be positive"),
         ({"balance": np.nan}, "`balance` must be finite"),
         ({"balance": np.array([-1.0, 1.0])}, r"one for each network.*got shape \(2,\)"),
         ({"tau": np.array([1.0, 2.0])}, "`tau` must be a number"),
-        ({"first": np.ones((4, 2, 3))}, "must have shapes"),
     ],
 )
 def test_bad_arguments(change, message):
     first, second, sigma = tabled("funnel", -1.0)
-    arguments = {"first": first, "second": second, "correlation": sigma} | change
+    change = {"weights": (first, second), "correlation": sigma} | change
+    network, task = DeepLinear(change.pop("weights")), from_moments(change.pop("correlation"))
     with pytest.raises(ValueError, match=message):
-        balanced_flow_from(**arguments)
+        balanced_flow(network, task, **change)
 
 
 @pytest.mark.parametrize(
@@ -250,14 +270,14 @@ def test_bad_arguments(change, message):
 )
 def test_bad_times(times, message):
     with pytest.raises(ValueError, match=message):
-        balanced_flow_from(*tabled("square", 1.0))(times)
+        flow_of("square", 1.0)(times)
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_one_time_has_no_axis(batch):
     first, second, sigma = tabled("funnel", -1.0)
-    weights = (np.broadcast_to(w, (*batch, *w.shape)) for w in (first, second))
-    flow = balanced_flow_from(*weights, sigma)
+    weights = [np.broadcast_to(w, (*batch, *w.shape)) for w in (first, second)]
+    flow = balanced_flow(deep_linear_from(weights), from_moments(sigma))
     one, many = flow(1.5), flow([1.5])
     for of in (
         lambda state: state.loss(),
@@ -284,7 +304,7 @@ def test_kernel_is_that_of_the_network():
     rng = np.random.default_rng(0)
     first, second, sigma = tabled("inverted", -1.0)
     x = rng.standard_normal((4, 2))
-    state = balanced_flow_from(first, second, sigma)([0.0, 1.0, 5.0])
+    state = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))([0.0, 1.0, 5.0])
     kernels = state.neural_tangent_kernel(x)
 
     def outputs(w1, w2):
@@ -305,7 +325,7 @@ def test_alignment_with_a_kernel():
     rng = np.random.default_rng(0)
     first, second, sigma = tabled("inverted", -1.0)
     x = rng.standard_normal((4, 2))
-    state = balanced_flow_from(first, second, sigma)([0.0, 1.0, 5.0])
+    state = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))([0.0, 1.0, 5.0])
     kernels = state.neural_tangent_kernel(x)
     norm = np.linalg.norm(kernels, axis=(1, 2))
     y = (sigma @ x.T).ravel()
@@ -322,15 +342,15 @@ def test_regimes_of_the_three_shapes():
     lazy = {"square": (-50.0, 50.0), "funnel": (50.0,), "inverted": (-50.0,)}
     delayed = {"square": (), "funnel": (-50.0,), "inverted": (50.0,)}
     for shape in lazy:
-        rich = learning_regime(balanced_flow_from(*tabled(shape, 0.0)))
+        rich = learning_regime(flow_of(shape, 0.0))
         assert rich.kind == "rich"
         assert rich.kernel_distance > 0.03
         for lam in lazy[shape]:
-            found = learning_regime(balanced_flow_from(*tabled(shape, lam)))
+            found = learning_regime(flow_of(shape, lam))
             assert found.kind == "lazy"
             assert found.kernel_distance < 1e-5
         for lam in delayed[shape]:
-            found = learning_regime(balanced_flow_from(*tabled(shape, lam)))
+            found = learning_regime(flow_of(shape, lam))
             assert found.kind == "delayed rich"
             assert found.kernel_distance > 0.1
             assert found.rate_gap == pytest.approx(
@@ -365,7 +385,9 @@ def test_regimes_of_any_shape_are_those_of_their_kernels(seed):
         s = np.sort(rng.uniform(0.7, 1.5, min(inputs, outputs)))[::-1]
         left, right = rotation(outputs, rng)[:, : len(s)], rotation(inputs, rng)[: len(s)]
         weights = balanced_weights(inputs, hidden, outputs, lam, 0.05, rng)
-        found = learning_regime(balanced_flow_from(*weights, (left * s) @ right))
+        found = learning_regime(
+            balanced_flow(deep_linear_from(weights), from_moments((left * s) @ right))
+        )
         lazy = hidden == most
         assert found.kind == ("lazy" if lazy else "delayed rich")
         # Units turn to the strongest modes; those for which there is none keep their directions.
@@ -404,7 +426,7 @@ def test_regimes_of_networks_that_were_integrated(inputs, hidden, outputs, lam, 
     s = np.linspace(1.5, 0.9, min(inputs, outputs))
     sigma = (rotation(outputs, rng)[:, : len(s)] * s) @ rotation(inputs, rng)[: len(s)]
     weights = balanced_weights(inputs, hidden, outputs, lam, 0.2, rng)
-    found = learning_regime(balanced_flow_from(*weights, sigma))
+    found = learning_regime(balanced_flow(deep_linear_from(weights), from_moments(sigma)))
     assert found.kind == kind
     times = [0.0, found.half_loss_time, found.half_change_time, 12 / found.rate_gap]
     order = np.argsort(times)
@@ -418,20 +440,14 @@ def test_regimes_of_networks_that_were_integrated(inputs, hidden, outputs, lam, 
 
 
 def test_the_delay_grows_as_the_balance():
-    times = [
-        learning_regime(balanced_flow_from(*tabled("funnel", lam))).half_change_time
-        for lam in (-20, -80)
-    ]
+    times = [learning_regime(flow_of("funnel", lam)).half_change_time for lam in (-20, -80)]
     assert times[1] / times[0] == pytest.approx(4.0, rel=0.01)
 
 
 @pytest.mark.slow
 def test_lazy_kernels_move_as_the_square_of_one_over_balance():
-    moved = [
-        balanced_flow_from(*tabled("square", lam)).limit().kernel_distance()[0]
-        for lam in (1e3, 1e4)
-    ]
+    moved = [flow_of("square", lam).limit().kernel_distance()[0] for lam in (1e3, 1e4)]
     assert np.log10(moved[0] / moved[1]) == pytest.approx(2.0, abs=0.01)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        balanced_flow_from(*tabled("square", 1e4))
+        flow_of("square", 1e4)

@@ -7,11 +7,10 @@ import pytest
 from balanced_weights import SQUARE, balanced_weights, integrate, rotation, tabled, two_by_two
 
 from festina.networks import deep_linear_from
-from festina.tasks import from_arrays
+from festina.tasks import from_arrays, from_moments
 from festina.theory.linear import (
     ObstructionWarning,
-    balanced_flow_from,
-    continual_from,
+    balanced_flow,
     continual_learning,
     interference,
 )
@@ -29,8 +28,10 @@ OTHER = np.array([[0.2, -0.9], [1.1, 0.5]])
 )
 def test_two_tasks_of_the_table(lam, expected, left, forgotten):
     first, second, _ = tabled("square", lam)
-    run = continual_from(
-        first, second, [SQUARE, OTHER], [np.linspace(0, 3, 4), np.linspace(0, 2, 4)]
+    run = continual_learning(
+        deep_linear_from([first, second]),
+        [from_moments(SQUARE), from_moments(OTHER)],
+        [np.linspace(0, 3, 4), np.linspace(0, 2, 4)],
     )
     assert np.allclose(run.map[-1].ravel(), expected, atol=1e-6)
     assert run.after[0, 0] == pytest.approx(left, abs=5e-9)
@@ -46,7 +47,11 @@ def test_composition_is_the_flow_from_real_weights():
     """The second task starts from weights that differ from the network's by a rotation."""
     first, second, sigma = tabled("funnel", -1.0)
     other = np.array([[0.2, -0.9, 0.3], [1.1, 0.5, 0.0]])
-    run = continual_from(first, second, [sigma, other], [[1.0, 2.0], [0.5, 1.5]])
+    run = continual_learning(
+        deep_linear_from([first, second]),
+        [from_moments(sigma), from_moments(other)],
+        [[1.0, 2.0], [0.5, 1.5]],
+    )
     state = run.states[0]
     q = integrate(first, second, sigma, [2.0])[0]
     values, vectors = np.linalg.eigh(q)
@@ -59,7 +64,11 @@ def test_composition_is_the_flow_from_real_weights():
 @pytest.mark.parametrize("lam", [-1.0, 1.0, 5.0])
 def test_forgetting_of_what_was_learned_to_the_end(lam):
     first, second, _ = tabled("square", lam)
-    run = continual_from(first, second, [SQUARE, OTHER, SQUARE], [[1e4]] * 3)
+    run = continual_learning(
+        deep_linear_from([first, second]),
+        [from_moments(SQUARE), from_moments(OTHER), from_moments(SQUARE)],
+        [[1e4]] * 3,
+    )
     limit = interference(run.correlations)
     assert limit[1, 0] == pytest.approx(2.37)
     assert np.allclose(run.after, limit, atol=1e-9)
@@ -70,7 +79,9 @@ def test_forgetting_with_too_few_units():
     rng = np.random.default_rng(0)
     tasks = list(rng.standard_normal((3, 4, 4)))
     first, second = balanced_weights(4, 1, 4, 0.5, [0.1], rng)
-    run = continual_from(first, second, tasks, [[1e3]] * 3)
+    run = continual_learning(
+        deep_linear_from([first, second]), [from_moments(s) for s in tasks], [[1e3]] * 3
+    )
     risen = run.forgetting[np.tril_indices(3)]
     assert np.allclose(risen, interference(tasks, hidden=1)[np.tril_indices(3)], atol=1e-9)
     assert not np.allclose(risen, interference(tasks)[np.tril_indices(3)], atol=0.1)
@@ -91,20 +102,26 @@ def test_the_loss_that_nothing_reduces():
     x = np.linalg.qr(rng.standard_normal((20, 2)))[0] * np.sqrt(20)
     y = rng.standard_normal((2, 20, 2))
     tasks, powers = y.swapaxes(1, 2) @ x / 20, np.sum(y**2, axis=(1, 2)) / 20
-    run = continual_from(first, second, list(tasks), [1.0, [0.0, 2.0]], target_powers=powers)
+    known = [from_moments(s, target_power=p) for s, p in zip(tasks, powers, strict=True)]
+    run = continual_learning(deep_linear_from([first, second]), known, [1.0, [0.0, 2.0]])
     direct = [[np.sum((y_j - x @ w.T) ** 2) / 40 for y_j in y] for w in run.map]
     assert np.allclose(run.losses + run.floor, direct, rtol=1e-12)
-    assert np.array_equal(continual_from(first, second, list(tasks), [1.0, 2.0]).floor, [0.0, 0.0])
-    with pytest.raises(ValueError, match=r"at least ‖Σ‖² = .* in task 1"):
-        continual_from(first, second, list(tasks), [1.0, 2.0], target_powers=[powers[0], 0.0])
-    with pytest.raises(ValueError, match=r"one for each of the 2 tasks, got shape \(3,\)"):
-        continual_from(first, second, list(tasks), [1.0, 2.0], target_powers=np.ones(3))
+    assert np.array_equal(
+        continual_learning(
+            deep_linear_from([first, second]), [from_moments(s) for s in list(tasks)], [1.0, 2.0]
+        ).floor,
+        [0.0, 0.0],
+    )
 
 
 def test_a_task_that_is_never_learned_is_warned_of():
     first, second, _ = tabled("square", 0.0)
     with pytest.warns(ObstructionWarning, match=r"in task 1, and the flow ends at a saddle"):
-        run = continual_from(first, second, [SQUARE, -SQUARE * [[1.0, -1.0]]], [[1.0], [30.0]])
+        run = continual_learning(
+            deep_linear_from([first, second]),
+            [from_moments(SQUARE), from_moments(-SQUARE * [[1.0, -1.0]])],
+            [[1.0], [30.0]],
+        )
     smallest = np.linalg.svd(SQUARE, compute_uv=False)[-1]
     assert run.after[1, 1] == pytest.approx(smallest**2 / 2, rel=1e-6)
 
@@ -135,11 +152,17 @@ def test_a_task_is_reversed_after_it_has_been_learned_for_long():
     """λ = 0: of −Σ the weights hold e^{−2st} by then, which is 1e-16 and 1e-11."""
     first, second = (0.3 * two_by_two(angle) for angle in (0.4, 1.1))
     task = np.diag([1.5, 1.0])
-    run = continual_from(first, second, [task, -task], [12.0, 36.0])
+    run = continual_learning(
+        deep_linear_from([first, second]), [from_moments(task), from_moments(-task)], [12.0, 36.0]
+    )
     assert np.allclose(run.map[-1], -task, atol=1e-4)
     exact = composed(first, second, [[1.5, 1.0], [-1.5, -1.0]], [12.0, 36.0])
     assert np.allclose(run.map[-1], exact, atol=1e-12)
-    late = continual_from(first, second, [task, -task], [60.0, [60.0, 132.0, 190.0]])
+    late = continual_learning(
+        deep_linear_from([first, second]),
+        [from_moments(task), from_moments(-task)],
+        [60.0, [60.0, 132.0, 190.0]],
+    )
     assert np.abs(late.map[1]).max() < 1e-20  # where it waits, a saddle
     assert np.allclose(late.map[3], -task, atol=1e-9)
     for k, t in ((2, 132.0), (3, 190.0)):
@@ -158,7 +181,9 @@ def test_what_a_long_stage_leaves_is_carried_into_the_next(size):
         times = rng.uniform(3.0, 60.0, count)
         first, second = (0.3 * rotation(size, rng) for _ in range(2))
         second[:, 0] *= np.sign(np.linalg.det(first) * np.linalg.det(second))
-        run = continual_from(first, second, list(map(np.diag, tasks)), times)
+        run = continual_learning(
+            deep_linear_from([first, second]), [from_moments(np.diag(s)) for s in tasks], times
+        )
         for k in range(count):
             expected = composed(first, second, tasks[: k + 1], times[: k + 1])
             assert np.allclose(run.map[k], expected, atol=1e-12)
@@ -172,10 +197,12 @@ def test_stages_are_those_of_one_flow_after_another(inputs, hidden, outputs, lam
     rng = np.random.default_rng(7)
     first, second = balanced_weights(inputs, hidden, outputs, lam, 0.5, rng)
     tasks = list(rng.standard_normal((3, outputs, inputs)))
-    run = continual_from(first, second, tasks, [1.0, [0.3, 1.5], 2.0])
+    run = continual_learning(
+        deep_linear_from([first, second]), [from_moments(s) for s in tasks], [1.0, [0.3, 1.5], 2.0]
+    )
     at = 0
     for sigma, times in zip(tasks, ([1.0], [0.3, 1.5], [2.0]), strict=True):
-        state = balanced_flow_from(first, second, sigma)(times)
+        state = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))(times)
         assert np.allclose(run.map[at : at + len(times)], state.map, atol=1e-9)
         first, second, at = state.inward[..., -1].T, state.outward[..., -1], at + len(times)
 
@@ -185,7 +212,11 @@ def test_where_rounding_decides_it_is_said():
     first, second = (0.3 * two_by_two(angle) for angle in (0.4, 1.1))
     task = np.diag([1.5, 1.0])
     with pytest.warns(ObstructionWarning, match=r"in task 1.*rounding decides"):
-        continual_from(first, second, [task, -task], [[1e4], [3e4]])
+        continual_learning(
+            deep_linear_from([first, second]),
+            [from_moments(task), from_moments(-task)],
+            [[1e4], [3e4]],
+        )
 
 
 def test_a_network_and_tasks_are_their_weights_and_moments():
@@ -194,7 +225,10 @@ def test_a_network_and_tasks_are_their_weights_and_moments():
     tasks = [from_arrays(np.eye(3), rng.standard_normal((3, 3))) for _ in range(2)]
     run = continual_learning(deep_linear_from([first, second]), tasks, [1.0, 2.0], loss="half-sum")
     assert np.allclose(
-        run.map, continual_from(first, second, [t.y.T for t in tasks], [1.0, 2.0]).map
+        run.map,
+        continual_learning(
+            deep_linear_from([first, second]), [from_moments(t.y.T) for t in tasks], [1.0, 2.0]
+        ).map,
     )
     assert np.allclose(run.floor, 0.0, atol=1e-12)  # one-hot items have no noise
     with pytest.raises(ValueError, match="needs white inputs"):
@@ -209,11 +243,14 @@ def test_bad_curricula():
         (([SQUARE, OTHER], [[1.0], [2.0, 1.0]]), "`times` must increase"),
         (
             ([SQUARE, np.eye(3)], [[1.0], [2.0]]),
-            "those of `tasks`, must have one shape",
+            "Network and task do not fit",
         ),
-        (([SQUARE, OTHER * np.nan], [[1.0], [2.0]]), "`correlations` must be finite"),
         (([SQUARE, OTHER], [[1.0], [-2.0]]), "must not be negative"),
     ):
+        sigmas, times = arguments
+        tasks = [from_moments(sigma) for sigma in sigmas]
         with pytest.raises(ValueError, match=message):
-            continual_from(first, second, *arguments)
-    assert balanced_flow_from(first, second, SQUARE).balance == pytest.approx(1.0)
+            continual_learning(deep_linear_from([first, second]), tasks, times)
+    assert balanced_flow(
+        deep_linear_from([first, second]), from_moments(SQUARE)
+    ).balance == pytest.approx(1.0)

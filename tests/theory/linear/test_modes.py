@@ -11,24 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import festina
-from festina.networks import deep_linear_from
+from festina.networks import DeepLinear, deep_linear_from, layer_from
+from festina.tasks import from_moments
 from festina.tasks.worlds import tree
 from festina.theory.linear import (
     differentiation_times,
     effective_strengths,
-    effective_strengths_from,
     layer_similarity,
     layer_strengths,
-    layer_strengths_from,
     map_from_modes,
     mode_loss,
     mode_strengths,
     modes,
-    modes_from,
     saddle_sequence,
     unbalanced_strength,
 )
-from festina.theory.saddles import mode_amplitudes_from
+from festina.theory.saddles import mode_amplitudes
 
 
 def frame(rows, columns, rng):
@@ -82,7 +80,8 @@ def test_decoupled_weights_are_independent_chains(depth, white):
     u, v = frame(3, 3, rng), frame(4, 4, rng)
     s, lam = np.array([2.0, 1.2, 0.5]), np.ones(4) if white else np.array([0.7, 1.8, 0.4, 1.1])
     correlation, covariance = (u * s) @ v[:, :3].T, (v * lam) @ v.T
-    found = modes_from(correlation, covariance)
+    task = from_moments(correlation, covariance)
+    found = modes(task)
     assert np.allclose(found.singular_values, s)
     assert np.allclose(found.input_variance, lam[:3])
 
@@ -90,7 +89,7 @@ def test_decoupled_weights_are_independent_chains(depth, white):
     widths = (5, 4, 6)[: depth - 1]
     b = np.tile(a0 ** (1 / depth), (depth, 1))
     weights = decoupled(b, found.left, found.right, widths, rng)
-    seen = layer_strengths_from(weights, found)
+    seen = layer_strengths(deep_linear_from(weights), task)
     assert seen.residual < 1e-14
     assert np.allclose(seen.strengths, b, rtol=1e-13)
 
@@ -110,7 +109,7 @@ def test_decoupled_weights_are_independent_chains(depth, white):
         assert np.abs(one_hot - gram).max() < 1e-7
         seen = layer_similarity(a, found, layer, depth=depth, inputs=x)
         assert np.abs(seen - x @ gram @ x.T).max() < 1e-6
-    assert layer_strengths_from(run[-1], found, tolerance=1e-6).residual < 1e-6
+    assert layer_strengths(deep_linear_from(run[-1]), task, tolerance=1e-6).residual < 1e-6
 
 
 @pytest.mark.parametrize("white", [True, False])
@@ -119,10 +118,11 @@ def test_unequal_layers_follow_the_unbalanced_chain(white):
     u, v = frame(3, 3, rng), frame(3, 3, rng)
     s, lam = np.array([2.0, 1.2, 0.5]), np.ones(3) if white else np.array([0.7, 1.8, 0.4])
     correlation, covariance = (u * s) @ v.T, (v * lam) @ v.T
-    found = modes_from(correlation, covariance)
+    task = from_moments(correlation, covariance)
+    found = modes(task)
     b = np.array([[0.5, 0.1, 0.8], [0.2, 0.9, -0.6]])
     weights = decoupled(b, found.left, found.right, (4,), rng)
-    seen = layer_strengths_from(weights, found)
+    seen = layer_strengths(deep_linear_from(weights), task)
     assert np.allclose(seen.strengths, b, rtol=1e-12)
     times = np.linspace(0.0, 6.0, 9)
     a = unbalanced_strength(
@@ -133,7 +133,7 @@ def test_unequal_layers_follow_the_unbalanced_chain(white):
 
 
 def test_two_layers_by_the_textbook():
-    found = modes_from(np.diag([3.0, 1.5, 0.5]))
+    found = modes(from_moments(np.diag([3.0, 1.5, 0.5])))
     times = np.linspace(0, 5, 11)[:, None]
     s, a0 = found.singular_values, 1e-3
     logistic = s * a0 / (a0 + (s - a0) * np.exp(-2 * s * times / 0.8))
@@ -145,7 +145,8 @@ def test_two_layers_by_the_textbook():
 def test_departure_is_linear_in_the_coupling():
     rng = np.random.default_rng(5)
     u, v = frame(3, 3, rng), frame(3, 3, rng)
-    found = modes_from((u * [2.0, 1.2, 0.5]) @ v.T)
+    task = from_moments((u * [2.0, 1.2, 0.5]) @ v.T)
+    found = modes(task)
     clean = decoupled(np.full((2, 3), 0.3), found.left, found.right, (3,), rng)
     noise = [rng.standard_normal(w.shape) for w in clean]
     times = np.array([0.0, 1.0])
@@ -156,7 +157,7 @@ def test_departure_is_linear_in_the_coupling():
         weights = [w + size * n for w, n in zip(clean, noise, strict=True)]
         end = matrix_flow(weights, correlation, np.eye(3), times)[-1]
         departures.append(np.abs(end[1] @ end[0] - exact).max())
-        residuals.append(layer_strengths_from(weights, found, tolerance=1.0).residual)
+        residuals.append(layer_strengths(deep_linear_from(weights), task, tolerance=1.0).residual)
     assert np.allclose(np.diff(np.log10(departures)), -1.0, atol=0.01)
     assert np.allclose(np.diff(np.log10(residuals)), -1.0, atol=0.01)
 
@@ -167,7 +168,7 @@ def test_a_network_of_festina_follows(double):
     rng = np.random.default_rng(6)
     u, v = frame(3, 3, rng), frame(4, 3, rng)
     correlation = (u * [3.0, 1.0, 0.4]) @ v.T
-    found = modes_from(correlation)
+    found = modes(from_moments(correlation))
     w1, w2 = decoupled(np.full((2, 3), 0.05), found.left, found.right, (5,), rng)
     times = np.linspace(0.0, 8.0, 9)
     unit = festina.networks.Neuron(festina.networks.activation("linear"))
@@ -190,7 +191,7 @@ def test_modes_put_the_data_together_again(outputs, inputs, seed):
     s = rng.integers(0, 3, count).astype(float)  # zeros and equal ones among them
     lam = rng.integers(1, 3, inputs).astype(float)
     correlation, covariance = (u * s) @ v[:, :count].T, (v * lam) @ v.T
-    found = modes_from(correlation, covariance)
+    found = modes(from_moments(correlation, covariance))
     assert len(found) == count
     assert np.allclose(
         (found.left * found.singular_values) @ found.right.T, correlation, atol=1e-12
@@ -205,7 +206,7 @@ def test_equal_singular_values_with_different_variances_are_told_apart():
     rng = np.random.default_rng(0)
     u, v = frame(3, 3, rng), frame(3, 3, rng)
     covariance = (v * [1.0, 2.0, 4.0]) @ v.T
-    found = modes_from(1.5 * u @ v.T, covariance)
+    found = modes(from_moments(1.5 * u @ v.T, covariance))
     assert np.allclose(np.sort(found.input_variance), [1.0, 2.0, 4.0])
     assert np.allclose(found.singular_values, 1.5)
     assert np.allclose(covariance @ found.right, found.right * found.input_variance)
@@ -215,12 +216,12 @@ def test_inputs_that_nothing_correlates_with_may_have_any_variance():
     rng = np.random.default_rng(1)
     v = frame(4, 4, rng)
     correlation = np.outer([0.6, 0.8], 2.0 * v[:, 0])  # rank one of two
-    found = modes_from(correlation, (v * [1.0, 5.0, 0.0, 3.0]) @ v.T)
+    found = modes(from_moments(correlation, (v * [1.0, 5.0, 0.0, 3.0]) @ v.T))
     assert found.singular_values == pytest.approx([2.0, 0.0])
     assert found.input_variance[0] == pytest.approx(1.0)
     a = mode_strengths(np.array([0.0, 50.0]), found, 0.1)
     assert a[1] == pytest.approx([2.0, 0.1 / (1 + 2 * found.input_variance[1] * 0.1 * 50)])
-    silent = modes_from(np.zeros((2, 2)), np.diag([1.0, 0.0]))
+    silent = modes(from_moments(np.zeros((2, 2)), np.diag([1.0, 0.0])))
     assert np.allclose(mode_loss(np.array([[0.5, 7.0]]), silent), 0.125)
 
 
@@ -228,8 +229,8 @@ def test_modes_that_mix_are_refused_with_the_size_of_the_mixing():
     covariance = np.array([[1.0, 0.2], [0.2, 1.0]])
     scale = np.linalg.norm(covariance, 2)
     with pytest.raises(ValueError, match=rf"is {0.2 / scale:.3g} of \|Σxx\|.*whiten the inputs"):
-        modes_from(np.diag([2.0, 1.0]), covariance)
-    assert len(modes_from(np.diag([2.0, 1.0]), covariance, tolerance=0.5)) == 2
+        modes(from_moments(np.diag([2.0, 1.0]), covariance))
+    assert len(modes(from_moments(np.diag([2.0, 1.0]), covariance), tolerance=0.5)) == 2
 
 
 # ---- strengths of weights -----------------------------------------------------------------------
@@ -237,28 +238,30 @@ def test_modes_that_mix_are_refused_with_the_size_of_the_mixing():
 
 def test_a_mode_that_one_layer_stops_is_still_seen():
     rng = np.random.default_rng(2)
-    found = modes_from(np.diag([3.0, 2.0, 1.0]))
+    task = from_moments(np.diag([3.0, 2.0, 1.0]))
+    found = modes(task)
     b = np.array([[0.4, 0.0, 0.2], [0.3, 0.5, 0.2], [0.7, 0.6, 0.0]])
-    seen = layer_strengths_from(decoupled(b, found.left, found.right, (3, 4), rng), found)
+    weights = decoupled(b, found.left, found.right, (3, 4), rng)
+    seen = layer_strengths(deep_linear_from(weights), task)
     assert seen.residual < 1e-14
     assert np.allclose(np.abs(seen.strengths), b, atol=1e-14)
 
 
 def test_coupled_weights_are_refused_with_the_size_of_the_coupling():
-    found = modes_from(np.diag([3.0, 1.0]))
+    task, sheared = from_moments(np.diag([3.0, 1.0])), np.array([[1.0, 0.5], [0.0, 1.0]])
     with pytest.raises(ValueError, match=r"not decoupled: a part of 0\.\d+ couples modes"):
-        layer_strengths_from([np.eye(2), np.array([[1.0, 0.5], [0.0, 1.0]])], found)
+        layer_strengths(deep_linear_from([np.eye(2), sheared]), task)
     rng = np.random.default_rng(1)
-    wide = layer_strengths_from([np.eye(3, 2), frame(3, 3, rng)[:2]], found, tolerance=np.inf)
-    assert wide.residual > 0.1
+    wide = deep_linear_from([np.eye(3, 2), frame(3, 3, rng)[:2]])
+    assert layer_strengths(wide, task, tolerance=np.inf).residual > 0.1
 
 
 def test_read_outs_of_units_without_input_are_coupling_too():
     """Such a unit gets its input weights from the error: W₁ leaves its frame."""
-    found = modes_from(np.diag([3.0, 1.0]))
+    task = from_moments(np.diag([3.0, 1.0]))
     second = np.array([[1.0, 0.0, 0.3], [0.0, 1.0, 0.0]])
     with pytest.raises(ValueError, match="not decoupled"):
-        layer_strengths_from([np.eye(3, 2), second], found)
+        layer_strengths(deep_linear_from([np.eye(3, 2), second]), task)
 
 
 # ---- small random weights -----------------------------------------------------------------------
@@ -269,18 +272,25 @@ def test_effective_strengths_are_those_of_the_growing_part():
     first, second = rng.standard_normal((4, 6, 5)), rng.standard_normal((4, 3, 6))
     correlation = rng.standard_normal((3, 5))
     u, _, vt = np.linalg.svd(correlation, full_matrices=False)
-    found = effective_strengths_from(first, second, correlation)
+    found = effective_strengths(deep_linear_from([first, second]), from_moments(correlation))
     expected = 0.25 * np.sum((first @ vt.T + second.swapaxes(1, 2) @ u) ** 2, axis=1)
     assert np.allclose(found, expected, rtol=1e-13)
-    assert np.array_equal(found, mode_amplitudes_from(first, second.swapaxes(1, 2), correlation))
+    assert np.array_equal(
+        found,
+        mode_amplitudes(
+            layer_from("linear", first, second.swapaxes(1, 2)), from_moments(correlation)
+        ),
+    )
 
 
 def test_effective_strengths_of_decoupled_weights_are_their_strengths():
     rng = np.random.default_rng(4)
     correlation = np.diag([2.0, 1.0, 0.5])
-    found = modes_from(correlation)
+    found = modes(from_moments(correlation))
     weights = decoupled(np.full((2, 3), 0.1), found.left, found.right, (4,), rng)
-    assert np.allclose(effective_strengths_from(*weights, correlation), 0.01, rtol=1e-12)
+    assert np.allclose(
+        effective_strengths(deep_linear_from(weights), from_moments(correlation)), 0.01, rtol=1e-12
+    )
 
 
 @pytest.mark.slow
@@ -303,7 +313,9 @@ def test_random_weights_rise_late_by_a_fraction_that_falls_as_one_over_the_logar
     strength = np.einsum("oa,...ho,...hi,ia->...a", u, weights.v, weights.u, v)
     rise = lambda curve: np.interp(0.5, np.maximum.accumulate(curve), times)
     measured = np.apply_along_axis(rise, 2, strength / s)
-    a0 = effective_strengths_from(network.u, np.swapaxes(network.v, -1, -2), correlation)[..., :4]
+    a0 = effective_strengths(
+        deep_linear_from([network.u, np.swapaxes(network.v, -1, -2)]), from_moments(correlation)
+    )[..., :4]
     predicted = np.log(s / a0 - 1) / (2 * s)
     error = np.abs(measured - predicted) / measured
     logs = np.log(1 / scales)
@@ -326,7 +338,7 @@ def test_random_weights_rise_late_by_a_fraction_that_falls_as_one_over_the_logar
 
 def test_saddles_of_two_layers():
     s, lam = np.array([3.0, 2.0, 0.5]), np.array([1.5, 0.5, 1.0])
-    found = modes_from(np.diag(s), np.diag(lam))
+    found = modes(from_moments(np.diag(s), np.diag(lam)))
     sequence = saddle_sequence(found, 1e-4, tau=2.0)
     assert sequence.order.tolist() == [0, 1, 2]
     half = 2.0 / (2 * s) * np.log(s / (lam * 1e-4) - 1)
@@ -341,7 +353,7 @@ def test_saddles_are_stationary_with_the_curvature_of_the_rate():
     """Gradient zero at each stage, and −rate the lowest eigenvalue of the Hessian."""
     rng = np.random.default_rng(1)
     correlation = (frame(3, 3, rng) * [3.0, 2.0, 0.5]) @ frame(3, 3, rng).T
-    found = modes_from(correlation)
+    found = modes(from_moments(correlation))
     sequence = saddle_sequence(found, 1e-3)
 
     def loss(theta):
@@ -360,7 +372,7 @@ def test_saddles_are_stationary_with_the_curvature_of_the_rate():
 
 
 def test_plateaus_of_a_curve_are_the_stages():
-    found = modes_from(np.diag([4.0, 1.0, 0.25]))
+    found = modes(from_moments(np.diag([4.0, 1.0, 0.25])))
     sequence = saddle_sequence(found, 1e-8)
     between = np.sqrt(sequence.time[:-1] * sequence.time[1:])
     loss = mode_loss(mode_strengths(between, found, 1e-8), found)
@@ -370,7 +382,7 @@ def test_plateaus_of_a_curve_are_the_stages():
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [2, 3, 5, np.inf])
 def test_half_rise_is_where_the_curve_is_half_way(depth):
-    found = modes_from(np.diag([2.0, 1.0]), np.diag([1.0, 0.5]))
+    found = modes(from_moments(np.diag([2.0, 1.0]), np.diag([1.0, 0.5])))
     sequence = saddle_sequence(found, 1e-2, depth=depth)
     a = mode_strengths(sequence.time, found, 1e-2, depth=depth)
     target = found.singular_values / found.input_variance
@@ -380,7 +392,7 @@ def test_half_rise_is_where_the_curve_is_half_way(depth):
 
 
 def test_order_is_that_of_time_and_modes_without_a_start_stay():
-    found = modes_from(np.diag([2.0, 1.5, 1.0, 0.0]))
+    found = modes(from_moments(np.diag([2.0, 1.5, 1.0, 0.0])))
     sequence = saddle_sequence(found, np.array([1e-8, 1e-2, 0.0, 0.3]))
     assert sequence.order.tolist() == [1, 0]
     assert np.allclose(sequence.loss, [3.625, 2.5, 0.5])
@@ -394,7 +406,7 @@ def test_levels_of_a_tree_are_learned_one_after_the_other():
     assert np.allclose(np.unique(world.singular_values(32))[::-1], s, atol=1e-6)
     times = differentiation_times(world, 32, 1e-4)
     assert np.allclose(times, [0.546057, 0.827193, 1.057996, 1.536831], rtol=0, atol=1e-6)
-    found = modes_from(world.exact_features(32))
+    found = modes(from_moments(world.exact_features(32)))
     sequence = saddle_sequence(found, 1e-4)
     assert np.allclose(sequence.time, np.repeat(times, world.multiplicities), rtol=1e-8)
 
@@ -413,7 +425,7 @@ def test_distinctions_that_do_not_exist_are_never_learned():
 
 
 def test_curves_under_jit_vmap_and_grad(double):
-    found = modes_from(np.diag([2.0, 1.0]), np.diag([1.0, 0.5]))
+    found = modes(from_moments(np.diag([2.0, 1.0]), np.diag([1.0, 0.5])))
     times = np.linspace(0.0, 3.0, 5)
 
     def loss(a0, modes):
@@ -432,7 +444,7 @@ def test_curves_under_jit_vmap_and_grad(double):
 
 
 def test_similarity_has_a_slope_where_a_mode_is_silent(double):
-    found = modes_from(np.diag([2.0, 1.0]))
+    found = modes(from_moments(np.diag([2.0, 1.0])))
     total = lambda a, layer: layer_similarity(a, found, layer, depth=3).sum()
     for layer in (1, 2, 3):
         slope = jax.grad(total)(jnp.array([[0.0, 0.5]]), layer)
@@ -441,7 +453,7 @@ def test_similarity_has_a_slope_where_a_mode_is_silent(double):
 
 
 def test_one_time_has_no_axis():
-    found = modes_from(np.diag([2.0, 1.0]))
+    found = modes(from_moments(np.diag([2.0, 1.0])))
     one, many = mode_strengths(0.7, found, 0.1), mode_strengths([0.7], found, 0.1)
     for of in (lambda a: a, lambda a: map_from_modes(a, found), lambda a: mode_loss(a, found)):
         assert np.array_equal(of(one), of(many)[0])
@@ -452,19 +464,28 @@ def test_one_time_has_no_axis():
 # ---- bad input ----------------------------------------------------------------------------------
 
 
-TWO = modes_from(np.diag([2.0, 1.0]))
+TWO = modes(from_moments(np.diag([2.0, 1.0])))
 CURVES = np.ones((3, 2))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: modes_from(np.ones(3)), "`correlation` must be a matrix"),
-        (lambda: modes_from(np.array([[np.nan]])), "`correlation` must be finite"),
-        (lambda: modes_from(np.eye(2), np.eye(3)), r"`covariance` must have shape \(2, 2\)"),
-        (lambda: modes_from(np.eye(2), np.triu(np.ones((2, 2)))), "symmetric, the largest"),
-        (lambda: modes_from(np.eye(2), np.diag([1.0, -1.0])), "negative eigenvalues, one is -1"),
-        (lambda: modes_from(np.eye(2), np.diag([1.0, 0.0])), "does not vary"),
+        (lambda: modes(from_moments(np.ones(3))), "`correlation` must be a matrix"),
+        (lambda: modes(from_moments(np.array([[np.nan]]))), "`correlation` must be finite"),
+        (
+            lambda: modes(from_moments(np.eye(2), np.eye(3))),
+            r"`covariance` must have shape \(2, 2\)",
+        ),
+        (
+            lambda: modes(from_moments(np.eye(2), np.triu(np.ones((2, 2))))),
+            "symmetric, the largest",
+        ),
+        (
+            lambda: modes(from_moments(np.eye(2), np.diag([1.0, -1.0]))),
+            "negative eigenvalues, one is -1",
+        ),
+        (lambda: modes(from_moments(np.eye(2), np.diag([1.0, 0.0]))), "do not vary"),
         (lambda: mode_strengths([1.0], TWO, np.ones(3)), "one for each of the 2 modes"),
         (lambda: mode_strengths([1.0], TWO, 0.1, depth=0), "`depth` must be"),
         (lambda: mode_strengths([-1.0], TWO, 0.1), "`times` must not be negative"),
@@ -472,20 +493,25 @@ CURVES = np.ones((3, 2))
         (lambda: mode_strengths([1.0], np.eye(2), 0.1), r"must be the `Modes`.*got ndarray"),
         (lambda: mode_loss(CURVES, np.eye(2)), r"must be the `Modes`.*got ndarray"),
         (
-            lambda: effective_strengths_from(np.full((2, 2), np.nan), np.eye(2), np.eye(2)),
-            "`first` must be finite, 4 of its 4",
+            lambda: effective_strengths(
+                DeepLinear((np.nan * np.eye(2), np.eye(2))), from_moments(np.eye(2))
+            ),
+            "are not all finite",
         ),
         (lambda: mode_loss(np.ones((3, 4)), TWO), "with 2 modes, got shape"),
         (lambda: layer_similarity(CURVES, TWO, 0), "`layer` must"),
         (lambda: layer_similarity(CURVES, TWO, 3), "`layer` must"),
         (lambda: layer_similarity(CURVES, TWO, 1, inputs=np.ones((4, 3))), r"\(item, 2\)"),
-        (lambda: effective_strengths_from(np.ones((3, 2)), np.ones((2, 2)), np.eye(2)), "hidden"),
         (lambda: saddle_sequence(TWO, 0.1, depth=1), "convex and has no saddles"),
         (lambda: saddle_sequence(TWO, np.ones(3)), "one for each of the 2 modes"),
-        (lambda: layer_strengths_from([], TWO), "lead from 2 inputs to 2 outputs"),
-        (lambda: layer_strengths_from([np.eye(2), np.ones((2, 3))], TWO), "lead from 2 inputs"),
-        (lambda: layer_strengths_from([np.ones((3, 2))], TWO), "lead from 2 inputs to 2"),
-        (lambda: layer_strengths_from([np.eye(2) * np.inf], TWO), "`weights` must be finite"),
+        (
+            lambda: layer_strengths(deep_linear_from([np.ones((3, 2))]), from_moments(np.eye(2))),
+            "Network and task do not fit",
+        ),
+        (
+            lambda: layer_strengths(DeepLinear((np.eye(2) * np.inf,)), from_moments(np.eye(2))),
+            "are not all finite",
+        ),
     ],
 )
 @pytest.mark.usefixtures("as_a_user")
@@ -499,7 +525,10 @@ def test_a_network_and_a_task_are_their_weights_and_moments():
     x, y = np.diag([1.0, 2.0]), np.diag([3.0, 1.0])
     learned = festina.tasks.from_arrays(x, y)
     for loss, samples in (("half", 2.0), ("half-sum", 1.0)):
-        found, same = modes(learned, loss=loss), modes_from(y.T @ x / samples, x.T @ x / samples)
+        found, same = (
+            modes(learned, loss=loss),
+            modes(from_moments(y.T @ x / samples, x.T @ x / samples)),
+        )
         for name in ("left", "singular_values", "right", "input_variance"):
             assert np.allclose(getattr(found, name), getattr(same, name))
 
@@ -507,5 +536,5 @@ def test_a_network_and_a_task_are_their_weights_and_moments():
     network = deep_linear_from(weights)
     assert np.allclose(effective_strengths(network, learned), 0.01)
     assert np.allclose(layer_strengths(network, learned).strengths, 0.1)
-    with pytest.raises(ValueError, match="got DeepLinear"):
+    with pytest.raises(ValueError, match="Got DeepLinear"):
         effective_strengths(deep_linear_from([*weights, np.eye(2)]), learned)

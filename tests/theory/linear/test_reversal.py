@@ -4,14 +4,20 @@ import numpy as np
 import pytest
 from balanced_weights import balanced_weights, rotation
 
-from festina.theory.linear import balanced_flow_from, reversal_overlap, reversal_time
+from festina.networks import deep_linear_from
+from festina.tasks import from_moments
+from festina.theory.linear import balanced_flow, reversal_overlap, reversal_time
 
 TABLE = {0.01: 2.14018716, 0.1: 1.26696655, 1.0: 0.47788189, 3.0: 0.21234528, 10.0: 0.06867999}
 
 
 def reversed_flow(first, second, sigma, lam):
-    end = balanced_flow_from(first, second, sigma, balance=lam).limit()
-    return balanced_flow_from(end.inward[..., 0].T, end.outward[..., 0], -sigma, balance=lam)
+    end = balanced_flow(deep_linear_from([first, second]), from_moments(sigma), balance=lam).limit()
+    return balanced_flow(
+        deep_linear_from([end.inward[..., 0].T, end.outward[..., 0]]),
+        from_moments(-sigma),
+        balance=lam,
+    )
 
 
 @pytest.mark.parametrize(("lam", "expected"), TABLE.items())
@@ -39,7 +45,9 @@ def test_overlap_with_what_grows():
     u, v = rotation(3, rng), rotation(3, rng)
     for lam in (-3.0, 0.4):
         first, second = balanced_weights(3, 3, 3, lam, 0.5, rng)
-        end = balanced_flow_from(first, second, u * s @ v.T, balance=lam).limit()
+        end = balanced_flow(
+            deep_linear_from([first, second]), from_moments(u * s @ v.T), balance=lam
+        ).limit()
         root = np.hypot(s, lam / 2)
         h = lam / 2 / (root + s)
         g = 1 / np.sqrt(1 + h**2)
@@ -52,7 +60,7 @@ def test_overlap_with_what_grows():
 @pytest.mark.filterwarnings("ignore:The weights do not reach")
 def test_without_balance_a_converged_network_is_trapped():
     root = np.sqrt(1.3)
-    flow = balanced_flow_from([[root]], [[root]], [[-1.3]])
+    flow = balanced_flow(deep_linear_from([[[root]], [[root]]]), from_moments([[-1.3]]))
     assert flow.obstructed
     a = flow([1.0, 30.0, 1e6]).map[:, 0, 0]
     assert np.all((a >= 0) & (a <= 1.3))
@@ -67,11 +75,15 @@ def test_stopped_early_it_takes_as_long_to_unlearn_as_it_learned():
     first, second = balanced_weights(4, 4, 4, 0.0, 0.05, rng)
     if np.linalg.det(second @ first) * np.linalg.det(sigma) < 0:
         sigma = sigma @ np.diag([-1.0, 1.0, 1.0, 1.0])
-    flow = balanced_flow_from(first, second, sigma)
+    flow = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))
     crossings, relearned = [], []
     for stop in (10.0, 14.0):
         end = flow([stop])
-        back = balanced_flow_from(end.inward[..., 0].T, end.outward[..., 0], -sigma, balance=0.0)
+        back = balanced_flow(
+            deep_linear_from([end.inward[..., 0].T, end.outward[..., 0]]),
+            from_moments(-sigma),
+            balance=0.0,
+        )
         times = np.linspace(0.0, 3 * stop, 4000)
         state = back(times)
         crossings.append(times[np.argmax(state.alignment() > 0)])
@@ -87,8 +99,12 @@ def test_an_odd_number_of_modes_cannot_all_be_reversed():
     first, second = balanced_weights(3, 3, 3, 0.0, 0.05, rng)
     if np.linalg.det(second @ first) * np.linalg.det(sigma) < 0:
         sigma = -sigma
-    end = balanced_flow_from(first, second, sigma)([1.0])
-    back = balanced_flow_from(end.inward[..., 0].T, end.outward[..., 0], -sigma, balance=0.0)
+    end = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))([1.0])
+    back = balanced_flow(
+        deep_linear_from([end.inward[..., 0].T, end.outward[..., 0]]),
+        from_moments(-sigma),
+        balance=0.0,
+    )
     assert back.obstructed
     assert back.limit().loss()[0] == pytest.approx(0.7**2 / 2, abs=1e-9)
 

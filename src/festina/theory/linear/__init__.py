@@ -2,19 +2,16 @@
 
 from .._modes import Modes as Modes
 from .._modes import modes as modes
-from .._modes import modes_from as modes_from
 from ._assumptions import BalanceWarning as BalanceWarning
 from ._assumptions import ObstructionWarning as ObstructionWarning
 from ._assumptions import measured_balance as measured_balance
 from ._assumptions import whiten_inputs as whiten_inputs
 from ._balanced import BalancedFlow as BalancedFlow
 from ._balanced import balanced_flow as balanced_flow
-from ._balanced import balanced_flow_from as balanced_flow_from
 from ._balanced_state import BalancedState as BalancedState
 from ._chains import chain_strength as chain_strength
 from ._chains import matched_time_constant as matched_time_constant
 from ._continual import Curriculum as Curriculum
-from ._continual import continual_from as continual_from
 from ._continual import continual_learning as continual_learning
 from ._continual import interference as interference
 from ._depth import greedy_training_time as greedy_training_time
@@ -22,9 +19,7 @@ from ._depth import small_weight_law as small_weight_law
 from ._depth import training_time as training_time
 from ._effective import LayerStrengths as LayerStrengths
 from ._effective import effective_strengths as effective_strengths
-from ._effective import effective_strengths_from as effective_strengths_from
 from ._effective import layer_strengths as layer_strengths
-from ._effective import layer_strengths_from as layer_strengths_from
 from ._growing import growing_gram as growing_gram
 from ._growing import growing_strengths as growing_strengths
 from ._learning_time import learning_time as learning_time

@@ -3,10 +3,11 @@
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ..._checks import finite
-from ..._types import ArrayLike
+from ..._types import Array, ArrayLike
 from ...networks import AbstractNetwork, DeepLinear, Layer, Neuron
-from .._statistics import correlation_of, covariance_of
+from ...tasks import AbstractTask, MomentTask, from_moments
+from .._statistics import moments
+from ._balanced_state import as_array
 
 # Weights made to be balanced are so to rounding, which products of them amplify a little.
 _EXACT = 1e-10
@@ -42,7 +43,7 @@ def measured_balance(
 
     λ and the largest eigenvalue of Δ in size.
     """
-    first, second = two_layers(network)
+    first, second = (np.asarray(weight) for weight in two_layers(network))
     value = own_balance(first, second)
     return value, residual(first, second, value)
 
@@ -58,18 +59,18 @@ def own_balance(
 
 def two_layers(
     network: AbstractNetwork,
-) -> tuple[Float[np.ndarray, "*batch hidden input"], Float[np.ndarray, "*batch output hidden"]]:
+) -> tuple[Float[Array, "*batch hidden input"], Float[Array, "*batch output hidden"]]:
     """Weights of a linear network of two layers; raises at any other."""
     if isinstance(network, Layer) and network.unit == Neuron():
         network = DeepLinear.from_layer(network)
     if isinstance(network, DeepLinear) and len(network.weights) == 2:
-        first, second = (np.asarray(w, dtype=float) for w in network.weights)
+        first, second = (as_array(weight) for weight in network.weights)
         return first, second
     found = repr(network) if isinstance(network, AbstractNetwork) else type(network).__name__
     raise ValueError(
         f"`network` must be linear with two layers and no biases, got {found}. Others "
-        "have no such solution: festina.gradient_flow(network, task). Functions that take arrays "
-        "end in `_from`."
+        "have no such solution: festina.gradient_flow(network, task). Matrices: "
+        "`festina.networks.deep_linear_from([first, second])`."
     )
 
 
@@ -94,10 +95,8 @@ def is_exact(
     return np.asarray(found <= _EXACT * size)
 
 
-def whiten_inputs(
-    first: ArrayLike, correlation: ArrayLike, covariance: ArrayLike
-) -> tuple[Float[np.ndarray, "hidden input"], Float[np.ndarray, "output input"]]:
-    r"""The same network and task in coordinates where the inputs are white.
+def whiten_inputs(network: AbstractNetwork, task: AbstractTask) -> tuple[DeepLinear, MomentTask]:
+    r"""Return the same network and task in coordinates where the inputs are white.
 
     With $\tilde x = \Sigma_{xx}^{-1/2}x$ the map $Wx$ is $\tilde W\tilde x$, $\tilde W_1 =
     W_1\Sigma_{xx}^{1/2}$, and the task has $\tilde\Sigma_{yx} = \Sigma_{yx}\Sigma_{xx}^{-1/2}$.
@@ -107,29 +106,26 @@ def whiten_inputs(
 
     **Arguments:**
 
-    - `first`: $W_1$, shape `(hidden, input)`.
-    - `correlation`: $\Sigma_{yx}$, shape `(output, input)`.
-    - `covariance`: $\Sigma_{xx}$, shape `(input, input)`, invertible.
+    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers; or a batch of them.
+    - `task`: what it learns. Inputs must vary in all directions.
 
     **Returns:**
 
-    $\tilde W_1$ and $\tilde\Sigma_{yx}$, for `balanced_flow_from`.
+    A network and a task, for `balanced_flow`.
     """
-    first, correlation = finite("first", first), correlation_of(correlation)
-    size = correlation.shape[-1]
-    if first.ndim != 2 or first.shape[-1] != size:
-        raise ValueError(
-            f"`first` must be (hidden, input) with the {size} inputs of `correlation`, got shape "
-            f"{first.shape}."
-        )
-    variances, axes = np.linalg.eigh(covariance_of(covariance, size))
+    first, second = two_layers(network)
+    correlation, covariance, floor = moments(task)
+    network.check_fit(task.input_shape, task.outputs)
+    variances, axes = np.linalg.eigh(covariance)
     if variances[0] <= 1e-12 * variances[-1]:
         raise ValueError(
-            f"`covariance` has variances from {variances[0]:.3g} to {variances[-1]:.3g}: inputs "
-            "that do not vary in some direction cannot be whitened. Drop that direction first."
+            f"The inputs have variances from {variances[0]:.3g} to {variances[-1]:.3g}: those that "
+            "do not vary in some direction cannot be whitened. Drop that direction first."
         )
     root = (axes * np.sqrt(variances)) @ axes.T
-    return first @ root, correlation @ ((axes / np.sqrt(variances)) @ axes.T)
+    white = np.asarray(correlation) @ ((axes / np.sqrt(variances)) @ axes.T)
+    power = float(np.sum(white**2)) + 2 * floor
+    return DeepLinear((first @ root, second)), from_moments(white, target_power=power)
 
 
 def check_white(covariance: Float[np.ndarray, "input input"]) -> None:

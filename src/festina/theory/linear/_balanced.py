@@ -35,7 +35,7 @@ FOREVER = 1e250  # every difference of rates has decided by then
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class BalancedFlow(Result):
-    """A network with balanced weights on its way: call it with times. See `balanced_flow_from`."""
+    """A network with balanced weights on its way: call it with times. See `balanced_flow`."""
 
     first: Float[Array, "*batch hidden input"]
     second: Float[Array, "*batch output hidden"]
@@ -137,40 +137,11 @@ def balanced_flow(
     task: AbstractTask,
     *,
     loss: LossConvention = "half",
-    tau: float = 1.0,
-    balance: ArrayLike | None = None,
-    tolerance: float = 0.1,
-) -> BalancedFlow:
-    """`balanced_flow_from` the weights of a network that learns a task with white inputs.
-
-    The moments are those of the task, exact for a population; whether its inputs are white, without
-    a mean or with one as part of ⟨xxᵀ⟩, is checked.
-
-    **Arguments:**
-
-    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers; or a batch of them.
-    - `task`: what it learns.
-    - `loss`: its convention, as for `festina.gradient_flow`. The moments that have to be white are
-      those of the loss: one-hot items are with "half-sum".
-    - `tau`, `balance`, `tolerance`: as in `balanced_flow_from`.
-    """
-    first, second = two_layers(network)
-    seen = moments(task, loss)
-    check_white(seen.covariance)
-    options = {"tau": tau, "balance": balance, "tolerance": tolerance}
-    return balanced_flow_from(first, second, seen.correlation, **options)
-
-
-def balanced_flow_from(
-    first: ArrayLike,
-    second: ArrayLike,
-    correlation: ArrayLike,
-    *,
     tau: ArrayLike = 1.0,
     balance: ArrayLike | None = None,
     tolerance: float = 0.1,
 ) -> BalancedFlow:
-    r"""Exact learning of $W_2W_1$ from balanced weights of any size, between lazy and rich.
+    r"""Return the exact learning of $W_2W_1$ from balanced weights of any size, lazy to rich.
 
     For white inputs, loss $L = \frac12\langle\lVert y - W_2W_1x\rVert^2\rangle$, $\tau\dot W =
     -\partial L/\partial W$ and weights with $W_2^\top W_2 - W_1W_1^\top = \lambda I$ the stack
@@ -193,11 +164,12 @@ def balanced_flow_from(
 
     **Arguments:**
 
-    - `first`: $W_1(0)$, shape `(..., hidden, input)`. Leading axes make a batch of networks, whose
-      curves are computed in one call.
-    - `second`: $W_2(0)$, shape `(..., output, hidden)`.
-    - `correlation`: $\Sigma = \langle yx^\top\rangle$ for white inputs, shape `(output, input)`,
-      or one for each network.
+    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers. A batch of them has
+      its curves computed in one call.
+    - `task`: what it learns, with white inputs, without a mean or with one as part of
+      $\langle xx^\top\rangle$. Only $\Sigma = \langle yx^\top\rangle$ enters.
+    - `loss`: its convention, as for `festina.gradient_flow`. The moments that have to be white are
+      those of the loss: one-hot items are with "half-sum".
     - `tau`: time constant of a layer, one over the learning rate.
     - `balance`: λ, a number or one for each network; if not given that of the weights,
       $\mathrm{tr}(W_2^\top W_2 - W_1W_1^\top)/N_h$.
@@ -215,10 +187,13 @@ def balanced_flow_from(
         Inputs that are not white, finite learning rates, and unbalanced weights: see
         `BalancedFlow.error_estimate`, and `festina.gradient_flow` for those.
     """
-    for name, value in (("first", first), ("second", second), ("correlation", correlation)):
+    first, second = two_layers(network)
+    seen = moments(task, loss)
+    network.check_fit(task.input_shape, task.outputs)
+    check_white(seen.covariance)
+    correlation = as_array(seen.correlation)
+    for name, value in (("first", first), ("second", second)):
         check_size(name, value)
-    first, second, correlation = (as_array(a) for a in (first, second, correlation))
-    _check_shapes(first, second, correlation)
     check_positive("tau", tau)
     if balance is None:
         balance = _own_balance(first, second)
@@ -283,23 +258,6 @@ def _own_balance(first: Array, second: Array) -> Array:
         if is_traced(value)
         else np.where(rounding, 0.0, value)
     )
-
-
-def _check_shapes(first: Array, second: Array, correlation: Array) -> None:
-    shapes = first.shape, second.shape, correlation.shape
-    inner = [shape[-2:] for shape in shapes]
-    fits = all(len(shape) >= 2 and 0 not in shape for shape in shapes)
-    fits = fits and inner[2] == (inner[1][0], inner[0][1]) and inner[0][0] == inner[1][1]
-    if not fits or shapes[0][:-2] != shapes[1][:-2]:
-        raise ValueError(
-            "`first`, `second` and `correlation` must have shapes (..., hidden, input), (..., "
-            f"output, hidden) and (output, input), got {shapes[0]}, {shapes[1]} and {shapes[2]}."
-        )
-    if shapes[2][:-2] not in ((), shapes[0][:-2]):
-        raise ValueError(
-            f"`correlation` must be one matrix or one for each of the {shapes[0][:-2]} networks, "
-            f"got shape {shapes[2]}."
-        )
 
 
 def _check_balance(

@@ -40,7 +40,7 @@ class BalancedState(Result):
     - `times`: when, a number or a list of them.
     - `inward`, `outward`: the two blocks of $B$, time last: `(input, unit, time)` and
       `(output, unit, time)`.
-    - `first`, `second`, `correlation`, `balance`: where it came from, as in `balanced_flow_from`.
+    - `first`, `second`, `correlation`, `balance`: where it came from, as in `balanced_flow`.
     """
 
     times: Float[Array, "*times"]

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..._checks import check_size, check_times, finite, whole_number
+from ..._checks import check_alone, check_times, finite, whole_number
 from ..._objective import LossConvention
 from ..._result import Result
 from ..._types import ArrayLike
 from ...networks import AbstractNetwork
 from ...tasks import AbstractTask
 from .._statistics import moments
-from ._assumptions import ObstructionWarning, check_white, two_layers
-from ._balanced import BalancedFlow, balanced_flow_from
+from ._assumptions import ObstructionWarning, check_white
+from ._balanced import BalancedFlow, balanced_flow
 from ._balanced_state import BalancedState
 from ._carried import ROUNDING, carried, follow
 
@@ -32,9 +32,8 @@ class Curriculum(Result, also=("after", "forgetting"), drawn="losses"):
     - `stage`: which task is being learned, counted from 0.
     - `map`: W₂W₁.
     - `losses`: ½‖Σ_j − W₂W₁‖² for every task j, above its loss of least squares.
-    - `floor`: that loss of least squares for every task, which nothing can reduce; zero unless
-      the tasks are known, or `continual_from` was given `target_powers`. `losses + floor` are the
-      losses themselves.
+    - `floor`: that loss of least squares for every task, which nothing can reduce. `losses + floor`
+      are the losses themselves.
     - `states`: one for each stage, with all that a `BalancedState` knows.
     - `correlations`: Σ_j.
     """
@@ -70,41 +69,7 @@ def continual_learning(
     balance: float | None = None,
     tolerance: float = 0.1,
 ) -> Curriculum:
-    """`continual_from` the weights of a network that learns tasks with white inputs in turn.
-
-    **Arguments:**
-
-    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers.
-    - `tasks`: what it learns, in this order.
-    - `times`, `tau`, `balance`, `tolerance`: as in `continual_from`.
-    - `loss`: its convention, as for `festina.gradient_flow`.
-    """
-    seen = [moments(task, loss) for task in tasks]
-    for each in seen:
-        check_white(each.covariance)
-    return continual_from(
-        *two_layers(network),
-        [each.correlation for each in seen],
-        times,
-        target_powers=[each.power for each in seen] if seen else None,
-        tau=tau,
-        balance=balance,
-        tolerance=tolerance,
-    )
-
-
-def continual_from(
-    first: ArrayLike,
-    second: ArrayLike,
-    correlations: Sequence[ArrayLike],
-    times: Sequence[ArrayLike] | np.ndarray,
-    *,
-    tau: float = 1.0,
-    balance: float | None = None,
-    tolerance: float = 0.1,
-    target_powers: ArrayLike | None = None,
-) -> Curriculum:
-    r"""Exact learning of one task after another, from balanced weights.
+    r"""Return the exact learning of one task after another, from balanced weights.
 
     Balance is conserved and $M = QQ^\top$ is all that the flow depends on, so that the state at the
     end of a task is the start of the next (Braun et al., 2022). All tasks have white inputs. The
@@ -118,44 +83,34 @@ def continual_from(
 
     **Arguments:**
 
-    - `first`, `second`, `tau`, `balance`, `tolerance`: as in `balanced_flow_from`.
-    - `correlations`: $\Sigma_j$ of each task in the order of learning.
+    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers.
+    - `tasks`: what it learns, in this order.
     - `times`: for each task when to look, from its beginning; it is left after the last of them.
       A number looks at the end only.
-    - `target_powers`: $\langle\lVert y\rVert^2\rangle$ of each task, for the loss that no linear
-      map is without, $\frac12\langle\lVert y\rVert^2\rangle - \frac12\lVert\Sigma_j\rVert_F^2$. If
-      not given it is zero: targets are linear in the inputs.
+    - `loss`, `tau`, `balance`, `tolerance`: as in `balanced_flow`.
 
     **Returns:**
 
     A `Curriculum`: the losses of all tasks over time, and what was forgotten.
     """
-    if not len(correlations) or len(correlations) != len(times):
+    if not len(tasks) or len(tasks) != len(times):
         raise ValueError(
-            f"`correlations` and `times` must have an entry for each task, got {len(correlations)} "
-            f"and {len(times)}."
+            f"`tasks` and `times` must have an entry for each task, got {len(tasks)} and "
+            f"{len(times)}."
         )
     for t in times:
         check_times(t)
     stages = [np.atleast_1d(np.asarray(t, dtype=float)) for t in times]
     if any((np.diff(t) < 0).any() for t in stages):
         raise ValueError("`times` must increase within a task: it is left after the last.")
-    sigmas = [finite("correlations", sigma) for sigma in correlations]
-    for sigma in sigmas:
-        check_size("correlations", sigma)
-        if sigma.shape != sigmas[0].shape:
-            raise ValueError(
-                f"`correlations`, those of `tasks`, must have one shape, got {sigma.shape} and "
-                f"{sigmas[0].shape}."
-            )
-
-    if np.ndim(first) > 2:
-        raise ValueError(
-            f"`first` must be (hidden, input), of one network, got shape {np.shape(first)}."
-        )
-    flow = balanced_flow_from(
-        first, second, sigmas[0], tau=tau, balance=balance, tolerance=tolerance
-    )
+    check_alone(network.batch_shape)
+    how = {"loss": loss, "tau": tau, "balance": balance, "tolerance": tolerance}
+    flow = balanced_flow(network, tasks[0], **how)
+    seen = [moments(task, loss) for task in tasks]
+    for task, each in zip(tasks, seen, strict=True):
+        network.check_fit(task.input_shape, task.outputs)
+        check_white(each.covariance)
+    sigmas = [np.asarray(each.correlation) for each in seen]
     states, at, doubt = [], carried(flow), 0.0
     for number, (sigma, t) in enumerate(zip(sigmas, stages, strict=True)):
         flow = BalancedFlow(flow.first, flow.second, sigma, flow.tau, flow.balance)
@@ -183,31 +138,9 @@ def continual_from(
             [np.stack([state.loss(sigma) for sigma in sigmas], axis=-1) for state in states]
         ),
         states=tuple(states),
-        floor=_floor(np.stack(sigmas), target_powers),
+        floor=np.array([each.floor for each in seen]),
         correlations=np.stack(sigmas),
     )
-
-
-def _floor(
-    sigmas: Float[np.ndarray, "task output input"], powers: ArrayLike | None
-) -> Float[np.ndarray, " task"]:
-    """½⟨‖y‖²⟩ − ½‖Σ‖²."""
-    explained = np.sum(sigmas**2, axis=(-2, -1))
-    if powers is None:
-        return np.zeros(len(sigmas))
-    given = finite("target_powers", powers)
-    if given.shape != explained.shape:
-        raise ValueError(
-            f"`target_powers` must be one for each of the {len(sigmas)} tasks, got shape "
-            f"{given.shape}."
-        )
-    if (given < (1 - 1e-9) * explained).any():
-        task = int(np.argmax(explained - given))
-        raise ValueError(
-            "`target_powers` must be ⟨‖y‖²⟩, with white inputs at least ‖Σ‖² = "
-            f"{explained[task]:.6g} in task {task}, got {given[task]:.6g}."
-        )
-    return np.maximum(given - explained, 0.0) / 2
 
 
 def _warn(number: int, loss: float) -> None:

@@ -162,7 +162,7 @@ def _check_modes(modes: Modes) -> None:
     if not isinstance(modes, Modes):
         raise ValueError(
             f"`modes` must be the `Modes` of the data, got {type(modes).__name__}. Of a "
-            "correlation (output, input): festina.theory.linear.modes_from(correlation)."
+            "correlation (output, input): modes(from_moments(correlation))."
         )
 
 

@@ -39,7 +39,7 @@ def balanced_gram(
 
     **Arguments:**
 
-    - `times`, `first`, `second`, `correlation`, `balance`, `tau`: as in `balanced_flow_from`. The
+    - `times`, `first`, `second`, `correlation`, `balance`, `tau`: as in `BalancedFlow`. The
       negative of the weights' balance is what a source with the opposite sign would have.
     - `as_printed`: the last term of Eq. (15) as it stands in the source.
 
@@ -131,7 +131,7 @@ def block_matrices(
 
     **Arguments:**
 
-    - `first`, `second`, `correlation`, `balance`: as in `balanced_flow_from`, of one network.
+    - `first`, `second`, `correlation`, `balance`: as in `BalancedFlow`, of one network.
     """
     w1, w2 = finite("first", first), finite("second", second)
     sigma = finite("correlation", correlation)

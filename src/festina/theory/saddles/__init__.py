@@ -11,31 +11,26 @@ For layers $f(x) = \sum_i \phi(x; u_i) v_i$ of any unit, after Zhang, Saxe & Lat
   `growth_times`, `blow_up_times`, `first_to_escape`);
 - levels (`narrow_minima`), and whole staircases from initial weights (`staircase`).
 
-All take a network and a task; names that end in `_from` are the same on plain arrays.
+All take a network and a task. Plain arrays become these with `festina.networks.layer_from` or
+`deep_linear_from`, and `festina.tasks.from_arrays` or, for averages, `from_moments`.
 
 Everywhere $L = \frac12\langle\lVert y - f\rVert^2\rangle$ and $\dot\theta = -\partial
 L/\partial\theta$, unless a `loss` says otherwise.
 """
 
 from ._drop_times import mode_drop_times as mode_drop_times
-from ._drop_times import mode_drop_times_from as mode_drop_times_from
 from ._embedding import embed_from as embed_from
 from ._embedding import embed_units as embed_units
 from ._fixed_points import Stationarity as Stationarity
 from ._fixed_points import stationarity as stationarity
 from ._fixed_points import stationary_task as stationary_task
 from ._linear_phase import growth_times as growth_times
-from ._linear_phase import growth_times_from as growth_times_from
 from ._linear_phase import linear_phase as linear_phase
-from ._linear_phase import linear_phase_from as linear_phase_from
 from ._linear_phase import mode_amplitudes as mode_amplitudes
-from ._linear_phase import mode_amplitudes_from as mode_amplitudes_from
 from ._linear_phase import residual_exponent as residual_exponent
 from ._linear_saddles import LinearSaddle as LinearSaddle
 from ._linear_saddles import linear_saddle as linear_saddle
-from ._linear_saddles import linear_saddle_from as linear_saddle_from
 from ._linear_saddles import linear_saddles as linear_saddles
-from ._linear_saddles import linear_saddles_from as linear_saddles_from
 from ._manifolds import Constraint as Constraint
 from ._manifolds import escape_rate as escape_rate
 from ._manifolds import is_invariant as is_invariant
@@ -55,12 +50,8 @@ from ._narrow_minima import minima_near_network as minima_near_network
 from ._narrow_minima import narrow_minima as narrow_minima
 from ._reduction import reduce_width as reduce_width
 from ._staircase import staircase as staircase
-from ._staircase_diagonal import diagonal_staircase_from as diagonal_staircase_from
-from ._staircase_linear import linear_staircase_from as linear_staircase_from
 from ._stairs import Staircase as Staircase
 from ._units import blow_up_times as blow_up_times
-from ._units import blow_up_times_from as blow_up_times_from
 from ._units import first_to_escape as first_to_escape
-from ._units import winner_from as winner_from
 from ._ways_out import EscapeDirections as EscapeDirections
 from ._ways_out import escape_directions as escape_directions

@@ -7,13 +7,12 @@ from jaxtyping import Float
 
 from ..._checks import number
 from ..._objective import LossConvention, loss_factor
-from ..._types import ArrayLike
 from ...networks import AbstractNetwork
 from ...tasks import AbstractTask
-from .._modes import equals, modes_from
+from .._modes import equals, modes_of
 from ._koenigs import koenigs
 from ._linear_layer import linear_layer
-from ._linear_phase import checked, growing
+from ._linear_phase import growing
 
 # A mode's share of the loss, λ(a* − a)²/2, has fallen by half when a = (1 − 1/√2) a*.
 _HALF = 1.0 - 1.0 / math.sqrt(2.0)
@@ -99,43 +98,9 @@ def mode_drop_times(
         Where the directions are not shared the error is not small: mode $k$ then grows on later
         plateaus at a rate of Eq. (42) that is not $s_k$.
     """
-    seen, factor = linear_layer(network, task), loss_factor(loss, task)
-    times = mode_drop_times_from(
-        *seen,
-        learning_rate=learning_rate,
-        loss_factor=factor,
-        tolerance=tolerance,
-        degeneracy=degeneracy,
-    )
-    return times / factor if learning_rate is None else times
-
-
-def mode_drop_times_from(
-    u: ArrayLike,
-    v: ArrayLike,
-    correlation: ArrayLike,
-    covariance: ArrayLike,
-    *,
-    learning_rate: float | None = None,
-    loss_factor: float = 1.0,
-    tolerance: float = 1e-6,
-    degeneracy: float = 1e-9,
-) -> Float[np.ndarray, "*batch mode"]:
-    r"""`mode_drop_times` of plain arrays.
-
-    **Arguments:**
-
-    - `u`, `v`: initial weights, shapes `(..., unit, N_u)` and `(..., unit, N_v)`.
-    - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
-    - `covariance`: $\Sigma_{zz}$, shape `(N_u, N_u)`.
-    - `learning_rate`: $\eta$. Without it the time $t_k$ of
-      $L = \frac12\langle\lVert y - f\rVert^2\rangle$ is returned.
-    - `loss_factor`: $c$, where the loss that is descended is $cL$; `festina.dynamics` has
-      `loss_factor(convention, task)`. Only read together with `learning_rate`.
-    - `tolerance`, `degeneracy`: as there.
-    """
-    u, v, correlation = checked(u, v, correlation)
-    found = modes_from(correlation, covariance, tolerance=tolerance, degeneracy=degeneracy)
+    u, v, correlation, covariance = linear_layer(network, task)
+    factor = loss_factor(loss, task)
+    found = modes_of(correlation, covariance, tolerance, degeneracy)
     s, lam = np.asarray(found.singular_values), np.asarray(found.input_variance)
     learned = s > 0
     held = growing(u, v, np.asarray(found.left), np.asarray(found.right))
@@ -146,10 +111,11 @@ def mode_drop_times_from(
         if learning_rate is None:
             step, rate = np.zeros_like(s), 2.0 * s
         else:
-            step = _step(learning_rate, loss_factor, s)
+            step = _step(learning_rate, factor, s)
             rate = 2.0 * np.log1p(step)
         growth = np.log(koenigs(_HALF, step) / koenigs(np.minimum(start, _HALF), step))
-        return np.where(learned, growth / np.where(learned, rate, 1.0), np.inf)
+        times = np.where(learned, growth / np.where(learned, rate, 1.0), np.inf)
+    return times / factor if learning_rate is None else times
 
 
 def _independent_amplitudes(c: np.ndarray, groups: list[slice]) -> np.ndarray:
@@ -177,15 +143,14 @@ def _independent_amplitudes(c: np.ndarray, groups: list[slice]) -> np.ndarray:
     return left**2
 
 
-def _step(learning_rate: float, loss_factor: float, s: np.ndarray) -> np.ndarray:
-    for name, value in (("learning_rate", learning_rate), ("loss_factor", loss_factor)):
-        if not number(name, value) > 0:
-            raise ValueError(f"`{name}` must be a positive number, got {value!r}.")
-    step = loss_factor * learning_rate * s
+def _step(learning_rate: float, factor: float, s: np.ndarray) -> np.ndarray:
+    if not number("learning_rate", learning_rate) > 0:
+        raise ValueError(f"`learning_rate` must be a positive number, got {learning_rate!r}.")
+    step = factor * learning_rate * s
     if step.max() >= 1.0:
         raise ValueError(
             f"`learning_rate` {learning_rate:.3g} is unstable: the learned mode contracts by "
             f"|1 − 2cηs₁| per step and cηs₁ = {step.max():.3g} is not below 1. "
-            f"Use less than {1.0 / (loss_factor * s[0]):.3g}."
+            f"Use less than {1.0 / (factor * s[0]):.3g}."
         )
     return step

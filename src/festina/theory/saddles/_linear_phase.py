@@ -51,22 +51,7 @@ def mode_amplitudes(
         If singular values coincide the vectors $q_k, r_k$ are a choice, and so is how the total of
         their $a_k(0)$ is divided. `mode_drop_times` does not depend on that choice.
     """
-    seen = linear_layer(network, task)
-    return mode_amplitudes_from(seen.u, seen.v, seen.correlation)
-
-
-def mode_amplitudes_from(
-    u: ArrayLike, v: ArrayLike, correlation: ArrayLike
-) -> Float[np.ndarray, "*batch mode"]:
-    r"""`mode_amplitudes` of plain arrays.
-
-    **Arguments:**
-
-    - `u`: $u_i$, shape `(..., unit, N_u)`; leading axes are batch axes, shared with `v`.
-    - `v`: $v_i$, shape `(..., unit, N_v)`.
-    - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
-    """
-    u, v, correlation = checked(u, v, correlation)
+    u, v, correlation, _ = linear_layer(network, task)
     q, _, rt = np.linalg.svd(correlation, full_matrices=False)
     return np.sum(growing(u, v, q, rt.T) ** 2, axis=-2)
 
@@ -107,31 +92,8 @@ def linear_phase(
         Eq. (10) leaves out $W\Sigma_{zz}$: good while $\lVert W\Sigma_{zz}\rVert \ll s_1$, that is
         up to the first drop of the loss.
     """
-    seen = linear_layer(network, task)
-    clock = loss_factor(loss, task) * finite("times", times)
-    u, v = linear_phase_from(seen.u, seen.v, seen.correlation, clock)
-    deep = as_layer(network) is not network
-    return network.with_parts(u, v.swapaxes(-1, -2) if deep else v)
-
-
-def linear_phase_from(
-    u: ArrayLike, v: ArrayLike, correlation: ArrayLike, times: ArrayLike
-) -> tuple[Float[np.ndarray, "*batch unit n_u"], Float[np.ndarray, "*batch unit n_v"]]:
-    r"""`linear_phase` of plain arrays, for $L = \frac12\langle\lVert y-f\rVert^2\rangle$.
-
-    **Arguments:**
-
-    - `u`, `v`: initial weights, shapes `(..., unit, N_u)` and `(..., unit, N_v)`.
-    - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
-    - `times`: shape `(time,)`, or one time.
-
-    **Returns:**
-
-    `(u, v)` with shapes `(..., time, unit, N_u)` and `(..., time, unit, N_v)`, without the axis of
-    time for a single one.
-    """
-    u, v, correlation = checked(u, v, correlation)
-    times = finite("times", times)
+    u, v, correlation, _ = linear_layer(network, task)
+    times = loss_factor(loss, task) * finite("times", times)
     if times.ndim > 1:
         raise ValueError(f"`times` must be a time or a list of them, got shape {times.shape}.")
     q, s, rt = np.linalg.svd(correlation, full_matrices=False)
@@ -140,9 +102,12 @@ def linear_phase_from(
     grow = (0.5 * (qv + ru))[..., None, :, :] * np.exp(s * t)
     decay = (0.5 * (qv - ru))[..., None, :, :] * np.exp(-s * t)
     rest_u, rest_v = u - ru @ rt, v - qv @ q.T
-    over_u = (grow - decay) @ rt + rest_u[..., None, :, :]
-    over_v = (grow + decay) @ q.T + rest_v[..., None, :, :]
-    return (over_u, over_v) if times.ndim else (over_u[..., 0, :, :], over_v[..., 0, :, :])
+    u = (grow - decay) @ rt + rest_u[..., None, :, :]
+    v = (grow + decay) @ q.T + rest_v[..., None, :, :]
+    if not times.ndim:
+        u, v = u[..., 0, :, :], v[..., 0, :, :]
+    deep = as_layer(network) is not network
+    return network.with_parts(u, v.swapaxes(-1, -2) if deep else v)
 
 
 def growth_times(
@@ -181,37 +146,17 @@ def growth_times(
         Exact for the linear system (10). In the network all units saturate together, when
         $\sum_i c_{1i}^2 e^{2s_1t}$ is of order $s_1/\lambda_1$: see `mode_drop_times`.
     """
-    seen = linear_layer(network, task)
-    times = growth_times_from(seen.u, seen.v, seen.correlation, size=size, degeneracy=degeneracy)
-    return times / loss_factor(loss, task)
-
-
-def growth_times_from(
-    u: ArrayLike,
-    v: ArrayLike,
-    correlation: ArrayLike,
-    *,
-    size: float = 1.0,
-    degeneracy: float = 1e-9,
-) -> Float[np.ndarray, "*batch unit"]:
-    r"""`growth_times` of plain arrays, for $L = \frac12\langle\lVert y-f\rVert^2\rangle$.
-
-    **Arguments:**
-
-    - `u`, `v`: initial weights, shapes `(..., unit, N_u)` and `(..., unit, N_v)`.
-    - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
-    - `size`, `degeneracy`: as there.
-    """
-    u, v, correlation = checked(u, v, correlation)
+    u, v, correlation, _ = linear_layer(network, task)
     if not (size := number("size", size)) > 0:
         raise ValueError(f"`size` must be a positive number, got {size!r}.")
     q, s, rt = np.linalg.svd(correlation, full_matrices=False)
     if s[0] == 0.0:
-        return np.full(np.broadcast_shapes(u.shape[:-1], v.shape[:-1]), np.inf)
+        return np.full(u.shape[:-1], np.inf)
     top = equals(s, degeneracy)[0]
     held = np.sqrt(2.0 * np.sum(growing(u, v, q[:, top], rt[top].T) ** 2, axis=-1))
     with np.errstate(divide="ignore"):
-        return np.maximum(np.log(size / held) / s[0], 0.0)
+        times = np.maximum(np.log(size / held) / s[0], 0.0)
+    return times / loss_factor(loss, task)
 
 
 def residual_exponent(singular_values: ArrayLike, *, degeneracy: float = 1e-9) -> float:
@@ -249,24 +194,3 @@ def residual_exponent(singular_values: ArrayLike, *, degeneracy: float = 1e-9) -
 def growing(u: np.ndarray, v: np.ndarray, q: np.ndarray, r: np.ndarray) -> np.ndarray:
     """c_ki of Eq. (35a), shape (..., unit, mode)."""
     return 0.5 * (v @ q + u @ r)
-
-
-def checked(
-    u: ArrayLike, v: ArrayLike, correlation: ArrayLike
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    u, v, correlation = finite("u", u), finite("v", v), finite("correlation", correlation)
-    if correlation.ndim != 2 or 0 in correlation.shape:
-        raise ValueError(f"`correlation` must have shape (N_v, N_u), got {correlation.shape}.")
-    n_v, n_u = correlation.shape
-    for name, weight, size in (("u", u, n_u), ("v", v, n_v)):
-        if weight.ndim < 2 or weight.shape[-1] != size:
-            raise ValueError(
-                f"`{name}` must have shape (..., unit, {size}) to go with `correlation` of shape "
-                f"{correlation.shape}, got {weight.shape}."
-            )
-    if u.shape[:-1] != v.shape[:-1]:
-        raise ValueError(
-            "`u` and `v` must agree in all axes but the last (batch axes, then units), got "
-            f"{u.shape} and {v.shape}."
-        )
-    return u, v, correlation

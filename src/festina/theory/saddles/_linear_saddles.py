@@ -23,15 +23,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from ..._checks import number, whole_number, whole_numbers
+from ..._checks import check_type, number, whole_number, whole_numbers
 from ..._objective import LossConvention, loss_factor
 from ..._result import Result
-from ..._types import ArrayLike
 from ...networks import Layer, Neuron
 from ...tasks import AbstractTask
+from ...tasks._task import Statistics
 from .._modes import equals
-from .._statistics import correlation_of, covariance_of, inverse_on
 from ._generator import generator
+
+DEGENERACY = 1e-9  # of the largest mode
+_SINGULAR = 1e-13  # of the largest eigenvalue, for each input
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,7 +128,7 @@ def linear_saddles(
     *,
     rank: int | None = None,
     loss: LossConvention = "half",
-    degeneracy: float = 1e-9,
+    degeneracy: float = DEGENERACY,
 ) -> Iterator[LinearSaddle]:
     r"""Every fixed point of a linear network on a task, one for each set of modes.
 
@@ -150,44 +152,10 @@ def linear_saddle(
     modes: Sequence[int],
     *,
     loss: LossConvention = "half",
-    degeneracy: float = 1e-9,
+    degeneracy: float = DEGENERACY,
 ) -> LinearSaddle:
     """The fixed point at which exactly these modes are learned; the rest as `linear_saddles`."""
     return _chosen(_modes_of(task, loss, degeneracy), modes)
-
-
-def linear_saddles_from(
-    correlation: ArrayLike,
-    covariance: ArrayLike,
-    *,
-    target_power: float | None = None,
-    rank: int | None = None,
-    degeneracy: float = 1e-9,
-) -> Iterator[LinearSaddle]:
-    r"""`linear_saddles` of plain arrays, for $L = \frac12\langle\lVert y - f\rVert^2\rangle$.
-
-    **Arguments:**
-
-    - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
-    - `covariance`: $\Sigma_{zz}$, shape `(N_u, N_u)`. It may be singular where the correlation is
-      zero.
-    - `target_power`: $\langle\lVert y\rVert^2\rangle$; by default $\sum_k\mu_k$, that of targets
-      linear in $z$, so that losses are those above the least-squares fit.
-    - `rank`, `degeneracy`: as there.
-    """
-    return _ranked(linear_modes(correlation, covariance, target_power, degeneracy), rank)
-
-
-def linear_saddle_from(
-    correlation: ArrayLike,
-    covariance: ArrayLike,
-    modes: Sequence[int],
-    *,
-    target_power: float | None = None,
-    degeneracy: float = 1e-9,
-) -> LinearSaddle:
-    """`linear_saddle` of plain arrays; the rest as `linear_saddles_from`."""
-    return _chosen(linear_modes(correlation, covariance, target_power, degeneracy), modes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,38 +255,23 @@ def _chosen(problem: LinearModes, modes: Sequence[int]) -> LinearSaddle:
 
 
 def _modes_of(task: AbstractTask, loss: LossConvention, degeneracy: float) -> LinearModes:
-    if not isinstance(task, AbstractTask):
-        raise ValueError(
-            "Expected a task (of `festina.tasks`; your own data: `festina.tasks.from_arrays(x, "
-            "y)`), got "
-            f"{type(task).__name__}. Of averages Σ_yz and Σ_zz: `linear_saddles_from`."
-        )
+    check_type("task", task, AbstractTask)
     seen = task.statistics(Neuron())
-    found = linear_modes(seen.correlation, seen.covariance, seen.power, degeneracy)
-    return replace(found, factor=loss_factor(loss, task))
+    found = linear_modes(seen, degeneracy)
+    return replace(found, target_power=seen.power, factor=loss_factor(loss, task))
 
 
-def linear_modes(
-    correlation: ArrayLike, covariance: ArrayLike, target_power: float | None, degeneracy: float
-) -> LinearModes:
-    """The modes of these statistics, checked; arguments as in `linear_saddles_from`."""
-    yz = correlation_of(correlation)
-    zz = covariance_of(covariance, yz.shape[1])
-    inverse = inverse_on(zz, yz)
+def linear_modes(seen: Statistics, degeneracy: float) -> LinearModes:
+    """Return modes of what a linear network sees; their losses are those above least squares."""
+    yz, zz = seen.correlation, seen.covariance
+    inverse = np.linalg.pinv(zz, rcond=_SINGULAR * len(zz), hermitian=True)
     if number("degeneracy", degeneracy) < 0:
         raise ValueError(f"`degeneracy` is a fraction of the largest μ, got {degeneracy}.")
     fit = yz @ inverse
     mu, e = np.linalg.eigh((fit @ yz.T + yz @ fit.T) / 2)
     mu, e = mu[::-1], e[:, ::-1]
     real = mu > degeneracy * max(float(mu[0]), 0.0)
-    explained = float(mu[real].sum())
-    power = explained if target_power is None else number("target_power", target_power)
-    if power < explained * (1.0 - 1e-9):
-        raise ValueError(
-            f"`target_power` must be at least {explained:.6g}, what a linear map explains of the "
-            f"targets, got {power:.6g}: it is ⟨‖y‖²⟩ of the same targets as `correlation`."
-        )
-    return LinearModes(mu[real], e[:, real], yz, zz, inverse, power, degeneracy)
+    return LinearModes(mu[real], e[:, real], yz, zz, inverse, float(mu[real].sum()), degeneracy)
 
 
 def _null_space(matrix: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "m k"]:

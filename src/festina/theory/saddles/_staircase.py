@@ -25,12 +25,11 @@ def staircase(
     Nothing is trained: on each plateau the weights that are still small are followed in closed
     form, and only the jumps between plateaus are computed. The architecture decides how:
 
-    - a fully-connected linear layer, or a `DeepLinear` of two layers: modes join
-      (`linear_staircase_from` on plain arrays);
+    - a fully-connected linear layer, or a `DeepLinear` of two layers: modes join;
     - a `DeepLinear` of three or more layers, inputs of any covariance: modes too. What is small is
       homogeneous of degree $D$ and blows up in a time of order $\epsilon^{2-D}$; times are off by
       a part of themselves that falls with $\epsilon$, about $10^{-5}$ at $\epsilon = 0.01$;
-    - a `DiagonalLinear` network: coordinates (`diagonal_staircase_from`);
+    - a `DiagonalLinear` network: coordinates join;
     - a layer of units with fixed features and of order two or more in their weights (quadratic
       neurons, heads of linear attention): units. The first jump is right up to
       $O(\epsilon\ln(1/\epsilon))$; later ones follow units that were not the first, whose times
@@ -90,16 +89,12 @@ def _predict(network: AbstractNetwork, task: AbstractTask) -> Staircase:
     layer = as_layer(network)
     seen = task.statistics(network.view)
     if isinstance(network, DiagonalLinear):
-        return diagonal_staircase(
-            network.u, network.v, seen.correlation[0], seen.covariance, seen.floor
-        )
+        return diagonal_staircase(np.asarray(network.u), np.asarray(network.v), seen)
     if isinstance(layer, Layer) and is_linear(layer):
-        return linear_staircase(
-            layer.u, layer.v, seen.correlation, seen.covariance, seen.floor, 1e-9
-        )
+        return linear_staircase(np.asarray(layer.u), np.asarray(layer.v), seen)
     if isinstance(layer, DeepLinear) and layer.depth > 2:
         weights = [np.asarray(weight) for weight in layer.weights]
-        return deep_staircase(weights, seen.correlation, seen.covariance, seen.floor)
+        return deep_staircase(weights, seen)
     if isinstance(layer, Layer) and has_growing_units(layer):
         return unit_staircase(layer, task)
     raise ValueError(

@@ -26,9 +26,10 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float
 
+from ...tasks._task import Statistics
 from ._course import refined
 from ._linear_jump import Jump
-from ._linear_saddles import LinearModes, linear_modes
+from ._linear_saddles import DEGENERACY, LinearModes, linear_modes
 from ._staircase_linear import course
 from ._stairs import Staircase, warn_unless_ended
 
@@ -41,14 +42,9 @@ _RTOL = 1e-8
 _LONGEST = 1e3  # way of what waits, in units of its own size, after which it never grows
 
 
-def deep_staircase(
-    weights: Sequence[np.ndarray],
-    correlation: Map,
-    covariance: Float[np.ndarray, "input input"],
-    floor: float,
-) -> Staircase:
+def deep_staircase(weights: Sequence[np.ndarray], seen: Statistics) -> Staircase:
     """The staircase of three or more layers, from the input's side to the output's."""
-    modes = linear_modes(correlation, covariance, None, 1e-9)
+    modes = linear_modes(seen, DEGENERACY)
     layers = [np.asarray(weight, float) for weight in weights]
     count, of_map = len(modes.mu), lambda matrix: np.linalg.svd(matrix, compute_uv=False)
     strengths = of_map(modes.correlation @ modes.inverse)[:count]
@@ -77,7 +73,7 @@ def deep_staircase(
         jumps.append(way)
     # Left out is what dormant weights have added to W before a jump is followed, in that time.
     flow = course(modes, first, start, jumps, _SOON ** (1.0 + depth / (2 - depth)))
-    return flow.staircase("modes", count, floor)
+    return flow.staircase("modes", count, seen.floor)
 
 
 def _wait(layers: Layers, left: Map, learned: int, enough: float) -> tuple[float, Layers] | None:

@@ -21,26 +21,19 @@ import functools
 import numpy as np
 from jaxtyping import Float
 
-from ..._checks import finite
-from ..._types import ArrayLike
-from .._statistics import covariance_of, inverse_on
+from ...tasks._task import Statistics
 from ._course import Course, Saddle, passage, refined
-from ._stairs import Staircase, floor_of, warn_unless_ended, warned
+from ._stairs import Staircase, warn_unless_ended
 
 _RTOL = 1e-9
 _LEARNED = 1e-10  # part of the initial loss that may be left at the end
 _LONGEST = 1e6  # times as slow as the fastest: coordinates that are not followed
 
 
-def diagonal_staircase_from(
-    u: ArrayLike,
-    v: ArrayLike,
-    correlation: ArrayLike,
-    covariance: ArrayLike,
-    *,
-    floor: float = 0.0,
+def diagonal_staircase(
+    u: Float[np.ndarray, " input"], v: Float[np.ndarray, " input"], seen: Statistics
 ) -> Staircase:
-    r"""Predict the staircase of a diagonal linear network from data statistics and initial weights.
+    r"""Predict the staircase of a diagonal linear network.
 
     On the plateau with the coordinates $A$, and signs that they keep, $\beta_A$ is the solution of
     least squares on $A$ and its level is $L_A = L_\mathrm{floor} + \frac12(\beta-\beta^*)^\top
@@ -48,32 +41,13 @@ def diagonal_staircase_from(
     passes, and when, follows from the mirror flow, which is integrated in $s$ at the given initial
     scale. Coordinates that would change their sign go back to zero, and wait again.
 
-    **Arguments:**
-
-    - `u`, `v`: initial weights, shape `(input,)`.
-    - `correlation`: $b = \langle yx\rangle$, shape `(input,)`.
-    - `covariance`: $C = \langle xx^\top\rangle$, shape `(input, input)`. It may be singular: least
-      squares on the active coordinates then takes the smallest solution.
-    - `floor`: loss of least squares on all coordinates, part of every level.
-
-    **Returns:**
-
-    A `Staircase` of coordinates, for $L = \frac12\langle(y - f)^2\rangle$. Stages are those
-    between which the squared gradient dips by half a decade; coordinates without a plateau in
-    between join together. A coordinate with $u_i(0) = -v_i(0)$ never becomes positive, one with
-    $u_i(0) = v_i(0)$ never negative. What is worth less than $10^{-10}$ of the initial loss is not
-    followed.
+    A coordinate with $u_i(0) = -v_i(0)$ never becomes positive, one with $u_i(0) = v_i(0)$ never
+    negative. What is worth less than $10^{-10}$ of the initial loss is not followed. Where $C$ is
+    singular, least squares on the active coordinates takes the smallest solution.
     """
-    return warned(diagonal_staircase(u, v, correlation, covariance, floor_of(floor)))
-
-
-def diagonal_staircase(
-    u: ArrayLike, v: ArrayLike, correlation: ArrayLike, covariance: ArrayLike, floor: float
-) -> Staircase:
-    """`diagonal_staircase_from` without its warnings."""
     from scipy.integrate import solve_ivp
 
-    b, c, p, m = _checked(u, v, correlation, covariance)
+    b, c, p, m = seen.correlation[0], seen.covariance, 0.5 * (u + v), 0.5 * (u - v)
     with np.errstate(divide="ignore"):
         up, down = np.log(np.abs(p)), np.log(np.abs(m))
     best = np.linalg.pinv(c, rcond=1e-13 * len(b), hermitian=True) @ b
@@ -133,7 +107,7 @@ def diagonal_staircase(
     between = lambda t: float(excess(beta(solution.sol(t))))
     passed = functools.partial(passage, time, losses, between)
     flow = Course(time, losses, squared_gradient(rows), saddle, passed)
-    return flow.staircase("coordinates", len(b), floor)
+    return flow.staircase("coordinates", len(b), seen.floor)
 
 
 def _near(b: np.ndarray, c: np.ndarray, beta: np.ndarray) -> Float[np.ndarray, " input"]:
@@ -171,19 +145,3 @@ def _least_squares(b: np.ndarray, c: np.ndarray, signs: np.ndarray) -> Float[np.
         signs[which] * np.where(solution > 1e-12 * solution.max(initial=0.0), solution, 0.0),
     )
     return found
-
-
-def _checked(
-    u: ArrayLike, v: ArrayLike, correlation: ArrayLike, covariance: ArrayLike
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    u, v, b = finite("u", u), finite("v", v), finite("correlation", correlation)
-    if b.ndim != 1 or not b.size:
-        raise ValueError(f"`correlation` must have shape (input,), got {b.shape}.")
-    c = covariance_of(covariance, b.size)
-    if u.shape != b.shape or v.shape != b.shape:
-        raise ValueError(
-            f"`u` and `v` must have one weight for each of the {b.size} inputs, got shapes "
-            f"{u.shape} and {v.shape}."
-        )
-    inverse_on(c, b[None])
-    return b, c, 0.5 * (u + v), 0.5 * (u - v)

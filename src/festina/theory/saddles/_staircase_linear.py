@@ -21,12 +21,11 @@ import itertools
 import numpy as np
 from jaxtyping import Float
 
-from ..._checks import check_size, finite
-from ..._types import ArrayLike
+from ...tasks._task import Statistics
 from ._course import Course, Saddle, passage
 from ._linear_jump import Jump, grow, jump, move, turn
-from ._linear_saddles import LinearModes, LinearSaddle, linear_modes
-from ._stairs import Staircase, floor_of, warned
+from ._linear_saddles import DEGENERACY, LinearModes, LinearSaddle, linear_modes
+from ._stairs import Staircase
 
 # Dormant columns become active at this fraction of the weights' final size. What they do to W until
 # then, and is left out, is the square of it.
@@ -35,19 +34,13 @@ _SMALL = 1e-2
 _ROUND_OFF = 1e-14  # of the largest unit: one that differs by less from others is made of them
 
 
-def linear_staircase_from(
-    u: ArrayLike,
-    v: ArrayLike,
-    correlation: ArrayLike,
-    covariance: ArrayLike,
-    *,
-    floor: float = 0.0,
-    degeneracy: float = 1e-9,
+def linear_staircase(
+    u: Float[np.ndarray, "unit input"], v: Float[np.ndarray, "unit output"], seen: Statistics
 ) -> Staircase:
-    r"""The staircase of a two-layer linear network from data statistics and initial weights.
+    r"""The staircase of a two-layer linear network, whose levels are those of Lemma 6.
 
-    Levels are those of Lemma 6 of Zhang, Saxe & Latham: with $\mu_k$ the eigenvalues of
-    $\Sigma_{yz}\Sigma_{zz}^{+}\Sigma_{zy}$ and $A$ the modes learned,
+    With $\mu_k$ the eigenvalues of $\Sigma_{yz}\Sigma_{zz}^{+}\Sigma_{zy}$ and $A$ the modes
+    learned,
 
     $$L_A = L_\mathrm{floor} + \tfrac12\sum_{k\notin A}\mu_k.$$
 
@@ -57,51 +50,18 @@ def linear_staircase_from(
 
     To leading order in $\ln(1/\epsilon)$ these are the jumps of alternating gradient flows (Kunin
     et al. 2025). Here the prefactors count as well: the initial weights themselves, what they have
-    in common over units, and how a jump mixes the modes that wait.
+    in common over units, and how a jump mixes the modes that wait. What is left out is the
+    back-reaction of dormant weights below a hundredth of the final ones of the weakest mode. It
+    shifts a jump by some $10^{-4}$ of the time in which the weights grow by $e$, whatever the
+    initial scale. Below $\epsilon \approx 10^{-30}$ rounding of the modes learned may hide those
+    that wait.
 
-    **Arguments:**
-
-    - `u`, `v`: initial weights, shapes `(unit, N_u)` and `(unit, N_v)`. On a later plateau, or on
-      the way to it, the staircase begins there: modes of whose loss half is gone are learned.
-    - `correlation`: $\Sigma_{yz}$, shape `(N_v, N_u)`.
-    - `covariance`: $\Sigma_{zz}$, shape `(N_u, N_u)`. It may be singular where the correlation is
-      zero: weights along inputs that do not vary never move.
-    - `floor`: loss of least squares, part of every level.
-    - `degeneracy`: eigenvalues $\mu_k$ closer than this fraction of the largest are one subspace,
-      of which any directions may be learned first.
-
-    **Returns:**
-
-    A `Staircase` of modes, for $L = \frac12\langle\lVert y - f\rVert^2\rangle$. Stages are those
-    between which the squared gradient dips by half a decade, whether the flow is followed in one
-    jump there or in several; modes without a plateau in between join together. A mode of which the
-    initial weights have nothing, or for which no unit is left, is never learned. One that grows a
-    thousand times as slowly as the fastest is off by a percent, and one that does so a hundred
-    thousand times is not followed.
-
-    !!! note "When it stops holding"
-
-        What is left out is the back-reaction of dormant weights below a hundredth of the final
-        ones of the weakest mode. It shifts a jump by some $10^{-4}$ of the time in which the
-        weights grow by $e$, whatever the initial scale, so that the relative error falls as
-        $1/\ln(1/\epsilon)$. Below $\epsilon \approx 10^{-30}$ rounding of the modes learned may
-        hide those that wait. With large initial weights everything is active from the start, and
-        the prediction is the flow itself.
+    A mode of which the initial weights have nothing, or for which no unit is left, is never
+    learned. One that grows a thousand times as slowly as the fastest is off by a percent, and one
+    that does so a hundred thousand times is not followed.
     """
-    return warned(linear_staircase(u, v, correlation, covariance, floor_of(floor), degeneracy))
-
-
-def linear_staircase(
-    u: ArrayLike,
-    v: ArrayLike,
-    correlation: ArrayLike,
-    covariance: ArrayLike,
-    floor: float,
-    degeneracy: float,
-) -> Staircase:
-    """`linear_staircase_from` without its warnings."""
-    modes = linear_modes(correlation, covariance, None, degeneracy)
-    dormant = _columns(u, v, modes)
+    modes = linear_modes(seen, DEGENERACY)
+    dormant = _columns(u, v)
     active = dormant[:, :0]
     size = _SMALL * modes.least_weight
     initial = modes.drive(dormant)
@@ -125,7 +85,7 @@ def linear_staircase(
         time, settled, saddle = way.end, way.settled, modes.nearest(modes.drive(active))
         jumps.append(way)
     flow = course(modes, first, start, jumps, _SMALL**2)
-    return flow.staircase("modes", len(modes.mu), floor)
+    return flow.staircase("modes", len(modes.mu), seen.floor)
 
 
 def course(
@@ -168,26 +128,12 @@ def course(
     return Course(time, excess, slope, near, passed)
 
 
-def _columns(u: ArrayLike, v: ArrayLike, modes: LinearModes) -> Float[np.ndarray, "weight unit"]:
+def _columns(u: np.ndarray, v: np.ndarray) -> Float[np.ndarray, "weight unit"]:
     """Θ(0), units turned into each other such that as many are left as are independent.
 
     The flow keeps that number, Θ(t) = G(t)Θ(0) with an invertible G: on a manifold of Theorem 3 no
     more modes are learned, whatever rounding adds on the way.
     """
-    check_size("u", u)
-    check_size("v", v)
-    u, v = finite("u", u), finite("v", v)
-    outputs, inputs = modes.correlation.shape
-    if u.ndim != 2 or v.ndim != 2 or len(u) != len(v) or not len(u):
-        raise ValueError(
-            f"`u` and `v` must be (unit, {inputs}) and (unit, {outputs}) with as many units, "
-            f"got {u.shape} and {v.shape}."
-        )
-    if (u.shape[1], v.shape[1]) != (inputs, outputs):
-        raise ValueError(
-            f"`u` and `v` have {u.shape[1]} and {v.shape[1]} weights a unit, `correlation` of "
-            f"shape {modes.correlation.shape} needs {inputs} and {outputs}."
-        )
     _, size, turned = np.linalg.svd(np.concatenate([v, u], axis=1), full_matrices=False)
     independent = size > _ROUND_OFF * size[0]
     return (size[independent, None] * turned[independent]).T

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..._axes import axes, styled
-from ..._checks import check_lane, number
+from ..._checks import check_lane
 from ..._drops import MERGE
 from ..._objective import loss_formula
 from ..._result import Result
@@ -232,15 +232,6 @@ def warn_unless_ended(solution: Any) -> None:
             "train (`festina.gradient_flow`) to see.",
             stacklevel=4,
         )
-
-
-def floor_of(floor: float) -> float:
-    """The loss of least squares, which is no less than nothing."""
-    if number("floor", floor) < 0:
-        raise ValueError(
-            f"`floor` is a loss, that of least squares, and not negative; got {floor}."
-        )
-    return float(floor)
 
 
 def joining_times(

@@ -13,9 +13,7 @@ How it is computed: `_unit_ways` sorts units by the way they take, `_unit_time` 
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..._checks import finite
 from ..._objective import LossConvention, check_kinds, loss_factor, statistics_for
-from ..._types import ArrayLike
 from ...networks import AbstractNetwork, Layer
 from ...tasks import AbstractTask
 from ._unit_time import travel_time
@@ -49,6 +47,21 @@ def blow_up_times(
     Gaussian units for $s = (1, 0.4, -0.7)$. Proposition 5 also asks for both signs of $s_k$, which
     the paper's own example (Figure 1G, $\Sigma_{yZ} = 4I$) does not have; not needed here.
 
+    **Linear attention.** A rank-one head with one value entry $v$, key $k$ and query $q$ is $v\,
+    k^\top\psi q$: a quadratic unit with $u = [k, q]$ and $Z = \frac12\begin{bmatrix} 0 & \psi \\
+    \psi^\top & 0\end{bmatrix}$. With $M = \langle y\psi\rangle$ call
+
+        sigma = np.block([[zero, M / 2], [M.T / 2, zero]])
+        heads = layer_from("quadratic", np.concatenate([k, q], axis=-1), v)
+        blow_up_times(heads, from_moments(sigma[None]))
+
+    This is *not* right for heads whose value is a vector with more entries that get a gradient.
+    Those of `festina.networks.attention` on in-context regression, $x \sim \mathcal N(0, \Lambda)$,
+    gain $(v_y k + k_y v)^\top\Lambda^2 q$, with $v_y, k_y$ the entries of value and key that read
+    the label. With $v_y$ alone and $M = \Lambda^2$ the second half is missing: the first of five
+    heads to leave comes out up to 70 % late (a median of some 20 %), often the wrong head.
+    `staircase` follows all entries.
+
     **Arguments:**
 
     - `network`: the initial weights of a layer of quadratic neurons with one output; or a batch of
@@ -77,38 +90,7 @@ def blow_up_times(
         A unit within round-off of never escaping ($v_0^2$ against $\sum a_k^2$, or $F$ against zero
         at its minimum, to $2\times10^{-15}$) counts as one that does not.
     """
-    weights = _quadratic(network, task)
-    return blow_up_times_from(*weights, tolerance=tolerance) / loss_factor(loss, task)
-
-
-def blow_up_times_from(
-    u: ArrayLike, v: ArrayLike, correlation: ArrayLike, *, tolerance: float = 1e-10
-) -> Float[np.ndarray, "*batch unit"]:
-    r"""`blow_up_times` of plain arrays, for $L = \frac12\langle(y-f)^2\rangle$.
-
-    **Linear attention.** A rank-one head with one value entry $v$, key $k$ and query $q$ is $v\,
-    k^\top\psi q$: a quadratic unit with $u = [k, q]$ and $Z = \frac12\begin{bmatrix} 0 & \psi \\
-    \psi^\top & 0\end{bmatrix}$. With $M = \langle y\psi\rangle$ call
-
-        sigma = np.block([[zero, M / 2], [M.T / 2, zero]])
-        blow_up_times_from(np.concatenate([k, q], axis=-1), v, sigma)
-
-    This is *not* right for heads whose value is a vector with more entries that get a gradient.
-    Those of `festina.networks.attention` on in-context regression, $x \sim \mathcal N(0, \Lambda)$,
-    gain $(v_y k + k_y v)^\top\Lambda^2 q$, with $v_y, k_y$ the entries of value and key that read
-    the label. With $v_y$ alone and $M = \Lambda^2$ the second half is missing: the first of five
-    heads to leave comes out up to 70 % late (a median of some 20 %), often the wrong head.
-    `staircase` follows all entries.
-
-    **Arguments:**
-
-    - `u`: $u_i(0)$, shape `(..., unit, D)`.
-    - `v`: $v_i(0)$, shape `(..., unit)`.
-    - `correlation`: $\Sigma_{yZ} = \langle yZ\rangle$, shape `(D, D)`. Only its symmetric part
-      enters $u^\top Z u$ and hence the dynamics; a matrix that is not symmetric is replaced by it.
-    - `tolerance`: as there.
-    """
-    u, v, correlation = _checked(u, v, correlation)
+    u, v, correlation = _quadratic(network, task)
     if not 1e-14 <= tolerance < 1.0:
         raise ValueError(f"`tolerance` must be between 1e-14 (round-off) and 1, got {tolerance!r}.")
     batch = v.shape
@@ -130,7 +112,7 @@ def blow_up_times_from(
     tau = np.full(v.size, np.inf)
     for way in ways(s, a, v):
         tau[way.unit] = travel_time(way, tolerance)
-    return (0.5 * tau / size / rate).reshape(batch)
+    return (0.5 * tau / size / rate).reshape(batch) / loss_factor(loss, task)
 
 
 def first_to_escape(
@@ -153,17 +135,7 @@ def first_to_escape(
 
     `(index, time)`, both with the batch shape; index −1 and infinite time if no unit escapes.
     """
-    index, first = winner_from(*_quadratic(network, task), tolerance=tolerance)
-    return index, np.asarray(first / loss_factor(loss, task))
-
-
-def winner_from(
-    u: ArrayLike, v: ArrayLike, correlation: ArrayLike, *, tolerance: float = 1e-10
-) -> tuple[Int[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
-    """`first_to_escape` of plain arrays; arguments as for `blow_up_times_from`."""
-    times = blow_up_times_from(u, v, correlation, tolerance=tolerance)
-    if times.shape[-1] == 0:
-        raise ValueError("`v` has no units: there is no winner.")
+    times = blow_up_times(network, task, loss=loss, tolerance=tolerance)
     index, first = np.asarray(times.argmin(axis=-1)), np.asarray(times.min(axis=-1))
     return np.where(np.isfinite(first), index, -1), first
 
@@ -188,25 +160,3 @@ def _quadratic(
 def _binade(x: np.ndarray) -> np.ndarray:
     """The power of two just above x, one for x = 0."""
     return np.ldexp(1.0, np.frexp(x)[1])
-
-
-def _checked(
-    u: ArrayLike, v: ArrayLike, correlation: ArrayLike
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    u, v, correlation = finite("u", u), finite("v", v), finite("correlation", correlation)
-    if correlation.ndim != 2 or correlation.shape[0] != correlation.shape[1]:
-        raise ValueError(
-            f"`correlation` must be a square matrix ⟨yZ⟩, got shape {correlation.shape}. "
-            "For a correlation between two different weights (key and query) see the docstring."
-        )
-    if u.ndim < 2 or u.shape[-1] != correlation.shape[0] or u.shape[-1] == 0:
-        raise ValueError(
-            f"`u` must have shape (..., unit, {correlation.shape[0]}) to go with `correlation` of "
-            f"shape {correlation.shape}, got {u.shape}."
-        )
-    if v.shape != u.shape[:-1]:
-        raise ValueError(
-            f"`v` must have one entry per unit, shape {u.shape[:-1]} to go with `u` of shape "
-            f"{u.shape}, got {v.shape}."
-        )
-    return u, v, correlation

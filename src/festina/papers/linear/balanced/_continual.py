@@ -19,8 +19,8 @@ from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Ledger, agree, asserts, max_error_below
 from ....experiments.figures import GUIDE_STYLE, THEORY_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import DeepLinear, deep_linear, lambda_balanced
-from ....tasks import linear_teacher
-from ....theory.linear import continual_from, interference
+from ....tasks import from_moments, linear_teacher
+from ....theory.linear import continual_learning, interference
 from ._shapes import fixed_networks
 
 _SAMPLES = 121
@@ -108,8 +108,8 @@ def _learn(
         course = gradient_flow(trained, linear_teacher(sigma), times, rtol=1e-10)
         maps.append(np.asarray(course.network.end_to_end()))
         trained = course.final
-    weights = (np.asarray(w).reshape(-1, *w.shape[-2:]) for w in networks.weights)
-    exact = [continual_from(w1, w2, sigmas, stages) for w1, w2 in zip(*weights, strict=True)]
+    lanes, tasks = np.ndindex(batch), [from_moments(sigma) for sigma in sigmas]
+    exact = [continual_learning(networks.lane(*lane), tasks, stages) for lane in lanes]
     product = np.concatenate(maps, axis=len(batch))
     losses = np.stack([np.sum((product - s) ** 2, axis=(-2, -1)) / 2 for s in sigmas], axis=-1)
     theory = np.stack([course.map for course in exact]).reshape(product.shape)

@@ -30,7 +30,8 @@ from ....experiments.figures import (
     styled,
 )
 from ....networks import DeepLinear
-from ....theory.linear import balanced_flow_from
+from ....tasks import from_moments
+from ....theory.linear import balanced_flow
 from ._shapes import WIDEST, Modes, generators, random_networks, train
 
 _SAMPLES = 161
@@ -108,8 +109,7 @@ def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -
     times = np.concatenate([[0.0], np.geomspace(1e-2 / balance, end, _SAMPLES)])
     trained = train(network, correlation, times, rtol=1e-10)
     kernels = neural_tangent_kernel(trained, np.eye(correlation.shape[1]))
-    first, second = network.weights
-    exact = balanced_flow_from(first, second, correlation, balance=-balance)(times)
+    exact = balanced_flow(network, from_moments(correlation), balance=-balance)(times)
     error = correlation - np.asarray(trained.end_to_end())
     dims = ("seed", "sample")
     return xr.Dataset(

@@ -18,7 +18,8 @@ from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Judgement, Ledger, agree, asserts, max_error_below
 from ....experiments.figures import draw_pair, label_axes, panels, shades, styled
 from ....networks import DeepLinear
-from ....theory.linear import ObstructionWarning, balanced_flow_from, balanced_gram
+from ....tasks import from_moments
+from ....theory.linear import ObstructionWarning, balanced_flow, balanced_gram
 from . import _shapes as shapes
 from ._shapes import SHAPES, Balances, Modes, generators, random_task, train, widths
 
@@ -88,7 +89,7 @@ def _solutions(
     with warnings.catch_warnings():
         # Half of random square networks of balance 0 are: that is a claim of its own.
         warnings.simplefilter("ignore", ObstructionWarning)
-        flow = balanced_flow_from(first, second, correlation, balance=np.array(balances))
+        flow = balanced_flow(network, from_moments(correlation), balance=np.array(balances))
         exact = flow(times).factor
     inward, outward = (np.asarray(weight) for weight in train(network, correlation, times).weights)
     q = np.stack([np.concatenate([inward.swapaxes(-1, -2), outward], axis=-2), exact])

@@ -38,8 +38,8 @@ from ....experiments.figures import (
     phase_diagram,
     styled,
 )
-from ....tasks import linear_teacher
-from ....theory.linear import balanced_flow_from
+from ....tasks import from_moments, linear_teacher
+from ....theory.linear import balanced_flow
 from . import _shapes as shapes
 
 Sizes: TypeAlias = tuple[int, int, int]
@@ -183,8 +183,7 @@ def _trained(parameters: Parameters, key: Key) -> xr.Dataset:
     drawn = [shapes.random_networks(_BOTTLENECK, _BALANCES, scale, rng) for rng in rngs]
     network = jax.tree.map(lambda *w: np.stack(w, axis=1), *drawn)
     lam = np.repeat(np.array(_BALANCES)[:, None], _SEEDS, axis=1)
-    first, second = network.weights
-    exact = balanced_flow_from(first, second, correlation, balance=lam)(times)
+    exact = balanced_flow(network, from_moments(correlation), balance=lam)(times)
     task = linear_teacher(correlation)
     moved = kernel_distance(gradient_flow(network, task, times, rtol=1e-8), np.eye(inputs))
     half = passage_time(times, -moved, -moved[..., -1] / 2)

@@ -20,8 +20,8 @@ from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Ledger, asserts, equal_to, max_error_below, power_law_exponent
 from ....experiments.figures import MEASURED_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ....networks import DeepLinear
-from ....tasks import signed_tree
-from ....theory.linear import balanced_flow_from
+from ....tasks import from_moments, signed_tree
+from ....theory.linear import balanced_flow
 from . import _shapes as shapes
 from ._shapes import SHAPES, Balances, Modes, generators, widths
 
@@ -110,7 +110,8 @@ def _one_shape(
     ]
     first, second = jax.tree.map(lambda *w: np.stack(w, axis=1), *drawn).weights
     lam = np.repeat(np.array(every)[:, None], len(rngs), axis=1)
-    moved = balanced_flow_from(first, second, correlation, balance=lam).limit().kernel_distance()
+    network, task = DeepLinear((first, second)), from_moments(correlation)
+    moved = balanced_flow(network, task, balance=lam).limit().kernel_distance()
     theory = xr.DataArray(moved[..., 0], {"balance": lam[:, 0]}, ("balance", "seed"))
     trained = [
         _one_balance(DeepLinear((one, other)), correlation, balance)

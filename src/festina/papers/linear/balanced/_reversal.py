@@ -35,8 +35,8 @@ from ....experiments.figures import (
     styled,
 )
 from ....networks import DeepLinear, lambda_balanced, orthogonal
-from ....tasks import linear_teacher
-from ....theory.linear import balanced_flow_from, reversal_time, unbalanced_strength
+from ....tasks import from_moments, linear_teacher
+from ....theory.linear import balanced_flow, reversal_time, unbalanced_strength
 
 _Falling = Annotated[tuple[PositiveFloat, ...], DecreasingTuple(math.inf, count=1)]
 _SAMPLES = 301
@@ -162,10 +162,11 @@ def _stopped_early(s: float, n: int, stops: np.ndarray, key: Keys) -> xr.Dataset
     sigma, first, second = s * np.eye(n), (0.1 * s) ** 0.5 * np.eye(n), (0.1 * s) ** 0.5 * turn
     task, times = linear_teacher(sigma), np.linspace(0.0, 3.0 * stops[-1] + 6.0 / s, 2 * _SAMPLES)
     # One network for each stop, which is the time axis of the first training.
-    learned = gradient_flow(DeepLinear((first, second)), task, stops, rtol=1e-12).network
-    there = balanced_flow_from(first, second, sigma, balance=0.0)(stops)
-    again = there.inward.transpose(2, 1, 0), there.outward.transpose(2, 0, 1)
-    exact = balanced_flow_from(*again, -sigma, balance=0.0)(times).map
+    network = DeepLinear((first, second))
+    learned = gradient_flow(network, task, stops, rtol=1e-12).network
+    there = balanced_flow(network, from_moments(sigma), balance=0.0)(stops)
+    again = DeepLinear((there.inward.transpose(2, 1, 0), there.outward.transpose(2, 0, 1)))
+    exact = balanced_flow(again, from_moments(-sigma), balance=0.0)(times).map
     # How much of −Σ is in the map: −1 at Σ, 1 at −Σ.
     part, theory = (
         -np.einsum("...ii", maps) / (n * s)

@@ -40,7 +40,7 @@ from ....experiments.figures import (
     styled,
 )
 from ....networks import DeepLinear, decoupled, deep_linear, orthogonal
-from ....tasks import Task, linear_teacher
+from ....tasks import AbstractTask, Task, from_moments, linear_teacher
 from ....theory import linear
 from ....theory.linear import Modes, map_from_modes, mode_strengths
 
@@ -162,17 +162,15 @@ def _decoupled(parameters: Parameters, modes: Modes, task: Task, frames: list[Ar
 def _random(modes: Modes, task: Task, network: DeepLinear) -> xr.Dataset:
     """Two layers of small random weights on white inputs, seed by seed, and what predicts them."""
     s = np.asarray(modes.singular_values)
-    correlation = np.asarray((modes.left * s) @ modes.right.T)
-    first, second = (np.asarray(weight) for weight in network.weights)
-    start = linear.effective_strengths_from(first, second, correlation)[:, : len(s)]
+    data = from_moments((modes.left * s) @ modes.right.T)
+    start = linear.effective_strengths(network, data)[:, : len(s)]
     half = np.stack([_times(modes, a0, 2, 0.5) for a0 in start])
     end = 1.5 * float(half.max()) + 3.0 / float(s[-1])
     times = np.linspace(0.0, end, _SAMPLES + len(s))  # as many as above: nothing compiles anew
     product = np.asarray(gradient_flow(network, task, times, rtol=1e-11).network.end_to_end())
     strength = _strengths(product, modes)
     chains = np.stack([mode_strengths(times, modes, a0, depth=2) for a0 in start])
-    pairs = zip(first, second, strict=True)
-    balanced = [_balanced_map(w1, w2, correlation, times) for w1, w2 in pairs]
+    balanced = _balanced_maps(network, data, times)
     error = lambda maps: _norm(np.stack(maps) - product).max(axis=1) / np.linalg.norm(s)
     halfway = passage_time(times, -np.moveaxis(strength / s, 1, -1), -0.5)
     table = {
@@ -186,14 +184,17 @@ def _random(modes: Modes, task: Task, network: DeepLinear) -> xr.Dataset:
     return xr.Dataset(table)
 
 
-def _balanced_map(
-    first: np.ndarray, second: np.ndarray, correlation: np.ndarray, times: np.ndarray
-) -> Float[np.ndarray, "time output input"]:
+def _balanced_maps(
+    networks: DeepLinear, task: AbstractTask, times: np.ndarray
+) -> list[Float[np.ndarray, "time output input"]]:
     """The exact solution for balanced weights, used on weights that are nearly so."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", linear.BalanceWarning)
-        flow = linear.balanced_flow_from(first, second, correlation, tolerance=np.inf)
-    return np.asarray(flow(times).map)
+        flows = [
+            linear.balanced_flow(networks.lane(k), task, tolerance=np.inf)
+            for k in range(*networks.batch_shape)
+        ]
+    return [np.asarray(flow(times).map) for flow in flows]
 
 
 def _times(modes: Modes, a0: np.ndarray, depth: int, fraction: float) -> np.ndarray:

@@ -34,7 +34,7 @@ from ....experiments.claims import (
 )
 from ....experiments.figures import MEASURED_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import DeepLinear, deep_linear, orthogonal
-from ....tasks import linear_teacher
+from ....tasks import from_moments, linear_teacher
 from ....theory import linear
 
 _MODULES = (2, 4)
@@ -248,7 +248,7 @@ def _learned(weights: Sequence[Array], target: np.ndarray) -> Float[np.ndarray, 
 
 def _aligned_time(target: np.ndarray, depth: int, guess: float) -> float:
     """In closed form: every mode is a chain that starts at one. The guess is only for the grid."""
-    data, times = linear.modes_from(target), np.linspace(0.0, 1.5 * guess, 2001)
+    data, times = linear.modes(from_moments(target)), np.linspace(0.0, 1.5 * guess, 2001)
     strengths = linear.mode_strengths(times, data, 1.0, depth=depth, tau=depth)
     loss = np.asarray(linear.mode_loss(strengths, data))
     return float(np.interp(-np.log(_LEVEL), -np.log(loss / (np.sum(target**2) / 2)), times))

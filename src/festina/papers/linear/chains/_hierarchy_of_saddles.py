@@ -31,9 +31,9 @@ from ....experiments.figures import (
     styled,
 )
 from ....networks import DeepLinear, decoupled, deep_linear
-from ....tasks import linear_teacher
-from ....theory.linear import effective_strengths_from, growing_gram, growing_strengths
-from ....theory.saddles import mode_drop_times_from
+from ....tasks import from_moments, linear_teacher
+from ....theory.linear import effective_strengths, growing_gram, growing_strengths
+from ....theory.saddles import mode_drop_times
 from .._passage import half_times
 
 _SAMPLES = 401
@@ -138,10 +138,11 @@ def _saddles(s: Float[np.ndarray, " mode"], hidden: int) -> xr.Dataset:
 def _individuals(s: np.ndarray, first: np.ndarray, second: np.ndarray) -> xr.Dataset:
     """Networks whose weights along each mode are larger or smaller, and their predictions."""
     axes = np.eye(len(s))
-    drops = mode_drop_times_from(first, second.swapaxes(-1, -2), np.diag(s), axes)
+    network, data = DeepLinear((first, second)), from_moments(np.diag(s))
+    drops = mode_drop_times(network, data)
     times = np.linspace(0.0, 1.1 * float(drops.max()) + 3 / s[-1], _SAMPLES)
     task = linear_teacher(np.diag(s))
-    trained = gradient_flow(DeepLinear((first, second)), task, times, rtol=1e-10)
+    trained = gradient_flow(network, task, times, rtol=1e-10)
     gram = growing_gram(first, second, axes, axes)
     predicted = growing_strengths(times, gram, s)
     error = np.diag(s) - predicted
@@ -149,7 +150,7 @@ def _individuals(s: np.ndarray, first: np.ndarray, second: np.ndarray) -> xr.Dat
     loss, fall = (np.sum(error * other, axis=(-2, -1)) for other in (error / 2, velocity))
     learned = np.asarray(trained.network.end_to_end())
     strength, theory = (np.diagonal(a, axis1=-2, axis2=-1) for a in (learned, predicted))
-    own = effective_strengths_from(first, second, np.diag(s))
+    own = effective_strengths(network, data)
     shared = gram / np.sqrt(own[:, :, None] * own[:, None, :])
     half = lambda a: half_times(times, np.moveaxis(a / s, -1, -2))
     sizes = np.sum(first**2, axis=1) + np.sum(second**2, axis=2)

@@ -21,9 +21,9 @@ from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, p
 from ....experiments.claims import Ledger, agree, asserts, decreasing, max_error_below, most_seeds
 from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ....networks import decoupled
-from ....tasks import structured_task
+from ....tasks import from_moments, structured_task
 from ....tasks.worlds import World, tree
-from ....theory.linear import layer_similarity, mode_strengths, modes_from
+from ....theory.linear import layer_similarity, mode_strengths, modes
 from .._passage import half_times
 from ._learning import Learning, from_growing_part, learn, level_means, random_network
 
@@ -69,7 +69,8 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     network = random_network(parameters, world.items, key)
     deep, units, grown = learn(parameters, world, world.kind, network)
     inner, v = np.einsum("lthi,lthj->ltij", units, units), world.modes
-    data, over = modes_from(world.exact_features(parameters.features)), ("time", "item", "other")
+    data = modes(from_moments(world.exact_features(parameters.features)))
+    over = "time", "item", "other"
     chains = mode_strengths(deep["time"].values, data, parameters.initial_strength)
     exact = np.asarray(layer_similarity(chains, data, 1))
     deep = deep.assign(inner_products=(over, inner[0]), inner_products_theory=(over, exact))
@@ -131,7 +132,7 @@ def _shallow(world: World, features: int, a0: float) -> xr.Dataset:
     network = decoupled(u, v, initial_strength=a0)
     trained = gradient_flow(network, structured_task(y), times, loss="half-sum", rtol=1e-10)
     learned = np.einsum("om,toi,im->tm", u, np.asarray(trained.network.end_to_end()), v)
-    theory = np.asarray(mode_strengths(times, modes_from(y), a0, depth=1))
+    theory = np.asarray(mode_strengths(times, modes(from_moments(y)), a0, depth=1))
     strength, exact = (level_means(world.kind) @ (a / s).T for a in (learned, theory))
     over, half = ("level", "time"), ("level", half_times(times, strength))
     table = {"strength": (over, strength), "theory": (over, exact), "half_time": half}

@@ -17,15 +17,15 @@ from ....experiments._frame import Key, keys_of
 from ....experiments._parameters import Parameters
 from ....experiments.claims import Ledger, max_error_below, most_seeds
 from ....networks import DeepLinear, decoupled, deep_linear
-from ....tasks import structured_task
+from ....tasks import from_moments, structured_task
 from ....tasks.worlds import World
 from ....theory.linear import (
     chain_strength,
-    effective_strengths_from,
+    effective_strengths,
     growing_gram,
     growing_strengths,
 )
-from ....theory.saddles import mode_drop_times_from
+from ....theory.saddles import mode_drop_times
 from .._passage import half_times
 
 _SAMPLES = 301
@@ -85,7 +85,8 @@ def learn(
     u, items = y @ v / s, world.items
     first, second = (np.asarray(weight) for weight in network.weights)
     absent, first = first.shape[-1] - items, first[..., :items]
-    last = mode_drop_times_from(first, second.swapaxes(-1, -2), y, np.eye(items)).max()
+    present, data = DeepLinear((first, second)), from_moments(y)
+    last = mode_drop_times(present, data).max()
     times = np.linspace(0.0, float(last) + 3 / s[-1], _SAMPLES)
 
     own = decoupled(u, v, (parameters.hidden,), initial_strength=a0)
@@ -106,7 +107,7 @@ def learn(
         shares = np.einsum("km,...tm->...kt", mean, curve / s)
         over = ("seed", "level", "time")[3 - shares.ndim :]
         table |= {name: (over, shares), f"{name}_half_time": (over[:-1], half_times(times, shares))}
-    strength, effective = mean @ s, effective_strengths_from(first, second, y) @ mean.T
+    strength, effective = mean @ s, effective_strengths(present, data) @ mean.T
     half = lambda start: np.log(strength / start - 1) / (2 * strength)
     exact = mean @ np.asarray(chain_strength(times, s, a0, depth=2) / s).T
     table |= {

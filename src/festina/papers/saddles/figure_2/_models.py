@@ -23,8 +23,8 @@ from ....experiments._frame import Progress, Tables, part_of
 from ....experiments.claims import Ledger, max_error_below, most_seeds
 from ....experiments.figures import THEORY_STYLE, draw_staircase, label_axes, panels, shades
 from ....networks import Layer, attention, fully_connected
-from ....tasks import AbstractTask, in_context_regression, linear_teacher
-from ....theory.saddles import mode_drop_times_from
+from ....tasks import AbstractTask, from_moments, in_context_regression, linear_teacher
+from ....theory.saddles import mode_drop_times
 from .._units_flow import blow_up
 
 DIRECTIONS, CONTEXT = 3, 32
@@ -137,7 +137,7 @@ def _linear_levels(s: np.ndarray) -> np.ndarray:
 
 def _linear_theory(network: Layer, s: np.ndarray) -> dict[str, Any]:
     """Modes of white inputs are logistic curves, each from its own part of the initial weights."""
-    half = mode_drop_times_from(network.u, network.v, np.diag(s), np.eye(DIRECTIONS))
+    half = mode_drop_times(network, from_moments(np.diag(s)))
     times = np.linspace(0.0, 1.3 * half.max(), _SAMPLES)
     # Half of a mode's share of the loss is gone at a strength of 1 − 1/√2: logit ln(√2 − 1).
     logit = np.log(np.sqrt(2) - 1) + 2 * s * (times[:, None] - half[:, None])

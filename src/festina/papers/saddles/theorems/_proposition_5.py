@@ -39,9 +39,9 @@ from ....experiments.figures import (
     power_law,
     styled,
 )
-from ....networks import fully_connected
-from ....tasks import quadratic_teacher
-from ....theory.saddles import blow_up_times_from, first_to_escape
+from ....networks import fully_connected, layer_from
+from ....tasks import from_moments, quadratic_teacher
+from ....theory.saddles import blow_up_times, first_to_escape
 from .._units_flow import blow_up
 from ._proposition_5_errata import errata, gradients, reduced_speeds
 
@@ -119,10 +119,11 @@ def _escapes(weights: np.ndarray, s: np.ndarray) -> xr.Dataset:
     measured, directions = blow_up(lambda theta: _speed(theta, s), weights, rtol=1e-11)
     signs = np.sign(directions[:, :, -1])
     u, v = weights[:, :-1], weights[:, -1]
+    units, task = layer_from("quadratic", u, v), from_moments(np.diag(s)[None])
     against = (s > 0).all() & (v < 0)
     numbers = {
         "measured": measured,
-        "predicted": blow_up_times_from(u, v, np.diag(s), tolerance=_ACCURACY),
+        "predicted": blow_up_times(units, task, tolerance=_ACCURACY),
         "printed": [_printed(*unit, s) for unit in zip(u, v, strict=True)],
         "bounces": (signs != signs[:, :1]).any(axis=1) & np.isfinite(measured),
         # Units that stay near zero: v is against s and too strong for u to turn.

@@ -21,9 +21,9 @@ from ....experiments._parameters import DecreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Ledger, agree, asserts, join_numbers, max_error_below
 from ....experiments.figures import SIMULATION_STYLE, label_axes, panels, power_law, styled
-from ....networks import fully_connected
-from ....tasks import linear_teacher
-from ....theory.saddles import growth_times_from, residual_exponent
+from ....networks import fully_connected, layer_from
+from ....tasks import from_moments, linear_teacher
+from ....theory.saddles import growth_times, residual_exponent
 
 _SCALES, _SAMPLES = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12), 400
 _LEFT = 0.1
@@ -103,7 +103,8 @@ def _linear_system(
     theta, outputs, size = np.concatenate((v, u), axis=1), len(sigma), sum(sigma.shape)
     system = np.zeros((size, size))
     system[:outputs, outputs:], system[outputs:, :outputs] = sigma, sigma.T
-    predicted = np.array([growth_times_from(e * u, e * v, sigma) for e in scales])
+    sizes = scales[:, None, None]
+    predicted = growth_times(layer_from("linear", sizes * u, sizes * v), from_moments(sigma))
     times = np.linspace(0.0, 1.05 * float(predicted.max()), _SAMPLES)
     flow = lambda _, g: (system @ g.reshape(size, size)).ravel()
     how: dict[str, Any] = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-16, "dense_output": True}
