@@ -252,7 +252,7 @@ def test_diverged_networks_stay_as_they_are_and_alone_are_refused():
         ("times", {"t_end": 3.0}, "takes `times`"),
         ("times", {"times": np.array([2.0, 3.0])}, "after the end of this run, 2, and increase"),
         ("times", {"times": np.array([4.0, 3.0])}, "after the end of this run, 2, and increase"),
-        ("times", {"times": np.array([])}, "got shape"),
+        ("times", {"times": np.array([])}, "`times`"),
     ],
 )
 def test_ends_that_make_no_sense_are_refused(run, more, message):

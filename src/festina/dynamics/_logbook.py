@@ -146,8 +146,7 @@ class Logbook:
     ):
         self._note, self._keeps_weights = note, keeps_weights
         self.initial = np.asarray(start.weights)
-        kept = np.s_[:] if keeps_velocity else np.s_[:0]  # as large as the weights
-        velocity = np.array(start.velocity[kept])
+        velocity = np.array(start.velocity[: None if keeps_velocity else 0])
         self._lanes = Lanes(start.numbers.copy(), self.initial.copy(), velocity)
         self.last = self._lanes.state
         self.samples = Pieces(np.zeros(self.initial.shape[1], int))

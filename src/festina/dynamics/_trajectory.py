@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._checks import check_lane, number, real_array, whole_number
+from .._checks import check_lane, finite_array, number, whole_number
 from .._precision import float64
 from .._types import Array
 from ..networks._from_run import FINAL
@@ -132,8 +132,8 @@ class Trajectory(Generic[Network]):
 
     def __getstate__(self) -> dict[str, object]:
         """Without the network, which can be made again of what is kept, and unable to go on."""
-        kept = {name: part for name, part in vars(self).items() if name != "network"}
-        return {**kept, "resume": None}
+        left_out = ("network", "resume")
+        return {name: part for name, part in vars(self).items() if name not in left_out}
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -190,14 +190,11 @@ class Trajectory(Generic[Network]):
         given = {"times": times, "t_end": t_end, "steps": steps}
         if [name for name, value in given.items() if value is not None] != [end]:
             raise ValueError(f"`extend` takes `{end}` for this run, and nothing else.")
-        check = {"times": real_array, "t_end": number, "steps": whole_number}[end]
-        value = check(end, given[end])
-        stops = np.atleast_1d(np.asarray(value, float))
-        reached = np.nanmax(self.time)
-        if not (stops.ndim == 1 and stops.size and np.isfinite(stops).all()):
-            raise ValueError(f"`{end}` must be a list of finite numbers, got shape {stops.shape}.")
-        more = ", and increase" * (end == "times")
+        check = {"times": finite_array, "t_end": number, "steps": whole_number}[end]
+        value, reached = check(end, given[end]), np.nanmax(self.time)
+        stops = np.ravel(value).astype(float)
         if (np.diff(stops, prepend=reached) <= 0).any():
+            more = ", and increase" * (end == "times")
             raise ValueError(f"`{end}` must lie after the end of this run, {reached:g}{more}.")
         if all(ending.reason in ("diverged", "step underflow") for ending in self.endings):
             raise ValueError(f"There is nothing to extend. {self.endings[0].message}")
