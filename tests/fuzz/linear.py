@@ -74,7 +74,9 @@ def _(a, g):
     return near(a, right, 1e-5, np.maximum(abs(a0), abs(target)))
 
 
-row("matched_time_constant")(lambda tau, g: near(tau, g.tau * np.where(np.isinf(g.depth), 1, g.depth)))
+row("matched_time_constant")(
+    lambda tau, g: near(tau, g.tau * np.where(np.isinf(g.depth), 1, g.depth))
+)
 
 
 def arrives(time, goal, s, a0, lam, tau, depth):
