@@ -338,9 +338,9 @@ def test_names_of_the_parts_and_words_for_the_network():
         "w2": ("hidden_2", "position", "unit"),
         "w3": ("output", "hidden_2"),
     }
-    assert repr(network).startswith("Stack((2,) networks, 3 units Kernel")
+    assert repr(network).startswith("DeepNetwork((2,) networks, 3 units ConvolutionKernel")
     assert repr(STACKS["skip-2"][0]).endswith("then 3-3-2, linear, linear, skips ((1, 3),))")
-    assert "Stack(" in repr(jax.tree.map(lambda _: 0, network))
+    assert "DeepNetwork(" in repr(jax.tree.map(lambda _: 0, network))
 
 
 def test_builders_know_the_shapes():

@@ -290,7 +290,7 @@ def test_tasks_that_cannot_be(make, message):
         ),
         (
             lambda: student_teacher(deep_network_from(Neuron(), [X, Y.T]), np.eye(2)),
-            "`teacher` must be a network of one layer, got Stack",
+            "`teacher` must be a network of one layer, got DeepNetwork",
         ),
     ],
 )

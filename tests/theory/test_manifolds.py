@@ -233,8 +233,8 @@ BAD = [
         lambda: escape_rate(spoilt(setting("tanh")[0], 1), setting("tanh")[1], EQUAL),
         "`v` are not all finite",
     ),
-    (lambda: manifold_distance(DEEP, EQUAL), "must be one layer.*got Stack"),
-    (lambda: escape_rate(DEEP, setting("tanh")[1], EQUAL), "must be one layer.*got Stack"),
+    (lambda: manifold_distance(DEEP, EQUAL), "must be one layer.*got DeepNetwork"),
+    (lambda: escape_rate(DEEP, setting("tanh")[1], EQUAL), "must be one layer.*got DeepNetwork"),
 ]
 
 

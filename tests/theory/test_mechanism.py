@@ -112,5 +112,5 @@ def test_a_unit_without_an_order_has_no_statistic():
 
 
 def test_arrays_are_no_task(as_a_user):
-    with pytest.raises(ValueError, match=r"got ndarray: festina\.tasks\.task\(x, y\)"):
+    with pytest.raises(ValueError, match=r"got ndarray: festina\.tasks\.from_arrays\(x, y\)"):
         growth_drive("relu", np.eye(2))

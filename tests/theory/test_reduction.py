@@ -132,5 +132,5 @@ def test_bad_input(call, words):
 
 def test_a_deep_network_has_no_units_that_are_all_of_it(as_a_user):
     deep = deep_network((3, 4, 4, 2), activations="tanh", scale=0.5, key=jax.random.key(0))
-    with pytest.raises(ValueError, match=r"must be one layer.*got Stack"):
+    with pytest.raises(ValueError, match=r"must be one layer.*got DeepNetwork"):
         reduce_width(deep, Constraint("zero", 1))

@@ -37,7 +37,7 @@ def samples(network: Gated, task: Task, *, compressed: bool = True) -> Samples:
     check_gated(network)
     check_type("task", task, Task, " One with samples is made by `festina.tasks.from_arrays`.")
     network._check_single()
-    psi, y, weight, floor = statistics_for(network, task)
+    psi, y, weight, floor, _ = statistics_for(network, task)
     if not compressed:
         psi = np.asarray(jax.jit(jax.vmap(network.features))(np.asarray(task.x, float)))
         y, weight, floor = network.view.wanted(psi, task.y), task.weight, 0.0
