@@ -4,6 +4,7 @@ from ..._checks import whole_number
 from ...dynamics._worker import Progress
 from .._pytorch import Function
 from ..watching._stairs import AbstractRun
+from ._budget import Budget
 from ._course import judge_of
 from ._judge import result
 from ._look import Run, look_until_drop
@@ -95,19 +96,10 @@ def forecast(
         `Forecast.next_level` trains the network of so few units instead, which is nearer.
         Rectifiers that slide along their kinks cost many gradients.
     """
-    problem = problem_of(
-        model,
-        loss,
-        optimizer,
-        data,
-        samples=samples,
-        batch=batch,
-        max_gradients=max_gradients,
-        insist=insist,
-    )
+    budget = Budget(float(whole_number("max_gradients", max_gradients, 20)), insist)
+    problem = problem_of(model, loss, optimizer, data, samples=samples, batch=batch, budget=budget)
     rule = rule_of(optimizer, problem, every_gradient=every_gradient)
     followed = schedule_of(schedule, optimizer, problem.notes, whole_number("epoch", epoch))
     judge = None if metric is None else judge_of(metric, problem.restore)
     run = Run(problem, rule, followed, judge)
-    seen = look_until_drop(run, progress)
-    return result(run, seen, None if watch is None else watch.rests_since)
+    return result(run, look_until_drop(run, progress), None if watch is None else watch.rests_since)

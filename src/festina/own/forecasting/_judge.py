@@ -3,12 +3,12 @@
 import contextlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from ._budget import ALWAYS, Exhausted
-from ._course import HIDDEN, LEFT, Course
+from ._course import HIDDEN, LEFT, Course, Drop
 from ._look import Run, Seen, instability, saddle
 from ._problem import Problem
 from ._result import REHEARSED, Forecast, Verdict
@@ -35,20 +35,6 @@ Reached = Callable[[Course], float | None]
 """When a course reaches what the forecast is about."""
 
 
-@dataclass
-class Judgement:
-    """What is said of a look-ahead; the fields as in `Forecast`."""
-
-    verdict: Verdict
-    end: float
-    left: float | None = None
-    half: float | None = None
-    band: tuple[float, float] | None = None
-    plateau: float | None = None
-    level: float | None = None
-    metric: tuple[float, float] | None = None
-
-
 def result(run: Run, seen: Seen, since: float | None = None) -> Forecast:
     """Return the forecast from what was seen; for its band the run is looked ahead of again.
 
@@ -57,38 +43,34 @@ def result(run: Run, seen: Seen, since: float | None = None) -> Forecast:
     problem, budget, course = run.problem, run.problem.budget, seen.course
     notes = [*problem.notes, *_why_ended(seen, budget.most)]
     budget.most, budget.insist = 2.0 * budget.most, budget.insist or not seen.dear
-    said = _without_drop(run, seen, since) if seen.drop is None else _on("plateau", seen)
-    if said.verdict == "plateau" and seen.saddle:
-        notes.append(_SADDLE)
-    if run.judge is not None:
-        _judge_metric(said, run, course)
-    elif seen.drop is not None:
-        notes += _behind(run, seen)
-        _judge_drop(said, run, seen)
-    if said.verdict == "plateau" and since is not None:
-        notes.append(f"it rests since step {since:.0f}")
-    held_up = _held_up(run, course, said.verdict)
-    said.end += held_up
-    said.level = None if said.level is None else said.level + held_up
-    return Forecast(
-        **vars(said),
+    said = Forecast(
+        "plateau" if seen.drop is not None else _state(seen),
         loss=problem.loss,
         ahead=course.time[-1],
-        gradients=budget.gradients,
-        notes=tuple(notes),
         course=course,
         after=problem.restore(course.weights),
-        cost=budget.steps,
+        end=course.end,
         price=budget.price(problem.samples),
         noise=course.noise,
         batch=problem.batch,
         curvature=_curvature(run, seen),
         rehearsed=tuple(seen.rehearsed),
     )
-
-
-def _on(verdict: Verdict, seen: Seen) -> Judgement:
-    return Judgement(verdict, seen.course.end)
+    if seen.drop is None:
+        said = _without_drop(said, run, seen, since)
+    if said.verdict == "plateau" and seen.saddle:
+        notes.append(_SADDLE)
+    if run.judge is not None:
+        said = _with_metric(said, run)
+    elif seen.drop is not None:
+        notes += _behind(run, seen, seen.drop)
+        said = _with_drop(said, run, seen.drop)
+    if said.verdict == "plateau" and since is not None:
+        notes.append(f"it rests since step {since:.0f}")
+    held_up = _held_up(run, course, said.verdict)
+    level, end = None if said.level is None else said.level + held_up, said.end + held_up
+    spent = {"gradients": budget.gradients, "cost": budget.steps}
+    return replace(said, level=level, end=end, notes=tuple(notes), **spent)
 
 
 def _why_ended(seen: Seen, most: float) -> list[str]:
@@ -108,23 +90,22 @@ def _why_ended(seen: Seen, most: float) -> list[str]:
     return notes
 
 
-def _without_drop(run: Run, seen: Seen, since: float | None) -> Judgement:
+def _without_drop(said: Forecast, run: Run, seen: Seen, since: float | None) -> Forecast:
     """Judge a look-ahead that has shown no drop: it rests, falls on, or ended too early to say."""
-    course, said = seen.course, _on(_state(seen), seen)
-    ended = seen.spent or seen.over
+    verdict, course, ended = said.verdict, seen.course, seen.spent or seen.over
     if run.judge is None and (ended or seen.saddle or since is not None):
-        if said.verdict == "minimum" and ended:
+        if verdict == "minimum" and ended:
             seen.saddle, _ = saddle(run, course.weights)
-        falls = said.verdict in ("settling", "no staircase", "plateau") and not seen.over
-        rests = said.verdict == "minimum" and seen.saddle
+        falls = verdict in ("settling", "no staircase", "plateau") and not seen.over
+        rests = verdict == "minimum" and seen.saddle
         bound = course.bound()
         if bound is not None and (rests or falls):
-            said.verdict, said.band = "plateau", (bound, math.inf)
+            said = replace(said, verdict="plateau", band=(bound, math.inf))
     # Gradients are noisiest where there is most to learn: some steps ahead show no floor.
-    early = (seen.dear or seen.spent) and course.time[-1] < ALWAYS
+    early = (seen.dear or seen.spent) and said.ahead < ALWAYS
     short = said.verdict == "noise floor" and early
     if short or (seen.dear and said.verdict != "unstable" and not course.resting()):
-        return _on("undecided", seen)
+        return replace(said, verdict="undecided", band=None)
     return said
 
 
@@ -147,39 +128,38 @@ def _state(seen: Seen) -> Verdict:
     return "no staircase" if steep else "settling"
 
 
-def _judge_metric(said: Judgement, run: Run, course: Course) -> None:
+def _with_metric(said: Forecast, run: Run) -> Forecast:
     """Say when the metric leaves, if it does."""
-    said.metric = before, after = course.metric[0], course.metric[-1]
+    course = said.course
+    before, after = course.metric[0], course.metric[-1]
+    said = replace(said, metric=(before, after))
     if not course.metric_moved:
-        return
+        return said
     reached = lambda seen: seen.metric_passage(before, after, LEFT)
-    said.left, said.half = reached(course), course.metric_passage(before, after, 0.5)
-    steady = said.left is not None and said.half is not None and said.left < _STEADY * said.half
-    said.verdict = "no staircase" if steady else "plateau"
-    if said.left is not None:
-        said.band = _band(run, reached, said.left)
+    left, half = reached(course), course.metric_passage(before, after, 0.5)
+    steady = left is not None and half is not None and left < _STEADY * half
+    band = None if left is None else _band(run, reached, left)
+    verdict = "no staircase" if steady else "plateau"
+    return replace(said, verdict=verdict, left=left, half=half, band=band)
 
 
-def _judge_drop(said: Judgement, run: Run, seen: Seen) -> None:
+def _with_drop(said: Forecast, run: Run, drop: Drop) -> Forecast:
     """Say when the loss drops, or that it still settles too far before the drop to know."""
-    course, drop = seen.course, seen.drop
-    assert drop is not None
+    course = said.course
     reached = lambda seen: seen.passage(int(np.argmin(seen.speed)), LEFT * drop.height)
     left, half = (course.passage(drop.flattest, share * drop.height) for share in (LEFT, 0.5))
-    if course.loss[0] - drop.above > _SETTLING * drop.height:
-        said.verdict = "settling"
     band = None if left is None else _band(run, reached, left)
-    if said.verdict == "settling" and band is not None and band[0] <= 0.0:
-        said.end = drop.above
-        return
-    said.left, said.half, said.band = left, half, band
-    said.plateau, said.level = drop.above, drop.below
+    if course.loss[0] - drop.above > _SETTLING * drop.height:
+        said = replace(said, verdict="settling")
+        if band is not None and band[0] <= 0.0:
+            return replace(said, end=drop.above)
+    times = {"left": left, "half": half, "band": band}
+    return replace(said, **times, plateau=drop.above, level=drop.below)
 
 
-def _behind(run: Run, seen: Seen) -> list[str]:
+def _behind(run: Run, seen: Seen, drop: Drop) -> list[str]:
     """Return a note if the optimiser is unstable behind the drop, half of which it loses again."""
-    drop = seen.drop
-    if drop is None or seen.load is not None or not run.rule.certain:
+    if seen.load is not None or not run.rule.certain:
         return []
     found, losses = instability(run, seen.course)
     half = drop.above - 0.5 * drop.height

@@ -22,7 +22,7 @@ from ._budget import Budget
 from ._vectors import Array, Vector, combination
 
 if TYPE_CHECKING:
-    import torch
+    from torch.nn import Module
 
 Evaluate = Callable[[tuple[Array, ...], Samples], tuple[float, tuple[Array, ...]]]
 """Loss and its gradient by the parts of the weights."""
@@ -161,29 +161,25 @@ def problem_of(
     *,
     samples: int | None = None,
     batch: int | None = None,
-    max_gradients: int | None = None,
-    insist: bool = True,
+    budget: Budget | None = None,
 ) -> Problem:
     """Return the problem that an optimiser solves, checked and with the prices of its gradients.
 
-    Arguments as for `festina.forecast`. `None` for no limit of gradients.
+    Arguments as for `festina.forecast`; without a `budget` there is no limit of gradients.
     """
-    most = math.inf
-    if max_gradients is not None:
-        most = float(whole_number("max_gradients", max_gradients, 20))
     batch = None if batch is None else whole_number("batch", batch)
     if samples is None:
         whole = batch is None and getattr(data, "batch_size", None) is None
         samples = _MANY if whole else _FEW
-    samples = whole_number("samples", samples)
-    model = unwrapped(model)
+    model, most = unwrapped(model), whole_number("samples", samples)
     if is_module(model):
-        problem = _of_module(model, loss, optimizer, data, most=samples, batch=batch)
+        problem = _of_module(model, loss, optimizer, data, most, batch)
     else:
-        problem = _of_tree(model, loss, data, most=samples, batch=batch)
-    problem.check()
+        problem = _of_tree(model, loss, data, most, batch)
+    problem.budget = budget or problem.budget
+    with problem.budget.unlimited():
+        problem.check()
     problem.appraise()
-    problem.budget.most, problem.budget.insist = most, insist
     return problem
 
 
@@ -199,13 +195,7 @@ def _seconds(problem: Problem, samples: int) -> float:
 
 
 def _of_module(
-    model: "torch.nn.Module",
-    loss: object,
-    optimizer: object,
-    data: object,
-    *,
-    most: int,
-    batch: int | None,
+    model: "Module", loss: object, optimizer: object, data: object, most: int, batch: int | None
 ) -> Problem:
     """Return the problem of a module: `loss(model(x), y)`, or its own loss if `loss` is `None`.
 
@@ -265,7 +255,7 @@ def _of_module(
     return Problem(model, evaluate, start, samples, restore, tuple(moving), array, batch, notes)
 
 
-def _of_tree(model: object, loss: object, data: object, *, most: int, batch: int | None) -> Problem:
+def _of_tree(model: object, loss: object, data: object, most: int, batch: int | None) -> Problem:
     """Return the problem `loss(model, x, y)` of a tree with arrays of real numbers as leaves."""
     value_of = _callable(loss)
     samples = _with_targets(arrays, data, most=most, place=jnp.asarray)
@@ -321,7 +311,7 @@ def _with_targets(take: Callable[..., Samples], data: object, **options: object)
     return samples
 
 
-def _with_labels(samples: Samples, model: "torch.nn.Module", *, own: bool) -> Samples:
+def _with_labels(samples: Samples, model: "Module", *, own: bool) -> Samples:
     """Return samples by names, with the targets if the module takes them as an argument.
 
     Models with their `own` loss compute it from these.
@@ -370,7 +360,7 @@ def _one_number(value: Any) -> Any:
     return value
 
 
-def _still(model: "torch.nn.Module", notes: list[str]) -> None:
+def _still(model: "Module", notes: list[str]) -> None:
     """Evaluation mode, but for normalisation by the batch in training; and a word on both."""
     from torch import nn
     from torch.nn.modules import batchnorm, dropout

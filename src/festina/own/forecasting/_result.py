@@ -1,7 +1,7 @@
 """What `forecast` hands out."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -60,18 +60,18 @@ class Forecast(Result):
     """
 
     verdict: Verdict
-    left: float | None
-    half: float | None
-    band: tuple[float, float] | None
-    loss: float
-    plateau: float | None
-    level: float | None
-    metric: tuple[float, float] | None
-    ahead: float
-    gradients: float
-    notes: tuple[str, ...]
-    course: Course
-    after: object
+    left: float | None = None
+    half: float | None = None
+    band: tuple[float, float] | None = None
+    loss: float = math.nan
+    plateau: float | None = None
+    level: float | None = None
+    metric: tuple[float, float] | None = None
+    ahead: float = 0.0
+    gradients: float = 0.0
+    notes: tuple[str, ...] = ()
+    course: Course = field(default_factory=Course)
+    after: object = None
     end: float = math.nan
     cost: float = 0.0
     price: float = 1.0
