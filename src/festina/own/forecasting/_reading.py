@@ -1,7 +1,7 @@
 """The rule by which a problem's weights move: stated, or read from an optimiser of PyTorch."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 
@@ -41,12 +41,12 @@ def _stated(rule: object, problem: Problem) -> SGD | Adam:
             f"`optimizer` is a {type(rule).__name__}, which is not known; {_KNOWN} are. State it, "
             "as in `festina.own.SGD(lr=0.01)` or `festina.own.Adam(lr=1e-3)`."
         )
-    count, found = len(problem.names), dict[str, Any]()
+    count, found = len(problem.names), dict[str, object]()
     for name, rates in (("lr", rule.lr), ("weight_decay", rule.weight_decay)):
-        found[name] = parts(rates, count)
-        if len(found[name]) != count:
+        found[name] = each = parts(rates, count)
+        if len(each) != count:
             raise ValueError(
-                f"`{name}` is {found[name]}, expected one number, or one for each of the {count} "
+                f"`{name}` is {each}, expected one number, or one for each of the {count} "
                 f"arrays of weights: {', '.join(problem.names)}."
             )
     if isinstance(rule, Adam) and rule.moments is not None:

@@ -78,8 +78,8 @@ class Watch(AbstractRun):
 
     def __init__(
         self,
-        model: Any,
-        optimizer: Any,
+        model: object,
+        optimizer: object,
         *,
         every: int | None = None,
         snapshots: str | int | None = "256MB",
@@ -186,7 +186,7 @@ class Watch(AbstractRun):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return what is pickled: all that was seen. A watch that was pickled is closed."""
         try:
             pickle.dumps(self.model)
