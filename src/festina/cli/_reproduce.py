@@ -318,7 +318,7 @@ def _begun(top: Path, jobs: list[Job]) -> bool:
 
 def _is_old(top: Path, jobs: list[Job]) -> Iterator[bool]:
     """Whether the claims in a folder, or in that of a run in it, have no identifiers."""
-    from festina.experiments._runner import is_without_identifiers
+    from festina.experiments._identifiers import is_without_identifiers
 
     return map(is_without_identifiers, (top, *(top / job.folder for job in jobs)))
 

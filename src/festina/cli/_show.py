@@ -117,7 +117,7 @@ def show(
 
 def refuse_without_identifiers(folder: Path) -> None:
     """Raise a complaint if the claims of a run are identified by their sentences."""
-    from festina.experiments._runner import is_without_identifiers
+    from festina.experiments._identifiers import is_without_identifiers
 
     if is_without_identifiers(folder):
         raise Complaint(

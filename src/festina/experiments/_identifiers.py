@@ -1,6 +1,7 @@
-"""Identifiers of claims, read from the source of an experiment without running it."""
+"""Identifiers of claims, read from the source of an experiment, and runs that have none."""
 
 import ast
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -50,6 +51,15 @@ def identifiers(module: ModuleType) -> tuple[str, ...] | None:
                     raise ValueError(twice(id, first, line))
             earlier.append((id, line, branches))
     return tuple(dict.fromkeys(found)) if _are_all_written(tree, ledgers) else None
+
+
+def is_without_identifiers(folder: Path) -> bool:
+    """Return whether a folder has a claims.json whose claims are identified by their sentences."""
+    try:
+        entries = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(entries, list) and any("id" not in entry for entry in entries)
 
 
 def _ledgers(tree: ast.Module) -> Iterator[str]:

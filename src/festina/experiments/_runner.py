@@ -12,6 +12,7 @@ from .. import _run
 from .._cache import switched_on
 from .._run._beside import replacing
 from .._run._code import code
+from ._identifiers import is_without_identifiers
 from ._own_file import recorded
 from ._parameters import Parameters, to_toml
 from ._registry import Experiment, Progress, unknown
@@ -132,15 +133,6 @@ def is_saved(
     }
     same = same and all(made.get(key) == value for key, value in wanted.items())
     return same and not is_without_identifiers(folder)
-
-
-def is_without_identifiers(folder: Path) -> bool:
-    """Return whether a folder has a claims.json whose claims are identified by their sentences."""
-    try:
-        entries = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(entries, list) and any("id" not in entry for entry in entries)
 
 
 def choose(claims: Iterable[Claim], identifiers: Sequence[str]) -> list[Claim]:
