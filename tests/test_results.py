@@ -1,9 +1,13 @@
 """Every public result becomes a data set and a table, is shown in a line, and can be drawn."""
 
+import importlib
+import inspect
+import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated
 
+import jax
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -12,7 +16,8 @@ from matplotlib.colors import to_hex
 
 import festina
 from festina import diagnose, networks, tasks
-from festina._result import Result
+from festina._result import Result, _words
+from festina.dynamics.posterior import mean_field_limit, sample
 from festina.theory import coding, decisions, gated, linear, saddles
 
 TIMES = np.linspace(0.0, 5.0, 6)
@@ -25,6 +30,22 @@ GATED = networks.gated_from({"x-h": 0.1 * np.eye(2), "h-y": 0.1 * np.eye(2)})
 
 CONTEXTS = np.repeat([0, 1], 4)
 ACTIVITIES = np.eye(3)[np.arange(8) % 3] + 0.5 * CONTEXTS[:, None]
+
+SHORT = {"anneal": 4, "burn": 4, "leapfrog": 2, "temperature": 0.1, "key": jax.random.key(0)}
+
+
+def posterior():
+    return sample(TASK, activation="relu", width=4, chains=2, moves=8, thin=1, **SHORT)
+
+
+def two_layers(weights, x):
+    return jax.nn.relu(x @ weights["w"]) @ weights["v"]
+
+
+def stairs():
+    steps = np.arange(3000.0)
+    losses = 0.1 + sum(h / (1 + np.exp(0.04 * (steps - at))) for h, at in ((0.6, 800), (0.3, 2000)))
+    return festina.own.from_checkpoints([0], losses, at=[0]).stairs()
 
 
 def rectified(function="relu"):
@@ -182,11 +203,41 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int]] = {
         {"layer": 1},
         1,
     ),
+    "Trajectory": (trained, {"time": 6, "unit": 3, "input": 2, "output": 2}, 6),
+    "Posterior": (posterior, {"chain": 2, "draw": 8, "sample": 6, "output": 2}, 16),
+    "Populations": (lambda: posterior().populations, {"chain": 2}, 4),
+    "Diagnostics": (lambda: posterior().diagnostics(), {"populations_chain": 2}, 4),
+    "MeanFieldLimit": (
+        lambda: mean_field_limit(TASK, widths=(3, 4), chains=2, **SHORT),
+        {"sample": 6, "output": 2, "drawn_1_chain": 2},
+        12,
+    ),
+    "ShrinkResult": (
+        lambda: festina.shrink(
+            {"w": np.eye(2), "v": np.eye(2)}, np.tile(X, (9, 1)), apply=two_layers, tune=False
+        ),
+        {},
+        1,
+    ),
+    "Forecast": (
+        lambda: festina.forecast(
+            {"w": 0.1 * np.eye(2), "v": 0.1 * np.eye(2)},
+            lambda weights, x, y: ((two_layers(weights, x) - y) ** 2).mean(),
+            festina.own.SGD(lr=0.05),
+            (X, TASK.y),
+        ),
+        {},
+        1,
+    ),
+    "Stairs": (stairs, {"stair": 3}, 3),
+    "World": (lambda: tasks.worlds.ring(5), {"item": 5, "item_too": 5, "side": 2}, 25),
     "EscapeDirections": (lambda: saddles.escape_directions(saddle(), TASK), {"direction": 6}, 6),
 }
 """A function that makes one, sizes of its data set, and rows of its table, by the name of the
 class."""
 
+LATER = ("PlateauWidths",)
+PACKAGES = "diagnose", "dynamics", "own", "tasks", "theory"
 IMAGES = ("CodingScheme", "Gating")
 LABELS = {
     "TemperatureSweep": ("theory", "crossover"),
@@ -285,6 +336,24 @@ class Odd(Result):
     inner: "Odd | None" = None
     missing: Float[np.ndarray, " level"] | None = None
     _own: int = 0
+
+
+def public_classes():
+    for module in pkgutil.walk_packages(festina.__path__, "festina."):
+        hidden = any(part.startswith("_") for part in module.name.split("."))
+        if not hidden and module.name.split(".")[1] in PACKAGES:
+            package = importlib.import_module(module.name)
+            yield from (getattr(package, name) for name in dir(package) if name[0] != "_")
+
+
+def test_no_public_result_is_missing():
+    classes = {each for each in public_classes() if inspect.isclass(each)}
+    given = networks.AbstractNetwork, networks.BayesianNetwork, tasks.AbstractTask
+    results = {each for each in classes if issubclass(each, Result)}
+    assert {each.__name__ for each in results} == {*EXAMPLES}
+    for each in classes - results:
+        if is_dataclass(each) and not issubclass(each, given) and each.__name__ not in LATER:
+            assert not any(_words(field.type) for field in fields(each)), each
 
 
 def odd(*batch: int, inner: Odd | None = None) -> Odd:

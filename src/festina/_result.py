@@ -28,9 +28,10 @@ class Result:
 
     Dimensions are those of the jaxtyping annotation, `Float[np.ndarray, "time mode"]`. A name with
     an underscore in front, which jaxtyping does not check, counts as a name; `_`, sums, and numbers
-    are called after the field. A tuple `Annotated[tuple[str, ...], "mode"]` is the coordinate of
-    that dimension. `field(metadata={"units": …, "long_name": …})` describes a variable, and
-    `class Race(Result, also=("gap",), drawn="gap")` counts a property as a field, and draws it.
+    are called after the field. A tuple of words `Annotated[tuple[str, ...], "mode"]` is the
+    coordinate of that dimension; of a tuple of arrays, all have these dimensions.
+    `field(metadata={"units": …, "long_name": …})` describes a variable. `class Race(Result,
+    also=("gap",), drawn="gap")` counts a property as a field, and draws it.
     """
 
     _named: ClassVar[dict[str, tuple[str, ...]]] = {}
@@ -76,7 +77,7 @@ class Result:
                 inner = inner.rename({each: f"{name}_{each}" for each in {*inner, *inner.dims}})
                 nested |= dict(inner.variables)
                 attributes |= {f"{name}_{key}": each for key, each in inner.attrs.items()}
-            elif dims or isinstance(value, (*_NUMBERS, np.ndarray, jax.Array)):
+            elif dims or isinstance(value, _NUMBERS) or getattr(value, "shape", None) == ():
                 own = [
                     dim if sizes.setdefault(dim, size) == size else f"{name}_{dim}"
                     for dim, size in _sizes(dims, value).items()
@@ -130,7 +131,7 @@ class Result:
         names = [title] if y.shape[1] == 1 else [f"{title} {k}" for k in range(y.shape[1])]
         for name, line in zip(names, y.T, strict=True):
             ax.plot(x, line, **styled(style, **{"marker": ".", "label": name} | style))
-        if len(names) <= _SHOWN:
+        if 0 < len(names) <= _SHOWN:
             ax.legend(frameon=False, fontsize="small")
         return ax
 

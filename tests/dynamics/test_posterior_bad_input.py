@@ -76,15 +76,15 @@ def test_what_else_is_refused(as_a_user, call, message):
 def test_duplicate_inputs_are_sampled_and_said():
     x = np.eye(3)[[0, 1, 1, 2]]
     alike = short(from_arrays(x, [1.0, 0.0, 0.0, 1.0]))
-    assert "examples 1, 2): each counts as often as it occurs" in repr(alike)
+    assert "examples 1, 2): each counts as often as it occurs" in str(alike)
     apart = short(from_arrays(x, [1.0, 0.0, 1.0, 1.0]), activation="erf")
-    assert "a squared error of 0.5 is left whatever the weights" in repr(apart)
+    assert "a squared error of 0.5 is left whatever the weights" in str(apart)
     assert (2 * apart.kept("loss") >= 0.5).all()
 
 
 def test_a_class_without_examples_is_said():
     y = np.eye(3)[[0, 0, 1, 1]]
-    assert "Output 2 has the same target for every example" in repr(
+    assert "Output 2 has the same target for every example" in str(
         short(from_arrays(np.eye(4), y))
     )
 
@@ -93,8 +93,8 @@ def test_centred_inputs_are_said_of_linear_networks_alone():
     x = np.random.default_rng(0).normal(size=(6, 8))
     x -= x.mean(axis=0)
     given = classification(x, [0, 0, 1, 1, 2, 2])
-    assert "inputs are centred" in repr(short(given))
-    assert "inputs are centred" not in repr(short(given, activation="relu"))
+    assert "inputs are centred" in str(short(given))
+    assert "inputs are centred" not in str(short(given, activation="relu"))
     centred = classification(x, [0, 0, 1, 1, 2, 2], other=-0.5)
     assert short(centred).notes == ()
 
@@ -103,7 +103,7 @@ def test_a_langevin_chain_that_diverges_stays_where_it_was():
     drawn = short(method="langevin", step=50.0, anneal=0, burn=0, activation="relu")
     assert drawn.failed
     assert all(ending.reason == "diverged" for ending in drawn.endings)
-    assert "Take a smaller `step`" in repr(drawn)
+    assert "Take a smaller `step`" in str(drawn)
     assert np.isfinite(drawn.readout).all()
 
 
@@ -126,5 +126,5 @@ def test_a_package_that_is_missing_names_the_extra(monkeypatch):
 def test_a_chain_that_accepts_nothing_says_so():
     drawn = short(step=50.0, anneal=0, burn=0, temperature=0.001)
     assert drawn.failed
-    assert "or hardly moves" in repr(drawn)
+    assert "or hardly moves" in str(drawn)
     assert np.isfinite(drawn.kept("potential")).all()

@@ -71,7 +71,7 @@ def test_diagnostics_are_arvizs_and_know_of_frozen_kernels():
     assert found.ess["loss"] == pytest.approx(float(array_stats.ess(loss[..., 0])))
     assert found.rhat["kernel"] > 1.5
     assert found.converged
-    assert "Chains differ in kernel: populations are frozen." in repr(found)
+    assert "Chains differ in kernel: populations are frozen." in str(found)
     moving = populations(rng.choice([0.1, 0.9], size=(4, 10, 50, 3)), sigmoid)
     assert not diagnostics({"loss": loss, "kernel": kernel}, moving).converged
 
@@ -86,14 +86,14 @@ def test_one_chain_is_compared_with_itself():
     found = diagnostics(mixed(1, 100, rng), alone)
     assert found.apart == ()
     assert not found.converged
-    assert "halves of the only chain agree" in repr(found)
-    assert "Chains differ" not in repr(found)
+    assert "halves of the only chain agree" in str(found)
+    assert "Chains differ" not in str(found)
     drifting = mixed(1, 100, rng)
     drifting["loss"] += np.linspace(0, 9, 100)
     halves = np.reshape(drifting["loss"], (2, 50))
     found = diagnostics(drifting, alone)
     assert found.rhat["loss"] == pytest.approx(float(array_stats.rhat(halves)))
-    assert "halves of the chain differ in loss" in repr(found)
+    assert "halves of the chain differ in loss" in str(found)
     kept = populations(spoken(["110"] * 5 + ["011"] * 6, chains=1), sigmoid)
     assert "Other chains would have others" in kept.message
     with pytest.raises(ValueError, match="at least 8 draws of each, got 7"):
@@ -110,7 +110,7 @@ def test_chains_that_never_move_are_one_draw_each(chains):
     assert dict(found.ess) == {"loss": chains, "kernel": chains}
     assert found.stuck == tuple(range(chains))
     assert not found.converged
-    assert "never moved" in repr(found)
+    assert "never moved" in str(found)
     if chains > 1:
         some = {name: each.copy() for name, each in moving.items()}
         for name, each in some.items():
@@ -146,4 +146,4 @@ def test_steps_adapt_before_sampling_and_not_after():
     assert tree["sample_stats"]["lp"].shape == (4, 40)
     found = drawn.diagnostics()
     assert set(found.rhat) == {"loss", "potential", "trace_U", "outputs", "kernel"}
-    assert "R-hat" in repr(found)
+    assert "R-hat" in str(found)

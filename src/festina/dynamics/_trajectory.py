@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 
 from .._checks import check_lane, finite_array, number, whole_number
 from .._precision import float64
+from .._result import Result
 from .._types import Array
 from ..networks._from_run import FINAL
 from ..networks._labels import Labels, axis_names, coordinates, lane_labels
@@ -80,7 +81,7 @@ class Samples(Generic[Network]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trajectory(Generic[Network]):
+class Trajectory(Result, Generic[Network]):
     r"""Training of one network or of a batch of them.
 
     Axes of a batch come first, then the saved samples, which lie densely where the loss moves.
@@ -119,7 +120,7 @@ class Trajectory(Generic[Network]):
     shared_times: bool
     solver: TakenSolver = "descent"
     settings: Mapping[str, float | int] = field(default_factory=dict)
-    observed: Mapping[str, Float[np.ndarray, "..."]] = field(default_factory=dict)
+    observed: Mapping[str, Float[np.ndarray, "*_axes"]] = field(default_factory=dict)
     losses_alone: bool = False
     momentum: Float[np.ndarray, "*batch"] | None = None
     labels: Labels = field(default_factory=dict)

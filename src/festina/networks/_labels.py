@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 import jax
 import numpy as np
-from jaxtyping import Key
+from jaxtyping import Key, Shaped
 
 from .._types import ArrayLike
 
-Labels = Mapping[str, np.ndarray]
+Labels = Mapping[str, Shaped[np.ndarray, "*_batch"]]
 
 
 def seed_labels(key: Key[jax.Array, "..."] | None) -> dict[str, np.ndarray]:

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..._result import Result
 from ...networks._activations import Scalar
 from ._extra import needed
 
@@ -21,7 +23,7 @@ _ALIKE = 3.0  # deviations by which populations of independent neurons may diffe
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Populations:
+class Populations(Result):
     """How many neurons speak which word, chain by chain.
 
     - `words`: a letter for each class: 1 where a neuron answers more than half of what it can, 0
@@ -34,7 +36,7 @@ class Populations:
     - `apart`: populations differ between chains by more than those of independent neurons would.
     """
 
-    words: tuple[str, ...]
+    words: Annotated[tuple[str, ...], "word"]
     shares: Float[np.ndarray, "chain word"]
     changing: Float[np.ndarray, " chain"]
     frozen: bool
@@ -63,7 +65,7 @@ class Populations:
             "fault of the step. Average over chains, or cool more slowly."
         )
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         if not self.words:
             return self.message
         rows = [f"{'word':8}" + "".join(f"chain {k:<4}" for k in range(len(self.shares)))]
@@ -131,7 +133,7 @@ def classes_of(y: Float[np.ndarray, "sample output"]) -> Int[np.ndarray, " sampl
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Diagnostics:
+class Diagnostics(Result):
     """Split R-hat by ranks, and effective sample sizes of the bulk, by ArviZ.
 
     Neurons can be exchanged, and so can weights that differ by such an exchange: the chains' own
@@ -183,7 +185,7 @@ class Diagnostics:
         cause = "populations are frozen" if self.converged else longer
         return f"Chains differ in {', '.join(self.apart)}: {cause}."
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         rows = [f"{'':16}{'R-hat':>8}{'ESS':>8}  of {self.draws} draws"]
         rows += [f"{name:16}{self.rhat[name]:8.3f}{self.ess[name]:8.0f}" for name in self.rhat]
         return "\n".join([*rows, self.verdict, self.populations.message])

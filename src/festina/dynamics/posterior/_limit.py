@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
 from ..._checks import real_number, whole_number
+from ..._result import Result
 from ..._types import Keys
 from ...networks._build import check_keys
 from ...tasks import AbstractTask
@@ -24,7 +25,7 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MeanFieldLimit:
+class MeanFieldLimit(Result):
     """What networks of any depth, activation and data come to as N → ∞: approximate.
 
     - `outputs`: f `(sample, output)`; `readout_covariance`: U; `kernels`: of every hidden layer.
@@ -33,9 +34,9 @@ class MeanFieldLimit:
     - `drawn`: the posteriors, by width.
     """
 
-    outputs: Estimate
-    readout_covariance: Estimate
-    kernels: tuple[Estimate, ...]
+    outputs: Annotated[Estimate, "sample output"]
+    readout_covariance: Annotated[Estimate, "output output"]
+    kernels: Annotated[tuple[Estimate, ...], "sample sample"]
     correction: float
     drawn: tuple[Posterior, ...]
 
@@ -53,7 +54,7 @@ class MeanFieldLimit:
         ]
         return widest.model.width * float(max(off)) / fraction
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         widths = ", ".join(str(each.model.width) for each in self.drawn)
         error = max(float(kernel.error.max()) for kernel in self.kernels)
         lines = [

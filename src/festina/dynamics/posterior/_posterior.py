@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
+from ..._axes import axes, styled
 from ..._checks import finite_array
 from ..._precision import float64
+from ..._result import Result
 from ..._types import Array, ArrayLike, Keys
 from ...networks import BayesianNetwork
 from ...networks._bayesian import hidden, output_scale
@@ -23,6 +25,7 @@ from ._storage import to_arviz, to_dataset
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
 
 _STUCK = 0.05  # of moves accepted
 
@@ -36,7 +39,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior:
+class Posterior(Result):
     r"""Weights drawn from a posterior, in several chains: see `sample`.
 
     - `weights`: $W^1 … W^L$ along the draws, `(chain, draw, out, in)`; of the first those along
@@ -56,9 +59,9 @@ class Posterior:
     targets: Float[np.ndarray, "sample output"]
     reduced: Float[np.ndarray, "sample direction"]
     basis: Float[np.ndarray, "input direction"]
-    weights: tuple[Float[np.ndarray, "chain draw _ _"], ...]
+    weights: tuple[Float[np.ndarray, "chain draw _unit _below"], ...]
     readout: Float[np.ndarray, "chain draw output unit"]
-    log: Mapping[str, np.ndarray]
+    log: Mapping[str, Shaped[np.ndarray, "*_chain _save"]]
     chains: Chains
     notes: tuple[str, ...] = ()
 
@@ -109,7 +112,7 @@ class Posterior:
     def failed(self) -> bool:
         return any(ending.failed for ending in self.endings)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         m, plan, (chains, draws) = self.model, self.plan, self.readout.shape[:2]
         layers = f"{m.depth} hidden layer{'s' * (m.depth > 1)} of {m.width}"
         lines = [
@@ -210,6 +213,14 @@ class Posterior:
         weights, a = self.networks(key=key).weights, self.readout
         layer = self._layers(x / np.sqrt(x.shape[1]), weights)[-1]
         return layer @ np.swapaxes(a, -1, -2) * output_scale(a, self.model.scaling)
+
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+        """Draw the loss of each draw, a line for each chain. `style` goes to `Axes.plot`."""
+        ax, names = axes(ax), [f"chain {k}" for k in range(len(self.readout))]
+        ax.plot(self.kept("loss").T, **styled(style, marker=".", label=names))
+        ax.set(xlabel="draw", ylabel="loss")
+        ax.legend(frameon=False, fontsize="small")
+        return ax
 
     def to_dataset(self) -> "xr.Dataset":
         """All of it with named axes, for `festina.save` and `continue_sampling`."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from ..._axes import axes, styled
 from ..._checks import whole_number
+from ..._result import Result
 from ...diagnose._width import check_tolerance
 from ...dynamics._worker import Progress
 from .._pytorch import in_words
@@ -31,8 +32,8 @@ class Point(NamedTuple):
     pruned: float
 
 
-@dataclass(frozen=True, eq=False)
-class ShrinkResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class ShrinkResult(Result):
     """A smaller network, and how far it is from the large one.
 
     - `model`: of the same kind, with narrower layers; in the form `"low rank"` some linear layers

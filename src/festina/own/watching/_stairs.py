@@ -13,11 +13,13 @@ import numpy as np
 from jaxtyping import Bool
 
 from ..._drops import PROMINENCE
+from ..._result import Result
 from ...diagnose import Plateaus, plateaus
 from .._pytorch import in_words
 from ._record import Curve
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.axes import Axes
 
 _DIVERGED = 1e3  # times the first loss, or the median one, from where no way leads back
@@ -59,8 +61,8 @@ class Stair:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Stairs:
+@dataclass(frozen=True, eq=False, repr=False)
+class Stairs(Result):
     """The plateaus of a run in the order of time, and what is to be said of them all.
 
     Where the record begins or ends within a drop there is none, and a remark says so.
@@ -74,6 +76,14 @@ class Stairs:
 
     def __getitem__(self, index: int) -> Stair:
         return self.stairs[index]
+
+    def to_dataset(self) -> "xr.Dataset":
+        """Return what is known of every plateau along the dimension `stair`."""
+        import xarray as xr
+
+        names = "level", "start", "end", "strength", "epoch", "falls", "kind"
+        rows = {name: ("stair", [getattr(row, name) for row in self.stairs]) for name in names}
+        return xr.Dataset(rows, attrs={"remarks": list(self.remarks)})
 
     def __str__(self) -> str:
         layers = next((each.layers for each in self.stairs if each.layers), ())

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int, PRNGKeyArray
 
 from ..._checks import whole_number
 from ..._precision import float64
+from ..._result import Result
 
 Draw = Callable[[int, PRNGKeyArray], Float[np.ndarray, "feature item"]]
 
@@ -28,7 +29,7 @@ class ModeGroup(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class World:
+class World(Result):
     r"""Items and the process that gives them features, known by its covariance in closed form.
 
     A feature is one draw of a value for every item, and features are independent of each other:
@@ -53,12 +54,9 @@ class World:
     name: str
     covariance: Float[np.ndarray, "item item"]
     kinds: tuple[ModeGroup, ...]
-    position: Float[np.ndarray, "item 2"]
+    position: Float[np.ndarray, "item side=2"]
     groups: Int[np.ndarray, "level item"]
     _draw: Draw = field()
-
-    def __repr__(self) -> str:
-        return f"World({self.name}, {self.items} items, {len(self.kinds)} kinds of modes)"
 
     @property
     def items(self) -> int:
