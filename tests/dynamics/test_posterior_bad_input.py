@@ -84,9 +84,7 @@ def test_duplicate_inputs_are_sampled_and_said():
 
 def test_a_class_without_examples_is_said():
     y = np.eye(3)[[0, 0, 1, 1]]
-    assert "Output 2 has the same target for every example" in str(
-        short(from_arrays(np.eye(4), y))
-    )
+    assert "Output 2 has the same target for every example" in str(short(from_arrays(np.eye(4), y)))
 
 
 def test_centred_inputs_are_said_of_linear_networks_alone():
