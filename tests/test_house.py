@@ -16,6 +16,7 @@ ORDER = (
     {"_objective"},
     {"_numerics"},
     {"dynamics", "theory"},
+    {"_narrowing"},
     {"diagnose"},
     {"own"},
     {"experiments"},

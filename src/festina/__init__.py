@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ._run import RunError as RunError
     from ._run import load as load
     from ._run import save as save
+    from .diagnose import effective_width as effective_width
     from .dynamics import gradient_descent as gradient_descent
     from .dynamics import gradient_flow as gradient_flow
     from .networks import seeds as seeds
@@ -37,6 +38,7 @@ _PACKAGES = (
 )
 _HOMES = {
     "compilation_cache": "._cache",
+    "effective_width": ".diagnose",
     "forecast": ".own",
     "gradient_descent": ".dynamics",
     "gradient_flow": ".dynamics",

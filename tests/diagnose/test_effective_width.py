@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import festina
-from festina.diagnose import confirm, effective_width
+from festina.diagnose import effective_width
 from festina.networks import (
-    DeepLinear,
     LinearAttentionHead,
     Neuron,
     activation,
@@ -22,8 +20,14 @@ from festina.networks import (
     fully_connected,
     layer_from,
 )
-from festina.tasks import from_arrays, from_moments, linear_teacher, quadratic_teacher
-from festina.theory.saddles import embed_units, linear_saddle, narrow_minima
+from festina.tasks import from_arrays, quadratic_teacher
+from festina.theory.saddles import (
+    embed_units,
+    linear_saddle_from,
+    narrow_minima,
+    narrowings,
+    stationarity,
+)
 
 WIDE = 12
 X = np.random.default_rng(0).normal(size=(40, 3))
@@ -81,15 +85,14 @@ def test_width_and_kind_of_networks_that_are_exactly_narrow(seed, name, count):
     network = network_of(name, u + dust[:, :3], v + dust[:, 3])
     by_hand = lambda one: PLAIN[name](X @ one.u.T) @ one.v[:, 0]
     y = by_hand(network)
-    found = effective_width(network, X, y=y)
-    if name == "linear":  # into one number there is but one direction, though two may be used
-        assert found.width in (1, count)
-        assert "linear" in found.ties
-    else:
-        assert (found.width, found.kind) == (count, kind)
-    gap = y - by_hand(found.reduced)
+    found = effective_width(network, from_arrays(X, y), tolerance=0.02)
+    most = {"linear": 1, "quadratic": count}.get(name, count)  # into one number: one direction
+    assert found.width <= most
+    if found.width == count:
+        assert kind in found.kinds
+    gap = y - by_hand(found.narrow)
     expected = np.sqrt(np.mean(gap**2) / np.mean(y**2))
-    np.testing.assert_allclose(found.error, expected, atol=1e-12)
+    np.testing.assert_allclose(found.error, expected, atol=1e-9)
     assert found.error <= found.tolerance
 
 
@@ -98,33 +101,31 @@ def test_rank_two_of_a_linear_layer_needs_two_outputs():
     theta = rng.normal(size=(WIDE, 2)) @ rng.normal(size=(2, 5))
     network = network_of("linear", theta[:, :3], theta[:, 3:])
     found = effective_width(network, X, y=network.predict(X), tolerance=0.02)
-    assert (found.width, found.kind, found.equation) == (2, "linear", 7)
-    assert found.widths["zero"] > 2
-    assert found.widths["proportional"] > 2
-    assert "effective width 2 of type (7)" in str(found)
+    assert (found.width, found.kinds, found.equation) == (2, ("linear",), 7)
+    assert "units: 2 of 12 units; (7) linear" in str(found)
 
 
-def test_ties_are_reported_and_the_simplest_kind_is_named():
+def test_all_kinds_are_reported_and_the_simplest_is_named():
     rng = np.random.default_rng(2)
     line = np.outer(rng.normal(size=WIDE), rng.normal(size=5))
     network = network_of("linear", line[:, :3], line[:, 3:])
     found = effective_width(network, X, y=network.predict(X))
     assert found.width == 1
-    assert found.ties == ("proportional", "linear")
+    assert found.kinds == ("proportional", "linear")
     assert found.kind == "proportional"
-    assert "(6) and (7)" in str(found)
+    assert "(6) proportional and (7) linear" in str(found)
 
 
 def test_what_nothing_reads_is_no_direction():
     """Lemma 6: with more inputs than outputs u may hold what no output depends on."""
     rng = np.random.default_rng(3)
     correlation, scales = rng.normal(size=(2, 4)), np.array([1.0, 2.0, 0.5, 3.0])
-    saddle = linear_saddle(from_moments(correlation, np.diag(scales**2)), (0,))
+    saddle = linear_saddle_from(correlation, np.diag(scales**2), (0,))
     x = scales * np.linalg.qr(rng.normal(size=(40, 4)))[0] * np.sqrt(40)
     network = saddle.network(20, key=jax.random.key(0), unread=1.0)
     found = effective_width(network, x)
     assert (found.width, found.kind) == (1, "linear")
-    assert found.error < 1e-12
+    assert found.error < 1e-6
 
 
 def test_fewer_directions_are_the_best_linear_maps_of_their_rank():
@@ -132,9 +133,9 @@ def test_fewer_directions_are_the_best_linear_maps_of_their_rank():
     rng = np.random.default_rng(5)
     x = X * [3.0, 1.0, 0.3]
     network = network_of("linear", rng.normal(size=(WIDE, 3)), rng.normal(size=(WIDE, 3)))
-    (linear,) = (n for n in effective_width(network, x).narrowings if n.kind == "linear")
-    s = np.linalg.svd(network.predict(x), compute_uv=False)
-    left = np.sqrt(np.append(np.cumsum(s[::-1] ** 2)[::-1], 0.0) / np.sum(s**2))
+    (linear,) = (n for n in narrowings(network, from_arrays(x, x)) if n.kind == "linear")
+    s = np.linalg.svd(network.predict(x), compute_uv=False) / np.linalg.norm(x)
+    left = np.sqrt(np.append(np.cumsum(s[::-1] ** 2)[::-1], 0.0))
     np.testing.assert_allclose(linear.error, left, atol=1e-12)
 
 
@@ -144,8 +145,8 @@ def test_an_odd_unit_and_its_negative_are_one(name):
     sign = rng.choice((-1.0, 1.0), WIDE)
     v = sign * rng.uniform(0.5, 1.0, WIDE)
     found = effective_width(sign[:, None] * rng.normal(size=3), X, v=v, activation=name)
-    assert (found.width, found.kind) == (1, "equal")
-    assert found.error < 1e-12
+    assert found.width == 1
+    assert found.error < 1e-9
 
 
 def test_heads_are_copies_whatever_their_keys_and_queries():
@@ -157,7 +158,7 @@ def test_heads_are_copies_whatever_their_keys_and_queries():
     tokens, v = rng.normal(size=(60, 3, 6)), rng.normal(size=(4, 1, 3))
     found = effective_width(u, tokens, v=v, activation=LinearAttentionHead(rank=2))
     assert (found.width, found.kind) == (1, "equal")
-    assert found.error < 1e-12
+    assert found.error < 1e-9
 
 
 def test_small_outputs_are_nothing_next_to_targets_and_all_there_is_without():
@@ -166,7 +167,7 @@ def test_small_outputs_are_nothing_next_to_targets_and_all_there_is_without():
     )
     start = effective_width(network, X, y=np.ones(len(X)))
     assert start.width == 0
-    assert start.reduced is None
+    assert start.narrow is None
     assert start.kind == "zero"
     assert effective_width(network, X).width == 2
 
@@ -175,26 +176,25 @@ def test_a_network_that_uses_all_its_units_is_of_no_kind():
     rng = np.random.default_rng(1)
     network = network_of("tanh", 2 * rng.normal(size=(3, 3)), rng.choice((-1.0, 1.0), 3))
     found = effective_width(network, X)
-    assert (found.width, found.kind, found.ties) == (3, None, ())
-    assert "no narrower" in str(found)
+    assert (found.width, found.kind, found.kinds) == (3, None, ())
+    assert "no unit can be spared" in str(found)
+    assert found.short > 0.1
 
 
 def test_where_merging_costs_too_much_nothing_is_merged():
     """Two sigmoids that are alike, whose small difference is all that is read."""
     u, v = np.array([[1.0, 0.0, 0.0], [1.05, 0.05, 0.0]]), np.array([50.0, -50.0])
     network = network_of("sigmoid", u, v)
-    found = effective_width(network, X)
-    assert found.widths == {"equal": None}
+    found = effective_width(network, from_arrays(X, network.predict(X)), tolerance=0.01)
     assert (found.width, found.kind, found.error) == (2, None, 0.0)
-    np.testing.assert_array_equal(found.reduced.u, u)
-    assert found.at(2.0).width == 1  # sigmoids are never silent
+    np.testing.assert_array_equal(found.narrow.u, u)
 
 
 def test_plain_arrays_give_what_objects_give():
     rng = np.random.default_rng(6)
     u, v = on_rays(rng, 2, lines=False)
     y = rng.normal(size=len(X))
-    expected = effective_width(network_of("relu", u, v), from_arrays(X, y))
+    expected = effective_width(network_of("relu", u, v), X, y=y)
     plain = effective_width(u, X, v=v, activation="relu", y=y)
     own = effective_width(u, X, v=v, activation=lambda a: jnp.maximum(a, 0.0), y=y)
     lists = effective_width(u.tolist(), X.tolist(), v=v.tolist(), activation="relu", y=y.tolist())
@@ -206,11 +206,17 @@ def test_plain_arrays_give_what_objects_give():
 def test_other_tolerances_of_the_same_answer():
     network = fully_connected(3, WIDE, activation="relu", scale=0.5, key=jax.random.key(3))
     found = effective_width(network, X, tolerance=0.3)
-    for tolerance in (0.01, 0.1, 0.5):
-        again = effective_width(network, X, tolerance=tolerance)
-        assert found.at(tolerance).widths == again.widths
     widths = [found.at(tolerance).width for tolerance in (0.5, 0.3, 0.1, 0.01)]
     assert widths == sorted(widths)
+    assert widths[1] == found.width
+    errors = np.array(list(found.curve.values()))
+    assert list(found.curve) == list(range(WIDE + 1))
+    assert errors[0] == 1.0
+    assert errors[-1] < 1e-9
+    assert errors[found.width] <= 0.3 < errors[found.width - 1] == found.short
+    ax = found.draw(color="C3")
+    assert ax.lines[0].get_color() == "C3"
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), errors)
 
 
 @functools.cache
@@ -247,89 +253,43 @@ def architectures():
 def test_embedded_networks_of_any_architecture_have_the_width_they_had(name):
     narrow, x, kind = architectures()[name]
     wide = embed_units(narrow, 6, kind, key=jax.random.key(2))
-    found = effective_width(wide, x, tolerance=1e-6)
-    assert found.widths[kind] == narrow.width == found.width
-    np.testing.assert_allclose(found.reduced.predict(x), narrow.predict(x), atol=1e-9)
+    found = effective_width(wide, from_arrays(x, narrow.predict(x)), tolerance=1e-4)
+    assert narrow.width == found.width
+    assert kind in found.kinds
+    np.testing.assert_allclose(found.narrow.predict(x), narrow.predict(x), atol=1e-3)
 
 
 def test_confirmed_at_a_saddle_and_not_elsewhere():
-    """The minimum of one quadratic unit, 8/3 on the targets of Figure 1G, in a wider network."""
+    """The minimum of one quadratic unit, 4/3 on the targets of Figure 1G, in a wider network."""
     data = quadratic_teacher(np.eye(2))
-    minima = narrow_minima(Neuron(activation("quadratic")), data, loss="mean-square", starts=4)
+    minima = narrow_minima(Neuron(activation("quadratic")), data, loss="half", starts=4)
     wide = embed_units(minima.network.lane(0), 6, "zero")
     found = effective_width(wide, data)
-    answer = confirm(wide, data, found, loss="mean-square")
     assert found.width == 1
-    assert answer.agrees
-    np.testing.assert_allclose([answer.loss, answer.optimised_loss], 8 / 3, rtol=1e-9)
-    elsewhere = wide.with_parts(0.7 * wide.u, wide.v)
-    found = effective_width(elsewhere, data)
-    answer = confirm(elsewhere, data, found, loss="mean-square")
+    assert found.confirmed
+    np.testing.assert_allclose([found.loss, found.narrow_loss], 4 / 3, rtol=1e-9)
+    found = effective_width(wide.with_parts(0.7 * wide.u, wide.v), data)
     assert found.width == 1  # as narrow, but no saddle
-    assert not answer.agrees
-    np.testing.assert_allclose(answer.optimised_loss, 8 / 3, rtol=1e-6)
+    assert found.confirmed is found.rests is False
+    assert "the network moves" in str(found)
     nothing = wide.with_parts(0.0 * wide.u, 0.0 * wide.v)
     with pytest.raises(ValueError, match=r"One network at a time, got a batch \(1,\)"):
-        confirm(wide.with_parts(wide.u[None], wide.v[None]), data, found)
-    answer = confirm(nothing, data, effective_width(nothing, data), loss="mean-square")
-    assert answer.agrees
-    assert answer.network is None
-    np.testing.assert_allclose(answer.optimised_loss, 8.0, rtol=1e-12)
+        effective_width(wide.with_parts(wide.u[None], wide.v[None]), data)
+    found = effective_width(nothing, data)
+    assert found.confirmed
+    assert found.fixed_point is None
+    np.testing.assert_allclose(found.narrow_loss, 4.0, rtol=1e-12)
 
 
-def test_not_confirmed_where_the_narrow_network_comes_to_no_rest():
-    """z tanh z fits sums of |x| the better the larger u is, at the same loss to many digits."""
-
-    def z_tanh(a):
-        return a * jnp.tanh(a)
-
-    y = np.abs(X).sum(axis=1)
-    u, v = np.zeros((WIDE, 3)), np.zeros(WIDE)
-    u[0], v[0] = (3.0, 1.5, 1.5), 0.5
-    plain = {"v": v, "activation": z_tanh, "y": y}
-    for _ in range(2):  # the second time from where the first one ended
-        found = effective_width(u, X, tolerance=0.6, **plain)
-        answer = confirm(u, X, found, **plain)
-        u[0], v[0] = answer.network.u[0], answer.network.v[0, 0]
-    assert answer.loss == pytest.approx(answer.optimised_loss, rel=1e-6)
-    assert (answer.stationary, answer.agrees) == (False, False)
-    assert "comes to no rest" in str(answer)
-
-
-def test_plain_arrays_are_confirmed_as_objects_are():
-    """One unit along each of two rays that fit exactly: at rest without a step."""
-    u, v = on_rays(np.random.default_rng(6), 2, lines=False)
-    network = network_of("relu", u, v)
-    y = network.predict(X)
-    found = effective_width(u, X, v=v, activation="relu", y=y)
-    plain = confirm(u, X, found, v=v, activation="relu", y=y)
-    objects = confirm(network, from_arrays(X, y), found)
-    assert plain.agrees
-    assert (plain.loss, plain.optimised_loss) == (objects.loss, objects.optimised_loss)
-    assert str(plain).startswith("a fixed point of ")
-    with pytest.raises(ValueError, match="give `y`"):
-        confirm(u, X, found, v=v, activation="relu")
-
-
-def test_a_width_of_another_network_confirms_nothing(as_a_user):
-    rng = np.random.default_rng(3)
-    u, v, y = rng.normal(size=(9, 3)), rng.normal(size=9), rng.normal(size=len(X))
-    plain = {"v": v, "activation": "relu", "y": y}
-    narrower = effective_width(u[:6], X, v=v[:6], activation="tanh", y=y)
-    bent = effective_width(u, X, v=v, activation="tanh", y=y)
-    moved = effective_width(1.01 * u, X, **plain)
-    for found in (narrower, bent, moved):
-        with pytest.raises(ValueError, match="`found` is the width of another network"):
-            confirm(u, X, found, **plain)
-
-
-def test_a_slope_that_is_no_number_is_named():
-    u, v, y = np.full((2, 3), 1e90), np.full(2, 1e90), np.ones(len(X))
-    plain = {"v": v, "activation": "relu", "y": y}
-    with np.errstate(all="ignore"):
-        answer = confirm(u, X, effective_width(u, X, **plain), **plain)
-    assert not answer.agrees
-    assert "Numbers overflow there" in str(answer)
+def test_the_fixed_point_is_one():
+    """A wide network near its saddle: the narrow one is trained to it."""
+    x = np.sqrt(2.0) * np.eye(2)
+    u = np.sqrt(3.0) * np.array([[0.6, 0.0], [0.8, 0.01], [0.01, 0.0]])
+    data = from_arrays(x, x * [3.0, 1.0])
+    found = effective_width(layer_from(Neuron("linear"), u, u), data)
+    assert found.width == 1
+    assert found.confirmed
+    assert stationarity(found.fixed_point, data).relative < 1e-4
 
 
 def test_a_network_as_wide_as_for_mnist_takes_seconds():
@@ -342,7 +302,7 @@ def test_a_network_as_wide_as_for_mnist_takes_seconds():
     v = np.stack((which, 1 - which), axis=1) / 30
     start = time.process_time()
     found = effective_width(u, x, v=v, activation="relu")
-    assert time.process_time() - start < 8
+    assert time.process_time() - start < 20
     assert (found.width, found.kind) == (2, "proportional")
 
 
@@ -365,11 +325,9 @@ BAD = [
         lambda: effective_width(network_of("relu", U, V), from_arrays(X, X[:, 0]), y=V),
         "has its own",
     ),
-    (lambda: effective_width(DeepLinear((np.eye(3), np.eye(3))), X), "one hidden layer as arrays"),
     (lambda: effective_width(U, X, tolerance=0.0, **RELU), "`tolerance`"),
     (lambda: effective_width(U, X, tolerance="1", **RELU), "`tolerance` must be a number, got '1'"),
-    (lambda: effective_width(U, X, angle="1", **RELU), "`angle` must be a number, got '1'"),
-    (lambda: effective_width(U, X, angle=2.0, **RELU), "`angle`"),
+    (lambda: effective_width(U, X, loss=lambda f, y: 0.0, **RELU), "are for PyTorch and JAX"),
 ]
 
 
@@ -387,45 +345,51 @@ def test_targets_of_zero_are_no_scale():
     assert (found.width, found.scale) == (1, effective_width(u, x, **plain).scale)
 
 
-def test_the_mechanism_goes_with_the_answer():
-    rng = np.random.default_rng(0)
-    u, v, x = rng.normal(size=(4, 3)), rng.normal(size=(4, 1)), rng.normal(size=(20, 3))
-    for phi, separates in (("relu", "directions"), (jnp.square, "units")):
-        assert effective_width(u, x, v=v, activation=phi).mechanism.separates == separates
+# Units that no kind merges
 
 
-# Units that answer to nothing, and what losses do not tell
+TOKENS = np.random.default_rng(1).normal(size=(60, 3, 6))
+HEAD = LinearAttentionHead(residual=False)
 
 
-def test_units_that_are_never_silent_are_no_fewer_than_one():
-    """Sigmoid units with zero weights compute nothing, but rest nowhere: Eq. (4) copies a unit."""
-    x = np.random.default_rng(0).normal(size=(100, 3))
-    y = np.tanh(x[:, :1]) + 0.8
-    plain = {"v": np.zeros((4, 1)), "activation": "sigmoid", "y": y}
-    found = effective_width(np.zeros((4, 3)), x, **plain)
-    assert (found.width, found.ties) == (1, ("equal",))
-    assert not confirm(np.zeros((4, 3)), x, found, **plain).agrees
-    silent = effective_width(np.zeros((4, 3)), x, **(plain | {"activation": "tanh"}))
-    assert silent.width == 0
+def heads(matrix, query):
+    """One head for each eigenvalue of a symmetric matrix, all with this query or its multiples."""
+    values, vectors = np.linalg.eigh(matrix)
+    counts = np.abs(values) > 1e-9 * np.abs(values).max()
+    factor = np.array([0.5, -2.0, 1.5])[: counts.sum()]
+    keys, queries = vectors.T[counts], factor[:, None] * query
+    read = (values[counts] / factor)[:, None, None] * keys[:, None]
+    return np.stack((keys, queries), axis=1)[:, :, None], read
 
 
-def test_a_saddle_of_the_narrow_network_is_told_from_a_passage():
-    """The weaker mode alone is a fixed point, from which one unit descends to the stronger."""
-    weights = np.array([[1e-5, 0.6], [0.0, 0.8], [0.0, 0.0]])
-    network = layer_from(Neuron("linear"), weights, weights.copy())
-    data = linear_teacher(np.diag([3.0, 1.0]), np.eye(2))
-    answer = confirm(network, data, effective_width(network, data))
-    assert not answer.agrees
-    assert answer.start_slope < 1e-4
-    assert "as from a saddle of its own" in repr(answer)
+def test_two_heads_that_share_their_query_do_what_one_does():
+    """The symmetric part of v kᵀ has one eigenvalue of each sign: a head for each."""
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        v, k, q = rng.normal(size=(3, 3))
+        u, values = heads((np.outer(v, k) + np.outer(k, v)) / 2, q)
+        found = effective_width(u, TOKENS, v=values, activation=HEAD, tolerance=0.01)
+        assert (found.units, found.width, found.kinds) == (2, 1, ())
+        assert found.error < 0.01
+        assert "1 of 2 units; tuned, of no type" in str(found)
 
 
-def test_where_hardly_any_loss_is_left_the_wide_network_has_to_rest_as_well():
-    x = np.random.default_rng(3).normal(size=(300, 3))
-    data = from_arrays(x, np.tanh(2 * x[:, :2]) * [2.0, 0.6])
-    network = fully_connected(3, 20, 2, activation="sigmoid", scale=1e-6, key=festina.seeds(1)[0])
-    on_its_way = festina.gradient_flow(network, data, t_end=300.0).final
-    answer = confirm(on_its_way, data, effective_width(on_its_way, data))
-    assert not answer.agrees
-    assert answer.wide_slope > 0.02
-    assert "train on" in repr(answer)
+def test_heads_of_one_sign_or_of_other_queries_are_two():
+    basis = np.linalg.qr(np.random.default_rng(3).normal(size=(3, 3)))[0]
+    same_sign = heads(basis[:2].T @ basis[:2], basis[2])
+    other = np.stack((basis[:2], basis[1:]), axis=1)[:, :, None], basis[:2, None]
+    for u, v in (same_sign, other):
+        found = effective_width(u, TOKENS, v=v, activation=HEAD)
+        assert (found.width, found.kind) == (2, None)
+        assert found.short > 0.15
+
+
+@settings(max_examples=6)
+@given(st.integers(0, 10**6), st.integers(1, 2))
+def test_quadratic_units_are_as_many_as_their_matrix_has_eigenvalues(seed, rank):
+    rng = np.random.default_rng(seed)
+    mix, basis = np.linalg.qr(rng.normal(size=(2, 3, 3)))[0]
+    u = mix[:, :rank] @ (rng.uniform(0.7, 1.3, rank)[:, None] * basis[:rank])
+    found = effective_width(u, X, v=np.ones(3), activation="quadratic", tolerance=0.02)
+    assert found.width == rank
+    assert found.short > 0.05

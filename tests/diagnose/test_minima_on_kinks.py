@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import lsq_linear
 
 from festina._numerics._bfgs import bfgs
-from festina.diagnose import confirm, effective_width
 from festina.theory.saddles._subgradient import smallest_subgradient
 
 
@@ -41,38 +39,6 @@ def test_a_point_on_many_kinks():
     away = np.linalg.svd(normals)[2][-1]  # along which nothing changes
     found = smallest_subgradient(function, away)
     assert np.linalg.norm(found) < 1e-8 < 1e-2 < np.linalg.norm(function(away)[1])
-
-
-def rectified(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Data that one rectifier with a bias fits best with a sample on its kink, and a start."""
-    rng = np.random.default_rng(seed)
-    x = np.column_stack((rng.normal(size=(100, 3)), np.ones(100)))
-    one, other = (np.maximum(x @ rng.normal(size=4), 0.0) for _ in range(2))
-    y = one - 0.7 * other + 0.1 * rng.normal(size=100)
-    return x, y, rng.normal(size=(1, 4))
-
-
-@pytest.mark.parametrize("seed", [0, 5])
-def test_a_rectifier_rests_on_a_sample(seed):
-    """Held against the smallest subgradient with derivatives of samples on the kink left free."""
-    x, y, u = rectified(seed)
-    v = np.ones(1)
-    found = effective_width(u, x, v=v, activation="relu", y=y, tolerance=1e-6)
-    end = confirm(u, x, found, v=v, activation="relu", y=y)
-    assert end.stationary
-    assert end.on_kink
-    assert end.network is not None
-    u, v = np.ravel(end.network.u), float(np.ravel(end.network.v)[0])
-    drive = x @ u
-    on_kink = np.abs(drive) < 1e-12
-    assert on_kink.any()
-    error = v * np.maximum(drive, 0.0) - y
-    seen = (drive > 0) & ~on_kink
-    smooth = v * (error * seen) @ x / len(x)
-    sides = (v * error[:, None] * x / len(x))[on_kink]
-    free = lsq_linear(sides.T, -smooth, bounds=(0.0, 1.0))
-    assert np.sqrt(2 * free.cost) < 1e-10
-    assert np.linalg.norm(smooth + np.outer([0.0, 1.0], sides.sum(axis=0)), axis=1).min() > 1e-5
 
 
 def test_a_descent_onto_a_kink_ends():

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from festina.diagnose import confirm, effective_width
-from festina.diagnose._motion import motion_of
+from festina._narrowing._layers import REST
+from festina.diagnose import effective_width
 from festina.networks import layer_from
 from festina.tasks import from_arrays
 
@@ -28,9 +28,10 @@ def by_hand(phi, u, v, x, y, bias=0.0):
 
 
 def slope_by_hand(phi, u, v, x, y):
-    _, by_u, by_v, _ = by_hand(phi, u, v, x, y)
+    loss, by_u, by_v, _ = by_hand(phi, u, v, x, y)
     size = lambda *parts: np.sqrt(sum(np.sum(part**2) for part in parts))
-    return size(by_u, by_v) * size(u, v) / (0.5 * np.sum(y**2) / len(x))
+    loss = max(loss, 0.01 * 0.5 * np.sum(y**2) / len(x))
+    return size(by_u, by_v) * size(u, v) / loss
 
 
 def trained(phi, u, v, x, y, *, steps, rate=0.02, bias=False):
@@ -51,29 +52,15 @@ def test_a_network_beside_its_minimum_moves(seed, phi, moved):
     x, u, v = rng.normal(size=(200, 5)), rng.normal(size=(12, 5)), rng.normal(size=(12, 1))
     other = [part + moved * rng.normal(size=part.shape) for part in (u, v)]
     y = PHI[phi][0](x @ other[0].T) @ other[1]
-    found = motion_of(layer_from(phi, u, v), from_arrays(x, y), resolution=0.02)
+    found = effective_width(layer_from(phi, u, v), from_arrays(x, y), tune=False)
     exact = slope_by_hand(phi, u, v, x, y)
     assert found.loss == pytest.approx(by_hand(phi, u, v, x, y)[0])
     if phi == "tanh":
         assert found.slope == pytest.approx(exact)
     else:  # beside kinks of a few samples there are smaller ones
         assert 0.5 * exact < found.slope < exact
-    assert not found.rests
-    width = effective_width(u, x, v=v, activation=phi, y=y)
-    assert ("at no saddle: the slope is" in str(width)) == (width.kind is not None)
-    assert "of type" not in str(width)
-
-
-@pytest.mark.parametrize("phi", ["relu", "tanh"])
-def test_what_moves_is_no_fixed_point(phi):
-    rng = np.random.default_rng(0)
-    x, u, v = rng.normal(size=(300, 5)), rng.normal(size=(12, 5)), rng.normal(size=(12, 1))
-    y = PHI[phi][0](x @ (u + 0.05 * rng.normal(size=u.shape)).T) @ (v + 0.05)
-    plain = {"v": v, "activation": phi, "y": y}
-    answer = confirm(u, x, effective_width(u, x, **plain), **plain)
-    assert answer.wide_slope > 10 * answer.rest_slope
-    assert not answer.agrees
-    assert "the wide network moves" in str(answer)
+    assert found.confirmed is found.rests is False
+    assert "not confirmed: the network moves" in str(found)
 
 
 def test_to_and_fro_across_kinks_is_rest_once_the_loss_falls_no_more():
@@ -85,8 +72,8 @@ def test_to_and_fro_across_kinks_is_rest_once_the_loss_falls_no_more():
     rests, falls = [], []
     for steps in (10_000, 8_000):
         u, v, _, losses = trained("relu", u, v, x, y, steps=steps)
-        found = motion_of(layer_from("relu", u, v), from_arrays(x, y), resolution=0.02)
-        assert slope_by_hand("relu", u, v, x, y) > 10 * found.limit
+        found = effective_width(layer_from("relu", u, v), from_arrays(x, y), tune=False)
+        assert slope_by_hand("relu", u, v, x, y) > 10 * REST
         rests.append(found.rests)
         falls.append((losses[-500] - losses[-1]) / losses[-1])
     assert rests == [False, True]
@@ -98,21 +85,20 @@ def test_a_trained_network_whose_last_mode_is_not_seen_is_not_of_the_width_witho
     strengths = np.array([3.0, 1.0, 0.2])
     x = np.sqrt(3.0) * np.eye(3)
     u = v = np.diag(np.sqrt(strengths))
-    plain = {"v": v, "activation": "linear", "y": x * strengths}
-    found = effective_width(u, x, **plain)
-    answer = confirm(u, x, found, **plain)
+    data = from_arrays(x, x * strengths)
+    found = effective_width(layer_from("linear", u, v), data)
     assert found.width == 2
-    assert not answer.agrees
-    assert answer.optimised_loss == pytest.approx(0.5 * 0.2**2)
-    assert "rests at 0.02, above, the wide one is at" in str(answer)
-    assert confirm(u, x, found.at(0.01), **plain).agrees
+    assert found.confirmed is False
+    assert found.narrow_loss == pytest.approx(0.5 * 0.2**2)
+    assert "so few units come to rest of the loss 0.02" in str(found)
+    assert found.at(0.01).confirmed
 
 
 def test_without_targets_nothing_says_whether_it_rests():
     u, x = np.tile([[1.0, 2.0]], (3, 1)), np.random.default_rng(0).normal(size=(20, 2))
     blind = effective_width(u, x, v=np.ones(3), activation="relu")
-    assert blind.motion is None
-    assert "without `y` nothing says" in str(blind)
+    assert blind.rests is blind.confirmed is None
+    assert "no loss, or nothing that is trained" in str(blind)
 
 
 # Outputs that are not the layer's alone
@@ -136,8 +122,7 @@ def test_a_bias_of_the_outputs_is_given_or_warned_of(seed, constant):
     shifted = effective_width(u, x, **(plain | {"y": y - b}))
     assert found.widths == shifted.widths
     assert blunt.width < 2 <= found.width
-    answer = confirm(u, x, found, output_bias=b, **plain)
-    assert answer.loss == pytest.approx(losses[-1], rel=0.05)
+    assert found.loss == pytest.approx(losses[-1], rel=0.05)
 
 
 def test_logits_of_a_cross_entropy_are_warned_of(as_a_user):
@@ -153,10 +138,7 @@ def test_logits_of_a_cross_entropy_are_warned_of(as_a_user):
     plain = {"v": v, "activation": "relu", "y": y}
     with pytest.warns(UserWarning, match="may be those of a cross-entropy"):
         found = effective_width(u, x, **plain)
-    assert "at no saddle" in str(found)
-    assert not confirm(u, x, found, **plain).agrees
-    with pytest.raises(ValueError, match="All are squared"):
-        confirm(u, x, found, loss="cross-entropy", **plain)
+    assert found.confirmed is False
 
 
 def test_outputs_fitted_by_squares_are_not_warned_of():
@@ -183,10 +165,6 @@ X, U, V = np.ones((5, 3)), np.ones((4, 3)), np.ones(4)
                 U, X, v=V, activation="relu", y=np.ones(5), output_bias=[1.0, 2.0]
             ),
             r"must be a number or have shape \(1,\)",
-        ),
-        (
-            lambda: confirm(layer_from("relu", U, V), from_arrays(X, np.ones(5)), None),
-            "`found` must be",
         ),
     ],
 )

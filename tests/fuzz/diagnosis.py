@@ -6,7 +6,7 @@ from festina import diagnose
 
 from .objects import half_loss, layer, mean_square, outputs, responses, samples, trajectory
 from .routes import finite, holds, near, normal
-from .rows import Made, rows
+from .rows import rows
 
 row = rows(
     "diagnose",
@@ -169,41 +169,23 @@ def narrow(found, network, task, tolerance):
     rms = lambda z: np.sqrt(mean_square(z, task))
     scale = rms(task.y) or rms(f)
     holds("no wider than it was", 0 <= found.width <= network.width)
-    error = rms(f - outputs(found.reduced, task.x)) / scale if scale else 0.0
+    error = rms(f - outputs(found.narrow, task.x)) / scale if scale else 0.0
     same = error <= tolerance * (1 + 1e-6) or found.width == network.width
     holds("it is within the tolerance", same)
     return near(found.error, error, 1e-6, 1e-6 + rms(f) / scale * 1e-6 if scale else 1.0)
 
 
-def answered(rng):
-    given = {"network": layer(rng), "data": samples(rng)}
-    return {**given, "found": Made(diagnose.effective_width, given)}
-
-
-def without(*names):
-    return lambda rng: {name: each for name, each in answered(rng).items() if name not in names}
-
-
-@row("effective_width", without("found"), tolerance=(0.1, 1e-6), angle=(0.2,), cost=4)
+@row(
+    "effective_width",
+    network=layer,
+    x=samples,
+    tolerance=(0.1, 1e-6),
+    tune=(True, False),
+    steps=(20,),
+    cost=4,
+)
 def _(found, g):
-    return narrow(found, g["network"], g["data"], float(g.tolerance))
-
-
-@row("fitted_width", without("network"), cost=16)
-def _(found, g):
-    kept = holds("no more than merged", found.width <= g["found"].width)
-    if found.width == g["found"].width:  # on the data that were given there
-        return kept
-    return narrow(found, g["found"].network, g["data"], g["found"].tolerance)
-
-
-@row("confirm", answered, loss=("half",), max_steps=(500,), cost=16)
-def _(found, g):
-    reduced = half_loss(g["found"].reduced, g["data"])
-    near(found.reduced_loss, reduced, 1e-8)
-    near(found.optimised_loss, half_loss(found.network, g["data"]), 1e-6, reduced)
-    holds("descent does not rise", found.optimised_loss <= found.reduced_loss * (1 + 1e-9))
-    return near(found.loss, half_loss(g["network"], g["data"]), 1e-8)
+    return narrow(found, g["network"], g["x"], float(g.tolerance))
 
 
 def course(rng):
@@ -242,13 +224,6 @@ def _(found, g):
     """Linear units are always on."""
     holds("no gate ever changes", found.changed == 0)
     return near(found.loss, g["trajectory"].loss, 1e-8, 1e-8)
-
-
-@row("plateau_widths", course, strength=(1.0,), tolerance=(0.1,), angle=(0.2,), cost=16)
-def _(found, g):
-    holds("widths rise as the loss falls", np.diff(found.width[found.width >= 0]) >= 0)
-    holds("each plateau is judged", len(found.width) == len(found.plateaus.level))
-    return holds("widths are widths", (found.width >= -1) & (found.width <= 3))
 
 
 # ------------------------------------------------------------------------------------ selectivity

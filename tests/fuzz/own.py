@@ -244,11 +244,11 @@ def network(rng):
     return {"model": tree(rng), "apply": apply}
 
 
-@row("shrink", network, x=normal(20, 2), widths=(None, 2, 3), steps=(20,), cost=20)
+@row("shrink", network, x=normal(20, 2), y=(None,), widths=(None, 2, 3), steps=(20,), cost=20)
 def _(found, g):
     """Errors by NumPy: what was held out is a part of all inputs."""
     whole, narrow = (outputs(each, g.x) for each in (g["model"], found.model))
-    scale = np.sqrt(((whole - whole.mean(0)) ** 2).sum(1).mean())
+    scale = found.scale or 1.0
     holds("no layer is wider", all(found.widths[n] <= found.full[n] for n in found.full))
     if g["widths"] is not None:
         near(list(found.widths.values()), np.full(len(found.full), g.widths), 0)
@@ -275,7 +275,7 @@ def half_square(outputs, y):
 
 
 @row(
-    "widths",
+    "effective_width",
     network,
     x=normal(20, 2),
     y=normal(20, 1),

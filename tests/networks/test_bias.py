@@ -184,7 +184,7 @@ def test_few_units_are_found_among_many_and_confirmed():
     wide = festina.theory.saddles.embed_units(narrow, 5, "equal", key=KEYS[1])
     found = festina.diagnose.effective_width(wide, known)
     assert found.width == 2
-    assert festina.diagnose.confirm(wide, known, found).agrees
+    assert found.confirmed
     # The same directions, other biases: other units.
     shifted = layer_from(wide.unit, wide.u + np.eye(4)[3] * np.arange(5.0)[:, None], wide.v)
     assert festina.diagnose.effective_width(shifted, known).width > 2

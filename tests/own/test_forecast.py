@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import festina  # noqa: E402
+from festina._narrowing._pytorch import check_pairs  # noqa: E402
 from festina.own import SGD, Adam, AdamW, Forecast  # noqa: E402
-from festina.own._pytorch import check_pairs  # noqa: E402
 from festina.own.forecasting._course import Course  # noqa: E402
 from festina.own.forecasting._problem import problem_of  # noqa: E402
 from festina.own.forecasting._reading import rule_of  # noqa: E402
@@ -480,7 +480,7 @@ def test_targets_that_would_broadcast_are_refused():
     with pytest.raises(ValueError, match=words):
         forecast(model, pairs, data=(x, y[:, 0]))
     with pytest.raises(ValueError, match=words):
-        festina.own.widths(model, x, y=y[:, 0], loss=pairs)
+        festina.diagnose.effective_width(model, x, y=y[:, 0], loss=pairs)
     own = lambda out, y: ((out[:, 0] - y) ** 2).mean()  # which minds the shapes
     assert forecast(model, own, data=(x, y[:, 0])).loss == pytest.approx(forecast(model).loss)
 
@@ -505,7 +505,7 @@ def test_losses_that_mind_the_shapes_are_never_refused(samples, rule):
     assert found.loss == pytest.approx(loss(model(x), y).item())
     passes = sum(calls) / samples
     assert passes < found.gradients + 10, "shapes are looked at once, and a gradient is timed"
-    narrow = festina.own.widths(model, x, y=y, loss=loss, tune=False)
+    narrow = festina.diagnose.effective_width(model, x, y=y, loss=loss, tune=False)
     assert narrow.loss == pytest.approx(found.loss)
 
 

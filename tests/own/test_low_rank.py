@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import festina
-from festina.own.shrinking._low_rank import factorised
-from festina.own.shrinking._model import model_of
-from festina.own.shrinking._narrow import Narrowest
+from festina._narrowing._low_rank import factorised
+from festina._narrowing._model import model_of
+from festina._narrowing._narrow import Narrowest
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -7,8 +7,8 @@ import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
 
 import festina
-from festina.own._samples import arrays
-from festina.own.shrinking._ward import ward
+from festina._narrowing._samples import arrays
+from festina._narrowing._ward import ward
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -157,7 +157,7 @@ def convolutions():
 
 def doubled(model, layer_count):
     """The same function with every unit, or head, twice: each is read with half its weight."""
-    from festina.own.shrinking._model import model_of
+    from festina._narrowing._model import model_of
 
     torch.manual_seed(0)
     network = model_of(model, torch.randn(SHAPES[type(model).__name__]))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import festina
-from festina.own._samples import arrays
-from festina.own.shrinking._widths import widths
+from festina._narrowing._samples import arrays
+from festina.diagnose import effective_width
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -57,7 +57,7 @@ def test_clear_words(model, x, words):
         festina.shrink(model, x)
 
 
-@pytest.mark.parametrize("look", [festina.shrink, widths])
+@pytest.mark.parametrize("look", [festina.shrink, effective_width])
 @pytest.mark.parametrize("x", [None, (X, None), {"x": X, "mask": (None,)}, (), {}])
 def test_inputs_that_are_not_there(look, x):
     words = "arrays, one row for each sample, got (NoneType|tuple|dict)"
@@ -97,17 +97,21 @@ def test_models_that_do_not_run_as_they_are_given():
 def test_losses_that_say_nothing():
     y = torch.zeros(40, 2)
     with pytest.raises(ValueError, match="give `y`"):
-        widths(mlp(), X, loss=nn.MSELoss())
+        effective_width(mlp(), X, loss=nn.MSELoss())
     with pytest.raises(ValueError, match="40 inputs and 5 targets"):
-        widths(mlp(), X, y=y[:5], loss=nn.MSELoss())
+        effective_width(mlp(), X, y=y[:5], loss=nn.MSELoss())
     with pytest.raises(ValueError, match="`loss` does not take these outputs and targets"):
-        widths(mlp(), X, y=torch.zeros(40, 3), loss=lambda outputs, y: (outputs - y).mean())
+        effective_width(
+            mlp(), X, y=torch.zeros(40, 3), loss=lambda outputs, y: (outputs - y).mean()
+        )
     with pytest.raises(ValueError, match="leave `y` out"):
-        widths(mlp(), torch.utils.data.TensorDataset(X, y), y=y, loss=nn.MSELoss())
+        effective_width(mlp(), torch.utils.data.TensorDataset(X, y), y=y, loss=nn.MSELoss())
     with pytest.raises(ValueError, match="The loss is nan"):
-        widths(mlp(), X, y=y, loss=lambda outputs, y: (outputs - y).mean() * float("nan"))
+        effective_width(mlp(), X, y=y, loss=lambda outputs, y: (outputs - y).mean() * float("nan"))
     with pytest.raises(ValueError, match="another value"):
-        widths(mlp(), X, y=y, loss=lambda outputs, y: outputs.square().mean() * torch.rand(()))
+        effective_width(
+            mlp(), X, y=y, loss=lambda outputs, y: outputs.square().mean() * torch.rand(())
+        )
 
 
 def test_dropout_and_batch_norm_are_judged_in_evaluation_mode_and_stay_in_training():
@@ -137,7 +141,7 @@ def test_units_that_are_normalised_together_are_left_alone(norm):
 
 
 @pytest.mark.parametrize("zero", ["weights", "inputs"])
-@pytest.mark.parametrize("look", [festina.shrink, widths])
+@pytest.mark.parametrize("look", [festina.shrink, effective_width])
 def test_outputs_that_never_change_need_one_unit_at_most_and_no_warning(look, zero):
     """Warnings are errors here."""
     model = mlp()
@@ -146,7 +150,7 @@ def test_outputs_that_never_change_need_one_unit_at_most_and_no_warning(look, ze
             each.data.zero_()
     inputs = X if zero == "weights" else torch.full_like(X, 0.3)
     found = look(model, inputs)
-    if look is widths:
+    if look is effective_width:
         assert found.layers[0][2] <= 1
         return
     assert found.widths == {"0": 1}
@@ -161,7 +165,7 @@ def test_frozen_weights_stay_frozen_and_loaders_are_read():
     ways = [X.numpy(), pairs, torch.utils.data.DataLoader(pairs, batch_size=7)]
     found = [festina.shrink(model, x, widths=4, tune=False) for x in ways]
     assert [each.requires_grad for each in found[0].model.parameters()] == [False, True, True, True]
-    assert np.allclose([each.error for each in found], found[0].error)
+    assert np.allclose([each.error * each.scale for each in found], found[0].error * found[0].scale)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
@@ -175,7 +179,9 @@ def test_precision_is_given_back_and_the_error_is_that_of_it(dtype, data):
     apart = (model(held) - found.model(held)).double().square().sum(1).mean().sqrt()
     scale = (y - y.mean(0)).double().square().sum(1).mean().sqrt()
     assert found.error == pytest.approx(apart.item() / scale.item(), rel=0.01)
-    assert widths(model, X.to(data), y=y + 1, loss=nn.MSELoss()).loss == pytest.approx(1, rel=0.02)
+    assert effective_width(model, X.to(data), y=y + 1, loss=nn.MSELoss()).loss == pytest.approx(
+        1, rel=0.02
+    )
 
 
 class Jitter(nn.Module):
@@ -192,7 +198,7 @@ class Jitter(nn.Module):
 def test_rounding_that_is_another_each_time_is_no_randomness():
     jitter = lambda: 1 + 1e-9 * torch.rand((), dtype=torch.double)
     loss = lambda outputs, y: nn.functional.mse_loss(outputs, y) * jitter()
-    found = widths(Jitter(), X, y=torch.zeros(40, 2), loss=loss)
+    found = effective_width(Jitter(), X, y=torch.zeros(40, 2), loss=loss)
     assert found.layers[0][:2] == ("layers.0", 6)
 
 
@@ -218,7 +224,7 @@ class Named(nn.Module):
 def test_batches_may_be_dicts():
     rows = [{"inputs": x, "scale": torch.tensor([2.0]), "labels": 1} for x in X]
     loader = torch.utils.data.DataLoader(rows, batch_size=7)
-    found = widths(Named(), loader, loss=nn.functional.cross_entropy)
+    found = effective_width(Named(), loader, loss=nn.functional.cross_entropy)
     logits = Named()(X, 2.0)["logits"]
     expected = nn.functional.cross_entropy(logits, torch.ones(40, dtype=torch.long)).item()
     assert found.loss == pytest.approx(expected, rel=1e-5)
@@ -228,7 +234,7 @@ def test_two_batches_are_no_inputs_and_targets():
     batch = {"inputs": X, "scale": torch.ones(40, 1), "labels": torch.ones(40, dtype=torch.long)}
     message = r"two dicts with the same names \['inputs', 'scale', 'labels'\], as batches are"
     with pytest.raises(ValueError, match=message):
-        widths(Named(), batch, y=batch)
+        effective_width(Named(), batch, y=batch)
     model = Named()
     rule = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(ValueError, match=message):
@@ -238,7 +244,7 @@ def test_two_batches_are_no_inputs_and_targets():
 def test_classes_may_have_weights_in_single_precision():
     labels = (X[:, 0] > 0).long()
     loss = nn.CrossEntropyLoss(weight=torch.tensor([0.2, 0.8]))
-    found = widths(mlp(), X, y=labels, loss=loss)
+    found = effective_width(mlp(), X, y=labels, loss=loss)
     assert found.loss == pytest.approx(loss(mlp()(X), labels).item(), rel=1e-5)
 
 
@@ -258,7 +264,7 @@ def test_what_is_said_of_layers_widths_and_progress():
     assert str(shrunk).startswith("layer 0: 6 →")
     assert told
     assert all(words and 0.0 <= done <= 1.0 for words, done in told)
-    alone = widths(mlp(), X, steps=20)
+    alone = effective_width(mlp(), X, steps=20)
     assert f"layer 0: {alone.widths[0]} of 6 units" in str(alone)
     assert "without targets" in str(alone)
-    assert "without targets" not in str(widths(mlp(), X, y=X[:, :2], steps=20))
+    assert "without targets" not in str(effective_width(mlp(), X, y=X[:, :2], steps=20))

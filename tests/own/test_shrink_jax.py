@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import festina
-from festina.own.shrinking._model import model_of
-from festina.own.shrinking._widths import widths
+from festina._narrowing._model import model_of
+from festina.diagnose import effective_width
 
 
 def tree(copies=4, seed=1):
@@ -102,7 +102,7 @@ def half(outputs, targets):
 def test_widths_of_a_tree_are_confirmed_by_its_own_loss():
     model = tree()
     y = np.asarray(apply(model, X))
-    found = widths(model, X, y=y + 1e-3, loss=half, apply=apply, tolerance=0.01)
+    found = effective_width(model, X, y=y + 1e-3, loss=half, apply=apply, tolerance=0.01)
     assert found.widths == (3, 2)
     assert found.slope > 1
     assert found.confirmed is False
@@ -114,7 +114,7 @@ def test_copies_of_the_best_line_are_a_fixed_point():
     best = np.linalg.lstsq(X, y, rcond=None)[0]
     model = {"in": jnp.asarray(np.tile(best, 4)), "out": jnp.full((4, 1), 0.25)}
     line = lambda weights, x: x @ weights["in"] @ weights["out"]
-    found = widths(model, X, y=y, loss=half, apply=line)
+    found = effective_width(model, X, y=y, loss=half, apply=line)
     assert found.layers == (("['in']", 4, 1),)
     assert found.kind == "equal"
     assert found.confirmed is True

@@ -315,7 +315,7 @@ def test_stairs_have_the_widths_of_the_weights_on_each_plateau(kind):
     assert model.training
     for stair in stairs:
         assert stair.start <= stair.step <= stair.end
-        here = festina.own.widths(watch.network(stair.step), x, y=y, loss=criterion)
+        here = festina.diagnose.effective_width(watch.network(stair.step), x, y=y, loss=criterion)
         assert here.loss == pytest.approx(stair.level, rel=0.05, abs=1e-3)
         assert (here.layers, here.kind or "") == (stair.layers, stair.kind)
         assert here.slope == pytest.approx(stair.slope, rel=1e-6)

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from festina.own.shrinking._widths import widths
+from festina.diagnose import effective_width
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -65,7 +65,7 @@ def test_copies_of_a_rested_network_are_a_fixed_point_and_what_moves_is_none(dat
     x, y = data
     torch.manual_seed(1)
     wide = widened(rested(mlp(4, 1, 2), x, y, half), 8)
-    found = widths(wide, x, y=y, loss=half)
+    found = effective_width(wide, x, y=y, loss=half)
     assert found.layers == (("0", 8, 1),)
     assert found.kind == "equal"
     assert found.confirmed is True
@@ -74,7 +74,7 @@ def test_copies_of_a_rested_network_are_a_fixed_point_and_what_moves_is_none(dat
     with torch.no_grad():
         for weight in wide.parameters():
             weight += 0.3 * torch.randn(weight.shape, dtype=torch.double)
-    moved = widths(wide, x, y=y, loss=half, tolerance=0.3)
+    moved = effective_width(wide, x, y=y, loss=half, tolerance=0.3)
     assert moved.confirmed is False
     assert "the network moves" in str(moved)
 
@@ -85,16 +85,16 @@ def test_cross_entropy_rests_where_its_own_minimum_is(data):
     labels = (y[:, 0] + 0.8 * torch.randn(len(y), dtype=torch.double) > 0).long()
     loss = nn.CrossEntropyLoss()
     wide = widened(rested(mlp(4, 1, 2), x, labels, loss), 6)
-    assert widths(wide, x, y=labels, loss=loss).confirmed is True
+    assert effective_width(wide, x, y=labels, loss=loss).confirmed is True
     # The same network is at rest for no other loss.
-    assert widths(wide, x, y=y, loss=half).confirmed is False
+    assert effective_width(wide, x, y=y, loss=half).confirmed is False
 
 
 def test_all_layers_are_narrowed_at_once(data):
     x, y = data
     torch.manual_seed(3)
     wide = widened(rested(mlp(4, 2, 1, 2), x, y, half), 6)
-    found = widths(wide, x)
+    found = effective_width(wide, x)
     assert found.layers == (("0", 12, 2), ("2", 6, 1))
     assert found.confirmed is None
 
@@ -108,7 +108,7 @@ def test_small_weights_in_a_deep_network_are_no_units(data):
         for weight in model.parameters():
             weight *= 0.02 if weight.ndim > 1 else 0.0
         model[-1].bias.copy_(y.mean(0))
-    found = widths(model, x, y=y, loss=half)
+    found = effective_width(model, x, y=y, loss=half)
     assert found.widths == (0, 0)
     assert found.kind == "zero"
     assert found.confirmed is True
@@ -121,13 +121,13 @@ def test_what_is_frozen_does_not_move(data):
     model = mlp(4, 6, 2)
     model[0].requires_grad_(False)
     rested(model, x, y, half)
-    found = widths(model, x, y=y, loss=half)
+    found = effective_width(model, x, y=y, loss=half)
     assert found.slope < 1e-3
     assert found.rests
     model[0].requires_grad_(True)
-    assert widths(model, x, y=y, loss=half).slope > 0.1
+    assert effective_width(model, x, y=y, loss=half).slope > 0.1
     model.requires_grad_(False)
-    none = widths(model, x, y=y, loss=half)
+    none = effective_width(model, x, y=y, loss=half)
     assert none.confirmed is none.rests is None
     assert "nothing that is trained" in str(none)
 
@@ -146,7 +146,7 @@ def test_targets_belong_to_their_inputs_whatever_the_order(kind):
         "loader": (torch.utils.data.DataLoader(pairs, batch_size=64, shuffle=True), None),
     }[kind]
     before = torch.get_rng_state()
-    found = widths(model, given[0], y=given[1], loss=half, tune=False)
+    found = effective_width(model, given[0], y=given[1], loss=half, tune=False)
     assert torch.equal(before, torch.get_rng_state())
     assert found.loss == pytest.approx(0.01**2, rel=1e-6)
     assert "4096 of 5000 samples stand for all" in found.notes
@@ -159,7 +159,7 @@ def test_a_bias_of_the_outputs_is_no_units_work(data, bias):
     model = widened(rested(mlp(4, 2, 2), x, y, half), 3)
     with torch.no_grad():
         model[-1].bias += bias
-    assert widths(model, x).widths == widths(model, x, y=y + bias).widths == (2,)
+    assert effective_width(model, x).widths == effective_width(model, x, y=y + bias).widths == (2,)
 
 
 @pytest.mark.slow
@@ -178,7 +178,7 @@ def test_the_plateaus_of_two_digits_are_one_and_two_units():
     found = {}
     for step in range(801):
         if step in (20, 220, 800):
-            found[step] = widths(model, x, y=y, loss=half)
+            found[step] = effective_width(model, x, y=y, loss=half)
         optimizer.zero_grad()
         half(model(x), y).backward()
         optimizer.step()

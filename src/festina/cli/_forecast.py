@@ -102,7 +102,7 @@ def _rule(
 ) -> Any:
     """The optimiser, with the state that it had, and the options that were given."""
     from festina import own
-    from festina.own._pytorch import is_module, torch
+    from festina._narrowing._pytorch import is_module, torch
 
     saved = state["param_groups"] if state and is_module(network) else []
     kinds = _kinds(saved)

@@ -64,7 +64,7 @@ def named(flag: str, name: str) -> Any:
 def made(flag: str, name: str) -> Any:
     """What a function without arguments makes, or what stands there already."""
     found = named(flag, name)
-    from festina.own._pytorch import is_module
+    from festina._narrowing._pytorch import is_module
 
     if is_module(found) or not callable(found):
         return found
@@ -85,8 +85,8 @@ def loss_of(name: str) -> Any:
 
 def data_for(model: Any, path: Path) -> tuple[Any, Any | None]:
     """Inputs and targets as the model takes them: whole numbers stay, others have its precision."""
+    from festina._narrowing._pytorch import is_module, torch
     from festina.own._files import read_data
-    from festina.own._pytorch import is_module, torch
 
     x, y = read_data(path)
     if not is_module(model):

@@ -18,7 +18,7 @@ def shrink(
     data: Data,
     tolerance: Annotated[
         Number, Parameter(help="How far outputs of the narrower network may be off.")
-    ] = "0.05",
+    ] = "0.1",
     tune: Annotated[
         bool, Parameter(help="Train the narrower network to the outputs of the wide one.")
     ] = True,
@@ -36,10 +36,10 @@ def shrink(
 
     made_by = made("--model", model)
     network = load_weights(made_by, read_checkpoint(file).weights, origin=f"'{file}'")
-    x, _ = data_for(network, data)
+    x, y = data_for(network, data)
     with Progress() as progress:
         progress.stage("shrink")
-        found = festina.shrink(network, x, tolerance=close, tune=tune, progress=progress)
+        found = festina.shrink(network, x, y=y, tolerance=close, tune=tune, progress=progress)
     print(found)
     if out is not None:
         save_weights(out, found.model)

@@ -59,9 +59,9 @@ def watch(
     if data is not None and model is None:
         raise Complaint("`--data` needs a `--model`: MODULE:FUNCTION that makes the network.")
     present(*files, data)
+    from festina._narrowing._pytorch import is_module
     from festina.own import from_checkpoints, load_weights, read_checkpoint
     from festina.own._files import TABLES, read_losses
-    from festina.own._pytorch import is_module
 
     if any(file.suffix in TABLES for file in files):
         if len(files) > 1 or model is not None or loss is not None:
@@ -126,7 +126,7 @@ def _steps(files: tuple[Path, ...], seen: "list[Checkpoint]") -> list[float]:
 
 
 def _loss(model: Any, criterion: Any, x: Any, y: Any) -> float:
-    from festina.own._pytorch import is_module, torch
+    from festina._narrowing._pytorch import is_module, torch
 
     if not is_module(model):
         return float(criterion(model, x, y))

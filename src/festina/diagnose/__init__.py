@@ -2,9 +2,8 @@
 
 - `plateaus` of a loss curve, with or without gradients, and its drops; `drop_times` of a whole
   batch;
-- `effective_width` of weights, `plateau_widths` on the plateaus of a run: how few units compute
-  the same, and which kind of fixed point that is; `fitted_width`: how few would do with other
-  weights; `confirm` whether it is one;
+- `effective_width`: how few units compute the same, which kind of fixed point that is, and whether
+  the network rests there;
 - `unit_clusters` of weights that many units share;
 - `selectivity` of hidden units for objects and contexts, beside that of random features;
   `functional_linearity` of each layer: what its activation takes away;
@@ -20,10 +19,6 @@ Of plain arrays there is `rays_from`, `kernel_distance_from`, and so on.
 from ._code import CodeEvidence as CodeEvidence
 from ._code import CodingScheme as CodingScheme
 from ._code import coding_scheme as coding_scheme
-from ._confirm import Confirmation as Confirmation
-from ._confirm import confirm as confirm
-from ._fitted import FittedWidth as FittedWidth
-from ._fitted import fitted_width as fitted_width
 from ._gating import Gating as Gating
 from ._gating import gating as gating
 from ._gating_course import GatingOverTime as GatingOverTime
@@ -37,8 +32,6 @@ from ._kernels import representational_similarity as representational_similarity
 from ._mds import MdsResult as MdsResult
 from ._mds import classical_mds as classical_mds
 from ._passage import passage_time as passage_time
-from ._plateau_widths import PlateauWidths as PlateauWidths
-from ._plateau_widths import plateau_widths as plateau_widths
 from ._plateaus import Plateaus as Plateaus
 from ._plateaus import plateaus as plateaus
 from ._rays import UnitClusters as UnitClusters

@@ -4,25 +4,25 @@
   checkpoints; where its loss rests, and what the network computes there (`Stairs`);
 - `read_watch`: a run that `watch.save(path)` saved, without pickle;
 - `forecast`: when the plateau that it sits on is left;
-- `shrink`: a network with fewer units that computes the same; `widths`: how few would do;
+- `shrink`: a network with fewer units that computes the same; `effective_width`: how few would do;
 - `lightning_callback`, `hugging_face_callback`: `watch` where a trainer has the loop;
 - `read_checkpoint`, `load_weights`, `named_weights`: weights in files, by names, without pickle.
 """
 
+from ..diagnose._width import EffectiveWidth as EffectiveWidth
+from ..diagnose._width import effective_width as effective_width
 from ._files import Checkpoint as Checkpoint
 from ._files import load_weights as load_weights
 from ._files import named_weights as named_weights
 from ._files import read_checkpoint as read_checkpoint
 from ._files import save_weights as save_weights
+from ._shrink import ShrinkResult as ShrinkResult
+from ._shrink import shrink as shrink
 from .forecasting._adam import Adam as Adam
 from .forecasting._adam import AdamW as AdamW
 from .forecasting._forecast import forecast as forecast
 from .forecasting._result import Forecast as Forecast
 from .forecasting._sgd import SGD as SGD
-from .shrinking._shrink import ShrinkResult as ShrinkResult
-from .shrinking._shrink import shrink as shrink
-from .shrinking._widths import EffectiveWidths as EffectiveWidths
-from .shrinking._widths import widths as widths
 from .watching._adaptors import hugging_face_callback as hugging_face_callback
 from .watching._adaptors import lightning_callback as lightning_callback
 from .watching._checkpoints import CheckpointedRun as CheckpointedRun

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
 import jax.numpy as jnp
 import numpy as np
 
+from .._narrowing._pytorch import is_module, is_tensor, torch
+from .._narrowing._trees import Tree
 from .._optional import required
-from ._pytorch import is_module, is_tensor, torch
-from ._trees import Tree
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,8 +8,8 @@ from typing import Annotated
 import numpy as np
 
 from ..._drops import PROMINENCE
+from ..._narrowing._pytorch import Function
 from ..._result import Result
-from .._pytorch import Function
 from ._chebyshev import Ahead
 from ._vectors import Vector
 

@@ -1,8 +1,8 @@
 """`forecast`: a problem, its rule, a look-ahead, and what is to be said of it."""
 
 from ..._checks import whole_number
+from ..._narrowing._pytorch import Function
 from ...dynamics._worker import Progress
-from .._pytorch import Function
 from ..watching._stairs import AbstractRun
 from ._budget import Budget
 from ._course import judge_of

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .._pytorch import torch
+from ..._narrowing._pytorch import torch
 from ._chebyshev import Ahead
 from ._problem import Problem
 from ._rules import AbstractRule, Schedule, constant

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._checks import whole_number
-from .._pytorch import Function, check_pairs, is_module, is_optimizer, unwrapped
-from .._samples import TARGETS, Samples, arrays, called, pair, torch_samples
-from .._trees import Tree, is_real
+from ..._narrowing._pytorch import Function, check_pairs, is_module, is_optimizer, unwrapped
+from ..._narrowing._samples import TARGETS, Samples, arrays, called, pair, torch_samples
+from ..._narrowing._trees import Tree, is_real
 from ._budget import Budget
 from ._vectors import Array, Vector, combination
 

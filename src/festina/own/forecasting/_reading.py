@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import jax
 
-from .._pytorch import is_module, is_optimizer
-from .._trees import is_real
+from ..._narrowing._pytorch import is_module, is_optimizer
+from ..._narrowing._trees import is_real
 from ._adam import Adam
 from ._own_steps import OwnSteps
 from ._problem import Problem

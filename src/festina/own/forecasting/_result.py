@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 
 from ..._axes import axes, styled
+from ..._narrowing._descent import descend
+from ..._narrowing._model import model_of
+from ..._narrowing._narrow import Narrowest
+from ..._narrowing._pytorch import Function
 from ..._result import Result
-from .._pytorch import Function
-from ..shrinking._descent import descend
-from ..shrinking._model import model_of
-from ..shrinking._narrow import Narrowest
+from ...diagnose._width import TOLERANCE
 from ._course import LEAST_OF_ALL, Course
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ class Forecast(Result):
         y: object,
         loss: Function,
         *,
-        tolerance: float = 0.1,
+        tolerance: float = TOLERANCE,
         apply: Function | None = None,
     ) -> tuple[float, dict[str, int]]:
         """The level after the drop by the network of the units that it uses then, and how many.
@@ -182,7 +183,7 @@ class Forecast(Result):
         and linear units (docs/own-runs.md); only a weak plateau between is missed by both.
 
         `x`, `y`, `loss` (of outputs and targets), `tolerance` and `apply` as for
-        `festina.own.widths`; the model must be one whose hidden layers that can read.
+        `festina.diagnose.effective_width`; the model must be one whose hidden layers that can read.
         """
         if self.level is None:
             raise ValueError(f"No drop of the loss is ahead, the verdict is '{self.verdict}'.")

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeGuard
 
-from .._pytorch import Function, is_optimizer
+from ..._narrowing._pytorch import Function, is_optimizer
 from ._rules import Schedule, constant
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..._checks import real_array, whole_number
+from ..._narrowing._pytorch import Function
 from ..._types import ArrayLike
-from .._pytorch import Function
 from ._record import Curve
 from ._stairs import AbstractRun
 

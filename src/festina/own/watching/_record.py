@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from .._pytorch import is_tensor, torch
+from ..._narrowing._pytorch import is_tensor, torch
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._pytorch import torch
+from ..._narrowing._pytorch import torch
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Bool
 
 from ..._drops import PROMINENCE
+from ..._narrowing._pytorch import in_words
 from ..._result import Result
-from ...diagnose import Plateaus, plateaus
-from .._pytorch import in_words
+from ...diagnose import Plateaus, effective_width, plateaus
 from ._record import Curve
 
 if TYPE_CHECKING:
@@ -165,8 +165,8 @@ class AbstractRun(abc.ABC):
           DataLoader of PyTorch. Without them there are plateaus only.
         - `loss`: of outputs and targets, what was minimised: it is asked whether the network is at
           a fixed point of so few units.
-        - `options`: others of `festina.own.widths`: its `tolerance`, or how a tree of weights is
-          applied.
+        - `options`: others of `festina.diagnose.effective_width`: its `tolerance`, or how a tree of
+          weights is applied.
 
         The weights of the snapshot nearest to the slowest moment of a plateau stand for it; where
         there is none on the plateau, nothing is said of its widths.
@@ -226,8 +226,6 @@ class AbstractRun(abc.ABC):
     def _widths(self, step: float | int, data: Any, **options: Any) -> dict[str, Any]:
         if data is None:
             return {}
-        from ..shrinking._widths import widths
-
         paired = isinstance(data, tuple | list)
         if paired and len(data) != 2:
             raise ValueError(
@@ -235,9 +233,10 @@ class AbstractRun(abc.ABC):
                 "tuple of their own: ((x, mask), y)."
             )
         x, y = data if paired else (data, None)
-        found = widths(self.network(step), x, y=y, **options)
+        found = effective_width(self.network(step), x, y=y, **options)
         names = "layers", "confirmed", "slope", "notes"
-        return {"kind": found.kind or ""} | {name: getattr(found, name) for name in names}
+        kind = found.kind or ("tuned" if found.width < found.units else "")
+        return {"kind": kind} | {name: getattr(found, name) for name in names}
 
     def _finite(self) -> Curve:
         steps, losses = self.curve

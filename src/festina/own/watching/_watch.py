@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._checks import whole_number
-from .._pytorch import Function, is_module, is_optimizer, is_tensor, torch, unwrapped
+from ..._narrowing._pytorch import Function, is_module, is_optimizer, is_tensor, torch, unwrapped
 from ._record import Curve, Record, numbers
 from ._snapshots import Snapshots, bytes_of
 from ._stairs import AbstractRun

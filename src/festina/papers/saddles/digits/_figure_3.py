@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._objective import Data
-from ....diagnose import effective_width, plateaus
+from ....diagnose import plateaus
 from ....experiments import _parameters
 from ....experiments._frame import Key, Progress, Tables, experiment, keys_of
 from ....experiments.claims import Ledger, agree, asserts, equal_to, increasing, join_numbers
@@ -28,7 +28,7 @@ from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, panels, styl
 from ....networks import Layer, fully_connected
 from ....tasks import Task, from_arrays, mnist
 from ....theory.saddles._loss_function import loss_function
-from ....theory.saddles._merged_units import Narrowing
+from ....theory.saddles._merged_units import Narrowing, narrowings
 from ._lessons import Lesson, teach
 from ._pairs import PRINTED, Pairs, correlations, descent_rate, digits
 
@@ -39,6 +39,7 @@ _THRESHOLD = 0.1  # of a singular value of U, still exponential, by which its gr
 _ALIKE = 0.1  # error in function space, targets having size one, up to which networks are alike
 _FAN = 0.6  # radians: so wide a part of the fan of a ReLU network's units gives one to start from
 _PLATEAUS, _EXACT = 3, 1e-3  # the latter an error in function space not worth improving
+_TOLERANCE = 0.1  # of widths by rays
 _SECOND = "with the second singular value of Σ_yx, not with Table 1's second row"
 
 
@@ -181,12 +182,14 @@ def _narrowed(lesson: Lesson, simulation: xr.Dataset, judged: Task, test: Task) 
             single = lesson.networks[int(np.searchsorted(lesson.step, step))]
             wide = single.with_parts(*(np.asarray(part, float) for part in single.parts))
             outputs, tested = wide.predict(judged.x), wide.predict(test.x)
-            reduction = effective_width(wide, judged, angle=_FAN).narrowings[-1]
+            reduction = narrowings(wide, judged, angle=_FAN)[-1]
             data = Data(judged.x, outputs, 2.0 * judged.weight)
             one, two = (_narrow_network(reduction, width, data) for width in (1, 2))
             guesses = (0.0 * outputs, one.predict(judged.x), two.predict(judged.x))
             errors[stage] = [off(outputs, guess) for guess in guesses]
-            guessed, rays = two.predict(test.x), effective_width(wide, judged).width
+            guessed = two.predict(test.x)
+            widths = [each.width(_TOLERANCE) for each in narrowings(wide, judged)]
+            rays = min(wide.width if width is None else width for width in widths)
             tests[:, stage] = off(tested, guessed), right(tested), right(guessed), rays
     names = ("test_error", "accuracy", "narrow_accuracy", "ray_width")
     table = {name: ("stage", values) for name, values in zip(names, tests, strict=True)}

@@ -12,12 +12,12 @@ import numpy as np
 import xarray as xr
 
 from ...._types import Keys
-from ....diagnose import drop_times, plateau_widths
+from ....diagnose import drop_times, effective_width, plateaus
 from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, loss_factor
 from ....experiments._frame import Key, Progress, Tables, keys_of, part_of
 from ....networks import AbstractNetwork
 from ....tasks import AbstractTask
-from ....theory.saddles import mechanism, narrow_minima
+from ....theory.saddles import mechanism, narrow_minima, narrowings
 from ._parameters import PanelParameters
 
 Compute: TypeAlias = Callable[[Any, AbstractTask, Any, Keys, Progress], Tables]
@@ -25,6 +25,8 @@ Compute: TypeAlias = Callable[[Any, AbstractTask, Any, Keys, Progress], Tables]
 
 TOLERANCES = (0.02, 0.05, 0.1, 0.2)
 """Of the reduction error of widths, in units of the root mean square target."""
+
+_CLEAN = 1.0  # decades by which the squared gradient on a plateau lies below that at the drops
 
 BROKEN_OFF = ("diverged", "step underflow")
 """Endings of a seed that was not trained to the end."""
@@ -152,21 +154,28 @@ def _widths(trajectory: Trajectory, task: AbstractTask) -> xr.Dataset:
     `fitted` is how few units do with other weights, `short` what the best network of one unit less
     leaves.
     """
-    stairs = [plateau_widths(trajectory.lane(i), task) for i in range(*trajectory.batch_shape)]
+    lanes = [trajectory.lane(i) for i in range(*trajectory.batch_shape)]
+    stairs = [plateaus(lane) for lane in lanes]
     expected = mechanism(trajectory.network.unit)
-    shape = (len(stairs), max(3, *(len(each.found) for each in stairs)))
+    shape = (len(stairs), max(3, *map(len, stairs)))
     clean = np.zeros(shape, int)
     widths = np.full((*shape, len(TOLERANCES), len(expected.kinds)), np.nan)
     fewest, short = np.full((2, *shape, len(TOLERANCES)), np.nan)
     for at in np.ndindex(shape):
-        each = stairs[at[0]].fitted
-        if at[1] >= len(each) or (fitted := each[at[1]]) is None:
+        lane, rests = lanes[at[0]], stairs[at[0]]
+        # Elsewhere weights are on their way. NaN, where there is no drop, is not clean.
+        if at[1] >= len(rests) or not rests.strength[at[1]] >= _CLEAN:
             continue
         clean[at] = 1
+        network = lane.network.lane(int(rests.index[at[1]]))
+        merged, fitted = narrowings(network, task), effective_width(network, task)
+        least = 0 if any(each.kind == "zero" for each in merged) else 1
         for row, tolerance in enumerate(TOLERANCES):
+            own = {each.kind: each.width(tolerance) for each in merged}
+            for column, kind in enumerate(expected.kinds):
+                width = own[kind]
+                widths[(*at, row, column)] = np.nan if width is None else max(width, least)
             found = fitted.at(tolerance)
-            own = [found.merged.widths[kind] for kind in expected.kinds]
-            widths[(*at, row)] = np.array(own, float)  # None is NaN
             fewest[(*at, row)], short[(*at, row)] = found.width, found.short
     over = ("seed", "plateau", "within")
     return xr.Dataset(

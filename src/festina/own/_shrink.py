@@ -5,14 +5,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from ..._axes import axes, styled
-from ..._checks import whole_number
-from ..._result import Result
-from ...diagnose._width import check_tolerance
-from ...dynamics._worker import Progress
-from .._pytorch import in_words
-from ._model import model_of
-from ._narrow import Narrow, Narrowest, rms, spread
+from .._axes import axes, styled
+from .._checks import whole_number
+from .._narrowing._model import model_of
+from .._narrowing._narrow import Narrow, Narrowest, rms
+from .._narrowing._pytorch import in_words
+from .._result import Result
+from ..diagnose._width import TOLERANCE, check_tolerance, layer_model
+from ..dynamics._worker import Progress
+from ..networks import Layer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +43,8 @@ class ShrinkResult(Result):
     - `widths`: units of every hidden layer now; `full`: before. `ranks`: of layers of low rank.
     - `size`: number of weights now; `full_size`: before.
     - `error`: root mean square of the difference between the outputs of both, each as it is, on
-      inputs held out, as a fraction of the spread of the outputs about their mean.
+      inputs held out, as a fraction of the scale.
+    - `scale`: size of the targets, or of the outputs where none are given.
     - `pruned`: the same of magnitude pruning with the same refit, at the same widths; for a low
       rank, at the widest layers that have no more weights.
     - `curve`: both at other widths, before tuning.
@@ -59,6 +61,7 @@ class ShrinkResult(Result):
     size: int
     full_size: int
     error: float
+    scale: float
     pruned: float
     curve: tuple[Point, ...]
     tolerance: float
@@ -79,7 +82,7 @@ class ShrinkResult(Result):
                 f"by magnitude pruning {self.pruned:.2g}"
             )
         lines = [
-            f"{head}. Errors are fractions of the outputs' spread, on held-out inputs",
+            f"{head}. Errors are fractions of the scale {self.scale:.3g}, on held-out inputs",
             f"{self.form}: {self.reason}",
             *self.notes,
         ]
@@ -108,7 +111,8 @@ def shrink(
     model: Any,
     x: Any,
     *,
-    tolerance: float = 0.05,
+    y: Any = None,
+    tolerance: float = TOLERANCE,
     tune: bool = True,
     widths: Mapping[str, int] | Sequence[int] | int | None = None,
     form: Form | None = None,
@@ -116,7 +120,7 @@ def shrink(
     steps: int = 300,
     progress: Progress | None = None,
 ) -> ShrinkResult:
-    r"""Return the smallest network of the same kind that computes what a trained one does.
+    r"""Return the network at its effective width, or one of low rank that has fewer weights.
 
     Units that respond alike on data do the work of one. They are merged by Ward's rule, each with
     the weight that it has at the outputs, $\langle (r\,\partial f/\partial r)^2\rangle$ summed over
@@ -124,10 +128,10 @@ def shrink(
     network is tuned to the wide one's outputs. A fifth of the inputs is held out from all that, and
     by them the error is judged,
 
-    $$\mathrm{rms}(f - f_h) \le \mathrm{tolerance} \cdot \mathrm{rms}(f - \bar f).$$
+    $$\mathrm{rms}(f - f_h) \le \mathrm{tolerance} \cdot \mathrm{scale},$$
 
-    No labels are needed. All hidden layers are narrowed together, in the order of what that costs
-    at the outputs.
+    with the scale of `festina.diagnose.effective_width`. No targets are needed. All hidden layers
+    are narrowed together, in the order of what that costs at the outputs.
 
     In PyTorch the low-rank form is tried too: a linear layer becomes two of a smaller rank, without
     an activation between them, $W \approx G^{-1/2} U_r U_r^T G^{1/2} W$. The directions $U_r$ are
@@ -137,11 +141,12 @@ def shrink(
 
     **Arguments:**
 
-    - `model`: a `torch.nn.Module`, or a tree of JAX's arrays. Its hidden layers are found by their
-      symmetry: units of linear layers, whatever activations follow, and in PyTorch those of 1-d
-      convolutions and heads of attention.
+    - `model`: a `torch.nn.Module`, a tree of JAX's arrays, or a `Layer` of festina's. Hidden layers
+      are found by their symmetry: units of linear layers, whatever activations follow, and in
+      PyTorch those of 1-d convolutions and heads of attention.
     - `x`: inputs, `(sample, …)`; a tuple or a dict for a model of several arguments; a Dataset or
       a DataLoader of PyTorch, whose last entries are targets. 4,096 at most are used.
+    - `y`: targets, from which only the scale follows; a Dataset or a DataLoader has its own.
     - `tolerance`: largest error.
     - `tune`: whether to tune; without it the answer takes a second, and is wider.
     - `widths`: so many units instead, for each hidden layer, or for all.
@@ -167,7 +172,8 @@ def shrink(
     if form is not None and form not in get_args(Form):
         raise ValueError(f"`form` must be 'narrow' or 'low rank', or left out; got {form!r}.")
     steps = whole_number("steps", steps)
-    network = model_of(model, x, apply=apply)
+    layer = isinstance(model, Layer)
+    network = layer_model(model, x, y) if layer else model_of(model, x, y, apply)
     network.attempt(lambda: network.computed(network.original, network.samples.part(slice(2))))
     if form == "low rank" and not network.takes_low_rank:
         raise ValueError(
@@ -196,10 +202,11 @@ def shrink(
         size=found.size,
         full_size=narrowest.whole.size,
         error=rms(there - here) / narrowest.scale,
+        scale=narrowest.size_of_targets,
         pruned=narrowest.starts(beside)[1].error,
         curve=_curve(narrowest, beside),
         tolerance=float(tolerance) if asked is None else math.nan,
-        notes=network.notes + (() if spread(narrowest.fit.y) else (_CONSTANT,)),
+        notes=network.notes + (() if narrowest.size_of_targets else (_CONSTANT,)),
     )
 
 
@@ -213,17 +220,10 @@ def _within(
     elif form == "low rank":
         found = narrowest.low_rank(tolerance, tune=tune) or narrowest.whole
         reason = "asked for" if found.network else "no low rank is within the tolerance"
-    else:  # Networks of low rank are narrow ones' rivals before any of them is tuned, and after.
-        low = narrowest.low_rank(tolerance, tune=False)
-        if low is None:
-            narrow = narrowest.search(tolerance, tune=tune)
-        else:
-            narrow = narrowest.smaller(low.size, tolerance, tune=tune)
-        if tune:
-            low = narrowest.low_rank(tolerance, size=narrow.size if narrow else None)
-        elif narrow is not None:
-            low = None
-        found = low or narrow or narrowest.whole
+    else:
+        narrow = narrowest.search(tolerance, tune=tune)
+        low = narrowest.low_rank(tolerance, tune=tune, size=narrow.size)
+        found = low if low and low.size < narrow.size else narrow
         other = "narrow" if found.network else "low-rank"
         reason = f"no {other} form with fewer weights was found within the tolerance"
     if tune and found.size < narrowest.whole.size:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from .._pytorch import is_module, unwrapped
 from ._jax import JaxModel
 from ._layers import AbstractModel
+from ._pytorch import is_module, unwrapped
 
 
 def model_of(

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from .._samples import Samples, mapped
 from ._layers import Sloped, Tuning, Weights
+from ._samples import Samples, mapped
 from ._torch_layers import before_calls
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from jaxtyping import Float
 from torch import nn
 from torch.nn.utils import skip_init
 
-from .._samples import Samples
 from ._layers import probes
+from ._samples import Samples
 
 if TYPE_CHECKING:
     from ._torch import TorchModel

@@ -1,14 +1,14 @@
 """Few units for many: merged by what they respond, and read anew by least squares."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from ...theory.saddles._kinds import Kind
-from .._samples import Samples
+from ..theory.saddles._kinds import Kind
 from ._layers import AbstractModel, Hidden, Weights
+from ._samples import Samples
 from ._ward import Merges, ward
 
 Widths = Mapping[str, int]
@@ -67,8 +67,8 @@ class Merging:
         """The network that sits in the wide one if it is at a saddle of one kind (Theorem 1).
 
         Silent units are left out; copies are read by the sum of what reads them, each standing for
-        all, and proportional units by the sum in proportion. Linear combinations are what least
-        squares are for.
+        all, and proportional units by the sum in proportion. Linear combinations are read anew,
+        also those of linear units along the leading directions of the sums.
         """
         match kind:
             case "zero":
@@ -79,7 +79,18 @@ class Merging:
                 return self._narrowed(widths, typical, "in sum")
             case "proportional":
                 return self._narrowed(widths, self._merged, "in proportion")
-        return self.merged(widths)
+        both = lambda layer, few: [*self._merged(layer, few), *self._directions(layer, few)]
+        return self._narrowed(widths, both)
+
+    def _directions(self, layer: Hidden, few: int) -> Iterator[Way]:
+        """Linear units along the leading singular directions of what they add up to."""
+        if layer.free and layer.block == 1:
+            reader = self.network.weights[layer.reader.name]
+            flat = np.moveaxis(reader, layer.reader.axis, 0).reshape(layer.units, -1)
+            shares = np.zeros((few, layer.units))
+            leading = np.linalg.svd(self.reads[layer.name] @ flat, full_matrices=False)[2][:few]
+            shares[: len(leading)] = leading @ flat.T
+            yield shares, shares
 
     def _merged(self, layer: Hidden, few: int) -> list[Way]:
         """What may stand for each cluster: its most typical unit, or a mean of its weights.

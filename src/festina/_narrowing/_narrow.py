@@ -6,20 +6,19 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from ...dynamics._worker import Progress
+from ..dynamics._worker import Progress
 from ._descent import LOOK, descend
 from ._layers import AbstractModel, Sloped, Weights
 from ._merge import Merging, Widths
 
 _HELD = 5  # every so manieth input is held out
 _PATIENCE = 3  # looks at what was held out without a gain, after which tuning ends
-_REACH = 10.0  # times the tolerance: narrow networks that start further off are not tuned
-_GAIN = 3.0  # the same of networks of low rank, which start nearly as well as they can be
+_GAIN = 3.0  # times the tolerance: networks of low rank that start further off are not tuned
 _ENOUGH = 0.9  # of the goal, where tuning ends
 _DUEL = 2 * LOOK  # steps from each start, after which the better one is tuned on
 _FINER = 0.25  # of the error: what is left is tuned on in coordinates as accurate as that needs
@@ -55,7 +54,6 @@ class Narrowest:
         self,
         network: AbstractModel,
         *,
-        scale: float | None = None,
         steps: int = 300,
         progress: Progress | None = None,
     ):
@@ -63,13 +61,17 @@ class Narrowest:
         both = replace(network.samples, y=outputs)
         held = np.arange(len(both)) % _HELD == 0
         parts = (both.part(np.flatnonzero(each)) for each in (~held, held))
-        self.fit, self.held = (both, both) if len(both) < 2 * _HELD else parts
+        whole = network.exact or len(both) < 2 * _HELD
+        self.fit, self.held = (both, both) if whole else parts
         self.network, self.steps = network, steps
         self.merging = Merging(network, self.fit)
-        self.scale = (spread(outputs) if scale is None else scale) or 1.0
+        measure = rms if network.hidden[-1].bias is None else _spread
+        self.size_of_targets = _scale(network.samples.y, outputs, measure)
+        self.scale = self.size_of_targets or 1.0
+        self.silence = measure(outputs) / self.scale
         self._order = self.merging.costs()
         self._starts: dict[tuple[int, ...], tuple[Narrow, Narrow]] = {}
-        self._tuned: dict[tuple[int, ...], Narrow] = {}
+        self._tuned: dict[tuple[int, ...], tuple[Narrow, float]] = {}
         self._low_starts: dict[int, Narrow] = {}
         self._progress = _Said(progress)
         bits = [units.bit_length() for units in (len(self._order), *self.merging.full.values())]
@@ -108,12 +110,17 @@ class Narrowest:
     def tuned(self, widths: Widths, goal: float) -> Narrow:
         """Return the network after tuning until its error is within `goal`, if that is in reach."""
         key = tuple(widths.values())
-        if key not in self._tuned:
+        found, before = self._tuned.get(key, (self.start(widths), math.inf))
+        if goal < found.error <= before:
             self._say(f"widths {'–'.join(map(str, key))}")
-            start = self.start(widths)
-            near = goal < start.error <= _REACH * goal
-            self._tuned[key] = self.tune(start, goal) if near else start
-        return self._tuned[key]
+            found = self.tune(found, goal)
+        self._tuned[key] = found, min(goal, before)
+        return found
+
+    def known(self, widths: Widths) -> float:
+        """Return the error of the best network of these widths that has been seen."""
+        tuned, _ = self._tuned.get(tuple(widths.values()), (None, 0.0))
+        return tuned.error if tuned else self.start(widths).error
 
     def best(self, widths: Widths) -> Narrow:
         """Tune from both starts for a while, and from the better one as far as that goes."""
@@ -130,6 +137,12 @@ class Narrowest:
         self._asked += 1
         self._progress(words, min(self._asked / self._all, 1.0))
 
+    def error_at(self, units: int) -> float:
+        """Return the error of the best network seen that has so many units in all layers."""
+        total = sum(self.merging.full.values())
+        few = units < len(self.merging.full)
+        return self.silence if few else self.known(self.path(total - units))
+
     def path(self, merges: int) -> dict[str, int]:
         """Return the widths of layers after so many merges, the cheapest first."""
         widths = dict(self.merging.full)
@@ -142,30 +155,12 @@ class Narrowest:
         most = len(self._order)
         return next((k for k in range(most) if self.size(self.path(k)) <= size), most)
 
-    def smaller(self, size: int, tolerance: float, *, tune: bool = True) -> Narrow | None:
-        """Return the narrowest network within the tolerance that has fewer weights than `size`."""
-        merges = self.merges_to(size - 1)
-        widths = self.path(merges)
-        if self.size(widths) >= size:
-            return None
-        found = self.tuned(widths, tolerance) if tune else self.start(widths)
-        if found.error > tolerance:
-            return None
-        return self.search(tolerance, tune=tune, known=(merges, found))
-
-    def search(
-        self, tolerance: float, *, tune: bool = True, known: tuple[int, Narrow] | None = None
-    ) -> Narrow:
-        """Return the narrowest network found within the tolerance; the network itself if none is.
-
-        `known`: a number of merges after which the error is within the tolerance, and the network.
-        """
+    def search(self, tolerance: float, *, tune: bool = True) -> Narrow:
+        """Return the narrowest network found within the tolerance, or the network itself."""
         hard = lambda widths: self.tuned(widths, tolerance) if tune else self.start(widths)
         most = len(self._order)
-        merges, found = known or (0, self.whole)
-        if not (known and tune):
-            easy = lambda k: self.start(self.path(k))
-            merges, found = _furthest(easy, merges, most, found, tolerance)
+        easy = lambda k: self.start(self.path(k))
+        merges, found = _furthest(easy, 0, most, self.whole, tolerance)
         if tune:
             tried = lambda k: hard(self.path(k))
             found = _furthest(tried, merges, most, found, tolerance, near=True)[1]
@@ -284,7 +279,17 @@ def rms(difference: Float[np.ndarray, "sample number"]) -> float:
     return float(np.sqrt(np.sum(difference**2) / len(difference)))
 
 
-def spread(outputs: Float[np.ndarray, "sample number"]) -> float:
+def _scale(y: Any, outputs: np.ndarray, measure: Callable[[np.ndarray], float]) -> float:
+    """Return the size of the targets, or of the outputs where targets are none or no numbers."""
+    if y is None or isinstance(y, tuple | dict):
+        return measure(outputs)
+    targets = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
+    if targets.size == outputs.size and targets.dtype.kind == "f":
+        return measure(targets.reshape(outputs.shape).astype(float)) or measure(outputs)
+    return max(measure(outputs), 1.0)
+
+
+def _spread(outputs: Float[np.ndarray, "sample number"]) -> float:
     """About their mean: a constant is for a bias, and no unit's work."""
     found = rms(outputs - outputs.mean(0))
     return found if found > _CONSTANT * rms(outputs) else 0.0

@@ -7,14 +7,15 @@ network was written; what does not pass is left as it is.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from .._samples import Samples, leaves
+from ..theory.saddles._kinds import SIMPLEST_FIRST, Kind
+from ._samples import Samples, leaves
 
 Weights = Mapping[str, np.ndarray]
 Reads = dict[str, np.ndarray]
@@ -25,6 +26,10 @@ Loss = Callable[..., Any]
 
 Sloped = tuple[float, dict[str, np.ndarray]]
 """A loss, and its gradient by name."""
+
+REST = 0.25
+"""Largest slope at rest, the squared slope over the loss a sixteenth: clean plateaus of linear,
+quadratic, rectified and tanh units come to .22 at most, their drops to .3 and more."""
 
 _PROBES = 16  # directions of the outputs along which units are weighed, where there are more
 
@@ -114,7 +119,8 @@ class AbstractModel(ABC):
 
     Weights are float64 arrays by name, of any width; outputs `(sample, number)`. Those `trained`
     are tuned, what is frozen is only combined; `original` is the network as it was given; `ranks`
-    are those of layers that have a low rank.
+    are those of layers that have a low rank; `kinds` are those of saddles that its units may lead
+    to; `exact`: no sample is held out.
     """
 
     original: Any
@@ -123,7 +129,9 @@ class AbstractModel(ABC):
     trained: frozenset[str]
     hidden: tuple[Hidden, ...] = ()
     ranks: Mapping[str, int] = {}
+    kinds: tuple[Kind, ...] = SIMPLEST_FIRST
     takes_low_rank = False
+    exact = False
     notes: tuple[str, ...] = ()
 
     @abstractmethod
@@ -182,6 +190,20 @@ class AbstractModel(ABC):
     @abstractmethod
     def slope(self, weights: Weights, samples: Samples, loss: Loss | None = None) -> Sloped:
         """A loss, or half the mean square to targets, and its gradient by what is trained."""
+
+    def motion(
+        self, weights: Weights, free: Collection[str], loss: Loss | None, least: float
+    ) -> tuple[float, float]:
+        """Return the loss and its slope, |gradient| · |weights| over what is left of the loss.
+
+        To first order no relative change of the `free` weights removes a larger fraction. A loss
+        below `least` counts as `least`. The network is at rest where the slope is `REST` at most.
+        """
+        here, slopes = self.slope(weights, self.samples, loss)
+        size = lambda by_name: math.hypot(
+            *(float(np.linalg.norm(by_name[name])) for name in free if name in slopes)
+        )
+        return here, relative(size(slopes) * size(weights), max(here, least))
 
     def low_ranks(self, samples: Samples) -> "Sequence[Callable[[], AbstractModel]]":
         """Return networks with layers of low rank, from the largest to the smallest, made on call.
@@ -251,6 +273,11 @@ class AbstractModel(ABC):
                 "`model` gives other outputs when it is run again, though in evaluation mode: draw "
                 "what is random in it once, or leave it out in `eval()`."
             )
+
+
+def relative(steep: float, left: float) -> float:
+    """Return a slope as a fraction of what is left of the loss."""
+    return steep / left if left > 0 else (0.0 if steep == 0 else math.inf)
 
 
 def probes(numbers: int) -> Float[np.ndarray, "probe number"]:

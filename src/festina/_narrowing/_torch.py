@@ -11,10 +11,10 @@ from jaxtyping import Float
 from torch import nn
 from torch.func import functional_call
 
-from .._samples import Samples, called, leaves, mapped, torch_samples
 from ._heads import Heads
 from ._layers import AbstractModel, Hidden, Loss, Pull, Reads, Sloped, Tuning, Weights
 from ._low_rank import Spectrum, factorised, rank_choices, spectra
+from ._samples import Samples, called, leaves, mapped, torch_samples
 from ._torch_layers import before_calls, candidates, found_in_sums, order
 from ._tuning import Projection, tuning
 

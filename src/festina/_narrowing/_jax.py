@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ..._precision import float64
-from .._samples import Samples, arrays, called
-from .._trees import Tree, is_real
+from .._precision import float64
 from ._jax_program import Product, Program, Seen
 from ._layers import AbstractModel, Hidden, Loss, Part, Pull, Reads, Sloped, Weights
+from ._samples import Samples, arrays, called
+from ._trees import Tree, is_real
 
 
 class JaxModel(AbstractModel):
