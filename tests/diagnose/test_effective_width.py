@@ -20,10 +20,10 @@ from festina.networks import (
     fully_connected,
     layer_from,
 )
-from festina.tasks import from_arrays, quadratic_teacher
+from festina.tasks import from_arrays, from_moments, quadratic_teacher
 from festina.theory.saddles import (
     embed_units,
-    linear_saddle_from,
+    linear_saddle,
     narrow_minima,
     narrowings,
     stationarity,
@@ -120,7 +120,7 @@ def test_what_nothing_reads_is_no_direction():
     """Lemma 6: with more inputs than outputs u may hold what no output depends on."""
     rng = np.random.default_rng(3)
     correlation, scales = rng.normal(size=(2, 4)), np.array([1.0, 2.0, 0.5, 3.0])
-    saddle = linear_saddle_from(correlation, np.diag(scales**2), (0,))
+    saddle = linear_saddle(from_moments(correlation, np.diag(scales**2)), (0,))
     x = scales * np.linalg.qr(rng.normal(size=(40, 4)))[0] * np.sqrt(40)
     network = saddle.network(20, key=jax.random.key(0), unread=1.0)
     found = effective_width(network, x)
