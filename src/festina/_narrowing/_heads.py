@@ -1,7 +1,6 @@
 """Multi-head attention whose heads can be fewer than the embedding has room for."""
 
 import math
-from typing import Any
 
 import torch
 from torch import nn
@@ -61,5 +60,5 @@ class Heads(nn.MultiheadAttention):
         return out, shares[0] if single else shares
 
 
-def _understood(module: Any) -> bool:
+def _understood(module: nn.MultiheadAttention) -> bool:
     return module._qkv_same_embed_dim and module.bias_k is None and not module.add_zero_attn

@@ -1,8 +1,7 @@
 """A network of JAX: any tree of weights and a function of it, read from the program it makes."""
 
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from .._precision import float64
+from .._types import Array
 from ._jax_program import Product, Program, Seen
-from ._layers import AbstractModel, Hidden, Loss, Part, Pull, Reads, Sloped, Weights
-from ._samples import Samples, arrays, called
+from ._layers import AbstractModel, Hidden, Loss, Network, Part, Pull, Reads, Sloped, Weights
+from ._pytorch import Function
+from ._samples import Data, Samples, arrays, called
 from ._trees import Tree, is_real
 
 
@@ -22,7 +23,7 @@ class JaxModel(AbstractModel):
     What changes its shape compiles anew: narrow networks are run as wide ones with units of zeros.
     """
 
-    def __init__(self, model: Any, x: Any, y: Any = None, apply: Callable[..., Any] | None = None):
+    def __init__(self, model: object, x: Data, y: Data = None, apply: Function | None = None):
         self.original, self._tree = model, Tree(model)
         arrays_in = any(hasattr(leaf, "dtype") for leaf in self._tree.leaves.values())
         if isinstance(model, type | str) or not arrays_in or not (callable(model) or apply):
@@ -41,7 +42,7 @@ class JaxModel(AbstractModel):
         self.samples = arrays(x, y, place=_placed)
         self.notes = self.samples.notes
         self._compiled = jax.jit(lambda weights, x: self._run(weights, x)[:2])
-        self._sloped: tuple[Any, Any] = None, self._graded(_squared)
+        self._sloped: tuple[Function | None, Function] = None, self._graded(_squared)
 
     @float64
     def outputs(self, weights: Weights, samples: Samples) -> Float[np.ndarray, "sample number"]:
@@ -79,12 +80,12 @@ class JaxModel(AbstractModel):
             for name, each in weights.items()
         }
 
-    def computed(self, model: Any, samples: Samples) -> Float[np.ndarray, "sample number"]:
+    def computed(self, model: Network, samples: Samples) -> Float[np.ndarray, "sample number"]:
         x = jax.tree.map(jnp.asarray, samples.x)
         y = called(functools.partial(self._apply, model), x)
         return np.asarray(y, float).reshape(len(y), -1)
 
-    def _graded(self, loss: Loss) -> Callable[..., Any]:
+    def _graded(self, loss: Loss) -> Function:
         return jax.jit(jax.value_and_grad(lambda weights, x, y: loss(self._call(weights, x), y)))
 
     def _wide(self, weights: Weights) -> dict[str, np.ndarray]:
@@ -95,7 +96,7 @@ class JaxModel(AbstractModel):
             found[name] = np.pad(each, [(0, full - few) for full, few in sizes])
         return found
 
-    def built(self, weights: Weights) -> Any:
+    def built(self, weights: Weights) -> Network:
         was = self._tree.leaves
         kind = lambda name: np if isinstance(was[name], np.ndarray) else jnp
         model = self._tree.replaced(
@@ -108,7 +109,7 @@ class JaxModel(AbstractModel):
                     object.__setattr__(node, name, size)
         return model
 
-    def _call(self, weights: Any, x: Any) -> Any:
+    def _call(self, weights: Mapping[str, Array], x: Data) -> Data:
         rest = {n: a for n, a in self._tree.leaves.items() if isinstance(a, np.ndarray)}
         tree = self._tree.replaced({**jax.tree.map(jnp.asarray, rest), **weights})
         return called(functools.partial(self._apply, tree), x)
@@ -134,8 +135,8 @@ class JaxModel(AbstractModel):
                 yield Hidden(maker.name, units, tuple(parts), read, bias, block)
 
     def _run(
-        self, weights: Any, x: Any, nudges: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any], Program]:
+        self, weights: Mapping[str, Array], x: Data, nudges: dict[str, Array] | None = None
+    ) -> tuple[Array, dict[str, jax.Array], Program]:
         """Outputs, and what each product with weights is given, nudged if asked."""
         flat = {name: jnp.asarray(each) for name, each in weights.items()}
         call = lambda arrays, x: self._call(dict(zip(flat, arrays, strict=True)), x)
@@ -147,13 +148,13 @@ class JaxModel(AbstractModel):
         return out.value, program.read, program
 
 
-def _placed(array: Any) -> np.ndarray:
+def _placed(array: object) -> np.ndarray:
     return np.asarray(array, float) if is_real(array) else np.asarray(array)
 
 
-def _squared(outputs: Any, targets: Any) -> Any:
+def _squared(outputs: jax.Array, targets: Array) -> jax.Array:
     return 0.5 * jnp.sum((outputs.reshape(targets.shape) - targets) ** 2) / len(targets)
 
 
-def _flat(array: Any) -> np.ndarray:
+def _flat(array: Array) -> np.ndarray:
     return np.asarray(array).reshape(-1, array.shape[-1])

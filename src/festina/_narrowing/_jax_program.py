@@ -5,11 +5,14 @@ whoever wrote them (a dict of arrays, Equinox, Flax), and what they are given is
 """
 
 import itertools
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jax.extend.core import Literal
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
+
+from .._types import Array
 
 _INSIDE = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # what programs in programs are called
 
@@ -20,7 +23,7 @@ class Seen(NamedTuple):
     `axes` are those of the weights that its own stand for.
     """
 
-    value: Any
+    value: Array
     weight: str | None = None
     product: str | None = None
     axes: tuple[int, ...] = ()
@@ -41,14 +44,14 @@ class Program:
     - `products`: in their order; `biases`: what is added to each, by its name.
     """
 
-    def __init__(self, nudges: Mapping[str, Any]):
+    def __init__(self, nudges: Mapping[str, Array]):
         self._nudges = nudges
-        self.read: dict[str, Any] = {}
+        self.read: dict[str, jax.Array] = {}
         self.products: list[Product] = []
         self.biases: dict[str, str] = {}
 
-    def run(self, program: Any, constants: Any, inputs: list[Seen]) -> list[Seen]:
-        known: dict[Any, Seen] = dict(zip(program.invars, inputs, strict=True))
+    def run(self, program: Jaxpr, constants: Iterable[Array], inputs: list[Seen]) -> list[Seen]:
+        known: dict[Var, Seen] = dict(zip(program.invars, inputs, strict=True))
         known |= zip(program.constvars, map(Seen, constants), strict=True)
         look = lambda atom: Seen(atom.val) if isinstance(atom, Literal) else known[atom]
         for step in program.eqns:
@@ -65,7 +68,7 @@ class Program:
             known |= zip(step.outvars, out, strict=True)
         return [look(atom) for atom in program.outvars]
 
-    def _taken_down(self, step: Any, given: list[Seen]) -> list[Seen]:
+    def _taken_down(self, step: JaxprEqn, given: list[Seen]) -> list[Seen]:
         """Notes what is multiplied with weights along one axis."""
         if step.primitive.name != "dot_general":
             return given
@@ -85,9 +88,9 @@ class Program:
             other = other._replace(value=jnp.moveaxis(value, -1, along))
         return [weight, other] if side == 0 else [other, weight]
 
-    def _origin(self, step: Any, given: list[Seen], value: Any) -> Seen:
+    def _origin(self, step: JaxprEqn, given: list[Seen], value: jax.Array) -> Seen:
         """Whose weights these are still, or whose product; a bias is what is added to one."""
-        first = given[0] if given else Seen(None)
+        first = given[0] if given else Seen(value)
         match step.primitive.name:
             case "transpose" if first.weight or first.product:
                 axes = tuple(first.axes[axis] for axis in step.params["permutation"] if first.axes)

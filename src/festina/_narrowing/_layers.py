@@ -9,20 +9,24 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
 
 from ..theory.saddles._kinds import SIMPLEST_FIRST, Kind
+from ._pytorch import Function
 from ._samples import Samples, leaves
 
 Weights = Mapping[str, np.ndarray]
 Reads = dict[str, np.ndarray]
 """What the reader of a layer is given, `(row, unit · block)`, by the layer's name."""
 
-Loss = Callable[..., Any]
+Loss = Function
 """Of outputs and targets, one number."""
+
+Network: TypeAlias = Any
+"""A module of PyTorch, or a tree of arrays."""
 
 Sloped = tuple[float, dict[str, np.ndarray]]
 """A loss, and its gradient by name."""
@@ -123,7 +127,7 @@ class AbstractModel(ABC):
     to; `exact`: no sample is held out.
     """
 
-    original: Any
+    original: Network
     samples: Samples
     weights: dict[str, np.ndarray]
     trained: frozenset[str]
@@ -218,11 +222,11 @@ class AbstractModel(ABC):
         return Tuning(lambda weights: self.slope(weights, samples), same, same)
 
     @abstractmethod
-    def built(self, weights: Weights) -> Any:
+    def built(self, weights: Weights) -> Network:
         """A network of the same kind with these weights."""
 
     @abstractmethod
-    def computed(self, model: Any, samples: Samples) -> Float[np.ndarray, "sample number"]:
+    def computed(self, model: Network, samples: Samples) -> Float[np.ndarray, "sample number"]:
         """What a network of the same kind gives as it is, in its own precision."""
 
     def contributions(self, samples: Samples) -> dict[str, np.ndarray]:

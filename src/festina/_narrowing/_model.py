@@ -1,23 +1,22 @@
 """Whose network it is: that of PyTorch, or of JAX."""
 
-from collections.abc import Callable
-from typing import Any
-
 from ._jax import JaxModel
 from ._layers import AbstractModel
-from ._pytorch import is_module, unwrapped
+from ._pytorch import Function, is_module, unwrapped
+from ._samples import Data
 
 
 def model_of(
-    model: Any, x: Any, y: Any = None, apply: Callable[..., Any] | None = None
+    model: object, x: Data, y: Data = None, apply: Function | None = None
 ) -> AbstractModel:
     """Reads a network; raises where nothing in it is hidden."""
+    model = unwrapped(model)
     if is_module(model):
         if apply is not None:
             raise ValueError("`apply` is for trees of weights: a module of PyTorch calls itself.")
         from ._torch import TorchModel
 
-        found: AbstractModel = TorchModel(unwrapped(model), x, y)
+        found: AbstractModel = TorchModel(model, x, y)
     else:
         found = JaxModel(model, x, y, apply)
     found.check()

@@ -2,8 +2,7 @@
 
 import copy
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from torch.func import functional_call
 from ._heads import Heads
 from ._layers import AbstractModel, Hidden, Loss, Pull, Reads, Sloped, Tuning, Weights
 from ._low_rank import Spectrum, factorised, rank_choices, spectra
-from ._samples import Samples, called, leaves, mapped, torch_samples
+from ._samples import Data, Samples, called, leaves, mapped, torch_samples
 from ._torch_layers import before_calls, candidates, found_in_sums, order
 from ._tuning import Projection, tuning
 
@@ -33,7 +32,7 @@ class TorchModel(AbstractModel):
 
     takes_low_rank = True
 
-    def __init__(self, model: nn.Module, x: Any, y: Any = None):
+    def __init__(self, model: nn.Module, x: Data, y: Data = None):
         tensors = [*model.parameters(), *model.buffers()]
         self._device = tensors[0].device if tensors else torch.device("cpu")
         self._own = next((each.dtype for each in tensors if each.is_floating_point()), None)
@@ -181,7 +180,7 @@ class TorchModel(AbstractModel):
     def built(self, weights: Weights) -> nn.Module:
         """A copy of the module as it was given, with narrower layers; what is tied stays tied."""
         model = copy.deepcopy(self.original)
-        made: dict[Any, Any] = {}
+        made: dict[torch.Tensor | None, torch.Tensor | None] = {}
         for path, module in model.named_modules():
             for held in (module._parameters, module._buffers):
                 for leaf, was in held.items():
@@ -217,13 +216,15 @@ class TorchModel(AbstractModel):
     def run(self, weights: Weights, samples: Samples) -> torch.Tensor:
         return self._run(self._tensors(weights), samples.x)
 
-    def _tensors(self, weights: Weights, real: Any = None) -> dict[str, torch.Tensor]:
+    def _tensors(
+        self, weights: Weights, real: torch.dtype | None = None
+    ) -> dict[str, torch.Tensor]:
         return {
             name: torch.as_tensor(each, dtype=real or self.real, device=self._device)
             for name, each in weights.items()
         }
 
-    def _run(self, tensors: dict[str, torch.Tensor], x: Any) -> torch.Tensor:
+    def _run(self, tensors: dict[str, torch.Tensor], x: Data) -> torch.Tensor:
         shaped = {name: self._shaped(name, each) for name, each in tensors.items()}
         for layer in self.hidden:
             if layer.counted:  # attention is told how many heads it has now
@@ -231,7 +232,7 @@ class TorchModel(AbstractModel):
                 setattr(self.modules[path], name, self._width(layer, tensors))
         return _first(called(lambda *a, **k: functional_call(self.module, shaped, a, k), x))
 
-    def _width(self, layer: Hidden, weights: Any) -> int:
+    def _width(self, layer: Hidden, weights: Mapping[str, np.ndarray | torch.Tensor]) -> int:
         return weights[layer.reader.name].shape[layer.reader.axis] // layer.block
 
     def _shaped(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -241,7 +242,7 @@ class TorchModel(AbstractModel):
         axis, rest = self.flat[name]
         return tensor.reshape(-1, *rest).movedim(0, axis)
 
-    def _valued(self, loss: Loss, y: torch.Tensor, target: Any) -> torch.Tensor:
+    def _valued(self, loss: Loss, y: torch.Tensor, target: Data) -> torch.Tensor:
         """A loss that holds tensors of its own, weights of classes say, wants their precision."""
         try:
             return loss(y, target)
@@ -257,7 +258,7 @@ class TorchModel(AbstractModel):
         reads: Reads = {}
         nothing: dict[str, torch.Tensor] = {}
 
-        def before(module: nn.Module, inputs: tuple[Any, ...], name: str) -> torch.Tensor:
+        def before(module: nn.Module, inputs: tuple[torch.Tensor, ...], name: str) -> torch.Tensor:
             turn = (lambda a: a.movedim(-2, -1)) if isinstance(module, nn.Conv1d) else (lambda a: a)
             read = turn(inputs[0])
             reads[name], nothing[name] = _plain(read), torch.zeros_like(read, requires_grad=True)
@@ -276,7 +277,7 @@ class TorchModel(AbstractModel):
         return np.column_stack([at(each) - none for each in np.eye(size)])
 
 
-def _first(found: Any) -> torch.Tensor:
+def _first(found: object) -> torch.Tensor:
     """The outputs, of models that give more."""
     if isinstance(found, dict):
         found = found.get("logits", next(iter(found.values()), None))

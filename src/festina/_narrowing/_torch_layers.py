@@ -1,14 +1,15 @@
 """What is hidden in a network of PyTorch: candidates by how layers are called, tried each."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import nn
 
 from ._heads import Heads
 from ._layers import Hidden, Part
+from ._pytorch import Function
 
 if TYPE_CHECKING:
     from ._torch import TorchModel
@@ -130,7 +131,7 @@ def order(network: "TorchModel") -> Called:
 
 
 @contextmanager
-def before_calls(calls: Iterable[tuple[nn.Module, Callable[..., Any]]]) -> Iterator[None]:
+def before_calls(calls: Iterable[tuple[nn.Module, Function]]) -> Iterator[None]:
     """What is to be called before each of these modules is, with all that it is given."""
     hooks = [module.register_forward_pre_hook(call) for module, call in calls]
     try:
