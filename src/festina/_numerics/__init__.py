@@ -1,1 +1,1 @@
-"""Numerical methods that several packages share: Hessians, Lanczos, BFGS."""
+"""Numerical methods that several packages share: Hessians, Lanczos, BFGS, integration."""

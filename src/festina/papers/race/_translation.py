@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
-from scipy.integrate import solve_ivp
 
+from ..._numerics._integrate import integrate
 from ..._types import Keys
 from ...networks import Gated, gated_from
 from ...networks._build import normals
@@ -117,12 +117,9 @@ def three_numbers(
     """
     r, shape = np.array(ways)[:, :, None], (len(ways), 3, len(s))
 
-    def velocity(_: float, flat: np.ndarray) -> np.ndarray:
-        b = flat.reshape(shape)
+    def velocity(_: float, b: np.ndarray) -> np.ndarray:
         others = np.stack((b[:, 1] * b[:, 2], b[:, 0] * b[:, 2], b[:, 0] * b[:, 1]), axis=1)
-        return (r * others * (s - d * b.prod(axis=1).sum(axis=0))).ravel()
+        return r * others * (s - d * b.prod(axis=1).sum(axis=0))
 
     how = {"method": "RK45", "rtol": 1e-12, "atol": 1e-12 * start}
-    span = (0.0, float(times[-1]))
-    run = solve_ivp(velocity, span, np.full(np.prod(shape), start), t_eval=times, **how)
-    return run.y.T.reshape(len(times), *shape)
+    return integrate(velocity, times, np.full(shape, start), **how)

@@ -5,15 +5,13 @@ pathways of their own (late fusion) race, and who gets what depends on how far t
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.integrate import solve_ivp
 from scipy.special import exprel, logsumexp
 
 from ..._checks import check_positive, check_times, finite_array, number, real_array, whole_number
+from ..._numerics._integrate import integrate
 from ..._types import ArrayLike
 from ..linear import chain_strength
 
@@ -167,7 +165,9 @@ def competing_views(
     def slope(_: float, logs: np.ndarray) -> np.ndarray:
         return -2 * a[:, None] * (kappa + (1 - kappa) * np.eye(len(a))) * np.exp(logs)
 
-    return np.exp(_at(times, velocity, np.log(start), tau, jac=slope))
+    ahead = np.asarray(times, float) / tau
+    # LSODA never ends on an interval of 1e-100.
+    return np.exp(integrate(velocity, ahead, np.log(start), method="Radau", jac=slope, **_TIGHT))
 
 
 def latecomer_delay(
@@ -243,7 +243,8 @@ def _clock(
             [(weights * rates) @ exprel(-rates * end * np.exp(np.minimum(-u[0], 700.0)))]
         )
 
-    return np.asarray(-end * np.expm1(-_at(times, pace, np.zeros(1), tau)[..., 0]))
+    u = integrate(pace, np.asarray(times, float) / tau, np.zeros(1), **_TIGHT)
+    return np.asarray(-end * np.expm1(-u[..., 0]))
 
 
 def _end(filled: Float[np.ndarray, " mode"], rates: Float[np.ndarray, " mode"]) -> float:
@@ -257,22 +258,6 @@ def _end(filled: Float[np.ndarray, " mode"], rates: Float[np.ndarray, " mode"]) 
             break
         theta -= step
     return theta
-
-
-def _at(
-    times: ArrayLike,
-    velocity: Callable[[float, np.ndarray], np.ndarray],
-    start: Float[np.ndarray, " mode"],
-    tau: float,
-    **how: Any,
-) -> Float[np.ndarray, "*time mode"]:
-    """The solution of a differential equation at these times, in any order."""
-    given = np.asarray(times, float)
-    moments, which = np.unique(np.append(0.0, given / tau), return_inverse=True)
-    method = "Radau" if how else "DOP853"  # LSODA never ends on an interval of 1e-100
-    span = 0.0, max(float(moments[-1]), 1e-300)
-    found = solve_ivp(velocity, span, start, method, t_eval=moments, **_TIGHT, **how)
-    return found.y.T[which.ravel()[1:]].reshape(*given.shape, len(start))
 
 
 def _rates(name: str, given: ArrayLike) -> Float[np.ndarray, " mode"]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.integrate import solve_ivp
 
 from ..._checks import check_positive, check_times, real_number
+from ..._numerics._integrate import integrate
 from ..._result import Result
 from ..._types import ArrayLike
 from ...networks import Gated
@@ -88,14 +88,10 @@ class RaceReduction(Result):
             times = times[:: max(1, len(times) // _MOST_TIMES)]
         check_times(times)
         times = np.asarray(times, float).reshape(-1)
-        moments, place = np.unique(times, return_inverse=True)
-        span = (0.0, max(float(moments[-1]), 1e-300))
         edges = {}
         for group, b in starts.items():
-            run = solve_ivp(drive(group), span, b, method, t_eval=moments, rtol=rtol, atol=atol)
-            if not run.success:
-                raise RuntimeError(f"{run.message} Try a larger `rtol`.")
-            rows = run.y[:, place].T.reshape(len(times), len(group.edges), -1)
+            rows = integrate(drive(group), times, b, method=method, rtol=rtol, atol=atol)
+            rows = rows.reshape(len(times), len(group.edges), -1)
             edges |= {edge: rows[:, k] for k, edge in enumerate(group.edges)}
         return self._pathways(times, {edge: edges[edge] for edge in self.initial})
 

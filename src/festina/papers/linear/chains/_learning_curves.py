@@ -13,6 +13,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from ...._numerics._integrate import integrate
 from ...._objective import LossConvention
 from ....dynamics import gradient_flow
 from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of
@@ -98,12 +99,9 @@ def _curve(
 
 def _integrate(parameters: Parameters, times: np.ndarray) -> np.ndarray:
     """No network is infinitely deep: the equation itself, τ_∞ ȧ = a² (s − λ_x a)."""
-    from scipy.integrate import solve_ivp
-
     s, lam, start = parameters.correlation, parameters.input_variance, parameters.initial_strength
     slope = lambda _, a: a**2 * (s - lam * a)
-    how = {"method": "DOP853", "rtol": 1e-11, "atol": 1e-14}
-    return solve_ivp(slope, (0.0, times[-1]), [start], t_eval=times, **how).y[0]
+    return integrate(slope, times, start, rtol=1e-11, atol=1e-14)
 
 
 def _train(

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from ...._numerics._integrate import integrate
 from ....experiments.claims import Ledger, agree, max_error_below, most_seeds
 
 _PART, _MOMENTS = 0.95, 400  # of the way to infinity, by the clock
@@ -26,18 +27,10 @@ def reduced_speeds(
     speed: Callable[[np.ndarray], np.ndarray], weights: np.ndarray, s: np.ndarray, ends: np.ndarray
 ) -> xr.Dataset:
     """How far v of Eq. (55) is from v, over the largest |v|: with the sign of v(0), and of v."""
-    from scipy.integrate import solve_ivp
-
-    units, size = weights.shape
-    way = solve_ivp(  # every unit on the clock on which it reaches infinity at one
-        lambda _, state: (ends[:, None] * speed(state.reshape(units, size))).ravel(),
-        (0.0, _PART),
-        weights.ravel(),
-        method="DOP853",
-        t_eval=np.linspace(0.0, _PART, _MOMENTS),
-        rtol=1e-13,
-        atol=1e-20,
-    ).y.reshape(units, size, _MOMENTS)
+    units, _ = weights.shape
+    clock = np.linspace(0.0, _PART, _MOMENTS)  # on which every unit reaches infinity at one
+    way = integrate(lambda _, x: ends[:, None] * speed(x), clock, weights, rtol=1e-13, atol=1e-20)
+    way = np.moveaxis(way, 0, -1)
     u, v = way[:, :-1], way[:, -1]
     m, unit = np.argmax(np.sign(v[:, :1]) * s, axis=1), np.arange(units)
     powers = (2 * s / s[m, None])[:, :, None] * np.log(u[unit, m] / u[unit, m, :1])[:, None]

@@ -1,0 +1,42 @@
+"""Differential equations by SciPy, from an array of any shape to arrays at given times."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+
+def integrate(
+    velocity: Callable[[float, np.ndarray], ArrayLike],
+    times: ArrayLike,
+    start: ArrayLike,
+    *,
+    method: str = "DOP853",
+    rtol: float,
+    atol: float,
+    **options: Any,
+) -> Float[np.ndarray, "..."]:
+    """Return the solution of dx/dt = velocity(t, x), x(0) = start, at these times in any order.
+
+    The shape is that of `times`, then that of `start`. `options` are SciPy's. Raises `RuntimeError`
+    where the integration fails.
+    """
+    from scipy.integrate import solve_ivp
+
+    given, start = np.asarray(times, float), np.asarray(start, float)
+    moments, place = np.unique(np.append(0.0, given), return_inverse=True)
+    run = solve_ivp(
+        lambda t, x: np.ravel(velocity(t, x.reshape(start.shape))),
+        (0.0, max(float(moments[-1]), 1e-300)),
+        start.ravel(),
+        method,
+        t_eval=moments,
+        rtol=rtol,
+        atol=atol,
+        **options,
+    )
+    if not run.success:
+        raise RuntimeError(f"{run.message} Try a larger `rtol`.")
+    return run.y.T[place.ravel()[1:]].reshape(*given.shape, *start.shape)
