@@ -40,10 +40,11 @@ def test_its_commands_do_what_the_page_says(shown, tmp_path, capsys):
     for line in commands.splitlines():
         assert carry_out(line.partition("#")[0].split()[1:]) == 0
         said.append(capsys.readouterr().out)
-    explained, run, drawn, reproduced = said
+    explained, run, chosen, drawn, reproduced = said
     assert "The number s that is learned." in explained
     assert "How long two layers take to learn one number" in run
     assert run.splitlines()[-1] == drawn.splitlines()[-1] == "2 claims: 2 hold, 0 broken."
+    assert "1 claim: 1 holds, 0 broken." in chosen
     assert "1 of 1 run. All of it is in runs/reproduce-mine/001." in reproduced
     saved = festina.load(tmp_path / "runs" / "mine" / "001")
     assert [claim.verdict for claim in shown.claims(saved)] == ["holds", "holds"]

@@ -51,7 +51,7 @@ def test_a_trajectory_has_all_that_plateaus_need():
         plateaus(lane.time, lane.loss, lane.squared_gradient, slope=lane.slope)
     )
     assert len(plateaus(lane, merge=0.9)) < len(plateaus(lane))
-    with pytest.raises(ValueError, match=r"one network, got \(2, 3\) of them.*rests\(run\)"):
+    with pytest.raises(ValueError, match=r"one network, got \(2, 3\) of them.*\(run\)` for all"):
         plateaus(run)
     with pytest.raises(ValueError, match="a trajectory has its own"):
         plateaus(lane, lane.loss)

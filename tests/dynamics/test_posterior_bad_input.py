@@ -64,7 +64,7 @@ def test_what_is_refused(as_a_user, changed, message):
         (lambda: continue_sampling(short(thin=2), moves=3), "multiple of `thin`, 2"),
         (lambda: continue_sampling(short().to_dataset().drop_attrs()), "no posterior"),
         (lambda: short().predict(np.eye(3), key=KEY), r"must be \(sample, 4\)"),
-        (lambda: short(moves=2).diagnostics(), "at least 4 draws.*resume"),
+        (lambda: short(moves=2).diagnostics(), "at least 4 draws.*continue_sampling"),
         (lambda: bayesian(3, 4, 1, readout_variance=-1.0, key=KEY), "must be positive"),
     ],
 )

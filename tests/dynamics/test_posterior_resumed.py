@@ -56,10 +56,10 @@ def test_an_interrupted_chain_goes_on_from_disk(tmp_path, stage):
     path = tmp_path / "chains.zarr"
     with pytest.raises(KeyboardInterrupt) as raised:
         chains(checkpoint=path, progress=interrupt)
-    assert "`resume` goes on from there" in raised.value.__notes__[0]
+    assert "`continue_sampling` goes on from there" in raised.value.__notes__[0]
     run = festina.load(path)["simulation"]
     assert set(run["ending"].values) == {"interrupted"}
-    assert "`resume` goes on" in str(run["message"].values[0])
+    assert "`continue_sampling` goes on" in str(run["message"].values[0])
     whole = chains()
     found = continue_sampling(path)
     same(found, whole)
@@ -82,7 +82,7 @@ def test_a_saved_posterior_says_what_it_is(tmp_path):
 def test_others_chains_are_not_overwritten(tmp_path):
     path = tmp_path / "run.zarr"
     chains(checkpoint=path)
-    with pytest.raises(FileExistsError, match="`resume` goes on with the chains"):
+    with pytest.raises(FileExistsError, match="`continue_sampling` goes on with the chains"):
         chains(checkpoint=path)
 
 

@@ -166,7 +166,7 @@ def test_linear_theories_without_a_place_for_biases_say_so():
 
 def test_kernels_have_no_layers_with_biases_behind_them():
     kernel = ConvolutionKernel("relu", bias=True, size=2)
-    with pytest.raises(ValueError, match="behind Kernel"):
+    with pytest.raises(ValueError, match="behind ConvolutionKernel"):
         networks.deep_gaussian(kernel, (4,), (3, 5, 1), scale=0.1, key=KEYS[0])
     assert networks.deep_gaussian(kernel, (4,), (3, 1), scale=0.1, key=KEYS[0]).outputs == 1
 

@@ -22,8 +22,8 @@ CURVES = {
 CASES = [*itertools.product((2, 4), CURVES)]
 
 
-def drawn(panels, curve):
-    figure, axes = panels("A figure of several panels", panels, width=3.4, height=3.4)
+def drawn(count, curve):
+    figure, axes = panels("A figure of several panels", count, width=3.4, height=3.4)
     t = np.linspace(0, 1, 400)
     for ax in np.atleast_1d(axes):
         for k in range(4):
@@ -33,7 +33,7 @@ def drawn(panels, curve):
 
 
 @pytest.mark.parametrize(
-    ("panels", "curve"),
+    ("count", "curve"),
     [
         (1, "fills"),
         *(
@@ -42,8 +42,8 @@ def drawn(panels, curve):
         ),
     ],
 )
-def test_a_slide_shows_all_data_and_words(panels, curve):
-    figure = drawn(panels, curve)
+def test_a_slide_shows_all_data_and_words(count, curve):
+    figure = drawn(count, curve)
     fit_to_page(figure, 8, 4.5)
     assert tuple(figure.get_size_inches()) == (8, 4.5)
     assert is_whole(figure, slack=0.02)

@@ -238,8 +238,12 @@ def test_two_layers_are_one_layer():
             r"φ\(z; 0\) differs from 0 .*admits 'equal'",
         ),
         (lambda: kernels("relu"), "linear", r"Kernel.* does not admit the kind 'linear'"),
-        (lambda: attention(2, 2, key=KEY), "proportional", "LinearHead.* does not admit"),
-        (lambda: attention(2, 2, softmax=True, key=KEY), "zero", "SoftmaxHead.* does not admit"),
+        (lambda: attention(2, 2, key=KEY), "proportional", "LinearAttentionHead.* does not admit"),
+        (
+            lambda: attention(2, 2, softmax=True, key=KEY),
+            "zero",
+            "SoftmaxAttentionHead.* not admit",
+        ),
         (lambda: neurons("relu"), "copy", "Unknown kind 'copy'. There are: equal, zero"),
     ],
 )

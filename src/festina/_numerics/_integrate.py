@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
+
+from .._types import ArrayLike
 
 
 def integrate(
