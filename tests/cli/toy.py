@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat, model_validator
 
 from festina import papers
-from festina.experiments import Entry
+from festina.experiments import ExperimentEntry
 from festina.experiments import Parameters as Common
 from festina.experiments.claims import Ledger, agree, equal_to
 
@@ -149,13 +149,17 @@ def animate(run):
     )
 
 
-ENTRIES = (
-    Entry("toy/one", "a loss that falls", "Toy, Figure 1", 1.0, __name__, ("zhang2025saddle",)),
-    Entry("toy/two", "the same again", "Toy, Figure 2", 1.0, __name__, ("saxe2014exact",)),
+EXPERIMENT_ENTRIES = (
+    ExperimentEntry(
+        "toy/one", "a loss that falls", "Toy, Figure 1", 1.0, __name__, ("zhang2025saddle",)
+    ),
+    ExperimentEntry(
+        "toy/two", "the same again", "Toy, Figure 2", 1.0, __name__, ("saxe2014exact",)
+    ),
 )
 
 if __name__ == "__main__":
     from festina.cli import main
 
-    papers.ENTRIES = ENTRIES
+    papers.EXPERIMENT_ENTRIES = EXPERIMENT_ENTRIES
     main()

@@ -19,14 +19,14 @@ from festina.experiments.claims import (
     asserts,
     decreasing,
     equal_to,
+    follows_power_law,
     headline,
     increasing,
     join_numbers,
     max_error_below,
-    mean_over_seeds,
+    mean_agrees,
     most_seeds,
-    power_law_exponent,
-    share_of_seeds,
+    share_agrees,
 )
 
 NOTHING = np.zeros(0)
@@ -51,8 +51,8 @@ NOTHING = np.zeros(0)
         (decreasing([3.0, 2.0, 2.0]), False),
         (increasing([1.0, 2.0]), True),
         (equal_to("falls", "rises"), False),
-        (power_law_exponent([1.0, 10.0, 100.0], [2.0, 20.0, 200.0], 1.0, within=1e-9), True),
-        (power_law_exponent([1.0, 10.0], [[1.0, 1.0], [10.0, 100.0]], 1.0, within=0.5), False),
+        (follows_power_law([1.0, 10.0, 100.0], [2.0, 20.0, 200.0], 1.0, within=1e-9), True),
+        (follows_power_law([1.0, 10.0], [[1.0, 1.0], [10.0, 100.0]], 1.0, within=0.5), False),
     ],
 )
 def test_numbers_decide(judged, holds):
@@ -84,9 +84,9 @@ def test_what_was_not_measured_does_not_hold(judge, missing):
         max_error_below([3.0], within=0.1, over=np.inf),
         decreasing([1.0]),
         decreasing([2.0, np.nan]),
-        mean_over_seeds(NOTHING, 1.0, 1.0),
-        power_law_exponent([1.0], [1.0], 1.0, within=0.1),
-        power_law_exponent([1.0, 2.0], [0.0, 1.0], 1.0, within=np.inf),
+        mean_agrees(NOTHING, 1.0, 1.0),
+        follows_power_law([1.0], [1.0], 1.0, within=0.1),
+        follows_power_law([1.0, 2.0], [0.0, 1.0], 1.0, within=np.inf),
     ],
 )
 def test_what_is_not_finite_anywhere_does_not_hold(judged):
@@ -107,17 +107,17 @@ def test_a_true_share_of_seeds_fails_as_rarely_as_chance_has_it(total, level, se
     assert most_seeds(np.ones(total, bool)).holds
     assert not most_seeds(np.arange(total) > 0).holds
     drawn = np.random.default_rng(seed).random((200, total)) < level
-    failed = np.mean([not share_of_seeds(one, level).holds for one in drawn])
+    failed = np.mean([not share_agrees(one, level).holds for one in drawn])
     assert failed <= SIGNIFICANCE_LEVEL + 4 * np.sqrt(SIGNIFICANCE_LEVEL / 200)
 
 
 def test_a_mean_fails_beyond_chance_and_names_the_furthest():
     draws = np.random.default_rng(3).normal(loc=(1.0, 2.0, 3.0), size=(400, 3))
-    assert mean_over_seeds(draws, [1.0, 2.0, 3.0], 1.0).holds
-    off = mean_over_seeds(draws, [1.0, 2.3, 3.0], 1.0)
+    assert mean_agrees(draws, [1.0, 2.0, 3.0], 1.0).holds
+    off = mean_agrees(draws, [1.0, 2.3, 3.0], 1.0)
     assert not off.holds
     assert off.predicted == 2.3
-    assert mean_over_seeds(draws, [1.0, 2.3, 3.0], 1.0, there=20).holds
+    assert mean_agrees(draws, [1.0, 2.3, 3.0], 1.0, there=20).holds
 
 
 def test_numbers_are_listed_with_their_places():

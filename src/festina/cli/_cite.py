@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from festina.experiments import experiment_names, find, source_names, unknown
+from festina.experiments import experiment_names, find_entry, source_names, unknown
 from festina.papers import bibtex
 
 from ._complaint import Complaint
@@ -27,9 +27,9 @@ def cite(
 ) -> None:
     """Print the BibTeX of what an experiment, a source or a saved run used."""
     if what in source_names():
-        found = [find(name) for name in experiment_names() if name.startswith(f"{what}/")]
+        found = [find_entry(name) for name in experiment_names() if name.startswith(f"{what}/")]
     elif what in experiment_names():
-        found = [find(what)]
+        found = [find_entry(what)]
     elif Path(what).exists():
         from ._show import stored
 

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from festina._run._beside import held
-from festina.experiments import Experiment, experiment_names, find, load, source_names, unknown
+from festina.experiments import (
+    Experiment,
+    experiment_names,
+    find_entry,
+    load,
+    source_names,
+    unknown,
+)
 
 from ._complaint import Complaint, complain, describe
 from ._folder import (
@@ -160,7 +167,7 @@ def _missing(label: str, verdict: str, note: str) -> dict[str, Any]:
 def _chosen(source: str) -> tuple[str, ...]:
     """Names of the experiments that are meant."""
     if source.endswith(".py"):
-        find(source)
+        find_entry(source)
         return (source,)
     beginning = {"all": ""}.get(source, source if "/" in source else f"{source}/")
     if chosen := tuple(name for name in experiment_names() if name.startswith(beginning)):
@@ -272,7 +279,7 @@ def _folder(
 
     It is one that an earlier command has begun, where all that is in there is what is wanted.
     """
-    called = [find(each).name if each.endswith(".py") else each for each in source]
+    called = [find_entry(each).name if each.endswith(".py") else each for each in source]
     parent = Path("runs", f"reproduce-{'-'.join(called).replace('/', '-')}").absolute()
     made: list[Path] = []
     try:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from festina.experiments import Experiment, experiment_names, find, load, source_names
+from festina.experiments import Experiment, experiment_names, find_entry, load, source_names
 
 from ._complaint import Complaint, complain
 from ._folder import free, sweep
@@ -53,7 +53,7 @@ def run(
             f"'{name}' is a source of many experiments: `festina reproduce {name}` runs them all, "
             f"`festina list {name}` shows them."
         )
-    find(name)
+    find_entry(name)
     rest = list(tokens)
     rest.remove(name)
     experiment = load(name)

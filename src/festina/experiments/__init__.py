@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from .._lazy import attach
-from ._entry import Entry as Entry
+from ._experiment_entry import ExperimentEntry as ExperimentEntry
 from ._registry import Experiment as Experiment
 from ._registry import Progress as Progress
 from ._registry import experiment_names as experiment_names
-from ._registry import find as find
+from ._registry import find_entry as find_entry
 from ._registry import load as load
 from ._registry import source_names as source_names
 from ._registry import unknown as unknown
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ._frame import Key as Key
     from ._frame import Tables as Tables
     from ._frame import experiment as experiment
-    from ._frame import keys_of as keys_of
-    from ._frame import parameters_of as parameters_of
+    from ._frame import parameters_of_run as parameters_of_run
+    from ._frame import seed_keys as seed_keys
     from ._parameters import DecreasingTuple as DecreasingTuple
     from ._parameters import IncreasingTuple as IncreasingTuple
     from ._parameters import Parameters as Parameters
@@ -39,12 +39,12 @@ _HOMES = {
     "Parameters": "._parameters",
     "Tables": "._frame",
     "experiment": "._frame",
-    "keys_of": "._frame",
-    "parameters_of": "._frame",
+    "seed_keys": "._frame",
+    "parameters_of_run": "._frame",
     "run_experiment": "._runner",
     "save_animation": ".figures",
 }
-_LIGHT = ("Entry", "Experiment", "Progress", "experiment_names", "find", "load")
+_LIGHT = ("ExperimentEntry", "Experiment", "Progress", "experiment_names", "find_entry", "load")
 _LIGHT += ("source_names", "unknown")
 __all__ = [*_HOMES, *_PACKAGES, *_LIGHT]  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -66,12 +66,12 @@ def experiment(name: str) -> Callable[[_Body[_Given]], Run[_Given]]:
     return wrap
 
 
-def parameters_of(run: xr.DataTree, kind: type[_Own]) -> _Own:
-    """The parameters that made a run, read back from it."""
+def parameters_of_run(run: xr.DataTree, kind: type[_Own]) -> _Own:
+    """The parameters that a run was made with, read back from it."""
     return kind(**json.loads(run.attrs["parameters"]))
 
 
-def keys_of(parameters: Parameters, key: Key) -> Keys:
+def seed_keys(parameters: Parameters, key: Key) -> Keys:
     """One key for each seed: seed 3 is the same network however many are trained with it."""
     if key is None:
         return seeds(parameters.seeds, first=parameters.seed)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ._entry import Entry
+from ._experiment_entry import ExperimentEntry
 
 NEEDED = ("Parameters", "run", "claims", "draw")
 
@@ -18,15 +18,17 @@ def is_file(name: str) -> bool:
     return name.endswith(".py")
 
 
-def entry_of(name: str) -> Entry:
+def entry_of(name: str) -> ExperimentEntry:
     """The entry of the experiment in a file: called like the file, and nothing of it imported."""
     path = Path(name).expanduser().resolve()
     if not path.is_file():
         raise ValueError(f"There is no file '{name}' with an experiment.")
-    return Entry(path.stem, "an experiment of your own", f"'{path.name}'", 10, "", file=str(path))
+    return ExperimentEntry(
+        path.stem, "an experiment of your own", f"'{path.name}'", 10, "", file=str(path)
+    )
 
 
-def module_of(entry: Entry) -> ModuleType:
+def module_of(entry: ExperimentEntry) -> ModuleType:
     """Import the file, with those beside it in reach, as of a script. Once, as modules are."""
     path = Path(entry.file)
     name = f"festina_own_{path.stem}_{_checksum(path)[:8]}"

@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from ._entry import Entry
+from ._experiment_entry import ExperimentEntry
 
 RESERVED = frozenset(
     {"preset", "parameters", "quick", "animation", "mp4", "out", "claims", "quiet", "json"}
@@ -93,7 +93,7 @@ class Parameters(BaseModel):
         return field is not None and type(None) in get_args(field.annotation)
 
 
-def to_toml(parameters: Parameters, entry: Entry) -> str:
+def to_toml(parameters: Parameters, entry: ExperimentEntry) -> str:
     """Return the text of parameters.toml: every parameter, with its docstring as a comment."""
     import tomlkit
 

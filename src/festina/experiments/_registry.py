@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from .._optional import required
-from ._entry import Entry
+from ._experiment_entry import ExperimentEntry
 from ._identifiers import identifiers
 from ._own_file import entry_of, is_file, module_of, shown_by
 
@@ -41,7 +41,7 @@ class Experiment:
     with a `*` for what is known only when they are made, or `None`.
     """
 
-    entry: Entry
+    entry: ExperimentEntry
     parameters: "type[Parameters]"
     presets: Mapping[str, Mapping[str, Any]]
     run: Callable[..., "xr.DataTree"]
@@ -61,10 +61,10 @@ class Experiment:
             required(package, package, f"'festina[{self.entry.extra}]'", what="This experiment")
 
 
-def entries() -> "tuple[Entry, ...]":
+def entries() -> "tuple[ExperimentEntry, ...]":
     """Every experiment of the sources, in the order of `festina list`."""
     # The papers use this package, so the registry imports their table only when asked.
-    return importlib.import_module("festina.papers").ENTRIES
+    return importlib.import_module("festina.papers").EXPERIMENT_ENTRIES
 
 
 def experiment_names() -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def source_names() -> tuple[str, ...]:
 _FEW = 12  # names that can be read in one line
 
 
-def find(name: str) -> Entry:
+def find_entry(name: str) -> ExperimentEntry:
     """The entry called `name`; an unknown one raises with the nearest that exists."""
     if is_file(name):
         return entry_of(name)
@@ -94,7 +94,7 @@ def find(name: str) -> Entry:
 
 def load(name: str) -> Experiment:
     """Import an experiment, by its name or its file. This is the moment that JAX is paid for."""
-    entry = find(name)
+    entry = find_entry(name)
     if entry.file:
         module = module_of(entry)
         entry = replace(entry, shows=shown_by(module))

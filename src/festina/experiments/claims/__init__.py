@@ -10,12 +10,12 @@ from ._judgements import all_above as all_above
 from ._judgements import all_below as all_below
 from ._judgements import decreasing as decreasing
 from ._judgements import equal_to as equal_to
+from ._judgements import follows_power_law as follows_power_law
 from ._judgements import increasing as increasing
 from ._judgements import join_numbers as join_numbers
 from ._judgements import max_error_below as max_error_below
-from ._judgements import mean_over_seeds as mean_over_seeds
+from ._judgements import mean_agrees as mean_agrees
 from ._judgements import most_seeds as most_seeds
-from ._judgements import power_law_exponent as power_law_exponent
-from ._judgements import share_of_seeds as share_of_seeds
+from ._judgements import share_agrees as share_agrees
 from ._ledger import Ledger as Ledger
 from ._ledger import asserts as asserts

@@ -58,8 +58,8 @@ def most_seeds(holds: Any, share: float | int = 1, *, of: str = "seeds") -> Judg
     return Judgement(wanted, measured, test, bool(likely and seen), f"{seen} of {total} {of}")
 
 
-def share_of_seeds(holds: Any, expected: float | int, *, of: str = "seeds") -> Judgement:
-    """Draws show something as often as a known probability says: a two-sided binomial test."""
+def share_agrees(holds: Any, expected: float | int, *, of: str = "seeds") -> Judgement:
+    """Whether draws show something as often as a known probability says: two-sided binomial."""
     holds = np.asarray(holds, bool).ravel()
     seen, total = int(holds.sum()), holds.size
     low, high = (
@@ -72,10 +72,10 @@ def share_of_seeds(holds: Any, expected: float | int, *, of: str = "seeds") -> J
     return Judgement(expected, measured, test, bool(low <= seen <= high), f"{seen} of {total} {of}")
 
 
-def mean_over_seeds(
+def mean_agrees(
     values: Any, expected: Any, spread: Any, *, there: float | int = math.inf
 ) -> Judgement:
-    """Means over the first axis are those expected; told is the one that is furthest off.
+    """Whether means over the first axis are those expected; the one furthest off is told.
 
     `spread` is the standard deviation of a draw, `there` the number of draws behind `expected`.
     """
@@ -99,8 +99,8 @@ def mean_over_seeds(
     )
 
 
-def power_law_exponent(x: Any, y: Any, expected: Any, *, within: float | int) -> Judgement:
-    """y goes as this power of x, along its first axis: the slope of its logarithm."""
+def follows_power_law(x: Any, y: Any, expected: Any, *, within: float | int) -> Judgement:
+    """Whether y goes as this power of x, along its first axis: the slope of its logarithm."""
     x, y = np.asarray(x, float), np.asarray(y, float)
     if len(x) < 2 or not (np.isfinite(y) & (y > 0)).all():
         return agree(math.nan, expected, within=within)

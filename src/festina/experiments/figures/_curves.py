@@ -26,8 +26,10 @@ def draw_pair(
         ax.plot(x, theory, **THEORY_STYLE)
 
 
-def power_law(ax: Axes, x: Any, through: float | int, power: float | int, label: str = "") -> None:
-    """A power law through the last point: theory gives the slope alone."""
+def power_law_guide(
+    ax: Axes, x: Any, through: float | int, power: float | int, label: str = ""
+) -> None:
+    """Draw the line of a power law through the last point: theory gives its slope alone."""
     x = np.asarray(x, float)
     ax.plot(x, through * (x / x[-1]) ** power, **THEORY_STYLE, label=label or None)
 

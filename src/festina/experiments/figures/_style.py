@@ -11,7 +11,7 @@ _Result = TypeVar("_Result")
 
 THEORY_STYLE: dict[str, Any] = {"color": "black", "lw": 1.0, "ls": "--"}
 SIMULATION_STYLE: dict[str, Any] = {"lw": 3.0, "solid_capstyle": "round"}
-MEASURED_STYLE: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 5, "mew": 0}
+POINT_STYLE: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 5, "mew": 0}
 GUIDE_STYLE: dict[str, Any] = {"color": "0.85", "lw": 1.0, "zorder": 0}
 """A line that only helps the eye: zero, a target, a level."""
 

@@ -1,19 +1,19 @@
 """Coding schemes: which code hidden neurons of Bayesian networks use for classes."""
 
-from ...experiments._entry import Entry
+from ...experiments._experiment_entry import ExperimentEntry
 
 _CODING = ("vanmeegen2025coding",)
 
 
-def _entry(module: str, place: str, seconds: int, shows: str) -> Entry:
+def _entry(module: str, place: str, seconds: int, shows: str) -> ExperimentEntry:
     name = "coding/" + module.rpartition(".")[2].lstrip("_").replace("_", "-")
     source = f"van Meegen & Sompolinsky: {place}"
     needs = {"extra": "posterior", "packages": ("blackjax", "arviz_stats")}
-    return Entry(name, shows, source, seconds, f"{__name__}.{module}", _CODING, **needs)
+    return ExperimentEntry(name, shows, source, seconds, f"{__name__}.{module}", _CODING, **needs)
 
 
 # fmt: off
-ENTRIES = (
+EXPERIMENT_ENTRIES = (
     _entry("_schemes", "coding schemes", 120,
            shows="analog, redundant and sparse codes: samples beside the law of a neuron"),
     _entry("_temperature", "temperature", 120,

@@ -18,7 +18,15 @@ from pydantic import Field
 
 from ...diagnose import coding_scheme
 from ...dynamics.posterior import Posterior, sample
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of, part_of
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    experiment,
+    parameters_of_run,
+    part_of,
+    seed_keys,
+)
 from ...experiments._parameters import DecreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -30,7 +38,7 @@ from ...experiments.claims import (
     join_numbers,
     most_seeds,
 )
-from ...experiments.figures import MEASURED_STYLE, THEORY_STYLE, label_axes, panels, styled
+from ...experiments.figures import POINT_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ...tasks import Task, classification, mnist
 from ...theory.coding import Predictor, lazy_predictor, linear_code
 from ._schemes import SCHEMES, Activation
@@ -86,7 +94,7 @@ QUICK: dict[str, Any] = {"activations": ("linear", "relu"), "moves": 300}
 @experiment("coding/digits")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Draw networks of each kind, and predict new images with them and with lazy ones."""
-    keys = keys_of(parameters, key)
+    keys = seed_keys(parameters, key)
     task, x, wanted = _images(parameters)
     rows, names = list[xr.Dataset](), parameters.activations
     warmer = [each for each in parameters.warmer if each > parameters.temperature]
@@ -196,7 +204,7 @@ def _apart(one: np.ndarray, half: np.ndarray, other: np.ndarray) -> float:
 @asserts("van Meegen & Sompolinsky", "generalisation")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Bias, variance, and of which networks the mean predictor is the lazy one."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     data = run["drawn"].ds
     split = data["split"]
     names = parameters.activations
@@ -271,7 +279,7 @@ def draw(run: xr.DataTree) -> Figure:
         for k, network in enumerate(data["network"].values):
             values = data["split"].sel(network=network, part=part)
             label = str(network).replace("σ_a²", "$σ_a^2$")
-            ax.plot(at + 0.15 * (k - 1), values, **MEASURED_STYLE, label=label)
+            ax.plot(at + 0.15 * (k - 1), values, **POINT_STYLE, label=label)
         ax.set_xticks(at, names)
         ax.set_xlim(-0.5, len(names) - 0.5)
     label_axes(axes[0], "neurons", "bias", "bias on new images", legend=None)
@@ -282,7 +290,7 @@ def draw(run: xr.DataTree) -> Figure:
     if "linear" in run.children:
         theory = run["linear"].ds
         axes[2].plot(
-            theory["temperature"], theory["apart"], **MEASURED_STYLE, label="sampled networks"
+            theory["temperature"], theory["apart"], **POINT_STYLE, label="sampled networks"
         )
         axes[2].plot(theory["temperature"], theory["apart_theory"], **THEORY_STYLE, label="N → ∞")
         words = "temperature $T$", "relative distance", "linear: distance to the lazy network"

@@ -18,7 +18,15 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...dynamics.posterior import sample
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of, part_of
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    experiment,
+    parameters_of_run,
+    part_of,
+    seed_keys,
+)
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import Ledger, all_above, all_below, asserts, most_seeds
 from ...experiments.figures import label_axes, panels, shades, styled
@@ -64,7 +72,7 @@ QUICK: dict[str, Any] = {"activations": ("linear", "sigmoid"), "moves": 500}
 @experiment("coding/drift")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Run chains, and follow neurons along them."""
-    keys, tables = keys_of(parameters, key), {}
+    keys, tables = seed_keys(parameters, key), {}
     task = orthogonal_inputs(parameters.sizes)
     which, count = np.asarray(task.labels["class"]), len(parameters.activations)
     for k, name in enumerate(parameters.activations):
@@ -125,7 +133,7 @@ def _own(
 @asserts("van Meegen & Sompolinsky", "representational drift")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Which neurons drift, which keep a codeword, and what frozen populations change."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     sizes = parameters.sizes
     for name in parameters.activations:
         data = run[name].ds
@@ -175,7 +183,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Overlaps, a neuron of each kind, and populations."""
-    names = parameters_of(run, Parameters).activations
+    names = parameters_of_run(run, Parameters).activations
     figure, axes = panels("Linear codes drift, codewords stay", 1 + len(names))
     overlap, *neurons = axes
     for name, color in zip(names, ("C0", "C1", "C2", "C3"), strict=False):

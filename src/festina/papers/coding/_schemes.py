@@ -19,7 +19,15 @@ from pydantic import Field
 
 from ...diagnose import coding_scheme
 from ...dynamics.posterior import Posterior, sample
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of, part_of
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    experiment,
+    parameters_of_run,
+    part_of,
+    seed_keys,
+)
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
     Ledger,
@@ -80,7 +88,7 @@ QUICK: dict[str, Any] = _THREE
 @experiment("coding/schemes")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Draw networks of each kind, and solve for the law of a neuron."""
-    keys, tables = keys_of(parameters, key), {}
+    keys, tables = seed_keys(parameters, key), {}
     cases = [(name, other) for other in parameters.others for name in parameters.activations]
     for k, (name, other) in enumerate(cases):
         task = orthogonal_inputs(parameters.sizes, other=other)
@@ -184,7 +192,7 @@ def _condensed(
 @asserts("van Meegen & Sompolinsky", "coding schemes")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Which code each nonlinearity has, and how near theory is."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     tables = {
         (name, other): run[_name(name, other)].ds
         for other in parameters.others
@@ -279,7 +287,7 @@ def _colors(values: np.ndarray) -> dict[str, Any]:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """A column for each nonlinearity: activity sorted by code, readouts, and kernels."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     names, other = parameters.activations, parameters.others[0]
     title = "The nonlinearity decides the code"
     size = {"width": 3.2, "height": 2.2}

@@ -19,7 +19,15 @@ from pydantic import Field
 
 from ...diagnose import coding_scheme
 from ...dynamics.posterior import sample
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of, part_of
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    experiment,
+    parameters_of_run,
+    part_of,
+    seed_keys,
+)
 from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -33,7 +41,7 @@ from ...experiments.claims import (
 )
 from ...experiments.figures import (
     GUIDE_STYLE,
-    MEASURED_STYLE,
+    POINT_STYLE,
     THEORY_STYLE,
     label_axes,
     panels,
@@ -87,7 +95,7 @@ QUICK: dict[str, Any] = {"activations": ("sigmoid",), "temperatures": (0.03, 0.1
 @experiment("coding/temperature")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Draw networks at each temperature, and solve for the law of a neuron at many."""
-    keys, tables = keys_of(parameters, key), {}
+    keys, tables = seed_keys(parameters, key), {}
     sizes, warm = [parameters.size] * 3, np.array(parameters.temperatures)
     task, which = orthogonal_inputs(sizes), np.repeat(np.arange(3), parameters.size)
     same_class = (which[:, None] == which) & ~np.eye(len(which), dtype=bool)
@@ -148,7 +156,7 @@ def _kurtosis(
 @asserts("van Meegen & Sompolinsky", "temperature")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Theory at every temperature, and where codes are gone."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     near = 200 / parameters.width  # corrections are of order 1/N
     for name in parameters.activations:
         data = run[name].ds
@@ -198,12 +206,12 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """The contrast against temperature."""
-    names = parameters_of(run, Parameters).activations
+    names = parameters_of_run(run, Parameters).activations
     figure, columns = panels("Codes melt", len(names), squeeze=False)
     for name, ax in zip(names, columns[0], strict=True):
         data = run[name].ds
         flat = data["contrast"].stack(draw=("temperature", "chain"))
-        ax.plot(flat["temperature"], flat, **MEASURED_STYLE, label="sampled networks")
+        ax.plot(flat["temperature"], flat, **POINT_STYLE, label="sampled networks")
         ax.plot(data["fine"], data["line"], **THEORY_STYLE)
         ax.axvline(
             float(data["crossover"]), **{**GUIDE_STYLE, "color": "0.6"}, label="crossover $T_c$"

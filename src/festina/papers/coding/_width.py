@@ -17,7 +17,15 @@ from pydantic import Field
 
 from ...diagnose import coding_scheme
 from ...dynamics.posterior import Posterior, sample
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of, part_of
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    experiment,
+    parameters_of_run,
+    part_of,
+    seed_keys,
+)
 from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -26,16 +34,16 @@ from ...experiments.claims import (
     all_below,
     asserts,
     decreasing,
+    follows_power_law,
     join_numbers,
     most_seeds,
-    power_law_exponent,
 )
 from ...experiments.figures import (
     GUIDE_STYLE,
-    MEASURED_STYLE,
+    POINT_STYLE,
     label_axes,
     panels,
-    power_law,
+    power_law_guide,
     styled,
 )
 from ...tasks import Task, orthogonal_inputs
@@ -77,7 +85,7 @@ QUICK: dict[str, Any] = {"activations": ("linear",), "seeds": 2, "variances": (1
 @experiment("coding/width")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Draw networks of every width, prior and depth."""
-    keys, tables = keys_of(parameters, key), {}
+    keys, tables = seed_keys(parameters, key), {}
     task, names = orthogonal_inputs((parameters.size,) * 3), parameters.activations
     parts = len(names) * (len(parameters.widths) + 1) + len(parameters.variances)
     done = iter(range(parts))
@@ -161,14 +169,14 @@ def _deep(drawn: Any, name: str, parameters: Parameters, task: Task) -> dict[str
 @asserts("van Meegen & Sompolinsky", "limit of wide networks")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Corrections that fall with width, priors, and codes of two layers."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     for name in parameters.activations:
         data = run[name].ds
         off = abs(data["contrast"].mean("chain") / data["theory"] - 1)
         claim(
             f"{name}-corrections",
             f"{name}: kernels differ from those of the law by the order of 1/N",
-            power_law_exponent(data["width"], off, -1.0, within=0.3),
+            follows_power_law(data["width"], off, -1.0, within=0.3),
             headline=name == parameters.activations[0],
             note=f"relative error {join_numbers(off, 2)}",
         )
@@ -215,20 +223,20 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Errors against width, and contrasts against the prior."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     figure, (width, prior) = panels("Wide enough, and readouts small enough", 2)
     for k, name in enumerate(parameters.activations):
         data = run[name].ds
         off = abs(data["contrast"].mean("chain") / data["theory"] - 1)
-        width.plot(data["width"], off, **MEASURED_STYLE, color=f"C{k}", label=name)
+        width.plot(data["width"], off, **POINT_STYLE, color=f"C{k}", label=name)
         if k == 0:
-            power_law(width, data["width"], float(off[-1]), -1)
+            power_law_guide(width, data["width"], float(off[-1]), -1)
     width.axhline(0.05, **GUIDE_STYLE, label="5 %")
     words = "hidden neurons $N$", "relative error", "error of the kernel"
     label_axes(width, *words, theory="$1/N$", xscale="log", yscale="log")
     data = run["prior"].ds
     prior.plot(
-        data["variance"], data["contrast"].mean("chain"), **MEASURED_STYLE, label="sampled networks"
+        data["variance"], data["contrast"].mean("chain"), **POINT_STYLE, label="sampled networks"
     )
     prior.plot(data["variance"], data["theory"], "k--", lw=1.0, label="law as N → ∞")
     words = "readout variance, $σ_a^2 P$", "kernel, within − between", "sigmoid neurons"

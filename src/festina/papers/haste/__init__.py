@@ -1,18 +1,18 @@
 """Make haste slowly: rectified networks as gated ones, and why their units are mixed."""
 
-from ...experiments._entry import Entry
+from ...experiments._experiment_entry import ExperimentEntry
 
 _HASTE = ("jarvis2025make",)
 
 
-def _entry(module: str, place: str, seconds: int, *references: str, shows: str) -> Entry:
+def _entry(module: str, place: str, seconds: int, *references: str, shows: str) -> ExperimentEntry:
     name = "haste/" + module.rpartition(".")[2].lstrip("_").replace("_", "-")
     source = place if place.startswith("notes on") else f"Jarvis, Klein, Rosman & Saxe: {place}"
-    return Entry(name, shows, source, seconds, f"{__name__}.{module}", references)
+    return ExperimentEntry(name, shows, source, seconds, f"{__name__}.{module}", references)
 
 
 # fmt: off
-ENTRIES = (
+EXPERIMENT_ENTRIES = (
     _entry("_equivalence", "Proposition 4.2", 40, *_HASTE,
            shows="ReLU networks as gated ones, exact if gates are read again and not if they stay"),
     _entry("_depth", "effect of depth", 40, *_HASTE,

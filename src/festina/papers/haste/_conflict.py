@@ -19,7 +19,7 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -27,12 +27,12 @@ from ...experiments.claims import (
     agree,
     all_below,
     asserts,
+    follows_power_law,
     join_numbers,
     max_error_below,
-    power_law_exponent,
 )
 from ...experiments.figures import (
-    MEASURED_STYLE,
+    POINT_STYLE,
     THEORY_STYLE,
     draw_pair,
     label_axes,
@@ -79,7 +79,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "shares": (0.1, 0.2, 0.4, 1.0)}
 @experiment("haste/conflict")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train ReLU and linear networks for every share of conflict, and ReLU networks on none."""
-    keys, found = keys_of(parameters, key), list[xr.Dataset]()
+    keys, found = seed_keys(parameters, key), list[xr.Dataset]()
     for k, share in enumerate(parameters.shares):
         progress(f"conflict in {share:g} of the examples", k / (len(parameters.shares) + 1))
         found.append(_in_conflict(parameters, share, keys))
@@ -147,7 +147,7 @@ def _index(network: AbstractNetwork, data: Task) -> Float[np.ndarray, "..."]:
 @asserts("Notes on Jarvis et al. (2025)", "IDEA-003")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Who learns to gate, how long it takes, and what is learned without."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     data, none = run["conflict"].ds, run["none"].ds
     share, index = data["share"], data["index"]
     claim(
@@ -168,7 +168,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     claim(
         "half-time",
         "the time it takes goes as 1/c: when the index is 1/2",
-        power_law_exponent(rare["share"], half / rare["share"], -1.0, within=0.05),
+        follows_power_law(rare["share"], half / rare["share"], -1.0, within=0.05),
         note=f"c·t = {join_numbers(half.values)} for c = {join_numbers(rare['share'].values)}, "
         f"K = {parameters.classes}, σ = {parameters.scale:g}",
     )
@@ -221,7 +221,7 @@ def draw(run: xr.DataTree) -> Figure:
     loss.axhline(1.0, **THEORY_STYLE, label="without gates")
     label_axes(loss, "$c\\,t/τ$", "loss in units of $c/4$", "what is left", ylim=(0, 2))
     share = data["share"].values
-    how = {**MEASURED_STYLE, "color": "C0", "label": "training"}
+    how = {**POINT_STYLE, "color": "C0", "label": "training"}
     times.errorbar(
         share, data["half"].mean("seed") / share, data["half"].std("seed") / share, **how
     )

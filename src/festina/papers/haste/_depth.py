@@ -18,7 +18,7 @@ from pydantic import Field
 
 from ...diagnose import functional_linearity, gating
 from ...dynamics import gradient_descent
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import DecreasingTuple, PowerOfTwo
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -69,7 +69,7 @@ QUICK: dict[str, Any] = {"seeds": 5, "objects": 4, "width": 40, "steps": 3000}
 @experiment("haste/depth")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks of both depths, and look at what every layer does."""
-    task, keys = contextual(parameters.objects, parameters.contexts), keys_of(parameters, key)
+    task, keys = contextual(parameters.objects, parameters.contexts), seed_keys(parameters, key)
     inputs, scales = np.shape(task.x)[1], np.array(parameters.scales)
     common = {"scale": scales[:, None], "key": keys}
     width = parameters.width
@@ -143,7 +143,7 @@ def _layers(networks: AbstractNetwork, task: Task) -> xr.Dataset:
 @asserts("Jarvis, Klein, Rosman & Saxe", "“Effect of depth”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Which layer is linear, in what sense, and where selectivity is mixed."""
-    count = parameters_of(run, Parameters).contexts
+    count = parameters_of_run(run, Parameters).contexts
     one, two = run["one"].ds, run["two"].ds
     start = two["course"].isel(time=0).mean()
     first, second = two.sel(layer=1), two.sel(layer=2)

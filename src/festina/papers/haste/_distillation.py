@@ -23,7 +23,7 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import selectivity
 from ...dynamics import gradient_descent
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of
+from ...experiments._frame import Key, Progress, Tables, experiment, seed_keys
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._parameters import PowerOfTwo
 from ...experiments.claims import (
@@ -88,7 +88,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 60, "t_end": 110.0, 
 @experiment("haste/distillation")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train teachers, let every one teach, and look at the units of all students."""
-    keys, task = keys_of(parameters, key), contextual(parameters.objects, _CONTEXTS)
+    keys, task = seed_keys(parameters, key), contextual(parameters.objects, _CONTEXTS)
     progress("teachers", 0.0)
     teachers = _teachers(parameters, task, keys[:1])
     shares, losses = [], []

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from ...diagnose import gating, gating_over_time
 from ...dynamics import gradient_descent
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._parameters import PowerOfTwo
 from ...experiments.claims import (
@@ -34,7 +34,7 @@ from ...experiments.claims import (
     most_seeds,
 )
 from ...experiments.figures import (
-    MEASURED_STYLE,
+    POINT_STYLE,
     SIMULATION_STYLE,
     label_axes,
     panels,
@@ -84,7 +84,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 80}
 @experiment("haste/equivalence")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train ReLU networks, read their gates, and train gated networks with gates that stay."""
-    task, keys = contextual(parameters.objects, parameters.contexts), keys_of(parameters, key)
+    task, keys = contextual(parameters.objects, parameters.contexts), seed_keys(parameters, key)
     x = np.asarray(task.x, float)
     network = fully_connected(
         x.shape[1],
@@ -193,7 +193,7 @@ def _area(loss: xr.DataArray) -> xr.DataArray:
 @asserts("Jarvis, Klein, Rosman & Saxe", "Proposition 4.2")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What is exact, what is not and by how much, and how many gates change."""
-    count = parameters_of(run, Parameters).contexts
+    count = parameters_of_run(run, Parameters).contexts
     relu, stay, again, units = (run[name].ds for name in ("relu", "stay", "again", "units"))
     off = _gap(again["loss"], relu["loss"])
     claim(
@@ -278,10 +278,10 @@ def draw(run: xr.DataTree) -> Figure:
         curves[0].set_label(f"other {words}" if name == "from_last" else f"other than {words}")
     label_axes(turn, "time $t/τ$", "share of gates, by strength", "gates change", ylim=(0, None))
     off = _gap(again["loss"], relu["loss"]).clip(1e-17)
-    rare.plot(_STEP * again["every"], off.transpose("every", "seed"), **MEASURED_STYLE, color="C0")
+    rare.plot(_STEP * again["every"], off.transpose("every", "seed"), **POINT_STYLE, color="C0")
     words = "gates are read again every $t/τ$", "largest gap in loss", "gates that are read again"
     label_axes(rare, *words, xscale="log", yscale="log")
-    mixed, count = _contexts_on(units), parameters_of(run, Parameters).contexts
+    mixed, count = _contexts_on(units), parameters_of_run(run, Parameters).contexts
     weight = units["strength"].where(units["pathway"] >= 0, 0.0)
     for k, shade, _ in shades(range(count + 1)):
         share = ((mixed == k) * weight).sum("unit") / weight.sum("unit")

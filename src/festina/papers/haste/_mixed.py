@@ -26,7 +26,7 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time, selectivity
 from ...dynamics import gradient_descent
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import IncreasingTuple, PowerOfTwo
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -109,7 +109,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "contexts": (3,), "widths": (120,)}
 @experiment("haste/mixed")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train all kinds of networks for each number of contexts."""
-    keys, tables = keys_of(parameters, key), {}
+    keys, tables = seed_keys(parameters, key), {}
     total = len(parameters.contexts) * len(_COLORS)
     for k, (count, width) in enumerate(zip(parameters.contexts, parameters.widths, strict=True)):
         task = contextual(parameters.objects, count)
@@ -210,7 +210,7 @@ def _final(data: xr.Dataset) -> xr.DataArray:
 @asserts("Jarvis, Klein, Rosman & Saxe", "mixed selectivity")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What ReLU units are on for, and whose loss is lower where."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     counts = parameters.contexts
     for count in counts:
         data, case = run[f"contexts_{count}"].ds, f"C = {count}"
@@ -318,7 +318,7 @@ def draw(run: xr.DataTree) -> Figure:
 
     The bars of the areas name the colours of the losses.
     """
-    counts = parameters_of(run, Parameters).contexts
+    counts = parameters_of_run(run, Parameters).contexts
     title = "Mixed against modular (dashed: theory): ReLU units are on in all contexts but one"
     figure, rows = panels(title, 3, len(counts), squeeze=False, width=3.8, height=2.9)
     for count, (loss, units, area) in zip(counts, rows, strict=True):

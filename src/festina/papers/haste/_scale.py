@@ -21,7 +21,7 @@ from pydantic import Field
 
 from ...diagnose import gating, passage_time
 from ...dynamics import gradient_descent
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import Ledger, all_above, all_below, asserts, join_numbers, most_seeds
 from ...experiments.figures import SIMULATION_STYLE, THEORY_STYLE, label_axes, panels, styled
@@ -76,7 +76,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     rng = np.random.default_rng(parameters.seed)
     train = _in_contexts(parameters, parameters.images, "train", rng)
     test = _in_contexts(parameters, parameters.images // 3, "test", rng)
-    keys = keys_of(parameters, key)
+    keys = seed_keys(parameters, key)
     how = {"activation": "relu", "scale": parameters.scale, "key": keys}
     network = fully_connected(train.x.shape[1], parameters.width, train.outputs, **how)
     run = gradient_descent(
@@ -195,7 +195,7 @@ def _shares(networks: Layer, data: Task) -> Float[np.ndarray, "seed number"]:
 @asserts("Jarvis, Klein, Rosman & Saxe", "beyond the source: handwritten digits")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What of the theory is left where inputs are images."""
-    count = parameters_of(run, Parameters).contexts
+    count = parameters_of_run(run, Parameters).contexts
     course, tested, units = (run[name].ds for name in ("course", "tested", "units"))
     right = tested["right"]
     relu, linear = right.sel(network="ReLU"), right.sel(network="linear")

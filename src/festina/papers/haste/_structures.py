@@ -25,7 +25,7 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time, selectivity
 from ...dynamics import gradient_descent
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._parameters import PowerOfTwo
 from ...experiments.claims import (
@@ -81,7 +81,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 64, "t_end": 110.0}
 @experiment("haste/structures")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train all kinds of networks on both tasks, and look at the units of ReLU networks."""
-    keys, tables = keys_of(parameters, key), {}
+    keys, tables = seed_keys(parameters, key), {}
     for k, name in enumerate(_TASKS):
         structures = _STRUCTURES if name == "different" else None
         task = contextual(parameters.objects, _COUNT, structures=structures)
@@ -157,7 +157,7 @@ def _starts(task: Task, contexts: tuple[int, ...], keys: Keys) -> float:
 @asserts("Jarvis, Klein, Rosman & Saxe", "contexts of different structures")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Mixed selectivity where contexts differ, whose loss is lower, and what pathways see."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     same, data = run["same"].ds, run["different"].ds
     share, alike = data["share"].mean("seed"), same["share"].mean("seed")
     claim(
@@ -231,7 +231,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Structures, losses, and what units are on for."""
-    parameters, data = parameters_of(run, Parameters), run["different"].ds
+    parameters, data = parameters_of_run(run, Parameters), run["different"].ds
     figure, (shown, loss, on, sets) = panels(
         "Contexts of different structures: units are mixed all the same", 4, width=3.4, height=3.2
     )

@@ -25,7 +25,7 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import DecreasingTuple, IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -41,7 +41,7 @@ from ...experiments.claims import (
 )
 from ...experiments.figures import (
     GUIDE_STYLE,
-    MEASURED_STYLE,
+    POINT_STYLE,
     THEORY_STYLE,
     draw_pair,
     label_axes,
@@ -116,7 +116,7 @@ QUICK: dict[str, Any] = {
 @experiment("haste/tasks")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks of several widths on two tasks, and pathways on tasks that overlap."""
-    keys, found = keys_of(parameters, key), list[xr.Dataset]()
+    keys, found = seed_keys(parameters, key), list[xr.Dataset]()
     widths = *parameters.narrow, *parameters.enough
     for k, width in enumerate(widths):
         progress(f"two tasks, {width} units", 0.5 * k / len(widths))
@@ -214,7 +214,7 @@ def _overlapping(parameters: Parameters, overlap: float, target: str, keys: Keys
 @asserts("Notes on Jarvis et al. (2025)", "IDEA-002")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Two tasks with and without room for both, and what lies between one task and two."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     heads = run["heads"].ds
     final = heads["loss"].isel(time=-1)
     wide = heads.sel(width=parameters.enough[-1])
@@ -306,7 +306,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Heads with and without room, contributions at three overlaps, shares and half times."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     heads, data = run["heads"].ds, run["sum"].ds
     title = "Targets of their own end the competition of views"
     figure, axes = panels(title, 3, 2, width=3.6, height=2.9)
@@ -323,7 +323,7 @@ def draw(run: xr.DataTree) -> Figure:
     final = heads["loss"].isel(time=-1, scale=-1)
     for view, name in enumerate("AB"):
         dots = final.isel(view=view)
-        how = {**MEASURED_STYLE, "color": f"C{view}", "label": f"head {name}"}
+        how = {**POINT_STYLE, "color": f"C{view}", "label": f"head {name}"}
         left.errorbar(heads["width"], dots.mean("seed"), dots.std("seed"), **how)
     left.plot(heads["width"], heads["best"], **THEORY_STYLE, label="least for both")
     words = "hidden units", "final loss of a head", f"two tasks, σ = {parameters.scales[-1]:g}"
@@ -350,13 +350,13 @@ def draw(run: xr.DataTree) -> Figure:
     label_axes(curves, *words, theory="theory", xscale="symlog")
     end = data["contribution"].isel(sample=-1)
     share = end.isel(view=0) / end.sum("view")
-    shares.plot(kappa, share, **MEASURED_STYLE, color="C0")
+    shares.plot(kappa, share, **POINT_STYLE, color="C0")
     shares.axhline(0.5, **GUIDE_STYLE)
     words = "overlap κ of the tasks", "share of the faster view", "in the end"
     label_axes(shares, *words, ylim=(0.4, 1))
     below_one = data.isel(overlap=kappa < 1)
     rest = 1 - below_one["overlap"]
-    late.plot(rest, below_one["half"], **MEASURED_STYLE, color="C1")
+    late.plot(rest, below_one["half"], **POINT_STYLE, color="C1")
     late.plot(rest, below_one["law"].mean("seed"), **THEORY_STYLE, label="law for κ → 1")
     words = "1 − κ", "view 2 has half at $t/τ$", "the slower view is late"
     label_axes(late, *words, xscale="log", yscale="log")

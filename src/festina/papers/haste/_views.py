@@ -18,7 +18,7 @@ from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import DecreasingTuple, IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -33,7 +33,7 @@ from ...experiments.claims import (
     max_error_below,
 )
 from ...experiments.figures import (
-    MEASURED_STYLE,
+    POINT_STYLE,
     THEORY_STYLE,
     diagonal,
     draw_pair,
@@ -95,7 +95,7 @@ QUICK: dict[str, Any] = {"seeds": 5, "scales": (1e-2, 1e-3), "widths": (20, 320)
 @experiment("haste/views")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks of one layer and of pathways on views that are alike, close and far apart."""
-    keys, found = keys_of(parameters, key), list[xr.Dataset]()
+    keys, found = seed_keys(parameters, key), list[xr.Dataset]()
     amplitudes = np.array([1.0, parameters.close, parameters.far])
     for k, first in enumerate(amplitudes):
         progress(f"first view of amplitude {first:g}", 0.8 * k / len(amplitudes))
@@ -206,7 +206,7 @@ def _share(contribution: xr.DataArray) -> xr.DataArray:
 @asserts("Notes on Jarvis et al. (2025)", "why our setup doesn't show winner-take-all")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """One layer, pathways, and what the notes made of the former."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     data = run["shares"].ds
     first, sigma = data["first"].values, data["scale"].values
     share, squares = _share(data["contribution"]), data["squares"].isel(view=0)
@@ -311,7 +311,7 @@ def draw(run: xr.DataTree) -> Figure:
         share = _share(each["contribution"])
         for name, marker in ((_LATE, "o"), (_EARLY[0], "s")):
             dots = share.sel(fusion=name)
-            how = {**MEASURED_STYLE, "marker": marker, "color": shade}
+            how = {**POINT_STYLE, "marker": marker, "color": shade}
             scales.errorbar(
                 sigma, dots.mean("seed"), dots.std("seed"), **how, label=f"{label},\n{name}"
             )
@@ -320,7 +320,7 @@ def draw(run: xr.DataTree) -> Figure:
         seeds.plot(
             _share(each["own"])[1],
             share.sel(fusion=_LATE)[1],
-            **MEASURED_STYLE,
+            **POINT_STYLE,
             color=shade,
             label=label,
         )

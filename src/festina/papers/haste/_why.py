@@ -21,7 +21,7 @@ from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import DecreasingTuple, IncreasingTuple, PowerOfTwo
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -37,7 +37,7 @@ from ...experiments.claims import (
     max_error_below,
 )
 from ...experiments.figures import (
-    MEASURED_STYLE,
+    POINT_STYLE,
     THEORY_STYLE,
     draw_pair,
     label_axes,
@@ -84,7 +84,7 @@ QUICK: dict[str, Any] = {"objects": 4, "contexts": (3, 4), "race_contexts": (3,)
 @experiment("haste/why")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Spectra, training on the residual, and races."""
-    tables, counts, keys = {}, parameters.contexts, keys_of(parameters, key)
+    tables, counts, keys = {}, parameters.contexts, seed_keys(parameters, key)
     for k, count in enumerate(counts):
         progress(f"{count} contexts", 0.7 * k / len(counts))
         tables[f"spectrum_{count}"] = _spectrum(parameters, count, keys)
@@ -203,7 +203,7 @@ def _open(parameters: Parameters, count: int) -> xr.Dataset:
 @asserts("Jarvis, Klein, Rosman & Saxe", "why mixed selectivity wins")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """More data are faster on raw targets alone, and what follows from that."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     n, counts = parameters.objects, parameters.contexts
     sigma = np.sqrt(n - 1)  # of the first split of the tree
     for count in counts:
@@ -327,16 +327,16 @@ def _more(run: xr.DataTree, counts: tuple[int, ...], claim: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Rates by the number of contexts, the residual alone, beside a common pathway, all sets."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     counts = parameters.contexts
     title = "Why mixed selectivity wins: before the common pathway is done"
     figure, (rates, alone, beside, all_sets) = panels(title, 4, width=3.5)
     for count, shade, label in reversed([*shades(counts, "C =")]):  # the fewest on top
         seen = run[f"spectrum_{count}"].ds
         size = float(seen["raw"].sel(on=1))
-        rates.plot(seen["on"], seen["raw"] / size, **MEASURED_STYLE, color=shade, label=label)
+        rates.plot(seen["on"], seen["raw"] / size, **POINT_STYLE, color=shade, label=label)
         rates.plot(
-            seen["on"], seen["residual"] / size, **{**MEASURED_STYLE, "marker": "s"}, color=shade
+            seen["on"], seen["residual"] / size, **{**POINT_STYLE, "marker": "s"}, color=shade
         )
         k = np.linspace(1, count, 100)
         rates.plot(k, np.sqrt((k**2 + k) / 2), **THEORY_STYLE)
@@ -372,7 +372,7 @@ def draw(run: xr.DataTree) -> Figure:
     count = parameters.race_contexts[-1]
     share = run[f"open_{count}"].ds["share"]
     for on, shade, label in shades(share["on"].values, "k ="):
-        how = {**MEASURED_STYLE, "ls": "-", "color": shade, "label": label}
+        how = {**POINT_STYLE, "ls": "-", "color": shade, "label": label}
         all_sets.plot(share["scale"], share.sel(on=on), **how)
     words = "initial weights σ", "share of a pathway", f"all sets of {count} contexts race"
     label_axes(all_sets, *words, xscale="log", yscale="log")

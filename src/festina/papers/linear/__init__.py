@@ -1,18 +1,20 @@
 """Deep linear networks: every slide on their learning dynamics."""
 
-from ...experiments._entry import Entry
+from ...experiments._experiment_entry import ExperimentEntry
 
 _TABULA_RASA = ("saxe2014exact", "saxe2019mathematical")
 _LAZY_TO_RICH = ("domine2025lazy", "braun2022exact")
 
 
-def _entry(module: str, slide: str, seconds: int, *references: str, shows: str) -> Entry:
+def _entry(module: str, slide: str, seconds: int, *references: str, shows: str) -> ExperimentEntry:
     name = "linear/" + module.rpartition("._")[2].replace("_", "-")
-    return Entry(name, shows, f"Saxe, slides: {slide}", seconds, f"{__name__}.{module}", references)
+    return ExperimentEntry(
+        name, shows, f"Saxe, slides: {slide}", seconds, f"{__name__}.{module}", references
+    )
 
 
 # fmt: off
-ENTRIES = (
+EXPERIMENT_ENTRIES = (
     _entry("chains._learning_curves", "Analytic learning trajectory", 8, *_TABULA_RASA,
            shows="one chain, shallow to infinitely deep: exponential, sigmoid, plateau"),
     _entry("chains._chains", "Full networks act like several 1D chains", 13, *_TABULA_RASA,

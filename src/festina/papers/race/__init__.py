@@ -1,17 +1,19 @@
 """Gated deep linear networks and the neural race: every slide on them."""
 
-from ...experiments._entry import Entry
+from ...experiments._experiment_entry import ExperimentEntry
 
 _RACE = ("saxe2022neural",)
 
 
-def _entry(module: str, slide: str, seconds: int, *references: str, shows: str) -> Entry:
+def _entry(module: str, slide: str, seconds: int, *references: str, shows: str) -> ExperimentEntry:
     name = "race/" + module.rpartition(".")[2].lstrip("_").replace("_", "-")
-    return Entry(name, shows, f"Saxe, slides: {slide}", seconds, f"{__name__}.{module}", references)
+    return ExperimentEntry(
+        name, shows, f"Saxe, slides: {slide}", seconds, f"{__name__}.{module}", references
+    )
 
 
 # fmt: off
-ENTRIES = (
+EXPERIMENT_ENTRIES = (
     _entry("_xor", "XoR dynamics; Assumptions & caveats", 20, *_RACE,
            shows="exclusive or by gates, and which gating a ReLU network takes"),
     _entry("_transition", "Transition to nonlinearity", 30, *_RACE,

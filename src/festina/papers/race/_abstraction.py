@@ -18,7 +18,7 @@ from pydantic import Field
 
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -33,7 +33,7 @@ from ...experiments.claims import (
 )
 from ...experiments.figures import (
     GUIDE_STYLE,
-    MEASURED_STYLE,
+    POINT_STYLE,
     SIMULATION_STYLE,
     THEORY_STYLE,
     draw_pair,
@@ -91,7 +91,7 @@ QUICK: dict[str, Any] = {"domains": (2, 4), "trained": (1, 2), "large": (12, 3)}
 @experiment("race/abstraction")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Half times by the reduction and by training, and races in one network."""
-    first = keys_of(parameters, key)[0]
+    first = seed_keys(parameters, key)[0]
     progress("every M and K", 0.0)
     tables = {"half_times": _half_times(parameters, first)}
     progress("trained, and a race", 0.3)
@@ -230,7 +230,7 @@ def _large(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
 @asserts("Saxe, slides", "“Race dynamics favor shared structure”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """How fast each kind of pathway is, and who wins."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     table, alone, race = (run[name].ds for name in ("half_times", "alone", "race"))
     (m, k), large = parameters.contest, parameters.large
     shared, theory = table["shared_trained"], table["theory"].sel(way="shared", drop=True)
@@ -308,7 +308,7 @@ def _shares(strength: xr.DataArray) -> xr.DataArray:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Half times, one race, and who wins from which weights."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     table, race = run["half_times"].ds, run["race"].ds
     m, k = parameters.contest
     title = "A trunk that all pairs of domains share learns faster, and wins"
@@ -317,11 +317,11 @@ def draw(run: xr.DataTree) -> Figure:
         one = table.isel(size=table["trained"].values == trained)
         where = one["domains"].values
         times.plot(
-            where, one["reduced"].sel(way="dedicated"), **MEASURED_STYLE, color=color, label=label
+            where, one["reduced"].sel(way="dedicated"), **POINT_STYLE, color=color, label=label
         )
         times.plot(where, one["theory"].sel(way="dedicated"), **THEORY_STYLE)
     one = table.isel(size=table["trained"].values == table["trained"].values.min())
-    how = {**MEASURED_STYLE, "marker": "s", "color": "C3"}
+    how = {**POINT_STYLE, "marker": "s", "color": "C3"}
     times.plot(one["domains"], one["reduced"].sel(way="shared"), **how, label="shared, any K")
     times.plot(one["domains"], one["theory"].sel(way="shared"), **THEORY_STYLE)
     words = "number $M$ of domains", "half time of mode 1, in $τ$", "each alone"
@@ -345,7 +345,7 @@ def draw(run: xr.DataTree) -> Figure:
     ):
         if mode and np.isclose(*race["singular_value"].values[[mode, mode - 1]]):
             continue  # as the one before
-        shares.plot(race["start"], seen[:, mode], **MEASURED_STYLE, color=color, label=label)
+        shares.plot(race["start"], seen[:, mode], **POINT_STYLE, color=color, label=label)
         shares.plot(race["fine"], race["share_curve"][:, mode], **THEORY_STYLE)
     shares.axhline(0.5, **GUIDE_STYLE)
     words = "initial numbers $b$", "the shared path's share", "who wins"

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import DecreasingTuple, IncreasingTuple, PowerOfTwo
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -31,7 +31,7 @@ from ...experiments.claims import (
     most_seeds,
 )
 from ...experiments.figures import (
-    MEASURED_STYLE,
+    POINT_STYLE,
     THEORY_STYLE,
     draw_pair,
     label_axes,
@@ -76,7 +76,7 @@ QUICK: dict[str, Any] = {"objects": 4, "seeds": 2}
 @experiment("race/context")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Let all sets of contexts race, and train networks that have a pathway for each."""
-    keys, tables = keys_of(parameters, key), {}
+    keys, tables = seed_keys(parameters, key), {}
     for k, count in enumerate(parameters.contexts):
         progress(f"{count} contexts", k / len(parameters.contexts))
         tables[f"contexts_{count}"] = _raced(parameters, count, keys)
@@ -130,7 +130,7 @@ def _by_size(strength: xr.DataArray) -> xr.DataArray:
 @asserts("Saxe, slides", "“Context-dependent processing”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """How fast pathways are, who wins, and what smaller weights do to it."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     n = parameters.objects
     for count in parameters.contexts:
         data, case = run[f"contexts_{count}"].ds, f"C = {count}"
@@ -184,7 +184,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """A row for each number of contexts: the race, the loss, and shares against the scale."""
-    counts = parameters_of(run, Parameters).contexts
+    counts = parameters_of_run(run, Parameters).contexts
     title = "Objects in contexts: pathways of all contexts, and of all but one, win"
     how = {"squeeze": False, "width": 3.6, "height": 3.0}
     figure, rows = panels(title, 3, len(counts), **how)
@@ -197,8 +197,8 @@ def draw(run: xr.DataTree) -> Figure:
             seen, raced = (each.sel(size=k) for each in small)
             draw_pair(course, data["time"], seen.mean("seed"), raced, color=shade, label=label)
             seen, raced = (each.sel(size=k) for each in ends)
-            shares.plot(data["scale"], seen, **{**MEASURED_STYLE, "alpha": 0.6}, color=shade)
-            shares.plot([], [], **MEASURED_STYLE, color=shade, label=label)
+            shares.plot(data["scale"], seen, **{**POINT_STYLE, "alpha": 0.6}, color=shade)
+            shares.plot([], [], **POINT_STYLE, color=shade, label=label)
             shares.plot(data["scale"], raced, **THEORY_STYLE)
         for scale, shade, label in shades(data["scale"].values, "σ ="):
             one = data.sel(scale=scale)

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import DecreasingTuple, IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -32,7 +32,7 @@ from ...experiments.claims import (
 )
 from ...experiments.figures import (
     GUIDE_STYLE,
-    MEASURED_STYLE,
+    POINT_STYLE,
     SIMULATION_STYLE,
     label_axes,
     panels,
@@ -84,7 +84,7 @@ QUICK: dict[str, Any] = {"seeds": 5, "trained": (1, 3), "scales": (0.4, 0.05)}
 @experiment("race/generalisation")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train decoupled and random weights at every K, and ask for what was not trained."""
-    keys, ks = keys_of(parameters, key), parameters.trained
+    keys, ks = seed_keys(parameters, key), parameters.trained
     tables: list[xr.Dataset] = []
     for number, k in enumerate(ks):
         progress(f"{k} trained with each", number / len(ks))
@@ -203,17 +203,17 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Zero-shot loss over K, and over the scale of random weights."""
-    data, m = run["zero_shot"].ds, parameters_of(run, Parameters).domains
+    data, m = run["zero_shot"].ds, parameters_of_run(run, Parameters).domains
     title = f"Pairs of {m} × {m} domains that were never trained"
     figure, (by_k, by_scale) = panels(title, 2, width=4.2, height=3.4, sharey=True)
     ks, scales = data["trained"].values, data["scale"].values
     rng = np.linspace(-0.12, 0.12, data.sizes["seed"])
     for scale, color, label in shades(scales[[0, -1]], "random, σ ="):
         one = data["random"].sel(scale=scale).transpose("trained", "seed")
-        by_k.plot(ks[:, None] + rng, one, **MEASURED_STYLE, color=color, alpha=0.5)
-        by_k.plot([], [], **MEASURED_STYLE, color=color, alpha=0.7, label=label)
+        by_k.plot(ks[:, None] + rng, one, **POINT_STYLE, color=color, alpha=0.5)
+        by_k.plot([], [], **POINT_STYLE, color=color, alpha=0.7, label=label)
     by_k.plot(
-        ks, data["decoupled"], **{**MEASURED_STYLE, "marker": "s", "color": "C3"}, label="decoupled"
+        ks, data["decoupled"], **{**POINT_STYLE, "marker": "s", "color": "C3"}, label="decoupled"
     )
     by_k.axhline(1, **GUIDE_STYLE)
     words = "outputs $K$ trained with each input", "zero-shot loss, of silence"
@@ -221,7 +221,7 @@ def draw(run: xr.DataTree) -> Figure:
     label_axes(by_k, *words, "as far as training went", legend="center left", **room)
     for k, color, label in shades(ks, "$K$ ="):
         one = data["random"].sel(trained=k).transpose("scale", "seed")
-        by_scale.plot(scales, one, **{**MEASURED_STYLE, "ms": 3}, color=color, alpha=0.5)
+        by_scale.plot(scales, one, **{**POINT_STYLE, "ms": 3}, color=color, alpha=0.5)
         by_scale.plot(
             scales, one.median("seed"), **SIMULATION_STYLE, color=color, alpha=0.5, label=label
         )

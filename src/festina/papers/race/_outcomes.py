@@ -22,19 +22,19 @@ from pydantic import Field
 from ..._precision import compiled
 from ..._types import Array, Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
     Ledger,
     agree,
     asserts,
+    follows_power_law,
     join_numbers,
     max_error_below,
     most_seeds,
-    power_law_exponent,
 )
 from ...experiments.figures import (
-    MEASURED_STYLE,
+    POINT_STYLE,
     diagonal,
     draw_collapse,
     label_axes,
@@ -79,7 +79,7 @@ QUICK: dict[str, Any] = {"seeds": 200, "points": 13, "trained": 4}
 @experiment("race/outcomes")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Units turn at each margin, pathways race from every scale; some networks are trained."""
-    keys, points, found = keys_of(parameters, key), parameters.points, []
+    keys, points, found = seed_keys(parameters, key), parameters.points, []
     margins, scales = np.linspace(0.65, 1.15, points), np.geomspace(1e-12, 1e-2, points)
     network = fully_connected(3, parameters.width, activation="relu", scale=1.0, key=keys)
     u, v = (np.asarray(part, float) for part in network.parts)
@@ -219,7 +219,7 @@ def _trained(margin: float, width: int, keys: Keys) -> xr.Dataset:
 @asserts("Saxe, slides", "“Example: transition to nonlinearity”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Networks against their race, and where the boundary lies for each of them."""
-    width, trained = parameters_of(run, Parameters).width, run["trained"].ds
+    width, trained = parameters_of_run(run, Parameters).width, run["trained"].ds
     data = run["map"].ds.sel(scale=slice(None, _SMALL))
     tie, spread, own = *_theory(data, width), _crossing(_against(data["chi"]))
     middle = own.median("seed")
@@ -266,7 +266,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     claim(
         "approach-to-limit",
         "it gets there as 1/ln(1/Hσ²)",
-        power_law_exponent(size, (middle - _TIE)[far], -1.0, within=0.15),
+        follows_power_law(size, (middle - _TIE)[far], -1.0, within=0.15),
         note="next is a fraction 1/ln(1/Hσ²) of it",
     )
     claim(
@@ -312,7 +312,11 @@ def _crossing(rising: xr.DataArray) -> xr.DataArray:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Who wins, where; every network against its race; and one curve for all scales."""
-    width, data, trained = parameters_of(run, Parameters).width, run["map"].ds, run["trained"].ds
+    width, data, trained = (
+        parameters_of_run(run, Parameters).width,
+        run["map"].ds,
+        run["trained"].ds,
+    )
     title = f"{data.sizes['seed']:,} networks of {width} ReLU units: XoR or linear"
     figure, (where, each, own) = panels(title, 3)
     won = (data["chi"] > 0.5).mean("seed").assign_attrs(long_name="share in which XoR wins")
@@ -325,9 +329,9 @@ def draw(run: xr.DataTree) -> Figure:
     for margin, shade, label in shades(trained["margin"].values, "Δ ="):
         one = trained.sel(margin=margin)
         each.plot(
-            one["raced"].values.ravel(), one["seen"].values.ravel(), **MEASURED_STYLE, color=shade
+            one["raced"].values.ravel(), one["seen"].values.ravel(), **POINT_STYLE, color=shade
         )
-        each.plot([], [], **MEASURED_STYLE, color=shade, label=label)
+        each.plot([], [], **POINT_STYLE, color=shade, label=label)
     diagonal(each, [0.0, 1.0])
     label_axes(each, "χ by the race from initial weights", "χ of the trained network")
     small = data.sel(scale=slice(None, _SMALL))

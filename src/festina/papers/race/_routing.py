@@ -19,7 +19,7 @@ from pydantic import Field, PositiveFloat
 
 from ...diagnose import passage_time
 from ...dynamics import gradient_descent, gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import DecreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -32,7 +32,7 @@ from ...experiments.claims import (
     max_error_below,
 )
 from ...experiments.figures import (
-    MEASURED_STYLE,
+    POINT_STYLE,
     SIMULATION_STYLE,
     THEORY_STYLE,
     draw_pair,
@@ -107,7 +107,7 @@ QUICK: dict[str, Any] = {"seeds": 3, "width": 16}
 @experiment("race/routing")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train from decoupled weights, by flow and descent, and from random ones, beside theory."""
-    keys, m = keys_of(parameters, key), parameters.domains
+    keys, m = seed_keys(parameters, key), parameters.domains
     items = nested_tree(len(parameters.values) - 1, values=list(parameters.values))
     how: dict[str, Any] = {"items": items, "key": keys[0]}
     data = domain_routing(m, cyclic_domain_pairs(m, parameters.trained, first=-1), **how)
@@ -227,7 +227,7 @@ def _random(parameters: Parameters, start: Gated, data: Task) -> xr.Dataset:
 @asserts("Saxe, slides", "“Dynamics of abstraction”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The reduction against the whole network, the source's clock, and random weights."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     data, descent, random = (run[name].ds for name in ("decoupled", "descent", "random"))
     m, s = parameters.domains, data["singular_value"]
     at = "“Reduction and (occasionally) exact solutions”"
@@ -292,7 +292,7 @@ def _half_time(data: xr.Dataset, value: float) -> float:
 def draw(run: xr.DataTree) -> Figure:
     """Modes over time, the clock of the source, and the losses of random weights."""
     data, descent, random = (run[name].ds for name in ("decoupled", "descent", "random"))
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     m, k = parameters.domains, parameters.trained
     title = f"One trunk for {m} × {m} domains, {k} outputs trained with each input"
     figure, (modes, clock, losses) = panels(title, 3, width=3.2, height=3.2)
@@ -307,13 +307,13 @@ def draw(run: xr.DataTree) -> Figure:
         clock.plot(descent["time"], descent["theory"][:, mode], **THEORY_STYLE)
         seen = descent.isel(rate=0)
         at = seen["updates"] * float(seen["rate"]) * 2 * m**2 / (len(s) * (2 * len(s) - 1))
-        clock.plot(at, seen["strength"][:, mode], **{**MEASURED_STYLE, "ms": 3}, color=color)
+        clock.plot(at, seen["strength"][:, mode], **{**POINT_STYLE, "ms": 3}, color=color)
     end = 1.15 * _half_time(data, values[0])
     words = "time $t$ in units of $τ$", "mode strength $b_1b_2b_3$", "decoupled weights"
     top = 1.45 * s[0]  # room for the legend
     how = {"legend": "upper right", "xlim": (0, 1.3 * end), "ylim": (0, top)}
     label_axes(modes, *words, theory="theory", **how)
-    clock.plot([], [], **MEASURED_STYLE, color="0.4", label="descent, as published")
+    clock.plot([], [], **POINT_STYLE, color="0.4", label="descent, as published")
     scale = float(descent["time"][-1]) / float(data["time"][-1])
     how = {"legend": "upper right", "xlim": (0, 1.3 * end * scale), "ylim": (0, top)}
     words = "time of the source's equations", "mode strength $b_1b_2b_3$", "the source's clock"

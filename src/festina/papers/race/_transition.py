@@ -17,7 +17,7 @@ from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of
+from ...experiments._frame import Key, Progress, Tables, experiment, seed_keys
 from ...experiments._parameters import DecreasingTuple, IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -32,12 +32,12 @@ from ...experiments.claims import (
 )
 from ...experiments.figures import (
     GUIDE_STYLE,
-    MEASURED_STYLE,
+    POINT_STYLE,
     THEORY_STYLE,
     draw_pair,
     label_axes,
     panels,
-    power_law,
+    power_law_guide,
     shades,
     styled,
 )
@@ -83,7 +83,7 @@ QUICK: dict[str, Any] = {"seeds": 4, "margins": (0.6, 0.7, 0.8, 0.85, 1.0, 1.2)}
 @experiment("race/transition")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks for each margin from every scale, and let the two kinds of pathways race."""
-    found, keys = [], keys_of(parameters, key)
+    found, keys = [], seed_keys(parameters, key)
     # The smaller of two rates is least where they are alike.
     last = (2 * np.log(1 / parameters.scales[-1]) + 10) / _CROSSING
     times = np.linspace(0.0, last, _SAMPLES)
@@ -274,7 +274,7 @@ def draw(run: xr.DataTree) -> Figure:
     figure, (order, below, above_, left) = panels("Transition to nonlinearity", 4, width=3.3)
     for sigma, shade, label in shades(scale, "σ ="):
         one = data.sel(scale=sigma)
-        how = {**MEASURED_STYLE, "color": shade}
+        how = {**POINT_STYLE, "color": shade}
         order.errorbar(margin, one["chi"].mean("seed"), one["chi"].std("seed"), **how, label=label)
         order.plot(margin, one["chi_theory"], **THEORY_STYLE)
     order.axvline(_CROSSING, **GUIDE_STYLE)
@@ -295,10 +295,8 @@ def draw(run: xr.DataTree) -> Figure:
         color = "C3" if slow else "C0"
         rates = np.sort(one["rate"].values)
         shade = 0.9 if k in (near(0.6), near(1.2)) else 0.5
-        left.plot(
-            scale, share, **MEASURED_STYLE, color=color, alpha=shade, label=f"Δ = {margin[k]:g}"
-        )
-        power_law(left, scale, float(share[-1]), 2 * (1 - rates[0] / rates[1]))
+        left.plot(scale, share, **POINT_STYLE, color=color, alpha=shade, label=f"Δ = {margin[k]:g}")
+        power_law_guide(left, scale, float(share[-1]), 2 * (1 - rates[0] / rates[1]))
     words = "initial weights σ", "share of the loser", "who comes second"
     label_axes(left, *words, theory="slope γ", xscale="log", yscale="log")
     return figure

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import DecreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -35,7 +35,7 @@ from ...experiments.claims import (
 )
 from ...experiments.figures import (
     GUIDE_STYLE,
-    MEASURED_STYLE,
+    POINT_STYLE,
     SIMULATION_STYLE,
     THEORY_STYLE,
     draw_pair,
@@ -90,7 +90,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
         parameters.width,
         activation="relu",
         scale=np.array(parameters.scales)[:, None],
-        key=keys_of(parameters, key),
+        key=seed_keys(parameters, key),
     )
     s = float(tables["gated"]["s"])
     last = np.log(1 / parameters.scales[-1]) / s + 4 / s
@@ -179,7 +179,7 @@ def _race(parameters: Parameters, task: Task) -> xr.Dataset:
 @asserts("Saxe, slides", "“XoR dynamics”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The closed form, where it is exact for ReLU networks, and which gating wins."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     data, relu, raced = (run[name].ds for name in ("gated", "relu", "race"))
     claim(
         "closed-form-loss",
@@ -251,7 +251,7 @@ def draw(run: xr.DataTree) -> Figure:
     title = "Exclusive or: pathways of single examples win"
     figure, (form, curves, laws, ends) = panels(title, 4, width=3.4, height=3.4)
     draw_pair(form, data["time"], data["loss"], data["theory"], color="C0", label="gated", lw=6)
-    dots = {**MEASURED_STYLE, "markevery": 12, "label": "ReLU, decoupled"}
+    dots = {**POINT_STYLE, "markevery": 12, "label": "ReLU, decoupled"}
     form.plot(data["time"], data["rectified"], **dots, color="C1")
     words = "time $t/τ$", "loss", "a gate for each example"
     label_axes(form, *words, theory=r"½$(1 - \sqrt{2}\,π)^2$")
@@ -270,8 +270,8 @@ def draw(run: xr.DataTree) -> Figure:
         ("initial", "C3", "initial gates", "half plane"),
     ):
         seen = relu["half_time"].sel(gates=gates)
-        laws.plot(relu["scale"], seen, **{**MEASURED_STYLE, "alpha": 0.5}, color=color)
-        laws.plot([], [], **MEASURED_STYLE, color=color, label=label)
+        laws.plot(relu["scale"], seen, **{**POINT_STYLE, "alpha": 0.5}, color=color)
+        laws.plot([], [], **POINT_STYLE, color=color, label=label)
         if gates != "final":
             scale, last = relu["scale"].values, float(seen[-1].median())
             law = last - np.log(scale / scale[-1]) / float(s.sel(gating=kind))
@@ -281,7 +281,7 @@ def draw(run: xr.DataTree) -> Figure:
     label_axes(laws, *words, theory="slope ln 100/2S", legend="upper right", xscale="log")
     _track(ends)
     for time, color, size in ((0, "0.7", 3), (-1, "C0", 5)):
-        ends.plot(*_places(units).isel(time=time).T, **{**MEASURED_STYLE, "ms": size}, color=color)
+        ends.plot(*_places(units).isel(time=time).T, **{**POINT_STYLE, "ms": size}, color=color)
     ends.set_title("units, before and after")
     return figure
 
@@ -305,7 +305,7 @@ def animate(run: xr.DataTree) -> FuncAnimation:
     _track(track)
     (travelled,) = curve.plot([], [], **SIMULATION_STYLE, color="C0", alpha=0.7)
     trails = track.plot(*np.moveaxis(places[:1], -1, 0), color="C0", lw=1, alpha=0.3)
-    (dots,) = track.plot([], [], **{**MEASURED_STYLE, "ms": 4}, color="black")
+    (dots,) = track.plot([], [], **{**POINT_STYLE, "ms": 4}, color="black")
 
     def show(frame: int) -> tuple[Artist, ...]:
         travelled.set_data(time[: frame + 1], loss[: frame + 1])

@@ -1,17 +1,21 @@
 """Saddle-to-saddle dynamics across architectures: every figure, table and theorem of the paper."""
 
-from ...experiments._entry import Entry
+from ...experiments._experiment_entry import ExperimentEntry
 
 _PAPER = ("zhang2025saddle", "fukumizu2000local")
 
 
-def _entry(name: str, module: str, place: str, seconds: int, *more: str, shows: str) -> Entry:
+def _entry(
+    name: str, module: str, place: str, seconds: int, *more: str, shows: str
+) -> ExperimentEntry:
     source, references = f"Zhang, Saxe & Latham, {place}", (*_PAPER, *more)
-    return Entry(f"saddles/{name}", shows, source, seconds, f"{__name__}.{module}", references)
+    return ExperimentEntry(
+        f"saddles/{name}", shows, source, seconds, f"{__name__}.{module}", references
+    )
 
 
 # fmt: off
-ENTRIES = (
+EXPERIMENT_ENTRIES = (
     _entry("figure-1b", "figure_1._b", "Figure 1B", 10, "saxe2014exact",
            shows="linear fully-connected network: rank one, then rank two"),
     _entry("figure-1c", "figure_1._c", "Figure 1C", 10,

@@ -22,7 +22,7 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
@@ -34,10 +34,10 @@ from ...experiments.claims import (
     decreasing,
     join_numbers,
     most_seeds,
-    share_of_seeds,
+    share_agrees,
 )
 from ...experiments.figures import (
-    MEASURED_STYLE,
+    POINT_STYLE,
     diagonal,
     draw_distribution,
     label_axes,
@@ -81,7 +81,7 @@ QUICK: dict[str, Any] = {"seeds": 2000, "widths": (3, 30)}
 @experiment("saddles/drop-times")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train all networks, and predict both drops of each from its initial weights."""
-    keys, few = keys_of(parameters, key), max(parameters.seeds // 10, 100)
+    keys, few = seed_keys(parameters, key), max(parameters.seeds // 10, 100)
     sizes = [(parameters.width, keys), *((width, keys[:few]) for width in parameters.widths)]
     work = np.array([width * len(each) for width, each in sizes], float)
     done, found = 0.0, list[xr.Dataset]()
@@ -187,7 +187,7 @@ def law(times: np.ndarray, width: int, scale: float) -> Float[np.ndarray, " time
 @asserts("Zhang, Saxe & Latham", "Proposition 5; Figure 1G")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The law of the first drop at every width, and the plateau behind it in every network."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     data, widths = run["networks"].ds, run["widths"].ds
     first, plateau = (data["seen"].isel(fall=0), data.diff("fall").isel(fall=0))
     predicted = data["predicted"].isel(fall=0)
@@ -220,7 +220,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         "never-drop",
         f"networks of {width} unit{'s' * (width > 1)} that never drop: a unit stays at zero with "
         "probability (1 − 1/√3)/2",
-        share_of_seeds(widths["never"].isel(width=0), _NEVER**width),
+        share_agrees(widths["never"].isel(width=0), _NEVER**width),
         corrected="with eigenvalues of one sign, which Proposition 5 excludes",
     )
     middle = widths["seen"].isel(fall=0).quantile([0.25, 0.5, 0.75], "seed")
@@ -261,7 +261,7 @@ def _critical(count: int, tests: int = 1) -> float:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """The law of the first drop, the same at other widths, and the plateau behind it."""
-    parameters, data = parameters_of(run, Parameters), run["networks"].ds
+    parameters, data = parameters_of_run(run, Parameters), run["networks"].ds
     title = f"{data.sizes['seed']:,} quadratic networks: when they drop follows from their weights"
     figure, (first, wide, lengths, each) = panels(title, 4)
     seen = data["seen"].isel(fall=0).assign_attrs(long_name="first drop at $t/τ$")
@@ -288,7 +288,7 @@ def draw(run: xr.DataTree) -> Figure:
     draw_distribution(lengths, shown, law_, bins=bins)
     label_axes(lengths, theory="from initial weights", legend="upper left")
     few = plateau.isel(seed=slice(1000))
-    each.loglog(few["predicted"], few["seen"], **MEASURED_STYLE | {"ms": 2}, color="C0", alpha=0.4)
+    each.loglog(few["predicted"], few["seen"], **POINT_STYLE | {"ms": 2}, color="C0", alpha=0.4)
     diagonal(each, few["predicted"])
     label_axes(each, "length $t/τ$ of the plateau, predicted", "length $t/τ$ of the plateau, seen")
     return figure

@@ -17,7 +17,7 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import drop_times
 from ...dynamics import gradient_descent
-from ...experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import Ledger, agree, asserts, join_numbers, most_seeds
 from ...experiments.figures import THEORY_STYLE, draw_staircase, label_axes, panels, styled
@@ -62,7 +62,7 @@ QUICK: dict[str, Any] = {"seeds": 3}
 @experiment("saddles/figure-6")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train the three networks of both families, and the shallower ones that two come down to."""
-    p, keys = parameters, keys_of(parameters, key)
+    p, keys = parameters, seed_keys(parameters, key)
     tables = {}
     for column, family in enumerate(FAMILIES):
         task = task_of(family)
@@ -178,7 +178,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
 
 def _say_plateaus(run: xr.DataTree, claim: Ledger, family: str) -> None:
     """Three plateaus: for two skipped layers weak or lost, but not from smaller initial weights."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     shows = {
         name: run[f"{family}_{name}"].ds["count"].values >= 3
         for name in ("0", "1", "2", "2_smaller")

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Ledger, agree, asserts, max_error_below
 from ....experiments.figures import GUIDE_STYLE, THEORY_STYLE, draw_pair, label_axes, panels, styled
@@ -76,7 +76,7 @@ class Parameters(BaseParameters):
 @experiment("linear/continual")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train on one task after the other, and evaluate the closed form at the same times."""
-    keys, lam = keys_of(parameters, key), np.array(parameters.balances)
+    keys, lam = seed_keys(parameters, key), np.array(parameters.balances)
     n, count = parameters.size, parameters.tasks
     # Every layer of this network is a task: one draw, with singular values up to two.
     tasks_key = jax.random.fold_in(keys[0], 1)
@@ -179,7 +179,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """The loss of every task over time, and forgetting against what it should be."""
-    parameters, data = parameters_of(run, Parameters), run["sequence"].ds
+    parameters, data = parameters_of_run(run, Parameters), run["sequence"].ds
     title = f"{parameters.tasks} tasks in turn, a network of balance {parameters.balance:g}"
     figure, (course, forgotten) = panels(title, 2, width=4.5, height=3.2, width_ratios=(2.2, 1))
     _draw_course(course, data.isel(balance=0, seed=0), parameters.stage)

@@ -19,9 +19,9 @@ from ....diagnose import kernel_distance_from, neural_tangent_kernel, passage_ti
 from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, asserts, max_error_below, power_law_exponent
+from ....experiments.claims import Ledger, agree, asserts, follows_power_law, max_error_below
 from ....experiments.figures import (
-    MEASURED_STYLE,
+    POINT_STYLE,
     THEORY_STYLE,
     draw_pair,
     label_axes,
@@ -185,7 +185,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         ("kernel", "the kernel turns on a time proportional to |λ|", turn, 1.0),
     ):
         middle = times.median("seed")[-2:]
-        law = power_law_exponent(lam[-2:], middle, power, within=0.02 + before)
+        law = follows_power_law(lam[-2:], middle, power, within=0.02 + before)
         claim(f"{name}-power-law", f"{words} (exponent, median over seeds)", law)
     near, at_largest = {"within": 0.02 + there, "relative": True}, "at the largest |λ|"
     claim(
@@ -236,7 +236,7 @@ def draw(run: xr.DataTree) -> Figure:
         (drop, np.log(2) / 2 / span, "C0", 0.03, "loss half dropped, $∝1/|λ|$"),
     ):
         values = values.transpose("balance", "seed")
-        times.plot(lam, values, **MEASURED_STYLE, color=color, alpha=0.35)
+        times.plot(lam, values, **POINT_STYLE, color=color, alpha=0.35)
         times.plot(span, law, **THEORY_STYLE)
         times.text(0.03, y, words, color=color, transform=times.transAxes)
     scales = {"xscale": "log", "yscale": "log"}

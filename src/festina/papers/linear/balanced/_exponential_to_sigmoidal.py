@@ -17,7 +17,7 @@ from pydantic import Field
 from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, asserts, max_error_below, power_law_exponent
+from ....experiments.claims import Ledger, agree, asserts, follows_power_law, max_error_below
 from ....experiments.figures import (
     GUIDE_STYLE,
     THEORY_STYLE,
@@ -173,7 +173,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         claim(
             f"{name}-limit",
             f"{words}, with a deviation that goes as λ to this power",
-            power_law_exponent(off["balance"], off, power, within=0.1),
+            follows_power_law(off["balance"], off, power, within=0.1),
             note=f"{float(off.max()):.2g} of s at most here",
         )
 

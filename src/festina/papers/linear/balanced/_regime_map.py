@@ -23,14 +23,14 @@ from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
     Ledger,
     asserts,
+    follows_power_law,
     join_numbers,
     max_error_below,
-    mean_over_seeds,
+    mean_agrees,
     most_seeds,
-    power_law_exponent,
 )
 from ....experiments.figures import (
-    MEASURED_STYLE,
+    POINT_STYLE,
     THEORY_STYLE,
     draw_collapse,
     label_axes,
@@ -216,7 +216,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         claim(
             f"{name}-mean-distance",
             f"{name}: the mean of 1 − cos(K(0), K(∞)) over draws, everywhere on the map",
-            mean_over_seeds(draws[:, chance], known[chance], spread[chance]),
+            mean_agrees(draws[:, chance], known[chance], spread[chance]),
             headline=name == "bottlenecks",
             note="in the limit of small weights; the spread has a closed form too",
         )
@@ -226,7 +226,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     claim(
         "large-balance-distance",
         "large |λ|: the kernel turns by 1 − N_h/N, with N outputs for λ > 0, inputs for λ < 0",
-        mean_over_seeds(
+        mean_agrees(
             edge["distance"].transpose("seed", "end").values[:, some],
             1 - edge["filled"].values[some],
             edge["spread"].values[some],
@@ -246,7 +246,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     claim(
         "delay-with-balance",
         f"bottlenecks {words}: the kernel turns after a time that grows as |λ|",
-        power_law_exponent(
+        follows_power_law(
             _BALANCES[2:], np.stack((turned[2:], turned[1::-1]), axis=-1), 1.0, within=0.05
         ),
         note="the delay is |λ|/s², up to a fraction (s/λ)²: 1 % at the smaller one",
@@ -266,7 +266,7 @@ def draw(run: xr.DataTree) -> Figure:
         distance["architecture"].attrs["long_name"] = words
         phase_diagram(ax, distance, table["expected"], x="balance", level=0.1, vmin=0, vmax=1)
         ax.set_title(f"{name}, {table.sizes['seed']} draws; theory at 0.1")
-        end, dots = table.isel(balance=-1), {**MEASURED_STYLE, "color": f"C{index}"}
+        end, dots = table.isel(balance=-1), {**POINT_STYLE, "color": f"C{index}"}
         edge.plot(end["filled"], end["distance"].mean("seed"), **dots, label=name)
     edge.plot([0, 1], [1, 0], **THEORY_STYLE, label="$1 − N_h/N_o$")
     largest = float(run["funnels"].ds["balance"][-1])

@@ -17,8 +17,8 @@ from pydantic import Field
 from ....diagnose import kernel_distance_from, neural_tangent_kernel
 from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, asserts, equal_to, max_error_below, power_law_exponent
-from ....experiments.figures import MEASURED_STYLE, THEORY_STYLE, label_axes, panels, styled
+from ....experiments.claims import Ledger, asserts, equal_to, follows_power_law, max_error_below
+from ....experiments.figures import POINT_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ....networks import DeepLinear
 from ....tasks import from_moments, signed_tree
 from ....theory.linear import balanced_flow
@@ -211,7 +211,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         claim(
             "lazy-power-law",
             "lazy side: the kernel distance falls as λ⁻⁴ (exponents of square, funnel, inverted)",
-            power_law_exponent(lam[[-1, -2]], np.transpose(falls), -4.0, within=0.3),
+            follows_power_law(lam[[-1, -2]], np.transpose(falls), -4.0, within=0.3),
             at=other,
             note="the kernel moves by a fraction of order s²/λ², and 1 − cosine is its square",
         )
@@ -278,9 +278,9 @@ def _draw_distances(ax: Axes, run: xr.DataTree) -> None:
     for index, shape in enumerate(SHAPES):
         moved, theory = run[shape]["kernel_distance"], run[f"theory_{shape}"]["kernel_distance"]
         color: dict[str, Any] = {"color": f"C{index}"}
-        ax.plot(moved["balance"], moved, **MEASURED_STYLE, **color, alpha=0.4)
+        ax.plot(moved["balance"], moved, **POINT_STYLE, **color, alpha=0.4)
         ax.plot(theory["balance"], theory, **THEORY_STYLE | color)
-        ax.plot([], [], **MEASURED_STYLE, **color, label=shape)
+        ax.plot([], [], **POINT_STYLE, **color, label=shape)
     inner, largest = run["theory_square"].attrs["inner"], float(run["square"].ds["balance"].max())
     ax.set_xscale("symlog", linthresh=inner, linscale=0.6)
     sizes = np.array([size for size in (0.01, 0.1, 1.0, 10.0, 100.0) if inner < size <= largest])

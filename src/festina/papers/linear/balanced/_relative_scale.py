@@ -35,9 +35,9 @@ from ....experiments._frame import (
     Progress,
     Tables,
     experiment,
-    keys_of,
-    parameters_of,
+    parameters_of_run,
     part_of,
+    seed_keys,
 )
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
@@ -48,11 +48,11 @@ from ....experiments.claims import (
     decreasing,
     join_numbers,
     max_error_below,
-    mean_over_seeds,
+    mean_agrees,
 )
 from ....experiments.figures import (
     GUIDE_STYLE,
-    MEASURED_STYLE,
+    POINT_STYLE,
     draw_pair,
     label_axes,
     panels,
@@ -122,7 +122,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train every seed in every way, and note when it fits and when it groks."""
     count = parameters.seeds
     tables: list[xr.Dataset] = []
-    for index, each in enumerate(keys_of(parameters, key)):
+    for index, each in enumerate(seed_keys(parameters, key)):
         progress(f"seed {index + 1} of {count}", index / count)
         tables.append(_one_seed(parameters, each, part_of(progress, index / count, 1 / count)))
     numbers = xr.Variable("seed", parameters.seed + np.arange(count))
@@ -207,7 +207,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     A network that has not grokked by the end counts as grokking then, so that every factor by
     which it is later than another is at least the one stated.
     """
-    data, parameters = run["simulation"].ds, parameters_of(run, Parameters)
+    data, parameters = run["simulation"].ds, parameters_of_run(run, Parameters)
     kunin = f"{claim.at}; Kunin et al. (2024), grokking in modular arithmetic"
     # Thousands of steps, each in error by `rtol` with either sign.
     claim(
@@ -277,7 +277,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         "equal function: sooner with a small embedding than balanced (median factor)",
         all_above(np.median(np.exp(equal)), _NO_LESS),
         wrong="a balanced network with as small a function groks about as soon",
-        instead=mean_over_seeds(equal, 0.0, equal.std(ddof=1)),
+        instead=mean_agrees(equal, 0.0, equal.std(ddof=1)),
         note="of the logarithm of the factor",
     )
     exchanged = smallest.sel(way="exchange", drop=True)
@@ -297,7 +297,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Accuracies with a smaller embedding, the same with the function kept, and times to grok."""
-    data, parameters = run["simulation"].ds, parameters_of(run, Parameters)
+    data, parameters = run["simulation"].ds, parameters_of_run(run, Parameters)
     title = f"Addition modulo {parameters.modulus}: when a network groks"
     ratios = (1, 1, 1.2)
     figure, (smaller, kept, times) = panels(title, 3, width=3.2, height=3.3, width_ratios=ratios)
@@ -335,7 +335,7 @@ def _draw_times(ax: Axes, grok: xr.DataArray, colors: list[Any], end: float) -> 
     for place, width, way, index in columns:
         times = np.nan_to_num(grok.sel(way=way).isel(factor=index), nan=never)
         beside = place + 0.35 * width * np.linspace(-1, 1, len(times))
-        ax.plot(beside, times, **MEASURED_STYLE, color=colors[index], alpha=0.6)
+        ax.plot(beside, times, **POINT_STYLE, color=colors[index], alpha=0.6)
         ends = [place - width / 2, place + width / 2]
         draw_pair(ax, ends, [np.median(times)] * 2, color=colors[index], alpha=1.0)
     words = "what is scaled", "flow time to grok", "every seed, and the median"

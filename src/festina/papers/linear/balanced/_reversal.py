@@ -19,13 +19,13 @@ from pydantic import Field, PositiveFloat
 from ...._types import Keys
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of
+from ....experiments._frame import Key, Progress, Tables, experiment, seed_keys
 from ....experiments._parameters import DecreasingTuple, IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Ledger, agree, asserts, join_numbers, max_error_below
 from ....experiments.figures import (
     GUIDE_STYLE,
-    MEASURED_STYLE,
+    POINT_STYLE,
     SIMULATION_STYLE,
     THEORY_STYLE,
     draw_pair,
@@ -74,7 +74,7 @@ class Parameters(BaseParameters):
 @experiment("linear/reversal")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train, reverse and train again, at each balance and for learning that was stopped early."""
-    keys, s = keys_of(parameters, key), np.array(parameters.singular_values)
+    keys, s = seed_keys(parameters, key), np.array(parameters.singular_values)
     typical = float(s[(len(s) - 1) // 2])  # for what is shown of one mode
     progress("learned to the end, then reversed", 0.0)
     tables = {"converged": _converged(parameters, keys)}
@@ -276,9 +276,9 @@ def draw(run: xr.DataTree) -> Figure:
     ):
         times = run["early"].ds[name].transpose("stop", "seed")
         law = float(times[-1].median()) + slope * (times["stop"] - times["stop"][-1])
-        dots = MEASURED_STYLE | {"alpha": 0.4, "color": color}
+        dots = POINT_STYLE | {"alpha": 0.4, "color": color}
         draw_pair(early, times["stop"], times, law, **dots)
-        early.plot([], [], **MEASURED_STYLE, color=color, alpha=0.6, label=label)
+        early.plot([], [], **POINT_STYLE, color=color, alpha=0.6, label=label)
     top = 1.35 * float(run["early"].ds["relearned"].max())
     words = "learned for a time $T$, in units of $τ$", "time since the reversal, in $τ$"
     label_axes(early, *words, "balance 0, stopped early", legend="upper left", ylim=(0, top))
@@ -289,7 +289,7 @@ def _draw_crossing(ax: Axes, data: xr.Dataset) -> None:
     fine = data["fine_balance"].values
     for index, s in enumerate(data["mode"].values):
         one, color = data.sel(mode=s), f"C{index}"
-        how = {**MEASURED_STYLE, "ms": 9, "alpha": 0.5, "color": color}
+        how = {**POINT_STYLE, "ms": 9, "alpha": 0.5, "color": color}
         ax.plot(one["balance"], one["crossing"].median("seed"), **how, label=f"$s$ = {s:g}")
         ax.plot(fine, one["crossing_curve"], **THEORY_STYLE)
         weak = fine[fine < s]

@@ -18,7 +18,7 @@ from pydantic import Field
 from ...._types import Array
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import DecreasingTuple, IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
@@ -26,16 +26,16 @@ from ....experiments.claims import (
     agree,
     all_below,
     asserts,
+    follows_power_law,
     join_numbers,
     max_error_below,
-    power_law_exponent,
 )
 from ....experiments.figures import (
-    MEASURED_STYLE,
+    POINT_STYLE,
     draw_pair,
     label_axes,
     panels,
-    power_law,
+    power_law_guide,
     shades,
     styled,
 )
@@ -101,7 +101,7 @@ class Parameters(BaseParameters):
 @experiment("linear/chains")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train decoupled networks of each depth and random ones of each scale, beside theory."""
-    keys, depths = keys_of(parameters, key), (1, *parameters.depths)
+    keys, depths = seed_keys(parameters, key), (1, *parameters.depths)
     # Directions of outputs, of inputs, and of the modes in each hidden layer.
     widths = (parameters.width,) * (depths[-1] + 2)
     left, right, *frames = orthogonal(widths, key=jax.random.fold_in(keys[0], 1)).weights
@@ -245,7 +245,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     draws = "seed", "mode"
     delay, error = (late * s).mean(draws), abs(late / random["half_time"]).mean(draws)
     # Where the weights are small: not even the weakest mode may be there from the start.
-    if parameters_of(run, Parameters).width * random["scale"][-2] ** 2 <= 0.03 * s.min():
+    if parameters_of_run(run, Parameters).width * random["scale"][-2] ** 2 <= 0.03 * s.min():
         claim(
             "delay-independent-of-scale",
             "small random weights: modes come later than their chains, by a time that the scale "
@@ -259,7 +259,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     claim(
         "balanced-solution-error",
         "small random weights: error of the balanced solution, as a power of the scale",
-        power_law_exponent(random["scale"], balanced, 2.0, within=0.2),
+        follows_power_law(random["scale"], balanced, 2.0, within=0.2),
         at=at,
         note=f"median of the largest error of W₂W₁: {join_numbers(balanced, 2)}",
     )
@@ -304,9 +304,9 @@ def draw(run: xr.DataTree) -> Figure:
     for label, name, color in (("chains", "chain", "C0"), ("balanced solution", "balanced", "C1")):
         error = random[f"{name}_error"].transpose("scale", "seed")  # of the whole map
         middle = error.median("seed").values
-        errors.plot(scale, error, **MEASURED_STYLE, color=color, alpha=0.35)
+        errors.plot(scale, error, **POINT_STYLE, color=color, alpha=0.35)
         draw_pair(errors, scale, middle, color=color, alpha=0.35, label=label)
-    power_law(errors, scale[::-1], middle[0], 2, "scale²")
+    power_law_guide(errors, scale[::-1], middle[0], 2, "scale²")
     words = "scale of small random weights", "largest error of $W_2 W_1$", "random weights, $D = 2$"
     label_axes(errors, *words, legend="upper left", xscale="log", yscale="log")
     errors.set_ylim(top=100)

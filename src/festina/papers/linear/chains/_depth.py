@@ -19,7 +19,7 @@ from pydantic import Field
 from ...._types import Array
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
@@ -28,11 +28,11 @@ from ....experiments.claims import (
     all_above,
     asserts,
     equal_to,
+    follows_power_law,
     join_numbers,
     max_error_below,
-    power_law_exponent,
 )
-from ....experiments.figures import MEASURED_STYLE, draw_pair, label_axes, panels, styled
+from ....experiments.figures import POINT_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import DeepLinear, deep_linear, orthogonal
 from ....tasks import from_moments, linear_teacher
 from ....theory import linear
@@ -189,7 +189,7 @@ def _networks(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     product that is the same at every depth, and matrices of independent entries of variance g²/N.
     Singular values of the task go from 3 to 1.5, along the axes.
     """
-    size, keys = parameters.size, keys_of(parameters, key)
+    size, keys = parameters.size, seed_keys(parameters, key)
     straight, small = list(parameters.network_depths), list(parameters.gaussian_depths)
     target, over = np.diag(np.linspace(3.0, 1.5, size)), ("depth", "seed")
     turns = orthogonal((size,) * (straight[-1] + 1), key=keys).weights
@@ -257,7 +257,7 @@ def _aligned_time(target: np.ndarray, depth: int, guess: float) -> float:
 @asserts("Saxe, slides", "“Effect of initialization”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Closed forms against integration, the laws of the slides, and whole networks."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     small, pretrained, modules = (run[name].ds for name in ("small", "pretrained", "modules"))
     aligned, networks, gaussian = (run[name].ds for name in ("orthogonal", "networks", "gaussian"))
     for name, which, data in (
@@ -290,9 +290,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     claim(
         "small-weights-correlation",
         f"small weights, depth {depth}: the time as a power of s",
-        power_law_exponent(
-            [1, _STRONGER], [time[0], small["far_time_stronger"]], -1.0, within=0.02
-        ),
+        follows_power_law([1, _STRONGER], [time[0], small["far_time_stronger"]], -1.0, within=0.02),
         at=speed,
     )
     # Where the stack is tuned for long, training is not all pretraining.
@@ -301,14 +299,14 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         claim(
             "pretraining-linear-in-depth",
             "pretrained in modules of 2 and of 4: the time as a power of depth",
-            power_law_exponent(pretrained["depth"], pretrained["time"].T, 1.0, within=0.15),
+            follows_power_law(pretrained["depth"], pretrained["time"].T, 1.0, within=0.15),
             note=f"a module for each layer; tuning takes up to {float(tuning.max()):.1%}",
         )
     b, cost = modules["strength"].values[1:], modules["time"].transpose("module", ...).values[:, 1:]
     claim(
         "pretraining-with-initial-strength",
         "pretraining takes a time O(D/b₀²): the time of a module as a power of b₀",
-        power_law_exponent(b, cost[1], -2.0, within=0.05),
+        follows_power_law(b, cost[1], -2.0, within=0.05),
         corrected="that holds for modules of four layers; two layers, as an autoencoder has, take "
         "O(D ln(1/b₀))",
     )
@@ -322,7 +320,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         "orthogonal-limit",
         "orthogonal layers: the time tends to a constant; its distance from that as a power of "
         "depth",
-        power_law_exponent(deep, time[-3:-1] - time[-1], -1.0, within=0.05),
+        follows_power_law(deep, time[-3:-1] - time[-1], -1.0, within=0.05),
         corrected="depth-independent at the learning rate 1/D, in the limit, and for layers that "
         "are aligned with the task",
         note=f"from {float(time[0]):.4g} at depth 2 to {float(time[-1]):.4g}",
@@ -359,7 +357,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Three kinds of initial weights: as chains, as whole networks, and a module by itself."""
-    parameters, dots = parameters_of(run, Parameters), {**MEASURED_STYLE, "ms": 9, "alpha": 0.5}
+    parameters, dots = parameters_of_run(run, Parameters), {**POINT_STYLE, "ms": 9, "alpha": 0.5}
     title = "Training time against depth, at a learning rate of 1/D"
     wide = {"width": 3.0, "height": 3.8, "width_ratios": (1.2, 1.2, 1)}
     figure, (chains, networks, modules) = panels(title, 3, **wide)
@@ -381,7 +379,7 @@ def draw(run: xr.DataTree) -> Figure:
     ):
         # A network that was given up has no dot; in the median it counts as late.
         seen = times.where(np.isfinite(times)).transpose("depth", "seed")
-        networks.plot(times["depth"], seen, **{**MEASURED_STYLE, "ms": 4}, color=color, alpha=0.35)
+        networks.plot(times["depth"], seen, **{**POINT_STYLE, "ms": 4}, color=color, alpha=0.35)
         middle = times.median("seed")
         draw_pair(networks, times["depth"], middle, color=color, alpha=0.5, label=label)
     look = dots | {"color": "C0", "label": "orthogonal, aligned"}

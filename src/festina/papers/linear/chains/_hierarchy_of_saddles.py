@@ -19,7 +19,7 @@ from pydantic import Field
 from ...._types import Array
 from ....diagnose import plateaus
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Ledger, agree, asserts, join_numbers, max_error_below, most_seeds
 from ....experiments.figures import (
@@ -91,7 +91,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Individuals, the saddles, how near networks come to them, and a shallow network."""
     s, hidden = np.array(parameters.singular_values), parameters.hidden
-    keys = keys_of(parameters, key)
+    keys = seed_keys(parameters, key)
     progress("saddles", 0.0)
     tables = {"saddles": _saddles(s, hidden)}
     progress("individuals", 0.2)
@@ -215,7 +215,7 @@ def _shallow(s: np.ndarray, start: Float[np.ndarray, "seed output input"]) -> xr
 @asserts("Saxe, slides", "“Depth introduces a hierarchy of saddle points”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Stationary points by autodiff, individuals and closest approaches by training."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     s, stages = np.array(parameters.singular_values), "“Depth introduces stage-like transitions”"
     saddles, people, shallow = (run[name].ds for name in ("saddles", "individuals", "shallow"))
     has = saddles["learned"].values.astype(bool)
@@ -329,7 +329,7 @@ def _approach(claim: Ledger, near: xr.Dataset, s: np.ndarray, stages: str) -> No
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Individuals, coloured by the mode that they learn first."""
-    s = np.array(parameters_of(run, Parameters).singular_values)
+    s = np.array(parameters_of_run(run, Parameters).singular_values)
     saddles, people, shallow = (run[name].ds for name in ("saddles", "individuals", "shallow"))
     title = "Depth introduces saddles, and individuals pass them in their own way"
     size = {"width": 11 / 3, "height": 3.9, "width_ratios": (1.3, 1, 1)}

@@ -16,10 +16,10 @@ from pydantic import Field
 from ...._numerics._integrate import integrate
 from ...._objective import LossConvention
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, asserts, max_error_below, power_law_exponent
+from ....experiments.claims import Ledger, agree, asserts, follows_power_law, max_error_below
 from ....experiments.figures import GUIDE_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import DeepLinear
 from ....tasks import linear_teacher
@@ -132,7 +132,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The closed forms against training, and what the slides misprint."""
     from scipy.special import wrightomega
 
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     a0, target = parameters.initial_strength, parameters.target
     curves, limit, convention = (run[name].ds for name in ("curves", "limit", "convention"))
     off = abs(curves["strength"] - curves["theory"]).max("sample")
@@ -165,7 +165,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     claim(
         "approach-to-infinite-depth",
         "the limit of infinite depth is approached as 1/D (exponent of the half-rise time)",
-        power_law_exponent(limit["deep"], distance, -1, within=0.02),
+        follows_power_law(limit["deep"], distance, -1, within=0.02),
         note="at fixed a₀, learning rate 1/D",
     )
     claim(
@@ -180,7 +180,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Shallow, deep and very deep, side by side."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     curves, limit = run["curves"].ds, run["limit"].ds
     titles = {1: "shallow, $D = 1$", 2: "deep, $D = 2$", math.inf: "deeper, $D$ as written on top"}
     shown = [depth for depth in titles if depth in (*parameters.depths, math.inf)]

@@ -13,9 +13,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run
 from ....experiments.claims import Ledger, agree, asserts, equal_to, max_error_below, most_seeds
-from ....experiments.figures import SIMULATION_STYLE, label_axes, panels, power_law, styled
+from ....experiments.figures import SIMULATION_STYLE, label_axes, panels, power_law_guide, styled
 from ....theory import decisions
 from ....theory.decisions import AnimalWeights, DecisionModel, StationaryPoint
 from ....theory.decisions._model import LINES
@@ -137,7 +137,7 @@ def _exponents(points: xr.Dataset) -> dict[str, float]:
 @asserts("Saxe, slides", "“Dynamics pass near a hierarchy of saddle points”", note=RECONSTRUCTED)
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Points, indices, rates, paths, and how near."""
-    parameters, points = parameters_of(run, Parameters), run["softmax"].ds
+    parameters, points = parameters_of_run(run, Parameters), run["softmax"].ds
     leaving = np.isfinite(points["escape_rate"].values)
     seen, rate = (points[name].values[leaving] for name in ("growth_rate", "escape_rate"))
     claim(
@@ -281,6 +281,6 @@ def _draw_approach(ax: Axes, approach: xr.Dataset, points: xr.Dataset) -> None:
     how = {**SIMULATION_STYLE, "marker": "o", "alpha": 0.7}
     ax.plot(gain, approach["one_sided"], **how, color="#cc79a7", label="{L 0}, left-first animals")
     ax.plot(gain, even, **how, color="#e69f00", label="{0}, even animals")
-    power_law(ax, gain, even[-1], _exponents(points)["constant"], "theory")
+    power_law_guide(ax, gain, even[-1], _exponents(points)["constant"], "theory")
     words = "initial gain of the right stimulus", "closest approach"
     label_axes(ax, *words, "smaller gains, nearer saddles", xscale="log", yscale="log")

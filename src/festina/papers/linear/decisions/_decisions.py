@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run
 from ....experiments.claims import Judgement, Ledger, agree, asserts, max_error_below, most_seeds
 from ....experiments.figures import SIMULATION_STYLE, draw_pair, label_axes, panels, styled
 from ....theory import decisions
@@ -124,7 +124,7 @@ def _stage_times(table: xr.Dataset) -> np.ndarray | None:
 @asserts("Saxe, slides", "“Mice exhibit diverse learning trajectories”", note=mice.RECONSTRUCTED)
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The stages, their order, and trials against the mean over trials."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     # P(R) in the mean of 16 runs at a learning rate of 0.01 and β = 5 stays within 0.1 of the mean
     # field. Values fluctuate with the root of the learning rate and choices with β times that; more
     # runs do not help, since their mean itself is off by the order of the learning rate.

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments.claims import Ledger, agree, asserts, decreasing, max_error_below, most_seeds
 from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ....networks import decoupled
@@ -63,7 +63,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """The tree's modes, deep and shallow networks that learn them, and other trees."""
     world = tree(parameters.branching, parameters.flip)
     progress("sampling features", 0.0)
-    draw = jax.random.fold_in(keys_of(parameters, key)[0], 1)
+    draw = jax.random.fold_in(seed_keys(parameters, key)[0], 1)
     hierarchy = _hierarchy(world, world.sample(parameters.sampled_features, key=draw))
     progress("deep networks", 0.1)
     network = random_network(parameters, world.items, key)
@@ -159,7 +159,7 @@ def _other_trees(seed: int) -> list[bool]:
 @asserts("Saxe, slides", "“Progressive differentiation”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The hierarchy in sampled features, and in the order of learning."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     hierarchy, deep, shallow = (run[name].ds for name in ("hierarchy", "deep", "shallow"))
     # Sampling turns a level towards another by √(cc′)/|c − c′| times the noise. One that is nearer
     # to another than the noise cannot be told from it in so few samples.
@@ -243,7 +243,7 @@ def draw(run: xr.DataTree) -> Figure:
     size = {"width": 3.5, "height": 3.9, "width_ratios": (1.25, 1, 0.8)}
     figure, (places, strengths, straight) = panels(title, 3, **size)
     colors = mpl.colormaps["viridis"](np.linspace(0.0, 0.88, deep.sizes["level"]))
-    binary = parameters_of(run, Parameters).branching == (2, 2, 2)
+    binary = parameters_of_run(run, Parameters).branching == (2, 2, 2)
     names = _NAMES if binary else [str(item + 1) for item in range(deep.sizes["item"])]
     _draw_places(places, run["hierarchy"].ds, deep.isel(seed=0), names, colors)
     for level, color in enumerate(colors):

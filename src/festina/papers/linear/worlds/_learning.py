@@ -13,7 +13,7 @@ from jaxtyping import Float
 from pydantic import Field
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, keys_of
+from ....experiments._frame import Key, seed_keys
 from ....experiments._parameters import Parameters
 from ....experiments.claims import Ledger, max_error_below, most_seeds
 from ....networks import DeepLinear, decoupled, deep_linear
@@ -67,7 +67,7 @@ def random_network(parameters: Learning, items: int, key: Key) -> DeepLinear:
     """Random weights with the mean strength a₀, one network for each seed."""
     scale = float(np.sqrt(2 * parameters.initial_strength / parameters.hidden))
     widths = items, parameters.hidden, parameters.features
-    return deep_linear(widths, scale=scale, key=keys_of(parameters, key))
+    return deep_linear(widths, scale=scale, key=seed_keys(parameters, key))
 
 
 def learn(

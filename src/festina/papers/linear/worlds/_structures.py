@@ -17,7 +17,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments.claims import Ledger, agree, asserts, max_error_below
 from ....experiments.figures import draw_pair, label_axes, panels, shades, styled
 from ....tasks.worlds import World, chain, clusters, grid, ring, torus, tree
@@ -89,7 +89,7 @@ class Parameters(Learning):
 @experiment("linear/structures")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Sample and learn each world."""
-    worlds, samples_key = parameters.worlds(), jax.random.fold_in(keys_of(parameters, key)[0], 1)
+    worlds, samples_key = parameters.worlds(), jax.random.fold_in(seed_keys(parameters, key)[0], 1)
     network = random_network(parameters, max(world.items for world in worlds.values()), key)
     tables = {}
     for index, (name, world) in enumerate(worlds.items()):
@@ -154,7 +154,7 @@ def _branches(world: World, height: float) -> Float[np.ndarray, "line end 2"]:
 @asserts("Saxe, slides", "“Learning diverse structures”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Spectra and modes of every world in samples, and when they are learned."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     link = "“Connecting neural nets and graphical models”"
     tables, count = [node.ds for node in run.children.values()], parameters.sampled_features
     for name, world in zip(run.children, tables, strict=True):
@@ -197,7 +197,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """One column for each world: its items, its leading modes, and when these are learned."""
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     title = "Six worlds: items, their modes in the order of eigenvalues, and when each is learned"
     how: dict[str, Any] = {"height_ratios": (1, 1.25, 1.15)}
     figure, axes = panels(title, len(run.children), 3, width=2.0, height=1.9, **how)

@@ -22,7 +22,7 @@ from pydantic import Field
 from ...._objective import Data
 from ....diagnose import plateaus
 from ....experiments import _parameters
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of
+from ....experiments._frame import Key, Progress, Tables, experiment, seed_keys
 from ....experiments.claims import Ledger, agree, asserts, equal_to, increasing, join_numbers
 from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, panels, styled
 from ....networks import Layer, fully_connected
@@ -77,7 +77,7 @@ QUICK: dict[str, Any] = {"pairs": ("3/5",), "width": 200, "steps": 1500, "judged
 @experiment("saddles/figure-3")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train every network, find its drops, and reduce it on the plateau and after."""
-    keys, eta = keys_of(parameters, key), parameters.learning_rate
+    keys, eta = seed_keys(parameters, key), parameters.learning_rate
     numbers = (0 if key is not None else parameters.seed) + np.arange(len(keys))
     labels = {"pair": list(parameters.pairs), "seed": numbers}
     index = pd.MultiIndex.from_product([*labels.values(), NETWORKS], names=[*labels, "network"])

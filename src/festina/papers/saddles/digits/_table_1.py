@@ -18,7 +18,7 @@ from pydantic import Field
 from ...._types import Keys
 from ....dynamics import gradient_descent
 from ....experiments import _parameters
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments.claims import Ledger, agree, all_above, asserts, join_numbers
 from ....experiments.figures import THEORY_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import fully_connected
@@ -58,7 +58,7 @@ QUICK: dict[str, Any] = {"pairs": ("0/1", "3/5")}
 @experiment("saddles/table-1")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Singular values of each pair's images, and the growth of linear networks on them."""
-    keys, tables = keys_of(parameters, key), []
+    keys, tables = seed_keys(parameters, key), []
     for index, pair in enumerate(parameters.pairs):
         progress(f"digits {pair}", index / len(parameters.pairs))
         tables.append(_pair(mnist(digits(pair)), parameters, keys))
@@ -132,7 +132,7 @@ def second_rows(train: Task) -> dict[str, float]:
 @asserts("Zhang, Saxe & Latham", "Table 1")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Both rows as printed, and the growth rates that decide."""
-    data, eta = run["pairs"].ds, parameters_of(run, Parameters).learning_rate
+    data, eta = run["pairs"].ds, parameters_of_run(run, Parameters).learning_rate
     pairs = [str(pair) for pair in data["pair"].values]
     known = [pair for pair in pairs if pair in PRINTED]
     here, printed = data.sel(pair=known), np.array([PRINTED[pair] for pair in known]).reshape(-1, 2)

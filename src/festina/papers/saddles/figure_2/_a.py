@@ -7,7 +7,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
@@ -17,7 +17,7 @@ from ....experiments.claims import (
     asserts,
     decreasing,
     join_numbers,
-    mean_over_seeds,
+    mean_agrees,
 )
 from ....experiments.figures import styled
 from ._models import ATTENTION, DIRECTIONS, LINEAR, MODELS, STAIRS, draw_pair, spectrum, stay, sweep
@@ -48,7 +48,7 @@ QUICK: dict[str, Any] = {"seeds": 6, "linear_widths": (10, 100, 1000), "attentio
 @experiment("saddles/figure-2a")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train both networks at every width."""
-    keys, s, p = keys_of(parameters, key), spectrum(parameters.kappa), parameters
+    keys, s, p = seed_keys(parameters, key), spectrum(parameters.kappa), parameters
     linear = {h: (s, LINEAR.network(h, p.linear_scale, keys)) for h in p.linear_widths}
     heads = {h: (s, ATTENTION.network(h, p.attention_scale, keys)) for h in p.attention_widths}
     return sweep("width", linear, heads, p.seed, progress)
@@ -57,7 +57,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 @asserts("Zhang, Saxe & Latham", "Figure 2A")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What width does, and what it does not."""
-    p = parameters_of(run, Parameters)
+    p = parameters_of_run(run, Parameters)
     for model, share in ((LINEAR, 1.0), (ATTENTION, 0.75)):
         data = run[model.name].ds
         model.rest_levels(claim, data, "width")
@@ -78,7 +78,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             claim(
                 f"linear-mean-{id}",
                 f"linear network: mean {words} follow from the distribution of initial weights",
-                mean_over_seeds(seen, *known),
+                mean_agrees(seen, *known),
                 at="Theorem 4; χ² distribution of a mode's initial amplitude",
             )
     if widths[-2] >= 5 * DIRECTIONS:

@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Ledger, asserts, decreasing, increasing, join_numbers, most_seeds
@@ -50,7 +50,7 @@ QUICK: dict[str, Any] = {"seeds": 16}
 @experiment("saddles/figure-2b")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train both networks on every spectrum, from the same initial weights."""
-    keys, p = keys_of(parameters, key), parameters
+    keys, p = seed_keys(parameters, key), parameters
     units = LINEAR.network(p.linear_width, p.linear_scale, keys)
     heads = ATTENTION.network(p.attention_width, p.attention_scale, keys)
     given = ({kappa: (spectrum(kappa), each) for kappa in p.kappas} for each in (units, heads))
@@ -61,7 +61,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 @asserts("Zhang, Saxe & Latham", "Figure 2B")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Which plateaus a flatter spectrum shortens, and which it makes disappear."""
-    p = parameters_of(run, Parameters)
+    p = parameters_of_run(run, Parameters)
     linear, attention = (run[model.name].ds for model in MODELS)
     few = p.linear_width < 10  # whose amplitudes scatter so much that close directions mix
     unequal = slice(_STEEP if few else None, None)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Ledger, agree, all_below, asserts, join_numbers, max_error_below
 from ....experiments.figures import panels, styled
@@ -45,7 +45,7 @@ QUICK: dict[str, Any] = {"seeds": 12}
 @experiment("saddles/figure-2c")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train from small isotropic weights (rank 0), and from large ones of rank one to three."""
-    s, given = spectrum(parameters.kappa), networks(parameters, keys_of(parameters, key))
+    s, given = spectrum(parameters.kappa), networks(parameters, seed_keys(parameters, key))
     settings = {rank: (s, network) for rank, network in enumerate(given)}
     data = LINEAR.sweep("rank", settings, parameters.seed, progress)
     # Theory starts from small weights: what the large ones learn at once it does not time.
@@ -66,7 +66,7 @@ def networks(p: Parameters, keys: Keys) -> list[Layer]:
 @asserts("Zhang, Saxe & Latham", "Figure 2C")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """No plateau at the start, plateaus later, one less for each rank that is given."""
-    data, p = run["linear"].ds, parameters_of(run, Parameters)
+    data, p = run["linear"].ds, parameters_of_run(run, Parameters)
     LINEAR.rest_levels(claim, data.sel(rank=[0]), "rank")
     LINEAR.fall_times(claim, data.sel(rank=[0]), "rank")
     rate, counts = data["initial_rate"], data["count"].median("seed")

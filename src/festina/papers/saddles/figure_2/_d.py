@@ -11,16 +11,16 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
     Ledger,
     agree,
     asserts,
+    follows_power_law,
     join_numbers,
     most_seeds,
-    power_law_exponent,
 )
 from ....experiments.figures import panels, styled
 from ._models import ATTENTION, DIRECTIONS, LINEAR, STAIRS, draw_sweep, spectrum, sweep
@@ -62,7 +62,7 @@ QUICK: dict[str, Any] = {"seeds": 6, "attention_scales": (5e-3, 0.02, 0.1)}
 @experiment("saddles/figure-2d")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train both networks at every scale, from the same draws."""
-    keys, s, p = keys_of(parameters, key), spectrum(parameters.kappa), parameters
+    keys, s, p = seed_keys(parameters, key), spectrum(parameters.kappa), parameters
     linear = {e: (s, LINEAR.network(p.linear_width, e, keys)) for e in p.linear_scales}
     heads = {e: (s, ATTENTION.network(p.attention_width, e, keys)) for e in p.attention_scales}
     return sweep("scale", linear, heads, p.seed, progress)
@@ -71,7 +71,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 @asserts("Zhang, Saxe & Latham", "Figure 2D")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """How times depend on the scale, and how plateaus disappear."""
-    kappa = parameters_of(run, Parameters).kappa
+    kappa = parameters_of_run(run, Parameters).kappa
     for model in (LINEAR, ATTENTION):
         data, small = run[model.name].ds, _SMALL[model.name]
         model.rest_levels(claim, data.sel(scale=slice(_CLEAN[model.name])), "scale")
@@ -113,7 +113,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             "attention-time-of-scale",
             "linear attention: the first drop comes after a time proportional to 1/ε (exponent "
             "of ε)",
-            power_law_exponent(first["scale"], first, -1.0, within=0.03),
+            follows_power_law(first["scale"], first, -1.0, within=0.03),
             at="Proposition 5",
             note=f"median t·ε: {join_numbers(first * first['scale'])}",
         )

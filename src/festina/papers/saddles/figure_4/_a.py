@@ -17,7 +17,7 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....experiments._frame import Key
-from ....experiments.claims import Ledger, max_error_below, power_law_exponent
+from ....experiments.claims import Ledger, follows_power_law, max_error_below
 from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, styled
 from ....networks import Layer, attention
 from ....tasks import AbstractTask, in_context_regression
@@ -89,7 +89,7 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
         "first-drop-of-the-sample",
         "the first drop is an effect of the sample: exponent with which it falls with the number "
         "of sequences",
-        power_law_exponent((1, _MORE), gain, -1, within=0.4),
+        follows_power_law((1, _MORE), gain, -1, within=0.4),
         at="Figure 4A; in the population the mean token does not correlate with the target",
         note=f"{100 * gain[0]:.2g} % of the loss; {100 * gain[1]:.2g} % of {_MORE} times as many",
     )

@@ -9,7 +9,7 @@ from matplotlib.animation import FuncAnimation
 from matplotlib.figure import Figure
 
 from ...._types import Keys
-from ....experiments._frame import Key, Progress, Run, Tables, experiment, parameters_of
+from ....experiments._frame import Key, Progress, Run, Tables, experiment, parameters_of_run
 from ....experiments.claims import Claim, Ledger, asserts
 from ....tasks import AbstractTask
 from ._animate import animate_panel
@@ -58,7 +58,7 @@ class Panel:
 
     def reading(self, run: xr.DataTree) -> Reading:
         """A run of this panel by the names that claims and figures use."""
-        return Reading(run, parameters_of(run, self.parameters))
+        return Reading(run, parameters_of_run(run, self.parameters))
 
     def claims(self, run: xr.DataTree) -> list[Claim]:
         """What the panel asserts, held against the run. Computes nothing that was not saved."""

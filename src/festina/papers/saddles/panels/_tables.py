@@ -14,7 +14,7 @@ import xarray as xr
 from ...._types import Keys
 from ....diagnose import drop_times, effective_width, plateaus
 from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, loss_factor
-from ....experiments._frame import Key, Progress, Tables, keys_of, part_of
+from ....experiments._frame import Key, Progress, Tables, part_of, seed_keys
 from ....networks import AbstractNetwork
 from ....tasks import AbstractTask
 from ....theory.saddles import mechanism, narrow_minima, narrowings
@@ -39,7 +39,7 @@ def draw_keys(parameters: PanelParameters, key: Key) -> tuple[Key, Keys]:
         data = None
     elif key is None:
         data = jax.random.fold_in(jax.random.key(parameters.seed), 2**31)
-    return data, keys_of(parameters, networks)
+    return data, seed_keys(parameters, networks)
 
 
 def train(

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from ....diagnose import drop_times
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import DecreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
@@ -24,19 +24,19 @@ from ....experiments.claims import (
     agree,
     asserts,
     equal_to,
+    follows_power_law,
     join_numbers,
     max_error_below,
     most_seeds,
-    power_law_exponent,
-    share_of_seeds,
+    share_agrees,
 )
 from ....experiments.figures import (
-    MEASURED_STYLE,
+    POINT_STYLE,
     SIMULATION_STYLE,
     diagonal,
     label_axes,
     panels,
-    power_law,
+    power_law_guide,
     styled,
 )
 from ....networks import fully_connected, layer_from
@@ -176,7 +176,7 @@ def _rivals(weights: np.ndarray, s: np.ndarray) -> xr.Dataset:
 
 def _networks(parameters: Parameters, key: Key) -> xr.Dataset:
     """The quadratic network of Figure 1G, where Σ_yZ = 4I: first drop and who makes it."""
-    scales, keys = np.array(parameters.scales), keys_of(parameters, key)
+    scales, keys = np.array(parameters.scales), seed_keys(parameters, key)
     size: dict[str, Any] = {"scale": scales[:, None], "key": keys.reshape(1, -1)}
     network = fully_connected(2, parameters.width, activation="quadratic", **size)
     task = quadratic_teacher(np.eye(2))
@@ -200,7 +200,7 @@ def _networks(parameters: Parameters, key: Key) -> xr.Dataset:
 @asserts("Zhang, Saxe & Latham", "Proposition 5")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What the proposition says, where it needs a correction, and its misprints."""
-    parameters, at = parameters_of(run, Parameters), "Eq. (56)"
+    parameters, at = parameters_of_run(run, Parameters), "Eq. (56)"
     both, one, networks = (run[name].ds for name in ("both_signs", "one_sign", "networks"))
     for id, table, signs in (
         ("escape-both-signs", both, "both signs"),
@@ -227,7 +227,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     claim("printed-time", words, judged, at=at)
     if parameters.eigenvalues == USUAL:
         words = "Gaussian units bounce as often as quadrature over their weights says"
-        claim("bounce-share", words, share_of_seeds(bounces, BOUNCING, of="units"), at=at)
+        claim("bounce-share", words, share_agrees(bounces, BOUNCING, of="units"), at=at)
     claim(
         "never-escape",
         "eigenvalues of one sign: units with v₀ against them and v₀² ≥ Σa_k² never escape, all "
@@ -253,7 +253,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         note=join_numbers(largest, 2),
     )
     words = "Figure 1G: the error of the first drop falls in proportion to ε"
-    judged = power_law_exponent(networks["scale"], largest, 1.0, within=0.25)
+    judged = follows_power_law(networks["scale"], largest, 1.0, within=0.25)
     claim("first-drop-error", words, judged)
     words = "Figure 1G: the unit with the shortest escape time makes the first drop"
     fastest = most_seeds(networks["winner"] == networks["strongest"], of="networks")
@@ -261,13 +261,13 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     second = run["rivals"].ds["second"]
     size = (second * second["scale"]).median("draw")
     words = "when one unit is O(1) the others are O(ε): the second-largest in the median"
-    claim("second-largest", words, power_law_exponent(second["scale"], size, 1.0, within=0.03))
+    claim("second-largest", words, follows_power_law(second["scale"], size, 1.0, within=0.03))
     for part, value in QUANTILES.items() if parameters.width == WIDTH else ():
         claim(
             "second-largest-" + ("tail" if part > 0.5 else "median"),
             f"when one unit is O(1) the second-largest is below {value:g} ε in {100 * part:g} % of "
             "networks, by the closed form of a unit's way",
-            share_of_seeds(second.isel(scale=-1) < value, part, of="networks"),
+            share_agrees(second.isel(scale=-1) < value, part, of="networks"),
             corrected="O(ε) with a heavy-tailed constant" * (part > 0.5),
         )
     errata(run, claim)
@@ -282,7 +282,7 @@ def draw(run: xr.DataTree) -> Figure:
     for index, label in enumerate(("Eq. (56) is right", "v changes sign: Eq. (56) imaginary")):
         shown = data.isel(unit=np.flatnonzero(data["bounces"] == index))
         x, y = shown["predicted"], shown["measured"]
-        left.loglog(x, y, **MEASURED_STYLE, color=f"C{index}", alpha=0.5, label=label)
+        left.loglog(x, y, **POINT_STYLE, color=f"C{index}", alpha=0.5, label=label)
     diagonal(left, data["measured"].where(np.isfinite(data["measured"])))
     for axis in (left.xaxis, left.yaxis):
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -294,7 +294,7 @@ def draw(run: xr.DataTree) -> Figure:
         size = second["scale"] * second.quantile(part, "draw")
         label = "median" if part == 0.5 else f"{100 * part:g} % quantile"
         right.loglog(size["scale"], size, **SIMULATION_STYLE, color="C0", alpha=alpha, label=label)
-        power_law(right, size["scale"], float(size[-1]), 1.0)
+        power_law_guide(right, size["scale"], float(size[-1]), 1.0)
     words = "initial scale ε", "its norm when the largest has norm 1"
     label_axes(right, *words, f"second-largest unit, {second.sizes['draw']} networks", theory="∝ ε")
     return figure

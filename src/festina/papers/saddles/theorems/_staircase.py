@@ -17,7 +17,7 @@ from pydantic import Field, PositiveFloat
 from .... import networks
 from ....diagnose import passage_time, plateaus
 from ....dynamics import Trajectory, gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import DecreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
@@ -163,7 +163,7 @@ def _setting(
     if name == "attention":
         d, covariance = parameters.token_dimension, np.diag(parameters.token_variances)
         task = in_context_regression(d, parameters.context, token_covariance=covariance)
-        keys = keys_of(parameters, key)
+        keys = seed_keys(parameters, key)
         how = {"scale": parameters.attention_scale, "key": keys}
         return networks.attention(d, parameters.heads, **how), task
     first = parameters.seed if key is None else np.asarray(jax.random.key_data(key)).ravel()
@@ -234,7 +234,7 @@ def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
 @asserts("Zhang, Saxe & Latham", "Lemma 6")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Levels, times and active sets against training, in every setting."""
-    parameters, attention = parameters_of(run, Parameters), run["attention"].ds
+    parameters, attention = parameters_of_run(run, Parameters), run["attention"].ds
     for name in ("power", "mixed", "diagonal"):
         table, (words, *source), linear = run[name].ds, PANELS[name], name != "diagonal"
         told = Ledger(claim.experiment, *source)

@@ -17,22 +17,22 @@ from pydantic import Field
 
 from .... import networks, tasks
 from ...._types import Array
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of
+from ....experiments._frame import Key, Progress, Tables, experiment, seed_keys
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
     Ledger,
     all_above,
     asserts,
     equal_to,
+    follows_power_law,
     max_error_below,
-    power_law_exponent,
 )
 from ....experiments.figures import (
     SIMULATION_STYLE,
     THEORY_STYLE,
     label_axes,
     panels,
-    power_law,
+    power_law_guide,
     styled,
 )
 from ....networks import AbstractNetwork, Layer
@@ -111,7 +111,7 @@ def _network(name: str, units: int, **how: Any) -> tuple[AbstractNetwork, int]:
 @experiment("saddles/theorem-1")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Make fixed points, embed them in each way, allowed or not, and measure the gradient."""
-    keys, tables, steps = keys_of(parameters, key), list[xr.Dataset](), len(ARCHITECTURES) + 2
+    keys, tables, steps = seed_keys(parameters, key), list[xr.Dataset](), len(ARCHITECTURES) + 2
     for index, name in enumerate(ARCHITECTURES):
         progress(f"fixed points of {name} networks", index / steps)
         rows = [_embeddings(parameters, name, key, seed) for seed, key in enumerate(keys)]
@@ -294,7 +294,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         "saddles",
         f"panels {', '.join(minima['panel'].values)}: they are saddles, a silent unit that moves "
         "by δ lowers the loss by δ to the power of one plus the order of φ",
-        power_law_exponent(last["radius"], last["gain"].T, 1.0 + minima["order"], within=0.01),
+        follows_power_law(last["radius"], last["gain"].T, 1.0 + minima["order"], within=0.01),
         at="Section 3",
         note="by the best of random directions",
     )
@@ -353,7 +353,7 @@ def draw(run: xr.DataTree) -> Figure:
         slope = np.diff(np.log(gain[-2:])) / np.diff(np.log(radius[-2:]))
         words = f"{minima['panel'].values[index]}: {slope[0]:.2f}"
         right.loglog(radius, gain, **SIMULATION_STYLE, color=f"C{index}", alpha=0.5, label=words)
-        power_law(right, radius, gain[-1], 1 + int(minima["order"][index]))
+        power_law_guide(right, radius, gain[-1], 1 + int(minima["order"][index]))
     right.plot([], [], **THEORY_STYLE, label="power of theory")
     right.legend(title="panel: exponent of $δ$", loc="upper left", ncols=3)
     right.set_ylim(None, 3e3 * float(minima["gain"].max()))

@@ -16,11 +16,11 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import gradient_descent
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of
+from ....experiments._frame import Key, Progress, Tables, experiment, seed_keys
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Ledger, all_above, asserts, max_error_below
 from ....experiments.figures import (
-    MEASURED_STYLE,
+    POINT_STYLE,
     SIMULATION_STYLE,
     THEORY_STYLE,
     label_axes,
@@ -131,7 +131,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "steps": 500}
 @experiment("saddles/theorem-3")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train all cases of an architecture together, and measure how far they drift."""
-    keys, rng = keys_of(parameters, key), np.random.default_rng(parameters.seed)
+    keys, rng = seed_keys(parameters, key), np.random.default_rng(parameters.seed)
     tables, kinds = list[xr.Dataset](), parameters.architectures
     for index, kind in enumerate(kinds):
         progress(f"training {kind}", index / len(kinds))
@@ -307,9 +307,7 @@ def draw(run: xr.DataTree) -> Figure:
         lines = np.maximum(one["distance"].max("seed"), floor)
         left.plot(drift["step"], lines, **SIMULATION_STYLE, color=color, alpha=0.45)
         dots = np.maximum(one["reduction_error"].max("moment"), floor)
-        right.plot(
-            dots, np.full(dots.size, row), **MEASURED_STYLE | {"ms": 6}, color=color, alpha=0.5
-        )
+        right.plot(dots, np.full(dots.size, row), **POINT_STYLE | {"ms": 6}, color=color, alpha=0.5)
     left.axhline(_ROUNDING, **THEORY_STYLE, label="counts as zero below")
     right.axvline(_ROUNDING, **THEORY_STYLE)
     end = drift["step"].values[-1]

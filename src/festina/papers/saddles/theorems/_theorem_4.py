@@ -16,11 +16,11 @@ from pydantic import Field
 
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, keys_of, parameters_of
+from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import DecreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Ledger, agree, asserts, join_numbers, max_error_below
-from ....experiments.figures import SIMULATION_STYLE, label_axes, panels, power_law, styled
+from ....experiments.figures import SIMULATION_STYLE, label_axes, panels, power_law_guide, styled
 from ....networks import fully_connected, layer_from
 from ....tasks import from_moments, linear_teacher
 from ....theory.saddles import growth_times, residual_exponent
@@ -68,7 +68,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Integrate Eq. (10) and train the network, for every spectrum and scale."""
     cases = list(zip(parameters.ratios, parameters.multiplicities, strict=True))
     tables: dict[str, list[xr.Dataset]] = {"linear": [], "network": []}
-    scales, keys = np.array(parameters.scales), keys_of(parameters, key)
+    scales, keys = np.array(parameters.scales), seed_keys(parameters, key)
     for index, (ratio, r) in enumerate(cases):
         progress(f"s_{r + 1}/s_1 = {ratio:g}", index / len(cases))
         s = np.append(np.ones(r), ratio)
@@ -151,7 +151,7 @@ def _exponents(table: xr.Dataset) -> xr.DataArray:
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Escape time, and the exponent of every spectrum."""
     linear, network = run["linear"].ds, run["network"].ds
-    parameters = parameters_of(run, Parameters)
+    parameters = parameters_of_run(run, Parameters)
     words = "Eq. (10): a unit's part along the top directions is one at T = ln(1/|Pθ(0)|)/s₁"
     late = max_error_below(linear["escape_measured"], linear["escape_predicted"], within=1e-6)
     claim("escape-time", words, late, at="Eq. (37)")
@@ -182,7 +182,7 @@ def draw(run: xr.DataTree) -> Figure:
     """What is left outside the top directions against ε, in Eq. (10) and in the network."""
     title = "Theorem 4   The smaller the weights, the fewer directions leave together"
     figure, axes = panels(title, 2, sharey=True)
-    parameters, power = parameters_of(run, Parameters), run["linear"].ds["predicted_exponent"]
+    parameters, power = parameters_of_run(run, Parameters), run["linear"].ds["predicted_exponent"]
     for ax, group, over in zip(axes, ("linear", "network"), ("unit", "seed"), strict=True):
         for index, residual in enumerate(run[group].ds["residual"].median(over)):
             scale, r = residual["scale"], parameters.multiplicities[index]
@@ -190,7 +190,7 @@ def draw(run: xr.DataTree) -> Figure:
             ax.loglog(
                 scale, residual, **SIMULATION_STYLE, color=f"C{index}", alpha=0.5, label=label
             )
-            power_law(ax, scale, float(residual[-1]), float(power[index]))
+            power_law_guide(ax, scale, float(residual[-1]), float(power[index]))
     words = "initial scale ε", "left outside the top directions"
     label_axes(axes[0], *words, "linear phase: one unit in the median", legend=None)
     words = "initial scale ε", "", "whole network, half-way down the first drop"

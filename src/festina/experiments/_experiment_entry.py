@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Entry:
+class ExperimentEntry:
     """One line of `festina list`.
 
     `seconds` is the expected time on two cores, compilation included; `references` are keys of
