@@ -145,9 +145,9 @@ def in_context(d: int = 3, tokens: int = 12, n: int = 500) -> tuple:
 
 
 def digits(n: int = 1000) -> tuple:
-    from festina.tasks import mnist
+    from festina.tasks import mnist_digits
 
-    images = mnist(range(10))
+    images = mnist_digits(range(10))
     some = torch.randperm(len(images.x))[:n].cpu().numpy()
     return torch.tensor(images.x[some]).float(), torch.tensor(images.y[some]).argmax(1)
 

@@ -34,7 +34,7 @@ from festina.networks._algebra import Algebra
 from festina.tasks import (
     AbstractTask,
     Task,
-    convolutional_teacher,
+    figure_1c_teacher,
     from_arrays,
     in_context_regression,
     linear_teacher,
@@ -339,7 +339,7 @@ ARCHITECTURES = [
     _neurons(
         _by_name["tanh"], _teacher(_by_name["tanh"], outputs=2), name="tanh-2-outputs", outputs=2
     ),
-    _kernels(_by_name["linear"], _pair(convolutional_teacher)),
+    _kernels(_by_name["linear"], _pair(figure_1c_teacher)),
     _kernels(
         _by_name["linear"],
         _conv_teacher(_by_name["linear"], 5, 3, 1, outputs=2),
@@ -363,7 +363,7 @@ ARCHITECTURES = [
     _neurons(_by_name["linear"], _linear_3, name="linear-bias", outputs=3, bias=True),
     _neurons(_by_name["quadratic"], _quadratic, name="quadratic-bias", bias=True),
     _neurons(_by_name["relu"], _noise((2,)), name="relu-bias", bias=True),
-    _kernels(_by_name["linear"], _pair(convolutional_teacher), name="conv-bias", bias=True),
+    _kernels(_by_name["linear"], _pair(figure_1c_teacher), name="conv-bias", bias=True),
     _heads("attention", _regression(3), LinearAttentionHead()),
     _heads("attention-raw", _regression(3), LinearAttentionHead(per_token=False)),
     _heads("attention-rank-2", _regression(2), LinearAttentionHead(rank=2)),

@@ -18,7 +18,7 @@ from festina.networks import (
     deep_linear,
     deep_network,
     diagonal_linear,
-    from_run,
+    final_networks,
     fully_connected,
     gated,
     leaky_relu,
@@ -84,7 +84,9 @@ def test_saved_and_loaded_networks_are_the_same_and_carry_nothing_else(name, tmp
     make, data = FAMILIES[name]
     final = gradient_descent(make(), data, 0.02, 60).final
     leaves, structure = jax.tree.flatten(final)
-    loaded = from_run(festina.save(gradient_descent(make(), data, 0.02, 60), tmp_path / "run"))
+    loaded = final_networks(
+        festina.save(gradient_descent(make(), data, 0.02, 60), tmp_path / "run")
+    )
     fresh = gradient_descent(final, data, 0.02, 5)
     for again in (jax.tree.unflatten(structure, leaves), loaded):
         assert type(again) is type(final)
@@ -288,23 +290,23 @@ def test_a_function_of_your_own_is_asked_for(function):
     )
     run = gradient_descent(network, POINTS, 0.02, 3)
     with pytest.raises(ValueError, match="a function of your own: give it, as `unit`"):
-        from_run(run.to_dataset())
-    again = from_run(run.to_dataset(), unit=ConvolutionKernel(function))
+        final_networks(run.to_dataset())
+    again = final_networks(run.to_dataset(), unit=ConvolutionKernel(function))
     np.testing.assert_array_equal(again.predict(X), run.final.predict(X))
 
 
 def test_what_is_no_run_is_refused(tmp_path):
     run = gradient_descent(narrow(), POINTS, 0.02, 3)
     with pytest.raises(ValueError, match=r"got Trajectory. Of a trajectory there is `final`"):
-        from_run(run)  # pyright: ignore[reportArgumentType]
+        final_networks(run)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"has no node 'theory'. It has: simulation"):
-        from_run(festina.save(run, tmp_path / "run"), node="theory")
+        final_networks(festina.save(run, tmp_path / "run"), node="theory")
     with pytest.raises(ValueError, match="says None"):
-        from_run(run.to_dataset().drop_attrs())
+        final_networks(run.to_dataset().drop_attrs())
     with pytest.raises(ValueError, match="holds no weights"):
-        from_run(run.to_dataset().drop_vars(["u", "v"]))
+        final_networks(run.to_dataset().drop_vars(["u", "v"]))
     strange = dataclasses.replace(run).to_dataset()
     strange.attrs["unit"] = "__import__('os').getcwd()"
     with pytest.raises(ValueError, match=r"none of `festina.networks`: give `unit`"):
-        from_run(strange)
-    assert from_run(strange, unit=Neuron("tanh")).structure == narrow().structure
+        final_networks(strange)
+    assert final_networks(strange, unit=Neuron("tanh")).structure == narrow().structure

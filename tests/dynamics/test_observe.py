@@ -6,7 +6,7 @@ import pytest
 
 import festina
 from festina import gradient_descent, gradient_flow
-from festina.networks import deep_linear, from_run, fully_connected
+from festina.networks import deep_linear, final_networks, fully_connected
 from festina.tasks import from_arrays, linear_teacher
 
 POPULATION = linear_teacher(np.eye(2), [[1.0, 1.0], [1.0, 4.0]])
@@ -98,7 +98,7 @@ def test_in_a_data_set(train, axis):
 def test_trained_networks_are_saved_whatever_is_observed(train, observe, tmp_path):
     network = fully_connected(2, 4, 2, activation="tanh", scale=0.3, key=festina.seeds(3))
     run = train(network, POINTS, observe=observe)
-    loaded = from_run(festina.save(run, tmp_path / "run"))
+    loaded = final_networks(festina.save(run, tmp_path / "run"))
     for part, same in zip(loaded.parts, run.final.parts, strict=True):
         np.testing.assert_array_equal(part, same)
     np.testing.assert_array_equal(loaded.labels["seed"], run.final.labels["seed"])
@@ -107,7 +107,7 @@ def test_trained_networks_are_saved_whatever_is_observed(train, observe, tmp_pat
 def test_what_is_observed_under_the_name_of_a_layer_is_none():
     deep = deep_linear((2, 3, 2), scale=0.1, key=jax.random.key(0))
     run = flow(deep, POINTS, observe={"w3": lambda network: np.eye(2)})
-    assert len(from_run(run.to_dataset()).parts) == 2
+    assert len(final_networks(run.to_dataset()).parts) == 2
 
 
 def test_a_lane_that_diverges_is_observed_as_long_as_it_is_finite():

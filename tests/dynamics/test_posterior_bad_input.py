@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from festina.dynamics.posterior import continue_sampling, sample
-from festina.networks import bayesian
+from festina.networks import draw_from_prior
 from festina.tasks import classification, from_arrays, linear_teacher, orthogonal_inputs
 
 KEY = jax.random.key(0)
@@ -65,7 +65,7 @@ def test_what_is_refused(as_a_user, changed, message):
         (lambda: continue_sampling(short().to_dataset().drop_attrs()), "no posterior"),
         (lambda: short().predict(np.eye(3), key=KEY), r"must be \(sample, 4\)"),
         (lambda: short(moves=2).diagnostics(), "at least 4 draws.*continue_sampling"),
-        (lambda: bayesian(3, 4, 1, readout_variance=-1.0, key=KEY), "must be positive"),
+        (lambda: draw_from_prior(3, 4, 1, readout_variance=-1.0, key=KEY), "must be positive"),
     ],
 )
 def test_what_else_is_refused(as_a_user, call, message):

@@ -11,7 +11,7 @@ import festina
 from festina.diagnose import passage_time
 from festina.dynamics import SaveResolution, Trajectory
 from festina.networks import Neuron, attention, convolutional_1d, fully_connected, layer_from
-from festina.tasks import convolutional_teacher, in_context_regression, linear_teacher
+from festina.tasks import figure_1c_teacher, in_context_regression, linear_teacher
 
 TASK = linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]))
 SEEDS = fully_connected(2, 5, 2, scale=np.array([1e-1, 1e-3, 1e-6]), key=festina.seeds(3))
@@ -269,7 +269,7 @@ def test_requested_times_are_a_shared_axis():
 
 def test_kernels_and_heads_have_axes_of_their_own():
     kernels = convolutional_1d(4, 3, kernel=2, stride=2, scale=0.1, key=jax.random.key(0))
-    data = festina.gradient_descent(kernels, convolutional_teacher(), 0.02, 3).to_dataset()
+    data = festina.gradient_descent(kernels, figure_1c_teacher(), 0.02, 3).to_dataset()
     assert data["u"].dims == ("save", "unit", "tap")
     assert data["v"].dims == ("save", "unit", "output", "position")
     heads = attention(2, 3, scale=0.1, key=jax.random.key(0))

@@ -13,7 +13,7 @@ import festina
 from festina.dynamics import _simulate
 from festina.dynamics._width import as_it_is, condense
 from festina.networks import ConvolutionKernel, Layer, convolutional_1d, fully_connected, layer_from
-from festina.tasks import convolutional_teacher, linear_teacher
+from festina.tasks import figure_1c_teacher, linear_teacher
 
 TASK = linear_teacher(np.array([[1.0, 0.3], [-0.2, 0.5]]), [[1, 1], [1, 4]])
 
@@ -30,7 +30,7 @@ def test_few_units_take_the_way_of_many(monkeypatch, kind, method):
         network, task = fully_connected(2, 30, 2, scale=0.05, key=key), TASK
     else:
         network = convolutional_1d(4, 30, kernel=2, stride=2, scale=0.05, key=key)
-        task = convolutional_teacher()
+        task = figure_1c_teacher()
     assert condense(network)[0].width == network.structure.size // network.width < 30
 
     def train() -> festina.dynamics.Trajectory:

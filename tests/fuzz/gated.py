@@ -240,7 +240,7 @@ def _(found, g):
 
 
 @row("linear_floor")
-@row("linear_residual")
+@row("linear_residual_task")
 def _(found, g):
     """Residuals are the projection on what inputs do not span."""
     task, root = g["task"], np.sqrt(g["task"].weight)[:, None]

@@ -149,7 +149,7 @@ def _(found, g):
 
 
 @row(
-    "bayesian",
+    "draw_from_prior",
     key=KEYS[:1],
     readout_variance=(1.0, 0.2),
     depth=(1, 2),
@@ -258,7 +258,7 @@ def _(found, g):
     return predicts(found, x, outputs(network, x))
 
 
-@row("from_run", run=lambda rng: trajectory(int(rng.integers(2)))[0].to_dataset())
+@row("final_networks", run=lambda rng: trajectory(int(rng.integers(2)))[0].to_dataset())
 def _(found, g):
     names = [name for name in ("u", "v") if name in g["run"]]
     holds("it has the shape of what was trained", found.u.shape[-2:] == g["run"]["u"].shape[-2:])
@@ -324,7 +324,12 @@ def _(found, g):
     return near(end, np.broadcast_to(product, end.shape), 1e-8, np.abs(product).max())
 
 
-@row("greedy_pretrained", widths=([3, 3, 2], [3, 2, 2]), fraction=(0.99, 0.5), module_depth=(2, 3))
+@row(
+    "greedy_pretrained_linear",
+    widths=([3, 3, 2], [3, 2, 2]),
+    fraction=(0.99, 0.5),
+    module_depth=(2, 3),
+)
 def _(found, g):
     first = np.asarray(found.weights[0])
     gram = first @ first.swapaxes(-1, -2)

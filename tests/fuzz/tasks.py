@@ -115,7 +115,7 @@ def drawn(rng):
     return {"samples": 5, "key": KEY} if rng.integers(2) else {}
 
 
-@row("convolutional_teacher", drawn)
+@row("figure_1c_teacher", drawn)
 def _(found, g):
     right = found.x @ np.array([1.0, 1.0, -1.0, 1.0]) / math.sqrt(5)
     near(found.y[:, 0], right, 1e-9, np.abs(right).max())
@@ -153,8 +153,8 @@ def _(found, g):
 # ------------------------------------------------------------------------------------ structures
 
 
-@row("nested_tree", levels=(0, 2, 3), values=(1.0, 2.0))
-@row("signed_tree", levels=(1, 2, 3), spread=(0.0, 0.5))
+@row("nested_tree_features", levels=(0, 2, 3), values=(1.0, 2.0))
+@row("signed_tree_features", levels=(1, 2, 3), spread=(0.0, 0.5))
 def _(found, g):
     """Ancestors by arithmetic: item i lies below node i // 2^(L − l) of level l."""
     levels = whole(g["levels"])
@@ -180,7 +180,7 @@ def _(found, g):
     return near(found.y, np.asarray(g.source).T, 1e-9)
 
 
-@row("context_features", structure=("tree", "ring", "crossed"), objects=(4, 8))
+@row("object_features", structure=("tree", "ring", "crossed"), objects=(4, 8))
 def _(found, g):
     n = whole(g["objects"])
     holds("features lie between 0 and 1", (found >= 0) & (found <= 1))
@@ -197,7 +197,7 @@ def _(found, g):
 def _(found, g):
     """Example by example."""
     h = (
-        tasks.nested_tree(round(math.log2(whole(g["objects"]))))
+        tasks.nested_tree_features(round(math.log2(whole(g["objects"]))))
         if np.ndim(g["objects"]) == 0
         else g.objects
     )
@@ -234,7 +234,7 @@ def _(found, g):
     pairs = m * (m if g["trained"] is None else whole(g["trained"]))
     near(len(found.x), pairs * items, 0)
     near((found.x[:, : m * items] ** 2).sum(1), np.ones(len(found.x)), 1e-9)
-    length = (tasks.nested_tree(round(math.log2(items))) ** 2).sum(0)
+    length = (tasks.nested_tree_features(round(math.log2(items))) ** 2).sum(0)
     return near((found.y**2).sum(1), length[found.labels["item"]], 1e-9)
 
 
@@ -257,7 +257,7 @@ def _(found, g):
 
 
 @row("multi_view_classes")
-@row("multi_task_views")
+@row("independent_views")
 def _(found, g):
     a, k = g.amplitudes, whole(g["classes"])
     parts = found.x.reshape(len(found.x), len(a), k)
@@ -272,7 +272,7 @@ def _(found, g):
     return near(found.y, right, 0)
 
 
-@row("overlapping_views", overlap=(0.0, 0.4, 1.0), target=("sum", "common", "each"))
+@row("correlated_views", overlap=(0.0, 0.4, 1.0), target=("sum", "common", "each"))
 def _(found, g):
     """Moments of the signs are those promised."""
     weights_are_shares(found)

@@ -42,7 +42,7 @@ ELSEWHERE = {
     "own.hugging_face_callback",  # made by a trainer of another library: tests/own
     "own.lightning_callback",
     "own.read_watch",  # reads a folder: tests/own/test_watch_saved.py
-    "tasks.mnist",  # reads files: tests/tasks
+    "tasks.mnist_digits",  # reads files: tests/tasks
     "theory.coding.erf",  # a function of JAX's, as it is
     "theory.coding.sigmoid",
     "theory.decisions.draw_naive_animals",  # chance, tested by its statistics

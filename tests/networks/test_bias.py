@@ -112,7 +112,7 @@ def test_biases_are_saved_and_come_back(make, tmp_path):
     x, y = data()
     run = festina.gradient_flow(network, from_arrays(x, y), np.linspace(0.0, 1.0, 3))
     festina.save(run, tmp_path / "run.zarr")
-    again = networks.from_run(tmp_path / "run.zarr")
+    again = networks.final_networks(tmp_path / "run.zarr")
     assert again.first_unit == network.first_unit
     assert again.first_unit.bias
     np.testing.assert_array_equal(again.predict(x), run.final.predict(x))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import festina
-from festina.networks import decoupled, greedy_pretrained, lambda_balanced, orthogonal
+from festina.networks import decoupled, greedy_pretrained_linear, lambda_balanced, orthogonal
 from festina.tasks import linear_teacher
 
 KEY = jax.random.key(0)
@@ -157,18 +157,18 @@ def test_greedy_layers_are_what_training_an_autoencoder_leaves():
     start = decoupled(v, v, (3,), initial_strength=1e-3, key=KEY)
     autoencoder = linear_teacher(np.eye(3), covariance)
     trained = festina.gradient_flow(start, autoencoder, np.array([0.0, 40.0])).final.weights[0]
-    network = greedy_pretrained((3, 3, 3, 2), fraction=1.0, input_modes=v, key=KEY)
+    network = greedy_pretrained_linear((3, 3, 3, 2), fraction=1.0, input_modes=v, key=KEY)
     # Both of them are R Vᵀ for a frame R of their own: orthogonal.
     for layer in (trained, network.weights[0], network.weights[1]):
         np.testing.assert_allclose(layer.T @ layer, np.eye(3), atol=1e-6)
-    part = greedy_pretrained((3, 3, 2), fraction=0.9, module_depth=4, input_modes=v, key=KEY)
+    part = greedy_pretrained_linear((3, 3, 2), fraction=0.9, module_depth=4, input_modes=v, key=KEY)
     np.testing.assert_allclose(np.linalg.svd(part.weights[0])[1], 0.9**0.25, rtol=1e-14)
     assert np.abs(part.weights[1]).max() < 1e-2
 
 
 def test_greedy_of_a_narrower_layer_keeps_the_modes_given_first():
     v = frame(4, 4)
-    first, second, readout = greedy_pretrained(
+    first, second, readout = greedy_pretrained_linear(
         (4, 3, 2, 5), fraction=1.0, input_modes=v, key=festina.seeds(2)
     ).weights
     assert (first.shape, second.shape, readout.shape) == ((2, 3, 4), (2, 2, 3), (2, 5, 2))
@@ -209,7 +209,9 @@ def test_greedy_of_a_narrower_layer_keeps_the_modes_given_first():
             r"`gain` of shape \(3,\) and `key` of shape \(4,\).*`gain\[:, None\]`",
         ),
         (
-            lambda: greedy_pretrained((2, 2), readout_scale=np.ones(3), key=festina.seeds(4)),
+            lambda: greedy_pretrained_linear(
+                (2, 2), readout_scale=np.ones(3), key=festina.seeds(4)
+            ),
             r"`readout_scale` of shape \(3,\).*`readout_scale\[:, None\]`",
         ),
         (
@@ -220,9 +222,9 @@ def test_greedy_of_a_narrower_layer_keeps_the_modes_given_first():
             lambda: lambda_balanced((2, 2, 2), balance=0.0, scale=np.ones(3), key=festina.seeds(4)),
             r"`scale` of shape \(3,\).*`scale\[:, None\]`",
         ),
-        (lambda: greedy_pretrained((2, 3, 2), key=KEY), "must not grow"),
-        (lambda: greedy_pretrained((2, 2, 2), fraction=0.0, key=KEY), "`fraction`"),
-        (lambda: greedy_pretrained((2, 2, 2), module_depth=1, key=KEY), "`module_depth`"),
+        (lambda: greedy_pretrained_linear((2, 3, 2), key=KEY), "must not grow"),
+        (lambda: greedy_pretrained_linear((2, 2, 2), fraction=0.0, key=KEY), "`fraction`"),
+        (lambda: greedy_pretrained_linear((2, 2, 2), module_depth=1, key=KEY), "`module_depth`"),
     ],
 )
 def test_what_cannot_be(ask, message):

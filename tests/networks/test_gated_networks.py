@@ -16,7 +16,7 @@ from festina.diagnose import kernel_alignment, plateaus, representational_simila
 from festina.networks import (
     deep_linear,
     deep_network,
-    from_run,
+    final_networks,
     fully_connected,
     gated,
     gated_equivalent,
@@ -311,8 +311,8 @@ def test_gates_by_table_come_back_and_functions_are_asked_for(tmp_path):
     run = gradient_descent(network, XOR, 0.1, 5)
     saved = festina.save(run, tmp_path / "run")
     with pytest.raises(ValueError, match=r"functions, of 'x-h0'[^$]*`gates`"):
-        from_run(saved)
-    again = from_run(saved, gates={"x-h0": rule})
+        final_networks(saved)
+    again = final_networks(saved, gates={"x-h0": rule})
     np.testing.assert_array_equal(again.predict(XOR.x), run.final.predict(XOR.x))
     with pytest.raises(ValueError, match="gate of 'h0' is not known for sample 0"):
         again.predict(XOR.x + 0.5)

@@ -25,7 +25,7 @@ from festina.networks import (
     seeds,
 )
 from festina.tasks import (
-    convolutional_teacher,
+    figure_1c_teacher,
     in_context_regression,
     linear_teacher,
     quadratic_teacher,
@@ -209,7 +209,7 @@ PUBLIC = {
     "quadratic_teacher": lambda: quadratic_teacher(np.eye(2)).y,
     "student_teacher": lambda: student_teacher(fully_connected(2, 3, key=KEY), np.eye(2)).y,
     "in_context": lambda: in_context_regression(2, 3, samples=4, key=KEY).x,
-    "statistics": lambda: convolutional_teacher().statistics(Neuron()).psi,
+    "statistics": lambda: figure_1c_teacher().statistics(Neuron()).psi,
     "population": lambda: in_context_regression(2, 3).statistics(LinearAttentionHead()).y,
     "narrow_minima": lambda: (
         narrow_minima(Neuron(activation("relu")), two_orthogonal_points(), starts=2).loss

@@ -18,7 +18,7 @@ from festina.networks import (
     deep_linear,
     diagonal_linear,
     fully_connected,
-    greedy_pretrained,
+    greedy_pretrained_linear,
     lambda_balanced,
     layer_from,
     low_rank_layer,
@@ -94,7 +94,7 @@ DRAWS = {
     "balanced": (lambda s, k: lambda_balanced((2, 2, 2), balance=s, scale=0.3, key=k), "balance"),
     "orthogonal": (lambda s, k: orthogonal((2, 3, 2), gain=s, key=k), "gain"),
     "pretrained": (
-        lambda s, k: greedy_pretrained((3, 2, 2), readout_scale=s, key=k),
+        lambda s, k: greedy_pretrained_linear((3, 2, 2), readout_scale=s, key=k),
         "readout_scale",
     ),
     "decoupled": (

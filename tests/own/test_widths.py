@@ -166,9 +166,9 @@ def test_a_bias_of_the_outputs_is_no_units_work(data, bias):
 @pytest.mark.skipif("FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder")
 def test_the_plateaus_of_two_digits_are_one_and_two_units():
     """784 inputs: a fixed angle between weights gathers nothing there, responses do."""
-    from festina.tasks import mnist
+    from festina.tasks import mnist_digits
 
-    train = mnist((3, 5))
+    train = mnist_digits((3, 5))
     x, y = (torch.tensor(each[:1000]).float() for each in (train.x, train.y))
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(784, 200, bias=False), nn.ReLU(), nn.Linear(200, 2, bias=False))

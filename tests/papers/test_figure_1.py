@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from experiments import altered, are_apart, broken, by_id, is_whole
 from festina.experiments import experiment_names, load
-from festina.tasks import convolutional_teacher, from_moments
+from festina.tasks import figure_1c_teacher, from_moments
 from festina.theory.saddles import linear_saddles
 
 PANELS = ("b", "c", "d", "e", "f", "g")
@@ -238,7 +238,7 @@ def test_figure_1_final_singular_values_of_linear_networks(letter, size):
 
 def test_figure_1c_lies_outside_lemma_6_but_leaves_zero_by_equation_10():
     """f = ⟨Σ v_i u_iᵀ, X⟩ with one output: no Σ_zz says what the loss is, but ⟨yX⟩ drives zero."""
-    data = convolutional_teacher()
+    data = figure_1c_teacher()
     y, patches = data.y[:, 0], data.x.reshape(-1, 2, 2)
     sigma = np.einsum("k,k,kpt->pt", data.weight, y, patches)
     levels = lambda *moments: [

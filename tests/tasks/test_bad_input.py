@@ -22,12 +22,12 @@ RELU = networks.layer_from("relu", np.ones((2, 2)), np.ones((2, 1)))
         (lambda: tasks.xor(np.inf), "`delta` must be a finite number"),
         (lambda: tasks.class_targets(2, own=np.inf), "`own` must be a finite number"),
         (lambda: tasks.cyclic_domain_pairs(3, 1, first=0.5), "`first` must be a whole number"),
-        (lambda: tasks.signed_tree(2, spread=np.nan), "`spread` must be a finite number"),
+        (lambda: tasks.signed_tree_features(2, spread=np.nan), "`spread` must be a finite number"),
         (lambda: tasks.quadratic_teacher(np.eye(2), target_scale="a"), "`target_scale` must be"),
         (lambda: tasks.modular_addition(5, "half", key=KEY), "`train_fraction` must be a finite"),
         (lambda: tasks.contextual(8, [3]), "`contexts` must be a whole number"),
         (
-            lambda: networks.bayesian(2, 3, 1, readout_variance=1.0, key=festina.seeds(2)),
+            lambda: networks.draw_from_prior(2, 3, 1, readout_variance=1.0, key=festina.seeds(2)),
             r"`key` must be one key, got a batch \(2,\)",
         ),
         (lambda: networks.attention(2, 2, outputs="a", key=KEY), "`outputs` must be a whole"),
@@ -52,7 +52,7 @@ RELU = networks.layer_from("relu", np.ones((2, 2)), np.ones((2, 1)))
             "`initial_strength` must be real",
         ),
         (
-            lambda: networks.greedy_pretrained((2, 2), fraction="most", key=KEY),
+            lambda: networks.greedy_pretrained_linear((2, 2), fraction="most", key=KEY),
             "`fraction` must be a finite number",
         ),
     ],
@@ -64,5 +64,5 @@ def test_bad_input_is_refused_by_name(make, message):
 
 @pytest.mark.usefixtures("as_a_user")
 def test_numbers_may_come_as_arrays():
-    assert tasks.signed_tree(np.array(2.0)).shape == (4, 4)
+    assert tasks.signed_tree_features(np.array(2.0)).shape == (4, 4)
     assert len(tasks.contextual(contexts=np.array(3), preset="jarvis-2025").x) == 24

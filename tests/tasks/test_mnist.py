@@ -11,7 +11,7 @@ import threading
 import numpy as np
 import pytest
 
-from festina.tasks import _mnist_files, mnist
+from festina.tasks import _mnist_files, mnist_digits
 
 IMAGES, LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
 
@@ -37,40 +37,40 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_pixels_targets_and_labels(folder):
-    task = mnist((7, 3))
+    task = mnist_digits((7, 3))
     assert task.x.shape == (8, 784)
     # In the order of the files: 3, 7, 13, 17, …
     np.testing.assert_allclose(task.x[:, 0] * 255, [3, 7, 13, 17, 23, 27, 33, 37])
     assert task.labels["digit"].tolist() == [3, 7] * 4
     np.testing.assert_array_equal(task.y, [[0.0, 1.0], [1.0, 0.0]] * 4)
-    assert mnist((0, 1, 2), split="test").y.shape == (6, 3)
+    assert mnist_digits((0, 1, 2), split="test").y.shape == (6, 3)
 
 
 def test_a_folder_called_mnist_will_do(folder, monkeypatch):
     (folder / "above").mkdir()
     (folder / "above" / "mnist").symlink_to(folder, target_is_directory=True)
     monkeypatch.setenv("FESTINA_DATA", str(folder / "above"))
-    assert mnist((3, 5)).samples == 8
+    assert mnist_digits((3, 5)).samples == 8
 
 
 def test_a_file_that_changes_is_read_again(folder):
-    mnist((3, 5))
+    mnist_digits((3, 5))
     (folder / LABELS).write_bytes(gzip.compress(idx(np.arange(40) % 5)))
     with pytest.raises(ValueError, match="no image of 5"):
-        mnist((3, 5))
+        mnist_digits((3, 5))
 
 
 @pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize("digits", [(3,), (3, 3), (3, 10), (), (-1, 2), (3.5, 2)])
 def test_digits_that_are_none(digits, folder):
     with pytest.raises(ValueError, match=r"two or more different digits|whole number from 0 up"):
-        mnist(digits)
+        mnist_digits(digits)
 
 
 @pytest.mark.usefixtures("as_a_user")
 def test_a_split_that_is_none(folder):
     with pytest.raises(ValueError, match="`split` must be"):
-        mnist((3, 5), split="validation")  # pyright: ignore[reportArgumentType]
+        mnist_digits((3, 5), split="validation")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(
@@ -91,20 +91,20 @@ def test_files_that_are_not_mnist(damage, words, folder):
     file = folder / IMAGES
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(ValueError, match=words) as error:
-        mnist((3, 5))
+        mnist_digits((3, 5))
     assert str(file) in str(error.value)
 
 
 def test_images_and_labels_of_different_sets(folder):
     (folder / LABELS).write_bytes(gzip.compress(idx(np.arange(30) % 10)))
     with pytest.raises(ValueError, match="40 images and 30 labels"):
-        mnist((3, 5))
+        mnist_digits((3, 5))
 
 
 def test_offline_one_line_says_what_was_tried(folder, monkeypatch):
     monkeypatch.setenv("FESTINA_DATA", str(folder / "empty"))
     with pytest.raises(ValueError, match="MNIST is not here") as error:
-        mnist((3, 5))
+        mnist_digits((3, 5))
     for words in (IMAGES, "empty", "cache", "127.0.0.1", "Set the environment variable FESTINA"):
         assert words in str(error.value)
 
@@ -135,23 +135,24 @@ def mirror(folder, monkeypatch):
 
 
 def test_downloaded_once_and_kept(mirror, folder):
-    assert mnist((3, 5)).samples == 8
+    assert mnist_digits((3, 5)).samples == 8
     kept = folder / "cache" / "festina" / "data" / "mnist"
     assert sorted(path.name for path in kept.iterdir()) == [IMAGES, LABELS]
     mirror.shutdown()
     mirror.server_close()
-    assert mnist((3, 5)).samples == 8
+    assert mnist_digits((3, 5)).samples == 8
 
 
 def test_a_download_with_another_checksum_is_refused(mirror, folder):
     (folder / IMAGES).write_bytes(b"something else")
     with pytest.raises(ValueError, match=r"could not be downloaded .* \(ValueError\)"):
-        mnist((3, 5))
+        mnist_digits((3, 5))
 
 
 def test_pooch_is_not_imported_where_files_are_given(folder):
     code = (
-        "import sys; from festina.tasks import mnist; mnist((3, 5)); print('pooch' in sys.modules)"
+        "import sys; from festina.tasks import mnist_digits; "
+        "mnist_digits((3, 5)); print('pooch' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
@@ -163,8 +164,8 @@ def test_pooch_is_not_imported_where_files_are_given(folder):
 def test_the_real_ones():
     """Counts and mean pixel as published."""
     counts = np.array([5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949])
-    task = mnist(range(10))
+    task = mnist_digits(range(10))
     np.testing.assert_array_equal(np.bincount(task.labels["digit"]), counts)
     np.testing.assert_array_equal(task.y.sum(axis=0), counts)
     assert task.x.mean() == pytest.approx(0.1307, abs=5e-5)
-    assert mnist((3, 5), split="test").samples == 1010 + 892
+    assert mnist_digits((3, 5), split="test").samples == 1010 + 892

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from festina.networks import fully_connected, gated, seeds
 from festina.tasks import (
-    context_features,
     contextual,
     cyclic_domain_pairs,
     distillation,
     domain_routing,
-    nested_tree,
+    nested_tree_features,
+    object_features,
     structured_task,
     tree_inherited_features,
     xor,
@@ -42,7 +42,7 @@ def close(found, expected):
 @pytest.mark.parametrize("levels", [0, 1, 2, 3, 5])
 def test_values_of_a_tree_are_those_of_its_splits(levels):
     values = np.linspace(3.0, 1.0, levels + 1)
-    y = nested_tree(levels, values=values)
+    y = nested_tree_features(levels, values=values)
     assert y.shape == (2 ** (levels + 1) - 1, 2**levels)
     below = [
         sum(values[k] ** 2 * 2 ** (levels - k) for k in range(m, levels + 1))
@@ -53,7 +53,7 @@ def test_values_of_a_tree_are_those_of_its_splits(levels):
 
 
 def test_a_tree_of_eight_objects():
-    s, d = seen(structured_task(nested_tree(3)), 1.0)
+    s, d = seen(structured_task(nested_tree_features(3)), 1.0)
     close(s, np.sqrt([15, 7, 3, 3, 1, 1, 1, 1]) / 8)
     close(d, np.full(8, 1 / 8))
 
@@ -94,7 +94,7 @@ def test_the_margin_at_which_rates_cross():
 def test_what_pathways_see_of_contexts(objects, contexts):
     task = contextual(objects, contexts)
     n, c = objects, contexts
-    sigma = np.linalg.svd(nested_tree(n.bit_length() - 1), compute_uv=False)
+    sigma = np.linalg.svd(nested_tree_features(n.bit_length() - 1), compute_uv=False)
     assert task.y.shape == (n * c, (c + 1) * (2 * n - 1))
     np.testing.assert_array_equal(task.labels["context"], np.repeat(np.arange(c), n))
     s, _ = seen(task, 1.0)
@@ -130,14 +130,14 @@ def test_contexts_may_be_louder_and_objects_of_any_kind():
 
 
 def test_the_published_structures_of_eight_objects():
-    ring, crossed = context_features("ring"), context_features("crossed")
+    ring, crossed = object_features("ring"), object_features("crossed")
     assert ring.shape == crossed.shape == (15, 8)
     np.testing.assert_array_equal(ring[0], np.ones(8))
     np.testing.assert_array_equal(ring[1], [0, 0.33, 0.66, 1, 1, 0.66, 0.33, 0])
     np.testing.assert_array_equal(ring[2], np.roll(ring[1], 1))
     np.testing.assert_array_equal(ring[9:], ring[1:7])  # a full turn
     np.testing.assert_array_equal(
-        np.delete(crossed, [3, 4, 5, 6], 0), np.delete(nested_tree(), [3, 4, 5, 6], 0)
+        np.delete(crossed, [3, 4, 5, 6], 0), np.delete(nested_tree_features(), [3, 4, 5, 6], 0)
     )
     pairs = [np.flatnonzero(row).tolist() for row in crossed[3:7]]
     assert pairs == [[0, 2], [1, 3], [4, 6], [5, 7]]
@@ -148,9 +148,9 @@ def test_contexts_of_different_structures():
     assert task.y.shape == (24, 60)
     for c, structure in enumerate(("tree", "ring", "crossed")):
         here = task.labels["context"] == c
-        np.testing.assert_array_equal(task.y[here][:, :15], nested_tree().T)
+        np.testing.assert_array_equal(task.y[here][:, :15], nested_tree_features().T)
         own = task.y[:, 15 * (c + 1) : 15 * (c + 2)]
-        np.testing.assert_array_equal(own[here], context_features(structure).T)
+        np.testing.assert_array_equal(own[here], object_features(structure).T)
         assert not own[~here].any()
     own = contextual(np.eye(3), 2, structures=[np.ones((2, 3)), np.full((1, 3), 2.0)])
     np.testing.assert_array_equal(own.y[4], [0, 1, 0, 0, 0, 2])
@@ -197,7 +197,7 @@ def test_every_pair_sees_the_same_values(domains, outputs, levels, seed):
     pairs = cyclic_domain_pairs(domains, outputs)
     assert len(task.x) == domains * outputs * n
     features = 2 * n - 1
-    sigma = np.linalg.svd(nested_tree(levels), compute_uv=False)
+    sigma = np.linalg.svd(nested_tree_features(levels), compute_uv=False)
     for i in range(domains):
         for j in range(domains):
             here = (task.labels["input_domain"] == i) & (task.labels["output_domain"] == j)
@@ -286,7 +286,7 @@ def test_related_domains_share_structure():
         (lambda: contextual(8, 4, structures="tree"), "one for each of 4 contexts"),
         (lambda: contextual(8, 1, structures=["star"]), "A structure is"),
         (lambda: contextual(8, 1, structures=[np.ones((2, 3))]), "of 8 objects each"),
-        (lambda: context_features("ring", 6), "power of two from 4 up"),
+        (lambda: object_features("ring", 6), "power of two from 4 up"),
         (lambda: contextual(contexts=2, preset="jarvis-2025"), "has 3, 4 or 5 `contexts`"),
         (lambda: contextual(preset="saxe"), '`preset` must be "jarvis-2025"'),
         (lambda: distillation(np.ones(3), xor()), "`teacher` must be a `Network`"),
@@ -305,7 +305,7 @@ def test_related_domains_share_structure():
         (lambda: domain_routing(3, np.ones((3, 3))), "float64 of shape"),
         (lambda: domain_routing(3, np.ones((2, 2), bool)), r"\(3, 3\)"),
         (lambda: domain_routing(3, items=np.ones((2, 4, 4))), "features of 2 domains, there are 3"),
-        (lambda: nested_tree(2, values=[1.0, 2.0]), "each of 3 levels"),
+        (lambda: nested_tree_features(2, values=[1.0, 2.0]), "each of 3 levels"),
         (lambda: tree_inherited_features([0], ring(4), 3, key=jax.random.key(0)), "`branching`"),
     ],
 )

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import festina
-from festina.tasks import from_moments, signed_tree, structured_task
+from festina.tasks import from_moments, signed_tree_features, structured_task
 from festina.tasks.worlds import ring, tree
 from festina.theory.linear import mode_strengths, modes
 
@@ -65,11 +65,11 @@ def test_bad_input(call, message):
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 5])
 def test_splits_of_a_tree_are_its_modes(levels):
-    y = signed_tree(levels)
+    y = signed_tree_features(levels)
     items = 2**levels
     assert y.shape == (items, items)
     # Orthogonal, and as long as the items below a split: one of all, then 2ᵏ at level k.
     below = np.repeat(items / 2.0 ** np.arange(levels), 2 ** np.arange(levels))
     assert np.array_equal(y @ y.T, np.diag([items, *below]))
-    values = np.linalg.svd(signed_tree(levels, spread=0.1), compute_uv=False)
+    values = np.linalg.svd(signed_tree_features(levels, spread=0.1), compute_uv=False)
     assert (np.diff(values) < -1e-3 / items).all()

@@ -26,7 +26,7 @@ from festina.networks import (
 )
 from festina.tasks import (
     Task,
-    convolutional_teacher,
+    figure_1c_teacher,
     figure_1e_points,
     from_arrays,
     in_context_regression,
@@ -51,7 +51,7 @@ def initial_loss(data: Task) -> float:
     [
         (lambda: linear_teacher(np.eye(2), SIGMA_1B), 5.0),
         (lambda: linear_teacher([[1, 0.5], [-0.5, 0.25]], SIGMA_1B), 3.25),
-        (convolutional_teacher, 1.0),
+        (figure_1c_teacher, 1.0),
         (two_orthogonal_points, 1.0),
         (figure_1e_points, 1.0),
         (lambda: quadratic_teacher(np.eye(2)), 8.0),

@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 
 import festina
 from festina.networks import fully_connected, gated_from
-from festina.tasks import multi_view_classes, overlapping_views
+from festina.tasks import correlated_views, multi_view_classes
 from festina.theory.gated import (
     competing_views,
     early_fusion,
@@ -179,7 +179,7 @@ def test_what_overlaps_how_far_follows_from_the_task(target, kappa):
     a, start, times = np.array([1.2, 1.0]), 1e-4, np.linspace(0.0, 20.0, 21)
     weight = np.full((2, 1, 1), np.sqrt(start))
     network = pathways(weight, weight, ("y", "z") if target == "each" else ("y",))
-    task = overlapping_views(a, kappa, target=target)
+    task = correlated_views(a, kappa, target=target)
     run = festina.gradient_flow(network, task, times, rtol=1e-10)
     m, meets = {"sum": (1 + kappa, kappa), "common": (np.sqrt(kappa), kappa), "each": (1.0, 0.0)}[
         target

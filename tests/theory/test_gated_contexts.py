@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from festina.networks import gated_from
-from festina.tasks import contextual, linear_teacher, nested_tree, xor
+from festina.tasks import contextual, linear_teacher, nested_tree_features, xor
 from festina.theory.gated import (
     context_spectrum,
     linear_floor,
-    linear_residual,
+    linear_residual_task,
     race,
 )
 from plain_flow import flow
@@ -23,7 +23,7 @@ def features(seed, objects, kind):
     """Of a tree, or random; `kind` "balanced" has the mean over objects as a mode of its own."""
     h = np.random.default_rng(seed).normal(size=(objects + 2, objects))
     if kind == "tree":
-        return nested_tree(2 if objects < 6 else 3)
+        return nested_tree_features(2 if objects < 6 else 3)
     if kind == "balanced":
         h[0], h[1:] = 2.0, h[1:] - h[1:].mean(axis=1, keepdims=True)
     return h
@@ -53,7 +53,7 @@ def test_spectra_are_those_of_the_gated_data(of, seed, objects, kind, sizes, sca
     h = features(seed, objects, kind)
     found = context_spectrum(h, count, k, of=of, context_input=scale)
     data = contextual(h, count, context_input=scale)
-    data = linear_residual(data) if of == "residual" else data
+    data = linear_residual_task(data) if of == "residual" else data
     chosen = np.random.default_rng(seed).permutation(count)[:k]
     for context in {of == "common", of != "raw"}:  # a residual is the same with context inputs
         cross, second = statistics(data, chosen, context=context)
@@ -92,7 +92,7 @@ def test_published_sizes():
 @pytest.mark.parametrize(("count", "k"), [(3, 1), (3, 2), (4, 2), (5, 3), (5, 4)])
 def test_pathways_of_a_kind_share_the_residual(count, k):
     """D_eff = Σ_j D(j, p) u_j·u_p over all sets of k contexts, by enumeration."""
-    data = linear_residual(contextual(4, count))
+    data = linear_residual_task(contextual(4, count))
     sets = list(itertools.combinations(range(count), k))
     first = [np.linalg.svd(statistics(data, each, context=False)[0]) for each in sets]
     v = first[0][2][0]
@@ -133,7 +133,7 @@ def test_closed_losses_are_those_of_trained_networks(count, k, of):
     times = np.linspace(0, 60, 31)
     h = features(3, 4, "balanced")
     data = contextual(h, count)
-    data = linear_residual(data) if of == "residual" else data
+    data = linear_residual_task(data) if of == "residual" else data
     sets = list(itertools.combinations(range(count), k))
     exact = context_spectrum(h, count, k, of=of).loss(times, 1e-3)
     assert exact[-1] < 0.5 * exact[0]
@@ -148,7 +148,7 @@ def test_closed_losses_are_those_of_trained_networks(count, k, of):
 
 
 def test_single_contexts_and_all_but_one_learn_the_residual_alike():
-    times, data = np.linspace(0, 80, 17), linear_residual(contextual(2, 4))
+    times, data = np.linspace(0, 80, 17), linear_residual_task(contextual(2, 4))
     one, most = (trained(data, list(itertools.combinations(range(4), k)), times) for k in (1, 3))
     np.testing.assert_allclose(one, most, rtol=0, atol=1e-10)
     half = trained(data, list(itertools.combinations(range(4), 2)), times)

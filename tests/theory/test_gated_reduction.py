@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 
 import festina
 from festina.networks import gated_from, with_decoupled_weights
-from festina.tasks import domain_routing, from_arrays, nested_tree, xor
+from festina.tasks import domain_routing, from_arrays, nested_tree_features, xor
 from festina.theory.gated import ReductionWarning, directions, path_statistics, race_reduction
 from festina.theory.linear import learning_time
 from plain_flow import flow
@@ -324,7 +324,7 @@ def written_out_half_time(m, k, way, strength):
         "dedicated": (1 / (m * k),) * 3,
     }[way]
     items = 4
-    s = np.linalg.svd(nested_tree(2), compute_uv=False)[0] / items
+    s = np.linalg.svd(nested_tree_features(2), compute_uv=False)[0] / items
 
     def velocity(_, b):
         whole = b.prod()

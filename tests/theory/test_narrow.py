@@ -20,7 +20,7 @@ from festina.networks import (
     power,
 )
 from festina.tasks import (
-    convolutional_teacher,
+    figure_1c_teacher,
     figure_1e_points,
     in_context_regression,
     linear_teacher,
@@ -45,7 +45,7 @@ def cubic_teacher():
 WIDTH_1 = {
     "1B_I": (Neuron(), lambda: linear_teacher(np.eye(2), SIGMA_1B), (5 - np.sqrt(13)) / 2),
     "1B_G": (Neuron(), lambda: linear_teacher([[1, 0.5], [-0.5, 0.25]], SIGMA_1B), 0.25),
-    "1C": (ConvolutionKernel(size=2, stride=2), convolutional_teacher, 0.4),
+    "1C": (ConvolutionKernel(size=2, stride=2), figure_1c_teacher, 0.4),
     "1D": (Neuron(RELU), two_orthogonal_points, 0.5),
     "1E": (ConvolutionKernel(RELU, size=2, stride=2), figure_1e_points, 0.4),
     "1F": (LinearAttentionHead(), lambda: in_context_regression(2, 32), 38 / 35),

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..networks import AbstractNetwork
-from ..networks._from_run import FINAL
+from ..networks._final_networks import FINAL
 from ..networks._labels import axis_names
 from ._logbook import Pieces
 from ._trajectory import NAMES

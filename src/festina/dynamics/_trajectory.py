@@ -14,7 +14,7 @@ from .._checks import check_lane, finite_array, number, whole_number
 from .._precision import float64
 from .._result import Result
 from .._types import Array
-from ..networks._from_run import FINAL
+from ..networks._final_networks import FINAL
 from ..networks._labels import Labels, axis_names, coordinates, lane_labels
 from ..networks._network import Network
 from ..networks._structure import AbstractStructure

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from .._checks import check_choice, number, whole_number
 from .._types import ArrayLike
-from ._structured import features_of, nested_tree
+from ._structured import features_of, nested_tree_features
 from ._task import Task, from_arrays
 
 _PUBLISHED_INPUT = {3: 1.0, 4: 1.1, 5: 1.35}
@@ -34,11 +34,11 @@ def contextual(
 
     **Arguments:**
 
-    - `objects`: how many, a power of two whose features are those of `nested_tree`; or features
-      of your own, `(feature, object)`.
+    - `objects`: how many, a power of two whose features are those of `nested_tree_features`; or
+      features of your own, `(feature, object)`.
     - `contexts`: C.
     - `structures`: of the features that belong to each context, where these are not those of all
-      contexts: "tree", "ring" or "crossed" (`context_features`), or features of your own.
+      contexts: "tree", "ring" or "crossed" (`object_features`), or features of your own.
     - `context_input`: what stands for the 1 of $e_c$, 1 by default.
     - `preset`: "jarvis-2025" has the context inputs of Jarvis, Klein, Rosman & Saxe (2025): 1, 1.1
       and 1.35 for 3, 4 and 5 contexts. There networks of 700, 500 and 600 units learn the task from
@@ -72,10 +72,10 @@ def contextual(
     return from_arrays(x, y, labels={"object": obj, "context": context})
 
 
-def context_features(structure: str, objects: int = 8) -> Float[np.ndarray, "feature object"]:
-    r"""Features of $N$ objects, $2N - 1$ of them, by the name of their structure.
+def object_features(structure: str, objects: int = 8) -> Float[np.ndarray, "feature object"]:
+    r"""The matrix of $2N - 1$ features of $N$ objects, by the name of their structure.
 
-    - "tree": those of `nested_tree`.
+    - "tree": those of `nested_tree_features`.
     - "ring": one that all have, and a hill that is moved on by one object for each of the others,
       from the foot to the top and back (0, .33, .66, 1, 1, .66, .33, 0 of eight).
     - "crossed": a tree whose pairs cut across those of "tree": of four objects not the first and
@@ -86,7 +86,7 @@ def context_features(structure: str, objects: int = 8) -> Float[np.ndarray, "fea
         raise ValueError(f'A structure is "tree", "ring" or "crossed", got {structure!r}.')
     if count < 4 or count & (count - 1):
         raise ValueError(f"`objects` must be a power of two from 4 up, got {count}.")
-    tree = nested_tree(count.bit_length() - 1)
+    tree = nested_tree_features(count.bit_length() - 1)
     if structure == "ring":
         slope = np.floor(100 * np.linspace(0.0, 1.0, count // 2)) / 100  # two places, as published
         hill = np.concatenate((slope, slope[::-1]))
@@ -106,7 +106,7 @@ def _structures(
             f"{('tree', 'ring', 'crossed')}, got {given!r}."
         )
     found = [
-        context_features(each, items) if isinstance(each, str) else features_of("structures", each)
+        object_features(each, items) if isinstance(each, str) else features_of("structures", each)
         for each in given
     ]
     for each in found:

@@ -12,7 +12,7 @@ from .._precision import float64
 from .._types import ArrayLike
 from ..networks._build import check_key, normals
 from ..networks._frames import orthonormal
-from ._structured import Featured, features_of, nested_tree
+from ._structured import Featured, features_of, nested_tree_features
 from ._task import Task, from_arrays
 
 
@@ -44,9 +44,9 @@ def domain_routing(
     - `trained`: which pairs; K for those from i to i, …, i + K − 1 (mod M), or a pattern
       `(input domain, output domain)` of true and false, such as `cyclic_domain_pairs`. All by
       default.
-    - `items`: how many, 4 by default, a power of two whose features are those of `nested_tree`; or
-      features of your own, `(feature, item)`, or `(domain, feature, item)` where domains differ in
-      what there is to say (`tree_inherited_features`).
+    - `items`: how many, 4 by default, a power of two whose features are those of
+      `nested_tree_features`; or features of your own, `(feature, item)`, or `(domain, feature,
+      item)` where domains differ in what there is to say (`tree_inherited_features`).
     - `preset`: "saxe-2022" sets the arguments that are not given to those of the translation task
       of Saxe, Sodhani & Lewallen (2022): seven domains, each trained with its neighbours at
       distance −1, 0, 1 and 2; four one-hot items, with features of value 6 that all have, 4 for
@@ -63,7 +63,7 @@ def domain_routing(
         check_choice("preset", preset, ("saxe-2022",))
         domains = 7 if domains is None else domains
         trained = cyclic_domain_pairs(domains, 4, first=-1) if trained is None else trained
-        items = nested_tree(2, values=[6.0, 4.0, 3.0]) if items is None else items
+        items = nested_tree_features(2, values=[6.0, 4.0, 3.0]) if items is None else items
     m = whole_number("domains", domains)
     pairs = _pairs(m, trained)
     h = features_of("items", 4 if items is None else items)

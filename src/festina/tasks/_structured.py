@@ -63,8 +63,10 @@ def structured_task(
     return from_arrays(np.eye(items), y.T, labels={"item": np.arange(items)})
 
 
-def signed_tree(levels: int = 3, *, spread: float = 0.0) -> Float[np.ndarray, "feature item"]:
-    r"""Features that tell items apart as a binary tree does, one for each of its splits.
+def signed_tree_features(
+    levels: int = 3, *, spread: float = 0.0
+) -> Float[np.ndarray, "feature item"]:
+    r"""A matrix of features that tell items apart as a binary tree does, one for each split.
 
     $2^L$ items and as many features, broadest first: one that all items have, then for every split
     1 on its left, −1 on its right and 0 elsewhere. Features are orthogonal, and those of one level
@@ -82,13 +84,15 @@ def signed_tree(levels: int = 3, *, spread: float = 0.0) -> Float[np.ndarray, "f
     return y * (1 + spread / np.arange(1, items + 1))[:, None]
 
 
-def nested_tree(levels: int = 3, *, values: ArrayLike = 1.0) -> Float[np.ndarray, "feature item"]:
-    r"""Features that items share as they do ancestors in a binary tree, one for each of its nodes.
+def nested_tree_features(
+    levels: int = 3, *, values: ArrayLike = 1.0
+) -> Float[np.ndarray, "feature item"]:
+    r"""A matrix of features that items share as they do ancestors in a binary tree, one per node.
 
     $2^L$ items and $2^{L+1} - 1$ features, broadest first: one that all items have, one for each
     half of them, and so on to one for each item; 0 where an item does not have it. Modes are those
-    of `signed_tree`, with singular values $\sqrt{\sum_{k \geq m} 2^{L-k} a_k^2}$ for the splits
-    into level m: once for $m = 0$, the mean, and $2^{m-1}$ times from there on. For
+    of `signed_tree_features`, with singular values $\sqrt{\sum_{k \geq m} 2^{L-k} a_k^2}$ for the
+    splits into level m: once for $m = 0$, the mean, and $2^{m-1}$ times from there on. For
     `structured_task`, `contextual` and `domain_routing`.
 
     **Arguments:**
@@ -122,7 +126,7 @@ def features_of(name: str, given: int | ArrayLike) -> Float[np.ndarray, "*domain
                 f"`{name}` must be a power of two for a binary tree, got {items}. Give the "
                 "features themselves, (feature, item)."
             )
-        return nested_tree(items.bit_length() - 1)
+        return nested_tree_features(items.bit_length() - 1)
     if found.ndim not in (2, 3) or 0 in found.shape or not np.isfinite(found).all():
         raise ValueError(
             f"`{name}` must be how many there are or their finite features, (feature, item), got "

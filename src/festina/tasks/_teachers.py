@@ -41,7 +41,7 @@ def linear_teacher(
     return _gaussian_task(lambda x: x @ weights.T, covariance, 1, nodes, samples, key)
 
 
-def convolutional_teacher(
+def figure_1c_teacher(
     *, nodes: int | None = None, samples: int | None = None, key: PRNGKeyArray | None = None
 ) -> Task:
     """The linear teacher of Figure 1C: w* = (1, 1, −1, 1)/√5, input variances (1, 1, 2, 1).

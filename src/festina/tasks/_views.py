@@ -34,10 +34,10 @@ def multi_view_classes(amplitudes: ArrayLike, classes: int = 5) -> Task:
     return from_arrays(x, np.eye(k), labels={"class": np.arange(k)})
 
 
-def multi_task_views(amplitudes: ArrayLike, classes: int = 5) -> Task:
-    r"""A class for each view, and outputs of its own: $x = (a_v e_{k_v})_v$, $y = (e_{k_v})_v$.
+def independent_views(amplitudes: ArrayLike, classes: int = 5) -> Task:
+    r"""A task of views with independent classes: $x = (a_v e_{k_v})_v$, $y = (e_{k_v})_v$.
 
-    The classes are independent of each other, all $K^V$ combinations are shown. A linear network
+    Each view has outputs of its own, and all $K^V$ combinations are shown. A linear network
     needs $V(K - 1) + 1$ hidden units, since all views have their mean in common: with fewer
     something has to go. The loss of head v is that of outputs $vK, \dots, (v + 1)K - 1$.
 
@@ -62,8 +62,8 @@ def multi_task_views(amplitudes: ArrayLike, classes: int = 5) -> Task:
     return from_arrays((a[:, None] * y).reshape(len(y), -1), y.reshape(len(y), -1), labels=labels)
 
 
-def overlapping_views(amplitudes: ArrayLike, overlap: float | int, *, target: str = "sum") -> Task:
-    r"""From two tasks to one: views $x_v = a_v l_v$ of signs $l_v = \pm1$ that are correlated by κ.
+def correlated_views(amplitudes: ArrayLike, overlap: float | int, *, target: str = "sum") -> Task:
+    r"""A task of views $x_v = a_v l_v$ of signs $l_v = \pm1$ that are correlated by κ.
 
     All signs are copies of a common one, $z$, and each is true to it with probability
     $(1 + \sqrt\kappa)/2$, so that $\langle l_v z\rangle = \sqrt\kappa$ and

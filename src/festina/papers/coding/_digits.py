@@ -39,7 +39,7 @@ from ...experiments.claims import (
     most_seeds,
 )
 from ...experiments.figures import POINT_STYLE, THEORY_STYLE, label_axes, panels, styled
-from ...tasks import Task, classification, mnist
+from ...tasks import Task, classification, mnist_digits
 from ...theory.coding import Predictor, lazy_predictor, linear_code
 from ._schemes import SCHEMES, Activation
 
@@ -155,7 +155,7 @@ def _images(parameters: Parameters) -> tuple[Task, np.ndarray, np.ndarray]:
     """Examples, and new images with their targets."""
     rng = np.random.default_rng(parameters.seed)
     digits = parameters.digits
-    train, test = (mnist(digits, split=split) for split in ("train", "test"))
+    train, test = (mnist_digits(digits, split=split) for split in ("train", "test"))
     of = np.asarray(train.labels["digit"])
     each = parameters.examples // len(digits)
     chosen = np.concatenate([rng.permutation(np.flatnonzero(of == d))[:each] for d in digits])

@@ -26,7 +26,7 @@ from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import Ledger, all_above, all_below, asserts, join_numbers, most_seeds
 from ...experiments.figures import SIMULATION_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ...networks import Layer, fully_connected
-from ...tasks import Task, from_arrays, mnist
+from ...tasks import Task, from_arrays, mnist_digits
 
 _SIDE, _DIGITS = 28, 10
 _SAVES = 60
@@ -129,7 +129,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 def _in_contexts(parameters: Parameters, count: int, split: Any, rng: np.random.Generator) -> Task:
     """Some images, in every context."""
-    digits = mnist(tuple(range(_DIGITS)), split=split)
+    digits = mnist_digits(tuple(range(_DIGITS)), split=split)
     chosen = rng.choice(len(digits.x), count, replace=False)
     pixels = digits.x[chosen].reshape(-1, _SIDE // 2, 2, _SIDE // 2, 2).mean(axis=(2, 4))
     digit, contexts = digits.labels["digit"][chosen], parameters.contexts

@@ -39,8 +39,8 @@ from ...experiments.claims import (
 )
 from ...experiments.figures import SIMULATION_STYLE, label_axes, panels, styled
 from ...networks import AbstractNetwork, fully_connected
-from ...tasks import Task, context_features, contextual
-from ...theory.gated import linear_residual
+from ...tasks import Task, contextual, object_features
+from ...theory.gated import linear_residual_task
 from .._growth import growth_rate
 from .._pathways import context_pathways
 
@@ -104,7 +104,10 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
                 "set_share": (("seed", "set"), np.array([each[1] for each in units])),
                 "random": ("contexts_on", units[0][2]),
                 "seen": ("set", [_starts(task, each, keys) for each in _SETS]),
-                "left": ("set", [_starts(linear_residual(task), each, keys) for each in _SETS]),
+                "left": (
+                    "set",
+                    [_starts(linear_residual_task(task), each, keys) for each in _SETS],
+                ),
             },
             {
                 "network": kinds,
@@ -175,9 +178,9 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         increasing([float(each.sel(contexts_on=1)) for each in (alike, share)]),
         note="by the set that fits best: " + join_numbers(data["set_share"].mean("seed"), 2),
     )
-    features = np.stack([context_features(each, parameters.objects) for each in _STRUCTURES])
+    features = np.stack([object_features(each, parameters.objects) for each in _STRUCTURES])
     apart_ = features - features.mean(axis=-1, keepdims=True)
-    tree = context_features("tree", parameters.objects)
+    tree = object_features("tree", parameters.objects)
     start = 0.5 * (np.sum(tree**2) + np.mean(np.sum(features**2, axis=(1, 2))))
     left = 0.5 * (1 - 1 / _COUNT) * np.mean(np.sum(apart_**2, axis=(1, 2)))
     claim(
@@ -235,7 +238,7 @@ def draw(run: xr.DataTree) -> Figure:
     figure, (shown, loss, on, sets) = panels(
         "Contexts of different structures: units are mixed all the same", 4, width=3.4, height=3.2
     )
-    features = [context_features(each, parameters.objects) for each in _STRUCTURES]
+    features = [object_features(each, parameters.objects) for each in _STRUCTURES]
     gap = np.full((features[0].shape[0], 1), np.nan)
     blocks = np.hstack([part for each in features for part in (each, gap)][:-1])
     shown.imshow(blocks, cmap="Blues", aspect="auto", interpolation="nearest")

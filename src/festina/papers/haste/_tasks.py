@@ -50,7 +50,7 @@ from ...experiments.figures import (
     styled,
 )
 from ...networks import Layer, fully_connected
-from ...tasks import multi_task_views, overlapping_views
+from ...tasks import correlated_views, independent_views
 from ...theory.gated import competing_views, latecomer_delay
 from ...theory.linear import chain_strength
 from ._views import contributions, growing, pathways
@@ -135,7 +135,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def _two_tasks(parameters: Parameters, width: int, keys: Keys) -> xr.Dataset:
     """The loss of each head, of networks that both share, and as if they were alone."""
     a, k = np.array([parameters.amplitude, 1.0]), parameters.classes
-    data, scales = multi_task_views(a, k), np.array(parameters.scales)
+    data, scales = independent_views(a, k), np.array(parameters.scales)
     times = np.linspace(0.0, 1.5 * k * (3 - np.log(scales[-1] ** 2)), _SAMPLES)
     network = fully_connected(2 * k, width, 2 * k, scale=scales[:, None], key=keys)
     trained = gradient_flow(network, data, times, rtol=1e-6)
@@ -182,7 +182,7 @@ def _best(classes: int, width: int) -> float:
 def _overlapping(parameters: Parameters, overlap: float, target: str, keys: Keys) -> xr.Dataset:
     """What two views contribute, and how that follows from each network's own weights."""
     a = np.array([parameters.ahead, 1.0])
-    data = overlapping_views(a, overlap, target=target)
+    data = correlated_views(a, overlap, target=target)
     m = 1 + overlap if target == "sum" else math.sqrt(overlap)
     scale = math.sqrt(2 * parameters.strength / parameters.hidden)
     network = pathways(parameters.hidden, data, scale, keys)

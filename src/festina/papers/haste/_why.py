@@ -47,7 +47,7 @@ from ...experiments.figures import (
 )
 from ...networks import Gated, gated_from
 from ...tasks import Task, contextual
-from ...theory.gated import context_spectrum, linear_residual, race
+from ...theory.gated import context_spectrum, linear_residual_task, race
 from .._growth import growth_rate
 from .._pathways import between
 
@@ -109,7 +109,7 @@ def _spectrum(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
     n, task = parameters.objects, contextual(parameters.objects, count)
     contrast = task.x[:, :n] - 1 / n  # between objects
     found = np.zeros((2, count))
-    for row, data in enumerate((task, linear_residual(task))):
+    for row, data in enumerate((task, linear_residual_task(task))):
         data = replace(data, x=contrast)
         for k in range(1, count + 1):
             gate = _gate(task, tuple(range(k)))
@@ -122,7 +122,7 @@ def _spectrum(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
 
 def _residual(parameters: Parameters, count: int) -> xr.Dataset:
     """Gated networks that learn what a linear one leaves, with pathways for 1 or C − 1 contexts."""
-    task = linear_residual(contextual(parameters.objects, count))
+    task = linear_residual_task(contextual(parameters.objects, count))
     kinds = [context_spectrum(parameters.objects, count, k, of="residual") for k in (1, count - 1)]
     s, final = float(kinds[0].singular_values[-1]), float(kinds[0].final[-1])
     times = np.linspace(0.0, 2.5 * np.log(final / _START) / (2 * s), _SAMPLES)

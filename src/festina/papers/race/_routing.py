@@ -42,7 +42,7 @@ from ...experiments.figures import (
     styled,
 )
 from ...networks import Gated, with_decoupled_weights
-from ...tasks import Task, cyclic_domain_pairs, domain_routing, nested_tree
+from ...tasks import Task, cyclic_domain_pairs, domain_routing, nested_tree_features
 from ...theory import linear
 from ...theory.gated import ReductionWarning, conserved_quantities, race_reduction
 from ._translation import (
@@ -108,7 +108,7 @@ QUICK: dict[str, Any] = {"seeds": 3, "width": 16}
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train from decoupled weights, by flow and descent, and from random ones, beside theory."""
     keys, m = seed_keys(parameters, key), parameters.domains
-    items = nested_tree(len(parameters.values) - 1, values=list(parameters.values))
+    items = nested_tree_features(len(parameters.values) - 1, values=list(parameters.values))
     how: dict[str, Any] = {"items": items, "key": keys[0]}
     data = domain_routing(m, cyclic_domain_pairs(m, parameters.trained, first=-1), **how)
     everything = domain_routing(m, **how)

@@ -5,7 +5,7 @@ from ._conserved import conserved_quantities as conserved_quantities
 from ._contexts import ContextSpectrum as ContextSpectrum
 from ._contexts import context_spectrum as context_spectrum
 from ._contexts import linear_floor as linear_floor
-from ._contexts import linear_residual as linear_residual
+from ._contexts import linear_residual_task as linear_residual_task
 from ._fusion import competing_views as competing_views
 from ._fusion import early_fusion as early_fusion
 from ._fusion import late_fusion as late_fusion

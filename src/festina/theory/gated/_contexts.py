@@ -229,7 +229,7 @@ def _parts(
     return [("mixed", s * math.sqrt((k + 1) / k), mixed), contexts]
 
 
-def linear_residual(task: Task) -> Task:
+def linear_residual_task(task: Task) -> Task:
     """The task that a linear network without biases leaves once it has learned all it can."""
     if not isinstance(task, Task) or task.population or task.x.ndim != 2:
         raise ValueError("`task` must be finite, with vectors as inputs.")
@@ -244,5 +244,5 @@ def linear_floor(task: Task) -> float:
 
     Of `contextual`, $\frac12(1 - \frac1C)\sum_a\tilde\sigma_a^2/N$ with σ̃ as in `context_spectrum`.
     """
-    rest = linear_residual(task)
+    rest = linear_residual_task(task)
     return 0.5 * float(rest.weight @ np.sum(rest.y**2, axis=1))

@@ -127,7 +127,7 @@ def competing_views(
     is obeyed by $c_v = a_v\pi_v$ of balanced pathways, one for each view. For κ < 1 they always
     coexist, each with $m/(1 + (V - 1)\kappa)$ in the end, and who is slower comes later
     (`latecomer_delay`). At κ = 1 there is a line of fixed points and the fastest wins: that is
-    `late_fusion`. What κ and m are of which task, `festina.tasks.overlapping_views` says; of K
+    `late_fusion`. What κ and m are of which task, `festina.tasks.correlated_views` says; of K
     one-hot classes τ is K times as long.
 
     **Arguments:**

@@ -20,7 +20,7 @@ from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Ledger, asserts, equal_to, follows_power_law, max_error_below
 from ....experiments.figures import POINT_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ....networks import DeepLinear
-from ....tasks import from_moments, signed_tree
+from ....tasks import from_moments, signed_tree_features
 from ....theory.linear import balanced_flow
 from . import _shapes as shapes
 from ._shapes import SHAPES, Balances, Modes, generators, widths
@@ -163,7 +163,7 @@ def _semantic(features: int, balance: float, scale: float, rng: np.random.Genera
 
     Features are ±1 on the two sides of every split of eight items, broadest first.
     """
-    correlation = signed_tree(3)[:features] / np.sqrt(8)
+    correlation = signed_tree_features(3)[:features] / np.sqrt(8)
     sizes = (8, features, features)
     network = shapes.random_networks(sizes, (balance,), scale, rng, correlation=correlation)
     final = _to_the_end(network, correlation, balance)

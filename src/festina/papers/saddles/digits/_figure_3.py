@@ -26,7 +26,7 @@ from ....experiments._frame import Key, Progress, Tables, experiment, seed_keys
 from ....experiments.claims import Ledger, agree, asserts, equal_to, increasing, join_numbers
 from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, panels, styled
 from ....networks import Layer, fully_connected
-from ....tasks import Task, from_arrays, mnist
+from ....tasks import Task, from_arrays, mnist_digits
 from ....theory.saddles._loss_function import loss_function
 from ....theory.saddles._merged_units import Narrowing, narrowings
 from ._lessons import Lesson, teach
@@ -84,7 +84,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     tables: dict[str, list[xr.Dataset]] = {"simulation": [], "reduction": [], "theory": []}
     for p, pair in enumerate(parameters.pairs):
         progress(f"reading {pair}", p / len(parameters.pairs))
-        train, test = mnist(digits(pair)), mnist(digits(pair), split="test")
+        train, test = mnist_digits(digits(pair)), mnist_digits(digits(pair), split="test")
         # The images by which training is judged, the same for every network.
         shuffled = np.random.default_rng(parameters.seed).permutation(len(train.x))
         chosen = shuffled[: parameters.judged]

@@ -22,7 +22,7 @@ from ....experiments._frame import Key, Progress, Tables, experiment, parameters
 from ....experiments.claims import Ledger, agree, all_above, asserts, join_numbers
 from ....experiments.figures import THEORY_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import fully_connected
-from ....tasks import Task, mnist
+from ....tasks import Task, mnist_digits
 from ._pairs import PRINTED, Pairs, correlations, descent_rate, digits
 
 # Some pixels are blank in every image and others almost: Σ_xx has no inverse. Eigenvalues that a
@@ -61,7 +61,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     keys, tables = seed_keys(parameters, key), []
     for index, pair in enumerate(parameters.pairs):
         progress(f"digits {pair}", index / len(parameters.pairs))
-        tables.append(_pair(mnist(digits(pair)), parameters, keys))
+        tables.append(_pair(mnist_digits(digits(pair)), parameters, keys))
     return {"pairs": xr.concat(tables, "pair").assign_coords(pair=list(parameters.pairs))}
 
 

@@ -15,7 +15,7 @@ from ....dynamics import gradient_flow
 from ....experiments._frame import Key
 from ....experiments.claims import Ledger
 from ....networks import Layer, convolutional_1d, layer_from
-from ....tasks import AbstractTask, convolutional_teacher
+from ....tasks import AbstractTask, figure_1c_teacher
 from .. import panels
 from ..panels import Panel, PanelParameters, Reading, staircase
 
@@ -27,7 +27,7 @@ class Parameters(PanelParameters):
 
 
 def _task(parameters: Parameters, key: Key) -> AbstractTask:
-    return convolutional_teacher(samples=parameters.samples, key=key)
+    return figure_1c_teacher(samples=parameters.samples, key=key)
 
 
 def _network(parameters: Parameters, keys: Keys) -> Layer:

@@ -197,7 +197,7 @@ def _panels(seed: int) -> xr.Dataset:
     teacher = tasks.linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]))
     minima: dict[str, tuple[Any, Any, tuple[int, ...]]] = {  # unit, task, shape of what v reads
         "B": (networks.Neuron(), teacher, ()),
-        "C": (networks.ConvolutionKernel(**kernel), tasks.convolutional_teacher(), (2,)),
+        "C": (networks.ConvolutionKernel(**kernel), tasks.figure_1c_teacher(), (2,)),
         "D": (networks.Neuron(relu), tasks.two_orthogonal_points(), ()),
         "E": (networks.ConvolutionKernel(relu, **kernel), tasks.figure_1e_points(), (2,)),
         "F": (networks.LinearAttentionHead(), tasks.in_context_regression(2, 32), (3,)),

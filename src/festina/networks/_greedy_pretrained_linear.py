@@ -15,7 +15,7 @@ from ._labels import seed_labels
 
 
 @float64
-def greedy_pretrained(
+def greedy_pretrained_linear(
     widths: Sequence[int],
     *,
     fraction: float = 0.99,
@@ -24,7 +24,7 @@ def greedy_pretrained(
     input_modes: ArrayLike | None = None,
     key: Keys,
 ) -> DeepLinear:
-    r"""Layers pretrained one after the other as autoencoders, and a small random readout.
+    r"""A `DeepLinear` pretrained layer after layer as autoencoders, with a small random readout.
 
     Greedy pretraining (Saxe, McClelland & Ganguli, 2014) trains each hidden layer as the first of a
     linear autoencoder of what the layer below hands on, and then drops the rest of that module.

@@ -38,7 +38,7 @@ _UNITS: dict[str, Any] = {
 }
 
 
-def from_run(
+def final_networks(
     run: "xr.Dataset | xr.DataTree | str | os.PathLike[str]",
     *,
     node: str = "simulation",

@@ -22,10 +22,11 @@ Scaling = Literal["non-lazy", "lazy"]
 
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
-class BayesianNetwork:
-    r"""$f(x) = N^{-\gamma}\sum_i a_i\phi(z_i)$, with γ = 1 (non-lazy) or ½ (lazy).
+class ScaledNetwork:
+    r"""A network whose sums are scaled by their width: $f(x) = N^{-\gamma}\sum_i a_i\phi(z_i)$.
 
-    $z^1 = W^1 x/\sqrt D$ and $z^l = W^l\phi(z^{l-1})/\sqrt N$: every weight is of order one.
+    γ = 1 (non-lazy) or ½ (lazy), $z^1 = W^1 x/\sqrt D$ and $z^l = W^l\phi(z^{l-1})/\sqrt N$: every
+    weight is of order one.
 
     - `weights`: $W^1 … W^L$, each `(out, in)`; axes in front make a batch of networks.
     - `readout`: a, `(output, unit)`.
@@ -49,7 +50,7 @@ class BayesianNetwork:
         many = f"{tuple(batch)} networks, " if batch else ""
         depth, inputs = len(self.weights), self.weights[0].shape[-1]
         return (
-            f"BayesianNetwork({many}{self.scaling}, {inputs} inputs, {depth} hidden "
+            f"ScaledNetwork({many}{self.scaling}, {inputs} inputs, {depth} hidden "
             f"layer{'s' * (depth > 1)} of {width}, {outputs} outputs)"
         )
 
@@ -97,7 +98,7 @@ def readout_variance_of(
 
 
 @float64
-def bayesian(
+def draw_from_prior(
     inputs: int,
     width: int,
     outputs: int,
@@ -107,7 +108,7 @@ def bayesian(
     activation: CodeActivation = "linear",
     scaling: Scaling = "non-lazy",
     key: Keys,
-) -> BayesianNetwork:
+) -> ScaledNetwork:
     r"""A network drawn from the prior: $W \sim N(0, 1)$, $a \sim N(0, \sigma_a^2)$.
 
     **Arguments:**
@@ -129,4 +130,4 @@ def bayesian(
         for k, n in zip(inner, fan_in, strict=True)
     )
     readout = math.sqrt(variance) * jax.random.normal(last, (outputs, width), dtype=jnp.float64)
-    return BayesianNetwork(weights, np.asarray(readout), function, scaling)
+    return ScaledNetwork(weights, np.asarray(readout), function, scaling)

@@ -9,8 +9,8 @@ from ._mnist_files import Split, read_split
 from ._task import Task, from_arrays
 
 
-def mnist(digits: Sequence[int] = (3, 5), *, split: Split = "train") -> Task:
-    r"""MNIST digits to tell apart: pixels in [0, 1], targets one-hot in the order of `digits`.
+def mnist_digits(digits: Sequence[int] = (3, 5), *, split: Split = "train") -> Task:
+    r"""The task to tell MNIST digits apart: pixels in [0, 1], targets one-hot, as in `digits`.
 
     Inputs are the 28 × 28 pixels in a row, neither centred nor scaled otherwise; as Zhang, Saxe &
     Latham's Figure 3 and Table 1 have them.
