@@ -56,6 +56,11 @@ OFFSET = Algebra(zero=False, homogeneous=None, linear=False, even=False, order=0
 SOFTMAX = Algebra(zero=False, homogeneous=None, linear=False, even=True, order=0)
 
 
+def untyped(argument: object) -> Any:
+    """An argument of another type than the annotation says, which a test gives on purpose."""
+    return argument
+
+
 def one_minus_cos(a):
     return 1 - jnp.cos(a)
 

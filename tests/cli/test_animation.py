@@ -6,6 +6,7 @@ import pytest
 from PIL import Image
 
 from festina.experiments import save_animation
+from helpers import untyped
 
 from . import toy
 from .conftest import everything
@@ -14,7 +15,7 @@ from .test_run import FILES
 
 def frames(path):
     with Image.open(path) as picture:
-        return picture.n_frames
+        return untyped(picture).n_frames
 
 
 def test_run_writes_it_with_the_rest(festina, here):

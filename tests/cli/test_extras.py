@@ -80,7 +80,7 @@ def test_an_error_within_a_compiled_program_is_told_without_jaxs_remark():
 
 def test_an_error_of_pydantic_within_a_run_is_a_sentence():
     with pytest.raises(ValueError, match="validation error") as caught:
-        toy.Parameters(width=0, spectrum=("a",), other=1)
+        toy.Parameters(width=0, spectrum=("a",), other=1)  # pyright: ignore[reportCallIssue]
     assert describe(caught.value) == (
         "`width` must be at least 1, got 0. `spectrum[0]` must be a number, got 'a'. "
         "`other`: there is no such parameter."

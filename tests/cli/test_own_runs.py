@@ -1,5 +1,6 @@
 """`festina watch`, `forecast`, `shrink`: on one's own files, and one line for what is wrong."""
 
+import importlib
 import re
 import sys
 
@@ -64,8 +65,7 @@ def test_watch_from_files(festina, run, here):
     files = sorted(str(path) for path in (here / "runs").glob("*.pt"))  # 10 before 2
     outcome = festina("watch", *files, *WHOLE, "--tolerance", "0.2", "--figure", "a.png")
     assert outcome.status == 0, outcome.err
-    import mine
-
+    mine = importlib.import_module("mine")
     models = [torch.load(here / "runs" / f"{step}.pt") for step in range(40)]
     models = [library.own.load_weights(mine.make(), weights) for weights in models]
     losses = [criterion(model(x), y).item() for model in models]

@@ -20,6 +20,7 @@ from festina.networks import (
     layer_from,
 )
 from festina.networks._deep import layer_shapes
+from helpers import untyped
 
 RNG = np.random.default_rng(0)
 
@@ -155,7 +156,7 @@ def test_bad_sizes_scales_and_keys():
     with pytest.raises(ValueError, match="`scale` must be positive"):
         deep_linear((2, 2), scale=0.0, key=key)
     with pytest.raises(ValueError, match="`key` must be a JAX random key"):
-        deep_linear((2, 2), scale=1.0, key=3)
+        deep_linear((2, 2), scale=1.0, key=untyped(3))
     network = deep_linear_from([np.ones((3, 2)), np.ones((2, 3))])
     with pytest.raises(ValueError, match=r"inputs do not fit: .* of shape \(2,\), got \(3,\)"):
         network(np.ones(3))
@@ -176,6 +177,6 @@ def test_one_network_of_a_batch(as_a_user):
         batch.lane(9)
     for index in (1.5, "1", None, True, np.array([1])):
         with pytest.raises(ValueError, match="`lane` takes whole numbers, got "):
-            batch.lane(index)
+            batch.lane(untyped(index))
     with pytest.raises(ValueError, match="This is one network already"):
         batch.lane(1).lane(0)

@@ -33,7 +33,7 @@ from festina.tasks import (
     two_orthogonal_points,
 )
 from festina.theory.saddles import narrow_minima
-from helpers import ARCHITECTURES, each
+from helpers import ARCHITECTURES, each, untyped
 
 KEY = jax.random.key(0)
 
@@ -164,7 +164,7 @@ def test_initial_weights_that_cannot_be(make, message):
 @pytest.mark.usefixtures("as_a_user")
 def test_half_a_rank():
     with pytest.raises(ValueError, match=r"`rank` must be a whole number .* got 1\.5"):
-        _low(rank=1.5)
+        _low(rank=untyped(1.5))
 
 
 def _low(*, rank=2, strength=1.0, scale=1e-3):
@@ -227,7 +227,7 @@ def test_double_precision_is_ours_and_the_users_setting_theirs(name):
     for setting in (False, True):
         with jax.enable_x64(setting):
             assert np.asarray(PUBLIC[name]()).dtype == np.float64
-            assert jax.config.jax_enable_x64 == setting
+            assert untyped(jax.config).jax_enable_x64 == setting
             assert jnp.ones(()).dtype == (jnp.float64 if setting else jnp.float32)
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from typing import Any
 
 import jax
 import numpy as np
@@ -31,8 +32,8 @@ SCALES = np.array([0.3, 0.1, 0.02])
 TASK = linear_teacher(np.diag([1.0, 0.5]))
 
 
-def small(**how):
-    return fully_connected(2, 3, 2, **({"scale": 0.1} | how))
+def small(*, scale: Any = 0.1, **how: Any):
+    return fully_connected(2, 3, 2, scale=scale, **how)
 
 
 def data_of(network, **how):
@@ -168,7 +169,7 @@ def test_rates_of_a_sweep_are_coordinates():
 
 
 def test_labels_compile_nothing_anew():
-    run = jax.jit(lambda network: sum(part.sum() for part in network.parts))
+    run: Any = jax.jit(lambda network: sum(part.sum() for part in network.parts))
     for first in (0, 5):
         run(small(key=seeds(2, first=first)).labelled(place=[first, 1]))
     assert run._cache_size() == 1

@@ -24,7 +24,7 @@ from festina.networks import (
     linear_transformer,
     seeds,
 )
-from helpers import ARCHITECTURES, each, inputs
+from helpers import ARCHITECTURES, each, inputs, untyped
 
 KEY = jax.random.key(0)
 
@@ -292,5 +292,5 @@ def test_half_a_unit(make, name):
 
 @pytest.mark.usefixtures("as_a_user")
 def test_a_whole_number_that_is_written_with_a_point():
-    network = fully_connected(2.0, 3.0, 1.0, key=KEY)
+    network = fully_connected(*untyped((2.0, 3.0, 1.0)), key=KEY)
     np.testing.assert_array_equal(network.u, fully_connected(2, 3, key=KEY).u)

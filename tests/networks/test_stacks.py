@@ -59,7 +59,7 @@ def heads(network, x):
     return np.stack(responses, axis=-1)  # (embedding_read, unit)
 
 
-def given(unit, *shapes, activations="linear", skips=()):
+def given(unit, *shapes, activations: str | tuple[str, ...] = "linear", skips=()):
     """A stack with random weights of these shapes."""
     rng = np.random.default_rng(sum(map(len, shapes)) + len(skips))
     weights = [rng.normal(scale=0.6, size=shape) for shape in shapes]
@@ -265,7 +265,7 @@ def test_two_layers_are_the_layer_of_equation_1():
 
 def test_two_layers_of_kernels_are_the_layer_of_equation_1():
     layer = convolutional_1d(5, 3, 2, activation="tanh", scale=0.6, key=KEY)
-    network = deep_network_from(layer.unit, (layer.u, np.moveaxis(layer.v, 0, -1)))
+    network = deep_network_from(layer.unit, (layer.u, np.moveaxis(np.asarray(layer.v), 0, -1)))
     assert network.outputs == 2
     x = np.random.default_rng(0).normal(size=(5, 5))
     np.testing.assert_allclose(network.predict(x), layer.predict(x), rtol=1e-12)
@@ -274,7 +274,7 @@ def test_two_layers_of_kernels_are_the_layer_of_equation_1():
 def test_attention_with_a_read_out_of_the_label_is_attention():
     layer = attention(2, 3, outputs=3, scale=0.6, key=KEY)
     last = np.array([[0.0, 0.0, 1.0]])
-    values = np.moveaxis(layer.v, 0, -1)  # (output, embedding_read, unit)
+    values = np.moveaxis(np.asarray(layer.v), 0, -1)  # (output, embedding_read, unit)
     unit = LinearAttentionHead(residual=False)
     network = deep_network_from(unit, (layer.u, values, last), skips=((0, 2),))
     x = np.random.default_rng(0).normal(size=(5, 3, 6))
@@ -349,6 +349,7 @@ def test_builders_know_the_shapes():
         4, (3, 5, 2), stride=2, activations=("relu", "tanh"), scale=1, key=seeds(2)
     )
     assert shapes(conv) == [(2, 3, 2), (2, 5, 2, 3), (2, 2, 5)]
+    assert isinstance(conv.unit, ConvolutionKernel)
     assert (conv.unit.activation.name, conv.activations[0].name) == ("relu", "tanh")
     former = linear_transformer(2, 4, (5, 1), rank=2, per_token=False, activations="relu", **SCALE)
     assert shapes(former) == [(4, 2, 2, 3), (3, 3, 4), (5, 3), (1, 5)]

@@ -10,12 +10,12 @@ import threading
 import time
 from pathlib import Path
 
-import dask
 import dask_jobqueue as dask_jobqueue  # with their defaults, before any is changed
 import distributed as distributed
 import numpy as np
 import pytest
 import xarray as xr
+from dask import config as dask_config
 
 import festina
 from festina.sweeps import _dask
@@ -63,7 +63,7 @@ def test_a_worker_is_killed_in_the_middle(scheduler, tmp_path, monkeypatch):
 
     over = {"a": "0:7:8", "b": "0:4:5"}
     store = tmp_path / "s.zarr"
-    with dask.config.set({"distributed.comm.timeouts.connect": "2s"}):  # not half a minute
+    with dask_config.set({"distributed.comm.timeouts.connect": "2s"}):  # not half a minute
         data = festina.sweep(functions.logged, over, store, scheduler=address, progress=watch)
     assert killed
     assert workers[0].wait(timeout=10) == -signal.SIGKILL
@@ -167,7 +167,7 @@ def test_slurm(tmp_path, monkeypatch):
     monkeypatch.setenv("JOBS", str(tmp_path / "jobs"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     settings = {"cores": 1, "memory": "1GB", "interface": "lo", "log-directory": None}
-    with dask.config.set({f"jobqueue.slurm.{name}": value for name, value in settings.items()}):
+    with dask_config.set({f"jobqueue.slurm.{name}": value for name, value in settings.items()}):
         data = festina.sweep(
             functions.uneven,
             {"a": 2, "b": "1,2"},

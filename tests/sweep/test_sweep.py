@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -284,7 +285,7 @@ def test_a_claim_is_one_row_whatever_its_words_say(depth):
     data = sweep()
     assert data["reason"].values.tolist() == ["", ""]
     experiment = load("linear/depth")
-    known = SMALL["linear/depth"] | {"layer_strength": 0.4}
+    known: dict[str, Any] = SMALL["linear/depth"] | {"layer_strength": 0.4}
     run = experiment.run(experiment.parameters(**known))
     assert data["claim"].values.tolist() == [claim.id for claim in experiment.claims(run)]
     assert np.isfinite(data["holds"]).all()
@@ -293,7 +294,9 @@ def test_a_claim_is_one_row_whatever_its_words_say(depth):
 def test_a_store_whose_claims_are_sentences_is_left_alone(depth):
     store, sweep = depth
     group = zarr.open_group(store, mode="r+", use_consolidated=False)
-    group["claim"][0] = "depth …: times to learn are those of the closed form"
+    claims = group["claim"]
+    assert isinstance(claims, zarr.Array)
+    claims[0] = "depth …: times to learn are those of the closed form"
     before = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
     for more in ({}, {"changed": True}, {"retry": True}):
         with pytest.raises(ValueError, match=r"depth\.zarr' was written by an older festina"):

@@ -6,6 +6,7 @@ import pytest
 
 import festina
 from festina import networks, tasks
+from helpers import untyped
 
 KEY = jax.random.key(0)
 RELU = networks.layer_from("relu", np.ones((2, 2)), np.ones((2, 1)))
@@ -17,20 +18,35 @@ RELU = networks.layer_from("relu", np.ones((2, 2)), np.ones((2, 1)))
     [
         # One Gauss–Hermite node is zero: every input would be zero.
         (lambda: tasks.gaussian_cubature(np.eye(2), nodes=1), "`nodes` must be a whole .* from 2"),
-        (lambda: tasks.gaussian_cubature(np.eye(2), degree=4.5), "`degree` must be a whole number"),
+        (
+            lambda: tasks.gaussian_cubature(np.eye(2), degree=untyped(4.5)),
+            "`degree` must be a whole number",
+        ),
         (lambda: tasks.contextual(4, 2, context_input=np.inf), "`context_input` must be a finite"),
         (lambda: tasks.xor(np.inf), "`delta` must be a finite number"),
         (lambda: tasks.class_targets(2, own=np.inf), "`own` must be a finite number"),
-        (lambda: tasks.cyclic_domain_pairs(3, 1, first=0.5), "`first` must be a whole number"),
+        (
+            lambda: tasks.cyclic_domain_pairs(3, 1, first=untyped(0.5)),
+            "`first` must be a whole number",
+        ),
         (lambda: tasks.signed_tree_features(2, spread=np.nan), "`spread` must be a finite number"),
-        (lambda: tasks.quadratic_teacher(np.eye(2), target_scale="a"), "`target_scale` must be"),
-        (lambda: tasks.modular_addition(5, "half", key=KEY), "`train_fraction` must be a finite"),
-        (lambda: tasks.contextual(8, [3]), "`contexts` must be a whole number"),
+        (
+            lambda: tasks.quadratic_teacher(np.eye(2), target_scale=untyped("a")),
+            "`target_scale` must be",
+        ),
+        (
+            lambda: tasks.modular_addition(5, untyped("half"), key=KEY),
+            "`train_fraction` must be a finite",
+        ),
+        (lambda: tasks.contextual(8, untyped([3])), "`contexts` must be a whole number"),
         (
             lambda: networks.draw_from_prior(2, 3, 1, readout_variance=1.0, key=festina.seeds(2)),
             r"`key` must be one key, got a batch \(2,\)",
         ),
-        (lambda: networks.attention(2, 2, outputs="a", key=KEY), "`outputs` must be a whole"),
+        (
+            lambda: networks.attention(2, 2, outputs=untyped("a"), key=KEY),
+            "`outputs` must be a whole",
+        ),
         (
             lambda: networks.rectifier_gates(RELU, np.ones((4, 3))),
             r"must have shape \(example, 2\)",
@@ -52,7 +68,7 @@ RELU = networks.layer_from("relu", np.ones((2, 2)), np.ones((2, 1)))
             "`initial_strength` must be real",
         ),
         (
-            lambda: networks.greedy_pretrained_linear((2, 2), fraction="most", key=KEY),
+            lambda: networks.greedy_pretrained_linear((2, 2), fraction=untyped("most"), key=KEY),
             "`fraction` must be a finite number",
         ),
     ],
@@ -64,5 +80,5 @@ def test_bad_input_is_refused_by_name(make, message):
 
 @pytest.mark.usefixtures("as_a_user")
 def test_numbers_may_come_as_arrays():
-    assert tasks.signed_tree_features(np.array(2.0)).shape == (4, 4)
-    assert len(tasks.contextual(contexts=np.array(3), preset="jarvis-2025").x) == 24
+    assert tasks.signed_tree_features(untyped(np.array(2.0))).shape == (4, 4)
+    assert len(tasks.contextual(contexts=untyped(np.array(3)), preset="jarvis-2025").x) == 24

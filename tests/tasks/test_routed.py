@@ -19,6 +19,7 @@ from festina.tasks import (
     xor,
 )
 from festina.tasks.worlds import ring, tree
+from helpers import untyped
 
 EXACT = 1e-12
 
@@ -288,14 +289,16 @@ def test_related_domains_share_structure():
         (lambda: contextual(8, 1, structures=[np.ones((2, 3))]), "of 8 objects each"),
         (lambda: object_features("ring", 6), "power of two from 4 up"),
         (lambda: contextual(contexts=2, preset="jarvis-2025"), "has 3, 4 or 5 `contexts`"),
-        (lambda: contextual(preset="saxe"), '`preset` must be "jarvis-2025"'),
-        (lambda: distillation(np.ones(3), xor()), "`teacher` must be a `Network`"),
+        (lambda: contextual(preset=untyped("saxe")), '`preset` must be "jarvis-2025"'),
+        (lambda: distillation(untyped(np.ones(3)), xor()), "`teacher` must be a `Network`"),
         (
             lambda: distillation(fully_connected(2, 2, key=seeds(2)), xor()),
             "One teacher at a time",
         ),
         (
-            lambda: distillation(fully_connected(2, 2, key=jax.random.key(0)), xor(), through="x"),
+            lambda: distillation(
+                fully_connected(2, 2, key=jax.random.key(0)), xor(), through=untyped("x")
+            ),
             "`through` must be",
         ),
         (lambda: domain_routing(0), "`domains`"),

@@ -45,13 +45,14 @@ def padded(statistics, count):
     """As many samples as asked for, those that are added without weight: one program for all."""
     more = count - len(statistics.psi)
     fill = lambda array: np.concatenate((array, np.zeros((more, *array.shape[1:]))))
-    return Statistics(*(fill(array) for array in statistics[:3]), statistics.floor)
+    psi, y, weight = map(fill, statistics[:3])
+    return Statistics(psi, y, weight, statistics.floor)
 
 
 @functools.cache
 def program(unit):
     """Loss and gradient in the weights, compiled once for each kind of unit."""
-    loss = lambda weights, statistics: half_loss(Layer(*weights, unit), statistics)
+    loss = lambda weights, statistics: half_loss(Layer(weights[0], weights[1], unit), statistics)
     return jax.jit(jax.value_and_grad(loss))
 
 

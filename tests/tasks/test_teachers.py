@@ -35,7 +35,7 @@ from festina.tasks import (
     student_teacher,
     two_orthogonal_points,
 )
-from helpers import random_covariance
+from helpers import random_covariance, untyped
 
 KEY = jax.random.key(0)
 SIGMA_1B = [[1, 1], [1, 4]]
@@ -160,7 +160,9 @@ def test_kinks_are_warned_of_with_the_size_of_their_error(size, seed):
     covariance, unit = random_covariance(rng, size), Neuron("relu")
     with pytest.warns(UserWarning, match=r"has a kink. The error falls only as one") as told:
         data = student_teacher(layer_from(unit, u, v), covariance, nodes=10)
-    told = float(re.search(r"about ([0-9.]+)% off", str(told[0].message))[1]) / 100
+    off = re.search(r"about ([0-9.]+)% off", str(told[0].message))
+    assert off is not None
+    told = float(off[1]) / 100
     response = np.maximum(data.x @ u.T, 0.0)
     slope = response.T @ (data.weight[:, None] * data.y)
     by_v = _arc_cosine_slopes(u, v, covariance)
@@ -273,10 +275,16 @@ def test_tasks_that_cannot_be(make, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: linear_teacher(np.eye(2), samples=2.5, key=KEY), "`samples` .* got 2.5"),
-        (lambda: linear_teacher(np.eye(2), nodes=2.5), "`nodes` must be a whole .* got 2.5"),
-        (lambda: in_context_regression(2, 2.5), "`context` must be a whole .* got 2.5"),
-        (lambda: in_context_regression(2, 3, samples=2.5, key=KEY), "`samples` .* got 2.5"),
+        (lambda: linear_teacher(np.eye(2), samples=untyped(2.5), key=KEY), "`samples` .* got 2.5"),
+        (
+            lambda: linear_teacher(np.eye(2), nodes=untyped(2.5)),
+            "`nodes` must be a whole .* got 2.5",
+        ),
+        (lambda: in_context_regression(2, untyped(2.5)), "`context` must be a whole .* got 2.5"),
+        (
+            lambda: in_context_regression(2, 3, samples=untyped(2.5), key=KEY),
+            "`samples` .* got 2.5",
+        ),
         (lambda: linear_teacher(1j * np.eye(2)), "`weights` must be real"),
         (lambda: linear_teacher(np.eye(2), 1j * np.eye(2)), "`covariance` must be real"),
         (lambda: _student(1j * np.eye(2)), "`covariance` must be real"),
@@ -285,11 +293,11 @@ def test_tasks_that_cannot_be(make, message):
             "`token_covariance` must be real",
         ),
         (
-            lambda: student_teacher(deep_linear_from([np.ones((1, 2))]), np.eye(2)),
+            lambda: student_teacher(untyped(deep_linear_from([np.ones((1, 2))])), np.eye(2)),
             r"`teacher` .* one layer, got DeepLinear\. .* task\(x, teacher\.predict\(x\)\)",
         ),
         (
-            lambda: student_teacher(deep_network_from(Neuron(), [X, Y.T]), np.eye(2)),
+            lambda: student_teacher(untyped(deep_network_from(Neuron(), [X, Y.T])), np.eye(2)),
             "`teacher` must be a network of one layer, got DeepNetwork",
         ),
     ],
@@ -308,7 +316,7 @@ def test_a_task_from_your_own_arrays():
     doubled = jax.tree_util.tree_map(lambda a: a if a.dtype.kind == "U" else 2 * a, data)
     np.testing.assert_array_equal(doubled.x, 2 * data.x)
     with pytest.raises(AttributeError):
-        data.x = data.y
+        untyped(data).x = data.y
 
 
 def test_what_becomes_of_your_arrays_later_is_no_matter():
@@ -392,7 +400,7 @@ def test_networks_that_do_not_fit_the_task():
         festina.gradient_descent(wrong, from_arrays(X, Y), 0.1, 2)
     right = fully_connected(2, 2, scale=0.1, key=KEY)
     with pytest.raises(ValueError, match=r"Unknown loss 'mse'\. There are: 'half' = ½"):
-        festina.gradient_descent(right, from_arrays(X, Y), 0.1, 2, loss="mse")
+        festina.gradient_descent(right, from_arrays(X, Y), 0.1, 2, loss=untyped("mse"))
     with pytest.raises(ValueError, match="'half-sum' sums over samples; a population has none"):
         festina.gradient_descent(right, linear_teacher([[1.0, 1.0]]), 0.1, 2, loss="half-sum")
 

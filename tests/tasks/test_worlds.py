@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from festina.tasks.worlds import chain, clusters, graph, grid, ring, torus, tree
+from helpers import untyped
 
 COUPLED = {"coupling": 0.8, "precision": 0.3}
 
@@ -302,7 +303,7 @@ def test_a_graph_that_is_symmetric_to_rounding_is_symmetric():
     [
         (lambda: tree([], 0.1), "`branching` must list"),
         (lambda: tree([2, 0], 0.1), "`branching` must list"),
-        (lambda: tree([2, 1.5], 0.1), "`branching` must list"),
+        (lambda: tree(untyped([2, 1.5]), 0.1), "`branching` must list"),
         (lambda: tree([2, 2], [0.1, 0.1, 0.1]), "one for each of the 2 levels"),
         (lambda: tree([2, 2], 0.6), r"between 0 and 1/2, got 0.6.*1 − ε"),
         (lambda: tree([2, 2], -0.1), "between 0 and 1/2"),
@@ -311,13 +312,13 @@ def test_a_graph_that_is_symmetric_to_rounding_is_symmetric():
         (lambda: chain(0), "`items` must be a whole number from 1 up"),
         (lambda: grid(3, 0), "`columns` must be a whole number from 1 up"),
         (lambda: torus(2, 5), "`rows` must be a whole number from 3 up"),
-        (lambda: ring(np.nan), "`items` must be a whole number from 3 up, got nan"),
-        (lambda: ring(np.inf), "`items` must be a whole number from 3 up, got inf"),
+        (lambda: ring(untyped(np.nan)), "`items` must be a whole number from 3 up, got nan"),
+        (lambda: ring(untyped(np.inf)), "`items` must be a whole number from 3 up, got inf"),
         (lambda: ring(5, precision=0.0), "Laplacian is singular"),
         (lambda: ring(5, precision=1e-15), "1e-15 is lost beside edges that sum up to 2"),
         (lambda: ring(5, coupling=-1.0), "`coupling` must be positive"),
         (lambda: clusters([]), "at least one cluster"),
-        (lambda: clusters(3), r"must be a list, the items of each cluster, got 3.*\[3\]"),
+        (lambda: clusters(untyped(3)), r"must be a list, the items of each cluster, got 3.*\[3\]"),
         (lambda: clusters([3, 0]), "`sizes` must be a whole number from 1 up"),
         (lambda: clusters([3], precision=-1.0), "Laplacian is singular"),
         (lambda: graph(np.ones((2, 3))), "square matrix"),
@@ -332,7 +333,7 @@ def test_a_graph_that_is_symmetric_to_rounding_is_symmetric():
         (lambda: ring(5).exact_features(4), "at least the number of items, 5"),
         (lambda: ring(5).singular_values(0), "`features` must be a whole number"),
         (lambda: ring(5).sample(0, key=jax.random.key(0)), "`features` must be a whole number"),
-        (lambda: ring(5).sample(3, key=0), "`key` must be a JAX random key"),
+        (lambda: ring(5).sample(3, key=untyped(0)), "`key` must be a JAX random key"),
     ],
 )
 @pytest.mark.usefixtures("as_a_user")

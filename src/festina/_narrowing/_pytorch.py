@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
+from typing_extensions import TypeIs
+
 from .._optional import required
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ def torch() -> ModuleType:
     return required("torch", "PyTorch", "'festina[torch]'")
 
 
-def is_module(model: object) -> TypeGuard["Module"]:
+def is_module(model: object) -> TypeIs["Module"]:
     """Whether it is a module of PyTorch's; where that was never imported nothing is."""
     found = sys.modules.get("torch")
     return found is not None and isinstance(model, found.nn.Module)
@@ -67,7 +69,7 @@ def in_words(layer: str) -> str:
     return f"layer {layer}" if layer.isdigit() else layer or "model"
 
 
-def unwrapped(model: object) -> object:
+def unwrapped(model: Any) -> Any:
     """The module that a compiler or a distributor was wrapped around."""
     model = getattr(model, "_orig_mod", model)
     wrapped = type(model).__name__ in ("DistributedDataParallel", "DataParallel")

@@ -28,7 +28,7 @@ class Tree:
                 raise ValueError(f"`model` has two arrays called '{name}': rename one of them.")
             self.leaves[name] = leaf
 
-    def replaced(self, leaves: Mapping[str, object]) -> object:
+    def replaced(self, leaves: Mapping[str, object]) -> Any:
         return self._structure.unflatten({**self.leaves, **leaves}.values())
 
 

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +20,8 @@ from .._optional import required
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+_Model = TypeVar("_Model")
 
 Weights: TypeAlias = Mapping[str, Any]
 """Arrays of any library by their names."""
@@ -158,7 +160,7 @@ def _columns(path: Path, names: list[str], width: int) -> tuple[int, int | None]
     return likely[0], when
 
 
-def load_weights(model: object, weights: Weights, *, origin: str = "`weights`") -> object:
+def load_weights(model: _Model, weights: Weights, *, origin: str = "`weights`") -> _Model:
     """A copy of the model with these weights: a module of PyTorch's, or any tree of arrays.
 
     `origin` is what the weights are called where they are another model's. Weights keep the kind
@@ -174,9 +176,9 @@ def load_weights(model: object, weights: Weights, *, origin: str = "`weights`") 
     cast = lambda name: _cast(name, _numpy(given[name]), _numpy(have[name]).dtype, origin)
     placed = {name: cast(name) for name in have}
     if is_module(model):
-        model = copy.deepcopy(model)
-        model.load_state_dict({name: _tensor(value) for name, value in placed.items()})
-        return model
+        module = copy.deepcopy(model)
+        module.load_state_dict({name: _tensor(value) for name, value in placed.items()})
+        return module
     ours = lambda name: np.asarray if isinstance(have[name], np.ndarray) else jnp.asarray
     return Tree(model, plain=True).replaced({n: ours(n)(each) for n, each in placed.items()})
 

@@ -1,6 +1,7 @@
 """In-context linear regression: predict the query's label from labelled tokens."""
 
 from dataclasses import dataclass
+from typing import overload
 
 import jax
 import numpy as np
@@ -15,6 +16,24 @@ from ._cubature import gaussian_cubature, square_root
 from ._task import AbstractTask, Statistics, Task, compress
 
 
+@overload
+def in_context_regression(
+    dimension: int = 2,
+    context: int = 32,
+    *,
+    token_covariance: ArrayLike | None = None,
+    samples: int,
+    key: PRNGKeyArray,
+) -> Task: ...
+@overload
+def in_context_regression(
+    dimension: int = 2,
+    context: int = 32,
+    *,
+    token_covariance: ArrayLike | None = None,
+    samples: int | None = None,
+    key: PRNGKeyArray | None = None,
+) -> AbstractTask: ...
 def in_context_regression(
     dimension: int = 2,
     context: int = 32,
