@@ -99,7 +99,7 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
         4,
     ),
     "Mechanism": (lambda: saddles.mechanism("tanh"), {}, 1),
-    "GrowthDrive": (lambda: saddles.growth_drive("linear", TASK), {}, 1),
+    "LowestOrderDrive": (lambda: saddles.lowest_order_drive("linear", TASK), {}, 1),
     "NarrowMinima": (lambda: saddles.narrow_minima("linear", TASK, starts=2), {"minimum": 1}, 1),
     "Staircase": (
         lambda: saddles.staircase(SMALL, TASK),

@@ -25,7 +25,7 @@ from festina.theory.saddles import (
     embed_units,
     linear_saddle,
     narrow_minima,
-    narrowings,
+    narrow_networks,
     stationarity,
 )
 
@@ -133,7 +133,7 @@ def test_fewer_directions_are_the_best_linear_maps_of_their_rank():
     rng = np.random.default_rng(5)
     x = X * [3.0, 1.0, 0.3]
     network = network_of("linear", rng.normal(size=(WIDE, 3)), rng.normal(size=(WIDE, 3)))
-    (linear,) = (n for n in narrowings(network, from_arrays(x, x)) if n.kind == "linear")
+    (linear,) = (n for n in narrow_networks(network, from_arrays(x, x)) if n.kind == "linear")
     s = np.linalg.svd(network.predict(x), compute_uv=False) / np.linalg.norm(x)
     left = np.sqrt(np.append(np.cumsum(s[::-1] ** 2)[::-1], 0.0))
     np.testing.assert_allclose(linear.error, left, atol=1e-12)

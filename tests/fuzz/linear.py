@@ -74,7 +74,7 @@ def _(a, g):
     return near(a, right, 1e-5, np.maximum(abs(a0), abs(target)))
 
 
-row("matched_time_constant")(
+row("time_constant_at_depth")(
     lambda tau, g: near(tau, g.tau * np.where(np.isinf(g.depth), 1, g.depth))
 )
 
@@ -112,8 +112,8 @@ STACK = {"correlation": (1.0, 2.0), "input_variance": (1.0, 0.7), "fraction": (0
 STACK |= {"layer_strength": (0.3, 1.0, 1.4), "depths": (np.array([2.0, 5.0]), 4, [1, math.inf])}
 
 
-@row("training_time", **STACK)
-@row("greedy_training_time", **STACK, module_depth=(2, 4), module_fraction=(0.99, 0.9))
+@row("learning_time_by_depth", **STACK)
+@row("greedy_learning_time_by_depth", **STACK, module_depth=(2, 4), module_fraction=(0.99, 0.9))
 def _(time, g):
     """Layers, after modules of their own, are at a fraction of their target or as near above."""
     b, s, lam, f = map(number, (g.layer_strength, g.correlation, g.input_variance, g.fraction))
@@ -285,7 +285,7 @@ def _(found, g):
     return near(parts, (g.first**2).sum() + (g.second**2).sum())
 
 
-@row("measured_balance", **NETWORK)
+@row("measured_lambda", **NETWORK)
 def _(found, g):
     w1, w2 = g.first, g.second
     gram = w2.swapaxes(-1, -2) @ w2 - w1 @ w1.swapaxes(-1, -2)
@@ -390,7 +390,7 @@ def _(found, g):
 GRAM = {"gram": lambda rng: 0.01 * np.cov(rng.standard_normal((2, 9))), "tau": (1.0,)}
 
 
-@row("growing_strengths", **GRAM, singular_values=(np.array([2.0, 0.5]), np.array([1.0, 1.0])))
+@row("coupled_mode_strengths", **GRAM, singular_values=(np.array([2.0, 0.5]), np.array([1.0, 1.0])))
 def _(found, g):
     if not moderate(g.gram, g.times, g.singular_values, g.tau) or g.gram.ndim > 2:
         return finite(found)
@@ -411,7 +411,7 @@ def decoupled(rng):
     return {"network": network, "task": (by_samples, moments(rng, sigma))[rng.integers(2)]}
 
 
-@row("layer_strengths", decoupled)
+@row("measured_layer_strengths", decoupled)
 def _(found, g):
     modes = linear.modes(g["task"])
     product = np.eye(len(modes.right))

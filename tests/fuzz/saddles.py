@@ -26,7 +26,7 @@ LINEAR = lambda rng: layer(rng, kinds=("linear",))
 
 def constraint(kind, unit, *others, gamma=()):
     given = {"kind": kind, "unit": unit, "others": others, "gamma": gamma}
-    return Made(saddles.Constraint, given)
+    return Made(saddles.ManifoldConstraint, given)
 
 
 CONSTRAINTS = (
@@ -94,7 +94,7 @@ def _(found, g):
     return near(found, right, 1e-6)
 
 
-@row("mode_amplitudes", **white())
+@row("initial_mode_amplitudes", **white())
 def _(found, g):
     c, s = growing(g)
     grows = s > 1e-9 * s[0]  # a pair of vectors that nothing couples has no sign
@@ -209,7 +209,7 @@ def _(found, g):
     return near(found.rates, np.repeat(s, len(g.u))[: len(found.rates)], 1e-6, s[0])
 
 
-@row("narrowings", both, angle=(0.2, 0.5), cost=4)
+@row("narrow_networks", both, angle=(0.2, 0.5), cost=4)
 def _(found, g):
     task, f = g["task"], outputs(g["network"], g["task"].x)
     for each in found:
@@ -256,7 +256,7 @@ def _(found, g):
 MIXING = {"gamma_u": normal(1, 2), "gamma_v": normal(1, 2)}
 
 
-@row("embed_from", u=normal(2, 3), v=normal(2, 1), **MIXING)
+@row("embed_weights", u=normal(2, 3), v=normal(2, 1), **MIXING)
 def _(found, g):
     """Linear units compute the same whatever Γ is."""
     size = np.abs(found[0]).max(initial=0.0) * np.abs(found[1]).max(initial=0.0)
@@ -281,8 +281,8 @@ def normal_part(g):
 
 
 @row("manifold_distance")
-@row("manifold_drift", **MOVING)
-@row("network_on_manifold", tolerance=(1e-10, 0.5))
+@row("max_manifold_distance", **MOVING)
+@row("is_on_manifold", tolerance=(1e-10, 0.5))
 def _(found, g):
     _, _, off, size = normal_part(g)
     if "tolerance" in g:
@@ -335,7 +335,7 @@ def _(found, g):
 
 
 @row("mechanism")
-@row("growth_drive", draws=(64, 8), seed=(0, 3), cost=2)
+@row("lowest_order_drive", draws=(64, 8), seed=(0, 3), cost=2)
 def _(found, g):
     if "task" in g:
         holds("strengths are correlations", (found.strength >= 0) & (found.strength <= 1 + 1e-9))

@@ -47,7 +47,7 @@ ELSEWHERE = {
     "theory.coding.sigmoid",
     "theory.decisions.draw_naive_animals",  # chance, tested by its statistics
     "theory.decisions.simulate_trials",
-    "theory.saddles.stationary_task",
+    "theory.saddles.task_with_fixed_point",
 }
 SHARE = sum(1 / row.cost for row in ROWS.values())
 

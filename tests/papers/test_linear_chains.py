@@ -8,7 +8,7 @@ import festina
 from experiments import altered, at_small_parameters, broken
 from festina.papers.linear.chains import _chains as chains
 from festina.papers.linear.chains import _depth as depth
-from festina.theory.linear import training_time
+from festina.theory.linear import learning_time_by_depth
 from small import SMALL
 
 # Chains
@@ -64,7 +64,7 @@ def test_times_of_small_weights():
     for s, product in zip((1.0, 2.0, 4.0, 8.0), (88.764, 87.468, 86.650, 86.140), strict=True):
         seen = depth.integrate(0.5, 8, s, 0.9)
         assert s * seen == pytest.approx(product, rel=1e-4)
-        assert seen == pytest.approx(training_time([8], 0.5, correlation=s)[0], rel=1e-5)
+        assert seen == pytest.approx(learning_time_by_depth([8], 0.5, correlation=s)[0], rel=1e-5)
 
 
 def test_times_of_modules():

@@ -52,7 +52,11 @@ def test_loss_gradient_and_training_are_those_of_data_with_these_moments(name):
 
 def test_theory_is_that_of_data_with_these_moments():
     network = networks.fully_connected(4, 5, 3, scale=1e-3, key=KEY)
-    for predict in (saddles.mode_amplitudes, saddles.growth_times, linear.effective_strengths):
+    for predict in (
+        saddles.initial_mode_amplitudes,
+        saddles.growth_times,
+        linear.effective_strengths,
+    ):
         np.testing.assert_allclose(predict(network, MOMENTS), predict(network, DATA), rtol=1e-9)
     ours, theirs = (saddles.staircase(network, task) for task in (MOMENTS, DATA))
     np.testing.assert_allclose(ours.levels, theirs.levels, rtol=1e-9)

@@ -14,8 +14,8 @@ from festina.networks import fully_connected, layer_from, seeds
 from festina.tasks import from_moments, linear_teacher
 from festina.theory.saddles import (
     growth_times,
+    initial_mode_amplitudes,
     linear_phase,
-    mode_amplitudes,
     mode_drop_times,
     residual_exponent,
 )
@@ -152,7 +152,7 @@ def test_few_units_are_shared_by_the_modes():
         )
         maps = descend(u, v, correlation, covariance, step=0.04, steps=int(1.1 * predicted[1]))
         measured = simulated_drops(maps, np.eye(2), np.eye(2), np.ones(2))
-        a0 = mode_amplitudes(layer_from("linear", u, v), from_moments(correlation))
+        a0 = initial_mode_amplitudes(layer_from("linear", u, v), from_moments(correlation))
         alone = np.log(HALF / (1 - HALF) / a0) / (2 * np.log1p(0.04 * np.array([1.0, 0.5])))
         ours.append(np.abs(predicted / measured - 1).max())
         naive.append(np.abs(alone / measured - 1).max())
@@ -292,7 +292,7 @@ def test_batches_are_loops_and_small_steps_are_the_flow():
     flow = mode_drop_times(layer_from("linear", u, v), from_moments(correlation, covariance))
     assert (
         flow.shape
-        == mode_amplitudes(layer_from("linear", u, v), from_moments(correlation)).shape
+        == initial_mode_amplitudes(layer_from("linear", u, v), from_moments(correlation)).shape
         == (2, 3, 2)
     )
     assert np.array_equal(

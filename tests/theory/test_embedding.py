@@ -25,7 +25,7 @@ from festina.networks import (
     linear_transformer,
     seeds,
 )
-from festina.theory.saddles import embed_from, embed_units, stationarity, stationary_task
+from festina.theory.saddles import embed_units, embed_weights, stationarity, task_with_fixed_point
 from festina.theory.saddles._kinds import admissible
 from helpers import spoilt
 
@@ -67,7 +67,7 @@ def fixed_point(name):
     make, shape = ALL[name]
     network = make()
     x = np.random.default_rng(1).normal(size=(40, *shape))
-    return network, stationary_task(network, x, key=KEY)
+    return network, task_with_fixed_point(network, x, key=KEY)
 
 
 @jax.jit
@@ -106,7 +106,7 @@ def test_where_the_algebra_forbids_it_there_is_no_fixed_point(name):
     }
     allowed = admissible(network.unit.algebra)
     for kind, mixing in mixings.items():
-        u, v = embed_from(network.u, network.v, *mixing)
+        u, v = embed_weights(network.u, network.v, *mixing)
         gradient = stationarity(Layer(u, v, network.unit), task).gradient
         assert gradient < 1e-12 if kind in allowed else gradient > 1e-2
 
@@ -114,7 +114,7 @@ def test_where_the_algebra_forbids_it_there_is_no_fixed_point(name):
 def test_a_rectifier_takes_no_negative_factor():
     network, task = fixed_point("relu")
     one = np.eye(2)[[0, 1, 0, 1]]
-    u, v = embed_from(network.u, network.v, -1.0 * one, 0.5 * one)
+    u, v = embed_weights(network.u, network.v, -1.0 * one, 0.5 * one)
     assert stationarity(Layer(u, v, network.unit), task).gradient > 1e-2
     with pytest.raises(ValueError, match=r"`gamma_u` must not be negative .* differs .* by 1.. %"):
         embed_units(network, 3, "proportional", gamma_u=-1.0, gamma_v=0.5)
@@ -208,7 +208,7 @@ def test_units_of_several_layers(name, kind):
     """Corollary 2, with what lies before and behind a layer being anything."""
     network, shape, widths = deep(name)
     x = np.random.default_rng(1).normal(size=(60, *shape))
-    task = stationary_task(network, x, key=KEY)
+    task = task_with_fixed_point(network, x, key=KEY)
     wide = embed_units(network, widths, kind, key=None if kind == "zero" else KEY)
     assert tuple(part.shape[0] for part in wide.parts[:-1]) == widths
     assert apart(network, wide, x) < 1e-12

@@ -18,7 +18,7 @@ from festina.theory.saddles import (
     linear_saddle,
     stationarity,
 )
-from festina.theory.saddles import stationary_task as manufacture
+from festina.theory.saddles import task_with_fixed_point as manufacture
 
 KEY = jax.random.key(9)
 X = np.random.default_rng(3).normal(size=(40, 3))

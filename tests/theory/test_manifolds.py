@@ -12,27 +12,27 @@ from festina.dynamics import gradient_descent
 from festina.networks import attention, convolutional_1d, deep_network, fully_connected
 from festina.tasks import from_arrays
 from festina.theory.saddles import (
-    Constraint,
+    ManifoldConstraint,
     embed_units,
     escape_rate,
     is_invariant,
+    is_on_manifold,
     manifold_distance,
-    manifold_drift,
-    network_on_manifold,
+    max_manifold_distance,
     project_on_manifold,
     readout_on_manifold,
 )
 from helpers import spoilt
 
-EQUAL = Constraint("equal", 1, (0,))
-ZERO = Constraint("zero", 3)
-AHEAD = Constraint("proportional", 1, (0,), (1.7,))
-BACK = Constraint("proportional", 1, (0,), (-0.8,))
-OPPOSITE = Constraint("proportional", 1, (0,), (-1.0,))
-LINEAR = Constraint("linear", 2, (0, 1, 3), (0.5, -1.2, 0.3))
-MIRRORED = Constraint("mirrored", 1, (0,))
-COPY = Constraint("proportional", 1, (0,), (1.0,))
-SILENT = Constraint("proportional", 1, (0,), (0.0,))
+EQUAL = ManifoldConstraint("equal", 1, (0,))
+ZERO = ManifoldConstraint("zero", 3)
+AHEAD = ManifoldConstraint("proportional", 1, (0,), (1.7,))
+BACK = ManifoldConstraint("proportional", 1, (0,), (-0.8,))
+OPPOSITE = ManifoldConstraint("proportional", 1, (0,), (-1.0,))
+LINEAR = ManifoldConstraint("linear", 2, (0, 1, 3), (0.5, -1.2, 0.3))
+MIRRORED = ManifoldConstraint("mirrored", 1, (0,))
+COPY = ManifoldConstraint("proportional", 1, (0,), (1.0,))
+SILENT = ManifoldConstraint("proportional", 1, (0,), (0.0,))
 ALL = (EQUAL, ZERO, AHEAD, BACK, LINEAR, MIRRORED, COPY, SILENT)
 
 # Which of them Theorem 3 keeps, and for even φ the one that it does not list.
@@ -86,7 +86,7 @@ def test_flow_leaves_exactly_the_manifolds_that_the_algebra_does_not_keep(name):
 def test_constraints_hold_together():
     """Each added constraint is kept as well, here a chain of equal units and a silent one."""
     network, data = setting("tanh")
-    chain = (EQUAL, Constraint("equal", 2, (1,)), ZERO)
+    chain = (EQUAL, ManifoldConstraint("equal", 2, (1,)), ZERO)
     start = project_on_manifold(network, *chain)
     np.testing.assert_allclose(start.u[2], start.u[0], atol=1e-15)
     assert escape_rate(network, data, *chain) < 1e-12
@@ -106,7 +106,7 @@ def test_two_thousand_steps_of_descent_do_not_drift(name, constraint):
     run = gradient_descent(start, data, 0.01, 2000, converged=1e-15)
     moved = np.abs(run.final.u - start.u).max()
     assert moved > 1e-2  # else nothing was asked
-    assert manifold_drift(run.network, constraint) < 1e-12
+    assert max_manifold_distance(run.network, constraint) < 1e-12
 
 
 @pytest.mark.slow
@@ -133,7 +133,7 @@ def test_proportional_quadratic_units_drift_apart():
     """Homogeneous of degree two is not enough: the control of Theorem 3(iii)."""
     network, data = setting("quadratic")
     run = gradient_descent(project_on_manifold(network, AHEAD), data, 0.01, 2000, converged=1e-15)
-    assert manifold_drift(run.network, AHEAD) > 1e-2
+    assert max_manifold_distance(run.network, AHEAD) > 1e-2
 
 
 def test_odd_units_keep_opposite_weights():
@@ -145,7 +145,7 @@ def test_odd_units_keep_opposite_weights():
     assert escape_rate(network, data, OPPOSITE) < 1e-12
     run = gradient_descent(project_on_manifold(network, OPPOSITE), data, 0.01, 500)
     assert np.abs(run.final.u - run.network.u[0]).max() > 1e-2  # else nothing was asked
-    assert manifold_drift(run.network, OPPOSITE) < 1e-12
+    assert max_manifold_distance(run.network, OPPOSITE) < 1e-12
     assert not is_invariant(network.unit, BACK)
     assert escape_rate(network, data, BACK) > 1e-2
 
@@ -171,8 +171,8 @@ def test_projection_is_orthogonal(seed, constraint):
     distance = manifold_distance(network, constraint)
     np.testing.assert_allclose(distance, np.linalg.norm(flat(network) - flat(near)), rtol=1e-12)
     assert manifold_distance(near, constraint) < 1e-14
-    assert network_on_manifold(near, constraint)
-    assert not network_on_manifold(network, constraint)
+    assert is_on_manifold(near, constraint)
+    assert not is_on_manifold(network, constraint)
     # Pythagoras, for any other point of the manifold.
     right = (flat(network) - flat(near)) @ (flat(far) - flat(near))
     assert abs(right) < 1e-12
@@ -186,14 +186,14 @@ def test_distance_of_one_constraint_by_its_formula():
     np.testing.assert_allclose(manifold_distance(network, LINEAR), expected, rtol=1e-13)
     batch = network.with_parts(*(np.stack((part, 2 * part)) for part in network.parts))
     np.testing.assert_allclose(manifold_distance(batch, LINEAR), [expected, 2 * expected])
-    np.testing.assert_allclose(manifold_drift(batch, LINEAR), 2 * expected)
+    np.testing.assert_allclose(max_manifold_distance(batch, LINEAR), 2 * expected)
 
 
 def test_embedded_fixed_points_on_manifolds():
     """F.4: for γ_v = γ_u/(1 + |γ_u|²), and for no other."""
     network, _ = setting("linear")
     gamma_u = np.array([[0.4, -1.1, 0.7, 0.2]])
-    relation = Constraint("linear", 4, (0, 1, 2, 3), tuple(gamma_u[0].tolist()))
+    relation = ManifoldConstraint("linear", 4, (0, 1, 2, 3), tuple(gamma_u[0].tolist()))
     on = embed_units(network, 5, "linear", gamma_u=gamma_u, gamma_v=readout_on_manifold(gamma_u))
     assert manifold_distance(on, relation) < 1e-14
     off = embed_units(
@@ -208,25 +208,25 @@ def test_several_embedded_units_on_manifolds():
     gamma_u = np.random.default_rng(0).normal(size=(3, 4))
     wide = embed_units(network, 7, "linear", gamma_u=gamma_u, gamma_v=readout_on_manifold(gamma_u))
     for unit, gamma in enumerate(gamma_u.tolist(), start=4):
-        relation = Constraint("linear", unit, (0, 1, 2, 3), tuple(gamma))
+        relation = ManifoldConstraint("linear", unit, (0, 1, 2, 3), tuple(gamma))
         assert manifold_distance(wide, relation) < 1e-13
 
 
 DEEP = deep_network((3, 4, 4, 2), activations="tanh", scale=0.5, key=jax.random.key(0))
 
 BAD = [
-    (lambda: Constraint("similar", 1, (0,)), "`kind` must be one of equal"),
-    (lambda: Constraint("zero", 1, (0,)), "no other unit"),
-    (lambda: Constraint("equal", 1, (0, 2)), "one other unit"),
-    (lambda: Constraint("equal", 0, 1), r"`others` must be a tuple.* got 1"),
-    (lambda: Constraint("proportional", 1, (0,), 2.0), "`gamma` must be a tuple"),
-    (lambda: Constraint("equal", 1, (1,)), "none of them unit 1 itself"),
-    (lambda: Constraint("proportional", 1, (0,)), "needs 1 finite `gamma`"),
-    (lambda: Constraint("linear", 1, (0, 2), (1.0, np.nan)), "needs 2 finite `gamma`"),
-    (lambda: manifold_distance(setting("tanh")[0], Constraint("zero", 4)), "units 0 to 3"),
-    (lambda: Constraint("zero", -1), "`unit` must be a whole number from 0 up, got -1"),
+    (lambda: ManifoldConstraint("similar", 1, (0,)), "`kind` must be one of equal"),
+    (lambda: ManifoldConstraint("zero", 1, (0,)), "no other unit"),
+    (lambda: ManifoldConstraint("equal", 1, (0, 2)), "one other unit"),
+    (lambda: ManifoldConstraint("equal", 0, 1), r"`others` must be a tuple.* got 1"),
+    (lambda: ManifoldConstraint("proportional", 1, (0,), 2.0), "`gamma` must be a tuple"),
+    (lambda: ManifoldConstraint("equal", 1, (1,)), "none of them unit 1 itself"),
+    (lambda: ManifoldConstraint("proportional", 1, (0,)), "needs 1 finite `gamma`"),
+    (lambda: ManifoldConstraint("linear", 1, (0, 2), (1.0, np.nan)), "needs 2 finite `gamma`"),
+    (lambda: manifold_distance(setting("tanh")[0], ManifoldConstraint("zero", 4)), "units 0 to 3"),
+    (lambda: ManifoldConstraint("zero", -1), "`unit` must be a whole number from 0 up, got -1"),
     (lambda: manifold_distance(setting("tanh")[0]), "No constraint"),
-    (lambda: manifold_drift(setting("tanh")[0], EQUAL), "a single one"),
+    (lambda: max_manifold_distance(setting("tanh")[0], EQUAL), "a single one"),
     (lambda: manifold_distance(spoilt(setting("tanh")[0], 0), EQUAL), "`u` are not all finite"),
     (lambda: project_on_manifold(spoilt(setting("tanh")[0], 1), EQUAL), "`v` are not all finite"),
     (

@@ -8,7 +8,7 @@ import pytest
 
 from festina.networks import LinearAttentionHead, Neuron, SoftmaxAttentionHead, activation
 from festina.tasks import from_arrays, linear_teacher, quadratic_teacher
-from festina.theory.saddles import growth_drive, mechanism
+from festina.theory.saddles import lowest_order_drive, mechanism
 
 TABLE = [
     ("linear", 1, "directions", "linear", (5, 4, 6, 7)),
@@ -55,7 +55,7 @@ def test_why_there_is_no_order(phi, words):
 def test_the_statistic_of_order_one_is_the_correlation_of_inputs_and_targets():
     """y = Wx with white x: along the best direction of u the correlation is s_1/|W|."""
     weights = np.array([[2.0, 0.0], [0.0, 1.0]])
-    found = growth_drive("linear", linear_teacher(weights, np.eye(2)), draws=2000)
+    found = lowest_order_drive("linear", linear_teacher(weights, np.eye(2)), draws=2000)
     np.testing.assert_allclose(found.strength, 2 / np.sqrt(5), rtol=1e-3)
     assert found.nonzero
     assert found.significant
@@ -66,19 +66,19 @@ def test_even_targets_do_not_drive_linear_units_and_odd_ones_no_quadratic():
     half = np.random.default_rng(0).normal(size=(50, 2))
     x = np.concatenate((half, -half))
     even, odd = from_arrays(x, np.sum(x**2, axis=1)), from_arrays(x, x[:, 0] ** 3)
-    assert not growth_drive("linear", even).nonzero
-    assert not growth_drive("tanh", even).nonzero
-    assert growth_drive("tanh", odd).nonzero
-    assert not growth_drive("quadratic", odd).nonzero
-    assert growth_drive(lambda a: a * jnp.tanh(a), even).nonzero
+    assert not lowest_order_drive("linear", even).nonzero
+    assert not lowest_order_drive("tanh", even).nonzero
+    assert lowest_order_drive("tanh", odd).nonzero
+    assert not lowest_order_drive("quadratic", odd).nonzero
+    assert lowest_order_drive(lambda a: a * jnp.tanh(a), even).nonzero
     # ReLU is a line and an even part: both drive it.
-    assert growth_drive("relu", even).nonzero
-    assert growth_drive("relu", odd).nonzero
+    assert lowest_order_drive("relu", even).nonzero
+    assert lowest_order_drive("relu", odd).nonzero
 
 
 def test_quadratic_units_see_the_traces_of_figure_1g():
     """Σ_yZ = 4I: as strong in every direction, with ⟨y²⟩ = 8 and ⟨(u·x)⁴⟩ = 3."""
-    found = growth_drive("quadratic", quadratic_teacher(np.eye(2)), draws=5)
+    found = lowest_order_drive("quadratic", quadratic_teacher(np.eye(2)), draws=5)
     np.testing.assert_allclose(found.strength, 4 / np.sqrt(24), rtol=1e-9)
 
 
@@ -86,18 +86,18 @@ def test_a_drive_that_is_an_accident_of_the_sample_is_no_more_than_that():
     """Odd and even parts are uncorrelated in the population, and 1/√P in a sample."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(4000, 2))
-    found = growth_drive("linear", from_arrays(x, x[:, 0] ** 2 - 1))
+    found = lowest_order_drive("linear", from_arrays(x, x[:, 0] ** 2 - 1))
     assert found.nonzero
     assert not found.significant
     assert found.noise == pytest.approx(1 / np.sqrt(4000))
-    assert growth_drive("linear", from_arrays(x, x[:, 0])).significant
+    assert lowest_order_drive("linear", from_arrays(x, x[:, 0])).significant
 
 
 def test_looking_in_many_directions_makes_no_accident_significant():
     """Data sets of fifty inputs that have nothing to do with the targets."""
     rng = np.random.default_rng(2)
     found = [
-        growth_drive("linear", from_arrays(rng.normal(size=(200, 50)), rng.normal(size=200)))
+        lowest_order_drive("linear", from_arrays(rng.normal(size=(200, 50)), rng.normal(size=200)))
         for _ in range(25)
     ]
     assert np.mean([each.significant for each in found]) < 0.04
@@ -108,9 +108,9 @@ def test_looking_in_many_directions_makes_no_accident_significant():
 def test_a_unit_without_an_order_has_no_statistic():
     silent = Neuron(activation(lambda a: jnp.maximum(a - 0.5, 0.0)))
     with pytest.raises(ValueError, match="no power of u"):
-        growth_drive(silent, from_arrays(np.eye(2), np.ones(2)))
+        lowest_order_drive(silent, from_arrays(np.eye(2), np.ones(2)))
 
 
 def test_arrays_are_no_task(as_a_user):
     with pytest.raises(ValueError, match=r"got ndarray: festina\.tasks\.from_arrays\(x, y\)"):
-        growth_drive("relu", np.eye(2))
+        lowest_order_drive("relu", np.eye(2))

@@ -9,24 +9,24 @@ import pytest
 from festina.dynamics import gradient_descent
 from festina.networks import attention, deep_network, fully_connected
 from festina.tasks import from_arrays
-from festina.theory.saddles import Constraint, project_on_manifold, reduce_width
+from festina.theory.saddles import ManifoldConstraint, project_on_manifold, reduce_width
 from helpers import spoilt
 
 CASES = [
-    ("tanh", (Constraint("equal", 1, (0,)),)),
-    ("tanh", (Constraint("equal", 2, (1,)), Constraint("equal", 1, (0,)))),
-    ("tanh", (Constraint("zero", 3),)),
-    ("relu", (Constraint("proportional", 1, (0,), (1.7,)), Constraint("zero", 2))),
-    ("linear", (Constraint("linear", 2, (0, 1, 3), (0.5, -1.2, 0.3)),)),
+    ("tanh", (ManifoldConstraint("equal", 1, (0,)),)),
+    ("tanh", (ManifoldConstraint("equal", 2, (1,)), ManifoldConstraint("equal", 1, (0,)))),
+    ("tanh", (ManifoldConstraint("zero", 3),)),
+    ("relu", (ManifoldConstraint("proportional", 1, (0,), (1.7,)), ManifoldConstraint("zero", 2))),
+    ("linear", (ManifoldConstraint("linear", 2, (0, 1, 3), (0.5, -1.2, 0.3)),)),
     (
         "linear",
         (
-            Constraint("linear", 2, (0, 1), (0.5, -1.2)),
-            Constraint("linear", 3, (0, 2), (0.3, 0.4)),
+            ManifoldConstraint("linear", 2, (0, 1), (0.5, -1.2)),
+            ManifoldConstraint("linear", 3, (0, 2), (0.3, 0.4)),
         ),
     ),
-    ("quadratic", (Constraint("mirrored", 1, (0,)),)),
-    ("attention", (Constraint("mirrored", 1, (0,)), Constraint("equal", 3, (2,)))),
+    ("quadratic", (ManifoldConstraint("mirrored", 1, (0,)),)),
+    ("attention", (ManifoldConstraint("mirrored", 1, (0,)), ManifoldConstraint("equal", 3, (2,)))),
 ]
 
 
@@ -60,8 +60,8 @@ def test_the_factors_of_f3():
     network, _ = setting("linear")
     gamma = 1.7
     cases = {
-        "equal": (Constraint("equal", 1, (0,)), 2.0),
-        "proportional": (Constraint("proportional", 1, (0,), (gamma,)), 1 + gamma**2),
+        "equal": (ManifoldConstraint("equal", 1, (0,)), 2.0),
+        "proportional": (ManifoldConstraint("proportional", 1, (0,), (gamma,)), 1 + gamma**2),
     }
     for constraint, factor in cases.values():
         wide = project_on_manifold(network, constraint)
@@ -85,10 +85,10 @@ def test_a_whole_trajectory_is_reduced_at_once():
 @pytest.mark.parametrize(
     ("name", "constraints"),
     [
-        ("relu", (Constraint("proportional", 1, (0,), (1.7,)),)),
+        ("relu", (ManifoldConstraint("proportional", 1, (0,), (1.7,)),)),
         pytest.param(
             "linear",
-            (Constraint("linear", 2, (0, 1, 3), (0.5, -1.2, 0.3)),),
+            (ManifoldConstraint("linear", 2, (0, 1, 3), (0.5, -1.2, 0.3)),),
             marks=pytest.mark.slow,
         ),
     ],
@@ -110,17 +110,22 @@ def test_split_between_both_layers_the_narrow_network_learns_the_same(name, cons
 
 
 BAD = [
-    (lambda n: reduce_width(n, *(Constraint("zero", i) for i in range(4))), "leave nothing"),
-    (lambda n: reduce_width(n, *(Constraint("zero", 1),) * 2), "another unit"),
     (
-        lambda n: reduce_width(n, Constraint("equal", 1, (0,)), Constraint("equal", 0, (1,))),
+        lambda n: reduce_width(n, *(ManifoldConstraint("zero", i) for i in range(4))),
+        "leave nothing",
+    ),
+    (lambda n: reduce_width(n, *(ManifoldConstraint("zero", 1),) * 2), "another unit"),
+    (
+        lambda n: reduce_width(
+            n, ManifoldConstraint("equal", 1, (0,)), ManifoldConstraint("equal", 0, (1,))
+        ),
         "go in a circle",
     ),
     (
-        lambda n: reduce_width(n, Constraint("equal", 1, (0,)), same_flow=True),
+        lambda n: reduce_width(n, ManifoldConstraint("equal", 1, (0,)), same_flow=True),
         "does not allow for equal units",
     ),
-    (lambda n: reduce_width(spoilt(n, 0), Constraint("zero", 1)), "`u` are not all finite"),
+    (lambda n: reduce_width(spoilt(n, 0), ManifoldConstraint("zero", 1)), "`u` are not all finite"),
 ]
 
 
@@ -133,4 +138,4 @@ def test_bad_input(call, words):
 def test_a_deep_network_has_no_units_that_are_all_of_it(as_a_user):
     deep = deep_network((3, 4, 4, 2), activations="tanh", scale=0.5, key=jax.random.key(0))
     with pytest.raises(ValueError, match=r"must be one layer.*got DeepNetwork"):
-        reduce_width(deep, Constraint("zero", 1))
+        reduce_width(deep, ManifoldConstraint("zero", 1))

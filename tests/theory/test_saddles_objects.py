@@ -32,7 +32,7 @@ CORRELATION = np.array([[2.0, 0.0, 0.0], [0.0, 0.8, 0.0]])
 LAYERS = fully_connected(3, 5, 2, scale=1e-5, key=seeds(2))
 
 LINEAR = {
-    "mode_amplitudes": lambda u, v, c: saddles.mode_amplitudes(
+    "initial_mode_amplitudes": lambda u, v, c: saddles.initial_mode_amplitudes(
         layer_from("linear", u, v), from_moments(CORRELATION)
     ),
     "mode_drop_times": lambda u, v, c: (
@@ -48,7 +48,7 @@ LINEAR = {
 @pytest.mark.parametrize(("loss", "factor"), [("half", 1.0), ("mean-square", 2.0)])
 def test_linear_layers_and_two_deep_ones_are_their_arrays(name, loss, factor):
     arrays = LINEAR[name](LAYERS.u, LAYERS.v, factor)
-    convention = {} if name == "mode_amplitudes" else {"loss": loss}
+    convention = {} if name == "initial_mode_amplitudes" else {"loss": loss}
     for network in (LAYERS, DeepLinear.from_layer(LAYERS)):
         found = getattr(saddles, name)(network, TASK, **convention)
         np.testing.assert_allclose(found, arrays, rtol=1e-12)
@@ -120,7 +120,10 @@ def test_others_are_refused_and_told_where_to_go(as_a_user):
     heads = attention(2, 3, scale=1e-3, key=seeds(1)[0])
     two = fully_connected(2, 3, 2, activation="quadratic", key=seeds(1)[0])
     for call, words in (
-        (lambda: saddles.mode_amplitudes(relu, TASK), "linear and fully connected, of two layers"),
+        (
+            lambda: saddles.initial_mode_amplitudes(relu, TASK),
+            "linear and fully connected, of two layers",
+        ),
         (lambda: saddles.mode_drop_times(deep, TASK), r"Got DeepLinear\(3-4-4-2\).*staircase"),
         (lambda: saddles.growth_times(LAYERS.u, TASK), "Expected a network"),
         (lambda: saddles.linear_phase(LAYERS, TASK, np.ones((2, 2))), "a time or a list of them"),

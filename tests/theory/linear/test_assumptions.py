@@ -9,9 +9,9 @@ from festina.theory.linear import (
     balanced_flow,
     balanced_gram,
     continual_learning,
-    layer_strengths,
     learning_regime,
-    measured_balance,
+    measured_lambda,
+    measured_layer_strengths,
     mode_loss,
     modes,
     whiten_inputs,
@@ -28,7 +28,7 @@ ZERO = balanced_flow(deep_linear_from([0 * ONE, 0 * ONE]), from_moments(ONE))
 def test_balance_of_a_batch_is_that_of_each():
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(3, 2, 4)), rng.normal(size=(3, 5, 2))
-    value, residual = measured_balance(deep_linear_from([first, second]))
+    value, residual = measured_lambda(deep_linear_from([first, second]))
     for k in range(3):
         difference = second[k].T @ second[k] - first[k] @ first[k].T
         eigenvalues = np.linalg.eigvalsh(difference - np.trace(difference) / 2 * ONE)
@@ -39,12 +39,12 @@ def test_balance_of_a_batch_is_that_of_each():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: measured_balance(deep_linear_from([ONE])), "linear with two layers"),
-        (lambda: measured_balance(layer_from("relu", ONE, ONE)), "linear with two layers"),
-        (lambda: measured_balance(ONE), "linear with two layers.*deep_linear_from"),
+        (lambda: measured_lambda(deep_linear_from([ONE])), "linear with two layers"),
+        (lambda: measured_lambda(layer_from("relu", ONE, ONE)), "linear with two layers"),
+        (lambda: measured_lambda(ONE), "linear with two layers.*deep_linear_from"),
         (lambda: modes(ONE), "`task` must be a `Task`, got array"),
         (lambda: balanced_flow(deep_linear_from([ONE, ONE]), ONE), "`task` must be a `Task`"),
-        (lambda: layer_strengths([ONE, ONE], ONE), "`network` must be a `DeepLinear`"),
+        (lambda: measured_layer_strengths([ONE, ONE], ONE), "`network` must be a `DeepLinear`"),
         (lambda: whiten_inputs(ONE, from_moments(ONE)), "linear with two layers"),
         (lambda: whiten_inputs(deep_linear_from([ONE, ONE]), ONE), "`task` must be a `Task`"),
         (lambda: balanced_gram([1.0], ONE, ONE, ONE, balance=np.nan), "`balance` must be"),

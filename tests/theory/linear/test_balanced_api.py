@@ -15,7 +15,7 @@ from festina.theory.linear import (
     BalanceWarning,
     balanced_flow,
     learning_regime,
-    measured_balance,
+    measured_lambda,
     whiten_inputs,
 )
 
@@ -181,7 +181,7 @@ def test_small_random_weights_are_off_by_their_variance():
         estimate = flow.error_estimate(times)
         assert 0.2 < relative.max() / estimate.max() < 2.0
         assert flow.balance_residual == pytest.approx(
-            scale**2 * measured_balance(deep_linear_from((first, second)))[1], rel=1e-9
+            scale**2 * measured_lambda(deep_linear_from((first, second)))[1], rel=1e-9
         )
     order = np.diff(np.log(errors)) / np.diff(np.log(scales))
     assert np.allclose(order, 2.0, atol=0.2)
@@ -190,7 +190,7 @@ def test_small_random_weights_are_off_by_their_variance():
 def test_unbalanced_weights_are_refused_with_the_way_out():
     rng = np.random.default_rng(0)
     first, second = rng.standard_normal((2, 3, 3))
-    residual = measured_balance(deep_linear_from((first, second)))[1]
+    residual = measured_lambda(deep_linear_from((first, second)))[1]
     with pytest.raises(ValueError, match=f"by {residual:.3g}.*gradient_flow"):
         balanced_flow(deep_linear_from([first, second]), from_moments(np.eye(3)))
     with pytest.warns(BalanceWarning):

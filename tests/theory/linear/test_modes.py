@@ -18,15 +18,15 @@ from festina.theory.linear import (
     differentiation_times,
     effective_strengths,
     layer_similarity,
-    layer_strengths,
     map_from_modes,
+    measured_layer_strengths,
     mode_loss,
     mode_strengths,
     modes,
     saddle_sequence,
     unbalanced_strength,
 )
-from festina.theory.saddles import mode_amplitudes
+from festina.theory.saddles import initial_mode_amplitudes
 
 
 def frame(rows, columns, rng):
@@ -89,7 +89,7 @@ def test_decoupled_weights_are_independent_chains(depth, white):
     widths = (5, 4, 6)[: depth - 1]
     b = np.tile(a0 ** (1 / depth), (depth, 1))
     weights = decoupled(b, found.left, found.right, widths, rng)
-    seen = layer_strengths(deep_linear_from(weights), task)
+    seen = measured_layer_strengths(deep_linear_from(weights), task)
     assert seen.residual < 1e-14
     assert np.allclose(seen.strengths, b, rtol=1e-13)
 
@@ -109,7 +109,7 @@ def test_decoupled_weights_are_independent_chains(depth, white):
         assert np.abs(one_hot - gram).max() < 1e-7
         seen = layer_similarity(a, found, layer, depth=depth, inputs=x)
         assert np.abs(seen - x @ gram @ x.T).max() < 1e-6
-    assert layer_strengths(deep_linear_from(run[-1]), task, tolerance=1e-6).residual < 1e-6
+    assert measured_layer_strengths(deep_linear_from(run[-1]), task, tolerance=1e-6).residual < 1e-6
 
 
 @pytest.mark.parametrize("white", [True, False])
@@ -122,7 +122,7 @@ def test_unequal_layers_follow_the_unbalanced_chain(white):
     found = modes(task)
     b = np.array([[0.5, 0.1, 0.8], [0.2, 0.9, -0.6]])
     weights = decoupled(b, found.left, found.right, (4,), rng)
-    seen = layer_strengths(deep_linear_from(weights), task)
+    seen = measured_layer_strengths(deep_linear_from(weights), task)
     assert np.allclose(seen.strengths, b, rtol=1e-12)
     times = np.linspace(0.0, 6.0, 9)
     a = unbalanced_strength(
@@ -157,7 +157,9 @@ def test_departure_is_linear_in_the_coupling():
         weights = [w + size * n for w, n in zip(clean, noise, strict=True)]
         end = matrix_flow(weights, correlation, np.eye(3), times)[-1]
         departures.append(np.abs(end[1] @ end[0] - exact).max())
-        residuals.append(layer_strengths(deep_linear_from(weights), task, tolerance=1.0).residual)
+        residuals.append(
+            measured_layer_strengths(deep_linear_from(weights), task, tolerance=1.0).residual
+        )
     assert np.allclose(np.diff(np.log10(departures)), -1.0, atol=0.01)
     assert np.allclose(np.diff(np.log10(residuals)), -1.0, atol=0.01)
 
@@ -242,7 +244,7 @@ def test_a_mode_that_one_layer_stops_is_still_seen():
     found = modes(task)
     b = np.array([[0.4, 0.0, 0.2], [0.3, 0.5, 0.2], [0.7, 0.6, 0.0]])
     weights = decoupled(b, found.left, found.right, (3, 4), rng)
-    seen = layer_strengths(deep_linear_from(weights), task)
+    seen = measured_layer_strengths(deep_linear_from(weights), task)
     assert seen.residual < 1e-14
     assert np.allclose(np.abs(seen.strengths), b, atol=1e-14)
 
@@ -250,10 +252,10 @@ def test_a_mode_that_one_layer_stops_is_still_seen():
 def test_coupled_weights_are_refused_with_the_size_of_the_coupling():
     task, sheared = from_moments(np.diag([3.0, 1.0])), np.array([[1.0, 0.5], [0.0, 1.0]])
     with pytest.raises(ValueError, match=r"not decoupled: a part of 0\.\d+ couples modes"):
-        layer_strengths(deep_linear_from([np.eye(2), sheared]), task)
+        measured_layer_strengths(deep_linear_from([np.eye(2), sheared]), task)
     rng = np.random.default_rng(1)
     wide = deep_linear_from([np.eye(3, 2), frame(3, 3, rng)[:2]])
-    assert layer_strengths(wide, task, tolerance=np.inf).residual > 0.1
+    assert measured_layer_strengths(wide, task, tolerance=np.inf).residual > 0.1
 
 
 def test_read_outs_of_units_without_input_are_coupling_too():
@@ -261,7 +263,7 @@ def test_read_outs_of_units_without_input_are_coupling_too():
     task = from_moments(np.diag([3.0, 1.0]))
     second = np.array([[1.0, 0.0, 0.3], [0.0, 1.0, 0.0]])
     with pytest.raises(ValueError, match="not decoupled"):
-        layer_strengths(deep_linear_from([np.eye(3, 2), second]), task)
+        measured_layer_strengths(deep_linear_from([np.eye(3, 2), second]), task)
 
 
 # ---- small random weights -----------------------------------------------------------------------
@@ -277,7 +279,7 @@ def test_effective_strengths_are_those_of_the_growing_part():
     assert np.allclose(found, expected, rtol=1e-13)
     assert np.array_equal(
         found,
-        mode_amplitudes(
+        initial_mode_amplitudes(
             layer_from("linear", first, second.swapaxes(1, 2)), from_moments(correlation)
         ),
     )
@@ -505,11 +507,15 @@ CURVES = np.ones((3, 2))
         (lambda: saddle_sequence(TWO, 0.1, depth=1), "convex and has no saddles"),
         (lambda: saddle_sequence(TWO, np.ones(3)), "one for each of the 2 modes"),
         (
-            lambda: layer_strengths(deep_linear_from([np.ones((3, 2))]), from_moments(np.eye(2))),
+            lambda: measured_layer_strengths(
+                deep_linear_from([np.ones((3, 2))]), from_moments(np.eye(2))
+            ),
             "Network and task do not fit",
         ),
         (
-            lambda: layer_strengths(DeepLinear((np.eye(2) * np.inf,)), from_moments(np.eye(2))),
+            lambda: measured_layer_strengths(
+                DeepLinear((np.eye(2) * np.inf,)), from_moments(np.eye(2))
+            ),
             "are not all finite",
         ),
     ],
@@ -535,6 +541,6 @@ def test_a_network_and_a_task_are_their_weights_and_moments():
     weights = decoupled(np.full((2, 2), 0.1), found.left, found.right, (3,), rng)
     network = deep_linear_from(weights)
     assert np.allclose(effective_strengths(network, learned), 0.01)
-    assert np.allclose(layer_strengths(network, learned).strengths, 0.1)
+    assert np.allclose(measured_layer_strengths(network, learned).strengths, 0.1)
     with pytest.raises(ValueError, match="Got DeepLinear"):
         effective_strengths(deep_linear_from([*weights, np.eye(2)]), learned)

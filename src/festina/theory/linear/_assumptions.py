@@ -22,10 +22,10 @@ class ObstructionWarning(UserWarning):
     """The weights do not reach what is to be learned: the flow ends at a saddle."""
 
 
-def measured_balance(
+def measured_lambda(
     network: AbstractNetwork,
 ) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
-    r"""How a two-layer network is balanced, and how far it is from that.
+    r"""The λ of a two-layer network, and how far it is from being λ-balanced.
 
     $$\lambda = \frac{1}{N_h}\mathrm{tr}\,(W_2^\top W_2 - W_1W_1^\top),\qquad
       \Delta = W_2^\top W_2 - W_1W_1^\top - \lambda I,$$

@@ -12,11 +12,11 @@ from jaxtyping import Float
 
 from ..._checks import LARGEST, check_modes, check_positive, number, real_array
 from ..._types import Array
-from ._chains import SMALLEST, Depth, Values, check_depth, matched_time_constant
+from ._chains import SMALLEST, Depth, Values, check_depth, time_constant_at_depth
 from ._learning_time import learning_time
 
 
-def training_time(
+def learning_time_by_depth(
     depths: Depth | Sequence[Depth] | Array,
     layer_strength: float,
     *,
@@ -24,7 +24,7 @@ def training_time(
     input_variance: float = 1.0,
     fraction: float = 0.9,
 ) -> Float[np.ndarray, " depth"]:
-    r"""Time to learn a mode against depth, at a learning rate of $1/D$.
+    r"""The time to learn a mode at each of some depths, at a learning rate of $1/D$.
 
     The balanced chain of `learning_time` from $a_0 = b_0^D$ with $\tau = D$. Two starts matter:
 
@@ -56,7 +56,7 @@ def training_time(
     return _times(depths, starts, correlation, input_variance, fraction)
 
 
-def greedy_training_time(
+def greedy_learning_time_by_depth(
     depths: Depth | Sequence[Depth] | Array,
     layer_strength: float,
     *,
@@ -71,8 +71,8 @@ def greedy_training_time(
     $D$ autoencoders, each a chain of `module_depth` layers that learns $s = \lambda_x = 1$ from
     $b_0$ with $\tau = 1$; one layer of each is kept. Their stack starts from
     $a_0 = f^{D/m}$ with $f$ the `module_fraction` and $m$ the `module_depth`, nearly orthogonal,
-    and is tuned as in `training_time`. Modules that start above their target end at $2 - f$, and
-    those that start between the two stay as they are:
+    and is tuned as in `learning_time_by_depth`. Modules that start above their target end at
+    $2 - f$, and those that start between the two stay as they are:
 
     $$T = D\,T_m(b_0) + T_D\left(f^{1/m}\right),\qquad
       T_2 \approx \ln\frac{1}{b_0},\quad T_4 \approx \frac{1}{2b_0^2}.$$
@@ -86,7 +86,7 @@ def greedy_training_time(
     - `layer_strength`: $b_0$, initial singular value of each layer of a module.
     - `module_depth`: $m$, layers of an autoencoder.
     - `module_fraction`: $f$, how far each is trained.
-    - `correlation`, `input_variance`, `fraction`: as in `training_time`, for the tuning.
+    - `correlation`, `input_variance`, `fraction`: as in `learning_time_by_depth`, for the tuning.
 
     **Returns:**
 
@@ -98,7 +98,7 @@ def greedy_training_time(
     layers = check_depth(module_depth)
     start = _product(layer_strength, layers)
     # Its own clock is that of one layer.
-    module = _times([layers], [start], 1.0, 1.0, module_fraction) / matched_time_constant(layers)
+    module = _times([layers], [start], 1.0, 1.0, module_fraction) / time_constant_at_depth(layers)
     depths = [check_depth(depth) for depth in np.atleast_1d(real_array("depths", depths))]
     end = float(np.clip(start, module_fraction, 2.0 - module_fraction))
     kept = end ** (1.0 / layers)
@@ -130,7 +130,7 @@ def small_weight_law(
     - `depth`: $D$, two or more, or `math.inf`.
     - `initial_strength`: $a_0$ instead of $b_0$, also below one; infinite depth has only this.
     - `correlation`: $s$.
-    - `tau`: time constant of a layer; `matched_time_constant(depth)` for a learning rate of $1/D$.
+    - `tau`: time constant of a layer; `time_constant_at_depth(depth)` for a learning rate of $1/D$.
       For infinite depth $\tau_\infty$.
     """
     depth = check_depth(depth)
@@ -180,7 +180,7 @@ def _times(
                 depth=depth,
                 strength=(fraction if a0 <= target else 2.0 - fraction) * target,
                 input_variance=lam,
-                tau=matched_time_constant(depth),
+                tau=time_constant_at_depth(depth),
                 never="infinite",
             )
             for depth, a0 in zip(depths, starts, strict=True)

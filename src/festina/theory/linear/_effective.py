@@ -9,7 +9,7 @@ from ..._checks import check_alone, check_type
 from ...networks import AbstractNetwork, DeepLinear
 from ...tasks import AbstractTask
 from .._modes import modes
-from ..saddles import mode_amplitudes
+from ..saddles import initial_mode_amplitudes
 
 
 def effective_strengths(
@@ -22,7 +22,7 @@ def effective_strengths(
     near zero $W_1v_\alpha + W_2^\top u_\alpha$ grows as $e^{s_\alpha t/\tau}$ while the difference
     of the two decays. So the product $u_\alpha^\top W_2W_1v_\alpha$ soon is
     $a_{0\alpha}e^{2s_\alpha t/\tau}$, whatever it was at first: it may have been negative.
-    The same as `festina.theory.saddles.mode_amplitudes`, in the symbols of matrices.
+    The same as `festina.theory.saddles.initial_mode_amplitudes`, in the symbols of matrices.
 
     **Arguments:**
 
@@ -40,7 +40,7 @@ def effective_strengths(
         `festina.theory.saddles.mode_drop_times` accounts for it. Where singular values coincide
         the division among their modes is a choice.
     """
-    return mode_amplitudes(network, task)
+    return initial_mode_amplitudes(network, task)
 
 
 class LayerStrengths(NamedTuple):
@@ -55,7 +55,7 @@ class LayerStrengths(NamedTuple):
     residual: float
 
 
-def layer_strengths(
+def measured_layer_strengths(
     network: DeepLinear, task: AbstractTask, *, tolerance: float = 1e-8
 ) -> LayerStrengths:
     r"""Return the strength of each mode in each layer of weights that are decoupled.

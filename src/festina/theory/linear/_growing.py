@@ -43,10 +43,10 @@ def growing_gram(
     return c.swapaxes(-1, -2) @ c
 
 
-def growing_strengths(
+def coupled_mode_strengths(
     times: ArrayLike, gram: ArrayLike, singular_values: ArrayLike, *, tau: float = 1.0
 ) -> Float[np.ndarray, "*batch_time mode mode"]:
-    r"""$U^\top W(t) V$ from the growing part of small initial weights, for white inputs.
+    r"""Coupled strengths $U^\top W(t) V$ that grow from small initial weights, for white inputs.
 
     With all modes of the data given,
 

@@ -44,8 +44,8 @@ def mode_strengths(
 
     !!! note "When it stops being exact"
 
-        Exact if the layers are decoupled and balanced (`layer_strengths` tells). Small random
-        weights of two layers come near it with `effective_strengths` for $a_\alpha(0)$.
+        Exact if the layers are decoupled and balanced (`measured_layer_strengths` tells). Small
+        random weights of two layers come near it with `effective_strengths` for $a_\alpha(0)$.
     """
     _check_modes(modes)
     if not is_traced(initial_strength) and np.shape(initial_strength) not in ((), (len(modes),)):

@@ -57,7 +57,7 @@ def balanced_gram(
     if gap > 1e-6 * (np.sum(w1**2) + np.sum(w2**2)):
         raise ValueError(
             f"`balance` is {balance:g}, which W₂ᵀW₂ − W₁W₁ᵀ of the weights misses by {gap:.3g}: "
-            "give that of `measured_balance`."
+            "give that of `measured_lambda`."
         )
 
     result, lost = [], 0.0

@@ -3,12 +3,12 @@ r"""Saddle-to-saddle dynamics: which saddle comes next, and when it is left.
 For layers $f(x) = \sum_i \phi(x; u_i) v_i$ of any unit, after Zhang, Saxe & Latham:
 
 - fixed points of narrow networks in wider ones (`embed_units`), how one is made, told and left
-  (`stationary_task`, `stationarity`, `escape_directions`), and all of a linear network's
+  (`task_with_fixed_point`, `stationarity`, `escape_directions`), and all of a linear network's
   (`linear_saddles`);
-- relations between units that training keeps (`Constraint`, `is_invariant`, `escape_rate`), and
-  the network with fewer units that they allow (`reduce_width`, `narrowings`);
-- what separates, directions or units (`mechanism`, `growth_drive`), and when (`mode_drop_times`,
-  `growth_times`, `blow_up_times`, `first_to_escape`);
+- relations between units that training keeps (`ManifoldConstraint`, `is_invariant`, `escape_rate`),
+  and the network with fewer units that they allow (`reduce_width`, `narrow_networks`);
+- what separates, directions or units (`mechanism`, `lowest_order_drive`), and when
+  (`mode_drop_times`, `growth_times`, `blow_up_times`, `first_to_escape`);
 - levels (`narrow_minima`), and whole staircases from initial weights (`staircase`).
 
 All take a network and a task. Plain arrays become these with `festina.networks.layer_from` or
@@ -19,32 +19,32 @@ L/\partial\theta$, unless a `loss` says otherwise.
 """
 
 from ._drop_times import mode_drop_times as mode_drop_times
-from ._embedding import embed_from as embed_from
 from ._embedding import embed_units as embed_units
+from ._embedding import embed_weights as embed_weights
 from ._fixed_points import Stationarity as Stationarity
 from ._fixed_points import stationarity as stationarity
-from ._fixed_points import stationary_task as stationary_task
+from ._fixed_points import task_with_fixed_point as task_with_fixed_point
 from ._linear_phase import growth_times as growth_times
+from ._linear_phase import initial_mode_amplitudes as initial_mode_amplitudes
 from ._linear_phase import linear_phase as linear_phase
-from ._linear_phase import mode_amplitudes as mode_amplitudes
 from ._linear_phase import residual_exponent as residual_exponent
 from ._linear_saddles import LinearSaddle as LinearSaddle
 from ._linear_saddles import linear_saddle as linear_saddle
 from ._linear_saddles import linear_saddles as linear_saddles
-from ._manifolds import Constraint as Constraint
+from ._manifolds import ManifoldConstraint as ManifoldConstraint
 from ._manifolds import escape_rate as escape_rate
 from ._manifolds import is_invariant as is_invariant
+from ._manifolds import is_on_manifold as is_on_manifold
 from ._manifolds import manifold_distance as manifold_distance
-from ._manifolds import manifold_drift as manifold_drift
-from ._manifolds import network_on_manifold as network_on_manifold
+from ._manifolds import max_manifold_distance as max_manifold_distance
 from ._manifolds import project_on_manifold as project_on_manifold
 from ._manifolds import readout_on_manifold as readout_on_manifold
-from ._mechanism import GrowthDrive as GrowthDrive
+from ._mechanism import LowestOrderDrive as LowestOrderDrive
 from ._mechanism import Mechanism as Mechanism
-from ._mechanism import growth_drive as growth_drive
+from ._mechanism import lowest_order_drive as lowest_order_drive
 from ._mechanism import mechanism as mechanism
-from ._merged_units import Narrowing as Narrowing
-from ._merged_units import narrowings as narrowings
+from ._merged_units import NarrowNetwork as NarrowNetwork
+from ._merged_units import narrow_networks as narrow_networks
 from ._narrow_minima import NarrowMinima as NarrowMinima
 from ._narrow_minima import minima_near_network as minima_near_network
 from ._narrow_minima import narrow_minima as narrow_minima

@@ -45,9 +45,9 @@ def mode_drop_times(
       \psi(a) = \frac{a}{1-a}.$$
 
     **Units are shared.** $\bar a_k$ is not all of $a_k(0) = \lVert c_k\rVert^2$, see
-    `mode_amplitudes`. What $c_k$, a vector over units, has along the $c_l$ of the modes learned
-    before would make $W$ mix modes $k$ and $l$, and the dynamics removes it once $l$ is learned.
-    What is left is Gram–Schmidt in the order of learning: with $G_{kl} = c_k\cdot c_l$,
+    `initial_mode_amplitudes`. What $c_k$, a vector over units, has along the $c_l$ of the modes
+    learned before would make $W$ mix modes $k$ and $l$, and the dynamics removes it once $l$ is
+    learned. What is left is Gram–Schmidt in the order of learning: with $G_{kl} = c_k\cdot c_l$,
 
     $$\bar a_k = \frac{\det G_{1\dots k}}{\det G_{1\dots k-1}} \le a_k(0).$$
 

@@ -107,11 +107,11 @@ def embed_units(
         mixing = _mixing(kind, unit, added, u.shape[axis], gamma_u, gamma_v, parent, rng)
         if kind == "proportional" and unit.algebra.homogeneous == "positive":
             _check_sign(mixing[0], unit, u.shape[axis + 1 :], v.shape[axis + 2 :])
-        network = with_hidden_layer(network, layer, *embed_from(u, v, *mixing, axis=axis))
+        network = with_hidden_layer(network, layer, *embed_weights(u, v, *mixing, axis=axis))
     return network
 
 
-def embed_from(
+def embed_weights(
     u: Float[Array, "..."],
     v: Float[Array, "..."],
     gamma_u: Mixing,
@@ -119,7 +119,7 @@ def embed_from(
     *,
     axis: int = 0,
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
-    """The construction itself, on weights whose units lie along `axis`, whatever φ is.
+    """(u, v) of the wider network, from weights whose units lie along `axis`, whatever φ is.
 
     For which Γ the result is a fixed point depends on φ: `embed_units` checks it, this does not.
     """

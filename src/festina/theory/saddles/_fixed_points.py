@@ -20,7 +20,7 @@ from ._loss_function import natural_size
 
 
 @float64
-def stationary_task(
+def task_with_fixed_point(
     network: AbstractNetwork, inputs: ArrayLike, *, residual: float = 1.0, key: PRNGKeyArray
 ) -> Task:
     r"""A task for which the given weights are a fixed point, though not a solution.

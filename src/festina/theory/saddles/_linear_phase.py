@@ -25,7 +25,7 @@ from .._modes import equals
 from ._linear_layer import as_layer, linear_layer
 
 
-def mode_amplitudes(
+def initial_mode_amplitudes(
     network: AbstractNetwork, task: AbstractTask
 ) -> Float[np.ndarray, "*batch mode"]:
     r"""How much of each growing mode the initial weights hold.

@@ -26,7 +26,7 @@ Rows = Float[np.ndarray, "*batch unit _"]
 
 
 @dataclass(frozen=True)
-class Constraint:
+class ManifoldConstraint:
     r"""One relation between the weights of unit $i$ and those of other units.
 
     Theorem 3 of Zhang, Saxe & Latham lists four, in the order of its conditions (i) to (iv):
@@ -104,7 +104,7 @@ class Constraint:
         return row
 
 
-def is_invariant(unit: UnitLike, constraint: Constraint) -> bool:
+def is_invariant(unit: UnitLike, constraint: ManifoldConstraint) -> bool:
     """Whether the algebra of a unit, or of one with this φ, makes gradient flow keep the relation.
 
     That is Theorem 3, and beyond it mirrored units of even φ and opposite ones of odd φ.
@@ -121,7 +121,9 @@ def is_invariant(unit: UnitLike, constraint: Constraint) -> bool:
     return less or (allowed and (algebra.homogeneous == "real" or factor >= 0))
 
 
-def manifold_distance(network: Layer, *constraints: Constraint) -> Float[np.ndarray, "*batch"]:
+def manifold_distance(
+    network: Layer, *constraints: ManifoldConstraint
+) -> Float[np.ndarray, "*batch"]:
     r"""Euclidean distance of the weights from the manifold on which all constraints hold.
 
     Each constraint is linear in the weights, so that the manifold is a subspace: with the
@@ -135,8 +137,8 @@ def manifold_distance(network: Layer, *constraints: Constraint) -> Float[np.ndar
     return np.asarray(np.sqrt(np.sum(squares, axis=0)))
 
 
-def network_on_manifold(
-    network: Layer, *constraints: Constraint, tolerance: float = 1e-10
+def is_on_manifold(
+    network: Layer, *constraints: ManifoldConstraint, tolerance: float = 1e-10
 ) -> Bool[np.ndarray, "*batch"]:
     """Whether the constraints hold to within `tolerance` of the norm of all weights."""
     tolerance = number("tolerance", tolerance)
@@ -144,7 +146,7 @@ def network_on_manifold(
     return np.asarray(manifold_distance(network, *constraints) <= tolerance * size)
 
 
-def project_on_manifold(network: Layer, *constraints: Constraint) -> Layer:
+def project_on_manifold(network: Layer, *constraints: ManifoldConstraint) -> Layer:
     """The nearest network on which all constraints hold: orthogonal projection."""
     parts = [
         (rows - normal).reshape(part.shape)
@@ -155,7 +157,9 @@ def project_on_manifold(network: Layer, *constraints: Constraint) -> Layer:
     return network.with_parts(*parts)
 
 
-def manifold_drift(network: Layer, *constraints: Constraint) -> Float[np.ndarray, "*batch"]:
+def max_manifold_distance(
+    network: Layer, *constraints: ManifoldConstraint
+) -> Float[np.ndarray, "*batch"]:
     """Largest distance from the manifold along a flow: over the last axis of a batch.
 
     Of a `Trajectory`, give its `network`, whose last axis is the samples in time. Zero to rounding
@@ -170,7 +174,10 @@ def manifold_drift(network: Layer, *constraints: Constraint) -> Float[np.ndarray
 
 @float64
 def escape_rate(
-    network: Layer, task: AbstractTask, *constraints: Constraint, loss: LossConvention = "half"
+    network: Layer,
+    task: AbstractTask,
+    *constraints: ManifoldConstraint,
+    loss: LossConvention = "half",
 ) -> float:
     r"""How fast gradient flow leaves the manifold: the part of $\dot\theta$ that is normal to it.
 
@@ -221,12 +228,12 @@ def unit_rows(network: Layer) -> tuple[Rows, Rows]:
     return u, v
 
 
-def _normal(network: Layer, constraints: Sequence[Constraint]) -> tuple[Rows, Rows]:
+def _normal(network: Layer, constraints: Sequence[ManifoldConstraint]) -> tuple[Rows, Rows]:
     """C⁺CΘ, for u and for v."""
     if not constraints:
         raise ValueError("No constraint was given: every network is on that manifold.")
     for constraint in constraints:
-        check_type("constraints", constraint, Constraint)
+        check_type("constraints", constraint, ManifoldConstraint)
     u, v = unit_rows(network)
     network.check_finite()
 

@@ -118,7 +118,7 @@ def _without_order(unit: AbstractUnit) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class GrowthDrive(Result):
+class LowestOrderDrive(Result):
     r"""What pulls small weights away from zero: the statistic of the unit's lowest order.
 
     $\Sigma_{yz} = \langle y z^\top\rangle$ for linear units, $\Sigma_{yZ}$ for quadratic ones and
@@ -142,15 +142,15 @@ class GrowthDrive(Result):
 
 
 @float64
-def growth_drive(
+def lowest_order_drive(
     phi: UnitLike,
     task: AbstractTask,
     *,
     tolerance: float = 1e-6,
     draws: int = 64,
     seed: int = 0,
-) -> GrowthDrive:
-    """Whether the data drive units of this kind at their lowest order.
+) -> LowestOrderDrive:
+    """How strongly the data drive units of this kind at their lowest order.
 
     **Arguments:**
 
@@ -159,7 +159,7 @@ def growth_drive(
     - `tolerance`: correlations below it are zero.
     - `draws`, `seed`: random directions of u in which to look.
 
-    **Returns:** a `GrowthDrive`.
+    **Returns:** a `LowestOrderDrive`.
     """
     if not isinstance(task, AbstractTask):
         raise ValueError(
@@ -192,7 +192,7 @@ def growth_drive(
     noise = 0.0 if task.samples is None else 1.0 / math.sqrt(task.samples)
     # The largest of n accidents is larger than one of them: a Gaussian tail is n times as likely.
     allowed = math.sqrt(_SIGNIFICANT**2 + 2 * math.log(draws))
-    return GrowthDrive(
+    return LowestOrderDrive(
         order=order,
         strength=strength,
         noise=noise,

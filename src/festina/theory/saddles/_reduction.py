@@ -5,10 +5,12 @@ from jaxtyping import Float
 
 from ...networks import Layer
 from ._hidden import combine, only_layer
-from ._manifolds import Constraint
+from ._manifolds import ManifoldConstraint
 
 
-def reduce_width(network: Layer, *constraints: Constraint, same_flow: bool = False) -> Layer:
+def reduce_width(
+    network: Layer, *constraints: ManifoldConstraint, same_flow: bool = False
+) -> Layer:
     r"""Remove one unit for each constraint and let the others do what it did.
 
     On the manifold where the constraints hold, the responses of all units are combinations
@@ -16,7 +18,7 @@ def reduce_width(network: Layer, *constraints: Constraint, same_flow: bool = Fal
     $v_j^\text{new} = \sum_i B_{ij} v_i$ makes the same function (Zhang, Saxe & Latham, F.3). With
     one constraint that is $2v_j$ for equal units, $(1 + \gamma^2)v_j$ for proportional ones, and
     Eq. (28) for linear ones; a zero unit is left out. Off the manifold, and for a unit that lacks
-    the property that a `Constraint` names, it is an approximation.
+    the property that a `ManifoldConstraint` names, it is an approximation.
 
     **Arguments:**
 
@@ -62,7 +64,7 @@ def reduce_width(network: Layer, *constraints: Constraint, same_flow: bool = Fal
 
 
 def _combinations(
-    constraints: tuple[Constraint, ...], kept: np.ndarray, width: int
+    constraints: tuple[ManifoldConstraint, ...], kept: np.ndarray, width: int
 ) -> Float[np.ndarray, "unit kept"]:
     """B: every response by those kept, solving the constraints for those removed."""
     removed = [constraint.unit for constraint in constraints]

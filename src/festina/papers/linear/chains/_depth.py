@@ -105,7 +105,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Times by integration beside times in closed form, for each kind of initial weights."""
     progress("chains", 0.0)
     s, fraction, depths = parameters.orthogonal_correlation, 0.99, list(_ORTHOGONAL)
-    theory = linear.training_time(depths, 1.0, correlation=s, fraction=fraction)
+    theory = linear.learning_time_by_depth(depths, 1.0, correlation=s, fraction=fraction)
     times = [integrate(1.0, depth, s, fraction) for depth in depths]
     aligned = xr.Dataset({"time": ("depth", times), "theory": ("depth", theory)})
     return {
@@ -125,7 +125,10 @@ def _small(parameters: Parameters) -> xr.Dataset:
     measure = lambda depth, s: integrate(b0, depth, s, fraction)
     table = {
         "time": ("depth", [measure(depth, s) for depth in depths]),
-        "theory": ("depth", linear.training_time(depths, b0, correlation=s, fraction=fraction)),
+        "theory": (
+            "depth",
+            linear.learning_time_by_depth(depths, b0, correlation=s, fraction=fraction),
+        ),
         "far_time": ("far", [measure(depth, s) for depth in (far, far + 2)]),
         "far_time_stronger": measure(far, _STRONGER * s),
     }
@@ -141,7 +144,9 @@ def _pretrained(parameters: Parameters) -> Tables:
     strengths, stacks, modules = [p.module_strength / factor for factor in (1, 2, 4)], [], []
     for module in _MODULES:
         how = {"module_depth": module, "module_fraction": part, "correlation": p.correlation}
-        stack = linear.greedy_training_time(depths, p.module_strength, **how, fraction=p.fraction)
+        stack = linear.greedy_learning_time_by_depth(
+            depths, p.module_strength, **how, fraction=p.fraction
+        )
         theory = linear.learning_time(1.0, np.power(strengths, module), depth=module, fraction=part)
         each = [integrate(b0, module, 1.0, part) / module for b0 in strengths]
         tuning = [integrate(part ** (1 / module), d, p.correlation, p.fraction) for d in depths]

@@ -32,7 +32,7 @@ from ....experiments.figures import (
 )
 from ....networks import DeepLinear, decoupled, deep_linear
 from ....tasks import from_moments, linear_teacher
-from ....theory.linear import effective_strengths, growing_gram, growing_strengths
+from ....theory.linear import coupled_mode_strengths, effective_strengths, growing_gram
 from ....theory.saddles import mode_drop_times
 from .._passage import half_times
 
@@ -144,7 +144,7 @@ def _individuals(s: np.ndarray, first: np.ndarray, second: np.ndarray) -> xr.Dat
     task = linear_teacher(np.diag(s))
     trained = gradient_flow(network, task, times, rtol=1e-10)
     gram = growing_gram(first, second, axes, axes)
-    predicted = growing_strengths(times, gram, s)
+    predicted = coupled_mode_strengths(times, gram, s)
     error = np.diag(s) - predicted
     velocity = s[:, None] * predicted + predicted * s - 2 * predicted @ predicted
     loss, fall = (np.sum(error * other, axis=(-2, -1)) for other in (error / 2, velocity))

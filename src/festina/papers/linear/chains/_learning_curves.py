@@ -123,7 +123,7 @@ def _times(parameters: Parameters, depth: int | float) -> np.ndarray:
 
 def _half_time(parameters: Parameters, depth: int | float) -> float:
     """When half of the target is reached, on the common clock."""
-    tau = linear.matched_time_constant(depth)
+    tau = linear.time_constant_at_depth(depth)
     return float(linear.learning_time(depth=depth, fraction=0.5, tau=tau, **parameters.chain))
 
 

@@ -21,9 +21,9 @@ from ....tasks import from_moments, structured_task
 from ....tasks.worlds import World
 from ....theory.linear import (
     chain_strength,
+    coupled_mode_strengths,
     effective_strengths,
     growing_gram,
-    growing_strengths,
 )
 from ....theory.saddles import mode_drop_times
 from .._passage import half_times
@@ -95,7 +95,7 @@ def learn(
     task = structured_task(whole(y))
     trained = gradient_flow(DeepLinear(lanes), task, times, loss="half-sum", rtol=1e-10).network
     gram = growing_gram(first, second, u, v)
-    grown = growing_strengths(times, gram, s)
+    grown = coupled_mode_strengths(times, gram, s)
     product = np.asarray(trained.end_to_end())[..., :items]
     learned = np.einsum("om,ltoi,im->ltm", u, product, v)
     mean, table = level_means(level), {}

@@ -28,7 +28,7 @@ from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, panels, styl
 from ....networks import Layer, fully_connected
 from ....tasks import Task, from_arrays, mnist_digits
 from ....theory.saddles._loss_function import loss_function
-from ....theory.saddles._merged_units import Narrowing, narrowings
+from ....theory.saddles._merged_units import NarrowNetwork, narrow_networks
 from ._lessons import Lesson, teach
 from ._pairs import PRINTED, Pairs, correlations, descent_rate, digits
 
@@ -182,13 +182,13 @@ def _narrowed(lesson: Lesson, simulation: xr.Dataset, judged: Task, test: Task) 
             single = lesson.networks[int(np.searchsorted(lesson.step, step))]
             wide = single.with_parts(*(np.asarray(part, float) for part in single.parts))
             outputs, tested = wide.predict(judged.x), wide.predict(test.x)
-            reduction = narrowings(wide, judged, angle=_FAN)[-1]
+            reduction = narrow_networks(wide, judged, angle=_FAN)[-1]
             data = Data(judged.x, outputs, 2.0 * judged.weight)
             one, two = (_narrow_network(reduction, width, data) for width in (1, 2))
             guesses = (0.0 * outputs, one.predict(judged.x), two.predict(judged.x))
             errors[stage] = [off(outputs, guess) for guess in guesses]
             guessed = two.predict(test.x)
-            widths = [each.width(_TOLERANCE) for each in narrowings(wide, judged)]
+            widths = [each.width(_TOLERANCE) for each in narrow_networks(wide, judged)]
             rays = min(wide.width if width is None else width for width in widths)
             tests[:, stage] = off(tested, guessed), right(tested), right(guessed), rays
     names = ("test_error", "accuracy", "narrow_accuracy", "ray_width")
@@ -197,7 +197,7 @@ def _narrowed(lesson: Lesson, simulation: xr.Dataset, judged: Task, test: Task) 
     return xr.Dataset({"error": (("stage", "width"), errors), **table}, coords)
 
 
-def _narrow_network(reduction: Narrowing, width: int, data: Data) -> Layer:
+def _narrow_network(reduction: NarrowNetwork, width: int, data: Data) -> Layer:
     """The network of few units that comes closest to the outputs of a wide one.
 
     Quasi-Newton descent of ⟨‖f − f_h‖²⟩ from the leading units of the reduction (F.3) of the

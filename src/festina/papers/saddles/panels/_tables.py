@@ -17,7 +17,7 @@ from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, lo
 from ....experiments._frame import Key, Progress, Tables, part_of, seed_keys
 from ....networks import AbstractNetwork
 from ....tasks import AbstractTask
-from ....theory.saddles import mechanism, narrow_minima, narrowings
+from ....theory.saddles import mechanism, narrow_minima, narrow_networks
 from ._parameters import PanelParameters
 
 Compute: TypeAlias = Callable[[Any, AbstractTask, Any, Keys, Progress], Tables]
@@ -168,7 +168,7 @@ def _widths(trajectory: Trajectory, task: AbstractTask) -> xr.Dataset:
             continue
         clean[at] = 1
         network = lane.network.lane(int(rests.index[at[1]]))
-        merged, fitted = narrowings(network, task), effective_width(network, task)
+        merged, fitted = narrow_networks(network, task), effective_width(network, task)
         least = 0 if any(each.kind == "zero" for each in merged) else 1
         for row, tolerance in enumerate(TOLERANCES):
             own = {each.kind: each.width(tolerance) for each in merged}

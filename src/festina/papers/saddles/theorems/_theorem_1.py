@@ -36,7 +36,7 @@ from ....experiments.figures import (
     styled,
 )
 from ....networks import AbstractNetwork, Layer
-from ....theory.saddles import embed_from, narrow_minima, stationary_task
+from ....theory.saddles import embed_weights, narrow_minima, task_with_fixed_point
 from ....theory.saddles._embedding import unit_defects
 from ....theory.saddles._fixed_points import losses_and_gradients
 from ....theory.saddles._hidden import hidden_layers, with_hidden_layer
@@ -142,13 +142,13 @@ def _embeddings(parameters: Parameters, name: str, key: Any, seed: int) -> dict[
     x = rng.standard_normal((parameters.samples, *ARCHITECTURES[name]))
     network, hidden = _network(name, parameters.units, scale=parameters.scale, key=key)
     # Of the size at which what is left of a sum over samples does not depend on their number.
-    y = stationary_task(network, x, residual=np.sqrt(parameters.samples) / 3, key=key).y
+    y = task_with_fixed_point(network, x, residual=np.sqrt(parameters.samples) / 3, key=key).y
     f = network.predict(x)
     other = f + np.random.default_rng(seed).choice([-1.0, 1.0], y.shape) * (y - f)
     _, u, v = hidden_layers(network)[hidden]
     row: dict[str, Any] = {"after": [], "otherwise": []}
     for case in CASES:
-        units = embed_from(u, v, *_mixing(case, parameters, rng))
+        units = embed_weights(u, v, *_mixing(case, parameters, rng))
         wide = with_hidden_layer(network, hidden, *units)
         row["after"].append(_gradient(wide, x, y))
         row["otherwise"].append(_gradient(wide, x, other))
@@ -206,7 +206,7 @@ def _panels(seed: int) -> xr.Dataset:
     for unit, task, read_shape in minima.values():
         found = narrow_minima(unit, task, width=1, starts=12)
         u, v = found.network.lane(0).parts
-        wide = networks.layer_from(unit, *embed_from(u, v, np.zeros((1, 1)), np.zeros((1, 1))))
+        wide = networks.layer_from(unit, *embed_weights(u, v, np.zeros((1, 1)), np.zeros((1, 1))))
         row = {"gain": _gains(wide, task, rng), "order": unit.algebra.order}
         row["gradient"] = np.linalg.norm(losses_and_gradients(wide, task)[1])
         row["homogeneity_defect"] = unit_defects(unit, u.shape[1:], read_shape).positive
@@ -238,7 +238,7 @@ def _section_e(parameters: Parameters, key: Any) -> dict[str, float]:
     data = tasks.from_arrays(x, rng.standard_normal((parameters.samples, 3)))
     gamma = rng.standard_normal((2, 1, units))
     mixing = np.pad(gamma, ((0, 0), (0, added - 1), (0, 0)))
-    wide = networks.layer_from(network.unit, *embed_from(network.u, network.v, *mixing))
+    wide = networks.layer_from(network.unit, *embed_weights(network.u, network.v, *mixing))
     speeds = lambda net: net.structure.arrays(-losses_and_gradients(net, data)[1][0])
     (u_before, v_before), (u_after, v_after) = speeds(network), speeds(wide)
     u_after = u_after[:units]

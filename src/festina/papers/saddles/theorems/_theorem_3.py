@@ -30,7 +30,7 @@ from ....experiments.figures import (
 from ....networks import Layer, attention, convolutional_1d, fully_connected
 from ....tasks import Task, from_arrays
 from ....theory import saddles
-from ....theory.saddles import Constraint, manifold_distance, reduce_width
+from ....theory.saddles import ManifoldConstraint, manifold_distance, reduce_width
 
 Architecture = Literal[
     "tanh", "relu", "convolutional relu", "linear", "quadratic", "linear attention",
@@ -49,7 +49,7 @@ class Case(NamedTuple):
 
     architecture: Architecture
     words: str
-    constraint: Constraint
+    constraint: ManifoldConstraint
     group: str
     learns_alike: bool = False
 
@@ -58,10 +58,12 @@ class Case(NamedTuple):
         return f"{self.architecture}: {self.words}"
 
 
-_EQUAL, _ZERO = Constraint("equal", 1, (0,)), Constraint("zero", 3)
-_MIRRORED = Constraint("mirrored", 1, (0,))
-_AHEAD, _BACK, _OPPOSITE = (Constraint("proportional", 1, (0,), (g,)) for g in (1.7, -0.8, -1.0))
-_COMBINED = Constraint("linear", 2, (0, 1, 3), (0.5, -1.2, 0.3))
+_EQUAL, _ZERO = ManifoldConstraint("equal", 1, (0,)), ManifoldConstraint("zero", 3)
+_MIRRORED = ManifoldConstraint("mirrored", 1, (0,))
+_AHEAD, _BACK, _OPPOSITE = (
+    ManifoldConstraint("proportional", 1, (0,), (g,)) for g in (1.7, -0.8, -1.0)
+)
+_COMBINED = ManifoldConstraint("linear", 2, (0, 1, 3), (0.5, -1.2, 0.3))
 CASES = (
     Case("tanh", "equal", _EQUAL, "(i)"),
     Case("tanh", "zero", _ZERO, "(ii)"),
@@ -214,8 +216,12 @@ def _embedding(network: Layer, rng: np.random.Generator) -> xr.Dataset:
     one, several = rng.normal(), rng.normal(size=(1, width)) / np.sqrt(width)
     units = tuple(range(width))
     kinds: dict[Any, Any] = {
-        "proportional": (one, 0, Constraint("proportional", width, (0,), (one,))),
-        "linear": (several, None, Constraint("linear", width, units, tuple(several[0].tolist()))),
+        "proportional": (one, 0, ManifoldConstraint("proportional", width, (0,), (one,))),
+        "linear": (
+            several,
+            None,
+            ManifoldConstraint("linear", width, units, tuple(several[0].tolist())),
+        ),
     }
     distance = np.empty((len(kinds), len(factors)))
     for row, (kind, (gamma, parent, constraint)) in zip(distance, kinds.items(), strict=True):
