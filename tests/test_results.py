@@ -17,7 +17,7 @@ from matplotlib.colors import to_hex
 import festina
 from festina import diagnose, networks, tasks
 from festina._result import Result, _words
-from festina.dynamics.posterior import mean_field_limit, sample
+from festina.dynamics.posterior import extrapolate_to_infinite_width, sample
 from festina.theory import coding, decisions, gated, linear, saddles
 
 TIMES = np.linspace(0.0, 5.0, 6)
@@ -61,7 +61,7 @@ def code():
 
 
 def learning():
-    return decisions.mean_field(
+    return decisions.mean_field_learning(
         decisions.DecisionModel(), decisions.naive_animals(0.1, 0.01), TIMES
     )
 
@@ -106,7 +106,7 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
         {"batch": 2, "stage": 3, "jump": 2, "member": 2},
         6,
     ),
-    "Branch": (lambda: code().branches[0], {"output": 3, "group": 3}, 3),
+    "CodeBranch": (lambda: code().branches[0], {"output": 3, "group": 3}, 3),
     "ClassCode": (code, {"group": 3, "output": 3, "branches_0_output": 3}, 3),
     "LinearCode": (
         lambda: coding.linear_code(TASK),
@@ -118,7 +118,7 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
         {"sample": 3, "output": 2},
         6,
     ),
-    "Split": (
+    "BiasVariance": (
         lambda: coding.linear_code(TASK).predictor(X[:3], width=10).split(TASK.y[:3]),
         {},
         1,
@@ -134,8 +134,8 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
         3,
     ),
     "DecisionLearning": (learning, {"animal": 1, "time": 6, "line": 3, "contrast": 5}, 18),
-    "LateWeights": (
-        lambda: decisions.late_weights(decisions.DecisionModel(teaching="heterogeneous")),
+    "AsymptoticWeights": (
+        lambda: decisions.asymptotic_weights(decisions.DecisionModel(teaching="heterogeneous")),
         {"action": 2, "line": 3},
         6,
     ),
@@ -179,8 +179,8 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
         {"unit": 3, "example": 8},
         24,
     ),
-    "GatingOverTime": (
-        lambda: diagnose.gating_over_time(trained("relu"), TASK),
+    "GateChanges": (
+        lambda: diagnose.gate_changes(trained("relu"), TASK),
         {"save": 6, "example": 6, "unit": 3},
         6,
     ),
@@ -198,8 +198,8 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
         {"contexts_and_none": 3, "random_contexts_and_none": 3},
         3,
     ),
-    "FunctionalLinearity": (
-        lambda: diagnose.functional_linearity(rectified(), TASK),
+    "LayerNonlinearity": (
+        lambda: diagnose.layer_nonlinearity(rectified(), TASK),
         {"layer": 1},
         1,
     ),
@@ -207,8 +207,8 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
     "Posterior": (posterior, {"chain": 2, "draw": 8, "sample": 6, "output": 2}, 16),
     "Populations": (lambda: posterior().populations, {"chain": 2}, 4),
     "Diagnostics": (lambda: posterior().diagnostics(), {"populations_chain": 2}, 4),
-    "MeanFieldLimit": (
-        lambda: mean_field_limit(TASK, widths=(3, 4), chains=2, **SHORT),
+    "InfiniteWidthLimit": (
+        lambda: extrapolate_to_infinite_width(TASK, widths=(3, 4), chains=2, **SHORT),
         {"sample": 6, "output": 2, "drawn_1_chain": 2},
         12,
     ),

@@ -67,7 +67,7 @@ def test_watch_from_files(festina, run, here):
     assert outcome.status == 0, outcome.err
     mine = importlib.import_module("mine")
     models = [torch.load(here / "runs" / f"{step}.pt") for step in range(40)]
-    models = [library.own.load_weights(mine.make(), weights) for weights in models]
+    models = [library.own.with_weights(mine.make(), weights) for weights in models]
     losses = [criterion(model(x), y).item() for model in models]
     stairs = library.own.from_checkpoints(models, losses).stairs(
         (x, y), loss=criterion, tolerance=0.2

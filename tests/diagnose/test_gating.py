@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from festina import gradient_descent, seeds
-from festina.diagnose import gating, gating_over_time
+from festina.diagnose import gate_changes, gating
 from festina.diagnose._gating_clusters import rand_index
 from festina.networks import (
     deep_network,
@@ -290,7 +290,7 @@ def test_what_has_no_gates_is_refused(given, options, message):
 def test_gates_that_are_read_again_are_the_network(network):
     how = {"batch_size": 12, "key": seeds(2)}
     run = gradient_descent(network, TASK, 0.2, 200, save_every=25, **how)
-    course = gating_over_time(run, TASK)
+    course = gate_changes(run, TASK)
     assert course.output_gap.max() < 1e-12
     assert course.loss_gap.max() < 1e-12
     assert (course.from_last[:, -1] == 0).all()
@@ -304,7 +304,7 @@ def test_gates_that_are_read_again_are_the_network(network):
 def test_when_and_how_often_gates_change():
     network = fully_connected(7, 20, 28, activation="relu", scale=0.05, key=seeds(1)[0])
     run = gradient_descent(network, TASK, 0.2, 60, batch_size=12, save_every=20, key=seeds(1)[0])
-    course = gating_over_time(run, TASK)
+    course = gate_changes(run, TASK)
     gates = rectifier_gates(run.network, TASK.x)[0] > 0
     turned = gates[1:] != gates[:-1]
     np.testing.assert_array_equal(course.flips[0], turned.sum(axis=0))
@@ -317,4 +317,4 @@ def test_a_course_needs_rectifiers():
         fully_connected(7, 5, 28, activation="tanh", key=seeds(1)[0]), TASK, 0.1, 2
     )
     with pytest.raises(ValueError, match="linear or rectified"):
-        gating_over_time(run, TASK)
+        gate_changes(run, TASK)

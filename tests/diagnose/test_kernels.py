@@ -7,10 +7,10 @@ import pytest
 
 import festina
 from festina.diagnose import (
+    alignment_between_kernels,
+    distance_between_kernels,
     kernel_alignment,
-    kernel_alignment_from,
     kernel_distance,
-    kernel_distance_from,
     neural_tangent_kernel,
     representational_similarity,
 )
@@ -108,7 +108,7 @@ def test_distance_over_a_batch_is_the_distance_of_its_kernels():
     )
     kernels = neural_tangent_kernel(flow, X)
     np.testing.assert_array_equal(kernels, neural_tangent_kernel(flow.network, X))
-    expected = kernel_distance_from(kernels[:, :1], kernels)
+    expected = distance_between_kernels(kernels[:, :1], kernels)
     np.testing.assert_allclose(kernel_distance(flow, X), expected, atol=1e-14)
     np.testing.assert_array_equal(
         representational_similarity(flow, X), representational_similarity(flow.network, X)
@@ -126,7 +126,7 @@ def test_examples_of_a_task_count_by_their_weights(repeats):
     np.testing.assert_allclose(
         kernel_distance(flow, weighted), kernel_distance(flow, x), atol=1e-14
     )
-    expected = kernel_alignment_from(
+    expected = alignment_between_kernels(
         neural_tangent_kernel(flow, x), np.einsum("so,tp->ospt", targets, targets)
     )
     found = kernel_alignment(flow, weighted)
@@ -143,13 +143,13 @@ def test_the_kernel_of_what_learns_the_task_alone_is_that_of_the_targets():
 
 def test_alignment_and_distance():
     a, b = np.diag([1.0, 0.0]), np.diag([1.0, 1.0])
-    assert kernel_alignment_from(a, b, axes=2) == pytest.approx(np.sqrt(0.5), rel=1e-14)
-    assert kernel_distance_from(a, 7 * a, axes=2) == 0.0
+    assert alignment_between_kernels(a, b, axes=2) == pytest.approx(np.sqrt(0.5), rel=1e-14)
+    assert distance_between_kernels(a, 7 * a, axes=2) == 0.0
     # Where one minus a cosine would have no digits left: ½ε² for a turn by ε.
     turned = a + 1e-9 * np.array([[0.0, 0.0], [0.0, 1.0]])
-    assert kernel_distance_from(a, turned, axes=2) == pytest.approx(0.5e-18, rel=1e-6)
+    assert distance_between_kernels(a, turned, axes=2) == pytest.approx(0.5e-18, rel=1e-6)
     with jax.enable_x64(True):
-        slope = jax.grad(lambda s: kernel_distance_from(a, a + s * b, axes=2))(0.5)
+        slope = jax.grad(lambda s: distance_between_kernels(a, a + s * b, axes=2))(0.5)
     expected = lambda s: 1 - (1 + s) / np.hypot(1 + s, s)
     assert slope == pytest.approx((expected(0.5 + 1e-6) - expected(0.5 - 1e-6)) / 2e-6, rel=1e-6)
 
@@ -197,9 +197,9 @@ def test_bad_input():
     with pytest.raises(ValueError, match="`x` must be finite, 6 values are not"):
         neural_tangent_kernel(network, np.full((2, 3), np.nan))
     with pytest.raises(ValueError, match="axes=2"):
-        kernel_distance_from(np.eye(2), np.eye(2))
+        distance_between_kernels(np.eye(2), np.eye(2))
     with pytest.raises(ValueError, match="kernel `b` is zero"):
-        kernel_alignment_from(np.eye(2), np.zeros((2, 2)), axes=2)
+        alignment_between_kernels(np.eye(2), np.zeros((2, 2)), axes=2)
 
 
 def test_what_is_no_network_is_said(as_a_user):

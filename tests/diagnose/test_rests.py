@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.interpolate
 
-from festina.diagnose import drop_times, passage_time, plateaus
+from festina.diagnose import passage_time, plateaus, plateaus_of_batch
 from festina.dynamics import gradient_descent, gradient_flow
 from festina.networks import fully_connected, layer_from, seeds
 from festina.networks._units import unit_of
@@ -25,7 +25,7 @@ def trained():
 
 def test_each_network_has_the_plateaus_of_its_lane():
     run = trained()
-    table = drop_times(run)
+    table = plateaus_of_batch(run)
     assert len(np.unique(table["count"])) > 1
     assert set(table.data_vars) == {
         "count", "level", "strength", "start", "end", "index", "drop_time"
@@ -58,13 +58,18 @@ def test_a_trajectory_has_all_that_plateaus_need():
 
 
 def test_merging_drops_leaves_fewer_plateaus():
-    assert (drop_times(trained(), merge=0.9)["count"] <= drop_times(trained())["count"]).all()
-    assert drop_times(trained(), merge=0.9)["count"].sum() < drop_times(trained())["count"].sum()
+    assert (
+        plateaus_of_batch(trained(), merge=0.9)["count"] <= plateaus_of_batch(trained())["count"]
+    ).all()
+    assert (
+        plateaus_of_batch(trained(), merge=0.9)["count"].sum()
+        < plateaus_of_batch(trained())["count"].sum()
+    )
 
 
 def test_axes_are_those_of_the_trajectory():
     run = trained()
-    table, record = drop_times(run, [4.0, 1.0, 0.0]), run.to_dataset()
+    table, record = plateaus_of_batch(run, [4.0, 1.0, 0.0]), run.to_dataset()
     for name in ("scale", "seed"):
         np.testing.assert_array_equal(table[name], record[name])
     assert table["level"].dims == ("scale", "seed", "plateau")
@@ -83,7 +88,7 @@ def scalar(start: np.ndarray):
 def test_passages_follow_the_logistic():
     s, start = 2.0, np.array([1e-2, 1e-4, 1e-6])
     run = gradient_flow(scalar(start), from_arrays([[1.0]], [[s]]), rtol=1e-10)
-    table = drop_times(run, [s**2 / 2, 0.0])
+    table = plateaus_of_batch(run, [s**2 / 2, 0.0])
     half = s * (1 - np.sqrt(0.5))  # where the loss, (s − vu)²/2, is half of that of no weights
     exact = np.log(half * (s - start) / (start * (s - half))) / (2 * s)
     np.testing.assert_allclose(table["passage"][:, 0], exact, rtol=1e-6)
@@ -95,17 +100,18 @@ def test_passages_follow_the_logistic():
 
 def test_what_is_never_passed_has_no_time():
     run = gradient_flow(scalar(np.array([1e-2, 1.0])), from_arrays([[1.0]], [[2.0]]))
-    table = drop_times(run, [2.0, 0.0, -1.0])  # the second starts at a loss of one half, below one
+    # The second starts at a loss of one half, below one.
+    table = plateaus_of_batch(run, [2.0, 0.0, -1.0])
     np.testing.assert_array_equal(table["passage"].isnull(), [[False, True], [True, True]])
     np.testing.assert_array_equal(table["save"] == -1, table["passage"].isnull())
 
 
 def test_one_network_has_no_axis_of_a_batch():
     lane = trained().lane(0, 1)
-    table = drop_times(lane, [4.0, 1.0])
+    table = plateaus_of_batch(lane, [4.0, 1.0])
     assert table["count"].dims == ()
     assert table.identical(
-        drop_times(trained(), [4.0, 1.0])
+        plateaus_of_batch(trained(), [4.0, 1.0])
         .isel(scale=0, seed=1)
         .isel(plateau=slice(int(table["count"])), fall=slice(int(table["count"]) - 1))
     )
@@ -115,12 +121,12 @@ def test_a_network_that_failed_at_once_has_none():
     run = trained()
     saves, loss = run.saves.copy(), run.loss.copy()
     saves[1, 2], loss[1, 2] = 0, np.nan
-    table = drop_times(replace(run, saves=saves, loss=loss), [4.0, 1.0])
+    table = plateaus_of_batch(replace(run, saves=saves, loss=loss), [4.0, 1.0])
     assert table["count"][1, 2] == 0
     assert table["level"][1, 2].isnull().all()
     assert table["passage"][1, 2].isnull().all()
     assert (table["save"][1, 2] == -1).all()
-    others = drop_times(run, [4.0, 1.0])
+    others = plateaus_of_batch(run, [4.0, 1.0])
     assert table.isel(scale=0).identical(others.isel(scale=0))
 
 
@@ -129,7 +135,7 @@ def test_mini_batches_are_judged_by_the_loss():
     network = fully_connected(2, 4, activation="linear", scale=1e-2, key=seeds(2))
     data = from_arrays(x, x @ [[3.0], [1.0]] + 0.1 * np.sin(50 * x[:, :1]))
     run = gradient_descent(network, data, 0.02, 400, batch_size=8, key=jax.random.key(0))
-    table = drop_times(run)
+    table = plateaus_of_batch(run)
     for seed in range(2):
         alone = plateaus(run.lane(seed).time, run.lane(seed).loss)
         assert str(plateaus(run.lane(seed))) == str(alone)
@@ -142,12 +148,12 @@ def test_mini_batches_are_judged_by_the_loss():
 )
 def test_levels_fall(levels):
     with pytest.raises(ValueError, match="expected at least two losses, one below the other"):
-        drop_times(trained(), levels)
+        plateaus_of_batch(trained(), levels)
 
 
 def test_what_is_no_trajectory_is_said(as_a_user):
     with pytest.raises(ValueError, match=r"`trajectory` must be what .* got ndarray\. Of a loss"):
-        drop_times(trained().loss)  # pyright: ignore[reportArgumentType]
+        plateaus_of_batch(trained().loss)  # pyright: ignore[reportArgumentType]
 
 
 def test_passages_of_a_batch_are_those_of_each_curve_at_each_level():

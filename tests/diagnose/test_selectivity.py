@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from festina import seeds
-from festina.diagnose import functional_linearity, selectivity
+from festina.diagnose import layer_nonlinearity, selectivity
 from festina.networks import deep_linear, deep_network, fully_connected, gated_equivalent
 from festina.tasks import contextual, from_arrays
 
@@ -285,7 +285,7 @@ WRONG = {
         "as an array",
     ),
     "linear": (
-        lambda: functional_linearity(
+        lambda: layer_nonlinearity(
             deep_linear([7, 3, 28], scale=1, key=seeds(1)[0]), contextual(4, 3)
         ),
         "must be neurons",
@@ -304,7 +304,7 @@ def test_bad_input_is_answered(what, as_a_user):
 def test_what_rectifiers_take_away():
     data = contextual(4, 3)
     network = deep_network([7, 6, 5, 28], activations="relu", scale=1.0, key=seeds(1)[0])
-    found = functional_linearity(network, data)
+    found = layer_nonlinearity(network, data)
     w1, w2, w3 = (np.asarray(each) for each in network.weights)
     a1 = data.x @ w1.T
     h1 = np.maximum(a1, 0)
@@ -318,6 +318,6 @@ def test_what_rectifiers_take_away():
     np.testing.assert_allclose(found.loss, [loss(np.maximum(a1 @ w2.T, 0) @ w3.T), loss(a2 @ w3.T)])
     assert found.network_loss == pytest.approx(loss(h2 @ w3.T))
     linear = fully_connected(7, 4, 28, scale=1.0, key=seeds(1)[0])
-    straight = functional_linearity(linear, data)
+    straight = layer_nonlinearity(linear, data)
     assert straight.kept == pytest.approx(1)
     assert straight.loss == pytest.approx(straight.network_loss)

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from festina.dynamics.posterior import mean_field_limit, sample
+from festina.dynamics.posterior import extrapolate_to_infinite_width, sample
 from festina.dynamics.posterior._model import reduce
 from festina.networks._scaled_network import readout_variance_of
 from festina.tasks import class_targets, classification, from_arrays, orthogonal_inputs
@@ -230,7 +230,7 @@ def test_priors_and_targets_are_those_of_the_summary():
 def test_the_limit_of_wide_networks_is_that_of_theory():
     """Of linear ones, whose corrections are large: from widths at which they are far from it."""
     how = {"anneal": 100, "burn": 100, "moves": 1000, "thin": 5, "precision": "single"}
-    limit = mean_field_limit(
+    limit = extrapolate_to_infinite_width(
         orthogonal_inputs([4, 4]),
         widths=(10, 20),
         chains=8,
@@ -248,7 +248,9 @@ def test_the_limit_of_wide_networks_is_that_of_theory():
 
 def test_a_limit_needs_two_widths():
     with pytest.raises(ValueError, match="two `widths`"):
-        mean_field_limit(orthogonal_inputs([4, 4]), widths=(30,), temperature=0.1, key=KEY)
+        extrapolate_to_infinite_width(
+            orthogonal_inputs([4, 4]), widths=(30,), temperature=0.1, key=KEY
+        )
 
 
 @pytest.mark.slow
@@ -264,7 +266,7 @@ def test_the_limit_of_two_layers_is_nearer_to_a_wide_network():
         "moves": 600,
         "precision": "single",
     }
-    limit = mean_field_limit(toy, widths=(30, 60), chains=4, key=KEY, **how)
+    limit = extrapolate_to_infinite_width(toy, widths=(30, 60), chains=4, key=KEY, **how)
     wide = sample(toy, width=240, chains=4, key=jax.random.key(1), **how)
     own = (which[:, None] == which) & ~np.eye(30, dtype=bool)
     first = lambda kernel: kernel[..., own].mean()

@@ -65,7 +65,7 @@ def _(found, g):
 TIMES = (np.array([0.0, 1.0, 5.0]), np.array([2.0]))
 
 
-@row("mean_field", times=TIMES, cost=8)
+@row("mean_field_learning", times=TIMES, cost=8)
 def _(found, g):
     model, times = g["model"], np.atleast_1d(g.times)
     start = weights(model, g["animals"])
@@ -91,7 +91,7 @@ HETEROGENEOUS = {"teaching": ("heterogeneous",), "inverse_temperature": (2.0, 5.
 DEEP = {"architecture": ("deep",)}
 
 
-@row("late_weights", model=models(**DEEP, **HETEROGENEOUS), cost=16)
+@row("asymptotic_weights", model=models(**DEEP, **HETEROGENEOUS), cost=16)
 def _(found, g):
     """On the limit gains are pulled neither way: g·n = 0."""
     v = np.sqrt(np.linalg.norm(found.products, axis=0))
@@ -100,7 +100,7 @@ def _(found, g):
 
 
 LEARNED = made(
-    decisions.mean_field,
+    decisions.mean_field_learning,
     model=models(**DEEP, teaching=("total",)),
     animals=ANIMALS,
     times=(np.linspace(0.0, 40.0, 9),),

@@ -50,8 +50,8 @@ def cosine(a, b, axes):
 SQUARE = lambda rng: (k := rng.standard_normal((3, 3))) @ k.T
 
 
-@row("kernel_alignment_from", a=SQUARE, b=SQUARE)
-@row("kernel_distance_from", initial=SQUARE, kernel=SQUARE)
+@row("alignment_between_kernels", a=SQUARE, b=SQUARE)
+@row("distance_between_kernels", initial=SQUARE, kernel=SQUARE)
 def _(found, g):
     right = cosine(g.a, g.b, g.axes) if "a" in g else 1 - cosine(g.initial, g.kernel, g.axes)
     return near(found, right, 1e-8, 1.0)
@@ -132,7 +132,7 @@ def _(found, g):
     return holds("they last", (t[0] <= found.start) & (found.start <= found.end))
 
 
-@row("drop_times", levels=(None, [0.5, 0.1, 0.0]), merge=(1e-3,), cost=4)
+@row("plateaus_of_batch", levels=(None, [0.5, 0.1, 0.0]), merge=(1e-3,), cost=4)
 def _(found, g):
     run = g["trajectory"]
     for index in np.ndindex(*run.batch_shape):
@@ -219,7 +219,7 @@ def _(found, g):
     return near(found.active, np.swapaxes(h > g.threshold * top[..., None, :], -1, -2))
 
 
-@row("gating_over_time", course, cost=16)
+@row("gate_changes", course, cost=16)
 def _(found, g):
     """Linear units are always on."""
     holds("no gate ever changes", found.changed == 0)
@@ -327,7 +327,7 @@ def _(found, g):
     return near(found.evidence.class_share, share, 1e-8, 1.0)
 
 
-@row("functional_linearity", network=lambda rng: layer(rng, kinds=("relu", "linear", "tanh")))
+@row("layer_nonlinearity", network=lambda rng: layer(rng, kinds=("relu", "linear", "tanh")))
 def _(found, g):
     network, task = g["network"], g["task"]
     a, h = task.x @ np.asarray(network.u).T, responses(network, task.x)[0]

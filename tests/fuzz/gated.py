@@ -225,7 +225,7 @@ def _(found, g):
     return near(found(times).loss, losses, 1e-5, losses[0])
 
 
-@row("directions", graph)
+@row("path_directions", graph)
 def _(found, g):
     for node, frame in found.items():
         gram = frame.T @ frame
@@ -239,7 +239,7 @@ def _(found, g):
 # ------------------------------------------------------------------------------ what is left over
 
 
-@row("linear_floor")
+@row("best_linear_loss")
 @row("linear_residual_task")
 def _(found, g):
     """Residuals are the projection on what inputs do not span."""

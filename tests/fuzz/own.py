@@ -114,7 +114,7 @@ def weights(rng):
     return {"model": model, "weights": other}
 
 
-@row("load_weights", weights, origin=("`weights`",))
+@row("with_weights", weights, origin=("`weights`",))
 def _(found, g):
     got, model = own.named_weights(found), dict(flat(g["model"]))
     for name, right in g["weights"].items():

@@ -46,7 +46,7 @@ ELSEWHERE = {
     "theory.coding.erf",  # a function of JAX's, as it is
     "theory.coding.sigmoid",
     "theory.decisions.draw_naive_animals",  # chance, tested by its statistics
-    "theory.decisions.simulate_trials",
+    "theory.decisions.simulate_learning",
     "theory.saddles.task_with_fixed_point",
 }
 SHARE = sum(1 / row.cost for row in ROWS.values())

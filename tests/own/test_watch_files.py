@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import festina
-from festina.own import load_weights, named_weights, read_checkpoint, save_weights
+from festina.own import named_weights, read_checkpoint, save_weights, with_weights
 from festina.own._files import read_data
 
 torch = pytest.importorskip("torch")
@@ -45,7 +45,7 @@ def test_weights_come_back(make, suffix, tmp_path):
     assert (found.step, found.loss) == (400, None)
     other = tree(1) if make is tree else module()
     assert not same(model, other)
-    assert same(load_weights(other, found.weights), model)
+    assert same(with_weights(other, found.weights), model)
     assert not same(model, other)  # a copy was loaded into
 
 
@@ -55,7 +55,7 @@ def test_an_equinox_module_is_a_tree():
     names = named_weights(one)
     assert "layers.0.weight" in names
     x = jnp.ones(2)
-    assert load_weights(two, names)(x) == one(x)
+    assert with_weights(two, names)(x) == one(x)
 
 
 @pytest.mark.parametrize("key", ["state_dict", "model_state_dict", "model"])
@@ -70,7 +70,7 @@ def test_a_checkpoint_of_training_says_when_and_how_well(key, prefix, tmp_path):
     torch.save(saved | {"loss": torch.tensor(0.25)}, tmp_path / "last.ckpt")
     found = read_checkpoint(tmp_path / "last.ckpt")
     assert (found.step, found.loss) == (30, 0.25)
-    assert same(load_weights(module(), found.weights), model)
+    assert same(with_weights(module(), found.weights), model)
     assert found.optimizer["state"].keys() == optimizer.state_dict()["state"].keys()
 
 
@@ -120,12 +120,12 @@ def test_bad_files(tmp_path):
 def test_weights_of_another_model_are_named():
     given = named_weights(module(5))
     with pytest.raises(ValueError, match=r"of another model: '0.weight' has shape \(5, 2\) there"):
-        load_weights(module(), given)
+        with_weights(module(), given)
     given = {"fc1.weight": torch.ones(3, 2)}
     with pytest.raises(ValueError, match=r"lacks '0.bias' and it has 'fc1.weight', which"):
-        load_weights(module(), given)
+        with_weights(module(), given)
     with pytest.raises(ValueError, match=r"lacks '0.bias'\.$"):
-        load_weights(module(), {"0.weight": torch.ones(3, 2)})
+        with_weights(module(), {"0.weight": torch.ones(3, 2)})
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors", ".npz"])
@@ -135,7 +135,7 @@ def test_short_numbers_come_back(short, suffix, tmp_path):
     weights = read_checkpoint(tmp_path / f"a{suffix}").weights
     zeros = {name: each * 0 for name, each in named_weights(short).items()}
     model = zeros if isinstance(short, dict) else module().bfloat16()
-    found, right = (named_weights(each) for each in (load_weights(model, weights), short))
+    found, right = (named_weights(each) for each in (with_weights(model, weights), short))
     for name, each in right.items():
         assert found[name].dtype == each.dtype
         assert bool((found[name] == each).all())
@@ -146,7 +146,7 @@ def test_arrays_of_numpy_stay_arrays_of_numpy_in_their_precision(tmp_path):
     for suffix in (".pt", ".npz"):
         save_weights(tmp_path / f"a{suffix}", model)
         weights = read_checkpoint(tmp_path / f"a{suffix}").weights
-        found = load_weights({name: 0 * each for name, each in model.items()}, weights)
+        found = with_weights({name: 0 * each for name, each in model.items()}, weights)
         for name, each in model.items():
             assert type(found[name]) is np.ndarray
             np.testing.assert_array_equal(found[name], each)
@@ -167,7 +167,7 @@ BAD_WEIGHTS = {
 def test_numbers_that_a_model_does_not_hold_are_refused(words):
     have, given = BAD_WEIGHTS[words]
     with pytest.raises(ValueError, match=words):
-        load_weights({"w": have}, {"w": given})
+        with_weights({"w": have}, {"w": given})
 
 
 def test_two_arrays_of_one_name_are_refused():
@@ -181,7 +181,7 @@ def test_bad_paths_models_and_steps(tmp_path, as_a_user):
     with pytest.raises(ValueError, match="`model` is a dict without arrays"):
         save_weights(tmp_path / "a.npz", {})
     with pytest.raises(ValueError, match="`weights` must be a dict of arrays"):
-        load_weights({"w": np.ones(2)}, None)
+        with_weights({"w": np.ones(2)}, None)
     torch.save({"model": {"w": torch.ones(1)}, "step": float("nan")}, tmp_path / "a.pt")
     assert read_checkpoint(tmp_path / "a.pt").step is None
 
@@ -193,7 +193,7 @@ def test_counts_of_a_normalisation_come_back_as_the_one_number_they_are(suffix, 
     model = torch.nn.Sequential(*module()[:1], torch.nn.BatchNorm1d(3))
     model(torch.ones(2, 2))
     save_weights(tmp_path / f"a{suffix}", model)
-    found = load_weights(model, read_checkpoint(tmp_path / f"a{suffix}").weights)
+    found = with_weights(model, read_checkpoint(tmp_path / f"a{suffix}").weights)
     assert found[1].num_batches_tracked == 1
 
 

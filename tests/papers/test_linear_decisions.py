@@ -10,7 +10,12 @@ import pytest
 from experiments import broken
 from festina.experiments import load
 from festina.papers.linear.decisions._animals import herd
-from festina.theory.decisions import DecisionModel, mean_field, naive_animals, stationary_points
+from festina.theory.decisions import (
+    DecisionModel,
+    mean_field_learning,
+    naive_animals,
+    stationary_points,
+)
 
 DECISIONS, SADDLES, DEPTH = "linear/decisions", "linear/decision-saddles", "linear/decision-depth"
 SOFTER = {
@@ -86,11 +91,11 @@ def test_an_animal_does_not_depend_on_how_many_are_drawn():
 def test_animals_start_at_chance_and_end_as_experts(architecture):
     model = DecisionModel(architecture=architecture)
     animals = naive_animals([0.1, 0.01], [0.001, 0.01])
-    start, end = mean_field(model, animals, [0.0, 1e5]).right_probability.swapaxes(0, 1)
+    start, end = mean_field_learning(model, animals, [0.0, 1e5]).right_probability.swapaxes(0, 1)
     np.testing.assert_allclose(start, 0.5, atol=0.05)
     expert = stationary_points(model)[-1].right_probability
     np.testing.assert_allclose(end[1], expert, atol=0.01)
-    deep = mean_field(DecisionModel(), animals, [0.0]).right_probability[:, 0]
+    deep = mean_field_learning(DecisionModel(), animals, [0.0]).right_probability[:, 0]
     np.testing.assert_allclose(start, deep, atol=1e-12)
 
 
@@ -99,7 +104,7 @@ def test_animals_whose_silent_lines_are_held_settle_on_the_saddle(beta):
     model = DecisionModel(inverse_temperature=beta)
     points, lines = stationary_points(model), ("left", "right", "constant")
     gain = np.array([[0.3 * (line in point.active) for line in lines] for point in points])
-    settled = mean_field(model, naive_animals(*gain.T), [1e5])
+    settled = mean_field_learning(model, naive_animals(*gain.T), [1e5])
     np.testing.assert_allclose(settled.loss[:, -1], [point.loss for point in points], atol=1e-4)
 
 
@@ -137,7 +142,7 @@ def test_the_shift_of_choices_is_what_use_is_judged_by():
 @slow
 def test_trials_are_of_the_same_animals_as_the_mean_field():
     table = fresh(DECISIONS)["total"].to_dataset()
-    again = mean_field(
+    again = mean_field_learning(
         DecisionModel(), naive_animals(*table["gain"].values.T), table["time"].values
     )
     np.testing.assert_allclose(table["accuracy_theory"], again.accuracy, atol=1e-6)

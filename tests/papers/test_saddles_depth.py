@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from experiments import broken
-from festina.diagnose import drop_times
+from festina.diagnose import plateaus_of_batch
 from festina.dynamics import gradient_descent
 from festina.experiments import load
 from festina.networks import seeds
@@ -69,7 +69,7 @@ def test_every_drop_comes_when_a_plain_loop_has_it(letter):
     levels = run.loss.max() * np.array([1.0, 0.4, 0.0])
     plain = plain_drops(network, task, rate, (levels[1:] + levels[:-1]) / 2, steps)
     assert np.isfinite(plain).all()
-    assert furthest(drop_times(run, levels)["passage"].values, plain) < 0.5
+    assert furthest(plateaus_of_batch(run, levels)["passage"].values, plain) < 0.5
 
 
 @slow

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from festina.diagnose import drop_times
+from festina.diagnose import plateaus_of_batch
 from festina.dynamics import gradient_descent
 from festina.networks import deep_convolutional, deep_network, seeds
 from festina.papers.saddles import _figure_6 as skips
@@ -30,7 +30,7 @@ def test_every_drop_comes_when_a_plain_loop_has_it(family, skipped):
     levels = run.loss.max() * np.array([1.0, 0.4, 0.0])
     plain = plain_drops(network, task, 0.01, (levels[1:] + levels[:-1]) / 2, 10_000)
     assert np.isfinite(plain).all()
-    assert furthest(drop_times(run, levels)["passage"].values, plain) < 0.1
+    assert furthest(plateaus_of_batch(run, levels)["passage"].values, plain) < 0.1
 
 
 @slow

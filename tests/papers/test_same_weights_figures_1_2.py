@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import festina
-from festina.diagnose import drop_times
+from festina.diagnose import plateaus_of_batch
 from festina.experiments import load
 from festina.networks import layer_from
 from festina.papers.saddles.figure_2._models import ATTENTION, LINEAR, spectrum
@@ -110,7 +110,7 @@ def linear_times(kappa=1.0, width=100, scale=1e-6, weights=None):
     s = spectrum(kappa)
     network = festina.networks.layer_from(festina.networks.Neuron(), u, v)
     run = festina.gradient_descent(network, LINEAR.task(s), 0.01, loss="mean-square")
-    times = 0.02 * drop_times(run, LINEAR.levels(s))["passage"].values
+    times = 0.02 * plateaus_of_batch(run, LINEAR.levels(s))["passage"].values
     found = seen(run)
     times = np.nan_to_num(times)  # none where training starts below the middle
     return times.mean(axis=0), [len(each.level) for each in found], found
@@ -184,7 +184,7 @@ def attention_times(kappa=1.0, width=25, scale=5e-3):
     unit = ATTENTION.network(width, scale, festina.seeds(1)).unit
     network = heads(range(5), unit, width, 4, scale)
     run = festina.gradient_flow(network, ATTENTION.task(s), converged=1e-4)
-    return drop_times(run, ATTENTION.levels(s) / 2)["passage"].values, seen(run)
+    return plateaus_of_batch(run, ATTENTION.levels(s) / 2)["passage"].values, seen(run)
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from festina.networks import gated_from
 from festina.tasks import contextual, linear_teacher, nested_tree_features, xor
 from festina.theory.gated import (
+    best_linear_loss,
     context_spectrum,
-    linear_floor,
     linear_residual_task,
     race,
 )
@@ -70,12 +70,12 @@ def test_spectra_are_those_of_the_gated_data(of, seed, objects, kind, sizes, sca
     one = contextual(h, count, context_input=scale or 1.0)
     apart = h - h.mean(axis=1, keepdims=True)
     floor = 0.5 * (1 - 1 / count) * np.sum(apart**2) / h.shape[1]
-    np.testing.assert_allclose(linear_floor(one), floor, atol=1e-12)
+    np.testing.assert_allclose(best_linear_loss(one), floor, atol=1e-12)
 
 
 def test_published_sizes():
     for count, floor in ((3, 17 / 24), (4, 0.796875), (5, 0.85)):
-        np.testing.assert_allclose(linear_floor(contextual(8, count)), floor, rtol=1e-12)
+        np.testing.assert_allclose(best_linear_loss(contextual(8, count)), floor, rtol=1e-12)
         raw = [context_spectrum(8, count, k).singular_values[0] for k in (1, count - 1)]
         np.testing.assert_allclose(raw[1] / raw[0], np.sqrt(count * (count - 1) / 2))
         common = context_spectrum(8, count, of="common")
@@ -194,7 +194,7 @@ def test_it_says_what_it_is():
         (lambda: context_spectrum(8, 3, 1).loss(1.0, -1.0), "`initial` must be positive"),
         (lambda: context_spectrum(8, 3, 1).loss(1.0, [1.0, 2.0]), "one for each of 8 modes"),
         (lambda: context_spectrum(8, 3, 1).loss(-1.0, 1.0), "must not be negative"),
-        (lambda: linear_floor(linear_teacher([[1.0]])), "`task` must be finite"),
+        (lambda: best_linear_loss(linear_teacher([[1.0]])), "`task` must be finite"),
     ],
 )
 def test_what_cannot_be_is_said(make, words):
@@ -204,5 +204,5 @@ def test_what_cannot_be_is_said(make, words):
 
 def test_one_context_and_any_task():
     assert context_spectrum(8, 1).singular_values[0] == pytest.approx(np.sqrt(2 * 15) / 8)
-    np.testing.assert_allclose(linear_floor(contextual(8, 1)), 0, atol=1e-12)
-    np.testing.assert_allclose(linear_floor(xor()), 0.5)
+    np.testing.assert_allclose(best_linear_loss(contextual(8, 1)), 0, atol=1e-12)
+    np.testing.assert_allclose(best_linear_loss(xor()), 0.5)

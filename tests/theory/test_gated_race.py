@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 
 from festina.networks import gated_from, with_decoupled_weights
 from festina.tasks import contextual, from_arrays, xor
-from festina.theory.gated import directions, race, race_reduction
+from festina.theory.gated import path_directions, race, race_reduction
 from plain_flow import flow
 
 
@@ -94,7 +94,7 @@ def test_a_race_of_directions_that_stay_is_the_reduction_of_a_network(delta):
         weights |= {f"x-{name}": np.ones((1, 3)), f"{name}-y": np.ones((1, 1))}
         gates[name] = gate
     network = gated_from(weights, gates=gates, examples=data.x)
-    network = with_decoupled_weights(network, directions(network, data), strength=1e-2)
+    network = with_decoupled_weights(network, path_directions(network, data), strength=1e-2)
     errors = []
     for rtol in (1e-6, 1e-11):
         found = race(data, gatings, initial=1e-4, rtol=rtol)

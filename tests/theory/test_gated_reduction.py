@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 import festina
 from festina.networks import gated_from, with_decoupled_weights
 from festina.tasks import domain_routing, from_arrays, nested_tree_features, xor
-from festina.theory.gated import ReductionWarning, directions, path_statistics, race_reduction
+from festina.theory.gated import ReductionWarning, path_directions, path_statistics, race_reduction
 from festina.theory.linear import learning_time
 from plain_flow import flow
 
@@ -63,7 +63,7 @@ def aligned(chains, seed, *, gates=OPEN):
     strength = {edge: 0.1 * rng.uniform(0.5, 1.5, n) for edge in network.part_axes}
     key = festina.seeds(1)[0]
     return with_decoupled_weights(
-        network, directions(network, data), strength=strength, key=key
+        network, path_directions(network, data), strength=strength, key=key
     ), data
 
 
@@ -255,7 +255,7 @@ def test_one_gate_for_each_example_of_xor():
         weights |= {f"x-h{k}": np.ones((1, 2)), f"h{k}-y": np.ones((1, 1))}
     gates = {f"h{k}": data.labels["example"] == k for k in range(4)}
     network = gated_from(weights, gates=gates, examples=data.x)
-    network = with_decoupled_weights(network, directions(network, data), strength=1e-2)
+    network = with_decoupled_weights(network, path_directions(network, data), strength=1e-2)
     found = race_reduction(network, data)
     assert len(found.groups) == 4
     for group in found.groups:
@@ -300,7 +300,7 @@ def translation(m, k, ways, *, strength, key=None):
     if not np.isscalar(strength):
         strength = {edge: strength[edge == "a-t"] for edge in network.part_axes}
     return (
-        with_decoupled_weights(network, directions(network, data), strength=strength),
+        with_decoupled_weights(network, path_directions(network, data), strength=strength),
         data,
         every,
     )
@@ -456,7 +456,7 @@ def test_the_residual_of_data_that_are_nearly_diagonal_falls_with_what_is_not(se
     for size in (1.0, 1e-3, 1e-6):
         x = np.sqrt(40) * (white + size * noise)
         data = from_arrays(x, x @ matrix)
-        found = directions(network, data)
+        found = path_directions(network, data)
         assert found["y"].shape == (outputs, outputs)
         put = with_decoupled_weights(network, found, strength=0.1)
         reduced = race_reduction(put, data)

@@ -75,11 +75,11 @@ def forecast(
     size = None if batch is None else int(number("--batch", batch, least=1.0))
     present(file, data)
     import festina
-    from festina.own import load_weights, read_checkpoint
+    from festina.own import read_checkpoint, with_weights
 
     made_by = made("--model", model)
     found = read_checkpoint(file)
-    network = load_weights(made_by, found.weights, origin=f"'{file}'")
+    network = with_weights(made_by, found.weights, origin=f"'{file}'")
     criterion = loss_of(loss)
     x, y = data_for(network, data)
     rule = _rule(network, optimizer, options, found.optimizer)

@@ -32,10 +32,10 @@ def shrink(
     close = number("--tolerance", tolerance, most=1.0)
     present(file, data)
     import festina
-    from festina.own import load_weights, read_checkpoint, save_weights
+    from festina.own import read_checkpoint, save_weights, with_weights
 
     made_by = made("--model", model)
-    network = load_weights(made_by, read_checkpoint(file).weights, origin=f"'{file}'")
+    network = with_weights(made_by, read_checkpoint(file).weights, origin=f"'{file}'")
     x, y = data_for(network, data)
     with Progress() as progress:
         progress.stage("shrink")

@@ -60,7 +60,7 @@ def watch(
         raise Complaint("`--data` needs a `--model`: MODULE:FUNCTION that makes the network.")
     present(*files, data)
     from festina._narrowing._pytorch import is_module
-    from festina.own import from_checkpoints, load_weights, read_checkpoint
+    from festina.own import from_checkpoints, read_checkpoint, with_weights
     from festina.own._files import TABLES, read_losses
 
     if any(file.suffix in TABLES for file in files):
@@ -81,7 +81,7 @@ def watch(
 
     def read(file: Path) -> Any:
         weights = read_checkpoint(file).weights
-        return load_weights(network, weights, origin=f"'{file}'")
+        return with_weights(network, weights, origin=f"'{file}'")
 
     seen = [read_checkpoint(file)._replace(weights={}, optimizer=None) for file in files]
     if criterion is not None and given is not None and data is not None:

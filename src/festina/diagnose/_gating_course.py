@@ -18,7 +18,7 @@ from ._given import check_trajectory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GatingOverTime(Result, drawn="from_last"):
+class GateChanges(Result, drawn="from_last"):
     """Gates at every sample of a run; axes of a batch come first.
 
     Shares of gates are weighted by the strength |w_in||w_out| that their units have at that time.
@@ -59,8 +59,8 @@ class GatingOverTime(Result, drawn="from_last"):
 
 
 @float64
-def gating_over_time(trajectory: Trajectory, task: Task) -> GatingOverTime:
-    r"""Read the gates of a network of rectifiers at every sample of its training.
+def gate_changes(trajectory: Trajectory, task: Task) -> GateChanges:
+    r"""How the gates of a network of rectifiers change: they are read at every sample of a run.
 
     With gates that are read again, $f = W_L D_{L-1} \cdots D_1 W_1 x$ with $D_l$ the gates of that
     moment is the network: `output_gap` is rounding. That is what the equivalence of rectified and
@@ -106,7 +106,7 @@ def gating_over_time(trajectory: Trajectory, task: Task) -> GatingOverTime:
     error, gap, *shares = (np.stack(column, axis=-1) for column in zip(*rows, strict=True))
     changed, from_first, from_last = shares
     loss = loss_factor(trajectory.convention, task) / 2 * error
-    return GatingOverTime(
+    return GateChanges(
         trajectory.time,
         loss,
         np.abs(loss - trajectory.loss),

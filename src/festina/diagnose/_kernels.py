@@ -84,7 +84,7 @@ def _alignments(
     return _each(lambda network: _cosine(_weighted(network, x, root), target, axes=4), network)
 
 
-def kernel_alignment_from(
+def alignment_between_kernels(
     a: ArrayLike | Array, b: ArrayLike | Array, *, axes: int = 4
 ) -> Float[Array, "*batch"]:
     r"""Cosine of the angle between two kernels, $\langle A, B\rangle/(\|A\|\,\|B\|)$.
@@ -98,10 +98,10 @@ def kernel_alignment_from(
     return _cosine(*_checked(axes, a=a, b=b), axes=axes)
 
 
-def kernel_distance_from(
+def distance_between_kernels(
     initial: ArrayLike | Array, kernel: ArrayLike | Array, *, axes: int = 4
 ) -> Float[Array, "*batch"]:
-    r"""One minus `kernel_alignment_from`: 0 for a kernel that only changed its scale (lazy).
+    r"""One minus `alignment_between_kernels`: 0 for a kernel that only changed its scale (lazy).
 
     Accurate where it is small: computed from the difference of the normalised kernels.
     """
@@ -155,7 +155,8 @@ def kernel_distance(
     """How far the neural tangent kernel is from where it started, at each sample of a run.
 
     One minus the cosine: 0 for a kernel that only changed its scale (lazy learning). On the
-    examples `x`, or those of a task with their weights; of given kernels: `kernel_distance_from`.
+    examples `x`, or those of a task with their weights; of given kernels:
+    `distance_between_kernels`.
     """
     check_trajectory(trajectory)
     network, batch = trajectory.network, trajectory.batch_shape

@@ -262,7 +262,7 @@ def _curves(
     if time.batch_shape:
         raise ValueError(
             f"`plateaus` takes the trajectory of one network, got {time.batch_shape} of them. "
-            "Use `run.lane(0)` for one, or `festina.diagnose.drop_times(run)` for all."
+            "Use `run.lane(0)` for one, or `festina.diagnose.plateaus_of_batch(run)` for all."
         )
     lane = time.lane()
     slope = slope_of(lane)

@@ -22,7 +22,7 @@ _PLATEAU = {"level": np.nan, "strength": np.nan, "start": np.nan, "end": np.nan,
 _TOGETHER = 1000  # networks whose passages are computed together
 
 
-def drop_times(
+def plateaus_of_batch(
     trajectory: Trajectory,
     levels: ArrayLike | None = None,
     *,

@@ -14,8 +14,8 @@ from ..tasks import Task
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FunctionalLinearity(Result):
-    """How nonlinear each hidden layer is: see `functional_linearity`.
+class LayerNonlinearity(Result):
+    """How nonlinear each hidden layer is: see `layer_nonlinearity`.
 
     - `kept`: of the power of what goes into each layer's activation, what comes out.
     - `on`: share of units and examples with activity above zero.
@@ -30,8 +30,8 @@ class FunctionalLinearity(Result):
 
 
 @float64
-def functional_linearity(network: AbstractNetwork, task: Task) -> FunctionalLinearity:
-    r"""What each layer's activation takes away, and what the network would be without it.
+def layer_nonlinearity(network: AbstractNetwork, task: Task) -> LayerNonlinearity:
+    r"""How nonlinear each layer is: what its activation takes away, and the loss without it.
 
     A rectifier of which all units are off for some examples may still be linear in what it does, if
     what it cuts is small: $\sum h^2/\sum a^2$ near 1, for the activity $h = \sigma(a)$, and a loss
@@ -55,7 +55,7 @@ def functional_linearity(network: AbstractNetwork, task: Task) -> FunctionalLine
         power = np.sum(task.weight @ a**2)
         kept[k] = np.sum(task.weight @ h**2) / power if power > 0 else 1.0
         on[k] = np.mean(task.weight @ (h > 0))
-    return FunctionalLinearity(kept, on, np.array([loss(way) for way in ways]), loss(network))
+    return LayerNonlinearity(kept, on, np.array([loss(way) for way in ways]), loss(network))
 
 
 def _without_each(network: AbstractNetwork) -> list[AbstractNetwork]:

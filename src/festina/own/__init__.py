@@ -6,16 +6,16 @@
 - `forecast`: when the plateau that it sits on is left;
 - `shrink`: a network with fewer units that computes the same; `effective_width`: how few would do;
 - `lightning_callback`, `hugging_face_callback`: `watch` where a trainer has the loop;
-- `read_checkpoint`, `load_weights`, `named_weights`: weights in files, by names, without pickle.
+- `read_checkpoint`, `with_weights`, `named_weights`: weights in files, by names, without pickle.
 """
 
 from ..diagnose._width import EffectiveWidth as EffectiveWidth
 from ..diagnose._width import effective_width as effective_width
 from ._files import Checkpoint as Checkpoint
-from ._files import load_weights as load_weights
 from ._files import named_weights as named_weights
 from ._files import read_checkpoint as read_checkpoint
 from ._files import save_weights as save_weights
+from ._files import with_weights as with_weights
 from ._shrink import ShrinkResult as ShrinkResult
 from ._shrink import shrink as shrink
 from .forecasting._adam import Adam as Adam

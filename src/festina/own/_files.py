@@ -160,7 +160,7 @@ def _columns(path: Path, names: list[str], width: int) -> tuple[int, int | None]
     return likely[0], when
 
 
-def load_weights(model: _Model, weights: Weights, *, origin: str = "`weights`") -> _Model:
+def with_weights(model: _Model, weights: Weights, *, origin: str = "`weights`") -> _Model:
     """A copy of the model with these weights: a module of PyTorch's, or any tree of arrays.
 
     `origin` is what the weights are called where they are another model's. Weights keep the kind

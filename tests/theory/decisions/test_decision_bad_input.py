@@ -7,11 +7,11 @@ import pytest
 from festina.theory.decisions import (
     AnimalWeights,
     DecisionModel,
+    asymptotic_weights,
     draw_naive_animals,
-    late_weights,
-    mean_field,
+    mean_field_learning,
     naive_animals,
-    simulate_trials,
+    simulate_learning,
     stationary_points,
     stimulus_use_times,
     visited_saddles,
@@ -82,32 +82,32 @@ def test_drawing():
 )
 def test_times(times, message):
     with pytest.raises(ValueError, match=message):
-        mean_field(DecisionModel(), ANIMAL, times)
+        mean_field_learning(DecisionModel(), ANIMAL, times)
 
 
 def test_tolerances():
     with pytest.raises(ValueError, match="`rtol` must be positive"):
-        mean_field(DecisionModel(), ANIMAL, [1.0], rtol=0.0)
+        mean_field_learning(DecisionModel(), ANIMAL, [1.0], rtol=0.0)
 
 
 def test_trials():
     options = {"learning_rate": 0.1, "key": KEY}
     with pytest.raises(ValueError, match="`trials` must be a whole number from 1 up"):
-        simulate_trials(DecisionModel(), ANIMAL, 0, **options)
+        simulate_learning(DecisionModel(), ANIMAL, 0, **options)
     with pytest.raises(ValueError, match="multiple of `record_every`, got 10 and 4: use 8 trials"):
-        simulate_trials(DecisionModel(), ANIMAL, 10, record_every=4, **options)
+        simulate_learning(DecisionModel(), ANIMAL, 10, record_every=4, **options)
     with pytest.raises(ValueError, match="use 20 trials"):
-        simulate_trials(DecisionModel(), ANIMAL, 10, record_every=20, **options)
+        simulate_learning(DecisionModel(), ANIMAL, 10, record_every=20, **options)
     with pytest.raises(ValueError, match="`learning_rate` must be positive"):
-        simulate_trials(DecisionModel(), ANIMAL, 10, learning_rate=-0.1, key=KEY)
+        simulate_learning(DecisionModel(), ANIMAL, 10, learning_rate=-0.1, key=KEY)
 
 
 def test_points_that_are_not_isolated():
     model = DecisionModel(contrasts=(-0.5, 0.5), teaching="heterogeneous")
-    for function in (stationary_points, late_weights):
+    for function in (stationary_points, asymptotic_weights):
         with pytest.raises(ValueError, match="Add a contrast, such as 0"):
             function(model)
-    run = mean_field(model, ANIMAL, [10.0])  # learning itself has no such need
+    run = mean_field_learning(model, ANIMAL, [10.0])  # learning itself has no such need
     assert run.reward[0, 0] > 0.5
 
 
@@ -117,7 +117,7 @@ def test_choices_too_sharp_for_a_stationary_point():
 
 
 def test_summaries():
-    run = mean_field(DecisionModel(), ANIMAL, [1.0])
+    run = mean_field_learning(DecisionModel(), ANIMAL, [1.0])
     with pytest.raises(ValueError, match="`threshold` must lie between 0 and 1"):
         stimulus_use_times(run, threshold=1.5)
     with pytest.raises(ValueError, match="`points` is empty"):

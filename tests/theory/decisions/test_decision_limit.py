@@ -6,8 +6,8 @@ import pytest
 from festina.theory.decisions import (
     AnimalWeights,
     DecisionModel,
-    late_weights,
-    mean_field,
+    asymptotic_weights,
+    mean_field_learning,
     naive_animals,
 )
 
@@ -16,19 +16,19 @@ MODEL = DecisionModel(teaching="heterogeneous")
 
 
 def test_printed_values():
-    w = late_weights(MODEL).products
+    w = asymptotic_weights(MODEL).products
     # Measured at late times: 0.620 and 0.473. The last digit of the first is still moving.
     np.testing.assert_allclose([w[0, 0], w[1, 1]], 0.620, atol=1e-3)
     np.testing.assert_allclose(w[:, 2], 0.473, atol=5e-4)
     np.testing.assert_allclose([w[1, 0], w[0, 1]], 0.0, atol=1e-12)
-    run = mean_field(MODEL, ANIMAL, [1e3])
+    run = mean_field_learning(MODEL, ANIMAL, [1e3])
     np.testing.assert_allclose(run.products[0, 0, [0, 1], [0, 1]], 0.620, atol=5e-4)
 
 
 def test_weights_follow_powers_of_time():
     times = np.geomspace(1e3, 1e6, 13)
-    run = mean_field(MODEL, ANIMAL, times)
-    limit = late_weights(MODEL)
+    run = mean_field_learning(MODEL, ANIMAL, times)
+    limit = asymptotic_weights(MODEL)
     size = np.linalg.norm(run.striatum[0], axis=1)
     for weights, power in ((size, 0.5), (run.gains[0], -0.5)):
         exponent = np.polyfit(np.log(times[4:]), np.log(weights[4:]), 1)[0]
@@ -48,9 +48,9 @@ def test_weights_follow_powers_of_time():
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 def test_other_animals_end_there_too(beta):
     model = DecisionModel(teaching="heterogeneous", inverse_temperature=beta, tau=0.5)
-    limit = late_weights(model)
+    limit = asymptotic_weights(model)
     animals = naive_animals([0.3, 0.05], [0.02, 0.4])
-    early, late = mean_field(model, animals, [5e2, 5e4]).products.swapaxes(0, 1)
+    early, late = mean_field_learning(model, animals, [5e2, 5e4]).products.swapaxes(0, 1)
     far, near = (np.abs(w - limit.products).max() for w in (early, late))
     assert near < 1e-2
     assert near < 0.15 * far
@@ -58,7 +58,9 @@ def test_other_animals_end_there_too(beta):
 
 def test_random_choices_in_closed_form():
     """β = 0: p and q solve two linear equations, E π (1 − p x − q) x = 0 and g₀·n₀ = 0."""
-    w = late_weights(DecisionModel(teaching="heterogeneous", inverse_temperature=0.0)).products
+    w = asymptotic_weights(
+        DecisionModel(teaching="heterogeneous", inverse_temperature=0.0)
+    ).products
     # Left trials x = 1, ½: (1 + ½) = p (1 + ¼) + q (1 + ½); constant: 5/2 = p (1 + ½) + 5 q.
     p, q = np.linalg.solve([[1.25, 1.5], [1.5, 5.0]], [1.5, 2.5])
     np.testing.assert_allclose(w, [[p, 0, q], [0, p, q]], atol=1e-12)
@@ -66,4 +68,4 @@ def test_random_choices_in_closed_form():
 
 def test_only_deep_heterogeneous_animals_have_it():
     with pytest.raises(ValueError, match="never rest, got 'deep' and 'total'"):
-        late_weights(DecisionModel())
+        asymptotic_weights(DecisionModel())

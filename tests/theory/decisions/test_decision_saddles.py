@@ -6,7 +6,7 @@ import pytest
 from festina.theory.decisions import (
     AnimalWeights,
     DecisionModel,
-    mean_field,
+    mean_field_learning,
     stationary_points,
     weight_velocity,
 )
@@ -108,7 +108,9 @@ def test_a_silent_line_leaves_at_its_escape_rate(teaching):
     gains = point.animals.gains[0].copy()
     gains[0] = 1e-6
     times = np.array([30.0, 60.0])
-    run = mean_field(model, AnimalWeights(gains, point.animals.striatum[0]), times, atol=1e-18)
+    run = mean_field_learning(
+        model, AnimalWeights(gains, point.animals.striatum[0]), times, atol=1e-18
+    )
     rate = np.diff(np.log(run.gains[0, :, 0]))[0] / 30.0
     assert rate == pytest.approx(point.escape_rates[L], rel=1e-3)
 
@@ -130,12 +132,14 @@ def test_on_policy_stationary_points_are_not_those_of_the_loss():
     rng = np.random.default_rng(1)
     aside = 1e-5 * rng.normal(size=(10, 2, 3))
     start = AnimalWeights(np.ones((20, 3)), expert.products + np.concatenate([aside, -aside]))
-    run = mean_field(model, start, [0.0, 0.1], rtol=1e-12)
+    run = mean_field_learning(model, start, [0.0, 0.1], rtol=1e-12)
     up = (run.loss[:, 1] > run.loss[:, 0]).reshape(2, 10)
     assert (up[0] != up[1]).all()
     # With a fixed policy no step is uphill.
     animals = AnimalWeights(rng.normal(size=(20, 3)), rng.normal(size=(20, 2, 3)))
-    blind = mean_field(DecisionModel(inverse_temperature=0.0), animals, np.linspace(0, 20, 81))
+    blind = mean_field_learning(
+        DecisionModel(inverse_temperature=0.0), animals, np.linspace(0, 20, 81)
+    )
     assert (np.diff(blind.loss, axis=1) < 1e-12).all()
 
 
@@ -147,7 +151,7 @@ def test_shallow_animals_end_at_one_point_from_many_starts(teaching):
     assert point.index == 0
     assert point.eigenvalues.shape == (6,)
     starts = np.random.default_rng(0).uniform(-1.0, 1.0, size=(12, 2, 3))
-    run = mean_field(model, AnimalWeights(np.ones((12, 3)), starts), [4e4])
+    run = mean_field_learning(model, AnimalWeights(np.ones((12, 3)), starts), [4e4])
     np.testing.assert_allclose(run.products[:, 0], [point.products] * 12, atol=1e-6)
 
 
@@ -172,7 +176,7 @@ def test_no_second_point_is_found_from_many_starts(active):
 def test_an_action_that_seems_bad_is_not_tried_again():
     """Not a stationary point, but as good as one: half the rewards, for as long as one can wait."""
     averse = AnimalWeights(np.ones(3), [[0.0, 0.0, -3.0], [0.0, 0.0, 0.5]])
-    run = mean_field(DecisionModel(architecture="shallow"), averse, [1e2, 1e4])
+    run = mean_field_learning(DecisionModel(architecture="shallow"), averse, [1e2, 1e4])
     np.testing.assert_allclose(run.reward, 0.5, atol=1e-3)
 
 
@@ -192,7 +196,7 @@ def test_on_policy_there_may_be_two_stable_points():
     options = {"contrasts": (-1.0, -0.5, 0.125, 0.5), "architecture": "shallow"}
     model = DecisionModel(inverse_temperature=2.0, **options)
     starts = [[[0.5, -2.0, 0.6], [-1.5, 0.1, 1.0]], [[0.0, -8.0, 1.0], [-1.5, 0.1, 1.0]]]
-    run = mean_field(model, AnimalWeights(np.ones((2, 3)), starts), [1e5])
+    run = mean_field_learning(model, AnimalWeights(np.ones((2, 3)), starts), [1e5])
     assert np.abs(weight_velocity(model, run.final).striatum).max() < 1e-9
     near, far = run.products[:, 0]
     assert np.abs(near - far).max() > 5.0
@@ -203,5 +207,5 @@ def test_on_policy_there_may_be_two_stable_points():
     sharp = DecisionModel(inverse_temperature=3.0, **options)
     with pytest.raises(RuntimeError, match=r"up to an `inverse_temperature` of 2\.15"):
         stationary_points(sharp)
-    ends = mean_field(sharp, AnimalWeights(np.ones((2, 3)), starts), [1e6]).products[:, 0]
+    ends = mean_field_learning(sharp, AnimalWeights(np.ones((2, 3)), starts), [1e6]).products[:, 0]
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-5)

@@ -4,7 +4,12 @@ import jax
 import numpy as np
 import pytest
 
-from festina.theory.decisions import AnimalWeights, DecisionModel, mean_field, simulate_trials
+from festina.theory.decisions import (
+    AnimalWeights,
+    DecisionModel,
+    mean_field_learning,
+    simulate_learning,
+)
 
 ANIMAL = AnimalWeights([0.3, 0.1, 0.2], [[0.15, -0.05, 0.2], [-0.15, 0.05, 0.2]])
 
@@ -15,7 +20,7 @@ def test_sixteen_runs_follow_the_mean_field(teaching):
     model = DecisionModel(teaching=teaching)
 
     def deviations(rate, trials):
-        run = simulate_trials(
+        run = simulate_learning(
             model,
             ANIMAL.repeated(16),
             trials,
@@ -24,7 +29,7 @@ def test_sixteen_runs_follow_the_mean_field(teaching):
             key=jax.random.key(1),
         )
         np.testing.assert_allclose(run.time, np.arange(61.0), atol=1e-12)
-        theory = mean_field(model, ANIMAL, run.time).products
+        theory = mean_field_learning(model, ANIMAL, run.time).products
         spread = np.sqrt(((run.products - theory) ** 2).mean())
         return np.abs(run.products.mean(axis=0) - theory[0]).max(), spread
 
@@ -42,9 +47,9 @@ def test_the_mean_change_of_one_trial_is_the_velocity(architecture):
     """Over many animals that all see one trial, at several standard errors."""
     model = DecisionModel(architecture=architecture, teaching="heterogeneous", tau=3.0)
     herd = ANIMAL.repeated(20_000)
-    run = simulate_trials(model, herd, 1, learning_rate=1e-3, key=jax.random.key(0))
+    run = simulate_learning(model, herd, 1, learning_rate=1e-3, key=jax.random.key(0))
     change = (run.striatum[:, 1] - run.striatum[:, 0]) / 1e-3
-    theory = mean_field(model, ANIMAL, [0.0, 1e-4])
+    theory = mean_field_learning(model, ANIMAL, [0.0, 1e-4])
     slope = 3.0 * (theory.striatum[0, 1] - theory.striatum[0, 0]) / 1e-4
     error = change.std(axis=0) / np.sqrt(len(herd))
     assert (np.abs(change.mean(axis=0) - slope) < 5.0 * error + 1e-4 * np.abs(slope)).all()
@@ -55,8 +60,8 @@ def test_the_mean_change_of_one_trial_is_the_velocity(architecture):
 
 def test_luck_belongs_to_the_animal_and_the_trial():
     options = {"learning_rate": 0.05, "record_every": 20, "key": jax.random.key(2)}
-    many = simulate_trials(DecisionModel(), ANIMAL.repeated(5), 40, **options)
-    few = simulate_trials(DecisionModel(), ANIMAL.repeated(2), 20, **options)
+    many = simulate_learning(DecisionModel(), ANIMAL.repeated(5), 40, **options)
+    few = simulate_learning(DecisionModel(), ANIMAL.repeated(2), 20, **options)
     np.testing.assert_allclose(few.products, many.products[:2, :2], atol=1e-14)
     assert many.products.shape == (5, 3, 2, 3)
     assert np.ptp(many.products[:, -1], axis=0).max() > 1e-3
@@ -64,7 +69,7 @@ def test_luck_belongs_to_the_animal_and_the_trial():
 
 def test_too_large_a_learning_rate_is_reported():
     with pytest.raises(ValueError, match="diverged at `learning_rate` 50"):
-        simulate_trials(
+        simulate_learning(
             DecisionModel(),
             ANIMAL,
             1000,

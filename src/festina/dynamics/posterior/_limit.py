@@ -25,7 +25,7 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MeanFieldLimit(Result):
+class InfiniteWidthLimit(Result):
     """What networks of any depth, activation and data come to as N → ∞: approximate.
 
     - `outputs`: f `(sample, output)`; `readout_covariance`: U; `kernels`: of every hidden layer.
@@ -58,8 +58,9 @@ class MeanFieldLimit(Result):
         widths = ", ".join(str(each.model.width) for each in self.drawn)
         error = max(float(kernel.error.max()) for kernel in self.kernels)
         lines = [
-            f"WideLimit({self.drawn[0].model.activation}, from widths {widths}; kernels to "
-            f"{error:.2g} by chains, {self.correction:.2g} from those of the widest; approximate)"
+            f"InfiniteWidthLimit({self.drawn[0].model.activation}, from widths {widths}; kernels "
+            f"to {error:.2g} by chains, {self.correction:.2g} from those of the widest; "
+            "approximate)"
         ]
         for each in self.drawn:
             odd = [ending.message for ending in each.endings if ending.failed]
@@ -68,7 +69,7 @@ class MeanFieldLimit(Result):
         return "\n".join(lines)
 
 
-def mean_field_limit(
+def extrapolate_to_infinite_width(
     task: AbstractTask,
     *,
     widths: Sequence[int] = (100, 200),
@@ -76,8 +77,8 @@ def mean_field_limit(
     progress: Progress | None = None,
     key: Keys,
     **how: Any,
-) -> MeanFieldLimit:
-    r"""The mean-field limit of nonlinear networks on any examples, with any number of layers.
+) -> InfiniteWidthLimit:
+    r"""The mean-field limit of networks of any activation and depth, extrapolated from `widths`.
 
     `theory.coding` solves for the law of a neuron where inputs are orthogonal, or neurons linear.
     Elsewhere a network of width N is itself N particles of that law, whose means are off by
@@ -118,7 +119,7 @@ def mean_field_limit(
         limit([each.seen.kernels[layer] for each in drawn]) for layer in range(drawn[0].model.depth)
     )
     widest = [kernel.mean((0, 1)) for kernel in drawn[-1].seen.kernels]
-    return MeanFieldLimit(
+    return InfiniteWidthLimit(
         outputs=limit([each.seen.outputs for each in drawn]),
         readout_covariance=limit([each.seen.readout_covariance for each in drawn]),
         kernels=kernels,

@@ -3,7 +3,7 @@
 import os
 
 from ..._run import load
-from .._files import load_weights
+from .._files import with_weights
 from ._checkpoints import CheckpointedRun
 
 
@@ -34,7 +34,7 @@ def read_watch(path: str | os.PathLike[str], model: object = None) -> Checkpoint
 
     def read(index: int) -> object:
         weights = {each.attrs["name"]: each.values[index] for each in kept.data_vars.values()}
-        return load_weights(model, weights, origin=f"'{path}'")
+        return with_weights(model, weights, origin=f"'{path}'")
 
     steps = kept["step"].values.astype(float).tolist() if model is not None else []
     if steps:

@@ -16,7 +16,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ...diagnose import functional_linearity, gating
+from ...diagnose import gating, layer_nonlinearity
 from ...dynamics import gradient_descent
 from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import DecreasingTuple, PowerOfTwo
@@ -114,7 +114,7 @@ def _layers(networks: AbstractNetwork, task: Task) -> xr.Dataset:
     rows, batch = [], networks.batch_shape
     for index in np.ndindex(batch):
         one = networks.lane(*index)
-        seen = functional_linearity(one, task)
+        seen = layer_nonlinearity(one, task)
         row = {name: getattr(seen, name) for name in _KEPT} | {"trained": seen.network_loss}
         looks = [gating(one, task.x, layer=k + 1, pathways=1) for k in range(len(seen.kept))]
         weight = [np.where(look.dead, 0.0, look.strength) for look in looks]

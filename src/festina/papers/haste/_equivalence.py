@@ -18,7 +18,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ...diagnose import gating, gating_over_time
+from ...diagnose import gate_changes, gating
 from ...dynamics import gradient_descent
 from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import Parameters as BaseParameters
@@ -102,7 +102,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     )
     progress("ReLU networks", 0.0)
     trained = descend(network)
-    course, found = gating_over_time(trained, task), gating(trained.final, x)
+    course, found = gate_changes(trained, task), gating(trained.final, x)
     context = task.labels["context"]
     gatings = {
         "first sets": rectifier_gates(network, x)[0] > 0,

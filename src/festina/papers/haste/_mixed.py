@@ -42,7 +42,7 @@ from ...experiments.claims import (
 from ...experiments.figures import GUIDE_STYLE, draw_pair, label_axes, panels, shades, styled
 from ...networks import AbstractNetwork, Layer, fully_connected
 from ...tasks import Task, contextual
-from ...theory.gated import context_spectrum, linear_floor
+from ...theory.gated import best_linear_loss, context_spectrum
 from .._pathways import between, context_pathways
 
 _LEVELS = (0.5, 0.25, 0.1, 0.05, 0.01)
@@ -127,7 +127,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
         growth = parameters.learning_rate * len(task.x) * modular.singular_values
         clock, start = growth / np.log1p(growth), scale**2 * (width // count) / 2
         table["modular_theory"] = "time", modular.loss(times, start, tau=clock)
-        table["floor"] = linear_floor(task)
+        table["floor"] = best_linear_loss(task)
         table["share"] = table["share"].isel(network=0)  # of gated ones it is given
         table["random_share"] = "on", _random_share(task)
         tables[f"contexts_{count}"] = table.assign_coords(

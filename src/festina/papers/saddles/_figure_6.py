@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ..._types import Keys
-from ...diagnose import drop_times
+from ...diagnose import plateaus_of_batch
 from ...dynamics import gradient_descent
 from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import Parameters as BaseParameters
@@ -115,7 +115,7 @@ def _train(
 ) -> xr.Dataset:
     """Loss curve, plateaus, drops, and how much every layer has grown."""
     descent = gradient_descent(network, task, p.learning_rate, loss=LOSS, max_steps=p.max_steps)
-    found = drop_times(descent, levels, merge=0.02, dims=("seed",))[["count", "passage"]]
+    found = plateaus_of_batch(descent, levels, merge=0.02, dims=("seed",))[["count", "passage"]]
     found = found.reset_coords(drop=True)
     size = lambda weights: np.linalg.norm(weights, ord=2, axis=(-2, -1))
     ends = [(part[:, 0], part[:, -1]) for part in descent.network.parts]

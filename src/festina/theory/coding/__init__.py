@@ -3,7 +3,7 @@
 from ...networks._code_activations import erf as erf
 from ...networks._code_activations import sigmoid as sigmoid
 from ...tasks import class_targets as class_targets
-from ._branches import Branch as Branch
+from ._branches import CodeBranch as CodeBranch
 from ._classes import ClassCode as ClassCode
 from ._classes import class_code as class_code
 from ._lazy import lazy_kernel as lazy_kernel
@@ -11,8 +11,8 @@ from ._lazy import lazy_predictor as lazy_predictor
 from ._linear import LinearCode as LinearCode
 from ._linear import linear_code as linear_code
 from ._linear import linear_code_from as linear_code_from
+from ._predictor import BiasVariance as BiasVariance
 from ._predictor import Predictor as Predictor
-from ._predictor import Split as Split
 from ._sweep import TemperatureSweep as TemperatureSweep
 from ._sweep import crossover_temperature as crossover_temperature
 from ._sweep import temperature_sweep as temperature_sweep

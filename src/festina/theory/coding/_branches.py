@@ -15,7 +15,7 @@ _ONE = 0.5  # branches closer than this, in prior deviations, are one
 
 
 @dataclass(frozen=True, repr=False)
-class Branch(Result):
+class CodeBranch(Result):
     r"""Neurons that gather around a mode of the readouts' law, and say the same.
 
     - `word`: their code, a letter for each class: 1 or 0, or + or - where φ has both signs.
@@ -37,7 +37,7 @@ class Branch(Result):
 
 def branches(
     problem: Classes, t: Float[np.ndarray, "group direction"], law: Law
-) -> tuple[Branch, ...]:
+) -> tuple[CodeBranch, ...]:
     """The modes, largest first; every point belongs to the one that it climbs to."""
     deviation = np.sqrt(problem.variance)
     seen = law.weight > np.exp(-_SEEN) * law.weight.max()
@@ -67,6 +67,6 @@ def branches(
         held = float(mass.sum())
         readout, activity = mass @ points / held, mass @ law.first[seen] / held
         there = problem.basis @ modes[k], problem.basis @ readout
-        found.append(Branch(problem.tilt.word(activity), held, *there, activity))
+        found.append(CodeBranch(problem.tilt.word(activity), held, *there, activity))
     # Equal ones are told apart by rounding: then in the order of their words.
     return tuple(sorted(found, key=lambda branch: (-round(branch.population, 6), branch.word)))

@@ -13,7 +13,7 @@ from ..._result import Result
 from ..._types import ArrayLike
 from ...networks._code_activations import CodeActivation
 from ...networks._scaled_network import readout_variance_of
-from ._branches import Branch, branches
+from ._branches import CodeBranch, branches
 from ._dual import descend
 from ._given import sizes_of, targets_of, temperature_of
 from ._law import Classes, Law
@@ -57,7 +57,7 @@ class ClassCode(Result):
     kernel_diagonal: Float[np.ndarray, " group"]
     readout_mean: Float[np.ndarray, " output"]
     readout_moment: Float[np.ndarray, "output output"]
-    branches: tuple[Branch, ...]
+    branches: tuple[CodeBranch, ...]
     condensed: Float[np.ndarray, " group"]
     _law: tuple[Classes, Law] | None = field(default=None)
 
@@ -267,7 +267,7 @@ def _of(
     temperature: float,
     t: np.ndarray,
     law: Law,
-    found: tuple[Branch, ...],
+    found: tuple[CodeBranch, ...],
     q: np.ndarray | None = None,
 ) -> ClassCode:
     basis, variance = problem.basis, problem.variance
@@ -297,7 +297,7 @@ def _sparse(problem: Classes, y: np.ndarray, temperature: float) -> ClassCode:
     t, law, q = condensed(problem, temperature)
     said = law.weight @ law.first
     mean = problem.basis @ (law.weight @ law.points)
-    centre = Branch("bulk", 1.0, mean, mean, said)
+    centre = CodeBranch("bulk", 1.0, mean, mean, said)
     return _of(problem, y, temperature, t, law, (centre,), q)
 
 
@@ -318,7 +318,7 @@ def _analog(n: np.ndarray, y: np.ndarray, temperature: float, variance: float) -
     t = np.linalg.solve(temperature * np.eye(len(u)) + u, y.T).T
     kernel = t @ u @ t.T
     nothing = np.zeros(len(u))
-    centre = Branch("analog", 1.0, nothing, nothing, np.zeros(len(n)))
+    centre = CodeBranch("analog", 1.0, nothing, nothing, np.zeros(len(n)))
     return ClassCode(
         activation="linear",
         sizes=n,

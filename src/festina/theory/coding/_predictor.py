@@ -11,7 +11,7 @@ from ..._types import ArrayLike
 
 
 @dataclass(frozen=True, repr=False)
-class Split(Result):
+class BiasVariance(Result):
     r"""Test error of a network drawn from the posterior, $\langle|y - f|^2\rangle$, in two parts.
 
     - `bias`: $|y - \langle f\rangle|^2$, summed over outputs, averaged over inputs.
@@ -35,7 +35,7 @@ class Predictor(Result):
     variance: Float[np.ndarray, "sample output"]
     kind: str
 
-    def split(self, targets: ArrayLike) -> Split:
+    def split(self, targets: ArrayLike) -> BiasVariance:
         """Bias and variance against the targets of these inputs."""
         y = finite_array("targets", targets)
         y = y[:, None] if y.ndim == 1 else y
@@ -45,7 +45,7 @@ class Predictor(Result):
                 f"{y.shape}."
             )
         right = self.mean.argmax(axis=1) == y.argmax(axis=1)
-        return Split(
+        return BiasVariance(
             float(((y - self.mean) ** 2).sum(axis=1).mean()),
             float(self.variance.sum(axis=1).mean()),
             float(right.mean()),

@@ -12,7 +12,7 @@ from ..._result import Result
 from ..._types import Array
 from ._animals import naive_animals
 from ._equations import Task, task_of, velocity
-from ._mean_field import mean_field
+from ._mean_field_learning import mean_field_learning
 from ._model import LINES, DecisionModel, check_distinguishable
 
 # From here on the direction of every line moves slowly enough for Newton's method to finish.
@@ -22,7 +22,7 @@ _CONVERGED = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LateWeights(Result):
+class AsymptoticWeights(Result):
     r"""What a deep animal with `heterogeneous` teaching approaches as $t \to \infty$.
 
     - `products`: $W_{ai}$, which converge.
@@ -37,7 +37,7 @@ class LateWeights(Result):
     gain_decay: Float[np.ndarray, " line"]
 
 
-def late_weights(model: DecisionModel) -> LateWeights:
+def asymptotic_weights(model: DecisionModel) -> AsymptoticWeights:
     r"""The weights at late times of a deep animal with `heterogeneous` teaching.
 
     There is no point at which all lines are active and rest: $\delta^{tot}$, which teaches the
@@ -76,7 +76,7 @@ def late_weights(model: DecisionModel) -> LateWeights:
         )
     check_distinguishable(model)
     task = task_of(model)
-    late = mean_field(replace(model, tau=1.0), naive_animals(0.1, 0.1, 0.1), [_NEAR])
+    late = mean_field_learning(replace(model, tau=1.0), naive_animals(0.1, 0.1, 0.1), [_NEAR])
     w = late.products[0, -1]
     size = np.inf
     for _ in range(_NEWTON_STEPS):
@@ -90,9 +90,9 @@ def late_weights(model: DecisionModel) -> LateWeights:
     if not size <= _CONVERGED or not (pull > 0).all():
         raise RuntimeError(
             f"No limit found at `inverse_temperature` {model.inverse_temperature:g} for contrasts "
-            f"{model.contrasts}. Use `mean_field` up to a late time."
+            f"{model.contrasts}. Use `mean_field_learning` up to a late time."
         )
-    return LateWeights(
+    return AsymptoticWeights(
         products=w,
         pull=pull,
         striatum_growth=np.sqrt(2.0 * pull * strength / model.tau),

@@ -13,7 +13,7 @@ from ..._result import Result
 from ..._types import Array
 from ._animals import AnimalWeights
 from ._equations import Task, action_probabilities, behaviour, task_of, velocity
-from ._mean_field import column_velocity
+from ._mean_field_learning import column_velocity
 from ._model import (
     ACTIONS,
     LINES,
@@ -99,7 +99,7 @@ def stationary_points(model: DecisionModel) -> tuple[StationaryPoint, ...]:
     With `heterogeneous` teaching only the five points remain at which no stimulus is active
     together with the constant line (there $\delta^{stim}$ or $\delta^{const}$ is $\delta^{tot}$). A
     silent line leaves at the rate $\sqrt{g_i\cdot g_i'}/\tau$, $g'$ being $g$ with the line's own
-    error. After the last of them nothing rests, see `late_weights`. A shallow animal has one
+    error. After the last of them nothing rests, see `asymptotic_weights`. A shallow animal has one
     point, with all lines active.
 
     **Arguments:**
@@ -160,7 +160,7 @@ def _solve(task: Task, active: np.ndarray, teaching: Teaching) -> np.ndarray:
         raise RuntimeError(
             f"The stationary point could be followed up to an `inverse_temperature` of {beta:.4g}, "
             f"not to {task.beta:g}: it meets another one there, or some action is as good as never "
-            "chosen. Try a smaller one, or `mean_field` up to a late time."
+            "chosen. Try a smaller one, or `mean_field_learning` up to a late time."
         )
     return w
 

@@ -30,7 +30,7 @@ def stimulus_use_times(
 
     **Arguments:**
 
-    - `learning`: of `mean_field` or `simulate_trials`.
+    - `learning`: of `mean_field_learning` or `simulate_learning`.
     - `threshold`: $\theta$, between 0 and 1.
 
     **Returns:**
@@ -79,7 +79,7 @@ def visited_saddles(learning: DecisionLearning, points: Sequence[StationaryPoint
 
     **Arguments:**
 
-    - `learning`: of `mean_field` or `simulate_trials`.
+    - `learning`: of `mean_field_learning` or `simulate_learning`.
     - `points`: of `stationary_points(learning.model)`.
 
     **Returns:**

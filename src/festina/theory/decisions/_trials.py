@@ -14,7 +14,7 @@ from ._learning import DecisionLearning
 from ._model import Architecture, DecisionModel, Teaching
 
 
-def simulate_trials(
+def simulate_learning(
     model: DecisionModel,
     animals: AnimalWeights,
     trials: int,
@@ -23,19 +23,19 @@ def simulate_trials(
     record_every: int = 1,
     key: PRNGKeyArray,
 ) -> DecisionLearning:
-    r"""Animals that see one stimulus at a time, choose, and learn from the reward.
+    r"""The learning of animals that see one stimulus at a time, choose, and are rewarded.
 
     On each trial the contrast is drawn, then the action from the softmax, then the reward, and the
     weights change at once by
 
     $$\Delta v_i = \eta\,\delta^{tot}_a u_{ai} x_i,\qquad \Delta u_{ai} = \eta\,\delta_a v_i x_i$$
 
-    for the action $a$ that was chosen. The mean of these changes over trials is the `mean_field`,
-    with $n$ trials as time $t = \eta\tau n$.
+    for the action $a$ that was chosen. The mean of these changes over trials is the
+    `mean_field_learning`, with $n$ trials as time $t = \eta\tau n$.
 
     **Arguments:**
 
-    - `model`, `animals`: as for `mean_field`. `animals.repeated(16)` has 16 runs of each.
+    - `model`, `animals`: as for `mean_field_learning`. `animals.repeated(16)` has 16 runs of each.
     - `trials`: how many, a multiple of `record_every`.
     - `learning_rate`: $\eta$.
     - `record_every`: trials between two records. The first record is before the first trial.

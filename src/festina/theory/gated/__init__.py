@@ -3,8 +3,8 @@
 from ._common import CommonModes as CommonModes
 from ._conserved import conserved_quantities as conserved_quantities
 from ._contexts import ContextSpectrum as ContextSpectrum
+from ._contexts import best_linear_loss as best_linear_loss
 from ._contexts import context_spectrum as context_spectrum
-from ._contexts import linear_floor as linear_floor
 from ._contexts import linear_residual_task as linear_residual_task
 from ._fusion import competing_views as competing_views
 from ._fusion import early_fusion as early_fusion
@@ -23,5 +23,5 @@ from ._race import Race as Race
 from ._race import race as race
 from ._reduction import RaceReduction as RaceReduction
 from ._reduction import ReductionWarning as ReductionWarning
-from ._reduction import directions as directions
+from ._reduction import path_directions as path_directions
 from ._reduction import race_reduction as race_reduction

@@ -239,8 +239,8 @@ def linear_residual_task(task: Task) -> Task:
     return replace(task, y=y - x @ best)
 
 
-def linear_floor(task: Task) -> float:
-    r"""½⟨‖y − f‖²⟩ of the best linear network without biases.
+def best_linear_loss(task: Task) -> float:
+    r"""The loss ½⟨‖y − f‖²⟩ of the best linear network without biases.
 
     Of `contextual`, $\frac12(1 - \frac1C)\sum_a\tilde\sigma_a^2/N$ with σ̃ as in `context_spectrum`.
     """

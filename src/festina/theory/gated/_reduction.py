@@ -192,8 +192,8 @@ def race_reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> Ra
     return RaceReduction(network, groups, initial, frames, residual, left, seen.power)
 
 
-def directions(network: Gated, task: Task) -> Frames:
-    """V of the inputs and U of the outputs of a network, for `networks.with_decoupled_weights`.
+def path_directions(network: Gated, task: Task) -> Frames:
+    """Directions of its paths: V of the inputs, U of the outputs, for `with_decoupled_weights`.
 
     Columns are modes. Where groups of paths that have nothing to do with each other meet at a node,
     the edges there have directions of their own. How far the data are from diagonal in them,

@@ -46,8 +46,8 @@ def staircase(
 
     A `Staircase`; for a batch, with the axes of the batch in front. Compare it with
     `festina.diagnose.plateaus(festina.gradient_flow(network, task, loss=loss))`, for a batch with
-    `festina.diagnose.drop_times`. A plateau counts, here and there, if the squared gradient dips
-    by half a decade.
+    `festina.diagnose.plateaus_of_batch`. A plateau counts, here and there, if the squared gradient
+    dips by half a decade.
 
     `uncertainty` estimates the error of each time. The function warns, and `doubts()` lists, if
 

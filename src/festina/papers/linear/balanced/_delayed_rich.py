@@ -15,7 +15,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....diagnose import kernel_distance_from, neural_tangent_kernel, passage_time
+from ....diagnose import distance_between_kernels, neural_tangent_kernel, passage_time
 from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
@@ -116,7 +116,10 @@ def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -
         {
             "time": ("sample", times, {"long_name": "time in units of τ"}),
             "loss": (dims, (error**2).sum((-2, -1)) / 2),
-            "kernel_distance": (dims, np.asarray(kernel_distance_from(kernels[:, :1], kernels))),
+            "kernel_distance": (
+                dims,
+                np.asarray(distance_between_kernels(kernels[:, :1], kernels)),
+            ),
             "loss_theory": (dims, exact.loss()),
             "kernel_theory": (dims, exact.kernel_distance()),
         }

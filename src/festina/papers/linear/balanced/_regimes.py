@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....diagnose import kernel_distance_from, neural_tangent_kernel
+from ....diagnose import distance_between_kernels, neural_tangent_kernel
 from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import Ledger, asserts, equal_to, follows_power_law, max_error_below
@@ -133,7 +133,7 @@ def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -
     over = ("seed", "mode", "mode_")
     return xr.Dataset(
         {
-            "kernel_distance": ("seed", np.asarray(kernel_distance_from(before, after))),
+            "kernel_distance": ("seed", np.asarray(distance_between_kernels(before, after))),
             "inward": (over, _gram(first.swapaxes(-1, -2))[:, modes, modes]),
             "outward": (over, _gram(second)[:, modes, modes]),
         }

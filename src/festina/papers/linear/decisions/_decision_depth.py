@@ -52,7 +52,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 def _learn(model: DecisionModel, animals: AnimalWeights, times: np.ndarray) -> xr.Dataset:
     late = times[-1] * np.geomspace(1.0, _LATER, _LATE_SAMPLES)[1:]
-    learning = decisions.mean_field(model, animals, np.concatenate([times, late]))
+    learning = decisions.mean_field_learning(model, animals, np.concatenate([times, late]))
     soon, beta, unit = slice(len(times)), model.inverse_temperature, {"units": "τ"}
     return xr.Dataset(
         {

@@ -79,7 +79,9 @@ def _growth(model: DecisionModel, points: Points, silent: np.ndarray) -> np.ndar
     gains[np.arange(len(place)), line] = _SEED_OF_GROWTH
     # The slowest of all has a rate near 0.046, so that e^{rate · 300} is a million.
     times = np.arange(0.0, 300.0, 0.5)
-    learning = decisions.mean_field(model, AnimalWeights(gains, striatum), times, atol=1e-18)
+    learning = decisions.mean_field_learning(
+        model, AnimalWeights(gains, striatum), times, atol=1e-18
+    )
     rates = np.full(silent.shape, np.nan)
     for animal, at in enumerate(zip(place, line, strict=True)):
         gain = learning.gains[animal, :, at[1]]
@@ -91,7 +93,7 @@ def _growth(model: DecisionModel, points: Points, silent: np.ndarray) -> np.ndar
 def _paths(
     model: DecisionModel, points: Points, animals: AnimalWeights, times: np.ndarray
 ) -> xr.Dataset:
-    learning = decisions.mean_field(model, animals, times)
+    learning = decisions.mean_field_learning(model, animals, times)
     visits = decisions.visited_saddles(learning, points)
     choices = np.stack([point.right_probability for point in points])
     behind = np.abs(learning.right_probability[:, :, None] - choices).max(axis=-1)
@@ -112,7 +114,9 @@ def _approach(model: DecisionModel, points: Points, largest: float) -> xr.Datase
     """How near animals come if their gains are made smaller: even ones, then left-first ones."""
     left = np.append(_GAINS, np.full(len(_GAINS), largest))
     animals = decisions.naive_animals(left, np.tile(_GAINS, 2))
-    learning = decisions.mean_field(model, animals, np.arange(0.0, 600.0, 0.25), atol=1e-18)
+    learning = decisions.mean_field_learning(
+        model, animals, np.arange(0.0, 600.0, 0.25), atol=1e-18
+    )
     even, one_sided = np.split(decisions.visited_saddles(learning, points).distance.min(axis=1), 2)
     table = {"constant": even[:, CONSTANT], "one_sided": one_sided[:, LEFT_CONSTANT]}
     return xr.Dataset({name: ("gain", each) for name, each in table.items()}, {"gain": _GAINS})

@@ -77,10 +77,10 @@ def _learn(
     between = max(1, round(given.duration / (_RECORDS * given.learning_rate)))
     records = round(given.duration / (between * given.learning_rate))
     how = {"learning_rate": given.learning_rate, "key": jax.random.fold_in(keys[0], _LUCK)}
-    trials = decisions.simulate_trials(
+    trials = decisions.simulate_learning(
         model, animals.repeated(given.runs), records * between, record_every=between, **how
     )
-    mean = decisions.mean_field(model, animals, trials.time)
+    mean = decisions.mean_field_learning(model, animals, trials.time)
     points = {point.active: point for point in decisions.stationary_points(model)}
     luck = lambda values: values.reshape(len(animals), given.runs, *values.shape[1:])
     table: dict[str, Any] = {
@@ -107,7 +107,7 @@ def _stage_choices(model: DecisionModel, points: dict[Any, StationaryPoint]) -> 
     # Nothing rests with both a stimulus and the constant line. Of the first stage theory only says
     # that what the animal does not use yet leaves it at chance.
     one_sided = np.where(np.asarray(model.contrasts) < 0, np.nan, 0.5)
-    w = decisions.late_weights(model).products
+    w = decisions.asymptotic_weights(model).products
     expert = 0.5 * (1 + np.tanh(0.5 * model.inverse_temperature * model.stimuli @ (w[1] - w[0])))
     return np.stack([one_sided, expert])
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...._types import Keys
-from ....diagnose import drop_times
+from ....diagnose import plateaus_of_batch
 from ....dynamics import gradient_flow
 from ....experiments._frame import Key
 from ....experiments.claims import Ledger
@@ -43,7 +43,7 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
     best = np.linalg.lstsq(sigma_xx, sigma_yx.ravel(), rcond=None)[0].reshape(2, 2)
     position, _, tap = np.linalg.svd(sigma_yx.reshape(2, 2))
     one = layer_from(network.unit, _SMALL * tap[:1], _SMALL * position[None, None, :, 0])
-    alone = drop_times(gradient_flow(one, task, loss=parameters.loss))
+    alone = plateaus_of_batch(gradient_flow(one, task, loss=parameters.loss))
     return {
         "fixed_point": ("point", alone["level"].values[1:2]),
         "final_singular_values": ("mode", np.sqrt(2 * np.linalg.svd(best, compute_uv=False))),

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ....diagnose import drop_times
+from ....diagnose import plateaus_of_batch
 from ....dynamics import gradient_flow
 from ....experiments._frame import Progress, Tables, part_of
 from ....experiments.claims import Ledger, max_error_below, most_seeds
@@ -234,7 +234,7 @@ def _train(model: Model, s: np.ndarray, network: Layer) -> xr.Dataset:
     """Curves, plateaus and predictions of every seed side by side."""
     flow = gradient_flow(network, model.task(s), loss="half", rtol=1e-5, converged=1e-4)
     levels, speed = model.levels(s), flow.squared_gradient
-    found = drop_times(flow, levels / 2, dims=("seed",)).reset_coords(drop=True)
+    found = plateaus_of_batch(flow, levels / 2, dims=("seed",)).reset_coords(drop=True)
     found = found[["count", "level", "passage"]]
     found = found.rename(level="visited", plateau="rest", passage="drop_time", middle="fall")
     found = found.reindex(rest=range(_RESTS))

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from ...._types import Keys
-from ....diagnose import drop_times, effective_width, plateaus
+from ....diagnose import effective_width, plateaus, plateaus_of_batch
 from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, loss_factor
 from ....experiments._frame import Key, Progress, Tables, part_of, seed_keys
 from ....networks import AbstractNetwork
@@ -128,7 +128,7 @@ def records(
     that counts, as a fraction of the initial loss.
     """
     stairs = bool((np.diff(levels) < 0).all())  # else a narrow network can do it all
-    found = drop_times(trajectory, levels if stairs else None, merge=merge, dims=("seed",))
+    found = plateaus_of_batch(trajectory, levels if stairs else None, merge=merge, dims=("seed",))
     found = found.drop_vars("seed").reset_coords(drop=True)
     if not stairs:
         never = np.full((parameters.seeds, len(levels) - 1), np.nan)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from pydantic import Field
 
-from ....diagnose import drop_times
+from ....diagnose import plateaus_of_batch
 from ....dynamics import gradient_flow
 from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import DecreasingTuple
@@ -182,7 +182,7 @@ def _networks(parameters: Parameters, key: Key) -> xr.Dataset:
     task = quadratic_teacher(np.eye(2))
     who, when = first_to_escape(network, task)
     trained = gradient_flow(network, task, loss="half", rtol=1e-7, converged=1e-3)
-    found = drop_times(trained, _LEVELS).isel(middle=0)
+    found = plateaus_of_batch(trained, _LEVELS).isel(middle=0)
     at = found["save"].values[..., None, None, None]
     u, v = (np.take_along_axis(np.asarray(part), at, axis=2) for part in trained.network.parts)
     numbers = {

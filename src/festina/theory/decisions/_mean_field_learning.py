@@ -26,7 +26,7 @@ _NOTHING = 1e-100
 
 
 @float64
-def mean_field(
+def mean_field_learning(
     model: DecisionModel,
     animals: AnimalWeights,
     times: ArrayLike,
@@ -34,14 +34,14 @@ def mean_field(
     rtol: float = 1e-9,
     atol: float = 1e-12,
 ) -> DecisionLearning:
-    r"""How animals learn in the limit of small learning rates.
+    r"""The learning of animals in the limit of small learning rates.
 
     Integrates the equations of `DecisionModel`: a trial-by-trial learner of rate $\eta$ is at time
     $t = \eta\tau n$ after $n$ trials, and fluctuates around this by $O(\sqrt\eta)$.
 
     With `total` teaching $v_i^2 - \sum_a u_{ai}^2$ is conserved for each line, whatever the policy:
     both squares change by $2\sum_a g_{ai} u_{ai} v_i/\tau$, see `stationary_points` for $g$. With
-    `heterogeneous` teaching the weights never come to rest, see `late_weights`, and the
+    `heterogeneous` teaching the weights never come to rest, see `asymptotic_weights`, and the
     equations grow stiffer the longer they run; LSODA changes its method where they do.
 
     **Arguments:**
@@ -83,7 +83,7 @@ def weight_velocity(model: DecisionModel, animals: AnimalWeights) -> AnimalWeigh
 
     **Arguments:**
 
-    - `model`, `animals`: as for `mean_field`; a shallow model takes `animals.merged()`.
+    - `model`, `animals`: as for `mean_field_learning`; a shallow model takes `animals.merged()`.
 
     **Returns:**
 
