@@ -12,7 +12,7 @@ from ..._types import ArrayLike
 
 @dataclass(frozen=True, repr=False)
 class BiasVariance(Result):
-    r"""Test error of a network drawn from the posterior, $\langle|y - f|^2\rangle$, in two parts.
+    r"""Bias and variance: parts of the test error $\langle|y - f|^2\rangle$ of a drawn network.
 
     - `bias`: $|y - \langle f\rangle|^2$, summed over outputs, averaged over inputs.
     - `variance`: of f, likewise; the sum is the error of one network.

@@ -66,7 +66,7 @@ def greedy_learning_time_by_depth(
     input_variance: float = 1.0,
     fraction: float = 0.9,
 ) -> Float[np.ndarray, " depth"]:
-    r"""Time to learn a mode if layers are first trained one by one to pass on their input.
+    r"""The time at each depth if layers are first trained one by one to pass on their input.
 
     $D$ autoencoders, each a chain of `module_depth` layers that learns $s = \lambda_x = 1$ from
     $b_0$ with $\tau = 1$; one layer of each is kept. Their stack starts from
