@@ -43,7 +43,7 @@ def _pathways(data: Task) -> tuple[float, float, float]:
     opens = {f"h{k}": np.isin(data.labels["context"], c) * 1.0 for k, c in enumerate(sets)}
     sizes = {"x": data.x.shape[1], **dict.fromkeys(opens, UNITS // 7), "y": data.outputs}
     edges = [f"x-{name}-y" for name in opens]
-    network = gated(sizes, edges, gates=opens, examples=data.x, scale=SCALE, key=jax.random.key(0))
+    network = gated(sizes, edges, gates=opens, x=data.x, scale=SCALE, key=jax.random.key(0))
     steps = np.linspace(0, STEPS - 1, SAMPLES)
     times = RATE * len(data.x) * steps
 

@@ -24,7 +24,7 @@ SOME = 25
 
 
 def measure() -> list[dict]:
-    results = [_measure(activation) for activation in ("linear", "sigmoid", "relu")]
+    results = [_measure(activation) for activation in ("linear", "erf-sigmoid", "relu")]
     rows = [
         [
             r["activation"],

@@ -7,7 +7,7 @@ import torch
 
 ACTIVATIONS = {
     "linear": lambda z: z,
-    "sigmoid": lambda z: (1 + torch.erf(math.sqrt(math.pi) / 2 * z)) / 2,
+    "erf-sigmoid": lambda z: (1 + torch.erf(math.sqrt(math.pi) / 2 * z)) / 2,
     "relu": torch.relu,
 }
 

@@ -12,7 +12,7 @@ Z = np.linspace(-6, 12, 721)
 
 def phi(activation, z):
     half = erf(np.sqrt(np.pi) / 2 * z)
-    return {"linear": z, "relu": np.maximum(z, 0), "erf": half, "sigmoid": (1 + half) / 2}[
+    return {"linear": z, "relu": np.maximum(z, 0), "erf": half, "erf-sigmoid": (1 + half) / 2}[
         activation
     ]
 
@@ -82,15 +82,15 @@ def drawn(activation, sizes, width, rng, *, temperature=0.01, other=0.0, pieces=
     return h
 
 
-TRUTH = {"linear": "analog", "erf": "redundant", "sigmoid": "redundant", "relu": "sparse"}
+TRUTH = {"linear": "analog", "erf": "redundant", "erf-sigmoid": "redundant", "relu": "sparse"}
 
 
 def setting(number):
     """What the code is, what was drawn, and labels: of any size, ratio, temperature, and gains."""
     rng = np.random.default_rng([21, number])
-    activation = ("linear", "erf", "sigmoid", "relu")[number % 4]
+    activation = ("linear", "erf", "erf-sigmoid", "relu")[number % 4]
     control = ("lazy", "shuffled", "hot")[number // 12 % 3] if number // 4 % 3 == 2 else ""
-    small = control == "hot" or activation == "sigmoid"
+    small = control == "hot" or activation == "erf-sigmoid"
     m = int(rng.choice([2, 3, 4] if small else [2, 3, 4, 5, 7, 10, 12]))
     examples = int(np.exp(rng.uniform(np.log(max(30, 5 * m)), np.log(300))))
     examples = max(examples, 45 * (activation == "relu"))
@@ -99,7 +99,7 @@ def setting(number):
     width = int(np.exp(rng.uniform(np.log(max(40, 6 * m)), np.log(1000))))
     centred = (m == 4 and activation != "linear") or (m < 5 and rng.integers(2))
     other = -1 / (m - 1) if centred else 0.0
-    spread = {"erf": 0.4185, "sigmoid": 0.1046}.get(activation, 1.0)
+    spread = {"erf": 0.4185, "erf-sigmoid": 0.1046}.get(activation, 1.0)
     melts = np.sqrt(spread * min(sizes) / sum(sizes))
     temperature = melts * np.exp(rng.uniform(np.log(0.003), np.log(0.4)))
     if control == "hot":

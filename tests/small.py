@@ -217,20 +217,20 @@ SMALL: dict[str, dict[str, Any]] = {
     "haste/conflict": {"seeds": 2, "classes": 2, "hidden": 30, "shares": (0.1, 0.2, 1.0)},
     # coding
     "coding/schemes": {
-        "activations": ("sigmoid", "relu"),
+        "activations": ("erf-sigmoid", "relu"),
         "others": (0.0,),
         "width": 100,
         "anneal": 300,
         "moves": 200,
     },
     "coding/temperature": {
-        "activations": ("sigmoid",),
+        "activations": ("erf-sigmoid",),
         "temperatures": (0.05, 0.3),
         "width": 100,
         "moves": 150,
     },
     "coding/drift": {
-        "activations": ("linear", "sigmoid"),
+        "activations": ("linear", "erf-sigmoid"),
         "sizes": (30, 15, 15),
         "width": 60,
         "moves": 600,
@@ -243,7 +243,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "moves": 150,
     },
     "coding/width": {
-        "activations": ("sigmoid",),
+        "activations": ("erf-sigmoid",),
         "seeds": 2,
         "widths": (40, 60, 100),  # priors at 60: at 40 their error is 5 %, which is the limit
         "variances": (1.0, 16.0),

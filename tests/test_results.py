@@ -124,7 +124,7 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
         1,
     ),
     "TemperatureSweep": (
-        lambda: coding.temperature_sweep([4, 4], "sigmoid", temperatures=[0.1, 0.2]),
+        lambda: coding.temperature_sweep([4, 4], "erf-sigmoid", temperatures=[0.1, 0.2]),
         {"temperature": 2, "codes_1_group": 2},
         2,
     ),
@@ -164,7 +164,7 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
     ),
     "Pathways": (lambda: reduction()(TIMES), {"time": 6, "mode": 2}, 12),
     "Race": (
-        lambda: gated.race(TASK, {"all": np.ones(6)}, everyone=True),
+        lambda: gated.race(TASK, {"all": np.ones(6)}, only_self_consistent=False),
         {"gating": 1},
         1,
     ),

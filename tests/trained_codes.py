@@ -16,7 +16,7 @@ from planted_codes import TRUTH, labels_of
 PHI = {
     "linear": lambda z: z,
     "erf": lambda z: erf(jnp.sqrt(jnp.pi) / 2 * z),
-    "sigmoid": lambda z: (1 + erf(jnp.sqrt(jnp.pi) / 2 * z)) / 2,
+    "erf-sigmoid": lambda z: (1 + erf(jnp.sqrt(jnp.pi) / 2 * z)) / 2,
     "relu": lambda z: jnp.maximum(z, 0),
 }
 
@@ -79,7 +79,7 @@ def cases(number):
     sizes = np.maximum(np.round(examples * share / share.sum()).astype(int), 4)
     width = int(np.exp(rng.uniform(np.log(100), np.log(400))))
     other = -1 / (m - 1) if clusters or rng.integers(2) else 0.0
-    spread = {"erf": 0.4185, "sigmoid": 0.1046}.get(activation, 1.0)
+    spread = {"erf": 0.4185, "erf-sigmoid": 0.1046}.get(activation, 1.0)
     melts = np.sqrt(spread * min(sizes) / sum(sizes))
     temperature = float(melts * np.exp(rng.uniform(np.log(0.02), np.log(0.2))))
     x, y, which = task(rng, sizes, other, clusters)

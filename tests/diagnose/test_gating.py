@@ -2,6 +2,7 @@
 
 import time
 
+import jax
 import matplotlib
 import numpy as np
 import pytest
@@ -123,7 +124,7 @@ def test_a_verdict_does_not_depend_on_the_split_nor_on_the_order_of_units():
     on = (sets[rng.integers(4, size=20)] ^ (rng.random((20, 14)) < 0.08)).T * 1.0
     strengths = rng.choice([1.0, 2.0], 20)
     found = gating(on, strengths=strengths)
-    assert gating(on, strengths=strengths, seed=2).stable == found.stable
+    assert gating(on, strengths=strengths, key=jax.random.key(2)).stable == found.stable
     order = np.random.default_rng(0).permutation(20)
     other = gating(on[:, order], strengths=strengths[order])
     np.testing.assert_array_equal(other.pathway, found.pathway[order])
@@ -259,17 +260,17 @@ def test_it_can_be_drawn():
         ),
         (np.ones(5), {}, r"\(\*seed, example, unit\), got shape \(5,\)"),
         (np.full((5, 3), np.nan), {}, "must be finite"),
-        (np.ones((5, 3)), {"inputs": np.eye(5)}, "`inputs` go with a network"),
+        (np.ones((5, 3)), {"x": np.eye(5)}, "`x` goes with a network"),
         (np.ones((5, 3)), {"earlier": [np.ones((4, 3))]}, "`earlier` must have the shape"),
         (np.ones((5, 3)), {"threshold": 1.0}, "`threshold` is relative"),
         (np.ones((5, 3)), {"pathways": 0}, "`pathways` must be a whole number"),
-        (fully_connected(2, 3, activation="relu", key=seeds(1)[0]), {}, "give `inputs` alone"),
+        (fully_connected(2, 3, activation="relu", key=seeds(1)[0]), {}, "give `x` alone"),
         (
             fully_connected(2, 3, activation="relu", key=seeds(1)[0]),
-            {"inputs": np.eye(2), "layer": 2},
+            {"x": np.eye(2), "layer": 2},
             "`layer` must be a hidden layer from 1 to 1",
         ),
-        (layer_from("relu", [[-1.0, -1.0]], [1.0]), {"inputs": np.eye(2)}, "All 1 units are dead"),
+        (layer_from("relu", [[-1.0, -1.0]], [1.0]), {"x": np.eye(2)}, "All 1 units are dead"),
     ],
 )
 def test_what_has_no_gates_is_refused(given, options, message):

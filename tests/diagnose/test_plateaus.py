@@ -969,13 +969,13 @@ def test_padding_by_repeated_samples_changes_nothing(panel):
     [
         (([], []), "empty, expected at least one sample"),
         ((T,), r"takes times and losses, plateaus\(steps, loss\), or the trajectory"),
-        ((T, T[:-1]), "`loss` has 400 samples, expected the 401 of `time`"),
+        ((T, T[:-1]), "`loss` has 400 samples, expected the 401 of `times`"),
         ((T, T, T[:3]), "`squared_gradient` has 3 samples"),
         ((T, np.ones((2, 401))), r"`loss` has shape \(2, 401\).*loop over seeds"),
-        ((1.0, 2.0), r"`time` has shape \(\)"),
-        ((T[::-1], T), "`time` falls from 20 to 19.95 at sample 1, .*argsort"),
+        ((1.0, 2.0), r"`times` has shape \(\)"),
+        ((T[::-1], T), "`times` fall from 20 to 19.95 at sample 1, .*argsort"),
         ((T, np.where(T > 5, np.nan, 1.0)), "`loss` is nan at sample 101.*the first 101"),
-        ((np.where(T > 5, np.inf, T), T), "`time` is inf at sample 101.*padded"),
+        ((np.where(T > 5, np.inf, T), T), "`times` is inf at sample 101.*padded"),
         ((T, T, -T), "`squared_gradient` is -20 at sample 400.*`slope`"),
     ],
 )

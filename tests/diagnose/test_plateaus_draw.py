@@ -28,7 +28,7 @@ def ax():
 def test_everything_found_is_in_the_picture(ax):
     loss = staircase(3.0, 2.0, 0.5)
     found = plateaus(TIME, loss)
-    assert found.draw(ax, time=TIME, loss=loss) is ax
+    assert found.draw(ax, times=TIME, loss=loss) is ax
     curve, *drops = ax.get_lines()
     np.testing.assert_array_equal(curve.get_ydata(), loss)
     np.testing.assert_allclose([line.get_xdata()[0] for line in drops], found.drop_time)
@@ -47,7 +47,7 @@ def test_everything_found_is_in_the_picture(ax):
 def test_levels_that_are_decades_apart_have_a_logarithmic_axis(ax):
     for loss in (staircase(3.0, 0.1, 1e-3), staircase(3.0, 0.06)):
         ax.set_yscale("linear")
-        plateaus(TIME, loss, levels="log").draw(ax, time=TIME, loss=loss)
+        plateaus(TIME, loss, levels="log").draw(ax, times=TIME, loss=loss)
         assert ax.get_yscale() == "log"
 
 
@@ -55,13 +55,15 @@ def test_what_was_passed_over_is_shaded(ax):
     loss = staircase(3.0, 1.0) + 0.5 * np.exp(-((TIME - 20.0) ** 2) / 20.0)
     found = plateaus(TIME, loss)
     assert len(found.rises) == 1
-    found.draw(ax, time=TIME, loss=loss)
+    found.draw(ax, times=TIME, loss=loss)
     (shade,) = ax.patches
     assert shade.get_x() == pytest.approx(found.rises[0, 0])
 
 
 def test_axes_of_its_own():
-    axes = plateaus(TIME, staircase(3.0, 1.0)).draw(time=list(TIME), loss=list(staircase(3.0, 1.0)))
+    axes = plateaus(TIME, staircase(3.0, 1.0)).draw(
+        times=list(TIME), loss=list(staircase(3.0, 1.0))
+    )
     assert axes.figure.number in plt.get_fignums()
     plt.close(axes.figure)
 
@@ -71,9 +73,9 @@ def test_axes_of_its_own():
 )
 def test_another_curve_is_refused(time, loss):
     with pytest.raises(ValueError, match="that the plateaus were found in"):
-        plateaus(TIME, staircase(3.0, 1.0)).draw(time=time, loss=loss)
+        plateaus(TIME, staircase(3.0, 1.0)).draw(times=time, loss=loss)
 
 
 def test_other_times_are_refused():
-    with pytest.raises(ValueError, match="the `time` that the plateaus were found in"):
-        plateaus(TIME, staircase(3.0, 1.0)).draw(time=7 * TIME, loss=staircase(3.0, 1.0))
+    with pytest.raises(ValueError, match="the `times` that the plateaus were found in"):
+        plateaus(TIME, staircase(3.0, 1.0)).draw(times=7 * TIME, loss=staircase(3.0, 1.0))

@@ -1,5 +1,6 @@
 """What units are selective for: against brute force, planted units, and what chance gives."""
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -209,7 +210,7 @@ def test_random_features_are_the_baseline():
     assert "random features" in text
     assert f"{2000 - found.dead} units, {found.dead} dead" in text
     assert len(found.draw().patches) == 8
-    same = [selectivity(rows.T[:24], data, seed=7, threshold=1e-3) for _ in range(2)]
+    same = [selectivity(rows.T[:24], data, key=jax.random.key(7), threshold=1e-3) for _ in range(2)]
     assert same[0].random.alignment == same[1].random.alignment
 
 
@@ -274,7 +275,7 @@ WRONG = {
         '`threshold` must be a number or "split"',
     ),
     "anova": (lambda: look(H, OBJ, CTX, anova="type 3"), '"full", "means" or None'),
-    "inputs": (lambda: look(H, OBJ, CTX, random=3, inputs=np.eye(3)), "those of 12 examples"),
+    "inputs": (lambda: look(H, OBJ, CTX, random=3, x=np.eye(3)), "those of 12 examples"),
     "network": (lambda: selectivity(NETWORK), "finite `task`"),
     "layer": (
         lambda: selectivity(NETWORK, contextual(4, 3), layer=2),

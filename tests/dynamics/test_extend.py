@@ -56,7 +56,7 @@ FAMILIES = {
             {"x": 3, "a": 4, "b": 4, "y": 1},
             ["x-a-y", "x-b-y"],
             gates={"a": X[:, 0] > 0, "b": X[:, 1] > 0},
-            examples=X,
+            x=X,
             **HOW,
         ),
         POINTS,

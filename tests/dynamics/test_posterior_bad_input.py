@@ -35,7 +35,7 @@ def short(given=TASK, **changed):
         ({"scaling": "lazy"}, "of a lazy network has no default"),
         ({"scaling": "rich"}, '"non-lazy" or "lazy"'),
         ({"readout_variance": 0.0}, "`readout_variance` must be positive"),
-        ({"activation": "softplus"}, "must be one of linear, erf, sigmoid, relu"),
+        ({"activation": "softplus"}, "must be one of linear, erf, erf-sigmoid, relu"),
         ({"activation": 3.0}, "must be a name or a function"),
         ({"step": 0.0}, "`step` must lie between 0 and inf"),
         ({"jitter": 1.0}, "`jitter` must lie between 0 and 1"),

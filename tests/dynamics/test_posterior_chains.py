@@ -7,7 +7,7 @@ from arviz_stats.base import array_stats
 
 from festina.dynamics.posterior import sample
 from festina.dynamics.posterior._agreement import classes_of, diagnostics, populations
-from festina.networks._code_activations import erf, linear, relu, sigmoid
+from festina.networks._code_activations import erf, erf_sigmoid, linear, relu
 from festina.tasks import orthogonal_inputs
 
 KEY = jax.random.key(0)
@@ -21,12 +21,12 @@ def spoken(words, chains=2, draws=6, low=0.05, high=0.95):
 
 def test_frozen_populations_are_recognised():
     answers = spoken(["110"] * 40 + ["011"] * 60)
-    alike = populations(answers, sigmoid)
+    alike = populations(answers, erf_sigmoid)
     assert alike.frozen
     assert not alike.apart
     assert dict(zip(alike.words, alike.shares[0], strict=True)) == {"110": 0.4, "011": 0.6}
     answers[1, :, :40] = answers[1, :, 40:80]  # all of the second chain say 011
-    other = populations(answers, sigmoid)
+    other = populations(answers, erf_sigmoid)
     assert other.apart
     assert "up to 40 of 100 neurons, more than those" in other.message
 
@@ -65,14 +65,14 @@ def test_diagnostics_are_arvizs_and_know_of_frozen_kernels():
     rng = np.random.default_rng(0)
     loss, kernel = rng.normal(size=(2, 4, 50))[:, :, :, None]
     kernel = kernel + 9.0 * np.arange(4)[:, None, None]
-    frozen = populations(spoken(["110"] * 5 + ["011"] * 6), sigmoid)
+    frozen = populations(spoken(["110"] * 5 + ["011"] * 6), erf_sigmoid)
     found = diagnostics({"loss": loss, "kernel": kernel}, frozen)
     assert found.rhat["loss"] == pytest.approx(float(array_stats.rhat(loss[..., 0])))
     assert found.ess["loss"] == pytest.approx(float(array_stats.ess(loss[..., 0])))
     assert found.rhat["kernel"] > 1.5
     assert found.converged
     assert "Chains differ in kernel: populations are frozen." in str(found)
-    moving = populations(rng.choice([0.1, 0.9], size=(4, 10, 50, 3)), sigmoid)
+    moving = populations(rng.choice([0.1, 0.9], size=(4, 10, 50, 3)), erf_sigmoid)
     assert not diagnostics({"loss": loss, "kernel": kernel}, moving).converged
 
 
@@ -82,7 +82,7 @@ def mixed(chains, draws, rng):
 
 def test_one_chain_is_compared_with_itself():
     rng = np.random.default_rng(1)
-    alone = populations(rng.choice([0.1, 0.9], size=(1, 100, 50, 3)), sigmoid)
+    alone = populations(rng.choice([0.1, 0.9], size=(1, 100, 50, 3)), erf_sigmoid)
     found = diagnostics(mixed(1, 100, rng), alone)
     assert found.apart == ()
     assert not found.converged
@@ -94,7 +94,7 @@ def test_one_chain_is_compared_with_itself():
     found = diagnostics(drifting, alone)
     assert found.rhat["loss"] == pytest.approx(float(array_stats.rhat(halves)))
     assert "halves of the chain differ in loss" in str(found)
-    kept = populations(spoken(["110"] * 5 + ["011"] * 6, chains=1), sigmoid)
+    kept = populations(spoken(["110"] * 5 + ["011"] * 6, chains=1), erf_sigmoid)
     assert "Other chains would have others" in kept.message
     with pytest.raises(ValueError, match="at least 8 draws of each, got 7"):
         diagnostics(mixed(1, 7, rng), alone)
@@ -103,7 +103,7 @@ def test_one_chain_is_compared_with_itself():
 @pytest.mark.parametrize("chains", [1, 4])
 def test_chains_that_never_move_are_one_draw_each(chains):
     rng = np.random.default_rng(2)
-    frozen = populations(spoken(["110"] * 5 + ["011"] * 6, chains=chains), sigmoid)
+    frozen = populations(spoken(["110"] * 5 + ["011"] * 6, chains=chains), erf_sigmoid)
     moving = mixed(chains, 16, rng)
     still = {name: np.repeat(each[:, :1], 16, axis=1) for name, each in moving.items()}
     found = diagnostics(still, frozen)

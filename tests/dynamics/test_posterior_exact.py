@@ -131,14 +131,14 @@ def toy(activation, other, width):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("other", [0.0, -0.5])
-@pytest.mark.parametrize("activation", ["linear", "erf", "sigmoid", "relu"])
+@pytest.mark.parametrize("activation", ["linear", "erf", "erf-sigmoid", "relu"])
 def test_the_toy_at_width_200_is_as_theory_has_it(activation, other):
     drawn, code = toy(activation, other, 200)
     kernel, u, f = (
         each.mean(axis=(0, 1))
         for each in (drawn.seen.kernels[0], drawn.seen.readout_covariance, drawn.seen.outputs)
     )
-    frozen = (activation, other) == ("sigmoid", -0.5)  # kernels are those of their populations
+    frozen = (activation, other) == ("erf-sigmoid", -0.5)  # kernels are those of their populations
     near = 0.03 if frozen else 0.01 * code.kernel[0, 0]
     np.testing.assert_allclose(kernel[SAME].mean(), code.kernel[0, 0], atol=near)
     far = 0.03 if frozen else 0.012 if activation == "relu" else 0.006
@@ -149,7 +149,7 @@ def test_the_toy_at_width_200_is_as_theory_has_it(activation, other):
     found = drawn.diagnostics()
     assert max(found.rhat[name] for name in ("loss", "potential", "trace_U")) <= 1.05
     assert found.converged
-    assert found.populations.frozen or activation not in ("erf", "sigmoid")
+    assert found.populations.frozen or activation not in ("erf", "erf-sigmoid")
 
 
 @pytest.mark.slow
@@ -258,7 +258,7 @@ def test_the_limit_of_two_layers_is_nearer_to_a_wide_network():
     """There is no theory of these: a network four times as wide stands for it."""
     toy, which = orthogonal_inputs([10, 10, 10]), np.repeat(range(3), 10)
     how = {
-        "activation": "sigmoid",
+        "activation": "erf-sigmoid",
         "depth": 2,
         "temperature": 0.03,
         "anneal": 600,

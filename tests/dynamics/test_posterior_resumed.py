@@ -12,7 +12,7 @@ from festina.tasks import orthogonal_inputs
 KEY = jax.random.key(3)
 SETTINGS = {
     "width": 6,
-    "activation": "sigmoid",
+    "activation": "erf-sigmoid",
     "temperature": 0.1,
     "chains": 2,
     "anneal": 12,
@@ -97,9 +97,13 @@ def test_a_function_of_ones_own_is_given_again(tmp_path):
 
 
 def test_a_function_that_has_the_name_of_another_is_itself(tmp_path):
-    """The logistic function is not what is called sigmoid here."""
-    path = festina.save(chains(activation=jax.nn.sigmoid), tmp_path / "run.zarr")
-    with pytest.raises(ValueError, match="own sigmoid"):
+    """Another function that is called erf is not the one here."""
+
+    def erf(z):
+        return jax.nn.tanh(z)
+
+    path = festina.save(chains(activation=erf), tmp_path / "run.zarr")
+    with pytest.raises(ValueError, match="own erf"):
         continue_sampling(path, moves=3)
 
 

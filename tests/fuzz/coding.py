@@ -16,12 +16,12 @@ from .rows import rows
 NAMED = {
     "linear": lambda z: z,
     "erf": lambda z: scipy.special.erf(np.sqrt(np.pi) / 2 * z),
-    "sigmoid": lambda z: scipy.special.ndtr(np.sqrt(np.pi / 2) * z),
+    "erf-sigmoid": lambda z: scipy.special.ndtr(np.sqrt(np.pi / 2) * z),
     "relu": lambda z: np.maximum(z, 0.0),
 }
 CLIPPED = lambda z: np.clip(z, -0.3, 1.2)
 STEEP = lambda z: np.tanh(6 * z - 1)
-CODES = ("linear", "erf", "sigmoid", "relu", np.tanh, CLIPPED)
+CODES = ("linear", "erf", "erf-sigmoid", "relu", np.tanh, CLIPPED)
 
 row = rows(
     "theory.coding",
@@ -164,11 +164,11 @@ LINEAR = {"depth": (1, 1, 2), "temperature": (0.0, 0.0, 0.05, 2.0)}
 
 
 @row("linear_code", task=lambda rng: samples(rng, inputs=6, outputs=2, count=4), **LINEAR, cost=4)
-@row("linear_code_from", kernel=psd, targets=normal(4, 2), **LINEAR, cost=4)
+@row("linear_code_from", kernel=psd, y=normal(4, 2), **LINEAR, cost=4)
 def _(code, g):
     x = None if "kernel" in g else g["task"].x.reshape(len(g["task"].x), -1)
     k0 = g.kernel if x is None else x @ x.T / x.shape[1]
-    y = (g.targets if x is None else np.asarray(g["task"].y)).reshape(len(k0), -1)
+    y = (g.y if x is None else np.asarray(g["task"].y)).reshape(len(k0), -1)
     temperature, depth = number(g.temperature), int(g.depth)
     variance = len(k0) ** (-1 / depth)
     variance = variance if g.readout_variance is None else number(g.readout_variance)
@@ -256,8 +256,8 @@ def _(found, g):
 
 def in_single_precision(name):
     """As JAX computes by default."""
-    return lambda found, g: near(found, NAMED[name](np.asarray(g.z)), 2e-6, 1.0)
+    return lambda found, g: near(found, NAMED[name.replace("_", "-")](np.asarray(g.z)), 2e-6, 1.0)
 
 
-for name in ("erf", "sigmoid"):
+for name in ("erf", "erf_sigmoid"):
     row(name, z=normal(3))(in_single_precision(name))

@@ -1,5 +1,6 @@
 """Rows of diagnose: what is said of curves, kernels and weights, against NumPy."""
 
+import jax
 import numpy as np
 
 from festina import diagnose
@@ -106,7 +107,7 @@ def curve(rng):
     t = np.sort(rng.uniform(0, 10, 60)) if rng.integers(2) else np.linspace(0, 10, 60)
     first, second = (1 / (1 + np.exp(-8 * (t - d))) for d in np.sort(rng.uniform(1, 9, 2)))
     slope = -8 * (1.5 * first * (1 - first) + second * (1 - second))
-    return {"time": t, "loss": 3.0 - 1.5 * first - second, "slope": slope}
+    return {"times": t, "loss": 3.0 - 1.5 * first - second, "slope": slope}
 
 
 @row("passage_time", curve, level=(2.0, 1.0, 5.0, 0.1))
@@ -114,7 +115,7 @@ def _(found, g):
     below = np.flatnonzero(g.loss <= g.level)
     if not below.size or below[0] == 0 or np.isnan(g.loss[below[0] - 1]):
         return holds("it never passes, or nobody knows where", np.isnan(found))
-    first, last = g.time[below[0] - 1 : below[0] + 1]
+    first, last = g.times[below[0] - 1 : below[0] + 1]
     inside = (first <= found) & (found <= last + 1e-12 * abs(last))
     return holds("it passes between the samples", inside)
 
@@ -124,7 +125,7 @@ PLATEAUS = {"levels": ("linear", "log"), "merge": (1e-3, 0.1), "prominence": (0.
 
 @row("plateaus", curve, squared_gradient=(None,), **PLATEAUS, cost=2)
 def _(found, g):
-    t, loss = g.time, g.loss
+    t, loss = g.times, g.loss
     holds("there is one", len(found) >= 1)
     holds("levels fall", np.diff(found.level) <= 1e-12 * abs(loss[0]))
     holds("times are those of samples", found.time == t[found.index])
@@ -147,7 +148,7 @@ def _(found, g):
 # ------------------------------------------------------------------------------------------ width
 
 
-@row("rays_from", u=normal(5, 2), v=normal(5, 1))
+@row("unit_clusters_from", u=normal(5, 2), v=normal(5, 1))
 @row("unit_clusters", network=lambda rng: layer(rng, width=5))
 def _(found, g):
     if g.u.ndim > 2:
@@ -195,14 +196,14 @@ def course(rng):
 @row(
     "gating",
     network=lambda rng: np.maximum(normal(20, 6)(rng), 0),
-    inputs=(None,),
+    x=(None,),
     layer=(1,),
     strengths=lambda rng: rng.uniform(0.1, 1, 6),
     threshold=(1e-3, 0.3),
     least=(1e-3,),
     pathways=(None, 2),
     most=(4,),
-    seed=(0,),
+    key=(None, jax.random.key(1)),
     cost=8,
 )
 def _(found, g):
@@ -269,6 +270,7 @@ def interaction(h, objects, contexts):
     (DESIGN,),
     activations=activity,
     task=(None,),
+    x=(None,),
     strengths=lambda rng: rng.uniform(0.1, 1, 5),
     threshold=(1e-3, 0.3, "split", None),
     least=(1e-3,),
@@ -306,7 +308,7 @@ def _(found, g):
     "coding_scheme",
     activations=normal(12, 10),
     labels=lambda rng: rng.permutation(np.repeat(np.arange(3.0), 4)),
-    inputs=normal(12, 4),
+    x=normal(12, 4),
     resamples=(2,),
     shuffles=(5,),
     cost=4,

@@ -27,7 +27,7 @@ def graph(rng):
     gates = {"a": np.where(rng.random(5) < 0.6, 1.0, 0.0)}
     gates |= {"x-a": rng.standard_normal(5)} if rng.integers(2) else {}
     gates["a"][0] = 1.0
-    network = Made(networks.gated_from, {"weights": weights, "gates": gates, "examples": x})
+    network = Made(networks.gated_from, {"weights": weights, "gates": gates, "x": x})
     return {
         "network": network,
         "task": Made(tasks.from_arrays, {"x": x, "y": rng.standard_normal((5, outputs))}),
@@ -179,7 +179,7 @@ def decoupled_graph(rng):
     weights = {f"x-{n}": np.diag(each) for n, each in zip("ab", b, strict=True)}
     weights |= {f"{n}-y": np.diag(each) for n, each in zip("ab", b, strict=True)}
     gates = {"a": np.array([1.0, 1.0, 0.0, 0.0]), "b": np.array([0.0, 0.0, 1.0, 1.0])}
-    how = {"weights": weights, "gates": gates, "examples": x, "inputs": {"x": (0, 1)}}
+    how = {"weights": weights, "gates": gates, "x": x, "inputs": {"x": (0, 1)}}
     return {
         "network": Made(networks.gated_from, how),
         "task": Made(tasks.from_arrays, {"x": x, "y": y}),
@@ -288,7 +288,7 @@ def views(rng):
     count = int(rng.integers(1, 4))
     return {
         "amplitudes": rng.uniform(0.4, 2.0, count),
-        "initial": rng.uniform(0.01, 0.1, count) if rng.integers(2) else 0.02,
+        "initial_strength": rng.uniform(0.01, 0.1, count) if rng.integers(2) else 0.02,
     }
 
 
@@ -327,7 +327,7 @@ def _(found, g):
 )
 def _(found, g):
     a = g.rates if "rates" in g else g.amplitudes
-    start = np.broadcast_to(g.initial, a.shape).astype(float)
+    start = np.broadcast_to(g.initial_strength, a.shape).astype(float)
     if "rates" in g:
         velocity = lambda s: a * s * (1 - np.sum(s**2, -1, keepdims=True) / g.capacity) / g.tau
     elif "overlap" in g:
@@ -352,7 +352,7 @@ def _(found, g):
 @row(
     "latecomer_delay",
     amplitudes=lambda rng: rng.uniform(0.4, 2.0, 2),
-    initial=(1e-3, 1e-4),
+    initial_strength=(1e-3, 1e-4),
     overlap=(0.9, 0.99),
     target=(1.0, 2.0),
 )
@@ -360,7 +360,7 @@ def _(found, g):
     """The creep along the line, by quadrature from where the race of κ = 1 ends."""
     from festina.theory.gated import competing_views
 
-    end = competing_views(None, g.amplitudes, g.initial, overlap=1.0, target=g.target)
+    end = competing_views(None, g.amplitudes, g.initial_strength, overlap=1.0, target=g.target)
     slow, m = int(np.argmin(end)), float(g.target)
     if end[slow] >= m / 4:
         return holds("nobody comes late", np.isnan(found))
@@ -378,7 +378,15 @@ def races(rng):
     return {"task": Made(tasks.from_arrays, {"x": x, "y": y}), "gatings": gatings}
 
 
-@row("race", races, initial=(1e-3, 1e-2), everyone=(True, False), tau=(1.0,), rtol=(1e-6,), cost=10)
+@row(
+    "race",
+    races,
+    initial_strength=(1e-3, 1e-2),
+    only_self_consistent=(True, False),
+    tau=(1.0,),
+    rtol=(1e-6,),
+    cost=10,
+)
 def _(found, g):
     task = g["task"]
     names = list(g["gatings"])

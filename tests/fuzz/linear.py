@@ -174,13 +174,13 @@ def _(modes, g):
 
 @row("map_from_modes")
 @row("mode_loss")
-@row("layer_similarity", layer=(1, 2), depth=(2, 3), inputs=(None, np.ones((4, 2))))
+@row("layer_similarity", layer=(1, 2), depth=(2, 3), x=(None, np.ones((4, 2))))
 def _(found, g):
     """The map, its loss, or layers that are |a|^{1/D} along each mode."""
     u, s, v = g["modes"].left, g["modes"].singular_values, g["modes"].right
     a, size = g.strengths[..., None, :], np.abs(g.strengths).max(initial=0.0)
     if "layer" in g:
-        x = np.eye(len(v)) if g.inputs is None else g.inputs
+        x = np.eye(len(v)) if g.x is None else g.x
         h = x @ v * np.abs(a) ** (int(g.layer) / number(g.depth))
         return near(found, h @ h.swapaxes(-1, -2), 1e-8, np.abs(h).max(initial=0.0) ** 2)
     if np.ndim(found) < g.strengths.ndim:

@@ -26,7 +26,7 @@ row = rows(
     width=(3, 40),
     outputs=(1, 2),
     activation=PHI,
-    examples=X,
+    x=X,
     kernel=(2,),
     stride=(1, 2),
 )
@@ -224,7 +224,7 @@ def graph(rng):
     return {
         "weights": {e: rng.standard_normal(s) for e, s in edges.items()},
         "gates": gates,
-        "examples": x,
+        "x": x,
     }
 
 
@@ -232,7 +232,7 @@ def graph(rng):
 def _(found, g):
     if found.batch_shape or found.gating.rules:
         return holds("nothing is lost", [np.isfinite(w).all() for w in found.weights])
-    x = g.examples
+    x = g.x
     weights = {tuple(e.split("-")): np.asarray(w, float) for e, w in g["weights"].items()}
     return predicts(found, x, forward(found, weights, x))
 
@@ -252,7 +252,7 @@ RECTIFIED = functools.partial(layer, kinds=("relu", "linear"))
 @row("rectifier_gates", network=RECTIFIED)
 @row("gated_equivalent", network=RECTIFIED)
 def _(found, g):
-    network, x = g["network"], g.examples
+    network, x = g["network"], g.x
     if isinstance(found, tuple):
         return near(found[0], responses(network, x)[1].T, 0)
     return predicts(found, x, outputs(network, x))
@@ -340,18 +340,16 @@ def _(found, g):
 def one_pathway(rng):
     x, q = rng.standard_normal((3, 2)), np.linalg.qr(rng.standard_normal((2, 2)))[0]
     weights = {"x-a": rng.standard_normal((3, 2)), "a-y": rng.standard_normal((2, 3))}
-    network = Made(
-        networks.gated_from, {"weights": weights, "gates": {"a": np.ones(3)}, "examples": x}
-    )
+    network = Made(networks.gated_from, {"weights": weights, "gates": {"a": np.ones(3)}, "x": x})
     return {"network": network, "directions": {"x": q, "y": np.eye(2)}}
 
 
-@row("with_decoupled_weights", one_pathway, strength=(0.1, 1.0), key=(None, *KEYS))
+@row("with_decoupled_weights", one_pathway, initial_strength=(0.1, 1.0), key=(None, *KEYS))
 def _(found, g):
     first, second = (np.asarray(w) for w in found.weights)
     right = (
         g["directions"]["y"]
-        * np.asarray(g.strength)[..., None] ** 2
+        * np.asarray(g.initial_strength)[..., None] ** 2
         @ np.asarray(g["directions"]["x"]).T
     )
     return near(

@@ -1,5 +1,6 @@
 """Rows of theory.saddles: of arrays, and of networks and tasks by theirs."""
 
+import jax
 import numpy as np
 import scipy.linalg
 
@@ -47,7 +48,6 @@ row = rows(
     network=LINEAR,
     task=samples,
     constraints=tuple([one] for one in CONSTRAINTS),
-    phi=PHI,
     unit=PHI,
 )
 
@@ -223,7 +223,14 @@ def _(found, g):
 SEVERAL = made(networks.layer_from, unit=("tanh",), u=normal(2, 1, 2), v=normal(2, 1, 1))
 
 
-@row("narrow_minima", unit=("linear", "tanh"), width=(1,), starts=(4,), seed=(0, 1), cost=20)
+@row(
+    "narrow_minima",
+    unit=("linear", "tanh"),
+    width=(1,),
+    starts=(4,),
+    key=(None, jax.random.key(1)),
+    cost=20,
+)
 @row("minima_near_network", networks=SEVERAL, cost=20)
 def _(found, g):
     holds("levels rise", np.diff(found.loss) >= 0)
@@ -335,8 +342,8 @@ def _(found, g):
 
 
 @row("mechanism")
-@row("lowest_order_drive", draws=(64, 8), seed=(0, 3), cost=2)
+@row("lowest_order_drive", draws=(64, 8), key=(None, jax.random.key(3)), cost=2)
 def _(found, g):
     if "task" in g:
         holds("strengths are correlations", (found.strength >= 0) & (found.strength <= 1 + 1e-9))
-    return near(found.order, 2 if g["phi"] == "quadratic" else 1)
+    return near(found.order, 2 if g["unit"] == "quadratic" else 1)

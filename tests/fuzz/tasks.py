@@ -290,7 +290,7 @@ def _(found, g):
     return near(found.y, one_hot(asked, whole(g["classes"])), 0)
 
 
-@row("distillation", teacher=layer, data=samples, through=("outputs", "features", "both"))
+@row("distillation", teacher=layer, task=samples, through=("outputs", "features", "both"))
 def _(found, g):
     right = answers(g["teacher"], found.x)
     if g["through"] == "outputs":

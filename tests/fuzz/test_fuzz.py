@@ -44,7 +44,7 @@ ELSEWHERE = {
     "own.read_watch",  # reads a folder: tests/own/test_watch_saved.py
     "tasks.mnist_digits",  # reads files: tests/tasks
     "theory.coding.erf",  # a function of JAX's, as it is
-    "theory.coding.sigmoid",
+    "theory.coding.erf_sigmoid",
     "theory.decisions.draw_naive_animals",  # chance, tested by its statistics
     "theory.decisions.simulate_learning",
     "theory.saddles.task_with_fixed_point",

@@ -42,7 +42,7 @@ def rng():
 def pathways(**kwargs):
     """XoR with a pathway for each example."""
     nodes = {"x": 2, **dict.fromkeys(EACH, 5), "y": 1}
-    options = {"scale": 0.1, "key": KEY, "gates": EACH, "examples": XOR.x, **kwargs}
+    options = {"scale": 0.1, "key": KEY, "gates": EACH, "x": XOR.x, **kwargs}
     return gated(nodes, [f"x-{name}-y" for name in EACH], **options)
 
 
@@ -56,7 +56,7 @@ def translator(domains=3, trained=2, width=6, **kwargs):
         nodes | dict.fromkeys(gates, features),
         [f"x{i}-in" for i in range(domains)] + ["in-out"] + [f"out-y{j}" for j in range(domains)],
         gates=gates,
-        examples=data.x,
+        x=data.x,
         inputs={f"x{i}": range(n * i, n * (i + 1)) for i in range(domains)},
         **{"scale": 0.1, "key": KEY, **kwargs},
     )
@@ -81,7 +81,7 @@ def test_every_node_is_what_arrives_there_times_its_gate(seed):
         {"x": 3, "z": 2, "a": 4, "b": 3, "y": 2},
         ["x-a-y", "x-b-y", "z-b", "a-b"],
         gates=gates,
-        examples=x,
+        x=x,
         scale=1.0,
         key=jax.random.key(seed),
     )
@@ -97,14 +97,14 @@ def test_every_node_is_what_arrives_there_times_its_gate(seed):
 def test_a_network_from_its_weights_is_the_same():
     network = pathways()
     weights = dict(zip(network.part_axes, network.parts, strict=True))
-    again = gated_from(weights, gates=EACH, examples=XOR.x)
+    again = gated_from(weights, gates=EACH, x=XOR.x)
     assert again.structure == network.structure
     np.testing.assert_array_equal(again.predict(XOR.x), network.predict(XOR.x))
 
 
 def test_a_gate_may_be_a_rule():
     rule = {name: lambda x, k=k: jnp.all(x == XOR.x[k]) for k, name in enumerate(EACH)}
-    by_table, by_rule = pathways(), pathways(gates=rule, examples=None)
+    by_table, by_rule = pathways(), pathways(gates=rule, x=None)
     np.testing.assert_array_equal(by_table.predict(XOR.x), by_rule.predict(XOR.x))
     assert np.isfinite(by_rule.predict(XOR.x + 0.1)).all()
 
@@ -132,7 +132,7 @@ def test_samples_with_the_same_gates_stand_together(rng):
         {"x": 2, "a": 3, "b": 3, "y": 1},
         ["x-a-y", "x-b-y"],
         gates={"a": x[:, 2] == 0, "b": x[:, 2] == 1},
-        examples=x,
+        x=x,
         inputs={"x": range(2)},
         scale=0.5,
         key=KEY,
@@ -171,7 +171,7 @@ def test_decoupled_weights_stay_so_and_generalise_at_once(key):
     left, s, right = np.linalg.svd(maps[0, 0], full_matrices=False)
     u = {f"y{j}": maps[0, j] @ right.T / s for j in range(3)}
     v = {f"x{i}": maps[i, 0].T @ left / s for i in range(3)}
-    network = with_decoupled_weights(network, u | v, strength=0.1, key=key)
+    network = with_decoupled_weights(network, u | v, initial_strength=0.1, key=key)
     for part in network.parts:
         np.testing.assert_allclose(np.linalg.svd(part, compute_uv=False)[:4], 0.1, rtol=1e-12)
     final = gradient_flow(network, data, np.array([200.0]), rtol=1e-9).final
@@ -190,7 +190,7 @@ def test_pathways_may_have_directions_of_their_own():
         f"h{k}-y": 0.5 for k in range(4)
     }
     network = with_decoupled_weights(
-        pathways(), {**directions, "y": [[1.0]]}, strength=b, key=seeds(3)
+        pathways(), {**directions, "y": [[1.0]]}, initial_strength=b, key=seeds(3)
     )
     assert network.batch_shape == (3,)
     np.testing.assert_array_equal(network.labels["seed"], [0, 1, 2])
@@ -212,7 +212,7 @@ def test_pathways_may_have_directions_of_their_own():
 )
 def test_directions_that_do_not_fit(directions, strength, message):
     with pytest.raises(ValueError, match=message):
-        with_decoupled_weights(pathways(), directions, strength=strength)
+        with_decoupled_weights(pathways(), directions, initial_strength=strength)
 
 
 # Rectifiers as gates
@@ -354,9 +354,7 @@ def test_a_figure_says_for_what_gates_are_open(ax):
 def test_edges_of_a_figure_are_as_thick_as_they_are_strong(ax):
     weights = {"x-a": [[1.0]], "a-y": [[3.0]], "x-y": [[0.0]]}
     data = from_arrays([[1.0], [2.0]], [1.0, 2.0], labels={"one": [0, 0]})
-    network = gated_from(
-        weights, gates={"x-a": [1.0, 0.0], "a": lambda x: 0.5 * x[0]}, examples=data.x
-    )
+    network = gated_from(weights, gates={"x-a": [1.0, 0.0], "a": lambda x: 0.5 * x[0]}, x=data.x)
     network.draw(ax)
     widths = [line.get_linewidth() for line in ax.lines]
     assert widths[2] < widths[0] < widths[1]
@@ -374,7 +372,7 @@ def test_many_patterns_are_counted(ax):
     x = np.arange(20.0)[:, None]
     gates = {"a": np.arange(20) < 3, "h": np.arange(20)}
     nodes = {"x": 1, "a": 2, "h": 2, "y": 1}
-    gated(nodes, ["x-a-y", "x-h-y"], gates=gates, examples=x, scale=1.0, key=KEY).draw(ax)
+    gated(nodes, ["x-a-y", "x-h-y"], gates=gates, x=x, scale=1.0, key=KEY).draw(ax)
     assert "a (2)\nopen for 3 of 20" in shown(ax)[0]
 
 
@@ -399,36 +397,36 @@ BAD = {
         "a list of chains",
     ),
     "columns that are not there": (
-        lambda: make(gates={"h": [1, 0]}, examples=np.eye(2), inputs={"x": [0, 7]}),
-        "examples` have 2 columns, of which 'x' reads 0, 7",
+        lambda: make(gates={"h": [1, 0]}, x=np.eye(2), inputs={"x": [0, 7]}),
+        "x` has 2 columns, of which 'x' reads 0, 7",
     ),
     "columns that nobody reads": (lambda: gradient_flow(make(), xor(0.5)), "takes vectors of 2"),
     "width": (lambda: make({"x": 2, "h": 0, "y": 1}), r"`nodes\['h'\]` must be a whole number"),
-    "unknown gate": (lambda: make(gates={"k": np.ones(4)}, examples=XOR.x), "no node or edge"),
+    "unknown gate": (lambda: make(gates={"k": np.ones(4)}, x=XOR.x), "no node or edge"),
     "short gate": (
-        lambda: make(gates={"h": np.ones(3)}, examples=XOR.x),
+        lambda: make(gates={"h": np.ones(3)}, x=XOR.x),
         r"each of the 4 examples, got shape \(3,\)",
     ),
     "NaN gate": (
-        lambda: make(gates={"h": [1, np.nan, 0, 0]}, examples=XOR.x),
+        lambda: make(gates={"h": [1, np.nan, 0, 0]}, x=XOR.x),
         r"`gates\['h'\]` must be finite, 1 of its 4",
     ),
-    "no examples": (lambda: make(gates={"h": np.ones(4)}), "`examples=task.x`"),
-    "examples": (lambda: make(gates={"h": np.ones(4)}, examples=np.ones(4)), "inputs .example"),
+    "no examples": (lambda: make(gates={"h": np.ones(4)}), "`x=task.x`"),
+    "examples": (lambda: make(gates={"h": np.ones(4)}, x=np.ones(4)), "inputs .example"),
     "NaN example": (
-        lambda: make(gates={"h": np.ones(1)}, examples=[[np.nan, 1.0]]),
-        "`examples` must be finite",
+        lambda: make(gates={"h": np.ones(1)}, x=[[np.nan, 1.0]]),
+        "`x` must be finite",
     ),
     "differ": (
-        lambda: make(gates={"h": [0.0, 1.0]}, examples=np.ones((2, 2))),
+        lambda: make(gates={"h": [0.0, 1.0]}, x=np.ones((2, 2))),
         "differ between examples with the same input",
     ),
     "closed output": (
-        lambda: make(gates={"y": np.zeros(4)}, examples=XOR.x),
+        lambda: make(gates={"y": np.zeros(4)}, x=XOR.x),
         "No path reaches the output 'y'",
     ),
     "closed ways": (
-        lambda: make(gates={"x-h": XOR.x[:, 0] > 0, "h": XOR.x[:, 0] < 0}, examples=XOR.x),
+        lambda: make(gates={"x-h": XOR.x[:, 0] > 0, "h": XOR.x[:, 0] < 0}, x=XOR.x),
         "one on every way there",
     ),
     "columns": (lambda: make(inputs={"x": [1, 1]}), "2 different columns"),
@@ -446,7 +444,7 @@ BAD = {
     "outputs": (lambda: gradient_flow(make(), contextual(4, 2)), "numbers, got shape|do not fit"),
     "inputs": (
         lambda: gradient_flow(pathways(), xor(0.5)),
-        r"takes vectors of 2 numbers, as its `examples` are, got inputs of shape \(3,\)",
+        r"takes vectors of 2 numbers, as `x` of its gates, got inputs of shape \(3,\)",
     ),
 }
 
@@ -469,7 +467,7 @@ def test_inputs_whose_gates_are_unknown_are_named(batch):
 
 
 def test_a_rule_that_gives_no_number_is_named():
-    network = pathways(gates={"h2": lambda x: jnp.log(x[0])}, examples=None)
+    network = pathways(gates={"h2": lambda x: jnp.log(x[0])}, x=None)
     with pytest.raises(ValueError, match="gate of 'h2' is not known for sample 0"):
         gradient_flow(network, XOR)
 
@@ -492,7 +490,7 @@ def test_a_program_does_not_grow_with_the_number_of_edges():
 
     def products(edges: list[tuple[str, str]]) -> int:
         weights = {f"{a}-{b}": rng.normal(size=(widths[b], widths[a])) for a, b in edges}
-        network = gated_from(weights, gates={"h0": np.arange(len(x)) % 2}, examples=x)
+        network = gated_from(weights, gates={"h0": np.arange(len(x)) % 2}, x=x)
         psi = np.ones((len(x), widths["x"] + 1))
         program = jax.make_jaxpr(lambda *parts: network.structure.outputs(psi, *parts))
         return str(program(*network.structure.inside(*network.parts))).count("dot_general")

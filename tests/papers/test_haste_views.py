@@ -38,7 +38,7 @@ def test_the_gating_index_is_one_for_a_network_that_heeds_the_cue():
     pick = {"x-a": np.eye(3, 8), "x-b": np.eye(3, 8, 3), "a-y": both, "b-y": both}
     for heeded, index in ((0, 1.0), (1, -1.0)):
         gates = {"a": data.labels["cue"] == heeded, "b": data.labels["cue"] != heeded}
-        network = gated_from(pick, gates=gates, examples=data.x)
+        network = gated_from(pick, gates=gates, x=data.x)
         assert _conflict._index(network, data) == pytest.approx(index)
 
 

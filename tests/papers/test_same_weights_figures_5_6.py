@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import festina
-from festina.diagnose import rays_from
+from festina.diagnose import unit_clusters_from
 from festina.experiments import load
 from festina.papers.saddles import _figure_6 as skips
 from same_weights import drawn, seen, sequences
@@ -73,9 +73,9 @@ def test_figure_5c():
         lane = run.lane(seed)
         u, read = lane.network.parts[0], np.linalg.norm(lane.network.parts[1], axis=1)
         at = int(each.index[1])
-        (only,) = rays_from(u[at], read[at]).angle
+        (only,) = unit_clusters_from(u[at], read[at]).angle
         assert only == pytest.approx(116.565, abs=1)
-        last_rays = rays_from(u[-1], read[-1]).angle
+        last_rays = unit_clusters_from(u[-1], read[-1]).angle
         assert np.abs(last_rays - 116.565).min() < 1
         assert np.abs(last_rays - 26.565).min() < 2
 

@@ -77,7 +77,7 @@ def test_the_end_of_a_race_needs_no_integration(margin):
     gates |= {"up": (y > 0) * 1.0, "down": (y < 0) * 1.0}
     # Examples of a class alike, and no direction turns.
     start = [*np.where(y > 0, 1e-4, 3e-5), 2e-4, 5e-5]
-    raced = race(xor(margin), gates, initial=start)
+    raced = race(xor(margin), gates, initial_strength=start)
     expected = np.mean(raced.strength[-1, :4]) * np.sqrt(2 + margin**2)
     assert outcomes._race(np.array([start]), margin)[0] == pytest.approx(expected, rel=1e-5)
 

@@ -180,7 +180,7 @@ def test_what_a_teacher_says_is_learned_through_outputs_or_features():
     gates = {"a": data.labels["context"] == 0}
     nodes = {"x": 6, "a": 2, "b": 3, "y": 21}
     gated_teacher = gated(
-        nodes, ["x-a-y", "x-b-y"], gates=gates, examples=data.x, scale=1.0, key=jax.random.key(1)
+        nodes, ["x-a-y", "x-b-y"], gates=gates, x=data.x, scale=1.0, key=jax.random.key(1)
     )
     seen = distillation(gated_teacher, data, through="features").y
     assert seen.shape == (8, 5)

@@ -12,7 +12,7 @@ from festina.networks import layer_from as make_layer
 from festina.tasks import from_arrays as make_task
 from festina.tasks import from_moments, linear_teacher
 from festina.theory.saddles import (
-    _ways_out,
+    _escape_directions,
     embed_units,
     escape_directions,
     linear_saddle,
@@ -140,7 +140,7 @@ def test_lanczos_finds_what_the_whole_hessian_has(monkeypatch):
     """Eigenvalues of multiplicity eleven, of which Lanczos sees one at a time."""
     saddle, network, task = linear_point(12)
     dense = escape_directions(network, task)
-    monkeypatch.setattr(_ways_out, "_DENSE", 0)
+    monkeypatch.setattr(_escape_directions, "_DENSE", 0)
     sparse = escape_directions(network, task)
     assert sparse.index == dense.index == saddle.index(12) == 12
     np.testing.assert_allclose(sparse.rates, dense.rates, rtol=1e-9)
@@ -171,7 +171,7 @@ def test_the_fastest_are_found_with_all_their_copies(most, monkeypatch):
 
     monkeypatch.setattr("scipy.sparse.linalg.eigsh", one_of_each)
     product = lambda x: spectrum * x.ravel()
-    values, vectors, sharpness = _ways_out._negative(product, 20, 1e-8, most)
+    values, vectors, sharpness = _escape_directions._negative(product, 20, 1e-8, most)
     np.testing.assert_allclose(values[:most], spectrum[: most or 12], atol=1e-12)
     np.testing.assert_allclose(spectrum[:, None] * vectors, vectors * values, atol=1e-12)
     assert sharpness == pytest.approx(1.0)
@@ -210,7 +210,7 @@ def test_a_saddle_of_higher_order_has_no_index(monkeypatch):
         silent.with_parts(silent.u, silent.v + np.array([[0.0], [1e-3]])), task
     )
     assert (seen.index > 0, seen.blind) == (True, 1)
-    monkeypatch.setattr(_ways_out, "_DENSE", 0)
+    monkeypatch.setattr(_escape_directions, "_DENSE", 0)
     sparse = escape_directions(silent, task)
     assert (sparse.index, sparse.sharpness) == (0, 0.0)
 
@@ -241,7 +241,7 @@ def test_silent_rectifiers_leave_though_no_curvature_is_negative():
 )
 def test_silent_units_of_your_own_function(phi, blind):
     network = Layer(np.diag([0.0, 0.0, 1.0]), np.diag([0.0, 0.0, 1.0]), Neuron(phi))
-    assert _ways_out._blind(network, 1e-8) == blind
+    assert _escape_directions._blind(network, 1e-8) == blind
 
 
 def test_a_silent_leaky_unit_has_the_rate_of_its_leak():
@@ -288,7 +288,7 @@ def test_bad_input(as_a_user):
             "too few: the 10 weights .* More than 5 ",
         ),
         (lambda: manufacture(network, X, residual=0.0, key=KEY), "`residual` must be a positive"),
-        (lambda: manufacture(network, np.nan * X, key=KEY), "not finite for all `inputs`"),
+        (lambda: manufacture(network, np.nan * X, key=KEY), "not finite for all `x`"),
         (lambda: stationarity(Layer(network.u * np.nan, network.v, network.unit), task), "finite"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -211,7 +211,7 @@ def test_one_dense_layer_shares_by_squares_up_to_its_initial_weights():
         (lambda: late_fusion(1.0, [1.0, -1.0], 0.1), "`amplitudes` must be positive"),
         (lambda: late_fusion(1.0, [1.0, 1.0], [0.1] * 3), "one for each of 2"),
         (lambda: late_fusion(-1.0, [1.0], 0.1), "`times` must not be negative"),
-        (lambda: late_fusion(1.0, [1.0], 0.0), "`initial` must be positive"),
+        (lambda: late_fusion(1.0, [1.0], 0.0), "`initial_strength` must be positive"),
         (lambda: shared_capacity(1.0, [1.0], 0.1, capacity=0.0), "`capacity` must be positive"),
         (lambda: shared_capacity(1.0, [1.0], 0.1, tau=np.inf), "`tau` must be finite"),
         (lambda: competing_views(1.0, [1.0], 0.1, overlap=1.1), "`overlap` must lie between"),

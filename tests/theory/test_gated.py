@@ -53,7 +53,7 @@ def graph(seed, samples=24):
     network = gated_from(
         {f"{a}-{b}": rng.normal(size=(nodes[b], nodes[a])) for a, b in ordered_edges},
         gates={names[k]: pattern[label, k] for k in chosen},
-        examples=x,
+        x=x,
     )
     y = rng.normal(size=(samples, sum(nodes[name] for name in outputs)))
     return network, from_arrays(x, y)
@@ -156,7 +156,7 @@ def test_few_paths_are_the_cheapest_form_for_many_samples_of_few_kinds():
     label = rng.integers(0, 4, 400)
     data = from_arrays(rng.normal(size=(400, 2)), rng.normal(size=400))
     weights = {"x-a": np.ones((3, 2)), "a-y": np.ones((1, 3))}
-    network = gated_from(weights, gates={"a": label}, examples=data.x)
+    network = gated_from(weights, gates={"a": label}, x=data.x)
     cost = gated_gradient(network, data).cost
     assert cost["data"] / cost["patterns"] == 50
     assert gated_gradient(network, data).form == min(cost, key=cost.get)
@@ -186,7 +186,7 @@ def test_what_does_not_fit_is_refused(as_a_user, call, message):
     network = gated_from(
         {"x-a": np.ones((1, 2)), "a-y": np.ones((1, 1))},
         gates={"a": data.labels["example"] == 0},
-        examples=data.x,
+        x=data.x,
     )
     with pytest.raises(ValueError, match=message):
         call(network, data)

@@ -116,7 +116,7 @@ def trained(data, sets, times, *, context=False, rtol=1e-10, strength=1e-3):
         edges[f"h{k}-y"] = np.sqrt(strength) * u[:, s > 1e-9]
         gates[f"h{k}"], inputs = np.isin(data.labels["context"], chosen) * 1.0, v.shape[1]
     seen = {"x": range(inputs)}
-    network = gated_from(edges, gates=gates, examples=data.x, inputs=seen)
+    network = gated_from(edges, gates=gates, x=data.x, inputs=seen)
     weights = flow(network, data, times, rtol)
     said = sum(
         gate[:, None] * (data.x[:, :inputs] @ first.mT @ second.mT)
@@ -158,7 +158,7 @@ def test_single_contexts_and_all_but_one_learn_the_residual_alike():
 def test_the_race_of_single_contexts_is_the_modular_network():
     data, start = contextual(4, 3), 1e-4
     gatings = {str(c): (data.labels["context"] == c) * 1.0 for c in range(3)}
-    found = race(data, gatings, initial=start, everyone=True)
+    found = race(data, gatings, initial_strength=start, only_self_consistent=False)
     exact = context_spectrum(4, 3, 1, of="common").loss(found.time, start)
     np.testing.assert_allclose(found.loss, exact, rtol=0, atol=1e-6)
 
@@ -191,7 +191,7 @@ def test_it_says_what_it_is():
             lambda: context_spectrum(features(0, 4, "any"), 3, of="common").loss(1.0, 1e-3),
             "no mode of these features",
         ),
-        (lambda: context_spectrum(8, 3, 1).loss(1.0, -1.0), "`initial` must be positive"),
+        (lambda: context_spectrum(8, 3, 1).loss(1.0, -1.0), "`initial_strength` must be positive"),
         (lambda: context_spectrum(8, 3, 1).loss(1.0, [1.0, 2.0]), "one for each of 8 modes"),
         (lambda: context_spectrum(8, 3, 1).loss(-1.0, 1.0), "must not be negative"),
         (lambda: best_linear_loss(linear_teacher([[1.0]])), "`task` must be finite"),

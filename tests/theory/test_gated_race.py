@@ -29,7 +29,7 @@ def named(found, values):
 @pytest.mark.parametrize("delta", [0.3, 0.8, 0.83, 1.2, 1.5])
 def test_who_wins_changes_at_the_predicted_distance(delta):
     data = xor(delta)
-    found = race(data, candidates(data), initial=1e-40)
+    found = race(data, candidates(data), initial_strength=1e-40)
     rate, consistent = named(found, found.rate), named(found, found.consistent)
     np.testing.assert_allclose(rate["y > 0"], delta / 2, rtol=1e-12)
     np.testing.assert_allclose(rate["example 0"], np.sqrt(2 + delta**2) / 4, rtol=1e-12)
@@ -60,7 +60,7 @@ def test_the_loser_keeps_a_power_of_the_scale(delta, gamma):
     lost = "y" if delta < np.sqrt(2 / 3) else "example"
 
     def exponent(scales):
-        found = [race(data, candidates(data), initial=scale**2) for scale in scales]
+        found = [race(data, candidates(data), initial_strength=scale**2) for scale in scales]
         left = [sum(s for n, s in named(each, each.share).items() if lost in n) for each in found]
         return np.log(left[0] / left[1]) / np.log(scales[0] / scales[1])
 
@@ -71,7 +71,7 @@ def test_the_loser_keeps_a_power_of_the_scale(delta, gamma):
 
 def test_examples_of_xor_race_as_their_closed_form_says():
     """Among all sets of examples only single ones are self-consistent; half learned at 12.535."""
-    found = race(xor(), "example", initial=1e-4)
+    found = race(xor(), "example", initial_strength=1e-4)
     assert len(found.names) == 15
     assert {n for n, runs in named(found, found.runs).items() if runs} == {
         f"example {k}" for k in range(4)
@@ -81,7 +81,9 @@ def test_examples_of_xor_race_as_their_closed_form_says():
     np.testing.assert_allclose(found.half_time[4:], np.inf)
     pi = found.strength[:, 0]
     np.testing.assert_allclose(found.loss, 0.5 * (1 - np.sqrt(2) * pi) ** 2, atol=1e-9)
-    np.testing.assert_allclose(race(xor(), "example", initial=1e-4, tau=3.0).time, 3 * found.time)
+    np.testing.assert_allclose(
+        race(xor(), "example", initial_strength=1e-4, tau=3.0).time, 3 * found.time
+    )
 
 
 @pytest.mark.parametrize("delta", [0.5, 1.1])
@@ -93,11 +95,11 @@ def test_a_race_of_directions_that_stay_is_the_reduction_of_a_network(delta):
     for name, gate in zip("ab", gatings.values(), strict=True):
         weights |= {f"x-{name}": np.ones((1, 3)), f"{name}-y": np.ones((1, 1))}
         gates[name] = gate
-    network = gated_from(weights, gates=gates, examples=data.x)
-    network = with_decoupled_weights(network, path_directions(network, data), strength=1e-2)
+    network = gated_from(weights, gates=gates, x=data.x)
+    network = with_decoupled_weights(network, path_directions(network, data), initial_strength=1e-2)
     errors = []
     for rtol in (1e-6, 1e-11):
-        found = race(data, gatings, initial=1e-4, rtol=rtol)
+        found = race(data, gatings, initial_strength=1e-4, rtol=rtol)
         assert found.held
         seen = race_reduction(network, data)(found.time[::10])
         errors.append(np.abs(seen.loss - found.loss[::10]).max())
@@ -113,14 +115,14 @@ def network_of(data, gatings, initial):
     for k, gate in enumerate(gatings.values()):
         weights |= {f"x-h{k}": z[:n].T, f"h{k}-y": z[n:]}
         gates[f"h{k}"] = gate
-    return gated_from(weights, gates=gates, examples=data.x)
+    return gated_from(weights, gates=gates, x=data.x)
 
 
 def test_a_race_whose_directions_turn_is_that_of_a_network():
     rng = np.random.default_rng(0)
     data = from_arrays(rng.normal(size=(4, 3)), rng.normal(size=(4, 2)))
     gatings = {"first": np.arange(4) < 3, "last": np.arange(4) > 0, "some": rng.normal(size=4)}
-    found = race(data, gatings, initial=1e-2, everyone=True)
+    found = race(data, gatings, initial_strength=1e-2, only_self_consistent=False)
     assert not found.held
     moments = np.flatnonzero(found.time < 15.0)[::40]
     parts = flow(network_of(data, gatings, 1e-2), data, found.time[moments])
@@ -141,7 +143,13 @@ def test_a_race_whose_directions_turn_is_that_of_a_network():
 def test_pathways_for_all_contexts_and_for_all_but_one_win(objects, contexts):
     """Open race: the fewer contexts a pathway is open for, the less it gets, the smaller σ."""
     small, smaller = (
-        race(contextual(objects, contexts), "context", everyone=True, initial=each, rtol=1e-6)
+        race(
+            contextual(objects, contexts),
+            "context",
+            only_self_consistent=False,
+            initial_strength=each,
+            rtol=1e-6,
+        )
         for each in (1e-5, 1e-9)
     )
     assert not small.held
@@ -180,7 +188,7 @@ def test_what_a_race_says_and_draws():
         ({"a": [1.0, 0.0]}, "for each of 4 examples"),
         ({"a": [1.0, np.nan, 0, 0]}, "finite"),
         ({"a": [0.0, 0.0, 0.0, 0.0]}, "none of the `gatings` sees"),
-        ({"half": [1, 1, 0, 0]}, "self-consistent.* With `everyone=True`"),
+        ({"half": [1, 1, 0, 0]}, "self-consistent.* With `only_self_consistent=False`"),
     ],
 )
 def test_gatings_that_cannot_race(gatings, message):
@@ -191,8 +199,8 @@ def test_gatings_that_cannot_race(gatings, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"initial": 0.0}, "`initial` must be positive"),
-        ({"initial": [1e-3, 1e-3]}, "one for each of 15"),
+        ({"initial_strength": 0.0}, "`initial_strength` must be positive"),
+        ({"initial_strength": [1e-3, 1e-3]}, "one for each of 15"),
         ({"tau": -1.0}, "`tau` must be positive"),
     ],
 )
@@ -225,4 +233,4 @@ def test_inputs_of_very_different_variance_race_to_the_end():
     x = np.array([[-0.67, 0.6], [-1.3, -1.6], [0.03, 0.0], [0.18, 1.03]])
     data = from_arrays(x, np.array([[-2.3], [1.1], [-0.6], [-0.8]]))
     gatings = {"first": np.array([1.0, 1.0, 0.0, 0.0]), "all": np.ones(4)}
-    assert race(data, gatings, initial=0.01, everyone=True).loss[-1] < 1e-9
+    assert race(data, gatings, initial_strength=0.01, only_self_consistent=False).loss[-1] < 1e-9

@@ -57,7 +57,7 @@ def aligned(chains, seed, *, gates=OPEN):
     network = gated_from(
         random_weights(rng, widths, chains),
         gates={"a": table[0][label], "b": table[1][label]},
-        examples=data.x,
+        x=data.x,
         inputs={"x": range(n)},
     )
     strength = {edge: 0.1 * rng.uniform(0.5, 1.5, n) for edge in network.part_axes}
@@ -184,7 +184,7 @@ def test_data_that_are_not_diagonal_together_are_said_to_be():
     x, label = rng.normal(size=(30, 3)), rng.integers(0, 2, 30)
     data = from_arrays(x, rng.normal(size=(30, 2)))
     weights = random_weights(rng, {"x": 3, "a": 3, "b": 3, "y": 2}, ["x-a-y", "x-b-y"])
-    network = gated_from(weights, gates={"a": label == 0}, examples=x)
+    network = gated_from(weights, gates={"a": label == 0}, x=x)
     with pytest.warns(ReductionWarning, match=r"of what paths see of the data [01]\b"):
         assert race_reduction(network, data).data_residual > 0.05
 
@@ -254,8 +254,8 @@ def test_one_gate_for_each_example_of_xor():
     for k in range(4):
         weights |= {f"x-h{k}": np.ones((1, 2)), f"h{k}-y": np.ones((1, 1))}
     gates = {f"h{k}": data.labels["example"] == k for k in range(4)}
-    network = gated_from(weights, gates=gates, examples=data.x)
-    network = with_decoupled_weights(network, path_directions(network, data), strength=1e-2)
+    network = gated_from(weights, gates=gates, x=data.x)
+    network = with_decoupled_weights(network, path_directions(network, data), initial_strength=1e-2)
     found = race_reduction(network, data)
     assert len(found.groups) == 4
     for group in found.groups:
@@ -294,7 +294,7 @@ def translation(m, k, ways, *, strength, key=None):
     network = gated_from(
         random_weights(np.random.default_rng(0), widths, chosen),
         gates=gates,
-        examples=every.x,
+        x=every.x,
         inputs={f"x{i}": range(4 * i, 4 * i + 4) for i in range(m)},
     )
     if not np.isscalar(strength):
@@ -404,7 +404,7 @@ def test_decoupled_weights_translate_between_pairs_that_were_never_trained(m, k)
         # Data of pairs that have nothing in common do not say which directions belong together.
         u, _, v = np.linalg.svd(every.y[:4, :7].T, full_matrices=False)
         given = {f"x{i}": v.T for i in range(m)} | {f"y{j}": u for j in range(m)}
-        network = with_decoupled_weights(network, given, strength=0.3)
+        network = with_decoupled_weights(network, given, initial_strength=0.3)
     seen = race_reduction(network, data)()
     for moment in (len(seen.time) // 2, -1):
         now = network.with_parts(*(part[moment] for part in seen.network.parts))
@@ -458,7 +458,7 @@ def test_the_residual_of_data_that_are_nearly_diagonal_falls_with_what_is_not(se
         data = from_arrays(x, x @ matrix)
         found = path_directions(network, data)
         assert found["y"].shape == (outputs, outputs)
-        put = with_decoupled_weights(network, found, strength=0.1)
+        put = with_decoupled_weights(network, found, initial_strength=0.1)
         reduced = race_reduction(put, data)
         assert reduced.weight_residual < 1e-10
         residuals.append(reduced.data_residual)

@@ -140,7 +140,7 @@ def test_conventions_and_seeds():
         np.testing.assert_allclose(found.loss[0], factor * (5 - np.sqrt(13)) / 2, rtol=1e-9)
     again = narrow_minima(Neuron(), data, loss=loss, starts=3)
     np.testing.assert_array_equal(again.network.u, found.network.u)
-    other = narrow_minima(Neuron(), data, loss=loss, starts=3, seed=1)
+    other = narrow_minima(Neuron(), data, loss=loss, starts=3, key=jax.random.key(1))
     np.testing.assert_allclose(other.loss[0], found.loss[0], rtol=1e-9)
     assert not np.array_equal(other.network.u, found.network.u)
 

@@ -13,12 +13,12 @@
 - tangent kernels, how far they move and how much of the task they hold; similarity of
   representations, and a map of them (`classical_mds`).
 
-Of plain arrays there is `rays_from`, `distance_between_kernels`, and so on.
+Of plain arrays there is `unit_clusters_from`, `distance_between_kernels`, and so on.
 """
 
-from ._code import CodeEvidence as CodeEvidence
-from ._code import CodingScheme as CodingScheme
-from ._code import coding_scheme as coding_scheme
+from ._coding_scheme import CodeEvidence as CodeEvidence
+from ._coding_scheme import CodingScheme as CodingScheme
+from ._coding_scheme import coding_scheme as coding_scheme
 from ._gating import Gating as Gating
 from ._gating import gating as gating
 from ._gating_course import GateChanges as GateChanges
@@ -34,13 +34,13 @@ from ._mds import classical_mds as classical_mds
 from ._passage import passage_time as passage_time
 from ._plateaus import Plateaus as Plateaus
 from ._plateaus import plateaus as plateaus
-from ._rays import UnitClusters as UnitClusters
-from ._rays import rays_from as rays_from
-from ._rays import unit_clusters as unit_clusters
-from ._rests import plateaus_of_batch as plateaus_of_batch
+from ._plateaus_of_batch import plateaus_of_batch as plateaus_of_batch
 from ._selectivity import Selectivity as Selectivity
 from ._selectivity import selectivity as selectivity
 from ._selectivity_linearity import LayerNonlinearity as LayerNonlinearity
 from ._selectivity_linearity import layer_nonlinearity as layer_nonlinearity
+from ._unit_clusters import UnitClusters as UnitClusters
+from ._unit_clusters import unit_clusters as unit_clusters
+from ._unit_clusters import unit_clusters_from as unit_clusters_from
 from ._width import EffectiveWidth as EffectiveWidth
 from ._width import effective_width as effective_width

@@ -12,9 +12,10 @@ from .._checks import finite_array, real_number, whole_number
 from .._lanes import over_lanes
 from .._precision import float64
 from .._result import Result
-from .._types import ArrayLike
+from .._types import ArrayLike, Keys
 from ..dynamics import Trajectory
 from ..networks import AbstractNetwork, DeepNetwork, Layer
+from ..networks._generator import generator
 from ._gating_clusters import Clusters, canonical, cluster, rand_index
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Gating(Result):
 @float64
 def gating(
     network: AbstractNetwork | Trajectory | ArrayLike,
-    inputs: ArrayLike | None = None,
+    x: ArrayLike | None = None,
     *,
     layer: int = 1,
     strengths: ArrayLike | None = None,
@@ -155,7 +156,7 @@ def gating(
     pathways: int | None = None,
     most: int = 12,
     earlier: Sequence[ArrayLike] = (),
-    seed: int = 0,
+    key: Keys | None = None,
 ) -> Gating:
     """For which examples hidden units are on, and the pathways that they make.
 
@@ -171,19 +172,18 @@ def gating(
     - `network`: a network, a batch of them along seeds, or a trajectory, of which it is the end
       that counts; or activities of a hidden layer, `(*seed, example, unit)`. Of units that are
       negative as well, say what counts as on: `np.abs(…)`.
-    - `inputs`: the examples, with a network.
+    - `x`: the examples, `(example, …)`, with a network.
     - `layer`: which hidden layer of a network, from 1.
     - `strengths`: of plain activities |w_in||w_out|, `(*seed, unit)`; left out, all are alike.
     - `threshold`: of its maximum, above which a unit is on.
     - `least`: of the largest strength, below which a unit is dead.
     - `pathways`: how many; left out, as many as fit best, up to `most`.
     - `earlier`: activities of the same units at other times. Of a trajectory these are known.
-    - `seed`: of the halves into which examples are split.
+    - `key`: randomness of the halves into which examples are split; `jax.random.key(0)` by default.
     """
-    h, weights, others = _activities(network, inputs, layer, strengths, earlier)
+    h, weights, others = _activities(network, x, layer, strengths, earlier)
     threshold, least = _between("threshold", threshold), _between("least", least)
     count = None if pathways is None else whole_number("pathways", pathways)
-    seed = whole_number("seed", seed, 0)
     most = count or whole_number("most", most, 2)
     dead = (h.max(axis=-2) <= 0) | (weights <= least * weights.max(initial=0.0))
     if dead.all():
@@ -197,7 +197,7 @@ def gating(
     pick = lambda values: values[tuple(places.T)]
     on, strength = pick(active), pick(weights)
     clusters = lambda on: cluster(on, strength, count, most)
-    found, rng, examples = clusters(on), np.random.default_rng(seed), on.shape[1]
+    found, rng, examples = clusters(on), generator(key), on.shape[1]
     shuffled = lambda: rng.permuted(on, axis=1)  # every unit on for as many examples, but for any
     looks: dict[str, list[float]] = {}
     chance = np.nan
@@ -313,19 +313,19 @@ def _between(name: str, value: float) -> float:
 
 def _activities(
     network: AbstractNetwork | Trajectory | ArrayLike,
-    inputs: ArrayLike | None,
+    x: ArrayLike | None,
     layer: int,
     strengths: ArrayLike | None,
     earlier: Sequence[ArrayLike],
 ) -> tuple[Float[np.ndarray, "*batch example unit"], np.ndarray, list[np.ndarray]]:
     """Activities, strengths, and activities at other times."""
     if isinstance(network, AbstractNetwork | Trajectory):
-        if inputs is None or strengths is not None or len(earlier):
+        if x is None or strengths is not None or len(earlier):
             raise ValueError(
-                "Of a network give `inputs` alone; `strengths` and `earlier` go with plain "
+                "Of a network give `x` alone; `strengths` and `earlier` go with plain "
                 "activities, a network has its own."
             )
-        x = finite_array("inputs", inputs)
+        x = finite_array("x", x)
         if isinstance(network, AbstractNetwork):
             return *_hidden(network, x, layer), []
         saves = network.time.shape[-1]
@@ -336,8 +336,8 @@ def _activities(
         return *_hidden(network.final, x, layer), [
             _hidden(at(k), x, layer)[0] for k in moments[:-1]
         ]
-    if inputs is not None:
-        raise ValueError("`inputs` go with a network; of activities nothing else is needed.")
+    if x is not None:
+        raise ValueError("`x` goes with a network; of activities nothing else is needed.")
     h = finite_array("network", network)
     if h.ndim < 2:
         raise ValueError(f"Activities must be (*seed, example, unit), got shape {h.shape}.")

@@ -11,23 +11,23 @@ from .._types import ArrayLike
 
 
 def passage_time(
-    time: ArrayLike, loss: ArrayLike, level: ArrayLike, *, slope: ArrayLike | None = None
+    times: ArrayLike, loss: ArrayLike, level: ArrayLike, *, slope: ArrayLike | None = None
 ) -> Any:
     """When losses first pass `level` on their way down, between samples by a monotone cubic.
 
-    Of one curve, or of a batch with samples along the last axis, as a trajectory has them; `time`
+    Of one curve, or of a batch with samples along the last axis, as a trajectory has them; `times`
     may be the same for all, and `level` of any shape that fits the batch. `slope` is dL/dt in the
-    units of `time` (`run.slope` of a trajectory), which raises the order of the interpolation by
+    units of `times` (`run.slope` of a trajectory), which raises the order of the interpolation by
     one: worth giving where samples are few, as coarse tolerances leave them. A number, or an array
     of them; NaN where a loss starts below the level or never gets there.
     """
-    t, losses = real_array("time", time), real_array("loss", loss)
+    t, losses = real_array("times", times), real_array("loss", loss)
     levels = real_array("level", level)
     if not levels.size:
         raise ValueError(f"`level` must hold at least one number, got shape {levels.shape}.")
     slopes = None if slope is None else real_array("slope", slope)
     shared = losses.shape[-1:]
-    for name, curve in (("time", t), ("slope", t if slopes is None else slopes)):
+    for name, curve in (("times", t), ("slope", t if slopes is None else slopes)):
         if losses.ndim == 0 or curve.shape not in (losses.shape, shared):
             raise ValueError(
                 f"`{name}` and `loss` must be curves of one length, got shapes {curve.shape} and "
@@ -42,7 +42,7 @@ def passage_time(
         ) from None
     known = np.isfinite(t) | np.isnan(losses)  # a network without a sample has no times either
     if not known.all() or (np.diff(t) < 0).any():
-        raise ValueError("`time` must be finite, and must not fall from sample to sample.")
+        raise ValueError("`times` must be finite, and must not fall from sample to sample.")
     below = losses <= levels[..., None]
     after = np.argmax(below, axis=-1).ravel()
     curve = np.flatnonzero(below.any(axis=-1).ravel() & (after > 0))

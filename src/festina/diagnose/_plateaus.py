@@ -21,7 +21,7 @@ Judging: TypeAlias = Generator[Passages, np.ndarray, Plateaus]
 
 
 def plateaus(
-    time: ArrayLike | Trajectory,
+    times: ArrayLike | Trajectory,
     loss: ArrayLike | None = None,
     squared_gradient: ArrayLike | None = None,
     *,
@@ -86,7 +86,7 @@ def plateaus(
 
     **Arguments:**
 
-    - `time`: when the samples were taken, in any unit and at any spacing, never falling. Samples
+    - `times`: when the samples were taken, in any unit and at any spacing, never falling. Samples
       that repeat the time before them (the padding of a lane) are passed over. Or the `Trajectory`
       of one network, which has all the rest: judged by its gradient, along mini-batches by its
       loss alone.
@@ -95,7 +95,7 @@ def plateaus(
       Leave it out along mini-batch descent, and for rectifiers that slide along kinks (their ending
       says so): what shakes the weights shakes their gradient by more than drops do, and every shake
       would count as one.
-    - `slope`: $dL/dt$ per unit of `time`, if known; with it the passage of a level is read off the
+    - `slope`: $dL/dt$ per unit of `times`, if known; with it the passage of a level is read off the
       cubic through values and slopes, without it (or on a curve with noise, when judged by the
       loss) off a monotone one through values alone. On the
       clock of the flow it is `-squared_gradient`; per step of descent at the rate $\eta$ it is
@@ -137,7 +137,7 @@ def plateaus(
         times likelier than $(1 + T/s)^{-3/2}$, its strength is NaN.
     """
     options = Options(prominence, merge, edge, levels, floor, bins, smoothing, median)
-    return answered([judged(*_curves(time, loss, squared_gradient, slope), options)])[0]
+    return answered([judged(*_curves(times, loss, squared_gradient, slope), options)])[0]
 
 
 def answered(asking: Sequence[Judging]) -> list[Plateaus]:
@@ -156,7 +156,7 @@ def answered(asking: Sequence[Judging]) -> list[Plateaus]:
 
 
 def judged(
-    time: ArrayLike,
+    times: ArrayLike,
     loss: ArrayLike,
     squared_gradient: ArrayLike | None,
     slope: ArrayLike | None,
@@ -165,7 +165,7 @@ def judged(
     """Find the plateaus of one curve, and ask for the times at which it passes levels."""
     _check_options(options)
     prominence, merge, edge, levels, floor, _, _, median = options
-    t, l, r, dl = _check_curve(time, loss, squared_gradient, slope)  # noqa: E741
+    t, l, r, dl = _check_curve(times, loss, squared_gradient, slope)  # noqa: E741
     kept = np.flatnonzero(np.diff(t, prepend=-np.inf) > 0)
     t, l = t[kept], l[kept]  # noqa: E741
     dl = None if dl is None else dl[kept]
@@ -241,30 +241,30 @@ def slope_of(lane: Trajectory) -> np.ndarray | None:
 
 
 def _curves(
-    time: ArrayLike | Trajectory,
+    times: ArrayLike | Trajectory,
     loss: ArrayLike | None,
     squared_gradient: ArrayLike | None,
     slope: ArrayLike | None,
 ) -> tuple[ArrayLike, ArrayLike, ArrayLike | None, ArrayLike | None]:
     """What was given, or what a trajectory knows."""
-    if not isinstance(time, Trajectory):
+    if not isinstance(times, Trajectory):
         if loss is None:
             raise ValueError(
                 "`plateaus` takes times and losses, plateaus(steps, loss), or the trajectory of "
                 "one network."
             )
-        return time, loss, squared_gradient, slope
+        return times, loss, squared_gradient, slope
     if any(each is not None for each in (loss, squared_gradient, slope)):
         raise ValueError(
             "`loss`, `squared_gradient` and `slope` go with plain times; a trajectory has its own. "
             "To judge it by the loss alone: plateaus(run.time, run.loss)."
         )
-    if time.batch_shape:
+    if times.batch_shape:
         raise ValueError(
-            f"`plateaus` takes the trajectory of one network, got {time.batch_shape} of them. "
+            f"`plateaus` takes the trajectory of one network, got {times.batch_shape} of them. "
             "Use `run.lane(0)` for one, or `festina.diagnose.plateaus_of_batch(run)` for all."
         )
-    lane = time.lane()
+    lane = times.lane()
     slope = slope_of(lane)
     return lane.time, lane.loss, None if slope is None else lane.squared_gradient, slope
 
@@ -287,14 +287,14 @@ def _check_options(options: Options) -> None:
 
 
 def _check_curve(
-    time: ArrayLike,
+    times: ArrayLike,
     loss: ArrayLike,
     squared_gradient: ArrayLike | None,
     slope: ArrayLike | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
-    given = {"time": time, "loss": loss, "squared_gradient": squared_gradient, "slope": slope}
+    given = {"times": times, "loss": loss, "squared_gradient": squared_gradient, "slope": slope}
     curves = {name: real_array(name, v) for name, v in given.items() if v is not None}
-    t = curves["time"]
+    t = curves["times"]
     for name, values in curves.items():
         if values.ndim != 1:
             raise ValueError(
@@ -303,7 +303,7 @@ def _check_curve(
             )
         if values.shape != t.shape:
             raise ValueError(
-                f"`{name}` has {values.size} samples, expected the {t.size} of `time`. "
+                f"`{name}` has {values.size} samples, expected the {t.size} of `times`. "
                 "Were the two saved at different intervals?"
             )
         bad = np.flatnonzero(~np.isfinite(values))
@@ -317,13 +317,13 @@ def _check_curve(
                 )
             )
     if t.size == 0:
-        raise ValueError("`time` and `loss` are empty, expected at least one sample.")
+        raise ValueError("`times` and `loss` are empty, expected at least one sample.")
     back = np.flatnonzero(np.diff(t) < 0)
     if back.size:
         i = back[0]
         raise ValueError(
-            f"`time` falls from {t[i]:.6g} to {t[i + 1]:.6g} at sample {i + 1}, expected the order "
-            "of time. Sort the samples with `np.argsort(time)`, or split runs that were joined."
+            f"`times` fall from {t[i]:.6g} to {t[i + 1]:.6g} at sample {i + 1}, expected the order "
+            "of time. Sort the samples with `np.argsort(times)`, or split runs that were joined."
         )
     r = curves.get("squared_gradient")
     if r is not None and r.min() < 0:

@@ -23,7 +23,7 @@ class Plateaus(Result):
     """The plateaus of one trajectory, the initial and the final one included.
 
     There are $K$ plateaus and $K - 1$ drops between them, in the order of time, with strictly
-    falling levels. Times are in the units of the `time` that was given.
+    falling levels. Times are in the units of the `times` that were given.
 
     - `level`: loss at each plateau.
     - `index`: the sample that stands for it, counted in the arrays that were given.
@@ -113,30 +113,30 @@ class Plateaus(Result):
         self,
         ax: "Axes | None" = None,
         *,
-        time: ArrayLike | None = None,
+        times: ArrayLike | None = None,
         loss: ArrayLike | None = None,
         **style: Any,
     ) -> "Axes":
         """Draw plateaus and drops; on new axes if none are given.
 
-        `time` and `loss` are the curve that they were found in, which is drawn too. `style` goes
+        `times` and `loss` are the curve that they were found in, which is drawn too. `style` goes
         to `Axes.plot` for the curve, or to the plateaus without one.
 
         The axis of the loss is logarithmic where levels differ by more than one decade and no
         loss is zero.
         """
         ax, lowest, plain = axes(ax), self.level.min(), style
-        if time is not None or loss is not None:
-            t, l = (np.asarray(part, float) for part in (time, loss))  # noqa: E741
+        if times is not None or loss is not None:
+            t, l = (np.asarray(part, float) for part in (times, loss))  # noqa: E741
             if t.ndim != 1 or t.shape != l.shape or self.index.max() >= t.size:
                 raise ValueError(
-                    "`draw` takes the `time` and `loss` that the plateaus were found in, one "
+                    "`draw` takes the `times` and `loss` that the plateaus were found in, one "
                     f"sequence of at least {self.index.max() + 1} samples each: got shapes "
                     f"{t.shape} and {l.shape}."
                 )
             if not np.array_equal(t[self.index], self.time):
                 raise ValueError(
-                    "`draw` takes the `time` that the plateaus were found in, got others."
+                    "`draw` takes the `times` that the plateaus were found in, got others."
                 )
             ax.plot(t, l, **styled(style, color="C0", alpha=0.7, lw=2.0, label="loss"))
             lowest, plain = l.min(), {}

@@ -22,8 +22,9 @@ from .._checks import (
 )
 from .._precision import float64
 from .._result import Result
-from .._types import ArrayLike
+from .._types import ArrayLike, Keys
 from ..networks import AbstractNetwork, DeepNetwork, Gated, Layer
+from ..networks._generator import generator
 from ..tasks import Task
 from ._given import groups
 from ._selectivity_measures import (
@@ -152,9 +153,9 @@ def selectivity(
     least: float = 1e-3,
     anova: Literal["full", "means"] | None = "full",
     random: int = 1000,
-    inputs: ArrayLike | None = None,
+    x: ArrayLike | None = None,
     shuffles: int = 20,
-    seed: int = 0,
+    key: Keys | None = None,
 ) -> Selectivity:
     r"""What hidden units are selective for, with the same of random features beside it.
 
@@ -186,10 +187,10 @@ def selectivity(
       and context. "means" splits the means of pairs instead, for any numbers but none; `None` does
       without.
     - `random`: how many random features make the baseline, rectified and without bias; 0 for none.
-    - `inputs`: what they see, `(example, input)`; those of the task, else object and context in
-      one-hot code.
+    - `x`: the inputs that units see, `(example, input)`; by default those of the task, else object
+      and context in one-hot code.
     - `shuffles`: of which `chance` is the mean.
-    - `seed`: of shuffles and random features.
+    - `key`: randomness of shuffles and random features; `jax.random.key(0)` by default.
     """
     if task is not None:
         check_type("task", task, Task)
@@ -225,7 +226,7 @@ def selectivity(
             raise ValueError(f"`{name}` must be from 0 to below 1, got {value:g}.")
     if anova not in ("full", "means", None):
         raise ValueError(f'`anova` must be "full", "means" or None, got {anova!r}.')
-    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    rng = generator(key)
     measured = functools.partial(
         _measured,
         labels=labels,
@@ -241,7 +242,7 @@ def selectivity(
     count = whole_number("random", random, least=0)
     if not count:
         return measured(h, weight, None)
-    seen = _seen(inputs, task, labels, len(h))
+    seen = _seen(x, task, labels, len(h))
     rows = rng.standard_normal((seen.shape[1], count))
     features = np.maximum(seen @ rows, 0.0)
     return measured(h, weight, measured(features, np.linalg.norm(rows, axis=0), None))
@@ -410,13 +411,13 @@ def _weights(given: ArrayLike | None, count: int) -> Float[np.ndarray, " unit"]:
 
 
 def _seen(
-    inputs: ArrayLike | None, task: Task | None, labels: dict[str, np.ndarray], count: int
+    x: ArrayLike | None, task: Task | None, labels: dict[str, np.ndarray], count: int
 ) -> Float[np.ndarray, "example input"]:
     """What random features see."""
-    if inputs is not None:
-        x = finite_array("inputs", inputs)
+    if x is not None:
+        x = finite_array("x", x)
         if len(x) != count:
-            raise ValueError(f"`inputs` must be those of {count} examples, got shape {x.shape}.")
+            raise ValueError(f"`x` must be those of {count} examples, got shape {x.shape}.")
         return x.reshape(count, -1)
     if task is not None:
         return np.asarray(task.x, float).reshape(count, -1)

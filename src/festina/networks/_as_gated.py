@@ -10,10 +10,10 @@ from jaxtyping import Float, Int
 from .._checks import finite_array
 from .._precision import float64
 from .._types import ArrayLike
+from ._deep_network import DeepNetwork
 from ._gated import Gated, gated_from
 from ._layer import Layer
 from ._network import AbstractNetwork
-from ._stack import DeepNetwork
 from ._units import Neuron
 
 Gates = tuple[Float[np.ndarray, "*batch unit example"], ...]
@@ -21,7 +21,7 @@ Gates = tuple[Float[np.ndarray, "*batch unit example"], ...]
 
 
 @float64
-def rectifier_gates(network: AbstractNetwork, examples: ArrayLike) -> Gates:
+def rectifier_gates(network: AbstractNetwork, x: ArrayLike) -> Gates:
     r"""The slopes of a network's rectifiers on given examples, layer by layer.
 
     A rectifier is linear on either side of its kink, $\sigma(a) = g\,a$ with g = 1 or 0 (of a leaky
@@ -31,12 +31,12 @@ def rectifier_gates(network: AbstractNetwork, examples: ArrayLike) -> Gates:
 
     - `network`: one layer of neurons or a stack of them, linear or rectified, without biases and
       skips; or a batch of such.
-    - `examples`: the inputs, `(example, input)`.
+    - `x`: the inputs, `(example, input)`.
 
     **Returns:** for each hidden layer `(*batch, unit, example)`.
     """
     weights, units = layers_of(network)
-    h, gates = _inputs(examples, weights[0].shape[-1]).T, []
+    h, gates = _inputs(x, weights[0].shape[-1]).T, []
     for weight, unit in zip(weights[:-1], units, strict=True):
         a = weight @ h
         above, below = (
@@ -51,7 +51,7 @@ def rectifier_gates(network: AbstractNetwork, examples: ArrayLike) -> Gates:
 @float64
 def gated_equivalent(
     network: AbstractNetwork,
-    examples: ArrayLike,
+    x: ArrayLike,
     *,
     gates: ArrayLike | Sequence[ArrayLike] | None = None,
 ) -> Gated:
@@ -71,12 +71,12 @@ def gated_equivalent(
     - `network`: one layer of neurons or a stack of them, linear or rectified, without biases and
       skips. Of a batch every network has all pathways that any has, where it has no such units with
       weights of zero.
-    - `examples`: the inputs, `(example, input)`.
+    - `x`: the inputs, `(example, input)`.
     - `gates`: `(*batch, unit, example)` of one hidden layer, or a list of such of each; numbers or
       booleans.
     """
     weights, _ = layers_of(network)
-    x = _inputs(examples, weights[0].shape[-1])
+    x = _inputs(x, weights[0].shape[-1])
     chosen = (
         rectifier_gates(network, x) if gates is None else _given(gates, network, len(x), weights)
     )
@@ -105,7 +105,7 @@ def gated_equivalent(
             rows = np.take_along_axis(whole, after[t][..., None], axis=-2)
             edges[f"{source}-{target}"] = np.take_along_axis(rows, before[s][..., None, :], axis=-1)
     table = {name: gate for name, gate in table.items() if (gate != 1).any()}
-    return gated_from(edges, gates=table, examples=x)._labelled_like(network)
+    return gated_from(edges, gates=table, x=x)._labelled_like(network)
 
 
 def layers_of(network: AbstractNetwork) -> tuple[list[np.ndarray], list[Neuron]]:
@@ -127,11 +127,11 @@ def layers_of(network: AbstractNetwork) -> tuple[list[np.ndarray], list[Neuron]]
     return [np.asarray(weight, float) for weight in weights], plain
 
 
-def _inputs(examples: ArrayLike, inputs: int) -> Float[np.ndarray, "example input"]:
-    x = finite_array("examples", examples)
+def _inputs(x: ArrayLike, inputs: int) -> Float[np.ndarray, "example input"]:
+    x = finite_array("x", x)
     if x.ndim != 2 or x.shape[1] != inputs:
         raise ValueError(
-            f"`examples` must have shape (example, {inputs}), as many columns as the network has "
+            f"`x` must have shape (example, {inputs}), as many columns as the network has "
             f"inputs, got shape {x.shape}."
         )
     return x

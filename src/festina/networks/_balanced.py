@@ -9,7 +9,7 @@ from .._checks import real_array
 from .._precision import float64
 from .._types import ArrayLike, Keys
 from ._build import check_batch, check_scale, normals
-from ._deep import DeepLinear, check_widths
+from ._deep_linear import DeepLinear, check_widths
 from ._frames import haar, joined, needed_key, orthonormal
 from ._labels import seed_labels
 

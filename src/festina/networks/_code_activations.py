@@ -10,7 +10,7 @@ from .._types import Array
 from ._activations import Activation, Scalar
 
 CodeActivation = TypeAliasType("CodeActivation", str | Activation | Scalar)
-"""`"linear"`, `"erf"`, `"sigmoid"`, `"relu"` as this page defines them, or a bounded function."""
+"""`"linear"`, `"erf"`, `"erf-sigmoid"`, `"relu"` as defined here, or a bounded function."""
 
 
 def erf(z: Array) -> Array:
@@ -19,7 +19,7 @@ def erf(z: Array) -> Array:
     return jsp.erf(jnp.sqrt(jnp.pi) / 2 * z)
 
 
-def sigmoid(z: Array) -> Array:
+def erf_sigmoid(z: Array) -> Array:
     r"""$\frac12[1 + \mathrm{erf}(\sqrt\pi z/2)]$: an error function too, not the logistic one."""
     return (1 + erf(z)) / 2
 
@@ -32,7 +32,7 @@ def linear(z: Array) -> Array:
     return z
 
 
-NAMED: dict[str, Scalar] = {"linear": linear, "erf": erf, "sigmoid": sigmoid, "relu": relu}
+NAMED: dict[str, Scalar] = {"linear": linear, "erf": erf, "erf-sigmoid": erf_sigmoid, "relu": relu}
 
 
 def code_activation(given: CodeActivation) -> tuple[str, Scalar]:
@@ -50,6 +50,9 @@ def code_activation(given: CodeActivation) -> tuple[str, Scalar]:
 
 
 def name_of(function: Scalar) -> str:
-    """What a function calls itself, unless that is the name of another one here."""
+    """Return the name of a function; "own …" if it is the name of another function here."""
+    for name, known in NAMED.items():
+        if function is known:
+            return name
     name = getattr(function, "name", getattr(function, "__name__", "own"))
-    return f"own {name}" if name in NAMED and function is not NAMED[name] else name
+    return f"own {name}" if name in NAMED else name

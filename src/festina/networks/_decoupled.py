@@ -10,7 +10,7 @@ from .._checks import finite_array, real_array
 from .._precision import float64
 from .._types import ArrayLike, Keys
 from ._build import check_keys
-from ._deep import DeepLinear, check_widths
+from ._deep_linear import DeepLinear, check_widths
 from ._frames import check_frame, haar, joined
 from ._gated import Gated
 from ._labels import seed_labels
@@ -87,7 +87,7 @@ def with_decoupled_weights(
     network: Gated,
     directions: Mapping[str, ArrayLike],
     *,
-    strength: ArrayLike | Mapping[str, ArrayLike],
+    initial_strength: ArrayLike | Mapping[str, ArrayLike],
     key: Keys | None = None,
 ) -> Gated:
     r"""A gated network with weights under which every mode is learned by numbers of its own.
@@ -103,7 +103,7 @@ def with_decoupled_weights(
     - `directions`: of every input and output node, `(width, mode)`: orthonormal columns, zero for
       a mode that is not there. Where pathways have directions of their own at the same node, by
       the edge there, `{"x-a": …}`, instead.
-    - `strength`: $b_e$, one number, `(*batch, mode)`, or such by edge.
+    - `initial_strength`: $b_e$, one number, `(*batch, mode)`, or such by edge.
     - `key`: for random frames of hidden nodes; without it their units are the modes, in order.
     """
     frames = {name: _columns(name, given) for name, given in directions.items()}
@@ -118,8 +118,15 @@ def with_decoupled_weights(
             f"hidden nodes have frames of their own, random with a `key`. There are "
             f"{', '.join(sorted(ends))}."
         )
-    if isinstance(strength, Mapping) and (missing := [e for e in edges if e not in strength]):
-        raise ValueError(f"`strength` has no {missing[0]!r}, it needs all of {', '.join(edges)}.")
+    by_edge: Mapping[str, ArrayLike] = (
+        initial_strength
+        if isinstance(initial_strength, Mapping)
+        else dict.fromkeys(edges, initial_strength)
+    )
+    if missing := [edge for edge in edges if edge not in by_edge]:
+        raise ValueError(
+            f"`initial_strength` has no {missing[0]!r}, it needs all of {', '.join(edges)}."
+        )
     if len(modes) != 1 or min(hidden.values(), default=min(modes)) < min(modes):
         raise ValueError(
             "`directions` must all have the same number of columns, and no hidden node fewer units "
@@ -139,10 +146,11 @@ def with_decoupled_weights(
                     f"got {'none' if frame is None else frame.shape}."
                 )
             ends.append(frame)
-        given = strength[edge] if isinstance(strength, Mapping) else strength
-        b = finite_array("strength", given)
+        b = finite_array("initial_strength", by_edge[edge])
         if b.shape[-1:] not in ((), (1,), (count,)):
-            raise ValueError(f"`strength` must be a number or {count} modes, got shape {b.shape}.")
+            raise ValueError(
+                f"`initial_strength` must be a number or {count} modes, got shape {b.shape}."
+            )
         b = np.broadcast_to(b, (*b.shape[:-1], count))
         parts.append((ends[1] * b[..., None, :]) @ ends[0].swapaxes(-1, -2))
     batch = np.broadcast_shapes(*(part.shape[:-2] for part in parts))

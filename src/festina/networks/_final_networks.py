@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._activations import Activation, ActivationLike, activation_named
-from ._deep import deep_linear_from
+from ._deep_linear import deep_linear_from
+from ._deep_network import deep_network_from
 from ._diagonal import diagonal_linear_from
 from ._gated import Gated
 from ._gated_graph import Plan
@@ -16,7 +17,6 @@ from ._gating import Gating, Rule
 from ._labels import labels_from
 from ._layer import layer_from
 from ._network import AbstractNetwork
-from ._stack import deep_network_from
 from ._units import (
     AbstractUnit,
     ConvolutionKernel,
@@ -127,7 +127,7 @@ def _layer(attributes: Any, parts: Any, unit: AbstractUnit | None, _: Any) -> Ab
     return layer_from(unit or _unit(attributes["unit"]), parts["u"], parts["v"])
 
 
-def _stack(
+def _deep_network(
     attributes: Any, parts: Any, unit: AbstractUnit | None, activations: Any
 ) -> AbstractNetwork:
     if activations is None:
@@ -174,7 +174,7 @@ def _matrices(parts: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 _BUILD: dict[str, Any] = {
     "Layer": _layer,
-    "DeepNetwork": _stack,
+    "DeepNetwork": _deep_network,
     "Gated": _gated,
     "DeepLinear": lambda _, parts, *__: deep_linear_from(_matrices(parts)),
     "DiagonalLinear": lambda _, parts, *__: diagonal_linear_from(parts["u"], parts["v"]),

@@ -13,7 +13,7 @@ from jaxtyping import Float, Key
 from .._checks import real_array
 from .._types import ArrayLike, Keys
 from ._build import check_keys, normals
-from ._deep import DeepLinear
+from ._deep_linear import DeepLinear
 
 ORTHONORMAL = 1e-8  # deviation from orthonormal columns at which a frame is refused
 

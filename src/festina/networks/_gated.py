@@ -64,7 +64,7 @@ class GatedView(AbstractView):
         if not np.isfinite(gates := psi[:, len(psi.T) - self.gates :]).all():
             sample, gate = np.argwhere(~np.isfinite(gates))[0]
             raise ValueError(
-                f"The gate of '{names[gate]}' is not known for sample {sample}: `examples` of the "
+                f"The gate of '{names[gate]}' is not known for sample {sample}: `x` of the "
                 "network does not have this input, or its rule gives no number."
             )
         open_ = [
@@ -85,7 +85,7 @@ class GatedView(AbstractView):
         if input_shape != (needed := known or max(least, *input_shape, 0),):
             raise ValueError(
                 f"Network and inputs do not fit: the network takes vectors of {needed} numbers"
-                f"{', as its `examples` are' * bool(self.gates)}, got inputs of shape "
+                f"{', as `x` of its gates' * bool(self.gates)}, got inputs of shape "
                 f"{input_shape}. Which of them are read is said by `inputs`."
             )
 
@@ -185,7 +185,7 @@ def gated(
     paths: Sequence[str],
     *,
     gates: Mapping[str, ArrayLike | Rule] | None = None,
-    examples: ArrayLike | None = None,
+    x: ArrayLike | None = None,
     inputs: Mapping[str, Sequence[int]] | None = None,
     scale: ArrayLike,
     key: Keys,
@@ -199,9 +199,9 @@ def gated(
     - `paths`: the edges, as chains of names: `["x-h-y"]` is a network with one hidden layer,
       `["x-a-y", "x-b-y"]` one with two pathways. An edge that is named twice is shared.
     - `gates`: of nodes (`"a"`) and edges (`"x-a"`); what has none is open, 1. Either numbers, one
-      for each of the `examples`, or a function of one input. Labels make a gate by comparison:
+      for each row of `x`, or a function of one input. Labels make a gate by comparison:
       `{"a": task.labels["context"] == 0}`. Any real number will do.
-    - `examples`: the inputs that such numbers are for, `task.x`. Of others they are unknown: the
+    - `x`: the inputs that such numbers are for, `task.x`. Of others they are unknown: the
       network says NaN, and `predict` which gate is missing.
     - `inputs`: columns of the input that each input node reads, `{"x": range(2)}`; others, such as
       a context that gates know, need no reader. By default they follow each other, and there are
@@ -211,7 +211,7 @@ def gated(
       broadcast against each other.
     """
     plan = _plan(nodes, paths, inputs)
-    rules = gating(gates, examples, plan)
+    rules = gating(gates, x, plan)
     weights, labels = random_parts(plan.shapes, scale, key)
     return Gated(weights, plan, rules).with_labels(labels)
 
@@ -220,7 +220,7 @@ def gated_from(
     weights: Mapping[str, ArrayLike],
     *,
     gates: Mapping[str, ArrayLike | Rule] | None = None,
-    examples: ArrayLike | None = None,
+    x: ArrayLike | None = None,
     inputs: Mapping[str, Sequence[int]] | None = None,
 ) -> Gated:
     """A gated network from given weights of its edges, `{"x-h": …, "h-y": …}`, checked.
@@ -245,7 +245,7 @@ def gated_from(
     if len({array.shape[:-2] for array in arrays.values()}) > 1:
         raise ValueError("`weights` must have the same batch axes for every edge.")
     plan = _plan(nodes, list(arrays), inputs)
-    return Gated(tuple(arrays.values()), plan, gating(gates, examples, plan))
+    return Gated(tuple(arrays.values()), plan, gating(gates, x, plan))
 
 
 def _plan(

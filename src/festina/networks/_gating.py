@@ -39,9 +39,7 @@ class Gating:
         return jnp.concatenate((jnp.zeros(0), *gates))
 
 
-def gating(
-    gates: Mapping[str, ArrayLike | Rule] | None, examples: ArrayLike | None, plan: Plan
-) -> Gating:
+def gating(gates: Mapping[str, ArrayLike | Rule] | None, x: ArrayLike | None, plan: Plan) -> Gating:
     """Return the gates that were given for a graph, checked; None if all are open."""
     gates = {} if gates is None else gates
     if not isinstance(gates, Mapping):
@@ -55,18 +53,18 @@ def gating(
     given = {name: gate for name, gate in gates.items() if not callable(gate)}
     if not given:
         return Gating(tuple(rules), tuple(rules.values()))
-    if examples is None:
+    if x is None:
         raise ValueError(
             f"`gates` of {', '.join(map(repr, given))} are numbers: say which inputs they are for, "
-            "`examples=task.x`, or give a function of the input."
+            "`x=task.x`, or give a function of the input."
         )
-    x = finite_array("examples", examples)
+    x = finite_array("x", x)
     if x.ndim != 2:
-        raise ValueError(f"`examples` must be inputs (example, input), got shape {x.shape}.")
+        raise ValueError(f"`x` must be inputs (example, input), got shape {x.shape}.")
     for name, read in plan.inputs:
         if max(read) >= x.shape[1] or plan.columns not in (0, x.shape[1]):
             raise ValueError(
-                f"`examples` have {x.shape[1]} columns, of which '{name}' reads "
+                f"`x` has {x.shape[1]} columns, of which '{name}' reads "
                 f"{', '.join(map(str, read))}: they are whole inputs, and `inputs` says which "
                 "columns are read."
             )

@@ -9,7 +9,7 @@ from .._checks import number, whole_number
 from .._precision import float64
 from .._types import ArrayLike, Keys
 from ._build import check_batch, check_keys, check_scale, normals
-from ._deep import DeepLinear, check_widths, layer_shapes
+from ._deep_linear import DeepLinear, check_widths, layer_shapes
 from ._frames import check_frame, joined, orthonormal
 from ._labels import seed_labels
 

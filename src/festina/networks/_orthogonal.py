@@ -8,7 +8,7 @@ from .._checks import real_array
 from .._precision import float64
 from .._types import ArrayLike, Keys
 from ._build import check_batch, check_scale
-from ._deep import DeepLinear, check_widths, layer_shapes
+from ._deep_linear import DeepLinear, check_widths, layer_shapes
 from ._frames import ORTHONORMAL, haar, joined, needed_key
 from ._labels import seed_labels
 

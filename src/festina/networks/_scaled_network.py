@@ -30,17 +30,17 @@ class ScaledNetwork:
 
     - `weights`: $W^1 … W^L$, each `(out, in)`; axes in front make a batch of networks.
     - `readout`: a, `(output, unit)`.
-    - `function`, `scaling`: φ and which γ.
+    - `activation`, `scaling`: φ and which γ.
     """
 
     weights: tuple[Float[Array, "*batch _ _"], ...]
     readout: Float[Array, "*batch output unit"]
-    function: Scalar = field(metadata={"static": True})
+    activation: Scalar = field(metadata={"static": True})
     scaling: Scaling = field(default="non-lazy", metadata={"static": True})
 
     def hidden(self, x: Float[Array, " input"]) -> tuple[Float[Array, " unit"], ...]:
         """φ(z) of every hidden layer."""
-        return hidden(self.weights, x / math.sqrt(x.shape[-1]), self.function)
+        return hidden(self.weights, x / math.sqrt(x.shape[-1]), self.activation)
 
     def __call__(self, x: Float[Array, " input"]) -> Float[Array, " output"]:
         return self.readout @ self.hidden(x)[-1] * output_scale(self.readout, self.scaling)
@@ -115,8 +115,8 @@ def draw_from_prior(
 
     - `readout_variance`: σ_a². Posteriors of P examples take $P^{-1/L}$ unless told otherwise.
     - `depth`: L, how many hidden layers of `width` units.
-    - `activation`: φ, as in `festina.theory.coding`: `"linear"`, `"erf"`, `"sigmoid"` and `"relu"`
-      mean what they mean there.
+    - `activation`: φ, as in `festina.theory.coding`: `"linear"`, `"erf"`, `"erf-sigmoid"` and
+      `"relu"` mean what they mean there.
     """
     inputs, outputs = whole_number("inputs", inputs), whole_number("outputs", outputs)
     width, depth = whole_number("width", width), whole_number("depth", depth)

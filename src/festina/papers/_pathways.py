@@ -20,7 +20,7 @@ def context_pathways(
         {"x": np.shape(task.x)[1], **dict.fromkeys(gates, units), "y": task.outputs},
         [f"x-{node}-y" for node in gates],
         gates={node: gate for node, gate in gates.items() if not gate.all()},
-        examples=task.x,
+        x=task.x,
         scale=scale,
         key=keys,
     )

@@ -14,7 +14,7 @@ from ._task import Task, from_arrays
 @float64
 def distillation(
     teacher: AbstractNetwork,
-    data: Task,
+    task: Task,
     *,
     through: Literal["outputs", "features", "both"] = "outputs",
 ) -> Task:
@@ -23,17 +23,17 @@ def distillation(
     **Arguments:**
 
     - `teacher`: one network, trained as far as it is.
-    - `data`: the examples, with their weights and labels.
+    - `task`: the examples, with their weights and labels.
     - `through`: its "outputs"; or its "features", the activities of all its hidden units, which a
       student reproduces by a linear map of its own ones (feature matching); or "both", outputs
       first.
     """
     check_type("teacher", teacher, AbstractNetwork)
-    check_type("data", data, Task)
+    check_type("task", task, Task)
     check_alone(teacher.batch_shape, "teacher")
     if through not in ("outputs", "features", "both"):
         raise ValueError(f'`through` must be "outputs", "features" or "both", got {through!r}.')
-    x, y = np.asarray(data.x, float), []
+    x, y = np.asarray(task.x, float), []
     if through != "features":
         y.append(teacher.predict(x))
     if through != "outputs":
@@ -41,4 +41,4 @@ def distillation(
         if not hidden:
             raise ValueError("`teacher` has no hidden layer, and no features.")
         y += [np.asarray(each).reshape(len(x), -1) for each in hidden]
-    return from_arrays(x, np.hstack(y), weight=data.weight, labels=data.labels)
+    return from_arrays(x, np.hstack(y), weight=task.weight, labels=task.labels)

@@ -18,8 +18,8 @@ TOY = {
     ("linear", -0.5): (1.6957, -0.8478, 2.6957, 0.5819, -0.2826, 0.9886, -0.4943),
     ("erf", 0.0): (0.7073, 0, 0.7455, 1.3146, 0, 0.9594, 0),
     ("erf", -0.5): (0.7034, -0.2708, 0.7471, 1.4627, -0.723, 0.9702, -0.4851),
-    ("sigmoid", 0.0): (0.5844, 0.3152, 0.5892, 2.2811, -0.740, 0.9252, 0.0254),
-    ("sigmoid", -0.5): (0.4714, 0.1725, 0.4728, 4.160, -2.072, 0.9088, -0.4544),
+    ("erf-sigmoid", 0.0): (0.5844, 0.3152, 0.5892, 2.2811, -0.740, 0.9252, 0.0254),
+    ("erf-sigmoid", -0.5): (0.4714, 0.1725, 0.4728, 4.160, -2.072, 0.9088, -0.4544),
     ("relu", 0.0): (1.7798, 0.2744, 2.2371, 0.5745, -0.0716, 0.9830, 0.0022),
     ("relu", -0.5): (2.2406, 0.1670, 2.5961, 0.7137, -0.349, 0.9859, -0.4929),
 }
@@ -27,8 +27,8 @@ TOY = {
 BRANCHES = {
     ("erf", 0.0): ([-1.1373, 1.1373], 8),
     ("erf", -0.5): ([-1.698, -0.849, 0.849, 1.698], 6),
-    ("sigmoid", 0.0): ([-1.489, 1.511], 3),
-    ("sigmoid", -0.5): ([-2.878, -1.439, 1.439, 2.878], 6),
+    ("erf-sigmoid", 0.0): ([-1.489, 1.511], 3),
+    ("erf-sigmoid", -0.5): ([-2.878, -1.439, 1.439, 2.878], 6),
 }
 
 
@@ -71,7 +71,7 @@ def test_branches_of_the_toy_task(toy, activation, other):
 
 
 def test_words_of_a_sigmoid_are_all_but_one_class(toy):
-    full = [b for b in toy("sigmoid", 0.0).branches if b.population > 1e-3]
+    full = [b for b in toy("erf-sigmoid", 0.0).branches if b.population > 1e-3]
     assert {b.word for b in full} == {"110", "101", "011"}
     for branch in full:
         on = np.array([letter == "1" for letter in branch.word])
@@ -83,7 +83,7 @@ def test_words_of_a_sigmoid_are_all_but_one_class(toy):
     ("activation", "column", "rows"),
     [
         (
-            "sigmoid",
+            "erf-sigmoid",
             lambda code: code.kernel[0, 0] - code.kernel[0, 1],
             {0.003: 0.2758, 0.03: 0.2488, 0.06: 0.2128, 0.1: 0.1537, 0.15: 0.0649, 0.2: 0.0144}
             | {0.3: 0.0029, 0.5: 0.0008},
@@ -104,13 +104,13 @@ def test_rows_of_temperature(activation, column, rows):
     sweep = temperature_sweep([20] * 3, activation, temperatures=list(rows))
     found = [column(code) for code in sweep.codes]
     np.testing.assert_allclose(found, list(rows.values()), atol=2e-4)
-    if activation == "sigmoid":
+    if activation == "erf-sigmoid":
         full = dict(zip(rows, sweep.populated, strict=True))
         assert [full[t] for t in (0.003, 0.15, 0.2, 0.5)] == [3, 3, 1, 1]
 
 
 @pytest.mark.parametrize(
-    ("activation", "near"), [("linear", 0.577), ("erf", 0.374), ("sigmoid", 0.187)]
+    ("activation", "near"), [("linear", 0.577), ("erf", 0.374), ("erf-sigmoid", 0.187)]
 )
 def test_crossovers(activation, near):
     assert crossover_temperature([20] * 3, activation) == pytest.approx(near, abs=1e-3)
@@ -127,17 +127,17 @@ def test_erf_has_eight_branches_below_its_crossover_and_one_above():
 # Sizes, activation, temperature, targets: the last two classes of a row may have one target.
 CASES = [
     ([20, 20], "erf", 0.01, [[1.0], [0.0]]),
-    ([20, 20, 20], "sigmoid", 0.01, [[1.0], [0.5], [0.0]]),
+    ([20, 20, 20], "erf-sigmoid", 0.01, [[1.0], [0.5], [0.0]]),
     ([60, 9], "erf", 0.02, [[0.0], [1.0]]),
     ([12] * 8, "erf", 0.02, [[1.0]] + 7 * [[0.0]]),
-    ([15, 15, 15], "sigmoid", 0.02, [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]),
+    ([15, 15, 15], "erf-sigmoid", 0.02, [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]),
     ([20, 20, 20], "linear", 50.0, None),
     ([20, 20, 20], "linear", 0.3, None),
     ([25, 25], "linear", 0.05, [[1.0], [0.0]]),
     ([20, 20, 20], "relu", 0.02, None),
     ([20, 20, 20], "erf", 0.8, None),
     ([20, 20], "erf", 0.01, [[1.0], [1.0]]),
-    ([20, 20], "sigmoid", 0.01, [[1.0], [1.0]]),
+    ([20, 20], "erf-sigmoid", 0.01, [[1.0], [1.0]]),
 ]
 
 
@@ -196,7 +196,7 @@ def test_a_density_needs_values_and_an_output_that_exist(toy):
 
 
 def test_uneven_classes():
-    code = class_code([50, 25, 25], "sigmoid")
+    code = class_code([50, 25, 25], "erf-sigmoid")
     share = {branch.word: branch.population for branch in code.branches}
     wanted = {"011": 0.319, "100": 0.030, "101": 0.326, "110": 0.326}
     assert {word: share[word] for word in wanted} == pytest.approx(wanted, abs=1e-3)
@@ -204,7 +204,7 @@ def test_uneven_classes():
 
 
 @pytest.mark.parametrize("other", [0.0, -0.5])
-@pytest.mark.parametrize("activation", ["linear", "sigmoid", "relu"])
+@pytest.mark.parametrize("activation", ["linear", "erf-sigmoid", "relu"])
 def test_the_density_of_a_readout_is_one(toy, activation, other):
     code = toy(activation, other)
     values = np.linspace(-6, 6, 4001)

@@ -36,7 +36,7 @@ def test_one_output_by_adaptive_quadrature():
         assert y[c] - output == pytest.approx(0.1 * t[c], abs=1e-5)
 
 
-@pytest.mark.parametrize("activation", ["erf", "sigmoid", np.tanh])
+@pytest.mark.parametrize("activation", ["erf", "erf-sigmoid", np.tanh])
 def test_few_examples_by_weighted_draws_from_the_prior(activation):
     """Neurons (a, z) of the prior, weighted by exp Σ φ a·t: no cumulants, no lattice."""
     sizes, y = [2, 3], np.array([[1.0, 0.2], [-0.3, 0.8]])
@@ -71,7 +71,7 @@ def differences(function, x, step=1e-4):
     return np.array([(right - left) / (2 * step) for right, left in sides])
 
 
-@pytest.mark.parametrize("activation", ["erf", "sigmoid"])
+@pytest.mark.parametrize("activation", ["erf", "erf-sigmoid"])
 def test_gradient_and_curvature_are_those_of_a_convex_function(activation):
     rng = np.random.default_rng(1)
     problem = Classes(
@@ -92,7 +92,7 @@ def test_gradient_and_curvature_are_those_of_a_convex_function(activation):
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=3),
     temperature=st.floats(1e-3, 1.0),
     other=st.floats(-1.0, 0.5),
-    activation=st.sampled_from(["erf", "sigmoid", "linear", np.tanh]),
+    activation=st.sampled_from(["erf", "erf-sigmoid", "linear", np.tanh]),
 )
 def test_the_saddle_point_holds_and_classes_may_be_renamed(sizes, temperature, other, activation):
     targets = class_targets(len(sizes), other=other)[:, :2]
@@ -108,14 +108,14 @@ def test_the_saddle_point_holds_and_classes_may_be_renamed(sizes, temperature, o
 
 
 def test_many_examples_approach_a_limit_as_one_over_their_number():
-    codes = [class_code([n, n], "sigmoid", temperature=0.02) for n in (25, 100, 400, 1600)]
+    codes = [class_code([n, n], "erf-sigmoid", temperature=0.02) for n in (25, 100, 400, 1600)]
     found = np.array([[*code.outputs[0], *code.kernel[0]] for code in codes])
     steps = np.abs(np.diff(found, axis=0)).max(axis=1)
     assert steps[0] > 1e-4
     assert (steps[1:] < 0.4 * steps[:-1]).all()
 
 
-@pytest.mark.parametrize("activation", ["linear", "erf", "sigmoid", "relu"])
+@pytest.mark.parametrize("activation", ["linear", "erf", "erf-sigmoid", "relu"])
 def test_cold_networks_meet_their_targets(activation):
     targets = class_targets(2, other=-0.3)
     missing = []
@@ -126,7 +126,7 @@ def test_cold_networks_meet_their_targets(activation):
     assert missing[2] < 1e-7
 
 
-@pytest.mark.parametrize("activation", ["linear", "erf", "sigmoid"])
+@pytest.mark.parametrize("activation", ["linear", "erf", "erf-sigmoid"])
 def test_hot_networks_are_lazy(activation):
     """To first order in 1/T the prior's kernel times the targets."""
     sizes, y, unit = np.array([6, 9]), np.array([[1.0, 0.3], [-0.5, 2.0]]), tilt(activation)

@@ -36,7 +36,7 @@ Y = np.repeat(class_targets(3), 2, axis=0)
         (lambda: class_code([5, 5], targets=np.eye(3)), "a row for each of 2 classes"),
         (lambda: class_code([5, 5], targets=np.zeros((2, 2))), "nothing to learn"),
         (lambda: class_code([5, 5], readout_variance=0.0), "`readout_variance` must be positive"),
-        (lambda: class_code([5, 5], "softplus"), "must be one of linear, erf, sigmoid, relu"),
+        (lambda: class_code([5, 5], "softplus"), "must be one of linear, erf, erf-sigmoid, relu"),
         (lambda: class_code([5, 5], np.sinh), "must be finite everywhere|grows to"),
         (lambda: class_code([5, 5], lambda z: z**2), "grows to"),
         (lambda: class_code([5, 5], "relu"), "costs 3.5 in entropy.*at least 18"),

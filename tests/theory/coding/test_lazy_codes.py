@@ -12,7 +12,7 @@ from festina.theory.coding import crossover_temperature, lazy_kernel, lazy_predi
 FUNCTIONS = {
     "linear": lambda z: z,
     "erf": lambda z: scipy_erf(np.sqrt(np.pi) / 2 * z),
-    "sigmoid": lambda z: (1 + scipy_erf(np.sqrt(np.pi) / 2 * z)) / 2,
+    "erf-sigmoid": lambda z: (1 + scipy_erf(np.sqrt(np.pi) / 2 * z)) / 2,
     "relu": lambda z: np.maximum(z, 0),
 }
 
@@ -30,7 +30,7 @@ def test_kernels_are_those_of_drawn_networks(name):
     assert np.linalg.eigvalsh(lazy_kernel(x, activation=name))[0] > -1e-12
 
 
-@pytest.mark.parametrize("name", ["erf", "sigmoid"])
+@pytest.mark.parametrize("name", ["erf", "erf-sigmoid"])
 def test_a_function_of_ones_own_goes_by_quadrature(name):
     rng = np.random.default_rng(1)
     x, other = rng.normal(size=(4, 3)), rng.normal(size=(6, 3))

@@ -94,10 +94,10 @@ def test_trials():
     options = {"learning_rate": 0.1, "key": KEY}
     with pytest.raises(ValueError, match="`trials` must be a whole number from 1 up"):
         simulate_learning(DecisionModel(), ANIMAL, 0, **options)
-    with pytest.raises(ValueError, match="multiple of `record_every`, got 10 and 4: use 8 trials"):
-        simulate_learning(DecisionModel(), ANIMAL, 10, record_every=4, **options)
+    with pytest.raises(ValueError, match="multiple of `save_every`, got 10 and 4: use 8 trials"):
+        simulate_learning(DecisionModel(), ANIMAL, 10, save_every=4, **options)
     with pytest.raises(ValueError, match="use 20 trials"):
-        simulate_learning(DecisionModel(), ANIMAL, 10, record_every=20, **options)
+        simulate_learning(DecisionModel(), ANIMAL, 10, save_every=20, **options)
     with pytest.raises(ValueError, match="`learning_rate` must be positive"):
         simulate_learning(DecisionModel(), ANIMAL, 10, learning_rate=-0.1, key=KEY)
 

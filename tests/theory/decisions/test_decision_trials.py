@@ -25,7 +25,7 @@ def test_sixteen_runs_follow_the_mean_field(teaching):
             ANIMAL.repeated(16),
             trials,
             learning_rate=rate,
-            record_every=trials // 60,
+            save_every=trials // 60,
             key=jax.random.key(1),
         )
         np.testing.assert_allclose(run.time, np.arange(61.0), atol=1e-12)
@@ -59,7 +59,7 @@ def test_the_mean_change_of_one_trial_is_the_velocity(architecture):
 
 
 def test_luck_belongs_to_the_animal_and_the_trial():
-    options = {"learning_rate": 0.05, "record_every": 20, "key": jax.random.key(2)}
+    options = {"learning_rate": 0.05, "save_every": 20, "key": jax.random.key(2)}
     many = simulate_learning(DecisionModel(), ANIMAL.repeated(5), 40, **options)
     few = simulate_learning(DecisionModel(), ANIMAL.repeated(2), 20, **options)
     np.testing.assert_allclose(few.products, many.products[:2, :2], atol=1e-14)
@@ -74,6 +74,6 @@ def test_too_large_a_learning_rate_is_reported():
             ANIMAL,
             1000,
             learning_rate=50.0,
-            record_every=1000,
+            save_every=1000,
             key=jax.random.key(0),
         )

@@ -330,7 +330,7 @@ def test_alignment_with_a_kernel():
     norm = np.linalg.norm(kernels, axis=(1, 2))
     y = (sigma @ x.T).ravel()
     expected = np.einsum("i,tij,j->t", y, kernels, y) / (norm * (y @ y))
-    assert np.allclose(state.kernel_alignment(inputs=x), expected, atol=1e-13)
+    assert np.allclose(state.kernel_alignment(x=x), expected, atol=1e-13)
     start = state.kernel_alignment(kernels[0], x)
     assert np.allclose(start, 1 - state.kernel_distance(x), atol=1e-13)
     with pytest.raises(ValueError, match=r"outputs × examples.*\(12, 12\), got shape \(4, 4\)"):

@@ -107,7 +107,7 @@ def test_decoupled_weights_are_independent_chains(depth, white):
         gram = hidden.swapaxes(1, 2) @ hidden
         one_hot = layer_similarity(a, found, layer, depth=depth)
         assert np.abs(one_hot - gram).max() < 1e-7
-        seen = layer_similarity(a, found, layer, depth=depth, inputs=x)
+        seen = layer_similarity(a, found, layer, depth=depth, x=x)
         assert np.abs(seen - x @ gram @ x.T).max() < 1e-6
     assert measured_layer_strengths(deep_linear_from(run[-1]), task, tolerance=1e-6).residual < 1e-6
 
@@ -503,7 +503,7 @@ CURVES = np.ones((3, 2))
         (lambda: mode_loss(np.ones((3, 4)), TWO), "with 2 modes, got shape"),
         (lambda: layer_similarity(CURVES, TWO, 0), "`layer` must"),
         (lambda: layer_similarity(CURVES, TWO, 3), "`layer` must"),
-        (lambda: layer_similarity(CURVES, TWO, 1, inputs=np.ones((4, 3))), r"\(item, 2\)"),
+        (lambda: layer_similarity(CURVES, TWO, 1, x=np.ones((4, 3))), r"\(item, 2\)"),
         (lambda: saddle_sequence(TWO, 0.1, depth=1), "convex and has no saddles"),
         (lambda: saddle_sequence(TWO, np.ones(3)), "one for each of the 2 modes"),
         (

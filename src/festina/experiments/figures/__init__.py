@@ -6,9 +6,9 @@ from ._curves import draw_pair as draw_pair
 from ._curves import power_law_guide as power_law_guide
 from ._curves import shades as shades
 from ._fit import fit_to_page as fit_to_page
-from ._sheet import label_axes as label_axes
-from ._sheet import panels as panels
-from ._stairs import draw_staircase as draw_staircase
+from ._panels import label_axes as label_axes
+from ._panels import panels as panels
+from ._staircase import draw_staircase as draw_staircase
 from ._style import GUIDE_STYLE as GUIDE_STYLE
 from ._style import POINT_STYLE as POINT_STYLE
 from ._style import SIMULATION_STYLE as SIMULATION_STYLE

@@ -18,10 +18,12 @@ def shades(values: Any, symbol: str = "") -> Iterator[tuple[Any, Any, str]]:
 
 
 def draw_pair(
-    ax: Axes, x: Any, seen: Any, theory: Any = None, *, color: Any, label: str = "", **how: Any
+    ax: Axes, x: Any, seen: Any, theory: Any = None, *, color: Any, label: str = "", **style: Any
 ) -> None:
-    """A simulation, and what theory has for it; `how` goes to the simulation's line."""
-    ax.plot(x, seen, **{**SIMULATION_STYLE, "alpha": 0.55, **how}, color=color, label=label or None)
+    """A simulation, and what theory has for it; `style` goes to the simulation's line."""
+    ax.plot(
+        x, seen, **{**SIMULATION_STYLE, "alpha": 0.55, **style}, color=color, label=label or None
+    )
     if theory is not None:
         ax.plot(x, theory, **THEORY_STYLE)
 

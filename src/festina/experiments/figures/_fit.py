@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 from matplotlib.transforms import Bbox
 
-from ._sheet import BESIDE
+from ._panels import BESIDE
 from ._style import styled
 
 _GAIN = 1.1

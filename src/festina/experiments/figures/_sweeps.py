@@ -25,7 +25,7 @@ def phase_diagram(
     *,
     x: str,
     level: float | int = 0.5,
-    **how: Any,
+    **style: Any,
 ) -> Axes:
     """A number over two axes as colours, with theory's boundary dashed.
 
@@ -39,7 +39,7 @@ def phase_diagram(
     - `theory`: where the boundary lies, over one of the two; or theory's own values over both, of
       which the contour at `level` is drawn.
     - `x`: the dimension that runs to the right.
-    - `how`: to `pcolormesh`, such as `cmap`, `vmin` or `norm`.
+    - `style`: to `pcolormesh`, such as `cmap`, `vmin` or `norm`.
     """
     name, claim = _words(values), values.coords.get("claim")
     if claim is not None and claim.size == 1:
@@ -53,7 +53,7 @@ def phase_diagram(
     (y,) = (str(dim) for dim in values.dims if dim != x)
     values = values.transpose(y, x)
     edges = [_edges(ax, which, values[name]) for which, name in (("x", x), ("y", y))]
-    mesh = ax.pcolormesh(*edges, values, **{"rasterized": True, **how})
+    mesh = ax.pcolormesh(*edges, values, **{"rasterized": True, **style})
     assert ax.figure is not None, "axes are in a figure"
     ax.figure.colorbar(mesh, ax=ax, label=name)
     ax.set(xlabel=_words(values[x]), ylabel=_words(values[y]))
@@ -73,12 +73,12 @@ def phase_diagram(
 def draw_distribution(
     ax: Axes,
     draws: xr.DataArray,
-    law: xr.DataArray | None = None,
+    theory: xr.DataArray | None = None,
     *,
     bins: Any = 60,
     cumulative: bool = False,
     label: str = "",
-    **how: Any,
+    **style: Any,
 ) -> Axes:
     """How draws are distributed, pale, with theory's law dashed: a density, or what is below.
 
@@ -87,22 +87,22 @@ def draw_distribution(
     **Arguments:**
 
     - `draws`: over any dimensions, seeds most often.
-    - `law`: theory's density, or its cumulative law, over one coordinate.
+    - `theory`: its density, or its cumulative law, over one coordinate.
     - `bins`: how many, or their edges; a `cumulative` figure has a step for each draw.
-    - `how`: to what is drawn.
+    - `style`: to what is drawn.
     """
     every = draws.values.ravel()
     seen = np.sort(every[np.isfinite(every)])
     if cumulative:
         below = np.arange(1, seen.size + 1) / every.size
-        ax.plot(seen, below, **{**SIMULATION_STYLE, "alpha": 0.55, **how}, label=label or None)
+        ax.plot(seen, below, **{**SIMULATION_STYLE, "alpha": 0.55, **style}, label=label or None)
     else:
         counts, edges = np.histogram(seen, bins)
         density = counts / np.diff(edges) / every.size
-        ax.stairs(density, edges, **{"fill": True, "alpha": 0.4, **how}, label=label or None)
+        ax.stairs(density, edges, **{"fill": True, "alpha": 0.4, **style}, label=label or None)
         ax.set_ylim(bottom=0)
-    if law is not None:
-        ax.plot(law[law.dims[0]], law, **THEORY_STYLE)
+    if theory is not None:
+        ax.plot(theory[theory.dims[0]], theory, **THEORY_STYLE)
     ax.set(xlabel=_words(draws), ylabel=f"share of {every.size:,}" if cumulative else "density")
     return ax
 
@@ -115,7 +115,7 @@ def draw_collapse(
     *,
     over: str,
     symbol: str = "",
-    **how: Any,
+    **style: Any,
 ) -> Axes:
     """Curves of a sweep on a coordinate on which theory has them fall onto one, which is dashed.
 
@@ -125,12 +125,12 @@ def draw_collapse(
     - `x`: the common coordinate of every point, over one or both of the two.
     - `theory`: the one curve, over its coordinate.
     - `symbol`: of `over`, for the legend.
-    - `how`: to each curve.
+    - `style`: to each curve.
     """
     x, curves = xr.broadcast(x, curves)
     for value, shade, name in shades(curves[over].values, symbol):
         at = {over: value}
-        drawn = {**SIMULATION_STYLE, "alpha": 0.55, **how, "color": shade, "label": name}
+        drawn = {**SIMULATION_STYLE, "alpha": 0.55, **style, "color": shade, "label": name}
         ax.plot(x.sel(at), curves.sel(at), **drawn)
     if theory is not None:
         ax.plot(theory[theory.dims[0]], theory, **THEORY_STYLE)

@@ -219,7 +219,7 @@ class AbstractRun(abc.ABC):
         steps, losses = self._finite()
         known = inspect.signature(plateaus).parameters
         style = {name: options.pop(name) for name in list(options) if name not in known}
-        ax = plateaus(steps, losses, **options).draw(ax, time=steps, loss=losses, **style)
+        ax = plateaus(steps, losses, **options).draw(ax, times=steps, loss=losses, **style)
         ax.set(xlabel="step")
         return ax
 

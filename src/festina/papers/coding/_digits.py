@@ -62,7 +62,7 @@ class Parameters(BaseParameters):
     tests: int = Field(default=600, ge=100)
     """New images."""
 
-    activations: tuple[Activation, ...] = ("linear", "erf", "sigmoid", "relu")
+    activations: tuple[Activation, ...] = ("linear", "erf", "erf-sigmoid", "relu")
     """Nonlinearities."""
 
     width: int = Field(default=300, ge=50)
@@ -86,7 +86,7 @@ class Parameters(BaseParameters):
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "ten": {"digits": tuple(range(10)), "examples": 100, "activations": ("linear", "sigmoid")}
+    "ten": {"digits": tuple(range(10)), "examples": 100, "activations": ("linear", "erf-sigmoid")}
 }
 QUICK: dict[str, Any] = {"activations": ("linear", "relu"), "moves": 300}
 
@@ -134,7 +134,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
         lazy, any_ridge = every[:2], [each.mean for each in every[2:]]
         split = [[getattr(each.split(wanted), part) for part in _PARTS] for each in (own, *lazy)]
         which = np.asarray(task.labels["class"])
-        verdicts = [coding_scheme(h, which, inputs=task.x).verdict for h in drawn.activity()[:, -1]]
+        verdicts = [coding_scheme(h, which, x=task.x).verdict for h in drawn.activity()[:, -1]]
         rows.append(
             xr.Dataset(
                 {

@@ -43,7 +43,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=2, ge=2)
     """How many chains are run for each activation."""
 
-    activations: tuple[Activation, ...] = ("linear", "sigmoid", "relu")
+    activations: tuple[Activation, ...] = ("linear", "erf-sigmoid", "relu")
     """Nonlinearities."""
 
     sizes: tuple[int, int, int] = (40, 20, 20)
@@ -64,9 +64,9 @@ _UNEVEN = 1.5
 
 PRESETS: dict[str, dict[str, Any]] = {
     "even": {"sizes": (20, 20, 20)},
-    "uneven": {"activations": ("sigmoid",), "sizes": (50, 25, 25), "seeds": 4},
+    "uneven": {"activations": ("erf-sigmoid",), "sizes": (50, 25, 25), "seeds": 4},
 }
-QUICK: dict[str, Any] = {"activations": ("linear", "sigmoid"), "moves": 500}
+QUICK: dict[str, Any] = {"activations": ("linear", "erf-sigmoid"), "moves": 500}
 
 
 @experiment("coding/drift")
@@ -159,7 +159,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             f"{name}: branches are disconnected, no neuron ever changes its word",
             most_seeds(data["changing"].values < 1e-3, of="chains"),
             at="symmetry breaking",
-            headline=name == "sigmoid",
+            headline=name == "erf-sigmoid",
         )
         if max(sizes) < _UNEVEN * min(sizes):
             continue

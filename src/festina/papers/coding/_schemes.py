@@ -43,12 +43,12 @@ from ...experiments.figures import THEORY_STYLE, label_axes, panels, styled
 from ...tasks import orthogonal_inputs
 from ...theory.coding import ClassCode, class_code, class_targets
 
-SCHEMES = {"linear": "analog", "erf": "redundant", "sigmoid": "redundant", "relu": "sparse"}
+SCHEMES = {"linear": "analog", "erf": "redundant", "erf-sigmoid": "redundant", "relu": "sparse"}
 _MIXED = ("loss", "potential", "trace_U")
 _SPOKEN = 0.02
 """Of neurons: words that fewer speak are left over from cooling."""
 
-Activation = Literal["linear", "erf", "sigmoid", "relu"]
+Activation = Literal["linear", "erf", "erf-sigmoid", "relu"]
 
 
 class Parameters(BaseParameters):
@@ -57,7 +57,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=2, ge=2)
     """How many chains are run for each activation and target."""
 
-    activations: tuple[Activation, ...] = ("linear", "erf", "sigmoid", "relu")
+    activations: tuple[Activation, ...] = ("linear", "erf", "erf-sigmoid", "relu")
     """Nonlinearities, each with its own code."""
 
     sizes: Annotated[tuple[int, ...], Field(min_length=3, max_length=3)] = (20, 20, 20)
@@ -79,7 +79,7 @@ class Parameters(BaseParameters):
     """Moves that are drawn from, a tenth of which is kept; half as many are thrown away before."""
 
 
-_THREE: dict[str, Any] = {"activations": ("linear", "sigmoid", "relu"), "others": (0.0,)}
+_THREE: dict[str, Any] = {"activations": ("linear", "erf-sigmoid", "relu"), "others": (0.0,)}
 # The outliers of wide rectified networks share their work in ever other ways, and slowly.
 PRESETS: dict[str, dict[str, Any]] = {"wide": {**_THREE, "width": 500, "moves": 1600}}
 QUICK: dict[str, Any] = _THREE
@@ -212,7 +212,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     near = 200 / parameters.width  # corrections are of order 1/N
     for (name, other), data in tables.items():
         off = abs(data["kernel"].mean("chain") - data["kernel_theory"]).max()
-        frozen = bool(data["frozen"]) and name in ("erf", "sigmoid") and len(data["word"]) > 3
+        frozen = bool(data["frozen"]) and name in ("erf", "erf-sigmoid") and len(data["word"]) > 3
         claim(
             f"{name}-kernels",
             f"{name}: kernels between classes are those of the law as N → ∞",
@@ -256,8 +256,8 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             all_below(rhat, 1.05),
             at="equilibrium",
         )
-    if {"erf", "sigmoid"} & {*parameters.activations} and len(parameters.others) > 1:
-        name = "sigmoid" if "sigmoid" in parameters.activations else "erf"
+    if {"erf", "erf-sigmoid"} & {*parameters.activations} and len(parameters.others) > 1:
+        name = "erf-sigmoid" if "erf-sigmoid" in parameters.activations else "erf"
         counts = [
             int((tables[name, other]["share"] > _SPOKEN).sum()) for other in parameters.others
         ]

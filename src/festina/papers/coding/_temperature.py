@@ -67,7 +67,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=2, ge=1)
     """How many chains are run for each activation and temperature."""
 
-    activations: tuple[Activation, ...] = ("linear", "sigmoid", "relu")
+    activations: tuple[Activation, ...] = ("linear", "erf-sigmoid", "relu")
     """Nonlinearities."""
 
     temperatures: Annotated[tuple[float, ...], IncreasingTuple(1e-3, 2.0)] = (
@@ -89,7 +89,7 @@ class Parameters(BaseParameters):
     """Moves that are drawn from; as many before, and as many while chains are cooled."""
 
 
-QUICK: dict[str, Any] = {"activations": ("sigmoid",), "temperatures": (0.03, 0.15, 0.3)}
+QUICK: dict[str, Any] = {"activations": ("erf-sigmoid",), "temperatures": (0.03, 0.15, 0.3)}
 
 
 @experiment("coding/temperature")
@@ -166,7 +166,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             f"{name}: the contrast of the kernel at every temperature",
             max_error_below(seen["contrast"], data["contrast_theory"], within=0.02 * near),
             note=f"theory {join_numbers(data['contrast_theory'], 3)}",
-            headline=name == "sigmoid",
+            headline=name == "erf-sigmoid",
         )
         claim(
             f"{name}-outputs",
@@ -187,13 +187,13 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
                 equal_to(sorted({*data["verdict"].values[warm].ravel().tolist()}), ["none"]),
                 note=f"by `diagnose.coding_scheme`, from 1.5 T_c = {gone:.3g} on",
             )
-        if name == "sigmoid":
+        if name == "erf-sigmoid":
             ratio = data["temperature"].values * 1.5 / gone
             clear = np.maximum(ratio, 1 / ratio) > _CLEAR
             kurtosis = data["kurtosis"].values[clear]
             claim(
-                "sigmoid-symmetry-breaking",
-                "sigmoid: the symmetry between neurons breaks near T_c: readouts gather at "
+                "erf-sigmoid-symmetry-breaking",
+                "erf-sigmoid: the symmetry between neurons breaks near T_c: readouts gather at "
                 "codewords below it and are Gaussian above",
                 most_seeds((kurtosis < _BETWEEN) == (ratio < 1)[clear, None], of="chains"),
                 at="symmetry breaking",

@@ -57,7 +57,11 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=4, ge=2)
     """How many chains are run for each."""
 
-    activations: tuple[Literal["linear", "sigmoid", "relu"], ...] = ("linear", "sigmoid", "relu")
+    activations: tuple[Literal["linear", "erf-sigmoid", "relu"], ...] = (
+        "linear",
+        "erf-sigmoid",
+        "relu",
+    )
     """Nonlinearities."""
 
     size: int = Field(default=20, ge=18)
@@ -120,14 +124,14 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     unit = 1 / len(task.x)
     priors = [
         _contrast(
-            drawn("sigmoid", width=parameters.widths[-2], readout_variance=factor * unit), task
+            drawn("erf-sigmoid", width=parameters.widths[-2], readout_variance=factor * unit), task
         )
         for factor in parameters.variances
     ]
     predicted = [
         class_code(
             [parameters.size] * 3,
-            "sigmoid",
+            "erf-sigmoid",
             temperature=parameters.temperature,
             readout_variance=factor * unit,
         ).kernel[0]

@@ -155,7 +155,7 @@ def _along(task: Task, sets: list[tuple[int, ...]]) -> Gated:
         edges[f"x-h{k}"] = np.sqrt(_START) * v[seen]
         edges[f"h{k}-y"] = np.sqrt(_START) * u[:, seen]
         gates[f"h{k}"] = gate
-    return gated_from(edges, gates=gates, examples=task.x)
+    return gated_from(edges, gates=gates, x=task.x)
 
 
 def _with_common(parameters: Parameters, count: int) -> xr.Dataset:
@@ -166,7 +166,9 @@ def _with_common(parameters: Parameters, count: int) -> xr.Dataset:
     for k in (1, count - 1):
         gates = {"common": np.ones(len(task.x))}
         gates |= {f"{chosen}": _gate(task, chosen) for chosen in _sets(count, k)}
-        races.append(race(task, gates, initial=start, everyone=True, rtol=1e-6))
+        races.append(
+            race(task, gates, initial_strength=start, only_self_consistent=False, rtol=1e-6)
+        )
     times = np.linspace(
         0.0, 8 * max(float(each.half_time[1:].max()) for each in races), 4 * _SAMPLES
     )
@@ -192,7 +194,9 @@ def _open(parameters: Parameters, count: int) -> xr.Dataset:
     shares = []
     for scale in parameters.scales:
         start = scale**2 * parameters.hidden / 2
-        last = race(task, "context", everyone=True, initial=start, rtol=1e-6).strength[-1]
+        last = race(
+            task, "context", only_self_consistent=False, initial_strength=start, rtol=1e-6
+        ).strength[-1]
         shares.append([last[size == k].mean() / last.sum() for k in range(1, count + 1)])
     return xr.Dataset(
         {"share": (("scale", "on"), shares)},

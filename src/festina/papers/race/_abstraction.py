@@ -114,7 +114,7 @@ def _half_times(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
             expected = _chain_time(parameters.strength**3, s, tau=1 / together)
             times = np.linspace(0.0, 1.2 * expected, _SAMPLES)
             half = lambda curve, times=times, s=s: passage_time(times, -curve, -s[0] / 2)
-            start = with_decoupled_weights(network, frames, strength=parameters.strength)
+            start = with_decoupled_weights(network, frames, initial_strength=parameters.strength)
             # At K = 1 data leave it open how modes that are alike are turned in each domain, of
             # which the reduction would warn; the first mode has none that is like it.
             reduced = race_reduction(start, data, tolerance=1.0)(times, rtol=1e-8).network
@@ -155,7 +155,7 @@ def _contest(parameters: Parameters, key: PRNGKeyArray) -> dict[str, xr.Dataset]
         balance = np.array([[1.0, 1.0, 1.0], np.sqrt(np.array(r) * tau)])
         b = {edge: parameters.strength * balance[:, [_layer(edge)]] for edge in network.part_axes}
         flow = gradient_flow(
-            with_decoupled_weights(network, frames, strength=b), data, times, rtol=1e-9
+            with_decoupled_weights(network, frames, initial_strength=b), data, times, rtol=1e-9
         )
         seen, balanced = strengths(flow.network, frames, [chain(way, *pair)])[0, ..., 0]
         theory = three_numbers(times, [r], parameters.strength, s / len(s), 1 / len(s))
@@ -182,7 +182,7 @@ def _race(parameters: Parameters, data: Task, everything: Task) -> xr.Dataset:
     tau = float(np.prod(slow[0]) ** (-1 / 3)) * s[0] / s[-1]  # until the weakest is learned too
     times = np.linspace(0.0, 1.5 * _chain_time(starts[0] ** 3, s, tau=tau), _SAMPLES)
     network = with_decoupled_weights(
-        translator(data, everything, ways), frames, strength=starts[:, None]
+        translator(data, everything, ways), frames, initial_strength=starts[:, None]
     )
     flow = gradient_flow(network, data, times, rtol=1e-9)
     pair = pairs_of(data)[0]
@@ -211,7 +211,9 @@ def _large(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
     m, k = parameters.large
     data = domain_routing(m, k, key=key)
     frames, s = basis(domain_routing(m, key=key))
-    network = with_decoupled_weights(translator(data, data), frames, strength=parameters.strength)
+    network = with_decoupled_weights(
+        translator(data, data), frames, initial_strength=parameters.strength
+    )
     expected = _chain_time(parameters.strength**3, s, tau=m ** (2 / 3))
     times = np.linspace(0.0, 1.2 * expected, _SAMPLES)
     # The first trained pair of some domains in their order: all are alike.

@@ -87,7 +87,10 @@ def _raced(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
     """Training and theory for one number of contexts."""
     task, scales = contextual(parameters.objects, count), np.array(parameters.scales)
     starts = scales**2 * parameters.hidden / 2
-    races = [race(task, "context", everyone=True, initial=start) for start in starts]
+    races = [
+        race(task, "context", only_self_consistent=False, initial_strength=start)
+        for start in starts
+    ]
     late = races[-1].loss < _LEFT * races[-1].loss[0]
     times = np.linspace(0.0, 1.2 * float(races[-1].time[late][0]), _SAMPLES)
     sets = [c for k in range(1, count + 1) for c in itertools.combinations(range(count), k)]

@@ -103,7 +103,9 @@ def _trained(parameters: Parameters, k: int, keys: Keys) -> xr.Dataset:
     )
     frames, _ = basis(everything)
     decoupled = with_decoupled_weights(
-        translator(data, everything, width=parameters.width), frames, strength=parameters.strength
+        translator(data, everything, width=parameters.width),
+        frames,
+        initial_strength=parameters.strength,
     )
     random = with_random_weights(decoupled, parameters.scales, keys)
     lanes = decoupled.with_parts(

@@ -114,7 +114,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     everything = domain_routing(m, **how)
     frames, _ = basis(everything)
     network = translator(data, everything, width=parameters.width)
-    network = with_decoupled_weights(network, frames, strength=parameters.strength)
+    network = with_decoupled_weights(network, frames, initial_strength=parameters.strength)
     progress("decoupled weights", 0.1)
     tables = {"decoupled": _decoupled(parameters, network, data, everything)}
     progress("descent", 0.3)
@@ -177,7 +177,9 @@ def _descent(parameters: Parameters, network: Gated, data: Task, everything: Tas
     factor = 2 * m * k / features
     rate = parameters.learning_rate / np.array([1, _FINER])
     steps = int(_end(parameters, s) / (factor * rate[-1])) + 1
-    lanes = with_decoupled_weights(network, frames, strength=np.full((2, 1), parameters.strength))
+    lanes = with_decoupled_weights(
+        network, frames, initial_strength=np.full((2, 1), parameters.strength)
+    )
     descent = gradient_descent(lanes, data, factor * rate, steps)
     seen = strengths(descent.network, frames, [chain("shared", *pairs_of(data)[0])])[0]
     half = passage_time(descent.time, -seen[..., 0], -s[0] / 2)

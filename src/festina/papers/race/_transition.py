@@ -114,12 +114,14 @@ def _at(margin: float, parameters: Parameters, keys: Keys, times: np.ndarray) ->
     gates = {f"example {i}": np.eye(4)[i] for i in range(4)}
     gates |= {"up": (y > 0) * 1.0, "down": (y < 0) * 1.0}
     # A sixth of the units for each of six pathways.
-    races = [race(task, gates, initial=s**2 * parameters.width / 12) for s in scales]
+    races = [race(task, gates, initial_strength=s**2 * parameters.width / 12) for s in scales]
     raced = np.stack([_parts(one, margin, times) for one in races])
     whole, last = said(x), trained.network
     start = np.argmax(whole[-1] >= _BEGUN, axis=-1) - 1
     units = [np.asarray(part)[-1, np.arange(len(keys)), start] for part in (last.u, last.v)]
-    own = [race(task, gates, initial=_starts(u, v, x)) for u, v in zip(*units, strict=True)]
+    own = [
+        race(task, gates, initial_strength=_starts(u, v, x)) for u, v in zip(*units, strict=True)
+    ]
     over = "scale", "seed", "time"
     return xr.Dataset(
         {

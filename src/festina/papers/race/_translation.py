@@ -44,7 +44,7 @@ def translator(
     return gated_from(
         {f"{a}-{b}": np.zeros((size(b), size(a))) for a, b in sorted(edges, key=last)},
         gates={f"y{j}": target == j for j in range(domains)},
-        examples=everything.x,
+        x=everything.x,
         inputs={f"x{i}": range(items * i, items * (i + 1)) for i in range(domains)},
     )
 

@@ -140,7 +140,7 @@ def _gated(parameters: Parameters, task: Task) -> xr.Dataset:
     for i in range(4):
         edges |= {f"x-h{i}": inward[i : i + 1], f"h{i}-y": outward[i : i + 1]}
     gates = {f"h{i}": task.labels["example"] == i for i in range(4)}
-    network = gated_from(edges, gates=gates, examples=x)
+    network = gated_from(edges, gates=gates, x=x)
     seen = path_statistics(network, task)
     s = np.array([np.linalg.norm(each) for each in seen.correlation])
     d = [np.trace(seen.covariance(p, p)) for p in range(4)]
@@ -170,7 +170,7 @@ def _race(parameters: Parameters, task: Task) -> xr.Dataset:
     planes = x @ np.stack((np.cos(turn), np.sin(turn))) > 0
     gatings = {f"example {i}": np.eye(4)[i] for i in range(4)}
     gatings |= {f"half plane {k}": plane * 1.0 for k, plane in enumerate(planes.T)}
-    found = race(task, gatings, initial=parameters.scales[-1] ** 2 * parameters.width / 8)
+    found = race(task, gatings, initial_strength=parameters.scales[-1] ** 2 * parameters.width / 8)
     kind = [name.rpartition(" ")[0] for name in found.names]
     table = {"rate": found.rate, "consistent": found.consistent, "share": found.share}
     return xr.Dataset({name: ("gating", each) for name, each in table.items()}, {"gating": kind})

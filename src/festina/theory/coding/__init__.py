@@ -1,7 +1,7 @@
 """Bayesian networks of infinite width: what code their neurons use, and what they predict."""
 
 from ...networks._code_activations import erf as erf
-from ...networks._code_activations import sigmoid as sigmoid
+from ...networks._code_activations import erf_sigmoid as erf_sigmoid
 from ...tasks import class_targets as class_targets
 from ._branches import CodeBranch as CodeBranch
 from ._classes import ClassCode as ClassCode
@@ -13,6 +13,6 @@ from ._linear import linear_code as linear_code
 from ._linear import linear_code_from as linear_code_from
 from ._predictor import BiasVariance as BiasVariance
 from ._predictor import Predictor as Predictor
-from ._sweep import TemperatureSweep as TemperatureSweep
-from ._sweep import crossover_temperature as crossover_temperature
-from ._sweep import temperature_sweep as temperature_sweep
+from ._temperature_sweep import TemperatureSweep as TemperatureSweep
+from ._temperature_sweep import crossover_temperature as crossover_temperature
+from ._temperature_sweep import temperature_sweep as temperature_sweep

@@ -189,7 +189,7 @@ class ClassCode(Result):
 
 def class_code(
     sizes: ArrayLike,
-    activation: CodeActivation = "sigmoid",
+    activation: CodeActivation = "erf-sigmoid",
     *,
     temperature: float = 0.01,
     targets: ArrayLike | None = None,
@@ -210,8 +210,8 @@ def class_code(
     **Arguments:**
 
     - `sizes`: n_c, examples of each class.
-    - `activation`: `"linear"`, `"erf"` (of slope 1 at zero), `"sigmoid"` (half of one plus that),
-      `"relu"`, or any bounded function.
+    - `activation`: `"linear"`, `"erf"` (of slope 1 at zero), `"erf-sigmoid"` (half of one plus
+      that), `"relu"`, or any bounded function.
     - `temperature`: T ≥ 0.
     - `targets`: `(class, output)`, by default one-hot; see `class_targets`. The law is
       integrated on a lattice, so that of nonlinear activations they may span three dimensions.

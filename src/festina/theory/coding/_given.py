@@ -45,13 +45,13 @@ def targets_of(targets: ArrayLike | None, groups: int) -> Float[np.ndarray, "gro
     return found
 
 
-def kernel_of(kernel: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def kernel_of(kernel: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """K₀, symmetric and without negative eigenvalues, and Y to go with it."""
-    k0, y = finite_array("kernel", kernel), finite_array("targets", targets)
+    k0, y = finite_array("kernel", kernel), finite_array("y", y)
     y = y[:, None] if y.ndim == 1 else y
     if k0.ndim != 2 or k0.shape[0] != k0.shape[1] or y.ndim != 2 or len(y) != len(k0):
         raise ValueError(
-            "`kernel` must be (sample, sample) and `targets` (sample, output), got shapes "
+            "`kernel` must be (sample, sample) and `y` (sample, output), got shapes "
             f"{k0.shape} and {y.shape}."
         )
     size = np.abs(k0).max()

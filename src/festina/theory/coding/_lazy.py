@@ -5,7 +5,7 @@ from jaxtyping import Float
 
 from ..._checks import check_positive, finite_array, number
 from ..._types import ArrayLike
-from ...networks._code_activations import CodeActivation, erf, sigmoid
+from ...networks._code_activations import CodeActivation, erf, erf_sigmoid
 from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
 from ._given import temperature_of
@@ -19,11 +19,11 @@ def lazy_kernel(
 ) -> Float[np.ndarray, "sample other"]:
     r"""Return $E[\phi(z)\phi(z')]$ for $z \sim N(0, K_0)$, $K_0 = XX^\top/D$, the prior's kernel.
 
-    Closed forms for `"linear"`, `"erf"`, `"sigmoid"` and `"relu"`. Any other bounded function is
-    expanded in Hermite polynomials, $E[\phi\phi'] = \sum_n c_n c'_n\rho^n$ with ρ the correlation
-    of z and z′ (Mehler's formula). The coefficients come from quadrature on panels that are halved
-    around kinks and jumps. A warning gives the error where the sum converges too slowly, which
-    happens for discontinuous functions of inputs that are nearly parallel.
+    Closed forms for `"linear"`, `"erf"`, `"erf-sigmoid"` and `"relu"`. Any other bounded function
+    is expanded in Hermite polynomials, $E[\phi\phi'] = \sum_n c_n c'_n\rho^n$ with ρ the
+    correlation of z and z′ (Mehler's formula). The coefficients come from quadrature on panels that
+    are halved around kinks and jumps. A warning gives the error where the sum converges too slowly,
+    which happens for discontinuous functions of inputs that are nearly parallel.
 
     **Arguments:**
 
@@ -51,7 +51,7 @@ def _average(unit: Tilt, both: np.ndarray, rows: np.ndarray, columns: np.ndarray
     """Return E[φφ′] from E[zz′] and the variances of z and of z′, which broadcast."""
     if unit.name == "linear":
         return both
-    if unit.function in (erf, sigmoid):
+    if unit.function in (erf, erf_sigmoid):
         scale = np.pi / 4  # of erf(√(π/4) z)
         norm = np.sqrt((1 + 2 * scale * rows) * (1 + 2 * scale * columns))
         odd = 2 / np.pi * np.arcsin(np.clip(2 * scale * both / norm, -1, 1))

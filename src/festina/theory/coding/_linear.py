@@ -154,14 +154,14 @@ def linear_code(
 
 def linear_code_from(
     kernel: ArrayLike,
-    targets: ArrayLike,
+    y: ArrayLike,
     *,
     temperature: float = 0.0,
     readout_variance: float | None = None,
     depth: int = 1,
 ) -> LinearCode:
     """As `linear_code`, from K₀ = XXᵀ/D and Y."""
-    k0, y = kernel_of(kernel, targets)
+    k0, y = kernel_of(kernel, y)
     return _code(None, k0, y, temperature, readout_variance, depth)
 
 

@@ -35,14 +35,13 @@ class Predictor(Result):
     variance: Float[np.ndarray, "sample output"]
     kind: str
 
-    def split(self, targets: ArrayLike) -> BiasVariance:
-        """Bias and variance against the targets of these inputs."""
-        y = finite_array("targets", targets)
+    def split(self, y: ArrayLike) -> BiasVariance:
+        """Return bias and variance against the targets `y` of these inputs."""
+        y = finite_array("y", y)
         y = y[:, None] if y.ndim == 1 else y
         if y.shape != self.mean.shape:
             raise ValueError(
-                f"`targets` must have the shape {self.mean.shape} of what is predicted, got "
-                f"{y.shape}."
+                f"`y` must have the shape {self.mean.shape} of what is predicted, got {y.shape}."
             )
         right = self.mean.argmax(axis=1) == y.argmax(axis=1)
         return BiasVariance(

@@ -3,9 +3,9 @@
 from ._animals import AnimalWeights as AnimalWeights
 from ._animals import draw_naive_animals as draw_naive_animals
 from ._animals import naive_animals as naive_animals
+from ._asymptotic_weights import AsymptoticWeights as AsymptoticWeights
+from ._asymptotic_weights import asymptotic_weights as asymptotic_weights
 from ._learning import DecisionLearning as DecisionLearning
-from ._limit import AsymptoticWeights as AsymptoticWeights
-from ._limit import asymptotic_weights as asymptotic_weights
 from ._mean_field_learning import mean_field_learning as mean_field_learning
 from ._mean_field_learning import weight_velocity as weight_velocity
 from ._model import DecisionModel as DecisionModel

@@ -20,7 +20,7 @@ def simulate_learning(
     trials: int,
     *,
     learning_rate: float,
-    record_every: int = 1,
+    save_every: int = 1,
     key: PRNGKeyArray,
 ) -> DecisionLearning:
     r"""The learning of animals that see one stimulus at a time, choose, and are rewarded.
@@ -36,9 +36,9 @@ def simulate_learning(
     **Arguments:**
 
     - `model`, `animals`: as for `mean_field_learning`. `animals.repeated(16)` has 16 runs of each.
-    - `trials`: how many, a multiple of `record_every`.
+    - `trials`: how many, a multiple of `save_every`.
     - `learning_rate`: $\eta$.
-    - `record_every`: trials between two records. The first record is before the first trial.
+    - `save_every`: trials between two records. The first record is before the first trial.
     - `key`: randomness. Animal 3 has the same luck, however many learn beside it and for however
       many trials.
 
@@ -48,11 +48,11 @@ def simulate_learning(
     """
     check_positive("learning_rate", learning_rate)
     trials = whole_number("trials", trials)
-    record_every = whole_number("record_every", record_every)
-    if trials % record_every:
+    save_every = whole_number("save_every", save_every)
+    if trials % save_every:
         raise ValueError(
-            f"`trials` must be a multiple of `record_every`, got {trials} and {record_every}: "
-            f"use {trials - trials % record_every or record_every} trials."
+            f"`trials` must be a multiple of `save_every`, got {trials} and {save_every}: "
+            f"use {trials - trials % save_every or save_every} trials."
         )
     if model.architecture == "shallow":
         animals = animals.merged()
@@ -64,15 +64,15 @@ def simulate_learning(
         key,
         architecture=model.architecture,
         teaching=model.teaching,
-        records=int(trials // record_every),
-        between=int(record_every),
+        records=int(trials // save_every),
+        between=int(save_every),
     )
     if not (np.isfinite(gains).all() and np.isfinite(striatum).all()):
         raise ValueError(
             f"Learning diverged at `learning_rate` {learning_rate:g}: an error is overshot by more "
             "than its size. Use a smaller one."
         )
-    clock = learning_rate * model.tau * record_every
+    clock = learning_rate * model.tau * save_every
     return DecisionLearning(
         model=model,
         time=clock * np.arange(gains.shape[1]),

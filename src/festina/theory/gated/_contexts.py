@@ -77,7 +77,7 @@ class ContextSpectrum(Result):
         return self.singular_values / self.effective_variance
 
     def strength(
-        self, times: ArrayLike, initial: ArrayLike, *, tau: ArrayLike = 1.0
+        self, times: ArrayLike, initial_strength: ArrayLike, *, tau: ArrayLike = 1.0
     ) -> Float[np.ndarray, "*time mode"]:
         r"""Strength of every mode of each pathway, when all of them learn from equal weights.
 
@@ -86,18 +86,18 @@ class ContextSpectrum(Result):
         **Arguments:**
 
         - `times`: when, in the units of `tau`.
-        - `initial`: π(0), one for all modes or one for each. H random units of size σ in every
-          pathway have σ²H/2.
+        - `initial_strength`: π(0), one for all modes or one for each. H random units of size σ in
+          every pathway have σ²H/2.
         - `tau`: time constant of the flow on $\frac12\langle\lVert y - f\rVert^2\rangle$, one
           for all modes or one for each.
         """
         check_times(times)
-        check_positive("initial", initial)
+        check_positive("initial_strength", initial_strength)
         check_positive("tau", tau)
-        if np.shape(initial) not in ((), self.singular_values.shape):
+        if np.shape(initial_strength) not in ((), self.singular_values.shape):
             raise ValueError(
-                f"`initial` must be one strength or one for each of {len(self.kinds)} modes, got "
-                f"shape {np.shape(initial)}."
+                "`initial_strength` must be one number or one for each of "
+                f"{len(self.kinds)} modes, got shape {np.shape(initial_strength)}."
             )
         if not np.isfinite(self.effective_variance).all():
             raise ValueError(
@@ -110,17 +110,19 @@ class ContextSpectrum(Result):
                 "`race` follows weights as they are."
             )
         s, d = self.singular_values, self.effective_variance
-        return np.asarray(chain_strength(times, s, initial, depth=2, input_variance=d, tau=tau))
+        return np.asarray(
+            chain_strength(times, s, initial_strength, depth=2, input_variance=d, tau=tau)
+        )
 
     def loss(
-        self, times: ArrayLike, initial: ArrayLike, *, tau: ArrayLike = 1.0
+        self, times: ArrayLike, initial_strength: ArrayLike, *, tau: ArrayLike = 1.0
     ) -> Float[np.ndarray, "*time"]:
         r"""½⟨‖y − f‖²⟩ of all these pathways together, arguments as in `strength`.
 
         $L = L(0) - \binom Ck\sum_a(S_a\pi_a - \frac12 D_\text{eff}\pi_a^2)$, where L(0) is that of
         the targets they see. Of one pathway in each context it is that of a modular network.
         """
-        pi = self.strength(times, initial, tau=tau)
+        pi = self.strength(times, initial_strength, tau=tau)
         gained = pi * (self.singular_values - 0.5 * self.effective_variance * pi)
         return np.asarray(self.start - self.pathways * gained.sum(axis=-1))
 

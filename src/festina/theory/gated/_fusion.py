@@ -38,7 +38,7 @@ def early_fusion(amplitudes: ArrayLike) -> Float[np.ndarray, " view"]:
 def late_fusion(
     times: ArrayLike | None,
     amplitudes: ArrayLike,
-    initial: ArrayLike,
+    initial_strength: ArrayLike,
     *,
     classes: int = 1,
     tau: float | int = 1.0,
@@ -58,8 +58,8 @@ def late_fusion(
 
     - `times`: when to evaluate; `None` for where it ends.
     - `amplitudes`: $a_v$ of each view.
-    - `initial`: $\pi_v(0) > 0$, one for all views or one for each. H random units of size σ for
-      each view have about $\sigma^2 H/2$.
+    - `initial_strength`: $\pi_v(0) > 0$, one for all views or one for each. H random units of size
+      σ for each view have about $\sigma^2 H/2$.
     - `classes`: K.
     - `tau`: time constant, one over the learning rate.
 
@@ -68,7 +68,7 @@ def late_fusion(
     $\pi_v(t)$ with shape `(time, view)`, `(view,)` for a single time or the end.
     """
     a = _rates("amplitudes", amplitudes)
-    start = _starts(initial, len(a))
+    start = _starts(initial_strength, len(a))
     slower = whole_number("classes", classes) * _tau(tau)
     clock = _clock(times, np.log(a) + np.log(start), 2 * a, slower)
     return start * np.exp(2 * a * clock[..., None])
@@ -77,7 +77,7 @@ def late_fusion(
 def shared_capacity(
     times: ArrayLike | None,
     rates: ArrayLike,
-    initial: ArrayLike,
+    initial_strength: ArrayLike,
     *,
     capacity: float | int = 1.0,
     tau: float | int = 1.0,
@@ -96,7 +96,7 @@ def shared_capacity(
 
     - `times`: when to evaluate; `None` for where it ends.
     - `rates`: $r_m > 0$.
-    - `initial`: $s_m(0) > 0$, one for all modes or one for each.
+    - `initial_strength`: $s_m(0) > 0$, one for all modes or one for each.
     - `capacity`: $\mathcal K$.
     - `tau`: time constant.
 
@@ -105,7 +105,7 @@ def shared_capacity(
     $s_m(t)$ with shape `(time, mode)`, `(mode,)` for a single time or the end.
     """
     r = _rates("rates", rates)
-    start = _starts(initial, len(r))
+    start = _starts(initial_strength, len(r))
     check_positive("capacity", capacity)
     filled = 2 * np.log(start) - math.log(number("capacity", capacity))
     return start * np.exp(r * _clock(times, filled, 2 * r, _tau(tau))[..., None])
@@ -114,7 +114,7 @@ def shared_capacity(
 def competing_views(
     times: ArrayLike | None,
     amplitudes: ArrayLike,
-    initial: ArrayLike,
+    initial_strength: ArrayLike,
     *,
     overlap: float | int,
     target: float | int = 1.0,
@@ -134,7 +134,7 @@ def competing_views(
 
     - `times`: when to evaluate; `None` for where it ends.
     - `amplitudes`: $a_v$ of each view.
-    - `initial`: $c_v(0) > 0$, one for all views or one for each.
+    - `initial_strength`: $c_v(0) > 0$, one for all views or one for each.
     - `overlap`: κ, from 0 to 1.
     - `target`: m.
     - `tau`: time constant.
@@ -145,7 +145,7 @@ def competing_views(
     κ = 1, else integrated to a relative error of some 1e-9.
     """
     a = _rates("amplitudes", amplitudes)
-    start, tau = _starts(initial, len(a)), _tau(tau)
+    start, tau = _starts(initial_strength, len(a)), _tau(tau)
     check_positive("target", target)
     m, kappa = number("target", target), _overlap(overlap)
     if kappa == 1:
@@ -171,7 +171,11 @@ def competing_views(
 
 
 def latecomer_delay(
-    amplitudes: ArrayLike, initial: ArrayLike, *, overlap: float | int, target: float | int = 1.0
+    amplitudes: ArrayLike,
+    initial_strength: ArrayLike,
+    *,
+    overlap: float | int,
+    target: float | int = 1.0,
 ) -> float:
     r"""When the slower of two views has half of its share, as κ → 1.
 
@@ -188,7 +192,7 @@ def latecomer_delay(
     **Arguments:**
 
     - `amplitudes`: $a_v$ of two views.
-    - `initial`: $c_v(0) > 0$, one for both or one for each.
+    - `initial_strength`: $c_v(0) > 0$, one for both or one for each.
     - `overlap`: κ < 1.
     - `target`: m.
 
@@ -203,7 +207,7 @@ def latecomer_delay(
             f"There is a late comer of two views whose overlap is below one, got {len(a)} "
             f"`amplitudes` and `overlap` {kappa:g}."
         )
-    left = competing_views(None, a, initial, overlap=1.0, target=m)
+    left = competing_views(None, a, initial_strength, overlap=1.0, target=m)
     slow = int(np.argmin(left))
     if (rest := left[slow]) >= m / 4:
         return math.nan
@@ -269,11 +273,11 @@ def _rates(name: str, given: ArrayLike) -> Float[np.ndarray, " mode"]:
 
 
 def _starts(given: ArrayLike, count: int) -> Float[np.ndarray, " mode"]:
-    check_positive("initial", given)
-    found = real_array("initial", given)
+    check_positive("initial_strength", given)
+    found = real_array("initial_strength", given)
     if found.shape not in ((), (count,)):
         raise ValueError(
-            f"`initial` must be one number for all or one for each of {count}, got shape "
+            f"`initial_strength` must be one number for all or one for each of {count}, got shape "
             f"{found.shape}."
         )
     return np.broadcast_to(found, count).copy()

@@ -91,8 +91,8 @@ def race(
     task: Task,
     gatings: Mapping[str, ArrayLike] | str,
     *,
-    initial: ArrayLike = 1e-6,
-    everyone: bool = False,
+    initial_strength: ArrayLike = 1e-6,
+    only_self_consistent: bool = True,
     tau: float = 1.0,
     rtol: float = 1e-8,
 ) -> Race:
@@ -120,22 +120,22 @@ def race(
     - `task`: finite, because gates are given for each example.
     - `gatings`: by name, one number for each example. Or a label of the task: every set of its
       values is a gating, open for the examples that have one of them.
-    - `initial`: strength π of every direction of a pathway at the start, one for all or one for
-      each gating. H random units with weights of size σ have σ²H/2.
-    - `everyone`: also those that are not self-consistent take part, as in a network whose gates
-      are given.
+    - `initial_strength`: π(0) of every direction of a pathway, one number or one for each gating. H
+      random units with weights of size σ have σ²H/2.
+    - `only_self_consistent`: if False, include gatings that are not self-consistent, as in a
+      network whose gates are given.
     - `tau`: time constant of the flow on $\frac12\langle\lVert y - f\rVert^2\rangle$.
     - `rtol`: tolerance of the integrator.
     """
     found = _checked(task, gatings)
-    for name, value in (("initial", initial), ("tau", tau), ("rtol", rtol)):
+    for name, value in (("initial_strength", initial_strength), ("tau", tau), ("rtol", rtol)):
         check_positive(name, value)
     names, gates = tuple(found), np.stack(list(found.values()))
-    starts = real_array("initial", initial)
+    starts = real_array("initial_strength", initial_strength)
     if starts.shape not in ((), (len(names),)):
         raise ValueError(
-            f"`initial` must be one strength or one for each of {len(names)} gatings, got shape "
-            f"{starts.shape}."
+            f"`initial_strength` must be one number or one for each of {len(names)} gatings, got "
+            f"shape {starts.shape}."
         )
     field = Field(np.asarray(task.x, float), task.y, task.weight, gates)
     modes = [field.modes(k) for k in range(len(names))]
@@ -146,13 +146,13 @@ def race(
             for gate, (v, s, _) in zip(gates, modes, strict=True)
         ]
     )
-    runs = (rate > 0) & (consistent | everyone)
+    runs = (rate > 0) & (consistent | (not only_self_consistent))
     if not runs.any():
         raise ValueError(
             "Nobody races: none of the `gatings` sees what correlates with the targets."
             if not rate.any()
             else "Nobody races: none of the `gatings` is self-consistent, as those of rectifiers "
-            "are. With `everyone=True` gates are taken as given."
+            "are. With `only_self_consistent=False` gates are taken as given."
         )
     field = replace(field, gates=gates[runs])
     modes = [mode for mode, in_ in zip(modes, runs, strict=True) if in_]

@@ -98,26 +98,26 @@ class BalancedState(Result):
         return self._numbers(_alignment(self.outward, self.inward, self._target(correlation)))
 
     def neural_tangent_kernel(
-        self, inputs: ArrayLike | None = None
+        self, x: ArrayLike | None = None
     ) -> Float[Array, "*batch output_sample output_sample"]:
         r"""$I\otimes XW_1^\top W_1X^\top + W_2W_2^\top\otimes XX^\top$ for examples in rows.
 
-        `inputs` has shape `(sample, input)`; the unit vectors if there are none. Outputs are the
+        `x` has shape `(sample, input)`; the unit vectors if there are none. Outputs are the
         slow index.
         """
-        x = self._inputs(inputs)
+        x = self._inputs(x)
         return tangent_kernel(self.input_gram, self.output_gram, x)
 
     def kernel_alignment(
-        self, target: ArrayLike | None = None, inputs: ArrayLike | None = None
+        self, target: ArrayLike | None = None, x: ArrayLike | None = None
     ) -> Float[Array, "*batch"]:
         r"""Cosine of the angle between the tangent kernel and a `target` kernel.
 
         The target is a symmetric matrix over outputs and examples as `neural_tangent_kernel` has
         them, or if there is none that of the task itself, $yy^\top$ with $y = \mathrm{vec}\,\Sigma
-        X$: what a kernel would have to be to learn in one direction. `inputs` as there.
+        X$: what a kernel would have to be to learn in one direction. `x` as there.
         """
-        x = self._inputs(inputs)
+        x = self._inputs(x)
         size = self.outward.shape[-3] * len(x)
         if target is None:
             y = (self.correlation @ x.T).reshape(*self.correlation.shape[:-2], size)
@@ -134,13 +134,13 @@ class BalancedState(Result):
             kernel = kernel[..., None, :, :]
         return _cosine(self.neural_tangent_kernel(x), kernel)
 
-    def kernel_distance(self, inputs: ArrayLike | None = None) -> Float[Array, "*batch"]:
+    def kernel_distance(self, x: ArrayLike | None = None) -> Float[Array, "*batch"]:
         r"""How far the tangent kernel has moved: $1 - \cos(K(0), K(t))$.
 
-        Zero throughout is the lazy regime. `inputs` as in `neural_tangent_kernel`; the kernel
+        Zero throughout is the lazy regime. `x` as in `neural_tangent_kernel`; the kernel
         itself is not formed. NaN for weights that are all zero.
         """
-        x = self._inputs(inputs)
+        x = self._inputs(x)
         first, second = self.first, self.second
         moved = kernel_distance(
             _gram(self.inward),
@@ -186,15 +186,15 @@ class BalancedState(Result):
             {"time": np.asarray(self.times)[(0,) * len(leading)]},
         )
 
-    def _inputs(self, inputs: ArrayLike | None) -> Float[Array, "sample input"]:
+    def _inputs(self, x: ArrayLike | None) -> Float[Array, "sample input"]:
         size = self.inward.shape[-3]
-        if inputs is None:
+        if x is None:
             return np.eye(size)
-        check_finite("inputs", inputs)
-        x = as_array(inputs)
+        check_finite("x", x)
+        x = as_array(x)
         if x.ndim != 2 or x.shape[1] != size:
             raise ValueError(
-                f"`inputs` must be examples in rows, (sample, {size}), got shape {x.shape}."
+                f"`x` must be examples in rows, (sample, {size}), got shape {x.shape}."
             )
         return x
 

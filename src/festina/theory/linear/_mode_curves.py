@@ -101,7 +101,7 @@ def layer_similarity(
     layer: int,
     *,
     depth: int = 2,
-    inputs: ArrayLike | None = None,
+    x: ArrayLike | None = None,
 ) -> Float[Array, "*time item item"]:
     r"""How alike items are to one layer, $h_l = W^l\cdots W^1x$, over time.
 
@@ -116,7 +116,7 @@ def layer_similarity(
     - `modes`: of the data.
     - `layer`: $l$, from 1 to `depth`, the output.
     - `depth`: $D$.
-    - `inputs`: $X^\top$, one row for each item; one-hot items by default.
+    - `x`: $X^\top$, one row for each item; one-hot items by default.
 
     **Returns:**
 
@@ -129,11 +129,11 @@ def layer_similarity(
             f"`layer` must lie between 1 and a finite `depth`, got {layer} and {depth}."
         )
     size = len(modes.right)
-    if inputs is not None and not is_traced(inputs):
-        shape = np.shape(inputs)
+    if x is not None and not is_traced(x):
+        shape = np.shape(x)
         if len(shape) != 2 or shape[1] != size:
-            raise ValueError(f"`inputs` must be (item, {size}), got shape {shape}.")
-    return _similarity(strengths, modes, 2.0 * layer / layers, inputs)
+            raise ValueError(f"`x` must be (item, {size}), got shape {shape}.")
+    return _similarity(strengths, modes, 2.0 * layer / layers, x)
 
 
 @compiled()
@@ -150,11 +150,11 @@ def _loss(a: Values, modes: Modes) -> Array:
 
 
 @compiled()
-def _similarity(a: Values, modes: Modes, power: float | Array, inputs: ArrayLike | None) -> Array:
+def _similarity(a: Values, modes: Modes, power: float | Array, x: ArrayLike | None) -> Array:
     a = jnp.asarray(a)
     # A power below one has no slope at zero.
     gain = jnp.where(a == 0, 0.0, jnp.abs(jnp.where(a == 0, 1.0, a)) ** power)
-    v = modes.right if inputs is None else jnp.asarray(inputs) @ modes.right
+    v = modes.right if x is None else jnp.asarray(x) @ modes.right
     return jnp.einsum("im,...m,jm->...ij", v, gain, v)
 
 

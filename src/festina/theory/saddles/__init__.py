@@ -21,6 +21,8 @@ L/\partial\theta$, unless a `loss` says otherwise.
 from ._drop_times import mode_drop_times as mode_drop_times
 from ._embedding import embed_units as embed_units
 from ._embedding import embed_weights as embed_weights
+from ._escape_directions import EscapeDirections as EscapeDirections
+from ._escape_directions import escape_directions as escape_directions
 from ._fixed_points import Stationarity as Stationarity
 from ._fixed_points import stationarity as stationarity
 from ._fixed_points import task_with_fixed_point as task_with_fixed_point
@@ -53,5 +55,3 @@ from ._staircase import staircase as staircase
 from ._stairs import Staircase as Staircase
 from ._units import blow_up_times as blow_up_times
 from ._units import first_to_escape as first_to_escape
-from ._ways_out import EscapeDirections as EscapeDirections
-from ._ways_out import escape_directions as escape_directions

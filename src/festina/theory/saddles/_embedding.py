@@ -22,8 +22,8 @@ from ..._precision import float64
 from ..._types import Array, ArrayLike
 from ...networks import AbstractUnit
 from ...networks._algebra import Defects, measure_defects
+from ...networks._generator import generator
 from ...networks._network import Network
-from ._generator import generator
 from ._hidden import combine, hidden_layers, with_hidden_layer
 from ._kinds import EQUATION, SIMPLEST_FIRST, Kind, admissible
 

@@ -13,15 +13,15 @@ from ..._objective import Data, LossConvention, excess_loss, objective
 from ..._precision import float64
 from ..._types import Array, ArrayLike
 from ...networks import AbstractNetwork
+from ...networks._generator import generator
 from ...networks._structure import AbstractStructure
 from ...tasks import AbstractTask, Task, from_arrays
-from ._generator import generator
 from ._loss_function import natural_size
 
 
 @float64
 def task_with_fixed_point(
-    network: AbstractNetwork, inputs: ArrayLike, *, residual: float = 1.0, key: PRNGKeyArray
+    network: AbstractNetwork, x: ArrayLike, *, residual: float = 1.0, key: PRNGKeyArray
 ) -> Task:
     r"""A task for which the given weights are a fixed point, though not a solution.
 
@@ -33,8 +33,8 @@ def task_with_fixed_point(
     **Arguments:**
 
     - `network`: one network, with any weights.
-    - `inputs`: `(sample, ...)`. There must be more numbers to predict (samples times outputs) than
-      directions in which the weights can move them.
+    - `x`: inputs, `(sample, ...)`. There must be more numbers to predict (samples times outputs)
+      than directions in which the weights can move them.
     - `residual`: root mean square error of each output that is left at the fixed point.
     - `key`: randomness of the errors.
 
@@ -45,16 +45,16 @@ def task_with_fixed_point(
     check_alone(network.batch_shape)
     if not (np.isfinite(residual) and residual > 0):
         raise ValueError(f"`residual` must be a positive number, got {residual}.")
-    x = np.asarray(inputs, dtype=float)
+    x = np.asarray(x, dtype=float)
     f, jacobian = map(np.asarray, _outputs_and_jacobian(network, x))
     if not (np.isfinite(f).all() and np.isfinite(jacobian).all()):
-        raise ValueError("The outputs, or their slopes, are not finite for all `inputs`.")
+        raise ValueError("The outputs, or their slopes, are not finite for all `x`.")
     left, s, _ = np.linalg.svd(jacobian, full_matrices=False)
     # Rounding counts as a direction rather than a weak direction as rounding.
     moved = left[:, s > np.finfo(float).eps * s[0]]
     if moved.shape[1] >= f.size:
         raise ValueError(
-            f"`inputs` are too few: the {jacobian.shape[1]} weights move the {f.size} outputs "
+            f"`x` are too few: the {jacobian.shape[1]} weights move the {f.size} outputs "
             f"({len(x)} samples of {f.shape[1]}) in all directions, so that only a perfect fit is "
             f"stationary. More than {jacobian.shape[1] // f.shape[1]} samples are always enough."
         )

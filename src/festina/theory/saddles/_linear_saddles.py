@@ -27,10 +27,10 @@ from ..._checks import check_type, number, whole_number, whole_numbers
 from ..._objective import LossConvention, loss_factor
 from ..._result import Result
 from ...networks import Layer, Neuron
+from ...networks._generator import generator
 from ...tasks import AbstractTask
 from ...tasks._task import Statistics
 from .._modes import equals
-from ._generator import generator
 
 DEGENERACY = 1e-9  # of the largest mode
 _SINGULAR = 1e-13  # of the largest eigenvalue, for each input

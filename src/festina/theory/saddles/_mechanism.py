@@ -9,7 +9,9 @@ import numpy as np
 from ..._checks import whole_number
 from ..._precision import float64
 from ..._result import Result
+from ..._types import Keys
 from ...networks import AbstractUnit, ConvolutionKernel, Neuron
+from ...networks._generator import generator
 from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
 from ._kinds import EQUATION, Kind, admissible
@@ -52,15 +54,15 @@ class Mechanism(Result):
         return tuple(EQUATION[kind] for kind in self.kinds)
 
 
-def mechanism(phi: UnitLike) -> Mechanism:
+def mechanism(unit: UnitLike) -> Mechanism:
     """The mechanism by which units of this kind learn from small weights.
 
     **Arguments:**
 
-    - `phi`: a unit, the name of an activation, or a scalar JAX function of your own, whose algebra
+    - `unit`: a unit, the name of an activation, or a scalar JAX function of your own, whose algebra
       is measured.
     """
-    unit = unit_of(phi)
+    unit = unit_of(unit)
     algebra = unit.algebra
     separates, expected, message = _leaving_zero(unit)
     return Mechanism(algebra.order, separates, admissible(algebra), expected, message)
@@ -143,21 +145,22 @@ class LowestOrderDrive(Result):
 
 @float64
 def lowest_order_drive(
-    phi: UnitLike,
+    unit: UnitLike,
     task: AbstractTask,
     *,
     tolerance: float = 1e-6,
     draws: int = 64,
-    seed: int = 0,
+    key: Keys | None = None,
 ) -> LowestOrderDrive:
     """How strongly the data drive units of this kind at their lowest order.
 
     **Arguments:**
 
-    - `phi`: as in `mechanism`.
+    - `unit`: as in `mechanism`.
     - `task`: the data.
     - `tolerance`: correlations below it are zero.
-    - `draws`, `seed`: random directions of u in which to look.
+    - `draws`: how many random directions of u to look in.
+    - `key`: randomness of these; `jax.random.key(0)` by default.
 
     **Returns:** a `LowestOrderDrive`.
     """
@@ -165,8 +168,7 @@ def lowest_order_drive(
         raise ValueError(
             f"`task` must be a task, got {type(task).__name__}: festina.tasks.from_arrays(x, y)."
         )
-    draws, seed = whole_number("draws", draws), whole_number("seed", seed, least=0)
-    unit = unit_of(phi)
+    draws, unit = whole_number("draws", draws), unit_of(unit)
     order = unit.algebra.order
     if order is None:
         raise ValueError(
@@ -174,7 +176,7 @@ def lowest_order_drive(
         )
     statistics = task.statistics(unit)
     shape = unit.weight_shape(task.input_shape)
-    rng = np.random.default_rng(seed)
+    rng = generator(key)
     u = rng.normal(size=(*shape, draws))
     u /= np.sqrt(np.sum(u**2, axis=tuple(range(len(shape)))))
 

@@ -11,7 +11,9 @@ from ..._numerics._bfgs import bfgs
 from ..._objective import LossConvention, objective
 from ..._precision import float64
 from ..._result import Result
+from ..._types import Keys
 from ...networks import AbstractNetwork, Layer
+from ...networks._generator import generator
 from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
 from ._loss_function import loss_function, relative_slope
@@ -46,7 +48,7 @@ def narrow_minima(
     width: int = 1,
     loss: LossConvention = "half",
     starts: int = 24,
-    seed: int = 0,
+    key: Keys | None = None,
     tolerance: float = 1e-7,
 ) -> NarrowMinima:
     r"""Minimise the loss of a network with `width` units from many random starts.
@@ -61,15 +63,15 @@ def narrow_minima(
       be the name of an activation, or a scalar function.
     - `starts`: random starts, with weights of order one; the lowest minimum found is the global one
       only if one of them leads there.
-    - `seed`: of the random starts.
+    - `key`: randomness of the starts; `jax.random.key(0)` by default.
     - `tolerance`: in units of the loss at zero weights above the floor. Levels closer than this
       count as one, and an end point counts as a minimum where gradient times weights is below it;
       on a kink, where rectifiers often have theirs, the smallest subgradient.
     """
     width, starts = whole_number("width", width), whole_number("starts", starts)
-    unit, seed = unit_of(unit), whole_number("seed", seed, least=0)
+    unit = unit_of(unit)
     # Random starts at the scale where the loss is comparable with that of no network at all.
-    rng = np.random.default_rng(seed)
+    rng = generator(key)
     u, v = (
         rng.normal(scale=0.7, size=(starts, width, *shape))
         for shape in (

@@ -78,7 +78,7 @@ def _learn(
     records = round(given.duration / (between * given.learning_rate))
     how = {"learning_rate": given.learning_rate, "key": jax.random.fold_in(keys[0], _LUCK)}
     trials = decisions.simulate_learning(
-        model, animals.repeated(given.runs), records * between, record_every=between, **how
+        model, animals.repeated(given.runs), records * between, save_every=between, **how
     )
     mean = decisions.mean_field_learning(model, animals, trials.time)
     points = {point.active: point for point in decisions.stationary_points(model)}

@@ -5,6 +5,7 @@
 
 from typing import Any, Literal
 
+import jax
 import numpy as np
 from pydantic import Field
 
@@ -35,7 +36,8 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
     """Fixed points of one unit; for ReLU(z)², of which they are whole rays, its minima alone."""
     if parameters.activation == "1-cos":
         return fixed_points(parameters, task, network)
-    minima = narrow_minima(network.unit, task, loss=parameters.loss, seed=parameters.seed).loss
+    key = jax.random.key(parameters.seed)
+    minima = narrow_minima(network.unit, task, loss=parameters.loss, key=key).loss
     points = {"fixed_point": minima, "minimum": np.ones(len(minima), bool)}
     return float(minima[0]), {name: ("point", values) for name, values in points.items()}
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
-from ....diagnose import rays_from
+from ....diagnose import unit_clusters_from
 from ....experiments._frame import Progress, Tables, part_of
 from ....experiments.claims import Ledger, join_numbers, max_error_below, most_seeds
 from ....networks import DeepNetwork, seeds
@@ -164,7 +164,7 @@ def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
     """Positively homogeneous φ: most of the first layer on one ray, then along both (Eq. 6)."""
     at, expected = "Figure 5, text; Eq. (6)", reading.theory["ray_angle"].values
     if seeds := reading.resting:
-        found = [rays_from(*reading.weights(seed, PLATEAU)) for seed in seeds]
+        found = [unit_clusters_from(*reading.weights(seed, PLATEAU)) for seed in seeds]
         main, share = np.transpose([(each.angle[0], each.share[0]) for each in found])
         off = np.abs((main[:, None] - expected + 180) % 360 - 180).min(axis=1)
         claim(
@@ -177,7 +177,7 @@ def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
             f"{join_numbers(expected)}",
         )
     trained = np.flatnonzero(reading.trained).tolist()
-    found = [rays_from(*reading.weights(seed, END)) for seed in trained]
+    found = [unit_clusters_from(*reading.weights(seed, END)) for seed in trained]
     near = np.array([nearest_rays(each, expected) for each in found])
     off = np.abs((near - expected + 180) % 360 - 180).max(axis=1)
     words = f"at the end there are units along both rays of the data, within {_BESIDE:g} degrees"

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from ....diagnose import UnitClusters, rays_from
+from ....diagnose import UnitClusters, unit_clusters_from
 from ....experiments.claims import Ledger, agree, join_numbers, max_error_below, most_seeds
 from ._reading import END, PLATEAU, Reading
 
@@ -44,13 +44,13 @@ def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
     """Positively homogeneous φ: one ray of weights on the plateau, one more at the end (Eq. 6)."""
     at, expected = "Theorem 1, Eq. (6)", reading.theory["ray_angle"].values
     if reading.staircases:
-        found = [rays_from(*reading.weights(seed, PLATEAU)) for seed in reading.staircases]
+        found = [unit_clusters_from(*reading.weights(seed, PLATEAU)) for seed in reading.staircases]
         words = "on the plateau the weights that count lie on one ray"
         claim("one-ray-on-plateau", words, most_seeds([len(each) == 1 for each in found]), at=at)
         first = np.median([each.angle[0] for each in found])
         along = agree(first, expected[0], within=1.0)
         claim("ray-direction", "direction of that ray, degrees", along, at=at)
-    found = [rays_from(*reading.weights(seed, END)) for seed in range(reading.seeds)]
+    found = [unit_clusters_from(*reading.weights(seed, END)) for seed in range(reading.seeds)]
     # The rays of the data, wherever they stand among those found.
     both = np.median([nearest_rays(each, expected) for each in found], axis=0)
     claim(

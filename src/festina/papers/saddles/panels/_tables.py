@@ -92,7 +92,8 @@ def staircase(
         del keys
         progress("predicting", 0.02)
         predicted = predict(parameters, task, network)
-        narrow = narrow_minima(network.unit, task, loss=parameters.loss, seed=parameters.seed).loss
+        key = jax.random.key(parameters.seed)
+        narrow = narrow_minima(network.unit, task, loss=parameters.loss, key=key).loss
         rest = xr.Dataset(predicted).get("fixed_point", narrow)[0]
         predicted = {"narrow_minimum": ("minimum", narrow), **predicted}
         trajectory = train(parameters, network, task, part_of(progress, 0.1, 0.85))

@@ -7,8 +7,8 @@ from .._precision import float64
 from .._types import ArrayLike, Keys
 from ._activations import ActivationLike
 from ._build import random_parts
-from ._deep import check_widths
-from ._stack import DeepNetwork, check_activations, deep_network_from
+from ._deep_linear import check_widths
+from ._deep_network import DeepNetwork, check_activations, deep_network_from
 from ._units import AbstractUnit, ConvolutionKernel, LinearAttentionHead, Neuron
 
 

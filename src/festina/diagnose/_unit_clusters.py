@@ -50,21 +50,23 @@ def unit_clusters(
     - `share`: rays below this share of the contributions are left out.
 
     **Returns:** the `UnitClusters`, or of a batch an array of them with its shape, `(*batch,
-    save)` along a trajectory. Of a hidden layer of a deeper network: `rays_from(u, v)`.
+    save)` along a trajectory. Of a hidden layer of a deeper network: `unit_clusters_from(u, v)`.
     """
     layers = networks_of(network)
     if not isinstance(layers, Layer):
         raise ValueError(
             f"`network` must be a layer, Σ φ(x; u_i) v_i, got {type(layers).__name__}. Of a deeper "
-            "network give one hidden layer as arrays: rays_from(u, v)."
+            "network give one hidden layer as arrays: unit_clusters_from(u, v)."
         )
     found = np.empty(layers.batch_shape, dtype=object)
     for index in np.ndindex(layers.batch_shape):
-        found[index] = rays_from(layers.u[index], layers.v[index], angle=angle, share=share)
+        found[index] = unit_clusters_from(
+            layers.u[index], layers.v[index], angle=angle, share=share
+        )
     return found if layers.batch_shape else found.item()
 
 
-def rays_from(
+def unit_clusters_from(
     u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 0.05
 ) -> UnitClusters:
     """The `unit_clusters` of units with the weights `u`, `(unit, input)`, and `v`, `(unit, ...)`.

@@ -10,21 +10,21 @@ from ._style import SIMULATION_STYLE, THEORY_STYLE
 
 def draw_staircase(
     ax: Axes,
-    time: Any,
+    times: Any,
     loss: Any,
     levels: Any = (),
     falls: Any = (),
     *,
     right: float | int,
-    **curve: Any,
+    **style: Any,
 ) -> None:
     """One loss curve to the edge of the figure, with predicted levels and falls, where finite.
 
     A network that has converged stays where it is. `falls[k]` leads from `levels[k]` to the next
     one and is drawn in the colour of its curve.
     """
-    time, loss = np.append(time, max(right, time[-1])), np.append(loss, loss[-1])
-    ax.plot(time, loss, **{**SIMULATION_STYLE, "alpha": 0.6, **curve})
-    dashed = {**THEORY_STYLE, "color": curve.get("color", "black"), "lw": 1.4}
+    times, loss = np.append(times, max(right, times[-1])), np.append(loss, loss[-1])
+    ax.plot(times, loss, **{**SIMULATION_STYLE, "alpha": 0.6, **style})
+    dashed = {**THEORY_STYLE, "color": style.get("color", "black"), "lw": 1.4}
     for k in np.flatnonzero(np.isfinite(falls)):
         ax.plot([falls[k]] * 2, levels[k : k + 2], **dashed)

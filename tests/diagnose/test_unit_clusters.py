@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import festina
-from festina.diagnose import UnitClusters, rays_from, unit_clusters
+from festina.diagnose import UnitClusters, unit_clusters, unit_clusters_from
 from festina.networks import deep_linear, fully_connected
 from festina.tasks import two_orthogonal_points
 
@@ -26,7 +26,7 @@ def bundle(degrees, contributions, *, count=20, spread=1.0, seed=0):
 
 def test_rays_are_found_in_the_order_of_their_shares():
     u, v = bundle([26.6, 116.6, -150.0], [0.3, 0.6, 0.1])
-    found = rays_from(u, v)
+    found = unit_clusters_from(u, v)
     assert len(found) == 3
     np.testing.assert_allclose(found.angle, [116.6, 26.6, -150.0], atol=1.0)
     np.testing.assert_allclose(found.share, [0.6, 0.3, 0.1], rtol=1e-12)
@@ -38,11 +38,11 @@ def test_many_small_units_that_point_anywhere_are_no_ray():
     rng = np.random.default_rng(1)
     u, v = bundle([0.0], [1.0])
     dust_u, dust_v = 1e-3 * rng.standard_normal((500, 2)), 1e-2 * rng.standard_normal(500)
-    found = rays_from(np.concatenate((u, dust_u)), np.concatenate((v, dust_v)))
+    found = unit_clusters_from(np.concatenate((u, dust_u)), np.concatenate((v, dust_v)))
     assert len(found) == 1
     assert found.share[0] > 0.99
     # A unit that is large in one layer alone contributes nothing.
-    silent = rays_from(np.concatenate((u, [[0.0, 1e3]])), np.append(v, 0.0))
+    silent = unit_clusters_from(np.concatenate((u, [[0.0, 1e3]])), np.append(v, 0.0))
     assert len(silent) == 1
     np.testing.assert_allclose(silent.share, 1.0)
 
@@ -52,7 +52,7 @@ def test_a_direction_is_that_of_the_units_that_contribute():
     degrees = np.radians([0.0] + [8.0] * 9)
     u = np.stack((np.cos(degrees), np.sin(degrees)), axis=1)
     contribution = np.array([0.9] + [0.1 / 9] * 9)
-    found = rays_from(u, contribution)
+    found = unit_clusters_from(u, contribution)
     mean = np.degrees(np.arctan2(*(contribution @ u)[::-1]))
     np.testing.assert_allclose(found.angle, mean, rtol=1e-9)
     spread = np.sqrt(0.9 * mean**2 + 0.1 * (8 - mean) ** 2)
@@ -61,7 +61,7 @@ def test_a_direction_is_that_of_the_units_that_contribute():
 
 def test_opposite_directions_are_two_rays():
     """u and −u are not proportional for a rectifier, whose homogeneity is over α ≥ 0."""
-    found = rays_from([[1.0, 0.0], [-1.0, 0.0]], [1.0, 1.0])
+    found = unit_clusters_from([[1.0, 0.0], [-1.0, 0.0]], [1.0, 1.0])
     np.testing.assert_allclose(sorted(np.abs(found.angle)), [0.0, 180.0])
 
 
@@ -75,29 +75,29 @@ def test_opposite_directions_are_two_rays():
 def test_rays_turn_with_the_weights_and_do_not_care_for_their_size(seed, factor, turn):
     u, v = bundle([0.0, 80.0, 200.0], [0.5, 0.3, 0.2], seed=seed)
     c, s = np.cos(np.radians(turn)), np.sin(np.radians(turn))
-    one = rays_from(u, v)
-    other = rays_from(factor * u @ np.array([[c, s], [-s, c]]), v / 3)
+    one = unit_clusters_from(u, v)
+    other = unit_clusters_from(factor * u @ np.array([[c, s], [-s, c]]), v / 3)
     np.testing.assert_allclose(other.share, one.share, rtol=1e-9)
     np.testing.assert_allclose(other.spread, one.spread, rtol=1e-5)
     difference = (other.angle - one.angle - turn + 180) % 360 - 180
     assert np.abs(difference).max() < 1e-6
     # The order of the units does not matter either, nor an output axis; scaling u against v.
     size = np.linspace(0.5, 2, len(u))
-    again = rays_from((size[:, None] * u)[::-1], (v / size)[::-1, None])
+    again = unit_clusters_from((size[:, None] * u)[::-1], (v / size)[::-1, None])
     np.testing.assert_allclose(again.share, one.share, rtol=1e-12)
     np.testing.assert_allclose(again.angle, one.angle, atol=1e-9)
 
 
 def test_the_angle_decides_what_is_one_ray():
     u, v = bundle([0.0, 20.0], [0.6, 0.4], spread=0.1)
-    assert len(rays_from(u, v, angle=np.radians(10))) == 2
-    assert len(rays_from(u, v, angle=np.radians(30))) == 1
-    assert len(rays_from(u, v, angle=np.radians(10), share=0.5)) == 1
+    assert len(unit_clusters_from(u, v, angle=np.radians(10))) == 2
+    assert len(unit_clusters_from(u, v, angle=np.radians(30))) == 1
+    assert len(unit_clusters_from(u, v, angle=np.radians(10), share=0.5)) == 1
 
 
 def test_any_number_of_dimensions_and_outputs():
     u = np.repeat(np.eye(5)[:3], [3, 2, 1], axis=0)
-    found = rays_from(u, np.ones((6, 2, 4)))
+    found = unit_clusters_from(u, np.ones((6, 2, 4)))
     np.testing.assert_allclose(found.share, [3 / 6, 2 / 6, 1 / 6])
     np.testing.assert_allclose(found.direction, np.eye(5)[:3], atol=1e-12)
     np.testing.assert_allclose(found.spread, 0.0, atol=1e-7)
@@ -106,16 +106,16 @@ def test_any_number_of_dimensions_and_outputs():
 
 
 def test_when_every_ray_is_too_small():
-    found = rays_from(np.eye(4), np.ones(4), share=0.5)
+    found = unit_clusters_from(np.eye(4), np.ones(4), share=0.5)
     assert len(found) == 0
     assert found.direction.shape == (0, 4)
-    assert rays_from(np.eye(2), np.ones(2), share=0.9).angle.shape == (0,)
+    assert unit_clusters_from(np.eye(2), np.ones(2), share=0.9).angle.shape == (0,)
 
 
 def test_a_tiny_angle_ends():
     """cos(1e-9) is 1: a unit must count as its own direction although rounding says otherwise."""
     rng = np.random.default_rng(0)
-    found = rays_from(rng.standard_normal((50, 3)), np.ones(50), angle=1e-9, share=0.0)
+    found = unit_clusters_from(rng.standard_normal((50, 3)), np.ones(50), angle=1e-9, share=0.0)
     assert len(found) == 50
 
 
@@ -135,7 +135,7 @@ def test_a_tiny_angle_ends():
 )
 def test_weights_that_have_no_rays(u, v, how, message):
     with pytest.raises(ValueError, match=message):
-        rays_from(u, v, **how)
+        unit_clusters_from(u, v, **how)
 
 
 def test_layers_of_a_batch_and_along_a_run_have_rays_each():
@@ -149,11 +149,13 @@ def test_layers_of_a_batch_and_along_a_run_have_rays_each():
         assert isinstance(last, UnitClusters)
         np.testing.assert_array_equal(last.share, found[seed, -1].share)
         u, v = (np.asarray(part[seed]) for part in (run.final.u, run.final.v))
-        np.testing.assert_array_equal(last.direction, rays_from(u, v, share=0.1).direction)
+        np.testing.assert_array_equal(last.direction, unit_clusters_from(u, v, share=0.1).direction)
 
 
 def test_what_has_no_layer_is_said(as_a_user):
-    with pytest.raises(ValueError, match=r"must be a layer.*got DeepLinear.*rays_from\(u, v\)"):
+    with pytest.raises(
+        ValueError, match=r"must be a layer.*DeepLinear.*unit_clusters_from\(u, v\)"
+    ):
         unit_clusters(deep_linear((2, 3, 1), scale=1.0, key=festina.seeds(1)[0]))
     with pytest.raises(ValueError, match="or a trajectory, got ndarray"):
         unit_clusters(np.ones((3, 2)))  # pyright: ignore[reportArgumentType]

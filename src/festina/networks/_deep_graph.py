@@ -18,7 +18,7 @@ Skips = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class StackView(AbstractView):
+class DeepView(AbstractView):
     """Features of a first unit as seen through all the layers behind it.
 
     With a connection past the first layer the input itself is one more feature of the network.
@@ -45,7 +45,7 @@ class StackView(AbstractView):
         self.unit.check_input(input_shape)
 
 
-def stack_graph(
+def deep_graph(
     unit: AbstractUnit,
     shapes: tuple[Shape, ...],
     activations: tuple[Activation, ...] = (),

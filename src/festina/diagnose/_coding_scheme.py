@@ -9,7 +9,8 @@ from jaxtyping import Float, Int, Shaped
 from .._axes import axes
 from .._checks import finite_array, whole_number
 from .._result import Result
-from .._types import ArrayLike
+from .._types import ArrayLike, Keys
+from ..networks._generator import generator
 from ._given import groups
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class CodingScheme(Result):
             return ""
         return (
             "from labels alone: untrained units have a code, too, if inputs of a class are alike; "
-            "give `inputs=` to compare"
+            "give `x=` to compare"
         )
 
     def __str__(self) -> str:
@@ -153,10 +154,10 @@ def coding_scheme(
     activations: ArrayLike,
     labels: ArrayLike,
     *,
-    inputs: ArrayLike | None = None,
+    x: ArrayLike | None = None,
     resamples: int = 50,
     shuffles: int = 200,
-    seed: int = 0,
+    key: Keys | None = None,
 ) -> CodingScheme:
     r"""Which code hidden units use for classes: analog, redundant, sparse, or none.
 
@@ -175,14 +176,14 @@ def coding_scheme(
     - `activations`: of one hidden layer, `(example, unit)`, from a posterior or a trained network.
     - `labels`: the class of every example, of any type. Without there is no verdict: codes of
       many classes and no code look alike then.
-    - `inputs`: what the network saw, `(example, …)`, if classes are to be told apart better than
+    - `x`: inputs of the network, `(example, …)`, if classes are to be told apart better than
       random features do. These inherit what inputs have: a linear one has the same share of
       variance between classes on average, others less, as they bend correlations towards zero.
       Without them a verdict other than `"none"` holds from labels alone, and `note` says so.
     - `resamples`: how often it is asked again, of units drawn with replacement and four fifths of
       the examples of each class.
     - `shuffles`: of labels.
-    - `seed`: of all of these.
+    - `key`: randomness of all of these; `jax.random.key(0)` by default.
 
     !!! note "When to doubt it"
 
@@ -204,14 +205,14 @@ def coding_scheme(
         raise ValueError(f"{units} units are too few to tell a code: give at least {_LEAST}.")
     if examples <= len(names):
         raise ValueError(f"Each of {examples} examples is a class of its own: give more of each.")
-    x = None if inputs is None else finite_array("inputs", inputs)
+    x = None if x is None else finite_array("x", x)
     if x is not None and x.shape[:1] != (examples,):
-        raise ValueError(f"`inputs` must be {examples} examples, as many as `activations`.{hint}")
+        raise ValueError(f"`x` must be {examples} examples, as many as `activations`.{hint}")
     scale = np.abs(h).max()
     if np.ptp(h, axis=0).max() <= _ROUNDING * scale:
         raise ValueError(f"`activations` are constant: every unit says the same to all {examples}.")
     count = whole_number("resamples", resamples)
-    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    rng = generator(key)
     h = h / scale
     few = rng.permutation(examples)[:_ENOUGH]
     part, kinds = h[few], np.unique(which[few], return_inverse=True)[1]

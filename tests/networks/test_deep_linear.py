@@ -19,7 +19,7 @@ from festina.networks import (
     fully_connected,
     layer_from,
 )
-from festina.networks._deep import layer_shapes
+from festina.networks._deep_linear import layer_shapes
 from helpers import untyped
 
 RNG = np.random.default_rng(0)

@@ -67,7 +67,7 @@ class TemperatureSweep(Result, also=("contrast", "populated")):
 
 def temperature_sweep(
     sizes: ArrayLike,
-    activation: CodeActivation = "sigmoid",
+    activation: CodeActivation = "erf-sigmoid",
     *,
     temperatures: ArrayLike,
     targets: ArrayLike | None = None,
@@ -87,7 +87,7 @@ def temperature_sweep(
 
 def crossover_temperature(
     sizes: ArrayLike,
-    activation: CodeActivation = "sigmoid",
+    activation: CodeActivation = "erf-sigmoid",
     *,
     targets: ArrayLike | None = None,
     readout_variance: float | None = None,

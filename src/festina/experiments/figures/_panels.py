@@ -20,7 +20,7 @@ def panels(
     *,
     width: float | int = 4.3,
     height: float | int = 3.5,
-    **how: Any,
+    **options: Any,
 ) -> tuple[Figure, Any]:
     """A figure with its title at the top left, and its axes, as of `Figure.subplots`.
 
@@ -29,7 +29,7 @@ def panels(
     apart = ConstrainedLayoutEngine(w_pad=_APART)
     figure = Figure(figsize=(width * columns, height * rows), layout=apart)
     figure.suptitle(title, x=0.01, ha="left", weight="bold")
-    return figure, figure.subplots(rows, columns, **how)
+    return figure, figure.subplots(rows, columns, **options)
 
 
 def label_axes(
@@ -41,7 +41,7 @@ def label_axes(
     theory: str = "",
     legend: str | None = "best",
     legend_title: str | None = None,
-    **how: Any,
+    **settings: Any,
 ) -> None:
     """Words for the axes, and a legend with what was labelled.
 
@@ -49,12 +49,12 @@ def label_axes(
 
     - `theory`: what dashed lines stand for, as one entry of the legend.
     - `legend`: where it is: a place of matplotlib's, "beside" the axes, or `None` for none.
-    - `how`: further settings of the axes, such as `xscale="log"` or `xlim`.
+    - `settings`: further settings of the axes, such as `xscale="log"` or `xlim`.
     """
     if theory:
         ax.plot([], [], **THEORY_STYLE, label=theory)
     words = {"xlabel": xlabel, "ylabel": ylabel, "title": title}
-    ax.set(**{name: text for name, text in words.items() if text}, **how)
+    ax.set(**{name: text for name, text in words.items() if text}, **settings)
     if legend is not None and ax.get_legend_handles_labels()[0]:
         place: dict[str, Any] = BESIDE if legend == "beside" else {"loc": legend}
         ax.legend(**place, title=legend_title)

@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 import festina
 from festina._objective import objective
 from festina.networks import DeepLinear, deep_linear, deep_linear_from, fully_connected
-from festina.networks._deep import layer_shapes
+from festina.networks._deep_linear import layer_shapes
 from festina.tasks import from_arrays, linear_teacher
 
 WIDTHS = {1: (3, 2), 3: (3, 4, 2, 2), 4: (3, 4, 3, 5, 2)}

@@ -13,10 +13,10 @@ from .._pytree import pytree
 from .._types import Array, ArrayLike, Keys
 from ._activations import linear
 from ._build import random_parts
+from ._deep_graph import deep_graph
 from ._graph import Graph
 from ._layer import Layer
 from ._network import AbstractGraphNetwork
-from ._stack_graph import stack_graph
 from ._units import Neuron
 
 _LINEAR = Neuron()
@@ -85,7 +85,7 @@ class DeepLinear(AbstractGraphNetwork):
     @property
     def structure(self) -> Graph:
         shapes = layer_shapes(self.widths)
-        return stack_graph(_LINEAR, shapes, (linear,) * (self.depth - 2))
+        return deep_graph(_LINEAR, shapes, (linear,) * (self.depth - 2))
 
     def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
         if (self.widths[:1], self.outputs) != (input_shape, outputs):

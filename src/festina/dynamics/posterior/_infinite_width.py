@@ -76,7 +76,7 @@ def extrapolate_to_infinite_width(
     chains: int = 4,
     progress: Progress | None = None,
     key: Keys,
-    **how: Any,
+    **options: Any,
 ) -> InfiniteWidthLimit:
     r"""The mean-field limit of networks of any activation and depth, extrapolated from `widths`.
 
@@ -91,10 +91,10 @@ def extrapolate_to_infinite_width(
     - `widths`: at least two.
     - `chains`: of each width, at least two, which give the error.
     - `progress`: called with words and the fraction done.
-    - `how`: as in `sample`, but for `checkpoint`: chains that are to be resumed are sampled one
+    - `options`: as in `sample`, but for `checkpoint`: chains that are to be resumed are sampled one
       width at a time.
     """
-    if {"checkpoint", "width"} & {*how}:
+    if {"checkpoint", "width"} & {*options}:
         raise ValueError("A limit takes `widths`, and no `width` or `checkpoint`.")
     sizes = sorted({whole_number("widths", width) for width in widths})
     if len(sizes) < 2 or whole_number("chains", chains) < 2:
@@ -111,7 +111,7 @@ def extrapolate_to_infinite_width(
             progress and progress(f"width {width}: {words}", (k + done) / len(sizes))
         )
         each = jax.random.fold_in(key, width)
-        drawn.append(sample(task, width=width, chains=chains, progress=say, key=each, **how))
+        drawn.append(sample(task, width=width, chains=chains, progress=say, key=each, **options))
     # The first row of the least-squares solution: what is left at 1/N = 0.
     share = np.linalg.pinv(np.stack([np.ones(len(sizes)), 1 / np.array(sizes)], axis=1))[0]
     limit = lambda seen: _extrapolated(share, [each.mean(axis=1) for each in seen])

@@ -9,9 +9,9 @@ from .._checks import finite_array, misfit, whole_numbers
 from .._pytree import pytree
 from .._types import Array, ArrayLike
 from ._activations import Activation, ActivationLike, activation
+from ._deep_graph import DeepView, Skips, deep_graph, layer_widths
 from ._graph import Graph
 from ._network import AbstractGraphNetwork
-from ._stack_graph import Skips, StackView, layer_widths, stack_graph
 from ._units import AbstractUnit, SoftmaxAttentionHead
 from ._view import AbstractView
 
@@ -96,7 +96,7 @@ class DeepNetwork(AbstractGraphNetwork):
 
     @property
     def structure(self) -> Graph:
-        return stack_graph(self.unit, self.shapes, self.activations, self.skips)
+        return deep_graph(self.unit, self.shapes, self.activations, self.skips)
 
     @property
     def first_unit(self) -> AbstractUnit:
@@ -112,7 +112,7 @@ class DeepNetwork(AbstractGraphNetwork):
 
     @property
     def view(self) -> AbstractView:
-        view = StackView(self.unit, self.activations, self.bypassed)
+        view = DeepView(self.unit, self.activations, self.bypassed)
         # Linear layers behind a unit see of the inputs what the unit does, statistics included.
         same = view.fixed_features and not view.bypassed
         return self.unit if same else view

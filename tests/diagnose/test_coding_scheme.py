@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from festina.diagnose import coding_scheme
-from festina.diagnose._code import Verdict, _evidence, _two_values
+from festina.diagnose._coding_scheme import Verdict, _evidence, _two_values
 from planted_codes import TRUTH, drawn, labels_of, phi, setting
 from trained_codes import cases
 
 SIZES = {
     "linear": (8, 15, 20, 7, 10, 9, 12, 11, 14, 6),
     "erf": (20, 10, 15, 12, 11, 9, 9, 10, 13, 9),
-    "sigmoid": (25, 15),
+    "erf-sigmoid": (25, 15),
     "relu": (40, 25),
 }
 
@@ -74,12 +74,12 @@ def test_random_features_have_no_more_than_inputs(activation, classes, noise):
     x = rng.standard_normal((classes, 40))[labels] + noise * rng.standard_normal((60, 40))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     h = phi(activation, x @ rng.standard_normal((40, 300)))
-    found = look(h, labels, inputs=x)
+    found = look(h, labels, x=x)
     assert found.verdict == "none"
     assert look(h, labels).evidence.class_share == found.evidence.class_share > 0
     assert found.evidence.inherited > found.evidence.class_share - 0.05
     words = rng.choice([-1.0, 1.0], size=(classes, 300))[labels]
-    assert look(h + 3 * words, labels, inputs=x).verdict == "redundant"
+    assert look(h + 3 * words, labels, x=x).verdict == "redundant"
 
 
 def test_a_verdict_from_labels_alone_says_so():
@@ -88,10 +88,10 @@ def test_a_verdict_from_labels_alone_says_so():
     labels = np.repeat(np.arange(3), 20)
     x = rng.normal(size=(3, 30))[labels] + 0.3 * rng.normal(size=(60, 30))
     h = np.tanh(x @ rng.normal(size=(30, 200)) / np.sqrt(30))
-    alone, beside = look(h, labels), look(h, labels, inputs=x)
+    alone, beside = look(h, labels), look(h, labels, x=x)
     assert (alone.verdict, beside.verdict) == ("analog", "none")
     assert "from labels alone" in str(alone)
-    assert "give `inputs=`" in alone.note
+    assert "give `x=`" in alone.note
     assert beside.note == look(rng.permutation(h), labels).note == ""
 
 
@@ -171,7 +171,7 @@ H, Y = np.random.default_rng(0).standard_normal((12, 9)), np.repeat(range(3), 4)
         (H[:, :4], Y, {}, r"4 units are too few to tell a code: give at least 8"),
         (H, range(12), {}, r"Each of 12 examples is a class of its own"),
         (H[0], Y, {}, r"`activations` must be \(example, unit\)"),
-        (H, Y, {"inputs": H[:5]}, r"`inputs` must be 12 examples"),
+        (H, Y, {"x": H[:5]}, r"`x` must be 12 examples"),
         (H, Y, {"resamples": 0}, r"`resamples` must be a whole number from 1"),
         (H, Y, {"shuffles": 0}, r"`shuffles` must be a whole number from 1"),
     ],
@@ -191,7 +191,7 @@ def test_what_it_was_not_tuned_on(study):
     """Of any size, ratio, temperature and gains, a third or more without a code: 19 of 20 right."""
     found, wrong = Counter(), []
     for truth, h, labels, x, how in study():
-        said = look(np.asarray(h, float), labels, inputs=x).verdict
+        said = look(np.asarray(h, float), labels, x=x).verdict
         found[truth, said] += 1
         wrong += [f"{how}: {said}"] * (said != truth)
     names = get_args(Verdict)
