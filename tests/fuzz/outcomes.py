@@ -83,7 +83,8 @@ def _in_our_words(error: Exception, names: set[str]) -> bool:
     if isinstance(error, RuntimeError):  # a solver of ours that gives up says how
         return ours
     words = {word.removesuffix("s") for word in re.findall(r"\w+", str(error).lower())}
-    known = {name.removesuffix("s") for name in names} | ({"input"} if "x" in names else set())
+    known = {name.removesuffix("s") for name in names}
+    known |= {word for name, word in (("x", "input"), ("y", "target")) if name in names}
     return isinstance(error, ValueError | TypeError) and ours and bool(words & known)
 
 

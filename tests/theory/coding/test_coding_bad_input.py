@@ -30,7 +30,7 @@ Y = np.repeat(class_targets(3), 2, axis=0)
         (lambda: class_code(3), "`sizes` must be a list of whole numbers, got 3"),
         (
             lambda: class_code([3, 3], "linear", targets=[[1, 0], [0, 1e40]]),
-            "`targets` of some outputs are so much larger.*same scale",
+            "Targets of some outputs are so much larger.*same scale",
         ),
         (lambda: class_code([5] * 4), "span 4 dimensions.*up to 3"),
         (lambda: class_code([5, 5], targets=np.eye(3)), "a row for each of 2 classes"),

@@ -53,7 +53,7 @@ def readout_covariance(
     levels = _coldest(g, variance)
     if levels.max() > _APART * levels.min():
         raise ValueError(
-            f"`targets` of some outputs are so much larger than those of others that variances of "
+            "Targets of some outputs are so much larger than those of others that variances of "
             f"readouts would range from {levels.min():.2g} to {levels.max():.2g}, more than "
             "numbers can hold together. Bring outputs to the same scale."
         )
