@@ -126,7 +126,8 @@ def test_what_is_tested_is_the_house():
     asks = house()
     assert "festina.cli._show" in asks["festina.cli._cite"]  # within a function
     assert "festina.theory.saddles._stairs" in asks["festina.theory.saddles._staircase"]
-    assert "festina.dynamics._trajectory" in asks["festina.diagnose._plateaus_of_batch"]  # by the package
+    # by the package
+    assert "festina.dynamics._trajectory" in asks["festina.diagnose._plateaus_of_batch"]
     assert asks["festina"] == {"festina._lazy"}  # names are imported when first used
     assert {room(name) for name in asks} >= set().union(*ORDER)
 
