@@ -3,6 +3,8 @@
 import copy
 import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +30,7 @@ def task():
     return x, torch.relu(x @ u[:2].T) @ torch.tensor([[1.5], [-1.0]])
 
 
-def network(scale=1e-4, seed=0, hidden=12):
+def network(scale: float | None = 1e-4, seed=0, hidden=12):
     torch.manual_seed(seed)
     model = nn.Sequential(
         nn.Linear(5, hidden, bias=False), nn.ReLU(), nn.Linear(hidden, 1, bias=False)
@@ -51,7 +53,7 @@ def train(model, optimiser, steps):
     return np.array(losses)
 
 
-def forecast(model=None, loss=MSE, optimiser=None, data=None, **rest):
+def forecast(model=None, loss: Callable[..., Any] = MSE, optimiser=None, data=None, **rest):
     model = network() if model is None else model
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05) if optimiser is None else optimiser
     return festina.forecast(model, loss, optimiser, task() if data is None else data, **rest)
@@ -87,6 +89,9 @@ def test_the_plateau_is_left_when_forecast(name):
     level = losses[0] - 0.1 * (losses[0] - seen.level)
     true = np.argmax(losses < level)
     assert seen.verdict == "plateau"
+    assert seen.left is not None
+    assert seen.half is not None
+    assert seen.band is not None
     assert seen.left == pytest.approx(true, rel=0.06)
     assert seen.band[0] <= true <= seen.band[1]
     assert seen.left < seen.half
@@ -126,7 +131,7 @@ def test_adam_undilated_is_adam(kind):
     optimiser = kind(model.parameters(), lr=1e-2, weight_decay=0.1)
     train(model, optimiser, 7)
     problem = problem_of(model, MSE, optimiser, task())
-    rule = rule_of(optimiser, problem)
+    rule: Any = rule_of(optimiser, problem)
     course = [
         here.loss for here, _ in zip(rule.dilated(problem, lambda _: 1.0), range(20), strict=False)
     ]
@@ -138,7 +143,7 @@ def test_dilation_costs_little_and_less_the_smaller_it_is():
     optimiser = torch.optim.Adam(model.parameters(), lr=5e-4)
     train(model, optimiser, 10)
     problem = problem_of(model, MSE, optimiser, task())
-    rule = rule_of(optimiser, problem)
+    rule: Any = rule_of(optimiser, problem)
 
     def halved(c):
         course = rule.dilated(problem, lambda _: c)
@@ -197,6 +202,7 @@ def test_a_metric_is_forecast_in_its_own_right():
     seen = festina.forecast(model, MSE, optimiser, task(), metric=explained)
     losses = train(model, optimiser, 1500)
     made = 1 - losses / y.var(correction=0).item()
+    assert seen.metric is not None
     way = (made - made[0]) / (seen.metric[1] - made[0])
     assert seen.half == pytest.approx(np.argmax(way > 0.5), rel=0.06)
 
@@ -276,9 +282,10 @@ def test_weights_that_are_tied_stay_tied():
 
 
 def test_weights_that_are_frozen_are_used_and_stay():
-    model = nn.Sequential(*network(), nn.Linear(1, 1))
-    nn.init.constant_(model[3].weight, -2.0).requires_grad_(False)
-    nn.init.zeros_(model[3].bias).requires_grad_(False)
+    last = nn.Linear(1, 1)
+    model = nn.Sequential(*network(), last)
+    nn.init.constant_(last.weight, -2.0).requires_grad_(False)
+    nn.init.zeros_(last.bias).requires_grad_(False)
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
     seen = forecast(model, optimiser=optimiser)
     losses = train(model, optimiser, 1200)
@@ -322,6 +329,7 @@ def test_a_schedule_is_followed():
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
     steady = festina.forecast(model, MSE, optimiser, task())
     slower = festina.forecast(model, MSE, optimiser, task(), schedule=lambda k: 0.5)
+    assert steady.left is not None
     assert slower.left == pytest.approx(2 * steady.left, rel=0.05)
     stopped = festina.forecast(model, MSE, optimiser, task(), schedule=lambda k: float(k < 10))
     assert stopped.left is None or not math.isfinite(stopped.left)
@@ -545,7 +553,7 @@ def test_it_draws_itself():
 
     ax = forecast().draw()
     assert ax.get_xlabel() == "steps from now"
-    plt.close(ax.figure)
+    plt.close("all")
 
 
 def test_weights_that_are_never_used_leave_adam_its_memory():
@@ -553,7 +561,7 @@ def test_weights_that_are_never_used_leave_adam_its_memory():
     model.unused = torch.nn.Parameter(torch.ones(3))
     optimiser = torch.optim.Adam(model.parameters(), lr=5e-4)
     train(model, optimiser, 10)
-    rule = rule_of(optimiser, problem_of(model, MSE, optimiser, task()))
+    rule: Any = rule_of(optimiser, problem_of(model, MSE, optimiser, task()))
     assert rule.step == 10
     assert [float(each.square) > 0 for each in rule.moments] == [True, True]
 
@@ -583,11 +591,13 @@ def test_a_long_slide_along_kinks_is_a_plateau():
     )
     whole = ask()
     assert whole.verdict == "plateau"
+    assert whole.left is not None
     assert abs(whole.left - 2400) < 0.2 * 2400
     assert whole.gradients < 2400
     short = ask(max_gradients=400)
     assert short.verdict == "plateau"
     assert short.left is None
+    assert short.band is not None
     assert 500 < short.band[0] < 2400
     assert short.band[1] == math.inf
     assert "is not left within" in str(short)
@@ -608,8 +618,10 @@ def test_while_it_settles_the_level_ahead_is_what_is_left():
 def test_what_a_fall_that_is_not_over_says_of_when_it_began():
     slow = Course(1.0, [0.0, 50.0, 100.0], [1.0, 0.8, 0.7], [1.0, 0.5, 0.2])
     fast = Course(1.0, [0.0, 50.0, 100.0], [1.0, 0.99, 0.5], [1.0, 1.0, 1.0])
+    bound = fast.bound()
     assert slow.bound() is None
-    assert 50.0 < fast.bound() < 60.0
+    assert bound is not None
+    assert 50.0 < bound < 60.0
     assert Course(1.0, [0.0, 50.0, 100.0], [1.0, 0.999, 0.99], [1.0] * 3).bound() == 100.0
 
 
@@ -619,6 +631,7 @@ def test_it_is_a_data_set_and_a_table_with_a_row_for_each_sample():
     assert data["course_loss"].dims == ("course_time",)
     assert data["course_loss"].values.tolist() == seen.course.loss
     assert data["left"] == seen.left
+    assert seen.band is not None
     assert data.attrs["band"] == list(seen.band)
     assert table["course_speed"].tolist() == seen.course.speed
     assert f"verdict={seen.verdict}" in repr(seen)

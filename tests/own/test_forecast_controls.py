@@ -85,7 +85,7 @@ def wiggly(n: int = 200, d: int = 6, noise: float = 0.0):
     return x, y + noise * torch.randn(n, 1)
 
 
-def mlp(*widths: int, unit=nn.Tanh, scale: float | None = None) -> nn.Module:
+def mlp(*widths: int, unit: type[nn.Module] = nn.Tanh, scale: float | None = None) -> nn.Sequential:
     layers = []
     for a, b in itertools.pairwise(widths):
         layers += [nn.Linear(a, b), unit()]
@@ -108,17 +108,16 @@ def centred():
 def saturated():
     x, y = regression(0.0)
     model = mlp(6, 12, 1)
-    model[0].weight.data *= 200
-    model[2].weight.requires_grad_(False)
-    model[2].bias.requires_grad_(False)
+    model.get_parameter("0.weight").data *= 200
+    model[2].requires_grad_(False)
     return model, x, y
 
 
 def dead():
     x, y = wiggly()
     model = mlp(6, 12, 1, unit=nn.ReLU)
-    model[0].bias.data -= 100
-    model[2].bias.data[:] = y.mean()
+    model.get_parameter("0.bias").data -= 100
+    model.get_parameter("2.bias").data[:] = y.mean()
     return model, x, y
 
 

@@ -1,6 +1,7 @@
 """What looks ahead: Chebyshev's steps, the clock of momentum, Adam's own; on plain arrays."""
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -11,13 +12,13 @@ from festina.own.forecasting._sgd import SGD
 from festina.own.forecasting._vectors import Vector
 
 
-def saddle(rates):
+def saddle(rates: Sequence[float]) -> Callable[[Vector], tuple[float, Vector]]:
     """w' = rates * w: what grows, and what is stiff and at rest."""
-    rates = np.asarray(rates)
+    rate = np.asarray(rates)
 
-    def field(w):
+    def field(w: Vector) -> tuple[float, Vector]:
         (x,) = w.parts
-        return -0.5 * float((rates * x**2).sum()), Vector((rates * x,))
+        return -0.5 * float((rate * x**2).sum()), Vector((rate * x,))
 
     return field
 
@@ -45,11 +46,11 @@ def test_growth_beside_stiff_weights_is_timed_better_the_tighter_the_tolerance()
 
     flow, spent = saddle(rates), []
 
-    def field(w):
+    def field(w: Vector) -> tuple[float, Vector]:
         spent.append(w)
         return flow(w)
 
-    def error(tolerance):
+    def error(tolerance: float) -> tuple[float, int]:
         spent.clear()
         course = integrate(field, start, tolerance=tolerance)
         here = next(here for here in course if here.weights.parts[0][0] > 1e-2)
@@ -66,7 +67,8 @@ def test_growth_beside_stiff_weights_is_timed_better_the_tighter_the_tolerance()
 @pytest.mark.parametrize("momentum", [0.5, 0.9])
 def test_clock_of_momentum_is_that_of_its_steps(momentum, nesterov):
     rate, lr = 2.0, 0.01
-    w, v, count = 1.0, 0.0, 2000
+    w = half = 1.0
+    v, count = 0.0, 2000
     for k in range(count):
         g = -rate * w
         v = momentum * v + g

@@ -39,7 +39,7 @@ def linear(d=4, zero=False):
     return model
 
 
-def set_up(rule, batch=None, model=None):
+def set_up(rule, batch=None, model=None) -> tuple[Any, Any]:
     problem = problem_of(model or linear(), MSE, rule, regression(), samples=4096, batch=batch)
     return problem, rule_of(rule, problem)
 
@@ -112,7 +112,7 @@ def test_the_noise_floor_is_that_of_the_stationary_distribution_as_the_rate_vani
     def error(lr):
         problem, rule = set_up(SGD(lr), batch=4, model=model)
         _, _, shares = problem.mini_batch(problem.start)
-        noise = [np.concatenate([p.numpy().ravel() for p in each.parts]) for each in shares]
+        noise = [np.concatenate([np.ravel(p) for p in each.parts]) for each in shares]
         C = sum(np.outer(each, each) for each in noise)
         shrink = np.eye(len(H)) - lr * H
         true = 0.5 * np.trace(H @ solve_discrete_lyapunov(shrink, lr**2 * C))
@@ -502,6 +502,9 @@ def test_instability_behind_a_drop_is_noted():
         assert seen.verdict == "plateau"
         assert ("behind the drop the learning rate is too large" in str(seen)) == unstable
         losses = run(model, own, int(seen.ahead) + 40, data=(x, y))
+        assert seen.plateau is not None
+        assert seen.level is not None
+        assert seen.half is not None
         half = 0.5 * (seen.plateau + seen.level)
         assert (max(losses[math.ceil(seen.half) + 1 :]) > half) == unstable
 

@@ -9,6 +9,8 @@ import festina
 from festina._narrowing._low_rank import factorised
 from festina._narrowing._model import model_of
 from festina._narrowing._narrow import Narrowest
+from festina._narrowing._torch import TorchModel
+from helpers import untyped
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -87,6 +89,7 @@ def test_energies_are_what_dropping_directions_costs():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(12, 10), nn.Linear(10, 12)).double()
     network = model_of(model, torch.randn(400, 12, dtype=torch.double))
+    assert isinstance(network, TorchModel)
     narrowest = Narrowest(network)
     spectra = network.spectra(narrowest.fit)
     for rank in (1, 2):
@@ -99,9 +102,11 @@ def test_energies_are_what_dropping_directions_costs():
 def test_tuning_in_projected_inputs_has_the_slope_of_the_whole_network():
     model, x = planted(noise=1e-3)
     network = model_of(model, x)
+    assert isinstance(network, TorchModel)
     narrowest = Narrowest(network)
     start = narrowest.start({"0": 8})
     for one in (start, narrowest.low_rank(0.5, tune=False)):
+        assert one is not None
         made = one.network or network
         tuning = made.tuning(narrowest.fit, error=0.1 * narrowest.scale)
         inside = dict(tuning.inward(one.weights))
@@ -148,7 +153,7 @@ def test_random_numbers_and_frozen_weights_are_left_alone():
 def test_bad_forms_and_sizes(as_a_user):
     model, x = planted()
     with pytest.raises(ValueError, match="`form` must be 'narrow' or 'low rank'"):
-        festina.shrink(model, x, form="svd")
+        festina.shrink(model, x, form=untyped("svd"))
     with pytest.raises(ValueError, match="No low-rank form of `model` has 35 weights or fewer"):
         festina.shrink(model, x, form="low rank", widths=1, tune=False)
     found = festina.shrink(model, x, form="low rank", widths=12, tune=False)

@@ -58,6 +58,7 @@ def test_the_same_width_whoever_asks_on_every_plateau(phi, seed, tolerance):
     rows = [row for row in stairs.stairs if row.step is not None]
     assert len(rows) >= 2
     for row in rows:
+        assert row.step is not None
         network = watch.network(row.step)
         found = effective_width(network, x, y=y, loss=half, tolerance=tolerance)
         assert row.layers == found.layers

@@ -255,7 +255,7 @@ def test_a_picture():
     ax = found.draw()
     assert ax.get_xlabel() == "hidden units"
     assert len(ax.lines) == 3
-    plt.close(ax.figure)
+    plt.close("all")
 
 
 def test_what_is_said_of_layers_widths_and_progress():

@@ -4,6 +4,7 @@ import copy
 import gc
 import re
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,9 +74,9 @@ def test_watching_changes_nothing_and_keeps_the_weights_of_each_step(name):
         network = watch.network(step)
         loss = torch.nn.functional.mse_loss(network(x), y)
         loss.backward()
-        squared = sum(p.grad.square().sum() for p in network.parameters())
+        norm = torch.nn.utils.get_total_norm([p.grad for p in network.parameters()])
         assert watch.curve[1][step] == pytest.approx(loss.item(), rel=1e-6)
-        assert watch.gradient_norm[1][step] ** 2 == pytest.approx(squared.item(), rel=1e-4)
+        assert watch.gradient_norm[1][step] == pytest.approx(norm.item(), rel=5e-5)
 
 
 def test_a_closure_is_looked_at_after_it_was_called_first():
@@ -166,7 +167,7 @@ def test_memory_stays_within_its_budget_and_does_not_grow():
     for _ in range(3):
         train(model, optimizer, x, y, 600, watch)
         assert watch.snapshot_bytes <= 10_000
-        watch.curve, watch.gradient_norm  # noqa: B018, what waits is fetched
+        _ = watch.curve, watch.gradient_norm  # what waits is fetched
         gc.collect()
         counts.append(sum(issubclass(type(each), torch.Tensor) for each in gc.get_objects()))
     assert counts[0] == counts[1] == counts[2]
@@ -314,6 +315,7 @@ def test_stairs_have_the_widths_of_the_weights_on_each_plateau(kind):
     stairs = watch.stairs((x, y) if kind == "arrays" else loader, loss=criterion)
     assert model.training
     for stair in stairs:
+        assert stair.step is not None
         assert stair.start <= stair.step <= stair.end
         here = festina.diagnose.effective_width(watch.network(stair.step), x, y=y, loss=criterion)
         assert here.loss == pytest.approx(stair.level, rel=0.05, abs=1e-3)
@@ -339,7 +341,7 @@ def test_running_averages_are_kept_and_frozen_weights_are_not():
     train(model, optimizer, x, y, 1, watch)
     after_one = model[1].running_mean.clone()
     train(model, optimizer, x, y, 5, watch)
-    first = watch.network(0)
+    first: Any = watch.network(0)
     assert torch.equal(first[1].running_mean, after_one)
     assert not torch.equal(first[1].running_mean, model[1].running_mean)
     assert torch.equal(first[0].weight, model[0].weight)

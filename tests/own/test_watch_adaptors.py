@@ -52,6 +52,7 @@ def test_lightning(accumulate, monkeypatch):
     model = torch.nn.Linear(4, 1)
     data = batches(8)
     fit(seen, model, torch.optim.SGD(model.parameters(), lr=0.01), data, accumulate)
+    assert seen.watch is not None
     assert seen.watch.steps == 8 // accumulate
     for step in range(seen.watch.steps):
         part = data[step * accumulate : (step + 1) * accumulate]
@@ -78,6 +79,7 @@ def test_hugging_face(monkeypatch):
         optimizer.step()
         seen.on_log(None, None, None, logs={"loss": float(step)})
     seen.on_log(None, None, None, logs={"train_runtime": 1.0})
+    assert seen.watch is not None
     assert seen.watch.curve[1].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     assert seen.watch.steps_with_weights == [0, 2, 4, 6]
 

@@ -12,6 +12,7 @@ import pytest
 import festina
 from festina.own import named_weights, read_checkpoint, save_weights, with_weights
 from festina.own._files import read_data
+from helpers import untyped
 
 torch = pytest.importorskip("torch")
 
@@ -71,6 +72,7 @@ def test_a_checkpoint_of_training_says_when_and_how_well(key, prefix, tmp_path):
     found = read_checkpoint(tmp_path / "last.ckpt")
     assert (found.step, found.loss) == (30, 0.25)
     assert same(with_weights(module(), found.weights), model)
+    assert found.optimizer is not None
     assert found.optimizer["state"].keys() == optimizer.state_dict()["state"].keys()
 
 
@@ -156,7 +158,7 @@ BAD_WEIGHTS = {
     "'w' is of float64, and the model's int": (np.ones(2, int), np.array([0.5, 1.0])),
     "'w' is of complex128": (np.ones(2), np.array([1.0, 1j])),
     "float32 does not hold": (np.ones(2, "f4"), np.array([1.0, 1e40])),
-    "`weights` has masked values in 'w'": (np.ones(2), np.ma.array([1.0, 2.0], mask=[0, 1])),
+    "`weights` has masked values in 'w'": (np.ones(2), np.ma.array([1.0, 2.0], mask=[False, True])),
     "`weights` has objects in 'w'": (np.ones(2), np.array([1.0, 2.0], dtype=object)),
     "`weights` must hold arrays, 'w' is a list": (np.ones(2), [1.0, 2.0]),
     "`model` has objects in 'w'": (np.array([1.0, 2.0], dtype=object), np.ones(2)),
@@ -177,11 +179,11 @@ def test_two_arrays_of_one_name_are_refused():
 
 def test_bad_paths_models_and_steps(tmp_path, as_a_user):
     with pytest.raises(ValueError, match="`path` must be the name of a file, got NoneType"):
-        read_checkpoint(None)
+        read_checkpoint(untyped(None))
     with pytest.raises(ValueError, match="`model` is a dict without arrays"):
         save_weights(tmp_path / "a.npz", {})
     with pytest.raises(ValueError, match="`weights` must be a dict of arrays"):
-        with_weights({"w": np.ones(2)}, None)
+        with_weights({"w": np.ones(2)}, untyped(None))
     torch.save({"model": {"w": torch.ones(1)}, "step": float("nan")}, tmp_path / "a.pt")
     assert read_checkpoint(tmp_path / "a.pt").step is None
 
@@ -237,7 +239,7 @@ def test_a_run_in_jax_from_its_checkpoints():
     assert [stair.layers for stair in stairs] == [(("['layers'][0]", 2, k),) for k in (1, 1, 2)]
     assert stairs[1].level == pytest.approx(0.18, rel=1e-2)
     assert stairs[1].confirmed is None
-    assert all(stair.step % 4 == 0 for stair in stairs)
+    assert all(stair.step is not None and stair.step % 4 == 0 for stair in stairs)
     shuffled = np.random.default_rng(0).permutation(1200)
     again = festina.own.from_checkpoints(
         [0], np.array(losses)[shuffled], steps=shuffled, at=[3], read=lambda _: models[3]
@@ -264,9 +266,9 @@ def test_checkpoints_that_do_not_fit(as_a_user):
     with pytest.raises(ValueError, match="`steps` must be finite, got nan"):
         festina.own.from_checkpoints([0, 1], [1.0, 0.5], steps=[0, np.nan])
     with pytest.raises(ValueError, match="`checkpoints` must be a list of networks, got dict"):
-        festina.own.from_checkpoints({0: "a", 1: "b"}, [1.0, 0.5])
+        festina.own.from_checkpoints(untyped({0: "a", 1: "b"}), [1.0, 0.5])
     with pytest.raises(ValueError, match="`read` must be a function"):
-        festina.own.from_checkpoints([0, 1], [1.0, 0.5], read=True)
+        festina.own.from_checkpoints([0, 1], [1.0, 0.5], read=untyped(True))
     with pytest.raises(ValueError, match="one or more steps"):
         festina.own.from_checkpoints([], [])
     with pytest.raises(ValueError, match="no checkpoint of step 7"):

@@ -27,7 +27,7 @@ from festina.networks import (
 )
 from festina.theory.saddles import embed_units, embed_weights, stationarity, task_with_fixed_point
 from festina.theory.saddles._kinds import admissible
-from helpers import spoilt
+from helpers import spoilt, untyped
 
 KEY = jax.random.key(4)
 
@@ -167,7 +167,7 @@ def test_embedding_twice_is_embedding_once_more(kind, first, second, seed):
     assert wide.u.shape == (second, 3)
     before = np.einsum("io,in->on", network.v, network.u)
     after = np.einsum("io,in->on", wide.v, wide.u)
-    size = np.linalg.norm(wide.v) * np.linalg.norm(wide.u)
+    size = float(np.linalg.norm(wide.v) * np.linalg.norm(wide.u))
     np.testing.assert_allclose(after, before, atol=1e-14 * size)
     # All units stay in the span of those there: rank two.
     assert np.linalg.matrix_rank(wide.u, tol=1e-10) == 2
@@ -259,7 +259,9 @@ def test_the_defect_that_is_reported_is_the_departure():
         unit = Neuron(activation(lambda a: a + c * a**2))
         with pytest.raises(ValueError, match="does not admit") as refusal:
             embed_units(Layer(np.ones((1, 2)), np.ones((1, 1)), unit), 2, "linear", key=KEY)
-        return float(re.search(r"by ([\d.e+-]+) %", str(refusal.value))[1])
+        percent = re.search(r"by ([\d.e+-]+) %", str(refusal.value))
+        assert percent is not None
+        return float(percent[1])
 
     assert reported(1e-2) / reported(1e-4) == pytest.approx(100, rel=0.05)
 
@@ -282,10 +284,10 @@ def test_bad_input(as_a_user):
         (lambda: embed_units(network, 4, "equal", gamma_v=np.nan), "`gamma_v` must be finite"),
         (lambda: embed_units(network, 4, "equal", gamma_v=0.5, parent=2), "units 0 to 1"),
         (
-            lambda: embed_units(network, 4, "equal", gamma_v=0.5, parent=0.5),
+            lambda: embed_units(network, 4, "equal", gamma_v=0.5, parent=untyped(0.5)),
             "`parent.*whole number.*got 0.5",
         ),
-        (lambda: embed_units(network, 4.5, "zero"), "whole number from 1 up, got 4.5"),
+        (lambda: embed_units(network, untyped(4.5), "zero"), "whole number from 1 up, got 4.5"),
         (lambda: embed_units(network, (4, 4), "zero"), "each of the 1 hidden layers"),
         (lambda: embed_units(deep("relu stack")[0], 4, "zero"), "each of the 2 hidden layers"),
         (

@@ -19,6 +19,7 @@ from festina.theory.gated import (
     paths,
 )
 from festina.theory.gated._samples import samples
+from helpers import untyped
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -159,17 +160,20 @@ def test_few_paths_are_the_cheapest_form_for_many_samples_of_few_kinds():
     network = gated_from(weights, gates={"a": label}, x=data.x)
     cost = gated_gradient(network, data).cost
     assert cost["data"] / cost["patterns"] == 50
-    assert gated_gradient(network, data).form == min(cost, key=cost.get)
+    assert gated_gradient(network, data).form == min(cost, key=lambda form: cost[form])
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda n, t: gated_gradient(n, t, form="fast"), "'cheapest', 'paths', 'patterns', 'data'"),
+        (
+            lambda n, t: gated_gradient(n, t, form=untyped("fast")),
+            "'cheapest', 'paths', 'patterns', 'data'",
+        ),
         (lambda n, t: gated_gradient(n, from_arrays(t.x, np.ones((4, 2)))), "do not fit"),
         (lambda n, t: gated_gradient(n, from_arrays(t.x[:, :1], t.y)), "takes vectors of 2"),
         (lambda n, t: path_statistics(t, n), "`network` must be a `Gated`"),
-        (lambda n, t: path_statistics(linear(), t), "`network` must be a `Gated`"),
+        (lambda n, t: path_statistics(untyped(linear()), t), "`network` must be a `Gated`"),
         (
             lambda n, t: gated_gradient(n.with_parts(np.ones((3, 1, 2)), np.ones((3, 1, 1))), t),
             "lane",

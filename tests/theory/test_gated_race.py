@@ -1,5 +1,7 @@
 """Who wins a race between gatings: XoR with a margin, objects in contexts."""
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -48,7 +50,8 @@ def test_the_transition_to_nonlinearity_is_at_the_root_of_two_thirds():
         rate = race(xor(delta), candidates(xor(delta))).rate
         return rate[4] - rate[0]
 
-    np.testing.assert_allclose(brentq(ahead, 0.5, 1.2, xtol=1e-12), np.sqrt(2 / 3), atol=1e-9)
+    root: Any = brentq(ahead, 0.5, 1.2, xtol=1e-12)
+    np.testing.assert_allclose(root, np.sqrt(2 / 3), atol=1e-9)
 
 
 @pytest.mark.parametrize(("delta", "gamma"), [(0.6, 0.438), (0.7, 0.226), (1.2, 0.454)])
@@ -177,7 +180,7 @@ def test_what_a_race_says_and_draws():
     ax = found.draw()
     labels = ax.get_legend_handles_labels()[1]  # who is out has no line
     assert labels == ["example 0 and 3 alike", "y > 0 and 1 alike"]
-    plt.close(ax.figure)
+    plt.close("all")
 
 
 @pytest.mark.parametrize(

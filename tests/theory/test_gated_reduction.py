@@ -1,6 +1,7 @@
 """The race reduction against the whole flow, closed forms, XoR and translation between domains."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -330,7 +331,7 @@ def written_out_half_time(m, k, way, strength):
         whole = b.prod()
         return np.array(rates) * whole / b * (s - whole / items)
 
-    half = lambda _, b: b.prod() - 0.5 * s * items
+    half: Any = lambda _, b: b.prod() - 0.5 * s * items
     half.terminal = True
     start = np.full(3, strength)
     flow = solve_ivp(velocity, (0.0, 1e5), start, events=half, rtol=1e-10, atol=1e-12)
@@ -439,7 +440,7 @@ def test_paths_that_are_alike_share_a_line():
     assert len(labels) == 2
     assert all(label.endswith("and 3 alike") for label in labels)
     assert "8 in 1 groups" in str(found)
-    plt.close(ax.figure)
+    plt.close("all")
 
 
 @pytest.mark.filterwarnings("ignore::festina.theory.gated.ReductionWarning")

@@ -11,6 +11,7 @@ from scipy.optimize import root
 
 from festina.tasks import from_moments
 from festina.theory.saddles import linear_saddle, linear_saddles
+from helpers import untyped
 
 KEY = jax.random.key(2)
 
@@ -40,7 +41,7 @@ shapes = st.tuples(st.integers(1, 4), st.integers(1, 4))
 def test_every_set_of_modes_is_a_fixed_point_with_its_loss(shape, rank, seed):
     """For more inputs than outputs, fewer, and targets of lower rank."""
     rank = min(rank, *shape)
-    correlation, covariance, power = statistics(seed, *shape, rank)
+    correlation, covariance, power = statistics(seed, shape[0], shape[1], rank)
     target = np.linalg.solve(covariance, correlation.T).T
     saddles = list(linear_saddles(from_moments(correlation, covariance, target_power=power)))
     assert [s.modes for s in saddles] == [
@@ -194,7 +195,7 @@ def test_bad_input(as_a_user):
             r"different numbers from 0 to 1, got \(2,\)",
         ),
         (
-            lambda: linear_saddle(from_moments(ok, ok), ("1",)),
+            lambda: linear_saddle(from_moments(ok, ok), untyped(("1",))),
             r"`modes\[0\]` must be a whole.*got '1'",
         ),
         (
@@ -202,7 +203,7 @@ def test_bad_input(as_a_user):
             r"`modes\[0\]` must be a whole.*got True",
         ),
         (
-            lambda: linear_saddle(from_moments(ok, ok), np.array(1)),
+            lambda: linear_saddle(from_moments(ok, ok), untyped(np.array(1))),
             "`modes` must be a list of whole",
         ),
         (
@@ -211,7 +212,7 @@ def test_bad_input(as_a_user):
         ),
         (lambda: linear_saddle(from_moments(ok, ok), (0,)).index(0), "`width` must be at least 1"),
         (
-            lambda: linear_saddle(from_moments(ok, ok), (0,)).index(2.5),
+            lambda: linear_saddle(from_moments(ok, ok), (0,)).index(untyped(2.5)),
             "`width` must be a whole number",
         ),
         (

@@ -22,7 +22,7 @@ from festina.theory.saddles import (
     project_on_manifold,
     readout_on_manifold,
 )
-from helpers import spoilt
+from helpers import spoilt, untyped
 
 EQUAL = ManifoldConstraint("equal", 1, (0,))
 ZERO = ManifoldConstraint("zero", 3)
@@ -215,11 +215,11 @@ def test_several_embedded_units_on_manifolds():
 DEEP = deep_network((3, 4, 4, 2), activations="tanh", scale=0.5, key=jax.random.key(0))
 
 BAD = [
-    (lambda: ManifoldConstraint("similar", 1, (0,)), "`kind` must be one of equal"),
+    (lambda: ManifoldConstraint(untyped("similar"), 1, (0,)), "`kind` must be one of equal"),
     (lambda: ManifoldConstraint("zero", 1, (0,)), "no other unit"),
     (lambda: ManifoldConstraint("equal", 1, (0, 2)), "one other unit"),
-    (lambda: ManifoldConstraint("equal", 0, 1), r"`others` must be a tuple.* got 1"),
-    (lambda: ManifoldConstraint("proportional", 1, (0,), 2.0), "`gamma` must be a tuple"),
+    (lambda: ManifoldConstraint("equal", 0, untyped(1)), r"`others` must be a tuple.* got 1"),
+    (lambda: ManifoldConstraint("proportional", 1, (0,), untyped(2.0)), "`gamma` must be a tuple"),
     (lambda: ManifoldConstraint("equal", 1, (1,)), "none of them unit 1 itself"),
     (lambda: ManifoldConstraint("proportional", 1, (0,)), "needs 1 finite `gamma`"),
     (lambda: ManifoldConstraint("linear", 1, (0, 2), (1.0, np.nan)), "needs 2 finite `gamma`"),
@@ -233,8 +233,11 @@ BAD = [
         lambda: escape_rate(spoilt(setting("tanh")[0], 1), setting("tanh")[1], EQUAL),
         "`v` are not all finite",
     ),
-    (lambda: manifold_distance(DEEP, EQUAL), "must be one layer.*got DeepNetwork"),
-    (lambda: escape_rate(DEEP, setting("tanh")[1], EQUAL), "must be one layer.*got DeepNetwork"),
+    (lambda: manifold_distance(untyped(DEEP), EQUAL), "must be one layer.*got DeepNetwork"),
+    (
+        lambda: escape_rate(untyped(DEEP), setting("tanh")[1], EQUAL),
+        "must be one layer.*got DeepNetwork",
+    ),
 ]
 
 

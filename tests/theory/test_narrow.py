@@ -9,6 +9,7 @@ import pytest
 import scipy.optimize
 
 from festina._numerics._bfgs import bfgs
+from festina._objective import LossConvention
 from festina.networks import (
     ConvolutionKernel,
     Layer,
@@ -134,10 +135,13 @@ def test_a_network_as_wide_as_its_teacher_leaves_nothing():
 
 def test_conventions_and_seeds():
     data = linear_teacher(np.eye(2), SIGMA_1B)
-    how = {"half": 0.5, "mean-square": 1.0, "mean-over-outputs": 0.5}
-    for loss, factor in how.items():
-        found = narrow_minima(Neuron(), data, loss=loss, starts=3)
-        np.testing.assert_allclose(found.loss[0], factor * (5 - np.sqrt(13)) / 2, rtol=1e-9)
+    how: dict[LossConvention, float] = {"half": 0.5, "mean-square": 1.0}
+    for each, factor in how.items():
+        again = narrow_minima(Neuron(), data, loss=each, starts=3)
+        np.testing.assert_allclose(again.loss[0], factor * (5 - np.sqrt(13)) / 2, rtol=1e-9)
+    loss: LossConvention = "mean-over-outputs"
+    found = narrow_minima(Neuron(), data, loss=loss, starts=3)
+    np.testing.assert_allclose(found.loss[0], 0.5 * (5 - np.sqrt(13)) / 2, rtol=1e-9)
     again = narrow_minima(Neuron(), data, loss=loss, starts=3)
     np.testing.assert_array_equal(again.network.u, found.network.u)
     other = narrow_minima(Neuron(), data, loss=loss, starts=3, key=jax.random.key(1))

@@ -10,7 +10,7 @@ from festina.dynamics import gradient_descent
 from festina.networks import attention, deep_network, fully_connected
 from festina.tasks import from_arrays
 from festina.theory.saddles import ManifoldConstraint, project_on_manifold, reduce_width
-from helpers import spoilt
+from helpers import spoilt, untyped
 
 CASES = [
     ("tanh", (ManifoldConstraint("equal", 1, (0,)),)),
@@ -138,4 +138,4 @@ def test_bad_input(call, words):
 def test_a_deep_network_has_no_units_that_are_all_of_it(as_a_user):
     deep = deep_network((3, 4, 4, 2), activations="tanh", scale=0.5, key=jax.random.key(0))
     with pytest.raises(ValueError, match=r"must be one layer.*got DeepNetwork"):
-        reduce_width(deep, ManifoldConstraint("zero", 1))
+        reduce_width(untyped(deep), ManifoldConstraint("zero", 1))

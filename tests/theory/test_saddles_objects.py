@@ -24,6 +24,7 @@ from festina.tasks import (
     quadratic_teacher,
 )
 from festina.theory import saddles
+from helpers import untyped
 
 RNG = np.random.default_rng(4)
 SIGMA = np.diag([2.0, 1.0, 0.4])
@@ -125,11 +126,11 @@ def test_others_are_refused_and_told_where_to_go(as_a_user):
             "linear and fully connected, of two layers",
         ),
         (lambda: saddles.mode_drop_times(deep, TASK), r"Got DeepLinear\(3-4-4-2\).*staircase"),
-        (lambda: saddles.growth_times(LAYERS.u, TASK), "Expected a network"),
+        (lambda: saddles.growth_times(untyped(LAYERS.u), TASK), "Expected a network"),
         (lambda: saddles.linear_phase(LAYERS, TASK, np.ones((2, 2))), "a time or a list of them"),
         (lambda: saddles.mode_drop_times(LAYERS, quadratic_teacher(np.eye(2))), "do not fit"),
-        (lambda: saddles.linear_saddles(CORRELATION), "`task` must be a `Task`"),
-        (lambda: saddles.linear_saddles(TASK, rank=0.5), "`rank` must be a whole number"),
+        (lambda: saddles.linear_saddles(untyped(CORRELATION)), "`task` must be a `Task`"),
+        (lambda: saddles.linear_saddles(TASK, rank=untyped(0.5)), "`rank` must be a whole number"),
         (lambda: saddles.first_to_escape(heads, in_context_regression(2)), "staircase"),
         (lambda: saddles.blow_up_times(two, quadratic_teacher(np.eye(2))), "with one output"),
         (lambda: saddles.first_to_escape(LAYERS, TASK), "mode_drop_times"),
@@ -141,21 +142,25 @@ def test_others_are_refused_and_told_where_to_go(as_a_user):
 
 def test_a_staircase_is_drawn_with_its_loss_and_clock():
     import matplotlib.pyplot as plt
+    from matplotlib.patches import StepPatch
 
     found = [saddles.staircase(LAYERS.lane(k), TASK, loss="mean-square") for k in range(2)]
     ax = found[0].draw()
     assert found[1].draw(ax) is ax
     assert "⟨‖y − f‖²⟩" in ax.get_xlabel()
     assert ax.get_ylabel() == "loss ⟨‖y − f‖²⟩"
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["predicted"]
+    assert ax.get_legend_handles_labels()[1] == ["predicted"]
     for patch, each in zip(ax.patches, found, strict=True):
+        assert isinstance(patch, StepPatch)
         values, edges, _ = patch.get_data()
         np.testing.assert_array_equal(values, each.levels)
         np.testing.assert_array_equal(edges[1:-1], each.times)
     later = found[1].times[-1] * 3
     ax = plt.figure().add_subplot()
     ax.plot([0.0, later], [1.0, 0.0])
-    assert found[0].draw(ax).patches[0].get_data()[1][-1] == later
+    (patch,) = found[0].draw(ax).patches
+    assert isinstance(patch, StepPatch)
+    assert patch.get_data()[1][-1] == later
     none = np.zeros(0)
     still = replace(found[0], levels=np.ones(1), times=none, uncertainty=none, active=((),))
     assert still.draw()

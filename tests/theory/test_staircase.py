@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import festina
+from festina._objective import LossConvention
 from festina.diagnose import passage_time, plateaus
 from festina.networks import (
     DeepLinear,
@@ -41,7 +42,7 @@ def rotation(size, rng):
     return np.linalg.qr(rng.normal(size=(size, size)))[0]
 
 
-def passages(network, task, predicted, loss="half", **how):
+def passages(network, task, predicted, loss: LossConvention = "half", **how):
     """When training passes the middles between the predicted levels."""
     run = festina.gradient_flow(network, task, loss=loss, **how)
     middles = 0.5 * (predicted.levels[:-1] + predicted.levels[1:])
@@ -238,7 +239,7 @@ def test_from_any_moment_the_drops_to_come_are_those_of_training(seed, inputs, p
     u, v = 1e-4 * rng.normal(size=(2, 6, inputs))
     whole = staircase(layer_from("linear", u, v), from_moments(correlation, covariance))
     rate, inverse = 4e-3, np.linalg.inv(covariance)
-    start, losses = round(part * whole.times[-1] / rate), []
+    start, losses, found = round(part * whole.times[-1] / rate), [], whole
     for step in range(round(1.2 * whole.times[-1] / rate)):
         if step == start:
             found = staircase(layer_from("linear", u, v), from_moments(correlation, covariance))

@@ -1,5 +1,7 @@
 """Timescales between units against direct integration, Eq. (56), closed forms and plain GD."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.integrate
@@ -51,7 +53,7 @@ def hill(s, u, v):
 def bounces(s, u, v):
     """Whether v changes its sign on the way: v² has a zero in the direction of v."""
     side = np.sign(v)
-    far = scipy.optimize.minimize_scalar(
+    far: Any = scipy.optimize.minimize_scalar(
         lambda w: hill(s, u, v)(side * w), bounds=(0, 30), method="bounded"
     )
     return far.fun < 0
@@ -355,9 +357,7 @@ def test_linear_attention_head_as_a_quadratic_unit():
             v, k, q = y[0], y[1:3], y[3:]
             return np.concatenate([[k @ m @ q], v * m @ q, v * m.T @ k])
 
-        def large(_, y):
-            return np.abs(y).max() - 1e7
-
+        large: Any = lambda _, y: np.abs(y).max() - 1e7
         large.terminal = True
         run = scipy.integrate.solve_ivp(
             rhs, (0, 1e3), [v[i], *k[i], *q[i]], events=large, method="DOP853",

@@ -83,7 +83,8 @@ class LayerModel(AbstractModel):
         column = self._structure.columns(*self._parts(weights, full=True))[:, 0]
         data = Data(psi, samples.y / root[:, None], root**2 / len(root))
         value, gradient = value_and_gradient(self._structure, column, data)
-        wide = self._flat(Layer(*self._structure.arrays(np.asarray(gradient)), self.original.unit))
+        u, v = self._structure.arrays(np.asarray(gradient))
+        wide = self._flat(Layer(u, v, self.original.unit))
         return float(value), {name: wide[name][: len(each)] for name, each in weights.items()}
 
     def motion(

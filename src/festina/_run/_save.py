@@ -13,11 +13,11 @@ from ._to_files import to_files
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ..dynamics import Trajectory
+    from .._result import Result
 
 
 def save(
-    run: "xr.DataTree | xr.Dataset | Trajectory",
+    run: "xr.DataTree | xr.Dataset | Result",
     path: str | os.PathLike[str],
     *,
     dims: tuple[str, ...] | None = None,

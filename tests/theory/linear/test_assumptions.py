@@ -16,6 +16,7 @@ from festina.theory.linear import (
     modes,
     whiten_inputs,
 )
+from helpers import untyped
 
 ONE, NAN = np.eye(2), np.full((2, 2), np.nan)
 FLOW = balanced_flow(deep_linear_from([ONE, ONE]), from_moments(2 * ONE))
@@ -41,12 +42,21 @@ def test_balance_of_a_batch_is_that_of_each():
     [
         (lambda: measured_lambda(deep_linear_from([ONE])), "linear with two layers"),
         (lambda: measured_lambda(layer_from("relu", ONE, ONE)), "linear with two layers"),
-        (lambda: measured_lambda(ONE), "linear with two layers.*deep_linear_from"),
-        (lambda: modes(ONE), "`task` must be a `Task`, got array"),
-        (lambda: balanced_flow(deep_linear_from([ONE, ONE]), ONE), "`task` must be a `Task`"),
-        (lambda: measured_layer_strengths([ONE, ONE], ONE), "`network` must be a `DeepLinear`"),
-        (lambda: whiten_inputs(ONE, from_moments(ONE)), "linear with two layers"),
-        (lambda: whiten_inputs(deep_linear_from([ONE, ONE]), ONE), "`task` must be a `Task`"),
+        (lambda: measured_lambda(untyped(ONE)), "linear with two layers.*deep_linear_from"),
+        (lambda: modes(untyped(ONE)), "`task` must be a `Task`, got array"),
+        (
+            lambda: balanced_flow(deep_linear_from([ONE, ONE]), untyped(ONE)),
+            "`task` must be a `Task`",
+        ),
+        (
+            lambda: measured_layer_strengths(untyped([ONE, ONE]), from_moments(ONE)),
+            "`network` must be a `DeepLinear`",
+        ),
+        (lambda: whiten_inputs(untyped(ONE), from_moments(ONE)), "linear with two layers"),
+        (
+            lambda: whiten_inputs(deep_linear_from([ONE, ONE]), untyped(ONE)),
+            "`task` must be a `Task`",
+        ),
         (lambda: balanced_gram([1.0], ONE, ONE, ONE, balance=np.nan), "`balance` must be"),
         (lambda: balanced_gram([1.0], ONE, ONE, ONE, balance=0.0, tau=-1.0), "`tau` must be pos"),
         (lambda: mode_loss(np.ones(2) + 0j, modes(from_moments(ONE))), "`strengths` must be real"),

@@ -27,6 +27,7 @@ from festina.theory.linear import (
     unbalanced_strength,
 )
 from festina.theory.saddles import initial_mode_amplitudes
+from helpers import untyped
 
 
 def frame(rows, columns, rng):
@@ -125,8 +126,9 @@ def test_unequal_layers_follow_the_unbalanced_chain(white):
     seen = measured_layer_strengths(deep_linear_from(weights), task)
     assert np.allclose(seen.strengths, b, rtol=1e-12)
     times = np.linspace(0.0, 6.0, 9)
+    first, second = seen.strengths
     a = unbalanced_strength(
-        times, *seen.strengths, found.singular_values, input_variance=found.input_variance
+        times, first, second, found.singular_values, input_variance=found.input_variance
     )
     maps = np.array([ws[1] @ ws[0] for ws in matrix_flow(weights, correlation, covariance, times)])
     assert np.abs(map_from_modes(a, found) - maps).max() < 1e-7
@@ -492,8 +494,11 @@ CURVES = np.ones((3, 2))
         (lambda: mode_strengths([1.0], TWO, 0.1, depth=0), "`depth` must be"),
         (lambda: mode_strengths([-1.0], TWO, 0.1), "`times` must not be negative"),
         (lambda: map_from_modes(np.ones((1, 3, 2)), TWO), "`strengths` must be"),
-        (lambda: mode_strengths([1.0], np.eye(2), 0.1), r"must be the `Modes`.*got ndarray"),
-        (lambda: mode_loss(CURVES, np.eye(2)), r"must be the `Modes`.*got ndarray"),
+        (
+            lambda: mode_strengths([1.0], untyped(np.eye(2)), 0.1),
+            r"must be the `Modes`.*got ndarray",
+        ),
+        (lambda: mode_loss(CURVES, untyped(np.eye(2))), r"must be the `Modes`.*got ndarray"),
         (
             lambda: effective_strengths(
                 DeepLinear((np.nan * np.eye(2), np.eye(2))), from_moments(np.eye(2))
@@ -532,7 +537,7 @@ def test_a_network_and_a_task_are_their_weights_and_moments():
     learned = festina.tasks.from_arrays(x, y)
     for loss, samples in (("half", 2.0), ("half-sum", 1.0)):
         found, same = (
-            modes(learned, loss=loss),
+            modes(learned, loss=untyped(loss)),
             modes(from_moments(y.T @ x / samples, x.T @ x / samples)),
         )
         for name in ("left", "singular_values", "right", "input_variance"):

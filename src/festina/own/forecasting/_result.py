@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class Forecast(Result):
     gradients: float = 0.0
     notes: tuple[str, ...] = ()
     course: Course = field(default_factory=Course)
-    after: object = None
+    after: Any = None
     end: float = math.nan
     cost: float = 0.0
     price: float = 1.0

@@ -1,6 +1,7 @@
 """A run that has been, from a list of checkpoints: of JAX, of PyTorch, of anything."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,7 @@ class CheckpointedRun(AbstractRun):
     def steps_with_weights(self) -> Sequence[float | int]:
         return sorted(self._checkpoints)
 
-    def network(self, step: float | int) -> object:
+    def network(self, step: float | int) -> Any:
         """The network of a checkpoint."""
         if step not in self._checkpoints:
             raise ValueError(

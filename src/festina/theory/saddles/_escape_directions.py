@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic
 
 import jax
 import numpy as np
@@ -14,6 +15,7 @@ from ..._objective import LossConvention, objective
 from ..._precision import float64
 from ..._result import Result
 from ...networks import AbstractNetwork, DiagonalLinear
+from ...networks._network import Network
 from ...tasks import AbstractTask
 from ._fixed_points import check_stationary
 from ._hidden import hidden_layers
@@ -24,7 +26,7 @@ _PRECISION = 1e-11  # of an eigenvalue, relative to the largest
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EscapeDirections(Result):
+class EscapeDirections(Result, Generic[Network]):
     r"""The directions of negative curvature at a fixed point.
 
     - `index`: how many there are; zero at a minimum, and at a saddle of higher order. None where
@@ -40,7 +42,7 @@ class EscapeDirections(Result):
 
     index: int | None
     rates: Float[np.ndarray, " direction"]
-    directions: AbstractNetwork
+    directions: Network
     sharpness: float
     blind: int
 
@@ -67,14 +69,14 @@ class EscapeDirections(Result):
 
 @float64
 def escape_directions(
-    network: AbstractNetwork,
+    network: Network,
     task: AbstractTask,
     *,
     loss: LossConvention = "half",
     tolerance: float = 1e-8,
     stationary: float = 1e-6,
     most: int | None = None,
-) -> EscapeDirections:
+) -> EscapeDirections[Network]:
     r"""Index of a fixed point, its escape rates and directions, from the Hessian of the loss.
 
     Up to 2400 weights the Hessian is formed and diagonalised. Above, it is only multiplied with: by

@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import dataclass
+from typing import Generic
 
 import numpy as np
 from jaxtyping import Float
@@ -12,8 +13,9 @@ from ..._objective import LossConvention, objective
 from ..._precision import float64
 from ..._result import Result
 from ..._types import Keys
-from ...networks import AbstractNetwork, Layer
+from ...networks import Layer
 from ...networks._generator import generator
+from ...networks._network import Network
 from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
 from ._loss_function import loss_function, relative_slope
@@ -21,7 +23,7 @@ from ._subgradient import slope_at_rest
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NarrowMinima(Result):
+class NarrowMinima(Result, Generic[Network]):
     """Local minima of a narrow network, lowest loss first, each counted once.
 
     `loss` are their levels, `network` the weights, one network for each, `share` the fraction of
@@ -29,7 +31,7 @@ class NarrowMinima(Result):
     """
 
     loss: Float[np.ndarray, " minimum"]
-    network: AbstractNetwork
+    network: Network
     share: Float[np.ndarray, " minimum"]
 
     def __str__(self) -> str:
@@ -50,7 +52,7 @@ def narrow_minima(
     starts: int = 24,
     key: Keys | None = None,
     tolerance: float = 1e-7,
-) -> NarrowMinima:
+) -> NarrowMinima[Layer]:
     r"""Minimise the loss of a network with `width` units from many random starts.
 
     By Theorem 1 of Zhang, Saxe & Latham every fixed point of a narrow network is a fixed point of
@@ -84,12 +86,12 @@ def narrow_minima(
 
 @float64
 def minima_near_network(
-    networks: AbstractNetwork,
+    networks: Network,
     task: AbstractTask,
     *,
     loss: LossConvention = "half",
     tolerance: float = 1e-7,
-) -> NarrowMinima:
+) -> NarrowMinima[Network]:
     """Minimise the loss from each network of a batch, of any kind and depth: see `narrow_minima`.
 
     Corollary 2 of Zhang, Saxe & Latham makes of the minima of a deep network that is narrow in
