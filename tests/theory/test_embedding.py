@@ -300,4 +300,4 @@ def test_bad_input(as_a_user):
         with pytest.raises(ValueError, match=words):
             call()
     assert embed_units(network, 2, "zero") is network
-    assert embed_units(network, np.int64(3), "zero").width == 3
+    assert embed_units(network, untyped(np.int64(3)), "zero").width == 3
