@@ -205,8 +205,8 @@ def coding_scheme(
         raise ValueError(f"{units} units are too few to tell a code: give at least {_LEAST}.")
     if examples <= len(names):
         raise ValueError(f"Each of {examples} examples is a class of its own: give more of each.")
-    x = None if x is None else finite_array("x", x)
-    if x is not None and x.shape[:1] != (examples,):
+    shown = None if x is None else finite_array("x", x)
+    if shown is not None and shown.shape[:1] != (examples,):
         raise ValueError(f"`x` must be {examples} examples, as many as `activations`.{hint}")
     scale = np.abs(h).max()
     if np.ptp(h, axis=0).max() <= _ROUNDING * scale:
@@ -221,9 +221,9 @@ def coding_scheme(
         for _ in range(whole_number("shuffles", shuffles))
     ]
     inherited = None
-    if x is not None:
-        x = x.reshape(examples, -1) / (np.abs(x).max() or 1.0)
-        inherited = max(_class_share(x, which), 0.0)
+    if shown is not None:
+        shown = shown.reshape(examples, -1) / (np.abs(shown).max() or 1.0)
+        inherited = max(_class_share(shown, which), 0.0)
     none = float(np.quantile(chance, 0.99)), inherited
     normal = rng.standard_normal((units, len(names)))
     found, centres = _evidence(h, which, none, normal, rng)
