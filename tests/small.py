@@ -94,7 +94,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "race/outcomes": {"seeds": 60, "points": 9, "trained": 4},
     "race/context": {"seeds": 2, "objects": 4, "contexts": (3,)},
     # haste
-    "haste/mixed": {"seeds": 2, "objects": 4, "contexts": (3,), "widths": (60,)},
+    "haste/mixed": {"seeds": 1, "objects": 4, "contexts": (3,), "widths": (60,)},
     "haste/why": {"objects": 4, "contexts": (3, 4), "race_contexts": (3,)},
     # saddles.figure_1
     "saddles/figure-1b": {"seeds": 2, "width": 20},
@@ -149,7 +149,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-4a": {"samples": 64, "width": 3, "context": 8, "max_steps": 300},
     "saddles/figure-4b": {
         "seeds": 1,
-        "width": 10,
+        "width": 6,
         "spacing": 0.8,
         "scale": 1e-3,
         "max_steps": 400_000,
@@ -164,7 +164,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-5a": {"seeds": 2, "width": 10},
     "saddles/figure-5b": {"seeds": 2, "width": 10},
     "saddles/figure-5c": {"seeds": 2, "width": 20},
-    "saddles/figure-5d": {"seeds": 2},
+    "saddles/figure-5d": {"seeds": 1},
     "saddles/figure-5e": {"seeds": 2, "samples": 512},
     "saddles/figure-5f": {"seeds": 3},
     # saddles
@@ -174,7 +174,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "haste/depth": {"seeds": 3, "objects": 4, "width": 30, "scales": (0.03,), "steps": 1500},
     "haste/scale": {"seeds": 1, "images": 400, "width": 80, "steps": 3000},
     # race
-    "race/routing": {"seeds": 2, "width": 12, "domains": 3, "trained": 2},
+    "race/routing": {"seeds": 1, "width": 12, "domains": 3, "trained": 2},
     "race/abstraction": {
         "domains": (2, 3),
         "trained": (1, 2),
@@ -219,15 +219,16 @@ SMALL: dict[str, dict[str, Any]] = {
     "coding/schemes": {
         "activations": ("erf-sigmoid", "relu"),
         "others": (0.0,),
-        "width": 100,
-        "anneal": 300,
-        "moves": 200,
+        "width": 50,
+        "anneal": 200,
+        "moves": 100,
     },
     "coding/temperature": {
         "activations": ("erf-sigmoid",),
         "temperatures": (0.05, 0.3),
-        "width": 100,
-        "moves": 150,
+        "seeds": 1,
+        "width": 50,
+        "moves": 100,
     },
     "coding/drift": {
         "activations": ("linear", "erf-sigmoid"),

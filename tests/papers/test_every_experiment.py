@@ -15,15 +15,13 @@ NEED_MNIST = {"coding/digits", "haste/scale", "saddles/figure-3", "saddles/table
 without = pytest.mark.skipif(
     "FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder"
 )
-# What takes longest, and goes the same way as others of its source.
-LONG = {f"saddles/{name}" for name in ("figure-2a", "figure-4b", "figure-4h", "figure-5d")}
-LONG |= {f"saddles/{name}" for name in ("figure-5e", "figure-6", "theorem-1", "drop-times")}
-LONG |= {f"linear/{name}" for name in ("chains", "regimes", "regime-map", "depth", "structures")}
-LONG |= {"linear/decision-depth", "linear/partitioned-solution"}
-LONG |= {"race/abstraction", "race/outcomes", "race/routing"}
-LONG |= {f"haste/{name}" for name in ("equivalence", "depth", "scale", "mixed", "why")}
-LONG |= {f"haste/{name}" for name in ("structures", "distillation", "views", "tasks")}
-LONG |= {f"coding/{name}" for name in ("schemes", "temperature", "digits", "width")}
+# What takes longer than 15 s on one core at its small size, and with what.
+LONG = {
+    "coding/width": "corrections of 1/N are told apart from noise in long chains of several widths",
+    "coding/digits": "linear networks at three temperatures, and others, of many moves each",
+    "haste/tasks": "laws of late views are those of long flows at overlaps near one",
+    "race/abstraction": "networks of every M, K and way are reduced and trained one by one",
+}
 
 
 def marks(name):
@@ -31,7 +29,7 @@ def marks(name):
     if name in NEED_MNIST:
         yield without
     if name in LONG:
-        yield pytest.mark.slow
+        yield pytest.mark.slow(reason=LONG[name])
 
 
 EVERY = [pytest.param(name, marks=[*marks(name)]) for name in experiment_names()]
