@@ -64,7 +64,7 @@ def aligned(chains, seed, *, gates=OPEN):
     strength = {edge: 0.1 * rng.uniform(0.5, 1.5, n) for edge in network.part_axes}
     key = festina.seeds(1)[0]
     return with_decoupled_weights(
-        network, path_directions(network, data), strength=strength, key=key
+        network, path_directions(network, data), initial_strength=strength, key=key
     ), data
 
 
@@ -301,7 +301,7 @@ def translation(m, k, ways, *, strength, key=None):
     if not np.isscalar(strength):
         strength = {edge: strength[edge == "a-t"] for edge in network.part_axes}
     return (
-        with_decoupled_weights(network, path_directions(network, data), strength=strength),
+        with_decoupled_weights(network, path_directions(network, data), initial_strength=strength),
         data,
         every,
     )
