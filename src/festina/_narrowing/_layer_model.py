@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -31,6 +32,8 @@ class LayerModel(AbstractModel):
     Weights are kept as `u` `(unit, weight)` and `v` `(unit · read, output)`.
     """
 
+    kinds_are_known = True
+
     def __init__(self, layer: Layer, task: AbstractTask, *, exact: bool, targets: bool):
         self.original, self.exact = layer, exact
         self._structure, self.kinds = layer.structure, admissible(layer.unit.algebra)
@@ -59,7 +62,7 @@ class LayerModel(AbstractModel):
 
     @float64
     def reads(self, weights: Weights, samples: Samples, layers: tuple[Hidden, ...]) -> Reads:
-        u, _ = self._parts(weights, full=True)
+        u, _ = self._parts(weights, padded=True)
         psi, root = samples.x
         found = np.asarray(respond(self.original.unit, psi, np.moveaxis(u, 0, -1)))
         rows = np.moveaxis(found.reshape(len(psi), -1, len(u)), 1, -1)[:, : len(weights["u"])]
@@ -80,10 +83,12 @@ class LayerModel(AbstractModel):
     def slope(self, weights: Weights, samples: Samples, loss: Loss | None = None) -> Sloped:
         """Half the mean squared distance from the targets, above that of least squares."""
         psi, root = samples.x
-        column = self._structure.columns(*self._parts(weights, full=True))[:, 0]
+        parts = self._parts(weights, padded=True)
+        structure = replace(self._structure, width=len(parts[0]))
+        column = structure.columns(*parts)[:, 0]
         data = Data(psi, samples.y / root[:, None], root**2 / len(root))
-        value, gradient = value_and_gradient(self._structure, column, data)
-        u, v = self._structure.arrays(np.asarray(gradient))
+        value, gradient = value_and_gradient(structure, column, data)
+        u, v = structure.arrays(np.asarray(gradient))
         wide = self._flat(Layer(u, v, self.original.unit))
         return float(value), {name: wide[name][: len(each)] for name, each in weights.items()}
 
@@ -126,12 +131,14 @@ class LayerModel(AbstractModel):
         read = np.moveaxis(v.reshape(len(v), outputs, -1), 1, 2)
         return {"u": u.reshape(len(u), -1), "v": read.reshape(-1, outputs)}
 
-    def _parts(self, weights: Weights, *, full: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """u and v as a layer has them; `full`: with units of zeros up to all of the wide layer.
+    def _parts(self, weights: Weights, *, padded: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """u and v as a layer has them; `padded`: with units of zeros up to a power of four.
 
         Programs are compiled once for each shape.
         """
-        width = self._structure.width if full else len(weights["u"])
+        width = len(weights["u"])
+        if padded:
+            width = min(self._structure.width, 4 ** math.ceil(math.log(max(width, 16), 4)))
         u = np.zeros((width, weights["u"].shape[1]))
         u[: len(weights["u"])] = weights["u"]
         v = np.zeros((width * self._layer.block, weights["v"].shape[1]))

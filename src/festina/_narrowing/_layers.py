@@ -124,7 +124,7 @@ class AbstractModel(ABC):
     Weights are float64 arrays by name, of any width; outputs `(sample, number)`. Those `trained`
     are tuned, what is frozen is only combined; `original` is the network as it was given; `ranks`
     are those of layers that have a low rank; `kinds` are those of saddles that its units may lead
-    to; `exact`: no sample is held out.
+    to, as far as that is known; `exact`: no sample is held out.
     """
 
     original: Network
@@ -134,6 +134,7 @@ class AbstractModel(ABC):
     hidden: tuple[Hidden, ...] = ()
     ranks: Mapping[str, int] = {}
     kinds: tuple[Kind, ...] = SIMPLEST_FIRST
+    kinds_are_known = False
     takes_low_rank = False
     exact = False
     notes: tuple[str, ...] = ()
@@ -290,6 +291,11 @@ def probes(numbers: int) -> Float[np.ndarray, "probe number"]:
         return np.eye(numbers)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_PROBES, numbers))
     return signs / math.sqrt(_PROBES)
+
+
+def rms(rows: Float[np.ndarray, "sample ..."]) -> float:
+    """Root of the mean square over samples, summed over all that is computed of each."""
+    return float(np.sqrt(np.sum(rows**2) / len(rows)))
 
 
 def close(a: np.ndarray, b: np.ndarray, within: float = 1e-6) -> bool:

@@ -1,13 +1,14 @@
 """Few units for many: merged by what they respond, and read anew by least squares."""
 
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from ..theory.saddles._kinds import Kind
-from ._layers import AbstractModel, Hidden, Weights
+from ._layers import AbstractModel, Hidden, Weights, close, rms
 from ._samples import Samples
 from ._ward import Merges, ward
 
@@ -19,6 +20,11 @@ Reading = Literal["anew", "in sum", "in proportion"]
 
 _RIDGE = 1e-10
 """Of the mean square of responses: copies of a unit have no least squares of their own."""
+
+_REFINED = 2  # times what the ridge takes off is put back, save between copies
+
+_ALIKE = 0.1  # of their size: units whose responses differ by less are copies
+_CLOSE = 1e-4  # of the responses: so far measured properties of units hold in single precision
 
 
 class Census(NamedTuple):
@@ -47,6 +53,7 @@ class Merging:
             layer.name: _census(layer, network.weights, self.reads[layer.name], weights[layer.name])
             for layer in network.hidden
         }
+        self._leading: dict[str, np.ndarray] = {}
 
     def costs(self) -> list[tuple[float, str]]:
         """What each merge costs at the outputs, and in which layer, the cheapest first."""
@@ -54,8 +61,9 @@ class Merging:
         return sorted((float(cost), name) for name, costs in rising.items() for cost in costs)
 
     def merged(self, widths: Widths) -> dict[str, np.ndarray]:
-        """Units merged, layer after layer, each read anew."""
-        return self._narrowed(widths, self._merged)
+        """Units merged, layer after layer, each read anew; linear ones also along directions."""
+        turned = lambda layer, few: [*self._merged(layer, few), self._directions(layer, few)]
+        return self._narrowed(widths, turned if "linear" in self.kinds else self._merged)
 
     def pruned(self, widths: Widths) -> dict[str, np.ndarray]:
         """The units of the largest weights, the product of both norms, read anew."""
@@ -75,22 +83,70 @@ class Merging:
                 loudest = lambda layer, few: [_chosen(self.census[layer.name].weight, few)]
                 return self._narrowed(widths, loudest, "in sum")
             case "equal":
-                typical = lambda layer, few: self._merged(layer, few)[:1]
-                return self._narrowed(widths, typical, "in sum")
+                return self._narrowed(widths, self._copies, "in sum")
             case "proportional":
                 return self._narrowed(widths, self._merged, "in proportion")
-        both = lambda layer, few: [*self._merged(layer, few), *self._directions(layer, few)]
-        return self._narrowed(widths, both)
+        return self.merged(widths)
 
-    def _directions(self, layer: Hidden, few: int) -> Iterator[Way]:
+    @functools.cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Those that the units of all layers admit: known of them, or else measured on the data."""
+        by_layer = [self._admissible(layer) for layer in self.network.hidden]
+        return tuple(kind for kind in self.network.kinds if all(kind in each for each in by_layer))
+
+    def _admissible(self, layer: Hidden) -> tuple[Kind, ...]:
+        if self.network.kinds_are_known:
+            return self.network.kinds
+        alone, here = np.eye(layer.units), self.reads[layer.name]
+        turned = np.roll(alone, 1, axis=0)
+
+        def read(shares: np.ndarray) -> np.ndarray:
+            made = layer.combined(self.network.weights, shares)
+            return self.network.reads(made, self.fit, (layer,))[layer.name]
+
+        silent = read(0.0 * alone)
+        silent = silent - (
+            silent.mean(0) if layer.bias else 0.0
+        )  # a bias takes up what is constant
+        sum_of_two = here + here @ np.kron(turned, np.eye(layer.block)).T
+        allowed: dict[Kind, bool] = {
+            "zero": rms(silent) <= _CLOSE * rms(here),
+            "equal": True,
+            "proportional": layer.free and close(2.0 * here, read(2.0 * alone), _CLOSE),
+            "linear": layer.free and close(sum_of_two, read(alone + turned), _CLOSE),
+        }
+        return tuple(kind for kind, fits in allowed.items() if fits)
+
+    def _copies(self, layer: Hidden, few: int) -> list[Way]:
+        """The most typical unit of each cluster, which stands for those that respond like it."""
+        way, stands = self._merged(layer, few)[0]
+        census, typical = self.census[layer.name], way.argmax(1)
+        size, chosen = census.size, census.size[typical][:, None]
+        apart = size**2 + chosen**2 - 2 * np.abs(census.cosine[typical]) * size * chosen
+        return [(way, stands * (apart <= _ALIKE**2 * np.maximum(size, chosen) ** 2))]
+
+    def _directions(self, layer: Hidden, few: int) -> Way:
         """Linear units along the leading singular directions of what they add up to."""
-        if layer.free and layer.block == 1:
+        if layer.name not in self._leading:
             reader = self.network.weights[layer.reader.name]
             flat = np.moveaxis(reader, layer.reader.axis, 0).reshape(layer.units, -1)
-            shares = np.zeros((few, layer.units))
-            leading = np.linalg.svd(self.reads[layer.name] @ flat, full_matrices=False)[2][:few]
-            shares[: len(leading)] = leading @ flat.T
-            yield shares, shares
+            leading = np.linalg.svd(self.reads[layer.name] @ flat, full_matrices=False)[2]
+            self._leading[layer.name] = leading @ flat.T
+        shares, leading = np.zeros((few, layer.units)), self._leading[layer.name][:few]
+        shares[: len(leading)] = leading
+        return shares, shares
+
+    def drawn(self, widths: Widths, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Units drawn at random, by what they contribute, read anew."""
+
+        def some(layer: Hidden, few: int) -> list[Way]:
+            weight = self.census[layer.name].weight
+            likely = weight + 1e-9 * (weight.sum() or 1.0)
+            chosen = rng.choice(layer.units, few, replace=False, p=likely / likely.sum())
+            alone = np.eye(layer.units)[np.sort(chosen)]
+            return [(alone, alone)]
+
+        return self._narrowed(widths, some)
 
     def _merged(self, layer: Hidden, few: int) -> list[Way]:
         """What may stand for each cluster: its most typical unit, or a mean of its weights.
@@ -177,8 +233,12 @@ def _mixing(
     if reading == "in proportion":
         return (stands != 0) * cross / power
     scale = 1 / np.sqrt(power)
-    square = gram * scale * scale.T + _RIDGE * np.eye(len(gram))
-    return scale * np.linalg.solve(square, scale * cross)
+    square, right = gram * scale * scale.T, scale * cross
+    inverse = np.linalg.inv(square + _RIDGE * np.eye(len(gram)))
+    found = inverse @ right
+    for _ in range(_REFINED):
+        found += inverse @ (right - square @ found)
+    return scale * found
 
 
 def _census(layer: Hidden, weights: Weights, reads: np.ndarray, weight: np.ndarray) -> Census:

@@ -4,7 +4,7 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from ..dynamics._worker import Progress
 from ._descent import LOOK, descend
-from ._layers import AbstractModel, Sloped, Weights
+from ._layers import AbstractModel, Sloped, Weights, rms
 from ._merge import Merging, Widths
 
 _HELD = 5  # every so manieth input is held out
@@ -22,6 +22,9 @@ _GAIN = 3.0  # times the tolerance: networks of low rank that start further off 
 _ENOUGH = 0.9  # of the goal, where tuning ends
 _DUEL = 2 * LOOK  # steps from each start, after which the better one is tuned on
 _FINER = 0.25  # of the error: what is left is tuned on in coordinates as accurate as that needs
+_CHEAP = 2048  # weights: smaller networks are tuned from several starts
+_OTHERS = 3  # starts of these, besides the best
+_NUDGE = 0.1  # of the weights, at these starts
 _CONSTANT = 1e-6  # of the outputs: if they are spread by less, they are constant
 _SILENT = 2.0  # seconds before anything is said
 
@@ -114,8 +117,26 @@ class Narrowest:
         if goal < found.error <= before:
             self._say(f"widths {'–'.join(map(str, key))}")
             found = self.tune(found, goal)
+            for other in self._others(found):
+                if found.error > goal:
+                    found = min(found, self.tune(other), key=_error)
         self._tuned[key] = found, min(goal, before)
         return found
+
+    def _others(self, found: Narrow) -> Iterator[Narrow]:
+        """Yield further starts for small networks, nudged: a saddle may be between two of them."""
+        if found.size > _CHEAP:
+            return
+        rng = np.random.default_rng(0)
+        drawn = [self.merging.drawn(found.widths, rng) for _ in range(2 * _OTHERS)]
+        named = [found._replace(weights=each, error=self.error(each)) for each in drawn]
+        near = sorted([*self.starts(found.widths), *named], key=_error)
+        for start in near[:_OTHERS]:
+            weights = {
+                name: each + _NUDGE * rms(each.ravel()) * rng.normal(size=each.shape)
+                for name, each in start.weights.items()
+            }
+            yield start._replace(weights=weights, error=self.error(weights))
 
     def known(self, widths: Widths) -> float:
         """Return the error of the best network of these widths that has been seen."""
@@ -272,11 +293,6 @@ class _Said:
             self._next = 2.0 * taken
             left = taken * (1.0 / done - 1.0)
             print(f"festina: {words}, at most {left:.0f} s left", file=sys.stderr, flush=True)
-
-
-def rms(difference: Float[np.ndarray, "sample number"]) -> float:
-    """Root of the mean square over samples, summed over outputs."""
-    return float(np.sqrt(np.sum(difference**2) / len(difference)))
 
 
 def _scale(y: Any, outputs: np.ndarray, measure: Callable[[np.ndarray], float]) -> float:

@@ -302,12 +302,15 @@ def layer_model(
 
 def _answer(question: _Question, tolerance: float) -> EffectiveWidth:
     network, narrowest = question.network, question.narrowest
-    full, kinds = narrowest.merging.full, tuple(k for k in network.kinds if k == "zero")
+    full, known = narrowest.merging.full, narrowest.merging.kinds
+    kinds = tuple(kind for kind in known if kind == "zero")
     found = Narrow(dict.fromkeys(full, 0), {}, narrowest.silence)
     if narrowest.silence > tolerance:
         found = narrowest.search(tolerance, tune=question.tune)
         embedded = lambda kind: narrowest.error(narrowest.merging.embedded(found.widths, kind))
-        kinds = tuple(k for k in network.kinds if found.widths != full and embedded(k) <= tolerance)
+        kinds = tuple(
+            k for k in narrowest.merging.kinds if found.widths != full and embedded(k) <= tolerance
+        )
     here = slope = there = narrow_slope = math.nan
     confirmed, rested = None, {}
     if question.judged:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from .._axes import axes, styled
 from .._checks import whole_number
+from .._narrowing._layers import rms
 from .._narrowing._model import model_of
-from .._narrowing._narrow import Narrow, Narrowest, rms
+from .._narrowing._narrow import Narrow, Narrowest
 from .._narrowing._pytorch import in_words
 from .._result import Result
 from ..diagnose._width import TOLERANCE, check_tolerance, layer_model
