@@ -105,7 +105,8 @@ def compiled():
     """JAX computes in the background for a long time while Python sleeps."""
     import jax
 
-    result = jax.jit(lambda x: jax.lax.fori_loop(0, 10**9, lambda _, x: jax.numpy.sin(x), x))(1.0)
+    x = jax.numpy.zeros((64, 64))  # of a single number, JAX would compute before it returns
+    result = jax.jit(lambda x: jax.lax.fori_loop(0, 10**9, lambda _, x: x @ x, x))(x)
     print("under way", flush=True)
     time.sleep(60)
     return result

@@ -78,12 +78,16 @@ def by_mini_batches(network, task):
     return gradient_descent(network, task, 0.01, steps=20, batch_size=3, key=key)
 
 
+QUICK = [("relu", by_flow), ("stack", by_descent)]
+WAYS = [
+    *((name, train) for name in NETWORKS for train in (by_flow, by_descent)),
+    ("relu", by_mini_batches),
+]
+
+
 @pytest.mark.parametrize(
     ("name", "train"),
-    [
-        *((name, train) for name in NETWORKS for train in (by_flow, by_descent)),
-        ("relu", by_mini_batches),
-    ],
+    [pytest.param(*way, marks=() if way in QUICK else pytest.mark.slow) for way in WAYS],
 )
 def test_any_number_of_seeds_in_few_programs(name, train):
     make, task = NETWORKS[name]

@@ -25,7 +25,7 @@ from helpers import untyped
 RNG = np.random.default_rng(0)
 
 
-@settings(max_examples=20)
+@settings(max_examples=5)  # each compiles a program of its own
 @given(
     widths=st.lists(st.integers(1, 5), min_size=2, max_size=6),
     batch=st.sampled_from([(), (3,), (2, 3)]),

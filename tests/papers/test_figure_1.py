@@ -17,7 +17,22 @@ from festina.theory.saddles import linear_saddles
 
 PANELS = ("b", "c", "d", "e", "f", "g")
 SEEDS = {"g": 12}
-each_panel = pytest.mark.parametrize("letter", PANELS)
+QUICK = "bg"  # others at the size of the paper are slow; small ones are in every run
+
+
+def of_panels(*cases, names="letter"):
+    """Cases that begin with the letter of a panel, slow but for the quick panels."""
+    marks = [() if case[0] in QUICK else pytest.mark.slow for case in cases]
+    return pytest.mark.parametrize(
+        names,
+        [
+            pytest.param(*((case,) if isinstance(case, str) else case), marks=mark)
+            for case, mark in zip(cases, marks, strict=True)
+        ],
+    )
+
+
+each_panel = of_panels(*PANELS)
 
 
 def panel(letter: str):
@@ -120,7 +135,7 @@ def test_figure_1_levels_initial_plateau_and_final(letter):
     np.testing.assert_allclose(loss[:, -1], LEVELS[letter][2], atol=1e-6)
 
 
-@pytest.mark.parametrize("letter", ["b", "d", "e", "f", "g"])
+@of_panels("b", "d", "e", "f", "g")
 def test_figure_1_the_plateau_is_the_width_one_optimum_found_by_an_optimiser(letter):
     theory = fresh(letter)["theory"]
     assert float(theory["level"][1]) == pytest.approx(float(theory["narrow_minimum"][0]), abs=1e-6)
@@ -153,14 +168,17 @@ def test_figure_1d_level_is_held_to_what_its_initial_scale_allows():
     assert broken(experiment, off)[0] == "plateau-level"
 
 
-@pytest.mark.parametrize("letter", ["b", "c", "d", "e"])
+@of_panels("b", "c", "d", "e")
 def test_figure_1_three_plateaus_in_every_seed(letter):
     assert (fresh(letter)["plateaus"]["count"].values == 3).all()
 
 
-@pytest.mark.parametrize(
-    ("letter", "level", "tolerance"),
-    [("b", 0.6972244, 1e-5), ("c", 0.4042, 2e-3), ("d", 0.5, 5e-4), ("e", 0.3995, 2e-3)],
+@of_panels(
+    ("b", 0.6972244, 1e-5),
+    ("c", 0.4042, 2e-3),
+    ("d", 0.5, 5e-4),
+    ("e", 0.3995, 2e-3),
+    names=("letter", "level", "tolerance"),
 )
 def test_figure_1_visited_plateau(letter, level, tolerance):
     assert visited(letter).mean() == pytest.approx(level, abs=tolerance)
@@ -168,6 +186,7 @@ def test_figure_1_visited_plateau(letter, level, tolerance):
         np.testing.assert_allclose(visited(letter), level, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_figure_1f_plateau_within_two_percent_in_six_of_eight_seeds():
     assert np.sum(np.abs(visited("f") / 1.0857143 - 1) < 0.02) >= 6
 
@@ -181,14 +200,12 @@ def test_figure_1g_plateau_at_eight_thirds():
     assert np.sum(np.abs(visited("g") / (8 / 3) - 1) < 0.02) >= 9
 
 
-@pytest.mark.parametrize(
-    ("letter", "drops", "tolerance"),
-    [
-        ("b", (142.8, 851.0), 0.02),
-        ("c", (563.0, 967.0), 0.02),
-        ("d", (532.0, 1110.0), 0.03),
-        ("e", (605.0, 965.0), 0.03),
-    ],
+@of_panels(
+    ("b", (142.8, 851.0), 0.02),
+    ("c", (563.0, 967.0), 0.02),
+    ("d", (532.0, 1110.0), 0.03),
+    ("e", (605.0, 965.0), 0.03),
+    names=("letter", "drops", "tolerance"),
 )
 def test_figure_1_mean_drop_steps(letter, drops, tolerance):
     detected = fresh(letter)["plateaus"]["drop_step"].values
@@ -227,7 +244,7 @@ def _final(letter: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return data["u"].values[seed, -1], data["v"].values[seed, -1]
 
 
-@pytest.mark.parametrize(("letter", "size"), [("b", 1.4142), ("c", 1.1247)])
+@of_panels(("b", 1.4142), ("c", 1.1247), names=("letter", "size"))
 def test_figure_1_final_singular_values_of_linear_networks(letter, size):
     for seed in range(8):
         u, v = _final(letter, seed)
@@ -236,6 +253,7 @@ def test_figure_1_final_singular_values_of_linear_networks(letter, size):
         assert s[2] < 1e-8
 
 
+@pytest.mark.slow
 def test_figure_1c_lies_outside_lemma_6_but_leaves_zero_by_equation_10():
     """f = ⟨Σ v_i u_iᵀ, X⟩ with one output: no Σ_zz says what the loss is, but ⟨yX⟩ drives zero."""
     data = figure_1c_teacher()
@@ -264,7 +282,7 @@ def test_figure_1c_lies_outside_lemma_6_but_leaves_zero_by_equation_10():
         assert growth == pytest.approx(np.log1p(2 * 0.01 * s[0]), rel=1e-5)
 
 
-@pytest.mark.parametrize(("letter", "angles"), [("d", (26.6, 116.6)), ("e", (0.0, 90.0))])
+@of_panels(("d", (26.6, 116.6)), ("e", (0.0, 90.0)), names=("letter", "angles"))
 def test_figure_1_final_rays_of_relu_networks(letter, angles):
     for seed in range(8):
         u, v = _final(letter, seed)

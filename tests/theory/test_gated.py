@@ -22,6 +22,8 @@ from festina.theory.gated._samples import samples
 from helpers import untyped
 
 SEEDS = st.integers(0, 2**32 - 1)
+# The same in all tests: each shape of an array is compiled once.
+few_graphs = pytest.mark.parametrize("seed", range(3))
 
 
 def graph(seed, samples=24):
@@ -82,8 +84,7 @@ def check_gradients(network, data):
             np.testing.assert_allclose(slope, exact, rtol=0, atol=1e-12 * size)
 
 
-@settings(max_examples=4, deadline=None)
-@given(SEEDS)
+@few_graphs
 def test_three_forms_of_the_gradient_are_that_of_autodiff(seed):
     check_gradients(*graph(seed))
 
@@ -95,8 +96,7 @@ def test_three_forms_of_the_gradient_on_a_hundred_graphs(seed):
     check_gradients(*graph(seed))
 
 
-@settings(max_examples=4, deadline=None)
-@given(SEEDS)
+@few_graphs
 def test_what_a_node_takes_and_gives_is_conserved(seed):
     """To first order in a step, which along the gradient is to second in the weights."""
     network, data = graph(seed)
@@ -113,8 +113,7 @@ def test_what_a_node_takes_and_gives_is_conserved(seed):
         np.testing.assert_allclose((there - here) / (2 * h), 0, atol=1e-8 * size)
 
 
-@settings(max_examples=4, deadline=None)
-@given(SEEDS)
+@few_graphs
 def test_paths_are_as_many_as_counted_and_say_what_the_network_says(seed):
     network, data = graph(seed)
     found, seen = paths(network), samples(network, data, compressed=False)
