@@ -40,6 +40,7 @@ class LayerModel(AbstractModel):
         if exact or not isinstance(task, Task):
             found = task.statistics(layer.unit)
             psi, y, weight = found.psi, found.y, found.weight
+            self.size_of_targets = math.sqrt(found.power) if targets else 0.0
         else:
             taken = arrays(task.x, task.y)
             look = jax.vmap(lambda x: (layer.features(x), taken.y[0] * 0.0 + layer.skip(x)))

@@ -124,7 +124,8 @@ class AbstractModel(ABC):
     Weights are float64 arrays by name, of any width; outputs `(sample, number)`. Those `trained`
     are tuned, what is frozen is only combined; `original` is the network as it was given; `ranks`
     are those of layers that have a low rank; `kinds` are those of saddles that its units may lead
-    to, as far as that is known; `exact`: no sample is held out.
+    to, as far as that is known; `exact`: no sample is held out; `size_of_targets`, where more than
+    its samples tell is known of it, or 0.
     """
 
     original: Network
@@ -137,6 +138,7 @@ class AbstractModel(ABC):
     kinds_are_known = False
     takes_low_rank = False
     exact = False
+    size_of_targets = 0.0
     notes: tuple[str, ...] = ()
 
     @abstractmethod

@@ -69,7 +69,8 @@ class Narrowest:
         self.network, self.steps = network, steps
         self.merging = Merging(network, self.fit)
         measure = rms if network.hidden[-1].bias is None else _spread
-        self.size_of_targets = _scale(network.samples.y, outputs, measure)
+        size = _scale(network.samples.y, outputs, measure)
+        self.size_of_targets = network.size_of_targets or size
         self.scale = self.size_of_targets or 1.0
         self.silence = measure(outputs) / self.scale
         self._order = self.merging.costs()

@@ -303,7 +303,7 @@ def layer_model(
 def _answer(question: _Question, tolerance: float) -> EffectiveWidth:
     network, narrowest = question.network, question.narrowest
     full, known = narrowest.merging.full, narrowest.merging.kinds
-    kinds = tuple(kind for kind in known if kind == "zero")
+    kinds: tuple[Kind, ...] = ("zero",) if "zero" in known else ()
     found = Narrow(dict.fromkeys(full, 0), {}, narrowest.silence)
     if narrowest.silence > tolerance:
         found = narrowest.search(tolerance, tune=question.tune)
