@@ -230,6 +230,7 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
         "course_time",
     ),
     "Stairs": (stairs, {"stair": 3}, 3),
+    "EffectiveWidth": (lambda: diagnose.effective_width(LINEAR, TASK), {"units": 4}, 4),
     "World": (lambda: tasks.worlds.ring(5), {"item": 5, "item_too": 5, "side": 2}, 25),
     "EscapeDirections": (lambda: saddles.escape_directions(saddle(), TASK), {"direction": 6}, 6),
 }

@@ -397,3 +397,13 @@ def test_quadratic_units_are_as_many_as_their_matrix_has_eigenvalues(seed, rank)
     found = effective_width(u, X, v=np.ones(3), activation="quadratic", tolerance=0.02)
     assert found.width == rank
     assert found.short > 0.05
+
+
+@pytest.mark.parametrize(("activation", "rests"), [("tanh", True), ("sigmoid", False)])
+def test_weights_of_zero_rest_where_the_gradient_vanishes(activation, rests):
+    """A sigmoid at zero is a half: its readout moves at once."""
+    network = layer_from(activation, np.zeros((3, 2)), np.zeros((3, 1)))
+    found = effective_width(network, from_arrays(np.eye(2), [1.0, 2.0]))
+    assert found.width == 0
+    assert found.rests == rests
+    assert found.confirmed == rests

@@ -210,7 +210,10 @@ class AbstractModel(ABC):
         size = lambda by_name: math.hypot(
             *(float(np.linalg.norm(by_name[name])) for name in free if name in slopes)
         )
-        return here, relative(size(slopes) * size(weights), max(here, least))
+        steep, large = size(slopes), size(weights)
+        if large == 0 and steep > 0:  # no change is relative to nothing
+            return here, math.inf
+        return here, relative(steep * large, max(here, least))
 
     def low_ranks(self, samples: Samples) -> "Sequence[Callable[[], AbstractModel]]":
         """Return networks with layers of low rank, from the largest to the smallest, made on call.
