@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -136,3 +137,10 @@ def test_what_is_tested_is_the_house():
 def test_a_circle_is_found(length):
     asks = {str(k): {str((k + 1) % length)} for k in range(length)}
     assert len(circle(asks)) == length + 1
+
+
+def test_every_file_that_the_page_names_is_there():
+    page = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(?:[\w/]+/)?(_\w+\.py)`", page))
+    assert len(named) > 50
+    assert named <= {path.name for path in HOUSE.rglob("*.py")}
