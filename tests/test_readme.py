@@ -62,7 +62,7 @@ CHEAP = (
     "effective_width(u, ",
     "print(race(",
     "class_code(",
-    "diagnose.coding_scheme(",
+    "diagnose.coding_scheme(words",
     "temperature_sweep(",
     "context_spectrum(8",
     "early_fusion(views",

@@ -358,7 +358,9 @@ def test_figure_1f_raw_is_known_to_go_to_and_fro():
     assert not [claim for claim in others if "plateau" in claim.words]
 
 
-@pytest.mark.parametrize("letter", ["b", pytest.param("d", marks=pytest.mark.slow), "g"])
+@pytest.mark.parametrize(
+    "letter", ["b", *(pytest.param(letter, marks=pytest.mark.slow) for letter in "dg")]
+)
 def test_a_run_without_plateau_says_so_and_nothing_else_about_it(letter):
     experiment = panel(letter)
     run = experiment.run(experiment.parameters(seeds=4, scale=0.4, learning_rate=0.01))
@@ -371,6 +373,7 @@ def test_a_run_without_plateau_says_so_and_nothing_else_about_it(letter):
     assert is_legible(figure)
 
 
+@pytest.mark.slow
 def test_figure_1b_general_teacher_mean_drop_steps():
     experiment = panel("b")
     run = experiment.run(experiment.parameters(seed=100, teacher="general"))
@@ -384,6 +387,7 @@ def test_figure_1b_as_printed_mean_drop_steps():
     np.testing.assert_allclose(run["drops"]["step"].values.mean(axis=0), (559.0, 1446.0), rtol=0.02)
 
 
+@pytest.mark.slow
 def test_figure_1g_as_printed_has_units_of_norm_four_fifths():
     """|u| = 0.80 with targets divided by √8."""
     experiment = panel("g")
