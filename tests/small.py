@@ -234,7 +234,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "activations": ("linear", "erf-sigmoid"),
         "sizes": (30, 15, 15),
         "width": 60,
-        "moves": 500,
+        "moves": 600,
     },
     "coding/digits": {
         "activations": ("linear", "relu"),

@@ -97,19 +97,26 @@ def test_figure_1g_error_of_the_prediction_falls_with_the_scale():
     assert (np.diff(order) > 0).all()
 
 
+@pytest.mark.slow
 def test_figure_1g_drop_times_grow_as_one_over_the_scale():
     """The same draw, ten times smaller, takes ten times as long: t∞ ∝ 1/ε exactly."""
     (_, large), (_, small) = (drops(G, seeds=4, seed=300, scale=s) for s in (5e-3, 5e-4))
     np.testing.assert_allclose(small[:, 0] / large[:, 0], 10.0, rtol=1e-6)
 
 
-@pytest.mark.parametrize("loss", ["mean-square", "half"])
+@pytest.mark.parametrize("loss", ["half", pytest.param("mean-square", marks=pytest.mark.slow)])
 def test_figure_1g_prediction_knows_the_loss_convention(loss):
     measured, predicted = drops(G, seeds=4, seed=300, loss=loss)
     np.testing.assert_allclose(measured[:, 0], predicted[:, 0], rtol=0.015)
 
 
-@pytest.mark.parametrize("loss", ["mean-square", "mean-over-outputs", "half"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "mean-over-outputs",
+        *(pytest.param(loss, marks=pytest.mark.slow) for loss in ("mean-square", "half")),
+    ],
+)
 def test_figure_1b_prediction_knows_the_loss_convention(loss):
     measured, predicted = drops(B, seeds=4, seed=300, loss=loss)
     np.testing.assert_allclose(measured, predicted, rtol=5e-3)
