@@ -17,7 +17,7 @@ import numpy as np
 
 import festina
 from festina.networks import Gated, fully_connected, gated
-from festina.tasks import Task, contextual
+from festina.tasks import Task, objects_in_contexts
 
 from .timing import best, table
 
@@ -26,7 +26,7 @@ SCALE = 0.005 / UNITS
 
 
 def measure() -> dict:
-    data = contextual(contexts=3, preset="jarvis-2025")
+    data = objects_in_contexts(contexts=3, preset="jarvis-2025")
     found = {"gated, 7 pathways": _pathways(data), "ReLU": _relu(data)}
     table(
         ["", "loop s", "festina s", "loop ÷ festina", "losses apart"],

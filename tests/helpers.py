@@ -18,7 +18,7 @@ import pytest
 
 from festina.networks import (
     AbstractUnit,
-    ConvolutionKernel,
+    ConvolutionUnit,
     Layer,
     LinearAttentionHead,
     Neuron,
@@ -249,7 +249,7 @@ def _kernels(
             key=key,
         ),
         input_shape=(inputs,),
-        unit=ConvolutionKernel(activation(scalar.choice), bias=bias, size=size, stride=stride),
+        unit=ConvolutionUnit(activation(scalar.choice), bias=bias, size=size, stride=stride),
         algebra=scalar.algebra,
         plain=plain_kernels(scalar.plain, size, stride),
         **data,

@@ -103,13 +103,11 @@ def test_every_link_leads_somewhere(page):
 
 
 def test_the_page_on_saddles_lists_its_experiments():
-    from festina.papers import EXPERIMENT_ENTRIES
+    from festina.papers import EXPERIMENTS
 
     text = (README.parent / "docs" / "saddles.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`(saddles/[a-z0-9-]+)`", text))
-    assert listed == {
-        entry.name for entry in EXPERIMENT_ENTRIES if entry.name.startswith("saddles/")
-    }
+    assert listed == {entry.name for entry in EXPERIMENTS if entry.name.startswith("saddles/")}
 
 
 @pytest.mark.parametrize(

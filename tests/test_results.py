@@ -162,7 +162,7 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
         {"sample": 2, "path": 1, "output": 2, "input": 2},
         2,
     ),
-    "Pathways": (lambda: reduction()(TIMES), {"time": 6, "mode": 2}, 12),
+    "PathStrengths": (lambda: reduction()(TIMES), {"time": 6, "mode": 2}, 12),
     "Race": (
         lambda: gated.race(TASK, {"all": np.ones(6)}, only_self_consistent=False),
         {"gating": 1},
@@ -348,7 +348,7 @@ def public_classes():
 
 def test_no_public_result_is_missing():
     classes = {each for each in public_classes() if inspect.isclass(each)}
-    given = networks.AbstractNetwork, networks.ScaledNetwork, tasks.AbstractTask
+    given = networks.AbstractNetwork, networks.WidthScaledNetwork, tasks.AbstractTask
     results = {each for each in classes if issubclass(each, Result)}
     assert {each.__name__ for each in results} == {*EXAMPLES}
     for each in classes - results:

@@ -38,7 +38,7 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture
 def festina(here, monkeypatch, capsys):
     """The command line, in this process, on the toy experiments."""
-    monkeypatch.setattr(papers, "EXPERIMENT_ENTRIES", toy.EXPERIMENT_ENTRIES)
+    monkeypatch.setattr(papers, "EXPERIMENTS", toy.EXPERIMENTS)
     monkeypatch.setenv("COLUMNS", "140")  # whatever the terminal has
 
     def command(*tokens: str) -> Outcome:

@@ -13,7 +13,7 @@ from festina.experiments import load
 from festina.experiments._parameters import to_toml
 
 
-@pytest.mark.parametrize("entry", papers.EXPERIMENT_ENTRIES, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", papers.EXPERIMENTS, ids=lambda entry: entry.name)
 def test_an_experiment_is_ready_for_the_command_line(entry, tmp_path, capsys):
     if importlib.util.find_spec(entry.module) is None:
         pytest.skip("not written yet")

@@ -19,9 +19,9 @@ INSTALL = "This experiment needs no_such_package, which is not installed: pip in
 @pytest.fixture
 def lacking(festina, monkeypatch):
     """Let the first toy experiment need a package that is not installed."""
-    one, *others = toy.EXPERIMENT_ENTRIES
+    one, *others = toy.EXPERIMENTS
     needs = dataclasses.replace(one, extra="x", packages=("numpy", "no_such_package"))
-    monkeypatch.setattr(papers, "EXPERIMENT_ENTRIES", (needs, *others))
+    monkeypatch.setattr(papers, "EXPERIMENTS", (needs, *others))
 
 
 @pytest.mark.usefixtures("lacking")
@@ -49,9 +49,9 @@ def test_reproduce_reports_it_first_and_runs_the_others(festina, here):
 
 def test_reproduce_takes_over_a_run_that_was_made_with_the_package(festina, here, monkeypatch):
     festina("reproduce", "toy", "--quick", "--quiet")
-    one, *others = toy.EXPERIMENT_ENTRIES
+    one, *others = toy.EXPERIMENTS
     needs = dataclasses.replace(one, extra="x", packages=("no_such_package",))
-    monkeypatch.setattr(papers, "EXPERIMENT_ENTRIES", (needs, *others))
+    monkeypatch.setattr(papers, "EXPERIMENTS", (needs, *others))
     outcome = festina("reproduce", "toy", "--quick", "--quiet")
     assert outcome.status == 0, outcome.err
     assert "2 of them were there already" in " ".join(outcome.out.split())
@@ -63,7 +63,7 @@ def test_every_experiment_on_codes_needs_the_extra_posterior(package, monkeypatc
     experiment = load("coding/schemes")
     with pytest.raises(ValueError, match=rf"needs {package}.*pip install 'festina\[posterior\]'"):
         experiment.check_packages()
-    names = [entry.name for entry in papers.EXPERIMENT_ENTRIES if entry.name.startswith("coding/")]
+    names = [entry.name for entry in papers.EXPERIMENTS if entry.name.startswith("coding/")]
     assert all(find_entry(name).extra == "posterior" for name in names)
 
 

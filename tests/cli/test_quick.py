@@ -55,7 +55,7 @@ def test_quick_is_no_name_for_a_parameter():
             quick: bool = True
 
 
-@pytest.mark.parametrize("entry", papers.EXPERIMENT_ENTRIES, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", papers.EXPERIMENTS, ids=lambda entry: entry.name)
 def test_quick_parameters_of_every_experiment_are_valid(entry):
     experiment = experiments.load(entry.name)
     for preset in (None, *experiment.presets):

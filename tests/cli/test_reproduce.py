@@ -30,9 +30,9 @@ def second(monkeypatch):
 
     def replace(**changes):
         vars(module).update(changes)
-        one, two = toy.EXPERIMENT_ENTRIES
+        one, two = toy.EXPERIMENTS
         entries = (one, dataclasses.replace(two, module="toy_two"))
-        monkeypatch.setattr(papers, "EXPERIMENT_ENTRIES", entries)
+        monkeypatch.setattr(papers, "EXPERIMENTS", entries)
 
     return replace
 
@@ -45,9 +45,9 @@ def fail(error):
 
 
 def test_several_sources_are_one_job(festina, here, monkeypatch):
-    one, two = toy.EXPERIMENT_ENTRIES
+    one, two = toy.EXPERIMENTS
     entries = (one, dataclasses.replace(two, name="other/two"))
-    monkeypatch.setattr(papers, "EXPERIMENT_ENTRIES", entries)
+    monkeypatch.setattr(papers, "EXPERIMENTS", entries)
     outcome = festina("reproduce", "toy/one", "other", "toy", "--quick", "--seeds", "2")
     top = here / "runs" / "reproduce-toy-one-other-toy" / "001"
     assert outcome.status == 0
@@ -137,9 +137,9 @@ def test_one_that_fails_does_not_stop_the_others(error, festina, second, here):
 
 
 def test_one_that_cannot_be_loaded_does_not_stop_the_others(festina, monkeypatch, here):
-    one, two = toy.EXPERIMENT_ENTRIES
+    one, two = toy.EXPERIMENTS
     entries = (dataclasses.replace(one, module="no_such_module"), two)
-    monkeypatch.setattr(papers, "EXPERIMENT_ENTRIES", entries)
+    monkeypatch.setattr(papers, "EXPERIMENTS", entries)
     outcome = festina("reproduce", "toy", "--out", "a")
     assert outcome.status == 1
     assert "no_such_module" in outcome.err

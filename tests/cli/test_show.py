@@ -13,7 +13,7 @@ from festina.papers import _references
 
 from . import toy
 
-REAL = papers.EXPERIMENT_ENTRIES
+REAL = papers.EXPERIMENTS
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_run_of_another_version_says_how_to_make_it_again(made, festina, monke
 
 
 def test_every_reference_of_every_experiment_exists():
-    for entry in papers.EXPERIMENT_ENTRIES:
+    for entry in papers.EXPERIMENTS:
         assert entry.references
         for key in entry.references:
             assert f"{{{key}," in _references.BIBTEX[key]
@@ -152,7 +152,7 @@ def test_list_shows_every_experiment(festina):
 
 @pytest.mark.parametrize("width", [40, 60, 80, 109])
 def test_a_narrow_list_breaks_lines_between_words(width, festina, monkeypatch):
-    monkeypatch.setattr(papers, "EXPERIMENT_ENTRIES", REAL)
+    monkeypatch.setattr(papers, "EXPERIMENTS", REAL)
     monkeypatch.setenv("COLUMNS", str(width))
     outcome = festina("list")
     assert outcome.status == 0, outcome.err
@@ -165,7 +165,7 @@ def test_a_narrow_list_breaks_lines_between_words(width, festina, monkeypatch):
 
 
 def test_a_table_in_a_pipe_has_a_line_for_each_row(festina, monkeypatch):
-    monkeypatch.setattr(papers, "EXPERIMENT_ENTRIES", REAL)
+    monkeypatch.setattr(papers, "EXPERIMENTS", REAL)
     monkeypatch.delenv("COLUMNS")
     outcome = festina("list")
     assert outcome.status == 0, outcome.err

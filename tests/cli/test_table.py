@@ -11,7 +11,7 @@ from rich.console import Console
 from festina.cli._perform import Done
 from festina.cli._table import claims_table, print_results
 from festina.experiments._runner import write_figure
-from festina.experiments.claims import Claim, Judgement, Ledger, agree, headline
+from festina.experiments.claims import Claim, Judgement, Ledger, agree, headline_claim
 from festina.experiments.figures._fit import covers_data
 
 RIGHT = Judgement("falls", "falls", "exact", True)
@@ -75,9 +75,9 @@ def test_the_headline_is_the_claim_that_says_so_or_the_first():
     ledger = Ledger("toy", "Toy", "Figure 1")
     for k in range(4):
         ledger(f"claim-{k}", "words", agree(k, k), headline=k in (2, 3))
-    assert headline(ledger) is ledger[2]
-    assert headline(ledger[:2]) is ledger[0]
-    assert headline([]) is None
+    assert headline_claim(ledger) is ledger[2]
+    assert headline_claim(ledger[:2]) is ledger[0]
+    assert headline_claim([]) is None
 
 
 def test_a_figure_is_laid_out_once_whatever_matplotlib_was_told(tmp_path):

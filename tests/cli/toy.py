@@ -150,7 +150,7 @@ def animate(run):
     )
 
 
-EXPERIMENT_ENTRIES = (
+EXPERIMENTS = (
     ExperimentEntry(
         "toy/one", "a loss that falls", "Toy, Figure 1", 1.0, __name__, ("zhang2025saddle",)
     ),
@@ -162,5 +162,5 @@ EXPERIMENT_ENTRIES = (
 if __name__ == "__main__":
     from festina.cli import main
 
-    papers.EXPERIMENT_ENTRIES = EXPERIMENT_ENTRIES
+    papers.EXPERIMENTS = EXPERIMENTS
     main()

@@ -19,9 +19,9 @@ from festina.networks import (
     layer_from,
     rectifier_gates,
 )
-from festina.tasks import contextual, xor
+from festina.tasks import objects_in_contexts, xor
 
-TASK = contextual(4, 3)
+TASK = objects_in_contexts(4, 3)
 
 
 def planted(pathways, units, examples, noise, seed, dead=0.2, spread=(0.3, 0.8)):

@@ -9,10 +9,10 @@ import festina
 from festina.diagnose import (
     alignment_between_kernels,
     distance_between_kernels,
-    kernel_alignment,
-    kernel_distance,
     neural_tangent_kernel,
     representational_similarity,
+    tangent_kernel_alignment,
+    tangent_kernel_distance,
 )
 from festina.networks import (
     DeepLinear,
@@ -94,7 +94,7 @@ def test_distance_along_a_flow(balance, distance):
     network = deep_linear_from([np.diag(p) @ np.eye(2, 3), rotation(1.1) @ np.diag(q)])
     task = linear_teacher(np.array([[1.2, 0.4, 0.5], [-0.3, 0.8, -0.6]]))
     flow = festina.gradient_flow(network, task, np.array([0.0, 1.5]), rtol=1e-10)
-    found = kernel_distance(flow, np.eye(3))
+    found = tangent_kernel_distance(flow, np.eye(3))
     assert found[0] < 1e-30  # the square of rounding
     assert found[1] == pytest.approx(distance, abs=2e-8)
 
@@ -109,7 +109,7 @@ def test_distance_over_a_batch_is_the_distance_of_its_kernels():
     kernels = neural_tangent_kernel(flow, X)
     np.testing.assert_array_equal(kernels, neural_tangent_kernel(flow.network, X))
     expected = distance_between_kernels(kernels[:, :1], kernels)
-    np.testing.assert_allclose(kernel_distance(flow, X), expected, atol=1e-14)
+    np.testing.assert_allclose(tangent_kernel_distance(flow, X), expected, atol=1e-14)
     np.testing.assert_array_equal(
         representational_similarity(flow, X), representational_similarity(flow.network, X)
     )
@@ -124,21 +124,23 @@ def test_examples_of_a_task_count_by_their_weights(repeats):
     network = deep_linear((3, 2, 2), scale=0.5, key=festina.seeds(2))
     flow = festina.gradient_flow(network, weighted, np.array([0.0, 1.0, 5.0]))
     np.testing.assert_allclose(
-        kernel_distance(flow, weighted), kernel_distance(flow, x), atol=1e-14
+        tangent_kernel_distance(flow, weighted), tangent_kernel_distance(flow, x), atol=1e-14
     )
     expected = alignment_between_kernels(
         neural_tangent_kernel(flow, x), np.einsum("so,tp->ospt", targets, targets)
     )
-    found = kernel_alignment(flow, weighted)
+    found = tangent_kernel_alignment(flow, weighted)
     assert found.shape == (2, 3)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-    np.testing.assert_allclose(kernel_alignment(network, weighted), expected[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(
+        tangent_kernel_alignment(network, weighted), expected[:, 0], rtol=1e-6
+    )
 
 
 def test_the_kernel_of_what_learns_the_task_alone_is_that_of_the_targets():
     """One weight: K = xxᵀ, which is yyᵀ but for its scale where y = 3x."""
     task = festina.tasks.from_arrays(X[:, :1], 3 * X[:, :1])
-    assert kernel_alignment(deep_linear_from([np.ones((1, 1))]), task) == pytest.approx(1.0)
+    assert tangent_kernel_alignment(deep_linear_from([np.ones((1, 1))]), task) == pytest.approx(1.0)
 
 
 def test_alignment_and_distance():
@@ -207,6 +209,6 @@ def test_what_is_no_network_is_said(as_a_user):
     with pytest.raises(ValueError, match=r"`network` must be a network.*got int"):
         neural_tangent_kernel(3, np.eye(2))
     with pytest.raises(ValueError, match="`trajectory` must be what"):
-        kernel_distance(network, np.eye(2))
+        tangent_kernel_distance(network, np.eye(2))
     with pytest.raises(ValueError, match="InContextPopulation has none"):
         neural_tangent_kernel(network, festina.tasks.in_context_regression(2, 32))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from festina import seeds
 from festina.diagnose import layer_nonlinearity, selectivity
 from festina.networks import deep_linear, deep_network, fully_connected, gated_equivalent
-from festina.tasks import contextual, from_arrays
+from festina.tasks import from_arrays, objects_in_contexts
 
 PARTS = "object", "context", "interaction", "within"
 
@@ -196,7 +196,7 @@ def test_networks_and_rectified_activities_rest_at_zero():
 
 def test_random_features_are_the_baseline():
     """Random units tell nothing that other random units do not."""
-    data = contextual(8, 3)
+    data = objects_in_contexts(8, 3)
     rows = np.random.default_rng(5).normal(size=(data.x.shape[1], 2000))
     found = selectivity(np.maximum(data.x @ rows, 0), data, random=2000)
     for name in ("contexts_on", "purity", "entropy", "alignment", "chance", "mixed"):
@@ -215,7 +215,7 @@ def test_random_features_are_the_baseline():
 
 
 def test_of_networks_and_of_their_gated_copies():
-    data = contextual(4, 3)
+    data = objects_in_contexts(4, 3)
     network = fully_connected(7, 20, 28, activation="relu", scale=1.0, key=seeds(1)[0])
     found = selectivity(network, data, random=0, least=0.0)
     h = np.maximum(data.x @ np.asarray(network.u).T, 0)
@@ -278,16 +278,18 @@ WRONG = {
     "inputs": (lambda: look(H, OBJ, CTX, random=3, x=np.eye(3)), "those of 12 examples"),
     "network": (lambda: selectivity(NETWORK), "finite `task`"),
     "layer": (
-        lambda: selectivity(NETWORK, contextual(4, 3), layer=2),
+        lambda: selectivity(NETWORK, objects_in_contexts(4, 3), layer=2),
         "one of 1 hidden ones, got 2",
     ),
     "kind": (
-        lambda: selectivity(deep_linear([7, 3, 28], scale=1, key=seeds(1)[0]), contextual(4, 3)),
+        lambda: selectivity(
+            deep_linear([7, 3, 28], scale=1, key=seeds(1)[0]), objects_in_contexts(4, 3)
+        ),
         "as an array",
     ),
     "linear": (
         lambda: layer_nonlinearity(
-            deep_linear([7, 3, 28], scale=1, key=seeds(1)[0]), contextual(4, 3)
+            deep_linear([7, 3, 28], scale=1, key=seeds(1)[0]), objects_in_contexts(4, 3)
         ),
         "must be neurons",
     ),
@@ -303,7 +305,7 @@ def test_bad_input_is_answered(what, as_a_user):
 
 
 def test_what_rectifiers_take_away():
-    data = contextual(4, 3)
+    data = objects_in_contexts(4, 3)
     network = deep_network([7, 6, 5, 28], activations="relu", scale=1.0, key=seeds(1)[0])
     found = layer_nonlinearity(network, data)
     w1, w2, w3 = (np.asarray(each) for each in network.weights)

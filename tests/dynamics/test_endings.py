@@ -19,7 +19,7 @@ from festina.networks import (
 )
 from festina.tasks import (
     from_arrays,
-    gaussian_cubature,
+    gaussian_cubature_points,
     linear_teacher,
     quadratic_teacher,
     student_teacher,
@@ -404,7 +404,7 @@ def test_steps_just_below_the_limit_converge():
 
 def test_figure_4g_diverges_at_the_printed_rate_and_says_why():
     """Figure 4G: sharpness 283 at the balanced solution, so η < .0071; the paper has .02."""
-    x, weight = gaussian_cubature(np.eye(2), degree=6)
+    x, weight = gaussian_cubature_points(np.eye(2), degree=6)
     data = from_arrays(x, np.sum(x**3, axis=1), weight=weight)
     network = fully_connected(2, 10, activation="cubic", scale=0.05, key=festina.seeds(4))
     run = festina.gradient_descent(network, data, 0.02, loss="mean-square")

@@ -11,7 +11,7 @@ import pytest
 import festina
 from festina import gradient_descent, gradient_flow, seeds
 from festina.networks import (
-    ConvolutionKernel,
+    ConvolutionUnit,
     Neuron,
     attention,
     convolutional_1d,
@@ -291,7 +291,7 @@ def test_a_function_of_your_own_is_asked_for(function):
     run = gradient_descent(network, POINTS, 0.02, 3)
     with pytest.raises(ValueError, match="a function of your own: give it, as `unit`"):
         final_networks(run.to_dataset())
-    again = final_networks(run.to_dataset(), unit=ConvolutionKernel(function))
+    again = final_networks(run.to_dataset(), unit=ConvolutionUnit(function))
     np.testing.assert_array_equal(again.predict(X), run.final.predict(X))
 
 

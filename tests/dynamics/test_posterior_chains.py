@@ -7,7 +7,7 @@ from arviz_stats.base import array_stats
 
 from festina.dynamics.posterior import sample
 from festina.dynamics.posterior._agreement import classes_of, diagnostics, populations
-from festina.networks._code_activations import erf, erf_sigmoid, linear, relu
+from festina.networks._code_activations import erf_sigmoid, linear, relu, unit_slope_erf
 from festina.tasks import orthogonal_inputs
 
 KEY = jax.random.key(0)
@@ -34,7 +34,7 @@ def test_frozen_populations_are_recognised():
 def test_populations_that_change_are_not_frozen():
     rng = np.random.default_rng(0)
     answers = rng.choice([-0.9, 0.9], size=(2, 10, 50, 3))
-    found = populations(answers, erf)
+    found = populations(answers, unit_slope_erf)
     assert not found.frozen
     assert set("".join(found.words)) == {"+", "-"}
     assert "change along chains" in found.message

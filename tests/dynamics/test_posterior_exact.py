@@ -8,7 +8,7 @@ import pytest
 
 from festina.dynamics.posterior import extrapolate_to_infinite_width, sample
 from festina.dynamics.posterior._model import reduce
-from festina.networks._scaled_network import readout_variance_of
+from festina.networks._width_scaled_network import readout_variance_of
 from festina.tasks import class_targets, classification, from_arrays, orthogonal_inputs
 from festina.theory.coding import class_code, linear_code
 

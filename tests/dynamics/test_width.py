@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import festina
 from festina.dynamics import _simulate
 from festina.dynamics._width import as_it_is, condense
-from festina.networks import ConvolutionKernel, Layer, convolutional_1d, fully_connected, layer_from
+from festina.networks import ConvolutionUnit, Layer, convolutional_1d, fully_connected, layer_from
 from festina.tasks import figure_1c_teacher, linear_teacher
 
 TASK = linear_teacher(np.array([[1.0, 0.3], [-0.2, 0.5]]), [[1, 1], [1, 4]])
@@ -94,7 +94,7 @@ def test_all_units_are_there_when_they_are_looked_at():
 def test_what_is_not_linear_or_narrow_is_left_alone():
     relu = fully_connected(2, 30, activation="relu", key=jax.random.key(0))
     narrow = fully_connected(2, 4, 2, key=jax.random.key(0))
-    kernels = layer_from(ConvolutionKernel(size=2), np.ones((5, 2)), np.ones((5, 1, 3)))
+    kernels = layer_from(ConvolutionUnit(size=2), np.ones((5, 2)), np.ones((5, 1, 3)))
     assert all(condense(network)[0] is network for network in (relu, narrow, kernels))
 
 

@@ -72,7 +72,7 @@ def _(found, g):
     return near(found, right, 1e-8, np.abs(right).max(initial=0.0))
 
 
-@row("kernel_alignment", cost=2)
+@row("tangent_kernel_alignment", cost=2)
 def _(found, g):
     task = g["task"]
     root = np.sqrt(task.weight)
@@ -81,7 +81,7 @@ def _(found, g):
     return near(found, cosine(own, np.einsum("so,tp->ospt", y, y), 4), 1e-8, 1.0)
 
 
-@row("kernel_distance", cost=4)
+@row("tangent_kernel_distance", cost=4)
 def _(found, g):
     run = g["trajectory"]
     if run.batch_shape:

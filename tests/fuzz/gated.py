@@ -269,7 +269,7 @@ def _(found, g):
     """Singular values of the correlation over examples whose context opens the pathway."""
     given = g["objects"] if np.ndim(g["objects"]) else int(g["objects"])
     size = 1.0 if found.of == "residual" and g.context_input else g.context_input
-    task = tasks.contextual(given, found.contexts, context_input=size)
+    task = tasks.objects_in_contexts(given, found.contexts, context_input=size)
     open_ = np.asarray(task.labels["context"]) < found.on
     x = task.x if found.of == "common" else task.x[:, : found.objects]
     y = task.y
@@ -309,7 +309,7 @@ def _(found, g):
 
 @row("late_fusion", views, times=view_times, classes=(1, 3), tau=(1.0, 2.0), cost=2)
 @row(
-    "shared_capacity",
+    "strengths_under_shared_capacity",
     lambda rng: {("rates" if k == "amplitudes" else k): v for k, v in views(rng).items()},
     times=view_times,
     capacity=(1.0, 2.0),

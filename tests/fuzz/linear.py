@@ -74,7 +74,7 @@ def _(a, g):
     return near(a, right, 1e-5, np.maximum(abs(a0), abs(target)))
 
 
-row("time_constant_at_depth")(
+row("depth_scaled_time_constant")(
     lambda tau, g: near(tau, g.tau * np.where(np.isinf(g.depth), 1, g.depth))
 )
 
@@ -174,7 +174,7 @@ def _(modes, g):
 
 @row("map_from_modes")
 @row("mode_loss")
-@row("layer_similarity", layer=(1, 2), depth=(2, 3), x=(None, np.ones((4, 2))))
+@row("item_similarity", layer=(1, 2), depth=(2, 3), x=(None, np.ones((4, 2))))
 def _(found, g):
     """The map, its loss, or layers that are |a|^{1/D} along each mode."""
     u, s, v = g["modes"].left, g["modes"].singular_values, g["modes"].right
@@ -298,7 +298,7 @@ COVARIANCE = {"covariance": lambda rng: np.cov(rng.standard_normal((3, 9)))}
 
 
 @row(
-    "whiten_inputs",
+    "in_white_coordinates",
     network=made(networks.deep_linear_from, weights=lambda rng: [normal(2, 3)(rng), np.eye(2)]),
     task=made(tasks.from_moments, correlation=normal(2, 3), **COVARIANCE),
 )
@@ -377,7 +377,7 @@ def _(gram, g):
     return near(gram, c.swapaxes(-1, -2) @ c, 1e-8, np.abs(c).max(initial=0.0) ** 2)
 
 
-@row("effective_strengths", trained)
+@row("effective_initial_strengths", trained)
 def _(found, g):
     u, s, vt = np.linalg.svd(g.correlation, full_matrices=False)
     grows = s > 1e-9 * s[0]  # a pair of vectors that nothing couples has no sign

@@ -127,7 +127,7 @@ def _(found, g):
 
 
 @row("blow_up_times", **white("quadratic", 1, 0.1), cost=4)
-@row("first_to_escape", **white("quadratic", 1, 0.1), cost=4)
+@row("first_unit_to_escape", **white("quadratic", 1, 0.1), cost=4)
 def _(found, g):
     """Twice the weights and half the data have the same time."""
     network = networks.layer_from("quadratic", 2 * g.u, 2 * g.v)
@@ -320,7 +320,7 @@ def _(found, g):
     return near(outputs(found, X), outputs(g["network"], X), 1e-6, size**2)
 
 
-@row("readout_on_manifold", gamma_u=(0.5, np.array([0.3, -1.0]), np.ones((2, 3)), 2.0))
+@row("gamma_v_on_manifold", gamma_u=(0.5, np.array([0.3, -1.0]), np.ones((2, 3)), 2.0))
 def _(found, g):
     gamma = np.asarray(g.gamma_u)
     if gamma.ndim < 2:
@@ -329,7 +329,7 @@ def _(found, g):
     return near(found, right, 1e-12 * (1 + size), np.abs(found).max(initial=0.0))
 
 
-@row("is_invariant", constraint=CONSTRAINTS)
+@row("flow_keeps_constraint", constraint=CONSTRAINTS)
 def _(found, g):
     relation, unit = g["constraint"], g["unit"]
     if unit not in PHI:

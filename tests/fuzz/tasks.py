@@ -87,7 +87,7 @@ def moments(x, weight, covariance):
     return near((weight[:, None] * x).T @ x, covariance, 1e-7, scale)
 
 
-@row("gaussian_cubature", degree=(2, 4), nodes=(None, 5))
+@row("gaussian_cubature_points", degree=(2, 4), nodes=(None, 5))
 def _(found, g):
     """Second moments, and by Isserlis' theorem the fourth."""
     x, weight = found
@@ -189,7 +189,7 @@ def _(found, g):
 
 
 @row(
-    "contextual",
+    "objects_in_contexts",
     objects=(4, np.array([[1.0, 0.5, 0.0], [0.0, 2.0, 1.0]])),
     contexts=(2, 3),
     context_input=(1.0, 0.5),
@@ -239,7 +239,7 @@ def _(found, g):
 
 
 @row(
-    "tree_inherited_features",
+    "domain_features_from_tree",
     branching=([2, 2], [3]),
     source=(worlds.tree((2, 2), flip=0.2),),
     features=(2,),
@@ -257,7 +257,7 @@ def _(found, g):
 
 
 @row("multi_view_classes")
-@row("independent_views")
+@row("views_of_independent_classes")
 def _(found, g):
     a, k = g.amplitudes, whole(g["classes"])
     parts = found.x.reshape(len(found.x), len(a), k)

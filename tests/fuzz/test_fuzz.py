@@ -43,7 +43,7 @@ ELSEWHERE = {
     "own.lightning_callback",
     "own.read_watch",  # reads a folder: tests/own/test_watch_saved.py
     "tasks.mnist_digits",  # reads files: tests/tasks
-    "theory.coding.erf",  # a function of JAX's, as it is
+    "theory.coding.unit_slope_erf",  # a function of JAX's, as it is
     "theory.coding.erf_sigmoid",
     "theory.decisions.draw_naive_animals",  # chance, tested by its statistics
     "theory.decisions.simulate_learning",

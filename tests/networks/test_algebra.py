@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from festina.networks import (
     Activation,
-    ConvolutionKernel,
+    ConvolutionUnit,
     Layer,
     Neuron,
     activation,
@@ -253,10 +253,10 @@ def test_a_function_is_measured_once_and_known_again():
 def test_a_unit_takes_its_activation_by_name_or_as_a_function():
     assert Neuron("relu") == Neuron(activation("relu"))
     assert Neuron(jnp.arctan) == Neuron(activation(jnp.arctan))
-    assert hash(ConvolutionKernel("tanh", size=3)) == hash(
-        ConvolutionKernel(activation("tanh"), size=3)
+    assert hash(ConvolutionUnit("tanh", size=3)) == hash(
+        ConvolutionUnit(activation("tanh"), size=3)
     )
-    for unit in (Neuron, ConvolutionKernel):
+    for unit in (Neuron, ConvolutionUnit):
         with pytest.raises(ValueError, match="Unknown activation 'rleu'"):
             unit("rleu")
 

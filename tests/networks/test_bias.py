@@ -8,7 +8,7 @@ import pytest
 import festina
 from festina import networks
 from festina.networks import (
-    ConvolutionKernel,
+    ConvolutionUnit,
     Neuron,
     deep_network,
     deep_network_from,
@@ -100,9 +100,7 @@ def forward(weights, network, x):
     "make",
     [
         lambda **how: fully_connected(3, 4, 2, activation="relu", bias=True, **how),
-        lambda **how: gaussian_layer(
-            ConvolutionKernel("tanh", bias=True, size=2), (3,), 4, 2, **how
-        ),
+        lambda **how: gaussian_layer(ConvolutionUnit("tanh", bias=True, size=2), (3,), 4, 2, **how),
         lambda **how: deep_network((3, 4, 5, 2), activations="tanh", bias=True, **how),
     ],
     ids=["layer", "kernels", "stack"],
@@ -122,7 +120,7 @@ def test_a_bias_is_said_where_there_is_one():
     assert repr(Neuron(bias=True)) == "Neuron(activation=Activation(name='linear'), bias=True)"
     assert repr(Neuron()) == "Neuron(activation=Activation(name='linear'))"
     assert Neuron("relu", bias=True) != Neuron("relu")
-    assert ConvolutionKernel("relu", bias=True, size=3).weight_shape((5,)) == (4,)
+    assert ConvolutionUnit("relu", bias=True, size=3).weight_shape((5,)) == (4,)
     assert Neuron("relu", bias=True).input_shape((4,), ()) == (3,)
 
 
@@ -165,8 +163,8 @@ def test_linear_theories_without_a_place_for_biases_say_so():
 
 
 def test_kernels_have_no_layers_with_biases_behind_them():
-    kernel = ConvolutionKernel("relu", bias=True, size=2)
-    with pytest.raises(ValueError, match="behind ConvolutionKernel"):
+    kernel = ConvolutionUnit("relu", bias=True, size=2)
+    with pytest.raises(ValueError, match="behind ConvolutionUnit"):
         networks.deep_gaussian(kernel, (4,), (3, 5, 1), scale=0.1, key=KEYS[0])
     assert networks.deep_gaussian(kernel, (4,), (3, 1), scale=0.1, key=KEYS[0]).outputs == 1
 

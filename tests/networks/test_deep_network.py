@@ -9,7 +9,7 @@ import festina
 from festina._objective import objective
 from festina.dynamics._program import start
 from festina.networks import (
-    ConvolutionKernel,
+    ConvolutionUnit,
     LinearAttentionHead,
     Neuron,
     SoftmaxAttentionHead,
@@ -106,13 +106,13 @@ STACKS = {
         ("quadratic", "tanh", "relu"),
     ),
     "convolution": (
-        given(ConvolutionKernel(activation("relu"), stride=2), (3, 2), (4, 2, 3), (2, 4)),
+        given(ConvolutionUnit(activation("relu"), stride=2), (3, 2), (4, 2, 3), (2, 4)),
         (4,),
         kernels(2, 2),
         ("relu", "linear"),
     ),
     "convolution-input": (
-        given(ConvolutionKernel(size=3), (3, 3), (4, 2, 3), (2, 4), skips=((0, 2),)),
+        given(ConvolutionUnit(size=3), (3, 3), (4, 2, 3), (2, 4), skips=((0, 2),)),
         (4,),
         kernels(3, 1),
         ("linear", "linear"),
@@ -332,13 +332,13 @@ def test_a_kink_anywhere_is_a_kink(activations, kinked):
 
 
 def test_names_of_the_parts_and_words_for_the_network():
-    network = given(ConvolutionKernel(stride=2), (2, 3, 2), (2, 5, 2, 3), (2, 2, 5))
+    network = given(ConvolutionUnit(stride=2), (2, 3, 2), (2, 5, 2, 3), (2, 2, 5))
     assert network.part_axes == {
         "u": ("unit", "tap"),
         "w2": ("hidden_2", "position", "unit"),
         "w3": ("output", "hidden_2"),
     }
-    assert repr(network).startswith("DeepNetwork((2,) networks, 3 units ConvolutionKernel")
+    assert repr(network).startswith("DeepNetwork((2,) networks, 3 units ConvolutionUnit")
     assert repr(STACKS["skip-2"][0]).endswith("then 3-3-2, linear, linear, skips ((1, 3),))")
     assert "DeepNetwork(" in repr(jax.tree.map(lambda _: 0, network))
 
@@ -349,7 +349,7 @@ def test_builders_know_the_shapes():
         4, (3, 5, 2), stride=2, activations=("relu", "tanh"), scale=1, key=seeds(2)
     )
     assert shapes(conv) == [(2, 3, 2), (2, 5, 2, 3), (2, 2, 5)]
-    assert isinstance(conv.unit, ConvolutionKernel)
+    assert isinstance(conv.unit, ConvolutionUnit)
     assert (conv.unit.activation.name, conv.activations[0].name) == ("relu", "tanh")
     former = linear_transformer(2, 4, (5, 1), rank=2, per_token=False, activations="relu", **SCALE)
     assert shapes(former) == [(4, 2, 2, 3), (3, 3, 4), (5, 3), (1, 5)]
@@ -413,7 +413,7 @@ def test_what_no_stack_can_do_is_said():
         festina.gradient_flow(STACKS["skip-2"][0], from_arrays(x, np.ones(4)), t_end=1.0)
     with pytest.raises(ValueError, match=r"inputs do not fit: .* of shape \(2,\), got \(3,\)"):
         STACKS["skip-2"][0](jnp.ones(3))
-    skipping = given(ConvolutionKernel(), (3, 2), (4, 4, 3), (2, 4), skips=((0, 2),))
+    skipping = given(ConvolutionUnit(), (3, 2), (4, 4, 3), (2, 4), skips=((0, 2),))
     with pytest.raises(ValueError, match="adds 5 numbers of the input to the 4"):
         skipping(jnp.ones(5))
     with pytest.raises(ValueError, match="One network at a time"):

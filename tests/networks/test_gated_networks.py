@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 import festina
 from festina import gradient_descent, gradient_flow, seeds
-from festina.diagnose import kernel_alignment, plateaus, representational_similarity
+from festina.diagnose import plateaus, representational_similarity, tangent_kernel_alignment
 from festina.networks import (
     deep_linear,
     deep_network,
@@ -26,7 +26,7 @@ from festina.networks import (
     rectifier_gates,
     with_decoupled_weights,
 )
-from festina.tasks import contextual, domain_routing, from_arrays, xor
+from festina.tasks import domain_routing, from_arrays, objects_in_contexts, xor
 
 KEY = jax.random.key(0)
 XOR = xor()
@@ -322,7 +322,7 @@ def test_diagnosis_of_gated_networks():
     network = pathways(scale=0.01)
     run = gradient_flow(network, XOR)
     assert len(plateaus(run).level) == 2
-    assert 0 < kernel_alignment(run.final, XOR) <= 1
+    assert 0 < tangent_kernel_alignment(run.final, XOR) <= 1
     np.testing.assert_allclose(
         representational_similarity(run.final, XOR.x)[1],
         np.diag(np.sum(np.square(run.final.parts[2] @ XOR.x.T), axis=0) * [0, 1, 0, 0]),
@@ -441,7 +441,10 @@ BAD = {
         r"`weights\['h-y'\]` has 4 for the width of 'h', others have 3",
     ),
     "no edge name": (lambda: gated_from({"w1": np.ones((3, 2))}), 'named like "x-h"'),
-    "outputs": (lambda: gradient_flow(make(), contextual(4, 2)), "numbers, got shape|do not fit"),
+    "outputs": (
+        lambda: gradient_flow(make(), objects_in_contexts(4, 2)),
+        "numbers, got shape|do not fit",
+    ),
     "inputs": (
         lambda: gradient_flow(pathways(), xor(0.5)),
         r"takes vectors of 2 numbers, as `x` of its gates, got inputs of shape \(3,\)",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from festina.networks import (
-    ConvolutionKernel,
+    ConvolutionUnit,
     Layer,
     LinearAttentionHead,
     Neuron,
@@ -157,7 +157,7 @@ def test_a_layer_from_given_arrays():
     lists = layer_from(Neuron(), u.tolist(), [[1, 2], [3, 4], [5, 6]])
     assert (lists.outputs, lists.u.dtype, lists.v.dtype) == (2, np.float64, np.float64)
     np.testing.assert_allclose(lists(np.array([1.0, -1.0])), -lists.v.sum(0))
-    kernels = layer_from(ConvolutionKernel(size=2), np.ones((5, 3, 2)), np.ones((5, 3, 4)))
+    kernels = layer_from(ConvolutionUnit(size=2), np.ones((5, 3, 2)), np.ones((5, 3, 4)))
     assert (kernels.batch_shape, kernels.width, kernels.outputs) == ((5,), 3, 1)
     zero = layer_from(Neuron(), 0 * u, np.zeros(3))
     assert float(zero(np.ones(2))[0]) == 0.0
@@ -181,7 +181,7 @@ def test_an_activation_stands_for_its_neuron():
         (Neuron(), np.ones((3, 2)), np.ones((1, 3)), r"got \(3, 2\) and \(1, 3\)\. Give v\.T\?$"),
         (Neuron(), 1j * np.ones((3, 2)), np.ones(3), "`u` must be real, got complex"),
         (Neuron(), np.ones((3, 2)), np.ones(3) + 0j, "`v` must be real, got complex"),
-        (ConvolutionKernel(size=2), np.ones((3, 2)), np.ones(3), "unit, output, position"),
+        (ConvolutionUnit(size=2), np.ones((3, 2)), np.ones(3), "unit, output, position"),
         (
             LinearAttentionHead(),
             np.ones((3, 2, 3)),

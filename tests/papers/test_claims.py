@@ -16,17 +16,17 @@ from festina.experiments.claims import (
     agree,
     all_above,
     all_below,
-    asserts,
+    claims_of,
     decreasing,
     equal_to,
     follows_power_law,
-    headline,
+    frequency_agrees,
+    headline_claim,
     increasing,
     join_numbers,
     max_error_below,
     mean_agrees,
     most_seeds,
-    share_agrees,
 )
 
 NOTHING = np.zeros(0)
@@ -107,7 +107,7 @@ def test_a_true_share_of_seeds_fails_as_rarely_as_chance_has_it(total, level, se
     assert most_seeds(np.ones(total, bool)).holds
     assert not most_seeds(np.arange(total) > 0).holds
     drawn = np.random.default_rng(seed).random((200, total)) < level
-    failed = np.mean([not share_agrees(one, level).holds for one in drawn])
+    failed = np.mean([not frequency_agrees(one, level).holds for one in drawn])
     assert failed <= SIGNIFICANCE_LEVEL + 4 * np.sqrt(SIGNIFICANCE_LEVEL / 200)
 
 
@@ -126,7 +126,7 @@ def test_numbers_are_listed_with_their_places():
     assert join_numbers([1.0, 2.5]) == "1, 2.5"
 
 
-@asserts("Somebody", "Figure 1", note="drawn by hand")
+@claims_of("Somebody", "Figure 1", note="drawn by hand")
 def claims(run, claim):
     """What somebody says."""
     level = float(run["data"]["level"])
@@ -215,7 +215,7 @@ def test_cases_are_one_claim_which_holds_where_all_do(claim, second):
         )
     claim("last", "the last level is none", equal_to(0, 0))
     assert [one.id for one in claim] == ["zero", "level", "last"]
-    level = headline(claim)
+    level = headline_claim(claim)
     assert level.predicted == [1.0, 4.0]
     assert level.measured == pytest.approx([1.0, second], nan_ok=True)
     assert level.tolerance == 0.1

@@ -10,7 +10,7 @@ from festina.networks import fully_connected, seeds
 from festina.papers._growth import growth_rate
 from festina.papers.haste import _equivalence
 from festina.papers.race import _outcomes
-from festina.tasks import Task, contextual
+from festina.tasks import Task, objects_in_contexts
 
 
 def correlated(singular_values, rng):
@@ -46,7 +46,7 @@ def test_the_spread_of_networks_is_that_of_logarithms_of_few_units(shape):
 
 
 def test_gates_that_are_read_before_every_step_are_those_of_a_rectifier():
-    task, keys = contextual(4, 3), seeds(2)
+    task, keys = objects_in_contexts(4, 3), seeds(2)
     network = fully_connected(7, 20, task.outputs, activation="relu", scale=0.1, key=keys)
     step, how = _equivalence._STEP, {"steps": 40, "save_every": 10}
     trained = gradient_descent(

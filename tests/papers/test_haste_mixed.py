@@ -7,11 +7,11 @@ from pydantic import ValidationError
 import festina
 from festina.networks import Layer, fully_connected
 from festina.papers.haste import _mixed, _why
-from festina.tasks import contextual
+from festina.tasks import objects_in_contexts
 
 
 def test_units_are_counted_by_the_contexts_that_they_are_on_in():
-    task = contextual(4, 3)
+    task = objects_in_contexts(4, 3)
     u = np.zeros((5, 7))
     u[0] = 1.0  # always
     u[1] = [1, 1, 1, 1, -2, 0, 0]  # in all contexts but the first

@@ -11,7 +11,7 @@ from festina.experiments import load
 from festina.networks import layer_from
 from festina.papers.saddles.figure_2._models import ATTENTION, LINEAR, spectrum
 from festina.tasks import from_moments
-from festina.theory.saddles import first_to_escape
+from festina.theory.saddles import first_unit_to_escape
 from same_weights import drawn, heads, seen, two_layers
 
 
@@ -81,7 +81,7 @@ def test_figure_1g_first_drop_and_its_unit_follow_from_the_initial_weights(scale
     network, _, parameters = panel("g", scale=scale, seeds=12)
     step = 2 * parameters.learning_rate
     known = [
-        first_to_escape(
+        first_unit_to_escape(
             layer_from("quadratic", u, v[:, 0]), from_moments(np.array([4 * np.eye(2)]))
         )
         for u, v in zip(network.u, network.v, strict=True)

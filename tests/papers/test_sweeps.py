@@ -15,7 +15,7 @@ from festina.papers.saddles import _drop_times as drop_times
 from festina.tasks import from_moments, quadratic_teacher, xor
 from festina.theory.gated import race
 from festina.theory.linear import balanced_flow
-from festina.theory.saddles import first_to_escape
+from festina.theory.saddles import first_unit_to_escape
 
 
 def test_kernels_of_the_map_are_those_of_the_exact_solution():
@@ -51,7 +51,7 @@ def quadratic(width, count):
 
 def test_first_drops_in_closed_form_are_those_of_quadrature():
     network = quadratic(3, 400)
-    _, when = first_to_escape(network, quadratic_teacher(np.eye(2)))
+    _, when = first_unit_to_escape(network, quadratic_teacher(np.eye(2)))
     predicted = drop_times._predict(network)[:, 0]
     assert np.isnan(predicted).sum() == np.isinf(when).sum() > 0
     np.testing.assert_allclose(predicted[np.isfinite(when)], when[np.isfinite(when)], rtol=1e-9)

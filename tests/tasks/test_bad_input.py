@@ -17,12 +17,18 @@ RELU = networks.layer_from("relu", np.ones((2, 2)), np.ones((2, 1)))
     ("make", "message"),
     [
         # One Gauss–Hermite node is zero: every input would be zero.
-        (lambda: tasks.gaussian_cubature(np.eye(2), nodes=1), "`nodes` must be a whole .* from 2"),
         (
-            lambda: tasks.gaussian_cubature(np.eye(2), degree=untyped(4.5)),
+            lambda: tasks.gaussian_cubature_points(np.eye(2), nodes=1),
+            "`nodes` must be a whole .* from 2",
+        ),
+        (
+            lambda: tasks.gaussian_cubature_points(np.eye(2), degree=untyped(4.5)),
             "`degree` must be a whole number",
         ),
-        (lambda: tasks.contextual(4, 2, context_input=np.inf), "`context_input` must be a finite"),
+        (
+            lambda: tasks.objects_in_contexts(4, 2, context_input=np.inf),
+            "`context_input` must be a finite",
+        ),
         (lambda: tasks.xor(np.inf), "`delta` must be a finite number"),
         (lambda: tasks.class_targets(2, own=np.inf), "`own` must be a finite number"),
         (
@@ -38,7 +44,7 @@ RELU = networks.layer_from("relu", np.ones((2, 2)), np.ones((2, 1)))
             lambda: tasks.modular_addition(5, untyped("half"), key=KEY),
             "`train_fraction` must be a finite",
         ),
-        (lambda: tasks.contextual(8, untyped([3])), "`contexts` must be a whole number"),
+        (lambda: tasks.objects_in_contexts(8, untyped([3])), "`contexts` must be a whole number"),
         (
             lambda: networks.draw_from_prior(2, 3, 1, readout_variance=1.0, key=festina.seeds(2)),
             r"`key` must be one key, got a batch \(2,\)",
@@ -81,4 +87,6 @@ def test_bad_input_is_refused_by_name(make, message):
 @pytest.mark.usefixtures("as_a_user")
 def test_numbers_may_come_as_arrays():
     assert tasks.signed_tree_features(untyped(np.array(2.0))).shape == (4, 4)
-    assert len(tasks.contextual(contexts=untyped(np.array(3)), preset="jarvis-2025").x) == 24
+    assert (
+        len(tasks.objects_in_contexts(contexts=untyped(np.array(3)), preset="jarvis-2025").x) == 24
+    )

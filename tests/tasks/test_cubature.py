@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from festina.networks import Neuron, activation, layer_from
-from festina.tasks import gaussian_cubature, student_teacher
+from festina.tasks import gaussian_cubature_points, student_teacher
 from festina.tasks._in_context import gaussian_moment
 from helpers import half_loss, isserlis, random_covariance
 
@@ -21,7 +21,7 @@ from helpers import half_loss, isserlis, random_covariance
 def test_polynomials_up_to_the_promised_degree(size, degree, rank, seed):
     """Every monomial, against Isserlis; covariances of any rank, zero included."""
     covariance = random_covariance(np.random.default_rng(seed), size, min(rank, size))
-    points, weights = gaussian_cubature(covariance, degree=degree)
+    points, weights = gaussian_cubature_points(covariance, degree=degree)
     assert (weights > 0).all()
     for order in range(degree + 1):
         scale = max(1.0, np.abs(covariance).max()) ** (order / 2) * 100
@@ -32,7 +32,7 @@ def test_polynomials_up_to_the_promised_degree(size, degree, rank, seed):
 
 def test_so_few_points_for_low_degrees():
     for size in (1, 4, 30):
-        points, weights = gaussian_cubature(np.eye(size), degree=3)
+        points, weights = gaussian_cubature_points(np.eye(size), degree=3)
         assert len(points) == len(weights) == 2 * size
     # … which no longer serve beyond: ⟨x⁴⟩ is d and not 3.
     assert np.isclose(weights @ points[:, 0] ** 4, 30)
@@ -42,7 +42,7 @@ def test_so_few_points_for_low_degrees():
 @settings(max_examples=10)
 def test_so_many_nodes_are_exact_to_twice_their_number(nodes, seed):
     covariance = random_covariance(np.random.default_rng(seed), 2)
-    points, weights = gaussian_cubature(covariance, nodes=nodes)
+    points, weights = gaussian_cubature_points(covariance, nodes=nodes)
     assert len(points) == nodes**2
     direction = np.random.default_rng(seed).standard_normal(2)
     z, variance = points @ direction, direction @ covariance @ direction
@@ -135,7 +135,7 @@ def test_kinked_units_need_more_nodes():
     exact = (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
 
     def error(nodes):
-        points, weights = gaussian_cubature(np.eye(2), nodes=nodes)
+        points, weights = gaussian_cubature_points(np.eye(2), nodes=nodes)
         return abs(weights @ (np.maximum(points @ a, 0) * np.maximum(points @ b, 0)) / exact - 1)
 
     errors = np.array([np.mean([error(n + k) for k in range(4)]) for n in (10, 40, 160)])
@@ -162,18 +162,18 @@ def test_kinked_units_need_more_nodes():
 )
 def test_matrices_that_are_no_covariance(covariance, message):
     with pytest.raises(ValueError, match=message):
-        gaussian_cubature(covariance)
+        gaussian_cubature_points(covariance)
 
 
 def test_a_covariance_may_be_off_by_rounding():
     nearly = np.array([[1.0, 1.0 + 1e-15], [1.0, 1.0]])  # smallest eigenvalue −1e-15 or so
-    points, weights = gaussian_cubature(nearly)
+    points, weights = gaussian_cubature_points(nearly)
     np.testing.assert_allclose((weights * points.T) @ points, nearly, rtol=1e-12)
 
 
 def test_rules_that_are_too_large_or_none():
     with pytest.raises(ValueError, match=r"40 nodes in each of 4 dimensions has 2\.6e\+06 points"):
-        gaussian_cubature(np.eye(4), nodes=40)
+        gaussian_cubature_points(np.eye(4), nodes=40)
     for nodes in (0, -2):
         with pytest.raises(ValueError, match=f"`nodes` must be a whole .* got {nodes}"):
-            gaussian_cubature(np.eye(2), nodes=nodes)
+            gaussian_cubature_points(np.eye(2), nodes=nodes)

@@ -55,7 +55,7 @@ def test_theory_is_that_of_data_with_these_moments():
     for predict in (
         saddles.initial_mode_amplitudes,
         saddles.growth_times,
-        linear.effective_strengths,
+        linear.effective_initial_strengths,
     ):
         np.testing.assert_allclose(predict(network, MOMENTS), predict(network, DATA), rtol=1e-9)
     ours, theirs = (saddles.staircase(network, task) for task in (MOMENTS, DATA))

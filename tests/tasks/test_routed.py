@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from festina.networks import fully_connected, gated, seeds
 from festina.tasks import (
-    contextual,
     cyclic_domain_pairs,
     distillation,
+    domain_features_from_tree,
     domain_routing,
     nested_tree_features,
     object_features,
+    objects_in_contexts,
     structured_task,
-    tree_inherited_features,
     xor,
 )
 from festina.tasks.worlds import ring, tree
@@ -93,7 +93,7 @@ def test_the_margin_at_which_rates_cross():
 
 @pytest.mark.parametrize(("objects", "contexts"), [(8, 3), (8, 4), (8, 5), (4, 3), (16, 2)])
 def test_what_pathways_see_of_contexts(objects, contexts):
-    task = contextual(objects, contexts)
+    task = objects_in_contexts(objects, contexts)
     n, c = objects, contexts
     sigma = np.linalg.svd(nested_tree_features(n.bit_length() - 1), compute_uv=False)
     assert task.y.shape == (n * c, (c + 1) * (2 * n - 1))
@@ -110,7 +110,7 @@ def test_what_pathways_see_of_contexts(objects, contexts):
 
 @pytest.mark.parametrize("contexts", [3, 4, 5])
 def test_what_remains_when_the_common_pathway_has_learned(contexts):
-    task = contextual(8, contexts)
+    task = objects_in_contexts(8, contexts)
     residual = task.y - task.x @ np.linalg.lstsq(task.x, task.y)[0]
     floor = {3: 17 / 24, 4: 51 / 64, 5: 0.85}[contexts]
     np.testing.assert_allclose(0.5 * np.mean(np.sum(residual**2, axis=1)), floor, rtol=EXACT)
@@ -124,7 +124,7 @@ def test_what_remains_when_the_common_pathway_has_learned(contexts):
 
 def test_contexts_may_be_louder_and_objects_of_any_kind():
     y = np.arange(6.0).reshape(2, 3)
-    task = contextual(y, 2, context_input=1.1)
+    task = objects_in_contexts(y, 2, context_input=1.1)
     np.testing.assert_array_equal(task.x[4], [0, 1, 0, 0, 1.1])
     np.testing.assert_array_equal(task.y[4], [1, 4, 0, 0, 1, 4])
     assert task.labels["object"].tolist() == [0, 1, 2, 0, 1, 2]
@@ -145,7 +145,7 @@ def test_the_published_structures_of_eight_objects():
 
 
 def test_contexts_of_different_structures():
-    task = contextual(structures=("tree", "ring", "crossed"), preset="jarvis-2025")
+    task = objects_in_contexts(structures=("tree", "ring", "crossed"), preset="jarvis-2025")
     assert task.y.shape == (24, 60)
     for c, structure in enumerate(("tree", "ring", "crossed")):
         here = task.labels["context"] == c
@@ -153,21 +153,21 @@ def test_contexts_of_different_structures():
         own = task.y[:, 15 * (c + 1) : 15 * (c + 2)]
         np.testing.assert_array_equal(own[here], object_features(structure).T)
         assert not own[~here].any()
-    own = contextual(np.eye(3), 2, structures=[np.ones((2, 3)), np.full((1, 3), 2.0)])
+    own = objects_in_contexts(np.eye(3), 2, structures=[np.ones((2, 3)), np.full((1, 3), 2.0)])
     np.testing.assert_array_equal(own.y[4], [0, 1, 0, 0, 0, 2])
-    same = contextual(4, 2, structures=["tree", "tree"])
-    np.testing.assert_array_equal(same.y, contextual(4, 2).y)
+    same = objects_in_contexts(4, 2, structures=["tree", "tree"])
+    np.testing.assert_array_equal(same.y, objects_in_contexts(4, 2).y)
 
 
 @pytest.mark.parametrize(("contexts", "loud"), [(3, 1.0), (4, 1.1), (5, 1.35)])
 def test_published_contexts_are_louder_where_there_are_more(contexts, loud):
-    task = contextual(contexts=contexts, preset="jarvis-2025")
+    task = objects_in_contexts(contexts=contexts, preset="jarvis-2025")
     assert task.x.shape == (8 * contexts, 8 + contexts)
     assert np.unique(task.x[:, 8:]).tolist() == [0.0, loud]
 
 
 def test_what_a_teacher_says_is_learned_through_outputs_or_features():
-    data = contextual(4, 2)
+    data = objects_in_contexts(4, 2)
     teacher = fully_connected(6, 5, 21, activation="relu", scale=1.0, key=jax.random.key(0))
     h = np.maximum(data.x @ np.asarray(teacher.u).T, 0)
     outputs, features = distillation(teacher, data), distillation(teacher, data, through="features")
@@ -257,7 +257,7 @@ def test_the_published_routing_task():
 
 def test_related_domains_share_structure():
     """The more ancestors two domains have in common, the more features."""
-    h = tree_inherited_features([2, 3], tree([2, 2], 0.2), 5, key=jax.random.key(0))
+    h = domain_features_from_tree([2, 3], tree([2, 2], 0.2), 5, key=jax.random.key(0))
     assert h.shape == (6, 15, 4)
     shared = np.all(h[:, None] == h[None], axis=3).reshape(6, 6, 3, 5).all(axis=3)
     family = np.arange(6) // 3
@@ -273,23 +273,23 @@ def test_related_domains_share_structure():
     ("call", "message"),
     [
         (lambda: xor(np.nan), "`delta` must be a finite number"),
-        (lambda: contextual(6), "power of two"),
-        (lambda: contextual(True), "`objects` must be a whole number from 1 up, got True"),
+        (lambda: objects_in_contexts(6), "power of two"),
+        (lambda: objects_in_contexts(True), "`objects` must be a whole number from 1 up, got True"),
         (
             lambda: domain_routing(3, items=True),
             "`items` must be a whole number from 1 up, got True",
         ),
-        (lambda: contextual(np.ones(3)), r"\(feature, item\), got shape \(3,\)"),
-        (lambda: contextual(np.ones((2, 2, 2))), r"\(feature, object\)"),
-        (lambda: contextual(8, 0), "`contexts` must be a whole number from 1"),
-        (lambda: contextual([[np.inf]]), "finite"),
-        (lambda: contextual(8, 3, structures=["tree"]), "one for each of 3 contexts"),
-        (lambda: contextual(8, 4, structures="tree"), "one for each of 4 contexts"),
-        (lambda: contextual(8, 1, structures=["star"]), "A structure is"),
-        (lambda: contextual(8, 1, structures=[np.ones((2, 3))]), "of 8 objects each"),
+        (lambda: objects_in_contexts(np.ones(3)), r"\(feature, item\), got shape \(3,\)"),
+        (lambda: objects_in_contexts(np.ones((2, 2, 2))), r"\(feature, object\)"),
+        (lambda: objects_in_contexts(8, 0), "`contexts` must be a whole number from 1"),
+        (lambda: objects_in_contexts([[np.inf]]), "finite"),
+        (lambda: objects_in_contexts(8, 3, structures=["tree"]), "one for each of 3 contexts"),
+        (lambda: objects_in_contexts(8, 4, structures="tree"), "one for each of 4 contexts"),
+        (lambda: objects_in_contexts(8, 1, structures=["star"]), "A structure is"),
+        (lambda: objects_in_contexts(8, 1, structures=[np.ones((2, 3))]), "of 8 objects each"),
         (lambda: object_features("ring", 6), "power of two from 4 up"),
-        (lambda: contextual(contexts=2, preset="jarvis-2025"), "has 3, 4 or 5 `contexts`"),
-        (lambda: contextual(preset=untyped("saxe")), '`preset` must be "jarvis-2025"'),
+        (lambda: objects_in_contexts(contexts=2, preset="jarvis-2025"), "has 3, 4 or 5 `contexts`"),
+        (lambda: objects_in_contexts(preset=untyped("saxe")), '`preset` must be "jarvis-2025"'),
         (lambda: distillation(untyped(np.ones(3)), xor()), "`teacher` must be a `Network`"),
         (
             lambda: distillation(fully_connected(2, 2, key=seeds(2)), xor()),
@@ -309,7 +309,7 @@ def test_related_domains_share_structure():
         (lambda: domain_routing(3, np.ones((2, 2), bool)), r"\(3, 3\)"),
         (lambda: domain_routing(3, items=np.ones((2, 4, 4))), "features of 2 domains, there are 3"),
         (lambda: nested_tree_features(2, values=[1.0, 2.0]), "each of 3 levels"),
-        (lambda: tree_inherited_features([0], ring(4), 3, key=jax.random.key(0)), "`branching`"),
+        (lambda: domain_features_from_tree([0], ring(4), 3, key=jax.random.key(0)), "`branching`"),
     ],
 )
 def test_bad_input(call, message, as_a_user):

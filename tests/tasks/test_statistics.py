@@ -9,7 +9,7 @@ import pytest
 
 import festina
 from festina.networks import (
-    ConvolutionKernel,
+    ConvolutionUnit,
     Layer,
     LinearAttentionHead,
     Neuron,
@@ -272,7 +272,7 @@ def test_weights_of_samples():
 def test_statistics_are_computed_once_for_each_kind_of_unit():
     data = linear_teacher(np.eye(2), nodes=3)
     assert data.statistics(Neuron()) is data.statistics(Neuron())
-    assert data.statistics(ConvolutionKernel(size=2)) is data.statistics(ConvolutionKernel(size=2))
+    assert data.statistics(ConvolutionUnit(size=2)) is data.statistics(ConvolutionUnit(size=2))
     assert data.statistics(Neuron()) is not data.statistics(Neuron(power(2)))
     assert linear_teacher(np.eye(2)).statistics(Neuron()) is not data.statistics(Neuron())
 

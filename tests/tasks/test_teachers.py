@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import festina
 from festina._objective import excess_loss, objective
 from festina.networks import (
-    ConvolutionKernel,
+    ConvolutionUnit,
     Layer,
     LinearAttentionHead,
     Neuron,
@@ -200,7 +200,7 @@ def test_a_population_serves_no_network_beyond_its_degree():
     with pytest.raises(ValueError, match=r"relu.* is no polynomial\. Give the task `nodes=20`"):
         linear_teacher(np.eye(2)).statistics(Neuron(activation("relu")))
     with pytest.raises(ValueError, match=r"up to 2 .* is of degree 3"):
-        quadratic_teacher(np.eye(2)).statistics(ConvolutionKernel(power(3), size=2))
+        quadratic_teacher(np.eye(2)).statistics(ConvolutionUnit(power(3), size=2))
     quadratic_teacher(np.eye(2)).statistics(Neuron())
     linear_teacher(np.eye(2), nodes=4).statistics(Neuron(activation("relu")))
     linear_teacher(np.eye(2), samples=4, key=KEY).statistics(Neuron(activation("relu")))
@@ -382,7 +382,7 @@ def test_units_that_do_not_fit_the_inputs():
     with pytest.raises(ValueError, match=r"tokens as columns.* got inputs \(2,\)"):
         from_arrays(X, Y).statistics(LinearAttentionHead())
     with pytest.raises(ValueError, match=r"kernel of size 3 .* got inputs \(2,\)"):
-        from_arrays(X, Y).statistics(ConvolutionKernel(size=3))
+        from_arrays(X, Y).statistics(ConvolutionUnit(size=3))
     with pytest.raises(ValueError, match=r"takes vectors, got inputs \(2, 2\)"):
         from_arrays(np.ones((5, 2, 2)), Y).statistics(Neuron())
 

@@ -5,7 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.tasks import conflicting_views, correlated_views, independent_views, multi_view_classes
+from festina.tasks import (
+    conflicting_views,
+    correlated_views,
+    multi_view_classes,
+    views_of_independent_classes,
+)
 
 AMPLITUDES = st.lists(st.floats(0.1, 3.0), min_size=1, max_size=3)
 
@@ -39,7 +44,7 @@ def test_views_of_one_class_are_one_direction_for_each(a, classes):
 @settings(max_examples=10)
 @given(AMPLITUDES, st.integers(2, 4))
 def test_views_of_several_classes_have_their_mean_in_common(a, classes):
-    task = independent_views(a, classes)
+    task = views_of_independent_classes(a, classes)
     assert len(task.x) == classes ** len(a)
     assert np.linalg.matrix_rank(task.x) == len(a) * (classes - 1) + 1
     assert floor(task) < 1e-24
@@ -87,7 +92,7 @@ def test_without_gates_a_quarter_of_the_conflict_is_left(share, classes):
         (lambda: multi_view_classes([[1.0]]), "one positive number for each view"),
         (lambda: multi_view_classes([1.0, np.nan]), "`amplitudes` must be finite"),
         (lambda: multi_view_classes([1.0], 1), "`classes` must be a whole number from 2 up"),
-        (lambda: independent_views([1.0] * 9, 9), "387,420,489 combinations"),
+        (lambda: views_of_independent_classes([1.0] * 9, 9), "387,420,489 combinations"),
         (lambda: correlated_views([1.0, 1.0], 1.5), "`overlap` must lie between 0 and 1"),
         (lambda: correlated_views([1.0], np.nan), "`overlap` must be a number"),
         (lambda: correlated_views([1.0] * 11, 0.5), "there may be 10"),

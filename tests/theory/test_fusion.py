@@ -14,7 +14,7 @@ from festina.theory.gated import (
     early_fusion,
     late_fusion,
     latecomer_delay,
-    shared_capacity,
+    strengths_under_shared_capacity,
 )
 from festina.theory.linear import chain_strength
 
@@ -52,10 +52,10 @@ def test_late_fusion_is_the_solution_of_its_equation(a, initial, classes):
 @given(RATES, st.floats(1e-9, 3.0), st.floats(0.1, 9.0))
 def test_a_shared_capacity_is_filled_by_its_equation(r, initial, capacity):
     r, start = np.array(r), initial * np.linspace(1.0, 2.0, len(r))
-    found = shared_capacity(3 * TIMES, r, start, capacity=capacity, tau=3.0)
+    found = strengths_under_shared_capacity(3 * TIMES, r, start, capacity=capacity, tau=3.0)
     plain = integrated(lambda s: r * s * (1 - s @ s / capacity), start)
     np.testing.assert_allclose(found, plain, rtol=1e-8)
-    end = shared_capacity(None, r, start, capacity=capacity)
+    end = strengths_under_shared_capacity(None, r, start, capacity=capacity)
     np.testing.assert_allclose(end @ end, capacity, rtol=1e-13)
 
 
@@ -96,13 +96,13 @@ def test_one_view_is_a_chain_of_two_layers():
 
 
 def test_printed_limits():
-    end = shared_capacity(None, [1, 0.9, 0.8], 1e-3, capacity=4)
+    end = strengths_under_shared_capacity(None, [1, 0.9, 0.8], 1e-3, capacity=4)
     np.testing.assert_allclose(end, [1.77177, 0.83862, 0.39694], rtol=0, atol=1e-5)
     for start, share in ((1e-1, 0.518), (1e-3, 0.7848), (1e-6, 0.945), (1e-12, 0.9965)):
-        end = shared_capacity(None, [1, 0.9, 0.8], start, capacity=4)
+        end = strengths_under_shared_capacity(None, [1, 0.9, 0.8], start, capacity=4)
         np.testing.assert_allclose(end[0] ** 2 / 4, share, atol=5e-4)
     np.testing.assert_allclose(
-        shared_capacity(None, [1, 1, 1], 1e-3, capacity=4), 1.1547, atol=5e-5
+        strengths_under_shared_capacity(None, [1, 1, 1], 1e-3, capacity=4), 1.1547, atol=5e-5
     )
     np.testing.assert_allclose(early_fusion([1.105, 1, 1])[0], 0.3791, atol=5e-5)
     a = np.array([1.105, 1, 1])
@@ -212,8 +212,14 @@ def test_one_dense_layer_shares_by_squares_up_to_its_initial_weights():
         (lambda: late_fusion(1.0, [1.0, 1.0], [0.1] * 3), "one for each of 2"),
         (lambda: late_fusion(-1.0, [1.0], 0.1), "`times` must not be negative"),
         (lambda: late_fusion(1.0, [1.0], 0.0), "`initial_strength` must be positive"),
-        (lambda: shared_capacity(1.0, [1.0], 0.1, capacity=0.0), "`capacity` must be positive"),
-        (lambda: shared_capacity(1.0, [1.0], 0.1, tau=np.inf), "`tau` must be finite"),
+        (
+            lambda: strengths_under_shared_capacity(1.0, [1.0], 0.1, capacity=0.0),
+            "`capacity` must be positive",
+        ),
+        (
+            lambda: strengths_under_shared_capacity(1.0, [1.0], 0.1, tau=np.inf),
+            "`tau` must be finite",
+        ),
         (lambda: competing_views(1.0, [1.0], 0.1, overlap=1.1), "`overlap` must lie between"),
         (lambda: competing_views(1.0, [1.0], 0.1, overlap=0.5, target=0), "`target` must be pos"),
         (lambda: latecomer_delay([1.0] * 3, 0.1, overlap=0.5), "of two views"),

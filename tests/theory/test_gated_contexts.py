@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from festina.networks import gated_from
-from festina.tasks import contextual, linear_teacher, nested_tree_features, xor
+from festina.tasks import linear_teacher, nested_tree_features, objects_in_contexts, xor
 from festina.theory.gated import (
     best_linear_loss,
     context_spectrum,
@@ -52,7 +52,7 @@ def test_spectra_are_those_of_the_gated_data(of, seed, objects, kind, sizes, sca
         return
     h = features(seed, objects, kind)
     found = context_spectrum(h, count, k, of=of, context_input=scale)
-    data = contextual(h, count, context_input=scale)
+    data = objects_in_contexts(h, count, context_input=scale)
     data = linear_residual_task(data) if of == "residual" else data
     chosen = np.random.default_rng(seed).permutation(count)[:k]
     for context in {of == "common", of != "raw"}:  # a residual is the same with context inputs
@@ -67,7 +67,7 @@ def test_spectra_are_those_of_the_gated_data(of, seed, objects, kind, sizes, sca
                 np.linalg.eigvalsh(seen), np.linalg.eigvalsh(ours), atol=1e-13
             )
     np.testing.assert_allclose(found.start, 0.5 * np.mean(np.sum(data.y**2, axis=1)))
-    one = contextual(h, count, context_input=scale or 1.0)
+    one = objects_in_contexts(h, count, context_input=scale or 1.0)
     apart = h - h.mean(axis=1, keepdims=True)
     floor = 0.5 * (1 - 1 / count) * np.sum(apart**2) / h.shape[1]
     np.testing.assert_allclose(best_linear_loss(one), floor, atol=1e-12)
@@ -75,7 +75,9 @@ def test_spectra_are_those_of_the_gated_data(of, seed, objects, kind, sizes, sca
 
 def test_published_sizes():
     for count, floor in ((3, 17 / 24), (4, 0.796875), (5, 0.85)):
-        np.testing.assert_allclose(best_linear_loss(contextual(8, count)), floor, rtol=1e-12)
+        np.testing.assert_allclose(
+            best_linear_loss(objects_in_contexts(8, count)), floor, rtol=1e-12
+        )
         raw = [context_spectrum(8, count, k).singular_values[0] for k in (1, count - 1)]
         np.testing.assert_allclose(raw[1] / raw[0], np.sqrt(count * (count - 1) / 2))
         common = context_spectrum(8, count, of="common")
@@ -92,7 +94,7 @@ def test_published_sizes():
 @pytest.mark.parametrize(("count", "k"), [(3, 1), (3, 2), (4, 2), (5, 3), (5, 4)])
 def test_pathways_of_a_kind_share_the_residual(count, k):
     """D_eff = Σ_j D(j, p) u_j·u_p over all sets of k contexts, by enumeration."""
-    data = linear_residual_task(contextual(4, count))
+    data = linear_residual_task(objects_in_contexts(4, count))
     sets = list(itertools.combinations(range(count), k))
     first = [np.linalg.svd(statistics(data, each, context=False)[0]) for each in sets]
     v = first[0][2][0]
@@ -132,7 +134,7 @@ def trained(data, sets, times, *, context=False, rtol=1e-10, strength=1e-3):
 def test_closed_losses_are_those_of_trained_networks(count, k, of):
     times = np.linspace(0, 60, 31)
     h = features(3, 4, "balanced")
-    data = contextual(h, count)
+    data = objects_in_contexts(h, count)
     data = linear_residual_task(data) if of == "residual" else data
     sets = list(itertools.combinations(range(count), k))
     exact = context_spectrum(h, count, k, of=of).loss(times, 1e-3)
@@ -148,7 +150,7 @@ def test_closed_losses_are_those_of_trained_networks(count, k, of):
 
 
 def test_single_contexts_and_all_but_one_learn_the_residual_alike():
-    times, data = np.linspace(0, 80, 17), linear_residual_task(contextual(2, 4))
+    times, data = np.linspace(0, 80, 17), linear_residual_task(objects_in_contexts(2, 4))
     one, most = (trained(data, list(itertools.combinations(range(4), k)), times) for k in (1, 3))
     np.testing.assert_allclose(one, most, rtol=0, atol=1e-10)
     half = trained(data, list(itertools.combinations(range(4), 2)), times)
@@ -156,7 +158,7 @@ def test_single_contexts_and_all_but_one_learn_the_residual_alike():
 
 
 def test_the_race_of_single_contexts_is_the_modular_network():
-    data, start = contextual(4, 3), 1e-4
+    data, start = objects_in_contexts(4, 3), 1e-4
     gatings = {str(c): (data.labels["context"] == c) * 1.0 for c in range(3)}
     found = race(data, gatings, initial_strength=start, only_self_consistent=False)
     exact = context_spectrum(4, 3, 1, of="common").loss(found.time, start)
@@ -204,5 +206,5 @@ def test_what_cannot_be_is_said(make, words):
 
 def test_one_context_and_any_task():
     assert context_spectrum(8, 1).singular_values[0] == pytest.approx(np.sqrt(2 * 15) / 8)
-    np.testing.assert_allclose(best_linear_loss(contextual(8, 1)), 0, atol=1e-12)
+    np.testing.assert_allclose(best_linear_loss(objects_in_contexts(8, 1)), 0, atol=1e-12)
     np.testing.assert_allclose(best_linear_loss(xor()), 0.5)

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq
 
 from festina.networks import gated_from, with_decoupled_weights
-from festina.tasks import contextual, from_arrays, xor
+from festina.tasks import from_arrays, objects_in_contexts, xor
 from festina.theory.gated import path_directions, race, race_reduction
 from plain_flow import flow
 
@@ -147,7 +147,7 @@ def test_pathways_for_all_contexts_and_for_all_but_one_win(objects, contexts):
     """Open race: the fewer contexts a pathway is open for, the less it gets, the smaller σ."""
     small, smaller = (
         race(
-            contextual(objects, contexts),
+            objects_in_contexts(objects, contexts),
             "context",
             only_self_consistent=False,
             initial_strength=each,

@@ -15,12 +15,12 @@ from festina.theory.saddles import (
     ManifoldConstraint,
     embed_units,
     escape_rate,
-    is_invariant,
+    flow_keeps_constraint,
+    gamma_v_on_manifold,
     is_on_manifold,
     manifold_distance,
     max_manifold_distance,
     project_on_manifold,
-    readout_on_manifold,
 )
 from helpers import spoilt, untyped
 
@@ -76,7 +76,7 @@ def test_flow_leaves_exactly_the_manifolds_that_the_algebra_does_not_keep(name):
     network, data = setting(name)
     for constraint in ALL:
         speed = escape_rate(network, data, constraint)
-        assert is_invariant(network.unit, constraint) == (constraint in KEPT[name])
+        assert flow_keeps_constraint(network.unit, constraint) == (constraint in KEPT[name])
         if constraint in KEPT[name]:
             assert speed < 1e-12, constraint
         else:
@@ -139,21 +139,21 @@ def test_proportional_quadratic_units_drift_apart():
 def test_odd_units_keep_opposite_weights():
     """Not in Theorem 3 either: θ_i = −θ_j for odd φ, which needs no homogeneity."""
     network, data = setting("tanh")
-    assert is_invariant(network.unit, OPPOSITE)
-    assert is_invariant("tanh", OPPOSITE)
-    assert not is_invariant(jax.nn.softplus, OPPOSITE)
+    assert flow_keeps_constraint(network.unit, OPPOSITE)
+    assert flow_keeps_constraint("tanh", OPPOSITE)
+    assert not flow_keeps_constraint(jax.nn.softplus, OPPOSITE)
     assert escape_rate(network, data, OPPOSITE) < 1e-12
     run = gradient_descent(project_on_manifold(network, OPPOSITE), data, 0.01, 500)
     assert np.abs(run.final.u - run.network.u[0]).max() > 1e-2  # else nothing was asked
     assert max_manifold_distance(run.network, OPPOSITE) < 1e-12
-    assert not is_invariant(network.unit, BACK)
+    assert not flow_keeps_constraint(network.unit, BACK)
     assert escape_rate(network, data, BACK) > 1e-2
 
 
 @pytest.mark.parametrize("name", ["relu", "quadratic", "sigmoid"])
 def test_units_that_are_not_odd_leave_opposite_weights(name):
     network, data = setting(name)
-    assert not is_invariant(network.unit, OPPOSITE)
+    assert not flow_keeps_constraint(network.unit, OPPOSITE)
     assert escape_rate(network, data, OPPOSITE) > 1e-2
 
 
@@ -194,19 +194,19 @@ def test_embedded_fixed_points_on_manifolds():
     network, _ = setting("linear")
     gamma_u = np.array([[0.4, -1.1, 0.7, 0.2]])
     relation = ManifoldConstraint("linear", 4, (0, 1, 2, 3), tuple(gamma_u[0].tolist()))
-    on = embed_units(network, 5, "linear", gamma_u=gamma_u, gamma_v=readout_on_manifold(gamma_u))
+    on = embed_units(network, 5, "linear", gamma_u=gamma_u, gamma_v=gamma_v_on_manifold(gamma_u))
     assert manifold_distance(on, relation) < 1e-14
     off = embed_units(
-        network, 5, "linear", gamma_u=gamma_u, gamma_v=1.1 * readout_on_manifold(gamma_u)
+        network, 5, "linear", gamma_u=gamma_u, gamma_v=1.1 * gamma_v_on_manifold(gamma_u)
     )
     assert manifold_distance(off, relation) > 1e-2
-    assert readout_on_manifold(1.0) == 0.5  # equal units, Eq. (4)
+    assert gamma_v_on_manifold(1.0) == 0.5  # equal units, Eq. (4)
 
 
 def test_several_embedded_units_on_manifolds():
     network, _ = setting("linear")
     gamma_u = np.random.default_rng(0).normal(size=(3, 4))
-    wide = embed_units(network, 7, "linear", gamma_u=gamma_u, gamma_v=readout_on_manifold(gamma_u))
+    wide = embed_units(network, 7, "linear", gamma_u=gamma_u, gamma_v=gamma_v_on_manifold(gamma_u))
     for unit, gamma in enumerate(gamma_u.tolist(), start=4):
         relation = ManifoldConstraint("linear", unit, (0, 1, 2, 3), tuple(gamma))
         assert manifold_distance(wide, relation) < 1e-13

@@ -11,7 +11,7 @@ import scipy.optimize
 from festina._numerics._bfgs import bfgs
 from festina._objective import LossConvention
 from festina.networks import (
-    ConvolutionKernel,
+    ConvolutionUnit,
     Layer,
     LinearAttentionHead,
     Neuron,
@@ -46,9 +46,9 @@ def cubic_teacher():
 WIDTH_1 = {
     "1B_I": (Neuron(), lambda: linear_teacher(np.eye(2), SIGMA_1B), (5 - np.sqrt(13)) / 2),
     "1B_G": (Neuron(), lambda: linear_teacher([[1, 0.5], [-0.5, 0.25]], SIGMA_1B), 0.25),
-    "1C": (ConvolutionKernel(size=2, stride=2), figure_1c_teacher, 0.4),
+    "1C": (ConvolutionUnit(size=2, stride=2), figure_1c_teacher, 0.4),
     "1D": (Neuron(RELU), two_orthogonal_points, 0.5),
-    "1E": (ConvolutionKernel(RELU, size=2, stride=2), figure_1e_points, 0.4),
+    "1E": (ConvolutionUnit(RELU, size=2, stride=2), figure_1e_points, 0.4),
     "1F": (LinearAttentionHead(), lambda: in_context_regression(2, 32), 38 / 35),
     "1F unit trace": (
         LinearAttentionHead(),
@@ -74,7 +74,7 @@ def test_other_critical_levels_of_figures_1d_and_1e():
     """Rectifiers that see one point only, the other one, or none: local minima, all found."""
     one_d = narrow_minima(Neuron(RELU), two_orthogonal_points(), loss="mean-square")
     np.testing.assert_allclose(one_d.loss, [0.5, 1.0], atol=1e-6)
-    unit = ConvolutionKernel(RELU, size=2, stride=2)
+    unit = ConvolutionUnit(RELU, size=2, stride=2)
     one_e = narrow_minima(unit, figure_1e_points(), loss="mean-square")
     for level in (0.4, 0.6, 1.0):
         assert np.abs(one_e.loss - level).min() < 1e-6

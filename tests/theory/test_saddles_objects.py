@@ -110,8 +110,8 @@ def test_quadratic_units_see_one_matrix():
     seen = from_moments(data.statistics(network.unit).correlation)
     times = saddles.blow_up_times(network, data, loss="mean-square")
     np.testing.assert_allclose(times, saddles.blow_up_times(network, seen) / 2, rtol=1e-12)
-    unit, first = saddles.first_to_escape(network, data)
-    np.testing.assert_array_equal(unit, saddles.first_to_escape(network, seen)[0])
+    unit, first = saddles.first_unit_to_escape(network, data)
+    np.testing.assert_array_equal(unit, saddles.first_unit_to_escape(network, seen)[0])
     np.testing.assert_allclose(first, 2 * times.min(axis=-1), rtol=1e-12)
 
 
@@ -131,9 +131,9 @@ def test_others_are_refused_and_told_where_to_go(as_a_user):
         (lambda: saddles.mode_drop_times(LAYERS, quadratic_teacher(np.eye(2))), "do not fit"),
         (lambda: saddles.linear_saddles(untyped(CORRELATION)), "`task` must be a `Task`"),
         (lambda: saddles.linear_saddles(TASK, rank=untyped(0.5)), "`rank` must be a whole number"),
-        (lambda: saddles.first_to_escape(heads, in_context_regression(2)), "staircase"),
+        (lambda: saddles.first_unit_to_escape(heads, in_context_regression(2)), "staircase"),
         (lambda: saddles.blow_up_times(two, quadratic_teacher(np.eye(2))), "with one output"),
-        (lambda: saddles.first_to_escape(LAYERS, TASK), "mode_drop_times"),
+        (lambda: saddles.first_unit_to_escape(LAYERS, TASK), "mode_drop_times"),
     ):
         with pytest.raises(ValueError, match=words):
             call()

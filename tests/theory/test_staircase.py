@@ -24,7 +24,7 @@ from festina.networks import (
 )
 from festina.tasks import from_moments, in_context_regression, linear_teacher, quadratic_teacher
 from festina.theory.saddles import (
-    first_to_escape,
+    first_unit_to_escape,
     mode_drop_times,
     staircase,
 )
@@ -459,7 +459,7 @@ def test_first_jump_and_unit_of_a_quadratic_network():
         network = fully_connected(2, 10, activation="quadratic", scale=scale, key=seeds(1)[0])
         found = staircase(network, task)
         np.testing.assert_allclose(found.levels, [4.0, 4 / 3, 0.0], atol=1e-5)
-        first, time = first_to_escape(network, task)
+        first, time = first_unit_to_escape(network, task)
         assert found.active[1] == (int(first),)
         distance.append(found.times[0] - time)
     np.testing.assert_allclose(distance, distance[0], rtol=0.05)

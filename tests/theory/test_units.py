@@ -9,7 +9,7 @@ import scipy.optimize
 
 from festina.networks import layer_from
 from festina.tasks import from_moments
-from festina.theory.saddles import _unit_time, _unit_ways, blow_up_times, first_to_escape
+from festina.theory.saddles import _unit_time, _unit_ways, blow_up_times, first_unit_to_escape
 
 SPECTRUM = np.array([1.0, 0.4, -0.7])  # both signs, so that units bounce
 
@@ -275,7 +275,7 @@ def test_batch_axes():
         from_moments([np.diag(SPECTRUM)]),
     )
     assert np.allclose(batched.ravel(), times, rtol=1e-14)
-    index, first = first_to_escape(
+    index, first = first_unit_to_escape(
         layer_from("quadratic", u.reshape(2, 3, 4, 3), v.reshape(2, 3, 4)),
         from_moments([np.diag(SPECTRUM)]),
     )
@@ -311,7 +311,7 @@ def test_edges(s, a, v, time):
 
 
 def test_no_winner():
-    index, time = first_to_escape(
+    index, time = first_unit_to_escape(
         layer_from("quadratic", np.zeros((2, 3, 2)), np.ones((2, 3))),
         from_moments([np.eye(2)]),
     )
@@ -401,7 +401,7 @@ def test_figure_1G_first_drop_and_winner_from_the_initial_weights():
     late, errors = [], []
     for scale in (5e-3, 5e-4):
         u, v, drop, grown = figure_1G(scale, range(100, 112), eta=eta)
-        index, time = first_to_escape(
+        index, time = first_unit_to_escape(
             layer_from("quadratic", u, v), from_moments(correlation[None])
         )
         assert np.array_equal(index, grown)

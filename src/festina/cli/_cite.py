@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from festina.experiments import experiment_names, find_entry, source_names, unknown
+from festina.experiments import experiment_groups, experiment_names, find_entry, unknown
 from festina.papers import bibtex
 
 from ._complaint import Complaint
@@ -18,7 +18,7 @@ def cite(
         Parameter(
             name="NAME|RUN",
             help="An experiment, a source, or the folder of a run.",
-            completer=lambda _: (*source_names(), *experiment_names()),
+            completer=lambda _: (*experiment_groups(), *experiment_names()),
         ),
     ],
     /,
@@ -26,7 +26,7 @@ def cite(
     debug: Debug = False,
 ) -> None:
     """Print the BibTeX of what an experiment, a source or a saved run used."""
-    if what in source_names():
+    if what in experiment_groups():
         found = [find_entry(name) for name in experiment_names() if name.startswith(f"{what}/")]
     elif what in experiment_names():
         found = [find_entry(what)]
@@ -35,6 +35,6 @@ def cite(
 
         found = [stored(Path(what))[1].entry]
     else:
-        choices = (*experiment_names(), *source_names())
+        choices = (*experiment_names(), *experiment_groups())
         raise Complaint(unknown("experiment or run folder", what, choices))
     print(bibtex(key for entry in found for key in entry.references))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from festina.experiments import _registry, source_names, unknown
+from festina.experiments import _registry, experiment_groups, unknown
 
 from ._complaint import Complaint
 from ._options import Debug
@@ -14,7 +14,9 @@ from ._options import Debug
 def list_experiments(
     source: Annotated[
         str | None,
-        Parameter(help="Only the experiments of this source.", completer=lambda _: source_names()),
+        Parameter(
+            help="Only the experiments of this source.", completer=lambda _: experiment_groups()
+        ),
     ] = None,
     /,
     *,
@@ -27,8 +29,8 @@ def list_experiments(
 
     The presets and flags of one are shown by `festina run NAME --help`.
     """
-    if source is not None and source not in source_names():
-        raise Complaint(unknown("source", source, source_names()))
+    if source is not None and source not in experiment_groups():
+        raise Complaint(unknown("source", source, experiment_groups()))
     chosen = [e for e in _registry.entries() if source is None or e.name.startswith(f"{source}/")]
     if json:
         fields = ("name", "source", "shows", "seconds", "references")

@@ -13,10 +13,10 @@ from cyclopts import Parameter
 from festina._run._beside import held
 from festina.experiments import (
     Experiment,
+    experiment_groups,
     experiment_names,
     find_entry,
     load,
-    source_names,
     unknown,
 )
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def _completed(_: Any) -> tuple[str, ...]:
-    return ("all", *source_names(), *experiment_names())
+    return ("all", *experiment_groups(), *experiment_names())
 
 
 def reproduce(
@@ -172,7 +172,7 @@ def _chosen(source: str) -> tuple[str, ...]:
     beginning = {"all": ""}.get(source, source if "/" in source else f"{source}/")
     if chosen := tuple(name for name in experiment_names() if name.startswith(beginning)):
         return chosen
-    choices = experiment_names() if "/" in source else (*source_names(), "all")
+    choices = experiment_names() if "/" in source else (*experiment_groups(), "all")
     raise Complaint(unknown("source", source, choices))
 
 
@@ -188,7 +188,8 @@ def _jobs(
     """What is to be run; a bad flag is said before any of it is."""
     if not source:
         raise Complaint(
-            f"Missing SOURCE of `festina reproduce`. There are: {', '.join(source_names())}, all."
+            "Missing SOURCE of `festina reproduce`. There are: "
+            f"{', '.join(experiment_groups())}, all."
         )
     chosen = tuple(dict.fromkeys(name for each in source for name in _chosen(each)))
     alone = "all" not in source and len({name.partition("/")[0] for name in chosen}) == 1

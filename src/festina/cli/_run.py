@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from festina.experiments import Experiment, experiment_names, find_entry, load, source_names
+from festina.experiments import Experiment, experiment_groups, experiment_names, find_entry, load
 
 from ._complaint import Complaint, complain
 from ._folder import free, sweep
@@ -48,7 +48,7 @@ def run(
             "Which experiment? For example: festina run "
             f"{experiment_names()[0]}. `festina list` shows them all."
         )
-    if name in source_names():
+    if name in experiment_groups():
         raise Complaint(
             f"'{name}' is a source of many experiments: `festina reproduce {name}` runs them all, "
             f"`festina list {name}` shows them."
@@ -77,7 +77,7 @@ def _parts(token: str) -> tuple[str, ...]:
 def _name(tokens: tuple[str, ...]) -> str | None:
     """The experiment that is meant: a name that exists, else what looks most like one."""
     files = [token for token in tokens if token.endswith(".py")]
-    for known in (experiment_names(), source_names(), files):
+    for known in (experiment_names(), experiment_groups(), files):
         for token in tokens:
             if token in known:
                 return token

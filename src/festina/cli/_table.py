@@ -92,11 +92,11 @@ def print_results(
 
 def _print_lines(screen: Console, results: "Sequence[Done]") -> None:
     """What each experiment shows, its headline, and its verdicts; two lines on a narrow screen."""
-    from festina.experiments.claims import headline
+    from festina.experiments.claims import headline_claim
 
     table = plain_table("experiment", "shows", "predicted", "measured", "claims")
     for done in results:
-        first = headline(done.claims)
+        first = headline_claim(done.claims)
         predicted = number(first.predicted, 4, _FEW) if first else ""
         measured = _seen(first) if first else ""
         style = "bold red" if any(claim.broken for claim in done.claims) else ""

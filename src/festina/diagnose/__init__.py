@@ -25,10 +25,10 @@ from ._gating_course import GateChanges as GateChanges
 from ._gating_course import gate_changes as gate_changes
 from ._kernels import alignment_between_kernels as alignment_between_kernels
 from ._kernels import distance_between_kernels as distance_between_kernels
-from ._kernels import kernel_alignment as kernel_alignment
-from ._kernels import kernel_distance as kernel_distance
 from ._kernels import neural_tangent_kernel as neural_tangent_kernel
 from ._kernels import representational_similarity as representational_similarity
+from ._kernels import tangent_kernel_alignment as tangent_kernel_alignment
+from ._kernels import tangent_kernel_distance as tangent_kernel_distance
 from ._mds import MdsResult as MdsResult
 from ._mds import classical_mds as classical_mds
 from ._passage import passage_time as passage_time

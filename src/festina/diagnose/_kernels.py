@@ -58,7 +58,7 @@ def _kernel(
     return jnp.einsum("osw,ptw->ospt", flat, flat)
 
 
-def kernel_alignment(
+def tangent_kernel_alignment(
     network: AbstractNetwork | Trajectory, task: AbstractTask
 ) -> Float[Array, "*batch"]:
     r"""Cosine of the angle between the tangent kernel and that of the targets, $yy^\top$,
@@ -149,7 +149,7 @@ def _normalised(k: Float[Array, "..."], axes: int) -> Float[Array, "..."]:
     return k / jnp.sqrt(jnp.sum(k**2, axis=over, keepdims=True))
 
 
-def kernel_distance(
+def tangent_kernel_distance(
     trajectory: Trajectory, x: AbstractTask | ArrayLike
 ) -> Float[np.ndarray, "*batch save"]:
     """How far the neural tangent kernel is from where it started, at each sample of a run.

@@ -6,10 +6,10 @@ from .._lazy import attach
 from ._experiment_entry import ExperimentEntry as ExperimentEntry
 from ._registry import Experiment as Experiment
 from ._registry import Progress as Progress
+from ._registry import experiment_groups as experiment_groups
 from ._registry import experiment_names as experiment_names
 from ._registry import find_entry as find_entry
 from ._registry import load as load
-from ._registry import source_names as source_names
 from ._registry import unknown as unknown
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _HOMES = {
     "save_animation": ".figures",
 }
 _LIGHT = ("ExperimentEntry", "Experiment", "Progress", "experiment_names", "find_entry", "load")
-_LIGHT += ("source_names", "unknown")
+_LIGHT += ("experiment_groups", "unknown")
 __all__ = [*_HOMES, *_PACKAGES, *_LIGHT]  # pyright: ignore[reportUnsupportedDunderAll]
 
 __getattr__, _ = attach(__name__, _HOMES, _PACKAGES)

@@ -64,7 +64,7 @@ class Experiment:
 def entries() -> "tuple[ExperimentEntry, ...]":
     """Every experiment of the sources, in the order of `festina list`."""
     # The papers use this package, so the registry imports their table only when asked.
-    return importlib.import_module("festina.papers").EXPERIMENT_ENTRIES
+    return importlib.import_module("festina.papers").EXPERIMENTS
 
 
 def experiment_names() -> tuple[str, ...]:
@@ -72,7 +72,7 @@ def experiment_names() -> tuple[str, ...]:
     return tuple(entry.name for entry in entries())
 
 
-def source_names() -> tuple[str, ...]:
+def experiment_groups() -> tuple[str, ...]:
     """The first part of every name: what `festina reproduce` takes."""
     return tuple(dict.fromkeys(name.split("/")[0] for name in experiment_names()))
 

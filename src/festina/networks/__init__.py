@@ -36,11 +36,11 @@ from ._layer import Layer as Layer
 from ._layer import layer_from as layer_from
 from ._network import AbstractNetwork as AbstractNetwork
 from ._orthogonal import orthogonal as orthogonal
-from ._scaled_network import ScaledNetwork as ScaledNetwork
-from ._scaled_network import draw_from_prior as draw_from_prior
 from ._seeds import seeds as seeds
 from ._units import AbstractUnit as AbstractUnit
-from ._units import ConvolutionKernel as ConvolutionKernel
+from ._units import ConvolutionUnit as ConvolutionUnit
 from ._units import LinearAttentionHead as LinearAttentionHead
 from ._units import Neuron as Neuron
 from ._units import SoftmaxAttentionHead as SoftmaxAttentionHead
+from ._width_scaled_network import WidthScaledNetwork as WidthScaledNetwork
+from ._width_scaled_network import draw_from_prior as draw_from_prior

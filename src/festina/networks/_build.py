@@ -17,7 +17,7 @@ from ._labels import seed_labels
 from ._layer import Layer
 from ._units import (
     AbstractUnit,
-    ConvolutionKernel,
+    ConvolutionUnit,
     LinearAttentionHead,
     Neuron,
     SoftmaxAttentionHead,
@@ -69,7 +69,7 @@ def convolutional_1d(
     `bias` each kernel has one more weight, the last. The rest as in `fully_connected`.
     """
     size, stride = whole_number("kernel", kernel), whole_number("stride", stride)
-    unit = ConvolutionKernel(_resolve(activation), bias=bias, size=size, stride=stride)
+    unit = ConvolutionUnit(_resolve(activation), bias=bias, size=size, stride=stride)
     return gaussian_layer(unit, (inputs,), width, outputs, scale=scale, key=key)
 
 

@@ -13,7 +13,7 @@ CodeActivation = TypeAliasType("CodeActivation", str | Activation | Scalar)
 """`"linear"`, `"erf"`, `"erf-sigmoid"`, `"relu"` as defined here, or a bounded function."""
 
 
-def erf(z: Array) -> Array:
+def unit_slope_erf(z: Array) -> Array:
     r"""$\mathrm{erf}(\sqrt\pi z/2)$, of slope 1 at zero; `festina.networks` has another scale."""
     z = z if isinstance(z, jax.Array) else real_array("z", z)
     return jsp.erf(jnp.sqrt(jnp.pi) / 2 * z)
@@ -21,7 +21,7 @@ def erf(z: Array) -> Array:
 
 def erf_sigmoid(z: Array) -> Array:
     r"""$\frac12[1 + \mathrm{erf}(\sqrt\pi z/2)]$: an error function too, not the logistic one."""
-    return (1 + erf(z)) / 2
+    return (1 + unit_slope_erf(z)) / 2
 
 
 def relu(z: Array) -> Array:
@@ -32,7 +32,12 @@ def linear(z: Array) -> Array:
     return z
 
 
-NAMED: dict[str, Scalar] = {"linear": linear, "erf": erf, "erf-sigmoid": erf_sigmoid, "relu": relu}
+NAMED: dict[str, Scalar] = {
+    "linear": linear,
+    "erf": unit_slope_erf,
+    "erf-sigmoid": erf_sigmoid,
+    "relu": relu,
+}
 
 
 def code_activation(given: CodeActivation) -> tuple[str, Scalar]:

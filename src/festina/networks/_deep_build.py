@@ -9,7 +9,7 @@ from ._activations import ActivationLike
 from ._build import random_parts
 from ._deep_linear import check_widths
 from ._deep_network import DeepNetwork, check_activations, deep_network_from
-from ._units import AbstractUnit, ConvolutionKernel, LinearAttentionHead, Neuron
+from ._units import AbstractUnit, ConvolutionUnit, LinearAttentionHead, Neuron
 
 
 def deep_network(
@@ -68,7 +68,7 @@ def deep_convolutional(
     layers = list(check_widths(widths))
     first, *others = check_activations(activations, _hidden(layers))
     size, stride = whole_number("kernel", kernel), whole_number("stride", stride)
-    unit = ConvolutionKernel(first, size=size, stride=stride)
+    unit = ConvolutionUnit(first, size=size, stride=stride)
     return deep_gaussian(
         unit, (inputs,), layers, activations=others, skips=skips, scale=scale, key=key
     )

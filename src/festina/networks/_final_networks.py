@@ -19,7 +19,7 @@ from ._layer import layer_from
 from ._network import AbstractNetwork
 from ._units import (
     AbstractUnit,
-    ConvolutionKernel,
+    ConvolutionUnit,
     LinearAttentionHead,
     Neuron,
     SoftmaxAttentionHead,
@@ -34,7 +34,7 @@ FINAL = "final_"
 _SWEPT = ("time", "learning_rate", "momentum")  # coordinates that are not the networks'
 _UNITS: dict[str, Any] = {
     each.__name__: each
-    for each in (Neuron, ConvolutionKernel, LinearAttentionHead, SoftmaxAttentionHead)
+    for each in (Neuron, ConvolutionUnit, LinearAttentionHead, SoftmaxAttentionHead)
 }
 
 

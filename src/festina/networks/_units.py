@@ -161,7 +161,7 @@ class Neuron(_Activated):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class ConvolutionKernel(_Activated):
+class ConvolutionUnit(_Activated):
     """A kernel of a 1-d convolution without padding, σ(u * x); one response per position.
 
     With `bias` it has one more weight, the last, which is added at every position.

@@ -6,11 +6,11 @@ This page is data alone, so that listing experiments imports none of them.
 from . import coding, haste, linear, race, saddles
 from ._references import bibtex as bibtex
 
-EXPERIMENT_ENTRIES = (
-    *linear.EXPERIMENT_ENTRIES,
-    *race.EXPERIMENT_ENTRIES,
-    *haste.EXPERIMENT_ENTRIES,
-    *coding.EXPERIMENT_ENTRIES,
-    *saddles.EXPERIMENT_ENTRIES,
+EXPERIMENTS = (
+    *linear.EXPERIMENTS,
+    *race.EXPERIMENTS,
+    *haste.EXPERIMENTS,
+    *coding.EXPERIMENTS,
+    *saddles.EXPERIMENTS,
 )
 """Every experiment of the sources, in the order of `festina list`."""

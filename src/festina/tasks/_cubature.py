@@ -32,7 +32,7 @@ def square_root(covariance: ArrayLike, *, name: str = "covariance") -> Float[np.
     return (axes * np.sqrt(np.maximum(variances, 0.0))) @ axes.T
 
 
-def gaussian_cubature(
+def gaussian_cubature_points(
     covariance: ArrayLike, *, degree: int = 2, nodes: int | None = None
 ) -> tuple[Float[np.ndarray, "point d"], Float[np.ndarray, " point"]]:
     """Points and weights whose averages are those of N(0, covariance).

@@ -12,7 +12,7 @@ from .._precision import float64
 from .._types import ArrayLike
 from ..networks import LinearAttentionHead
 from ..networks._view import AbstractView
-from ._cubature import gaussian_cubature, square_root
+from ._cubature import gaussian_cubature_points, square_root
 from ._task import AbstractTask, Statistics, Task, compress
 
 
@@ -119,7 +119,7 @@ class InContextPopulation(AbstractTask):
         lam, n = self.token_covariance, self.context
         d = len(lam)
         # ⟨·⟩ over task vectors of M = AΛAᵀ, of M M and of w M: polynomials of degree ≤ 4 in w.
-        w, weight = gaussian_cubature(np.eye(d), degree=4)
+        w, weight = gaussian_cubature_points(np.eye(d), degree=4)
         a = np.concatenate((np.broadcast_to(np.eye(d), (len(w), d, d)), w[:, None, :]), axis=1)
         m = a @ lam @ a.transpose(0, 2, 1)
         mean = np.einsum("p,pab->ab", weight, m)

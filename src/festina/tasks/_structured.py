@@ -93,7 +93,7 @@ def nested_tree_features(
     half of them, and so on to one for each item; 0 where an item does not have it. Modes are those
     of `signed_tree_features`, with singular values $\sqrt{\sum_{k \geq m} 2^{L-k} a_k^2}$ for the
     splits into level m: once for $m = 0$, the mean, and $2^{m-1}$ times from there on. For
-    `structured_task`, `contextual` and `domain_routing`.
+    `structured_task`, `objects_in_contexts` and `domain_routing`.
 
     **Arguments:**
 

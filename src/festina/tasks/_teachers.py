@@ -12,7 +12,7 @@ from .._checks import number, real_array, whole_number
 from .._precision import float64
 from .._types import Array, ArrayLike
 from ..networks import Layer
-from ._cubature import gaussian_cubature, square_root
+from ._cubature import gaussian_cubature_points, square_root
 from ._task import Task
 
 _TURNS = 8
@@ -177,5 +177,5 @@ def _gaussian_task(
         noise = jax.random.normal(key, (samples, len(covariance)))
         x = np.asarray(noise) @ square_root(covariance)
         return Task(x, teach(x), np.full(samples, 1.0 / samples))
-    x, weight = gaussian_cubature(covariance, degree=2 * degree, nodes=nodes)
+    x, weight = gaussian_cubature_points(covariance, degree=2 * degree, nodes=nodes)
     return Task(x, teach(x), weight, degree=degree if nodes is None else None, population=True)

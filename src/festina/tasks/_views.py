@@ -34,7 +34,7 @@ def multi_view_classes(amplitudes: ArrayLike, classes: int = 5) -> Task:
     return from_arrays(x, np.eye(k), labels={"class": np.arange(k)})
 
 
-def independent_views(amplitudes: ArrayLike, classes: int = 5) -> Task:
+def views_of_independent_classes(amplitudes: ArrayLike, classes: int = 5) -> Task:
     r"""A task of views with independent classes: $x = (a_v e_{k_v})_v$, $y = (e_{k_v})_v$.
 
     Each view has outputs of its own, and all $K^V$ combinations are shown. A linear network

@@ -101,8 +101,8 @@ def modes_of(
             "`covariance` must be diagonal in the right singular vectors of `correlation`, else "
             f"modes mix: |Σxx v − λv| is {residual:.3g} of |Σxx|, above `tolerance` "
             f"{tolerance:.3g}. Raise `tolerance` if this is sampling noise; else whiten the inputs "
-            "(`festina.theory.linear.whiten_inputs`), follow modes of two layers as they mix "
-            "(`festina.theory.saddles.staircase`), or train (`festina.gradient_flow`)."
+            "(`festina.theory.linear.in_white_coordinates`), follow modes of two layers as they "
+            "mix (`festina.theory.saddles.staircase`), or train (`festina.gradient_flow`)."
         )
     # Below rounding an input does not vary.
     lam = np.where(lam > 8.0 * np.finfo(float).eps * size * scale, lam, 0.0)

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import erf as scipy_erf
 
 from festina import networks
-from festina.theory.coding import class_code, class_targets, erf
+from festina.theory.coding import class_code, class_targets, unit_slope_erf
 from festina.theory.coding._dual import Dual
 from festina.theory.coding._law import Classes
 from festina.theory.coding._tilt import tilt
@@ -141,7 +141,7 @@ def test_hot_networks_are_lazy(activation):
 
 
 def test_a_function_of_ones_own_is_as_good_as_a_name():
-    given = class_code([10, 10], erf, temperature=0.05)
+    given = class_code([10, 10], unit_slope_erf, temperature=0.05)
     named = class_code([10, 10], "erf", temperature=0.05)
     np.testing.assert_allclose(given.kernel, named.kernel)
     steeper = class_code([10, 10], networks.activation("erf"), temperature=0.05)

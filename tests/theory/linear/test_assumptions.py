@@ -9,12 +9,12 @@ from festina.theory.linear import (
     balanced_flow,
     balanced_gram,
     continual_learning,
+    in_white_coordinates,
     learning_regime,
     measured_lambda,
     measured_layer_strengths,
     mode_loss,
     modes,
-    whiten_inputs,
 )
 from helpers import untyped
 
@@ -52,9 +52,9 @@ def test_balance_of_a_batch_is_that_of_each():
             lambda: measured_layer_strengths(untyped([ONE, ONE]), from_moments(ONE)),
             "`network` must be a `DeepLinear`",
         ),
-        (lambda: whiten_inputs(untyped(ONE), from_moments(ONE)), "linear with two layers"),
+        (lambda: in_white_coordinates(untyped(ONE), from_moments(ONE)), "linear with two layers"),
         (
-            lambda: whiten_inputs(deep_linear_from([ONE, ONE]), untyped(ONE)),
+            lambda: in_white_coordinates(deep_linear_from([ONE, ONE]), untyped(ONE)),
             "`task` must be a `Task`",
         ),
         (lambda: balanced_gram([1.0], ONE, ONE, ONE, balance=np.nan), "`balance` must be"),

@@ -14,9 +14,9 @@ from festina.tasks import from_arrays, from_moments
 from festina.theory.linear import (
     BalanceWarning,
     balanced_flow,
+    in_white_coordinates,
     learning_regime,
     measured_lambda,
-    whiten_inputs,
 )
 
 # ---- jit, vmap, grad ----------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_whitening_keeps_the_loss():
     first, second = rng.standard_normal((4, 3)), rng.standard_normal((2, 4))
     network = deep_linear_from([first, second])
     for task in (from_arrays(x, y), from_moments(correlation, covariance)):
-        whitened, white = whiten_inputs(network, task)
+        whitened, white = in_white_coordinates(network, task)
         np.testing.assert_allclose(white.covariance, np.eye(3))
         np.testing.assert_allclose(
             gradient_flow(whitened, white, np.array([0.0])).loss,
@@ -234,7 +234,7 @@ def test_whitening_keeps_the_loss():
         expected = first @ covariance @ first.T
         np.testing.assert_allclose(whitened.weights[0] @ whitened.weights[0].T, expected)
     with pytest.raises(ValueError, match="cannot be whitened"):
-        whiten_inputs(network, from_moments(np.eye(2, 3), np.diag([1.0, 1.0, 0.0])))
+        in_white_coordinates(network, from_moments(np.eye(2, 3), np.diag([1.0, 1.0, 0.0])))
 
 
 @pytest.mark.parametrize(

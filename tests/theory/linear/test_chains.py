@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from festina.theory.linear import (
     _chain_clock,
     chain_strength,
+    depth_scaled_time_constant,
     learning_time,
-    time_constant_at_depth,
     unbalanced_strength,
     unbalanced_weights,
 )
@@ -167,7 +167,7 @@ def test_finite_depth_tends_to_infinite_depth_at_the_rate_of_one_over_depth():
         limit = learning_time(1.0, a0, depth=math.inf, fraction=0.5)
         depths = np.array([1e3, 1e4, 1e5])
         times = [
-            learning_time(1.0, a0, depth=d, fraction=0.5, tau=time_constant_at_depth(d))
+            learning_time(1.0, a0, depth=d, fraction=0.5, tau=depth_scaled_time_constant(d))
             for d in depths
         ]
         shift = np.array(times) / limit - 1
@@ -175,9 +175,9 @@ def test_finite_depth_tends_to_infinite_depth_at_the_rate_of_one_over_depth():
         shifts.append(shift[-1] * depths[-1] / math.log(1 / a0))
     assert shifts[1] == pytest.approx(-2.0, rel=0.15)
     assert shifts[0] == pytest.approx(shifts[1], rel=0.25)
-    a = chain_strength([20.0], 1.0, 0.05, depth=10**7, tau=time_constant_at_depth(10**7))
+    a = chain_strength([20.0], 1.0, 0.05, depth=10**7, tau=depth_scaled_time_constant(10**7))
     assert a == pytest.approx(0.396281778, abs=1e-6)
-    assert time_constant_at_depth(math.inf, 3.0) == 3.0
+    assert depth_scaled_time_constant(math.inf, 3.0) == 3.0
 
 
 @pytest.mark.parametrize("depth", DEPTHS)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from festina.theory.linear import (
+    depth_scaled_time_constant,
     greedy_learning_time_by_depth,
     learning_time,
     learning_time_by_depth,
     small_weight_law,
-    time_constant_at_depth,
 )
 
 
@@ -49,7 +49,9 @@ def test_erratum_6_the_printed_law_has_the_rate_but_not_the_prefactor():
     b0, s = 0.5, 1.3
     for depth in (20, 40, 80):
         exact = learning_time_by_depth([depth], b0, correlation=s)[0]
-        law = small_weight_law(b0, depth=depth, correlation=s, tau=time_constant_at_depth(depth))
+        law = small_weight_law(
+            b0, depth=depth, correlation=s, tau=depth_scaled_time_constant(depth)
+        )
         assert law == pytest.approx(depth / (depth - 2) / (s * b0 ** (depth - 2)))
         assert exact == pytest.approx(law, rel=max(100 * depth * b0**depth, 1e-12))
         printed = 1 / (s * b0**depth)

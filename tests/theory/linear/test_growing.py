@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 import festina
 from festina.networks import deep_linear_from
 from festina.tasks import from_moments
-from festina.theory.linear import coupled_mode_strengths, effective_strengths, growing_gram
+from festina.theory.linear import coupled_mode_strengths, effective_initial_strengths, growing_gram
 
 
 def test_the_growing_part_of_small_weights_against_scipy():
@@ -71,7 +71,9 @@ def test_the_diagonal_are_effective_strengths_and_too_few_units_are_refused():
     first, second = rng.normal(size=(2, 3)), rng.normal(size=(3, 2))
     s, axes = np.array([3.0, 2.0, 1.0]), np.eye(3)
     gram = growing_gram(first, second, axes, axes)
-    expected = effective_strengths(deep_linear_from([first, second]), from_moments(np.diag(s)))
+    expected = effective_initial_strengths(
+        deep_linear_from([first, second]), from_moments(np.diag(s))
+    )
     np.testing.assert_allclose(np.diagonal(gram), expected, rtol=1e-12)
     with pytest.raises(ValueError, match="fewer hidden units than modes"):
         coupled_mode_strengths(np.array([1.0]), gram, s)

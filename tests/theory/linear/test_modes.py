@@ -16,8 +16,8 @@ from festina.tasks import from_moments
 from festina.tasks.worlds import tree
 from festina.theory.linear import (
     differentiation_times,
-    effective_strengths,
-    layer_similarity,
+    effective_initial_strengths,
+    item_similarity,
     map_from_modes,
     measured_layer_strengths,
     mode_loss,
@@ -106,9 +106,9 @@ def test_decoupled_weights_are_independent_chains(depth, white):
     for layer in range(1, depth + 1):
         hidden = np.array([functools.reduce(lambda p, w: w @ p, ws[:layer]) for ws in run])
         gram = hidden.swapaxes(1, 2) @ hidden
-        one_hot = layer_similarity(a, found, layer, depth=depth)
+        one_hot = item_similarity(a, found, layer, depth=depth)
         assert np.abs(one_hot - gram).max() < 1e-7
-        seen = layer_similarity(a, found, layer, depth=depth, x=x)
+        seen = item_similarity(a, found, layer, depth=depth, x=x)
         assert np.abs(seen - x @ gram @ x.T).max() < 1e-6
     assert measured_layer_strengths(deep_linear_from(run[-1]), task, tolerance=1e-6).residual < 1e-6
 
@@ -276,7 +276,9 @@ def test_effective_strengths_are_those_of_the_growing_part():
     first, second = rng.standard_normal((4, 6, 5)), rng.standard_normal((4, 3, 6))
     correlation = rng.standard_normal((3, 5))
     u, _, vt = np.linalg.svd(correlation, full_matrices=False)
-    found = effective_strengths(deep_linear_from([first, second]), from_moments(correlation))
+    found = effective_initial_strengths(
+        deep_linear_from([first, second]), from_moments(correlation)
+    )
     expected = 0.25 * np.sum((first @ vt.T + second.swapaxes(1, 2) @ u) ** 2, axis=1)
     assert np.allclose(found, expected, rtol=1e-13)
     assert np.array_equal(
@@ -293,7 +295,9 @@ def test_effective_strengths_of_decoupled_weights_are_their_strengths():
     found = modes(from_moments(correlation))
     weights = decoupled(np.full((2, 3), 0.1), found.left, found.right, (4,), rng)
     assert np.allclose(
-        effective_strengths(deep_linear_from(weights), from_moments(correlation)), 0.01, rtol=1e-12
+        effective_initial_strengths(deep_linear_from(weights), from_moments(correlation)),
+        0.01,
+        rtol=1e-12,
     )
 
 
@@ -317,7 +321,7 @@ def test_random_weights_rise_late_by_a_fraction_that_falls_as_one_over_the_logar
     strength = np.einsum("oa,...ho,...hi,ia->...a", u, weights.v, weights.u, v)
     rise = lambda curve: np.interp(0.5, np.maximum.accumulate(curve), times)
     measured = np.apply_along_axis(rise, 2, strength / s)
-    a0 = effective_strengths(
+    a0 = effective_initial_strengths(
         deep_linear_from([network.u, np.swapaxes(network.v, -1, -2)]), from_moments(correlation)
     )[..., :4]
     predicted = np.log(s / a0 - 1) / (2 * s)
@@ -449,7 +453,7 @@ def test_curves_under_jit_vmap_and_grad(double):
 
 def test_similarity_has_a_slope_where_a_mode_is_silent(double):
     found = modes(from_moments(np.diag([2.0, 1.0])))
-    total = lambda a, layer: layer_similarity(a, found, layer, depth=3).sum()
+    total = lambda a, layer: item_similarity(a, found, layer, depth=3).sum()
     for layer in (1, 2, 3):
         slope = jax.grad(total)(jnp.array([[0.0, 0.5]]), layer)
         assert np.isfinite(slope).all()
@@ -461,8 +465,8 @@ def test_one_time_has_no_axis():
     one, many = mode_strengths(0.7, found, 0.1), mode_strengths([0.7], found, 0.1)
     for of in (lambda a: a, lambda a: map_from_modes(a, found), lambda a: mode_loss(a, found)):
         assert np.array_equal(of(one), of(many)[0])
-    same = layer_similarity(many, found, 1)[0]
-    assert np.array_equal(layer_similarity(one, found, 1), same)
+    same = item_similarity(many, found, 1)[0]
+    assert np.array_equal(item_similarity(one, found, 1), same)
 
 
 # ---- bad input ----------------------------------------------------------------------------------
@@ -500,15 +504,15 @@ CURVES = np.ones((3, 2))
         ),
         (lambda: mode_loss(CURVES, untyped(np.eye(2))), r"must be the `Modes`.*got ndarray"),
         (
-            lambda: effective_strengths(
+            lambda: effective_initial_strengths(
                 DeepLinear((np.nan * np.eye(2), np.eye(2))), from_moments(np.eye(2))
             ),
             "are not all finite",
         ),
         (lambda: mode_loss(np.ones((3, 4)), TWO), "with 2 modes, got shape"),
-        (lambda: layer_similarity(CURVES, TWO, 0), "`layer` must"),
-        (lambda: layer_similarity(CURVES, TWO, 3), "`layer` must"),
-        (lambda: layer_similarity(CURVES, TWO, 1, x=np.ones((4, 3))), r"\(item, 2\)"),
+        (lambda: item_similarity(CURVES, TWO, 0), "`layer` must"),
+        (lambda: item_similarity(CURVES, TWO, 3), "`layer` must"),
+        (lambda: item_similarity(CURVES, TWO, 1, x=np.ones((4, 3))), r"\(item, 2\)"),
         (lambda: saddle_sequence(TWO, 0.1, depth=1), "convex and has no saddles"),
         (lambda: saddle_sequence(TWO, np.ones(3)), "one for each of the 2 modes"),
         (
@@ -545,7 +549,7 @@ def test_a_network_and_a_task_are_their_weights_and_moments():
 
     weights = decoupled(np.full((2, 2), 0.1), found.left, found.right, (3,), rng)
     network = deep_linear_from(weights)
-    assert np.allclose(effective_strengths(network, learned), 0.01)
+    assert np.allclose(effective_initial_strengths(network, learned), 0.01)
     assert np.allclose(measured_layer_strengths(network, learned).strengths, 0.1)
     with pytest.raises(ValueError, match="Got DeepLinear"):
-        effective_strengths(deep_linear_from([*weights, np.eye(2)]), learned)
+        effective_initial_strengths(deep_linear_from([*weights, np.eye(2)]), learned)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from ..._types import Array
 from ...networks._activations import Scalar
-from ...networks._scaled_network import Scaling, hidden, output_scale
+from ...networks._width_scaled_network import Scaling, hidden, output_scale
 
 
 @dataclass(frozen=True)

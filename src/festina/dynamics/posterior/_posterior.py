@@ -14,8 +14,8 @@ from ..._checks import finite_array
 from ..._precision import float64
 from ..._result import Result
 from ..._types import Array, ArrayLike, Keys
-from ...networks import ScaledNetwork
-from ...networks._scaled_network import hidden, output_scale
+from ...networks import WidthScaledNetwork
+from ...networks._width_scaled_network import hidden, output_scale
 from .._trajectory import Ending
 from ._agreement import Diagnostics, Populations, classes_of, diagnostics, populations
 from ._model import Model
@@ -185,7 +185,7 @@ class Posterior(Result):
         """R-hat and effective sample sizes, and whether populations are frozen."""
         return diagnostics(self.observables(), self.populations)
 
-    def networks(self, *, key: Keys) -> ScaledNetwork:
+    def networks(self, *, key: Keys) -> WidthScaledNetwork:
         r"""All draws as networks of the whole inputs, `(chain, draw)`.
 
         Along directions that no example has, weights are drawn from their prior, which is what the
@@ -198,7 +198,7 @@ class Posterior(Result):
             with jax.enable_x64(True):
                 free = np.asarray(jax.random.normal(key, (*first.shape[:-1], inputs), dtype=float))
             whole = whole + free - (free @ v) @ v.T
-        return ScaledNetwork(
+        return WidthScaledNetwork(
             (whole, *deeper), self.readout, self.model.function, self.model.scaling
         )
 

@@ -15,7 +15,7 @@ from ..._run import load, save
 from ..._types import Keys
 from ...networks._build import check_keys
 from ...networks._code_activations import NAMED, CodeActivation, code_activation
-from ...networks._scaled_network import Scaling, checked_scaling, readout_variance_of
+from ...networks._width_scaled_network import Scaling, checked_scaling, readout_variance_of
 from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
 from .._worker import Progress
@@ -64,7 +64,7 @@ def sample(
 ) -> Posterior:
     r"""Weights of a network given examples, drawn from their posterior.
 
-    $f(x) = N^{-\gamma}\sum_i a_i\phi(z_i)$ (see `networks.ScaledNetwork`) with priors $W \sim
+    $f(x) = N^{-\gamma}\sum_i a_i\phi(z_i)$ (see `networks.WidthScaledNetwork`) with priors $W \sim
     N(0, 1)$, $a \sim N(0, \sigma_a^2)$ and likelihood $\exp(-|Y - f|^2/2T')$, summed over examples;
     $T' = T/N$ in the non-lazy scaling (γ = 1) and T in the lazy one (γ = ½).
 

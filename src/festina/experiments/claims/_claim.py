@@ -175,7 +175,7 @@ def labelled(experiment: str, preset: str) -> str:
     return f"{experiment} ({preset})" if preset else experiment
 
 
-def headline(claims: Sequence[Claim]) -> Claim | None:
+def headline_claim(claims: Sequence[Claim]) -> Claim | None:
     """The claim that stands for its experiment: the one that says so, else the first."""
     return next((claim for claim in claims if claim.headline), claims[0] if claims else None)
 

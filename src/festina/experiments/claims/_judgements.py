@@ -58,7 +58,7 @@ def most_seeds(holds: Any, share: float | int = 1, *, of: str = "seeds") -> Judg
     return Judgement(wanted, measured, test, bool(likely and seen), f"{seen} of {total} {of}")
 
 
-def share_agrees(holds: Any, expected: float | int, *, of: str = "seeds") -> Judgement:
+def frequency_agrees(holds: Any, expected: float | int, *, of: str = "seeds") -> Judgement:
     """Whether draws show something as often as a known probability says: two-sided binomial."""
     holds = np.asarray(holds, bool).ravel()
     seen, total = int(holds.sum()), holds.size

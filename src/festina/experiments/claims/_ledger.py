@@ -107,7 +107,7 @@ def twice(id: str, first: str, second: str) -> str:
     return f"Two claims are called '{id}': {first} and {second}. Rename one of them."
 
 
-def asserts(source: str, place: str, *, note: str = "") -> Callable[[Body], Claims]:
+def claims_of(source: str, place: str, *, note: str = "") -> Callable[[Body], Claims]:
     """Make the `claims` of an experiment from a body `(run, claim)` that makes them one by one.
 
     `note` is added to the note of every claim.

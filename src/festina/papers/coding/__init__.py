@@ -13,7 +13,7 @@ def _entry(module: str, place: str, seconds: int, shows: str) -> ExperimentEntry
 
 
 # fmt: off
-EXPERIMENT_ENTRIES = (
+EXPERIMENTS = (
     _entry("_schemes", "coding schemes", 120,
            shows="analog, redundant and sparse codes: samples beside the law of a neuron"),
     _entry("_temperature", "temperature", 120,

@@ -34,7 +34,7 @@ from ...experiments.claims import (
     agree,
     all_above,
     all_below,
-    asserts,
+    claims_of,
     join_numbers,
     most_seeds,
 )
@@ -201,7 +201,7 @@ def _apart(one: np.ndarray, half: np.ndarray, other: np.ndarray) -> float:
     return float(np.sqrt(max(squared, 0.0)) / np.linalg.norm(other))
 
 
-@asserts("van Meegen & Sompolinsky", "generalisation")
+@claims_of("van Meegen & Sompolinsky", "generalisation")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Bias, variance, and of which networks the mean predictor is the lazy one."""
     parameters = parameters_of_run(run, Parameters)

@@ -28,7 +28,7 @@ from ...experiments._frame import (
     seed_keys,
 )
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments.claims import Ledger, all_above, all_below, asserts, most_seeds
+from ...experiments.claims import Ledger, all_above, all_below, claims_of, most_seeds
 from ...experiments.figures import label_axes, panels, shades, styled
 from ...tasks import orthogonal_inputs
 from ...theory.coding import class_code
@@ -130,7 +130,7 @@ def _own(
     return np.stack([own[:, which == c].mean(axis=1) for c in range(3)], axis=1)
 
 
-@asserts("van Meegen & Sompolinsky", "representational drift")
+@claims_of("van Meegen & Sompolinsky", "representational drift")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Which neurons drift, which keep a codeword, and what frozen populations change."""
     parameters = parameters_of_run(run, Parameters)

@@ -34,7 +34,7 @@ from ...experiments.claims import (
     agree,
     all_above,
     all_below,
-    asserts,
+    claims_of,
     equal_to,
     max_error_below,
     most_seeds,
@@ -189,7 +189,7 @@ def _condensed(
     return said / (len(activity) * activity.shape[-1])
 
 
-@asserts("van Meegen & Sompolinsky", "coding schemes")
+@claims_of("van Meegen & Sompolinsky", "coding schemes")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Which code each nonlinearity has, and how near theory is."""
     parameters = parameters_of_run(run, Parameters)

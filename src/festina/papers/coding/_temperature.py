@@ -32,7 +32,7 @@ from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
     Ledger,
-    asserts,
+    claims_of,
     decreasing,
     equal_to,
     join_numbers,
@@ -153,7 +153,7 @@ def _kurtosis(
     return ((off**4).mean(axis=(1, 3)) / (off**2).mean(axis=(1, 3)) ** 2).mean(axis=1)
 
 
-@asserts("van Meegen & Sompolinsky", "temperature")
+@claims_of("van Meegen & Sompolinsky", "temperature")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Theory at every temperature, and where codes are gone."""
     parameters = parameters_of_run(run, Parameters)

@@ -32,7 +32,7 @@ from ...experiments.claims import (
     Ledger,
     all_above,
     all_below,
-    asserts,
+    claims_of,
     decreasing,
     follows_power_law,
     join_numbers,
@@ -170,7 +170,7 @@ def _deep(drawn: Any, name: str, parameters: Parameters, task: Task) -> dict[str
     }
 
 
-@asserts("van Meegen & Sompolinsky", "limit of wide networks")
+@claims_of("van Meegen & Sompolinsky", "limit of wide networks")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Corrections that fall with width, priors, and codes of two layers."""
     parameters = parameters_of_run(run, Parameters)

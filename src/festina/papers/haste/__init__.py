@@ -12,7 +12,7 @@ def _entry(module: str, place: str, seconds: int, *references: str, shows: str) 
 
 
 # fmt: off
-EXPERIMENT_ENTRIES = (
+EXPERIMENTS = (
     _entry("_equivalence", "Proposition 4.2", 40, *_HASTE,
            shows="ReLU networks as gated ones, exact if gates are read again and not if they stay"),
     _entry("_depth", "effect of depth", 40, *_HASTE,

@@ -26,7 +26,7 @@ from ...experiments.claims import (
     Ledger,
     agree,
     all_below,
-    asserts,
+    claims_of,
     follows_power_law,
     join_numbers,
     max_error_below,
@@ -144,7 +144,7 @@ def _index(network: AbstractNetwork, data: Task) -> Float[np.ndarray, "..."]:
     return np.asarray(ahead.mean(axis=-1))
 
 
-@asserts("Notes on Jarvis et al. (2025)", "IDEA-003")
+@claims_of("Notes on Jarvis et al. (2025)", "IDEA-003")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Who learns to gate, how long it takes, and what is learned without."""
     parameters = parameters_of_run(run, Parameters)

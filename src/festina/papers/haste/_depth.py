@@ -26,13 +26,13 @@ from ...experiments.claims import (
     agree,
     all_above,
     all_below,
-    asserts,
+    claims_of,
     join_numbers,
     most_seeds,
 )
 from ...experiments.figures import SIMULATION_STYLE, label_axes, panels, shades, styled
 from ...networks import AbstractNetwork, deep_network, fully_connected
-from ...tasks import Task, contextual
+from ...tasks import Task, objects_in_contexts
 
 _STEP, _SAMPLES = 0.2, 100
 _LEARNED = 0.01
@@ -69,7 +69,10 @@ QUICK: dict[str, Any] = {"seeds": 5, "objects": 4, "width": 40, "steps": 3000}
 @experiment("haste/depth")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks of both depths, and look at what every layer does."""
-    task, keys = contextual(parameters.objects, parameters.contexts), seed_keys(parameters, key)
+    task, keys = (
+        objects_in_contexts(parameters.objects, parameters.contexts),
+        seed_keys(parameters, key),
+    )
     inputs, scales = np.shape(task.x)[1], np.array(parameters.scales)
     common = {"scale": scales[:, None], "key": keys}
     width = parameters.width
@@ -140,7 +143,7 @@ def _layers(networks: AbstractNetwork, task: Task) -> xr.Dataset:
     return xr.Dataset(table, numbered)
 
 
-@asserts("Jarvis, Klein, Rosman & Saxe", "“Effect of depth”")
+@claims_of("Jarvis, Klein, Rosman & Saxe", "“Effect of depth”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Which layer is linear, in what sense, and where selectivity is mixed."""
     count = parameters_of_run(run, Parameters).contexts

@@ -31,13 +31,13 @@ from ...experiments.claims import (
     agree,
     all_above,
     all_below,
-    asserts,
+    claims_of,
     join_numbers,
     max_error_below,
 )
 from ...experiments.figures import GUIDE_STYLE, label_axes, panels, styled
 from ...networks import AbstractNetwork, Layer, fully_connected, layer_from
-from ...tasks import Task, contextual, distillation
+from ...tasks import Task, distillation, objects_in_contexts
 from .._pathways import context_pathways
 
 _CONTEXTS = 3
@@ -88,7 +88,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 60, "t_end": 110.0, 
 @experiment("haste/distillation")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train teachers, let every one teach, and look at the units of all students."""
-    keys, task = seed_keys(parameters, key), contextual(parameters.objects, _CONTEXTS)
+    keys, task = seed_keys(parameters, key), objects_in_contexts(parameters.objects, _CONTEXTS)
     progress("teachers", 0.0)
     teachers = _teachers(parameters, task, keys[:1])
     shares, losses = [], []
@@ -177,7 +177,7 @@ def _shares(network: AbstractNetwork, task: Task) -> np.ndarray:
     return selectivity(network, task, anova=None, random=0).shares
 
 
-@asserts("Jarvis, Klein, Rosman & Saxe", "notes on distillation")
+@claims_of("Jarvis, Klein, Rosman & Saxe", "notes on distillation")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What passes through outputs, and what through features."""
     students, teachers = run["students"].ds, run["teachers"].ds

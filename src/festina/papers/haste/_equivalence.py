@@ -26,7 +26,7 @@ from ...experiments._parameters import PowerOfTwo
 from ...experiments.claims import (
     Ledger,
     all_above,
-    asserts,
+    claims_of,
     decreasing,
     increasing,
     join_numbers,
@@ -42,7 +42,7 @@ from ...experiments.figures import (
     styled,
 )
 from ...networks import Layer, fully_connected, gated_equivalent, rectifier_gates
-from ...tasks import Task, contextual
+from ...tasks import Task, objects_in_contexts
 from ...theory.gated import context_spectrum
 
 _SAMPLES = 100
@@ -84,7 +84,10 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 80}
 @experiment("haste/equivalence")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train ReLU networks, read their gates, and train gated networks with gates that stay."""
-    task, keys = contextual(parameters.objects, parameters.contexts), seed_keys(parameters, key)
+    task, keys = (
+        objects_in_contexts(parameters.objects, parameters.contexts),
+        seed_keys(parameters, key),
+    )
     x = np.asarray(task.x, float)
     network = fully_connected(
         x.shape[1],
@@ -190,7 +193,7 @@ def _area(loss: xr.DataArray) -> xr.DataArray:
     return (loss / loss.isel(time=0)).integrate("time")
 
 
-@asserts("Jarvis, Klein, Rosman & Saxe", "Proposition 4.2")
+@claims_of("Jarvis, Klein, Rosman & Saxe", "Proposition 4.2")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What is exact, what is not and by how much, and how many gates change."""
     count = parameters_of_run(run, Parameters).contexts

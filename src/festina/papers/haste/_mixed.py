@@ -33,7 +33,7 @@ from ...experiments.claims import (
     Ledger,
     all_above,
     all_below,
-    asserts,
+    claims_of,
     decreasing,
     increasing,
     join_numbers,
@@ -41,7 +41,7 @@ from ...experiments.claims import (
 )
 from ...experiments.figures import GUIDE_STYLE, draw_pair, label_axes, panels, shades, styled
 from ...networks import AbstractNetwork, Layer, fully_connected
-from ...tasks import Task, contextual
+from ...tasks import Task, objects_in_contexts
 from ...theory.gated import best_linear_loss, context_spectrum
 from .._pathways import between, context_pathways
 
@@ -112,7 +112,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     keys, tables = seed_keys(parameters, key), {}
     total = len(parameters.contexts) * len(_COLORS)
     for k, (count, width) in enumerate(zip(parameters.contexts, parameters.widths, strict=True)):
-        task = contextual(parameters.objects, count)
+        task = objects_in_contexts(parameters.objects, count)
         scale = parameters.scale / (width if parameters.over_width else 1)
         last = parameters.steps * parameters.learning_rate * len(task.x)
         times = np.linspace(0.0, last, _SAMPLES)
@@ -207,7 +207,7 @@ def _final(data: xr.Dataset) -> xr.DataArray:
     return data["share"].isel(time=-1).mean("seed")
 
 
-@asserts("Jarvis, Klein, Rosman & Saxe", "mixed selectivity")
+@claims_of("Jarvis, Klein, Rosman & Saxe", "mixed selectivity")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What ReLU units are on for, and whose loss is lower where."""
     parameters = parameters_of_run(run, Parameters)

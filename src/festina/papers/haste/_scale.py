@@ -23,7 +23,7 @@ from ...diagnose import gating, passage_time
 from ...dynamics import gradient_descent
 from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments.claims import Ledger, all_above, all_below, asserts, join_numbers, most_seeds
+from ...experiments.claims import Ledger, all_above, all_below, claims_of, join_numbers, most_seeds
 from ...experiments.figures import SIMULATION_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ...networks import Layer, fully_connected
 from ...tasks import Task, from_arrays, mnist_digits
@@ -192,7 +192,7 @@ def _shares(networks: Layer, data: Task) -> Float[np.ndarray, "seed number"]:
     return np.stack(shares, axis=-1) / strength.sum(axis=-1)[:, None]
 
 
-@asserts("Jarvis, Klein, Rosman & Saxe", "beyond the source: handwritten digits")
+@claims_of("Jarvis, Klein, Rosman & Saxe", "beyond the source: handwritten digits")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What of the theory is left where inputs are images."""
     count = parameters_of_run(run, Parameters).contexts

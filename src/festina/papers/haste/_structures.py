@@ -33,13 +33,13 @@ from ...experiments.claims import (
     agree,
     all_above,
     all_below,
-    asserts,
+    claims_of,
     increasing,
     join_numbers,
 )
 from ...experiments.figures import SIMULATION_STYLE, label_axes, panels, styled
 from ...networks import AbstractNetwork, fully_connected
-from ...tasks import Task, contextual, object_features
+from ...tasks import Task, object_features, objects_in_contexts
 from ...theory.gated import linear_residual_task
 from .._growth import growth_rate
 from .._pathways import context_pathways
@@ -84,7 +84,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     keys, tables = seed_keys(parameters, key), {}
     for k, name in enumerate(_TASKS):
         structures = _STRUCTURES if name == "different" else None
-        task = contextual(parameters.objects, _COUNT, structures=structures)
+        task = objects_in_contexts(parameters.objects, _COUNT, structures=structures)
         trained, kinds = {}, list(_COLORS) if structures else ["ReLU"]
         for j, kind in enumerate(kinds):
             progress(f"{name} structures, {kind}", (k + j / len(kinds)) / len(_TASKS))
@@ -157,7 +157,7 @@ def _starts(task: Task, contexts: tuple[int, ...], keys: Keys) -> float:
     return growth_rate(objects, np.isin(task.labels["context"], contexts), keys, slowest=0.01)
 
 
-@asserts("Jarvis, Klein, Rosman & Saxe", "contexts of different structures")
+@claims_of("Jarvis, Klein, Rosman & Saxe", "contexts of different structures")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Mixed selectivity where contexts differ, whose loss is lower, and what pathways see."""
     parameters = parameters_of_run(run, Parameters)

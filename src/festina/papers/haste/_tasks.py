@@ -33,7 +33,7 @@ from ...experiments.claims import (
     agree,
     all_above,
     all_below,
-    asserts,
+    claims_of,
     decreasing,
     join_numbers,
     max_error_below,
@@ -50,7 +50,7 @@ from ...experiments.figures import (
     styled,
 )
 from ...networks import Layer, fully_connected
-from ...tasks import correlated_views, independent_views
+from ...tasks import correlated_views, views_of_independent_classes
 from ...theory.gated import competing_views, latecomer_delay
 from ...theory.linear import chain_strength
 from ._views import contributions, growing, pathways
@@ -135,7 +135,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def _two_tasks(parameters: Parameters, width: int, keys: Keys) -> xr.Dataset:
     """The loss of each head, of networks that both share, and as if they were alone."""
     a, k = np.array([parameters.amplitude, 1.0]), parameters.classes
-    data, scales = independent_views(a, k), np.array(parameters.scales)
+    data, scales = views_of_independent_classes(a, k), np.array(parameters.scales)
     times = np.linspace(0.0, 1.5 * k * (3 - np.log(scales[-1] ** 2)), _SAMPLES)
     network = fully_connected(2 * k, width, 2 * k, scale=scales[:, None], key=keys)
     trained = gradient_flow(network, data, times, rtol=1e-6)
@@ -211,7 +211,7 @@ def _overlapping(parameters: Parameters, overlap: float, target: str, keys: Keys
     )
 
 
-@asserts("Notes on Jarvis et al. (2025)", "IDEA-002")
+@claims_of("Notes on Jarvis et al. (2025)", "IDEA-002")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Two tasks with and without room for both, and what lies between one task and two."""
     parameters = parameters_of_run(run, Parameters)

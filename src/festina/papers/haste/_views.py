@@ -26,7 +26,7 @@ from ...experiments.claims import (
     agree,
     all_above,
     all_below,
-    asserts,
+    claims_of,
     decreasing,
     increasing,
     join_numbers,
@@ -203,7 +203,7 @@ def _share(contribution: xr.DataArray) -> xr.DataArray:
     return final.isel(view=0) / final.sum("view")
 
 
-@asserts("Notes on Jarvis et al. (2025)", "why our setup doesn't show winner-take-all")
+@claims_of("Notes on Jarvis et al. (2025)", "why our setup doesn't show winner-take-all")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """One layer, pathways, and what the notes made of the former."""
     parameters = parameters_of_run(run, Parameters)

@@ -30,7 +30,7 @@ from ...experiments.claims import (
     agree,
     all_above,
     all_below,
-    asserts,
+    claims_of,
     decreasing,
     increasing,
     join_numbers,
@@ -46,7 +46,7 @@ from ...experiments.figures import (
     styled,
 )
 from ...networks import Gated, gated_from
-from ...tasks import Task, contextual
+from ...tasks import Task, objects_in_contexts
 from ...theory.gated import context_spectrum, linear_residual_task, race
 from .._growth import growth_rate
 from .._pathways import between
@@ -106,7 +106,7 @@ def _gate(task: Task, chosen: tuple[int, ...]) -> Float[np.ndarray, " sample"]:
 
 def _spectrum(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
     """Measure how fast pathways for k contexts start to tell objects apart in training."""
-    n, task = parameters.objects, contextual(parameters.objects, count)
+    n, task = parameters.objects, objects_in_contexts(parameters.objects, count)
     contrast = task.x[:, :n] - 1 / n  # between objects
     found = np.zeros((2, count))
     for row, data in enumerate((task, linear_residual_task(task))):
@@ -122,7 +122,7 @@ def _spectrum(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
 
 def _residual(parameters: Parameters, count: int) -> xr.Dataset:
     """Gated networks that learn what a linear one leaves, with pathways for 1 or C − 1 contexts."""
-    task = linear_residual_task(contextual(parameters.objects, count))
+    task = linear_residual_task(objects_in_contexts(parameters.objects, count))
     kinds = [context_spectrum(parameters.objects, count, k, of="residual") for k in (1, count - 1)]
     s, final = float(kinds[0].singular_values[-1]), float(kinds[0].final[-1])
     times = np.linspace(0.0, 2.5 * np.log(final / _START) / (2 * s), _SAMPLES)
@@ -160,7 +160,7 @@ def _along(task: Task, sets: list[tuple[int, ...]]) -> Gated:
 
 def _with_common(parameters: Parameters, count: int) -> xr.Dataset:
     """A common pathway races together with those for 1, or for C − 1, contexts."""
-    task = contextual(parameters.objects, count)
+    task = objects_in_contexts(parameters.objects, count)
     start = parameters.scales[0] ** 2 * parameters.hidden / 2
     races = []
     for k in (1, count - 1):
@@ -189,7 +189,7 @@ def _with_common(parameters: Parameters, count: int) -> xr.Dataset:
 
 def _open(parameters: Parameters, count: int) -> xr.Dataset:
     """Pathways for all sets of contexts race, from each scale."""
-    task = contextual(parameters.objects, count)
+    task = objects_in_contexts(parameters.objects, count)
     size = np.array([len(each) for k in range(1, count + 1) for each in _sets(count, k)])
     shares = []
     for scale in parameters.scales:
@@ -204,7 +204,7 @@ def _open(parameters: Parameters, count: int) -> xr.Dataset:
     )
 
 
-@asserts("Jarvis, Klein, Rosman & Saxe", "why mixed selectivity wins")
+@claims_of("Jarvis, Klein, Rosman & Saxe", "why mixed selectivity wins")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """More data are faster on raw targets alone, and what follows from that."""
     parameters = parameters_of_run(run, Parameters)

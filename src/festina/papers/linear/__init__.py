@@ -14,7 +14,7 @@ def _entry(module: str, slide: str, seconds: int, *references: str, shows: str) 
 
 
 # fmt: off
-EXPERIMENT_ENTRIES = (
+EXPERIMENTS = (
     _entry("chains._learning_curves", "Analytic learning trajectory", 8, *_TABULA_RASA,
            shows="one chain, shallow to infinitely deep: exponential, sigmoid, plateau"),
     _entry("chains._chains", "Full networks act like several 1D chains", 13, *_TABULA_RASA,

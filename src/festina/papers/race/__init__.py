@@ -13,7 +13,7 @@ def _entry(module: str, slide: str, seconds: int, *references: str, shows: str) 
 
 
 # fmt: off
-EXPERIMENT_ENTRIES = (
+EXPERIMENTS = (
     _entry("_xor", "XoR dynamics; Assumptions & caveats", 20, *_RACE,
            shows="exclusive or by gates, and which gating a ReLU network takes"),
     _entry("_transition", "Transition to nonlinearity", 30, *_RACE,

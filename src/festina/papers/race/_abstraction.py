@@ -26,7 +26,7 @@ from ...experiments.claims import (
     agree,
     all_above,
     all_below,
-    asserts,
+    claims_of,
     decreasing,
     join_numbers,
     max_error_below,
@@ -229,7 +229,7 @@ def _large(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
     )
 
 
-@asserts("Saxe, slides", "“Race dynamics favor shared structure”")
+@claims_of("Saxe, slides", "“Race dynamics favor shared structure”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """How fast each kind of pathway is, and who wins."""
     parameters = parameters_of_run(run, Parameters)

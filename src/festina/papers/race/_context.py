@@ -24,7 +24,7 @@ from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
     Ledger,
     agree,
-    asserts,
+    claims_of,
     decreasing,
     join_numbers,
     max_error_below,
@@ -40,7 +40,7 @@ from ...experiments.figures import (
     styled,
 )
 from ...networks import Gated
-from ...tasks import contextual
+from ...tasks import objects_in_contexts
 from ...theory.gated import race
 from .._growth import growth_rate
 from .._pathways import between, context_pathways
@@ -85,7 +85,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 def _raced(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
     """Training and theory for one number of contexts."""
-    task, scales = contextual(parameters.objects, count), np.array(parameters.scales)
+    task, scales = objects_in_contexts(parameters.objects, count), np.array(parameters.scales)
     starts = scales**2 * parameters.hidden / 2
     races = [
         race(task, "context", only_self_consistent=False, initial_strength=start)
@@ -130,7 +130,7 @@ def _by_size(strength: xr.DataArray) -> xr.DataArray:
     return (strength / strength.sum("pathway")).groupby("size").mean()
 
 
-@asserts("Saxe, slides", "“Context-dependent processing”")
+@claims_of("Saxe, slides", "“Context-dependent processing”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """How fast pathways are, who wins, and what smaller weights do to it."""
     parameters = parameters_of_run(run, Parameters)

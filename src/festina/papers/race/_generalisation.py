@@ -26,7 +26,7 @@ from ...experiments.claims import (
     agree,
     all_above,
     all_below,
-    asserts,
+    claims_of,
     decreasing,
     join_numbers,
 )
@@ -132,7 +132,7 @@ def _trained(parameters: Parameters, k: int, keys: Keys) -> xr.Dataset:
     )
 
 
-@asserts("Saxe, slides", "“Systematic generalization”")
+@claims_of("Saxe, slides", "“Systematic generalization”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What decoupled weights hide, and what random ones need."""
     data = run["zero_shot"].ds

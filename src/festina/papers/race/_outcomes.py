@@ -27,7 +27,7 @@ from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
     Ledger,
     agree,
-    asserts,
+    claims_of,
     follows_power_law,
     join_numbers,
     max_error_below,
@@ -216,7 +216,7 @@ def _trained(margin: float, width: int, keys: Keys) -> xr.Dataset:
     )
 
 
-@asserts("Saxe, slides", "“Example: transition to nonlinearity”")
+@claims_of("Saxe, slides", "“Example: transition to nonlinearity”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Networks against their race, and where the boundary lies for each of them."""
     width, trained = parameters_of_run(run, Parameters).width, run["trained"].ds

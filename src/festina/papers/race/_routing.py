@@ -26,7 +26,7 @@ from ...experiments.claims import (
     Ledger,
     agree,
     all_below,
-    asserts,
+    claims_of,
     increasing,
     join_numbers,
     max_error_below,
@@ -226,7 +226,7 @@ def _random(parameters: Parameters, start: Gated, data: Task) -> xr.Dataset:
     return xr.concat(tables, xr.Variable("scale", list(parameters.scales)))
 
 
-@asserts("Saxe, slides", "“Dynamics of abstraction”")
+@claims_of("Saxe, slides", "“Dynamics of abstraction”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The reduction against the whole network, the source's clock, and random weights."""
     parameters = parameters_of_run(run, Parameters)

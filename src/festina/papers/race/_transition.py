@@ -24,7 +24,7 @@ from ...experiments.claims import (
     Ledger,
     agree,
     all_above,
-    asserts,
+    claims_of,
     increasing,
     join_numbers,
     max_error_below,
@@ -169,7 +169,7 @@ def _parts(raced: Race, margin: float, times: np.ndarray) -> np.ndarray:
     return np.stack([part.mean(axis=1) for part in np.split(loudness * pi, [4], axis=1)], axis=1)
 
 
-@asserts("Saxe, slides", "“Example: transition to nonlinearity”")
+@claims_of("Saxe, slides", "“Example: transition to nonlinearity”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Rates, where the solution changes, how sharply, and what is left of the loser."""
     data = run["sweep"].ds

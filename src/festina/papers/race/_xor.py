@@ -27,7 +27,7 @@ from ...experiments.claims import (
     Ledger,
     agree,
     all_above,
-    asserts,
+    claims_of,
     equal_to,
     join_numbers,
     max_error_below,
@@ -176,7 +176,7 @@ def _race(parameters: Parameters, task: Task) -> xr.Dataset:
     return xr.Dataset({name: ("gating", each) for name, each in table.items()}, {"gating": kind})
 
 
-@asserts("Saxe, slides", "“XoR dynamics”")
+@claims_of("Saxe, slides", "“XoR dynamics”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The closed form, where it is exact for ReLU networks, and which gating wins."""
     parameters = parameters_of_run(run, Parameters)

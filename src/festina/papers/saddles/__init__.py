@@ -15,7 +15,7 @@ def _entry(
 
 
 # fmt: off
-EXPERIMENT_ENTRIES = (
+EXPERIMENTS = (
     _entry("figure-1b", "figure_1._b", "Figure 1B", 10, "saxe2014exact",
            shows="linear fully-connected network: rank one, then rank two"),
     _entry("figure-1c", "figure_1._c", "Figure 1C", 10,

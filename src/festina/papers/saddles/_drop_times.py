@@ -30,11 +30,11 @@ from ...experiments.claims import (
     Ledger,
     agree,
     all_below,
-    asserts,
+    claims_of,
     decreasing,
+    frequency_agrees,
     join_numbers,
     most_seeds,
-    share_agrees,
 )
 from ...experiments.figures import (
     POINT_STYLE,
@@ -184,7 +184,7 @@ def law(times: np.ndarray, width: int, scale: float) -> Float[np.ndarray, " time
     return -np.expm1(width * np.log1p(-left))
 
 
-@asserts("Zhang, Saxe & Latham", "Proposition 5; Figure 1G")
+@claims_of("Zhang, Saxe & Latham", "Proposition 5; Figure 1G")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The law of the first drop at every width, and the plateau behind it in every network."""
     parameters = parameters_of_run(run, Parameters)
@@ -220,7 +220,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         "never-drop",
         f"networks of {width} unit{'s' * (width > 1)} that never drop: a unit stays at zero with "
         "probability (1 − 1/√3)/2",
-        share_agrees(widths["never"].isel(width=0), _NEVER**width),
+        frequency_agrees(widths["never"].isel(width=0), _NEVER**width),
         corrected="with eigenvalues of one sign, which Proposition 5 excludes",
     )
     middle = widths["seen"].isel(fall=0).quantile([0.25, 0.5, 0.75], "seed")

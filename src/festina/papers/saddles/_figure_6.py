@@ -19,7 +19,7 @@ from ...diagnose import plateaus_of_batch
 from ...dynamics import gradient_descent
 from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments.claims import Ledger, agree, asserts, join_numbers, most_seeds
+from ...experiments.claims import Ledger, agree, claims_of, join_numbers, most_seeds
 from ...experiments.figures import THEORY_STYLE, draw_staircase, label_axes, panels, styled
 from ...networks import DeepNetwork, deep_network, deep_network_from, seeds
 from ...tasks import AbstractTask, linear_teacher, two_orthogonal_points
@@ -129,7 +129,7 @@ def _train(
     )
 
 
-@asserts("Zhang, Saxe & Latham", "Figure 6")
+@claims_of("Zhang, Saxe & Latham", "Figure 6")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Skipping more is faster, as fast as without the layers skipped."""
     for family, words in FAMILIES.items():

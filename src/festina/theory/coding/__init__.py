@@ -1,7 +1,7 @@
 """Bayesian networks of infinite width: what code their neurons use, and what they predict."""
 
-from ...networks._code_activations import erf as erf
 from ...networks._code_activations import erf_sigmoid as erf_sigmoid
+from ...networks._code_activations import unit_slope_erf as unit_slope_erf
 from ...tasks import class_targets as class_targets
 from ._branches import CodeBranch as CodeBranch
 from ._classes import ClassCode as ClassCode

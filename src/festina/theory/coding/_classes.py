@@ -12,7 +12,7 @@ from ..._checks import finite_array, whole_number
 from ..._result import Result
 from ..._types import ArrayLike
 from ...networks._code_activations import CodeActivation
-from ...networks._scaled_network import readout_variance_of
+from ...networks._width_scaled_network import readout_variance_of
 from ._branches import CodeBranch, branches
 from ._dual import descend
 from ._given import sizes_of, targets_of, temperature_of

@@ -5,7 +5,7 @@ from jaxtyping import Float
 
 from ..._checks import check_positive, finite_array, number
 from ..._types import ArrayLike
-from ...networks._code_activations import CodeActivation, erf, erf_sigmoid
+from ...networks._code_activations import CodeActivation, erf_sigmoid, unit_slope_erf
 from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
 from ._given import temperature_of
@@ -51,11 +51,11 @@ def _average(unit: Tilt, both: np.ndarray, rows: np.ndarray, columns: np.ndarray
     """Return E[φφ′] from E[zz′] and the variances of z and of z′, which broadcast."""
     if unit.name == "linear":
         return both
-    if unit.function in (erf, erf_sigmoid):
+    if unit.function in (unit_slope_erf, erf_sigmoid):
         scale = np.pi / 4  # of erf(√(π/4) z)
         norm = np.sqrt((1 + 2 * scale * rows) * (1 + 2 * scale * columns))
         odd = 2 / np.pi * np.arcsin(np.clip(2 * scale * both / norm, -1, 1))
-        return odd if unit.function is erf else (1 + odd) / 4
+        return odd if unit.function is unit_slope_erf else (1 + odd) / 4
     size = np.sqrt(rows * columns)
     cosine = np.clip(both / np.where(size > 0, size, 1.0), -1, 1)
     if unit.name == "relu":

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from ..._checks import finite_array, whole_number
 from ..._result import Result
 from ..._types import ArrayLike
-from ...networks._scaled_network import readout_variance_of
+from ...networks._width_scaled_network import readout_variance_of
 from ...tasks import AbstractTask
 from ...tasks._classes import examples_of
 from ._given import kernel_of, temperature_of

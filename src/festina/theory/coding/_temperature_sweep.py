@@ -11,7 +11,7 @@ from ..._checks import finite_array
 from ..._result import Result
 from ..._types import ArrayLike
 from ...networks._code_activations import CodeActivation
-from ...networks._scaled_network import readout_variance_of
+from ...networks._width_scaled_network import readout_variance_of
 from ._classes import ClassCode, class_code, class_codes
 from ._given import sizes_of, targets_of
 from ._tilt import tilt

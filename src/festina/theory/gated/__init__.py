@@ -10,15 +10,15 @@ from ._fusion import competing_views as competing_views
 from ._fusion import early_fusion as early_fusion
 from ._fusion import late_fusion as late_fusion
 from ._fusion import latecomer_delay as latecomer_delay
-from ._fusion import shared_capacity as shared_capacity
+from ._fusion import strengths_under_shared_capacity as strengths_under_shared_capacity
 from ._gradients import GatedGradient as GatedGradient
 from ._gradients import gated_gradient as gated_gradient
+from ._path_strengths import PathStrengths as PathStrengths
 from ._paths import Path as Path
 from ._paths import PathStatistics as PathStatistics
 from ._paths import count_paths as count_paths
 from ._paths import path_statistics as path_statistics
 from ._paths import paths as paths
-from ._pathways import Pathways as Pathways
 from ._race import Race as Race
 from ._race import race as race
 from ._reduction import RaceReduction as RaceReduction

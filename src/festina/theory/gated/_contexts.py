@@ -135,7 +135,9 @@ def context_spectrum(
     of: Of = "raw",
     context_input: float = 1.0,
 ) -> ContextSpectrum:
-    r"""What a pathway that is open in k of C contexts sees of `festina.tasks.contextual`, exactly.
+    r"""What a pathway that is open in k of C contexts sees of the task, exactly.
+
+    The task is `festina.tasks.objects_in_contexts`.
 
     With σ the singular values of the features H of N objects, σ̃ those of their differences from
     the mean over objects $\bar h$ (all σ but the first, where that mean is the first mode):
@@ -155,7 +157,7 @@ def context_spectrum(
 
     **Arguments:**
 
-    - `objects`, `contexts`, `context_input`: as in `festina.tasks.contextual`, any features.
+    - `objects`, `contexts`, `context_input`: as of the task, any features.
     - `on`: k; by default all contexts.
     - `of`: see above. The residual is not correlated with the context input, so that a pathway that
       has it too sees the same.
@@ -244,7 +246,8 @@ def linear_residual_task(task: Task) -> Task:
 def best_linear_loss(task: Task) -> float:
     r"""The loss ½⟨‖y − f‖²⟩ of the best linear network without biases.
 
-    Of `contextual`, $\frac12(1 - \frac1C)\sum_a\tilde\sigma_a^2/N$ with σ̃ as in `context_spectrum`.
+    Of `objects_in_contexts`, $\frac12(1 - \frac1C)\sum_a\tilde\sigma_a^2/N$ with σ̃ as in
+    `context_spectrum`.
     """
     rest = linear_residual_task(task)
     return 0.5 * float(rest.weight @ np.sum(rest.y**2, axis=1))

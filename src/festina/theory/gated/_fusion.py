@@ -74,7 +74,7 @@ def late_fusion(
     return start * np.exp(2 * a * clock[..., None])
 
 
-def shared_capacity(
+def strengths_under_shared_capacity(
     times: ArrayLike | None,
     rates: ArrayLike,
     initial_strength: ArrayLike,

@@ -16,7 +16,7 @@ from ..._result import Result
 from ..._types import ArrayLike
 from ...tasks import Task
 from ._field import NOTHING, Field, free, held
-from ._pathways import alike
+from ._path_strengths import alike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

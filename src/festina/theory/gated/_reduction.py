@@ -17,8 +17,8 @@ from ...tasks import Task
 from ._alone import alone
 from ._common import CommonModes, Frames
 from ._diagonal import common_modes, interacting, slant
+from ._path_strengths import PathStrengths
 from ._paths import path_statistics
-from ._pathways import Pathways
 from ._settle import settle
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class RaceReduction(Result):
 
     def __call__(
         self, times: ArrayLike | None = None, *, tau: float = 1.0, rtol: float = 1e-10
-    ) -> Pathways:
+    ) -> PathStrengths:
         """The network at these times; without, from the start until nothing happens any more.
 
         - `tau`: time constant of the flow.
@@ -93,7 +93,7 @@ class RaceReduction(Result):
             rows = integrate(drive(group), times, b, method=method, rtol=rtol, atol=atol)
             rows = rows.reshape(len(times), len(group.edges), -1)
             edges |= {edge: rows[:, k] for k, edge in enumerate(group.edges)}
-        return self._pathways(times, {edge: edges[edge] for edge in self.initial})
+        return self._path_strengths(times, {edge: edges[edge] for edge in self.initial})
 
     def alone(
         self, times: ArrayLike, *, tau: float = 1.0
@@ -116,9 +116,9 @@ class RaceReduction(Result):
         """Draw how the strength of each path grows until convergence. `style` goes to `plot`."""
         return self().draw(ax, **style)
 
-    def _pathways(
+    def _path_strengths(
         self, times: Float[np.ndarray, " time"], edges: dict[str, Float[np.ndarray, "time _"]]
-    ) -> Pathways:
+    ) -> PathStrengths:
         strengths = {
             str(path): np.prod([edges[edge] for edge in path.edges], axis=0)
             for group in self.groups
@@ -135,7 +135,7 @@ class RaceReduction(Result):
                 grown = edges[edge] - self.initial[edge]  # what is not diagonal stays as it is
                 parts[edge] = parts[edge] + (target * grown[:, None, :]) @ source.T
         network = self.network.with_parts(*parts.values())
-        return Pathways(times, edges, strengths, loss, network)
+        return PathStrengths(times, edges, strengths, loss, network)
 
 
 def race_reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> RaceReduction:

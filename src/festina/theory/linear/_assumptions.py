@@ -95,7 +95,9 @@ def is_exact(
     return np.asarray(found <= _EXACT * size)
 
 
-def whiten_inputs(network: AbstractNetwork, task: AbstractTask) -> tuple[DeepLinear, MomentTask]:
+def in_white_coordinates(
+    network: AbstractNetwork, task: AbstractTask
+) -> tuple[DeepLinear, MomentTask]:
     r"""Return the same network and task in coordinates where the inputs are white.
 
     With $\tilde x = \Sigma_{xx}^{-1/2}x$ the map $Wx$ is $\tilde W\tilde x$, $\tilde W_1 =
@@ -134,6 +136,6 @@ def check_white(covariance: Float[np.ndarray, "input input"]) -> None:
     if found > _WHITE:
         raise ValueError(
             f"The balanced solution needs white inputs, ⟨xxᵀ⟩ = I; this task's differ from that by "
-            f"{found:.3g}. Give the network whitened inputs (`whiten_inputs`, another flow), or "
-            "integrate this one: festina.gradient_flow(network, task)."
+            f"{found:.3g}. Give the network whitened inputs (`in_white_coordinates`, another "
+            "flow), or integrate this one: festina.gradient_flow(network, task)."
         )

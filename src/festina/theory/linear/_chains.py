@@ -73,7 +73,7 @@ def chain_strength(
     **The clock each uses.** For finite depth $\tau$ is the time constant of one layer. The limit of
     infinite depth exists only if the learning rate falls as $1/D$, and its clock is
     $\tau_\infty = \tau/D$: with `depth=math.inf`, `tau` means $\tau_\infty$. To compare depths on
-    one clock pass `tau=time_constant_at_depth(depth)`.
+    one clock pass `tau=depth_scaled_time_constant(depth)`.
 
     Starts above the target shrink to it. With two layers or more $a = 0$ is a saddle: a chain that
     starts there stays, and one that starts with the sign opposite to $s$ creeps up to it for ever.
@@ -114,12 +114,12 @@ def chain_strength(
     return _deep(*arguments, *as_arrays(layers, 1.0 / depth))
 
 
-def time_constant_at_depth(depth: Depth, tau: float | Array = 1.0) -> float | Array:
+def depth_scaled_time_constant(depth: Depth, tau: float | Array = 1.0) -> float | Array:
     r"""Time constant of one layer if the learning rate falls as $1/D$.
 
     $D\,\tau_\infty$ for finite depth and $\tau_\infty$ itself for `math.inf`, so that
-    `chain_strength(..., depth=depth, tau=time_constant_at_depth(depth))` runs on the same clock at
-    each depth, and tends to the curve of infinite depth. That takes a fixed $a_0$; a time of
+    `chain_strength(..., depth=depth, tau=depth_scaled_time_constant(depth))` runs on the same clock
+    at each depth, and tends to the curve of infinite depth. That takes a fixed $a_0$; a time of
     transition approaches its limit as $O(\ln(1/a_0)/D)$.
 
     **Arguments:**

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from ..._checks import LARGEST, check_modes, check_positive, number, real_array
 from ..._types import Array
-from ._chains import SMALLEST, Depth, Values, check_depth, time_constant_at_depth
+from ._chains import SMALLEST, Depth, Values, check_depth, depth_scaled_time_constant
 from ._learning_time import learning_time
 
 
@@ -98,7 +98,8 @@ def greedy_learning_time_by_depth(
     layers = check_depth(module_depth)
     start = _product(layer_strength, layers)
     # Its own clock is that of one layer.
-    module = _times([layers], [start], 1.0, 1.0, module_fraction) / time_constant_at_depth(layers)
+    module = _times([layers], [start], 1.0, 1.0, module_fraction)
+    module = module / depth_scaled_time_constant(layers)
     depths = [check_depth(depth) for depth in np.atleast_1d(real_array("depths", depths))]
     end = float(np.clip(start, module_fraction, 2.0 - module_fraction))
     kept = end ** (1.0 / layers)
@@ -130,8 +131,8 @@ def small_weight_law(
     - `depth`: $D$, two or more, or `math.inf`.
     - `initial_strength`: $a_0$ instead of $b_0$, also below one; infinite depth has only this.
     - `correlation`: $s$.
-    - `tau`: time constant of a layer; `time_constant_at_depth(depth)` for a learning rate of $1/D$.
-      For infinite depth $\tau_\infty$.
+    - `tau`: time constant of a layer; `depth_scaled_time_constant(depth)` for a learning rate of
+      $1/D$. For infinite depth $\tau_\infty$.
     """
     depth = check_depth(depth)
     if depth < 2:
@@ -180,7 +181,7 @@ def _times(
                 depth=depth,
                 strength=(fraction if a0 <= target else 2.0 - fraction) * target,
                 input_variance=lam,
-                tau=time_constant_at_depth(depth),
+                tau=depth_scaled_time_constant(depth),
                 never="infinite",
             )
             for depth, a0 in zip(depths, starts, strict=True)

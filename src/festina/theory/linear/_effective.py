@@ -12,7 +12,7 @@ from .._modes import modes
 from ..saddles import initial_mode_amplitudes
 
 
-def effective_strengths(
+def effective_initial_strengths(
     network: AbstractNetwork, task: AbstractTask
 ) -> Float[np.ndarray, "*batch mode"]:
     r"""Return the strength with which each mode of small random weights starts to grow.
@@ -91,7 +91,7 @@ def measured_layer_strengths(
         raise ValueError(
             f"`weights` are not decoupled: a part of {residual:.3g} couples modes, above "
             f"`tolerance` {tolerance:.3g}. For small random weights of two layers use "
-            "`effective_strengths`; in general simulate with `festina.gradient_flow`."
+            "`effective_initial_strengths`; in general simulate with `festina.gradient_flow`."
         )
     return LayerStrengths(np.array(strengths), float(residual))
 

@@ -17,7 +17,8 @@ def growing_gram(
 ) -> Float[np.ndarray, "*batch mode mode"]:
     r"""$G_{\alpha\beta} = c_\alpha\cdot c_\beta$ over hidden units, of the part that grows.
 
-    Its diagonal are the `effective_strengths`; what is beside it is the race of modes for units.
+    Its diagonal are the `effective_initial_strengths`; what is beside it is the race of modes for
+    units.
 
     **Arguments:**
 

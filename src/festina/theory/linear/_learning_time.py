@@ -44,7 +44,7 @@ def learning_time(
     **Arguments:**
 
     - `correlation`, `initial_strength`, `depth`, `input_variance`, `tau`: as in `chain_strength`.
-      For `depth=math.inf`, `tau` is $\tau_\infty = \tau/D$; see `time_constant_at_depth`.
+      For `depth=math.inf`, `tau` is $\tau_\infty = \tau/D$; see `depth_scaled_time_constant`.
     - `fraction`: the strength to reach as a fraction of the target $s/\lambda_x$, between 0 and 1.
       0.9 if neither this nor `strength` is given.
     - `strength`: the strength to reach, $a$, instead.

@@ -45,7 +45,8 @@ def mode_strengths(
     !!! note "When it stops being exact"
 
         Exact if the layers are decoupled and balanced (`measured_layer_strengths` tells). Small
-        random weights of two layers come near it with `effective_strengths` for $a_\alpha(0)$.
+        random weights of two layers come near it with `effective_initial_strengths` for
+        $a_\alpha(0)$.
     """
     _check_modes(modes)
     if not is_traced(initial_strength) and np.shape(initial_strength) not in ((), (len(modes),)):
@@ -95,7 +96,7 @@ def mode_loss(strengths: Values, modes: Modes) -> Float[Array, "*time"]:
     return _loss(strengths, modes)
 
 
-def layer_similarity(
+def item_similarity(
     strengths: Values,
     modes: Modes,
     layer: int,

@@ -73,7 +73,7 @@ def saddle_sequence(
         raise ValueError(
             f"`modes` must be those of the data, as `festina.theory.linear.modes` finds them, got "
             f"{type(modes).__name__}. The initial strengths of small random weights are "
-            "`effective_strengths`."
+            "`effective_initial_strengths`."
         )
     if check_depth(depth) < 2:
         raise ValueError(

@@ -5,10 +5,11 @@ For layers $f(x) = \sum_i \phi(x; u_i) v_i$ of any unit, after Zhang, Saxe & Lat
 - fixed points of narrow networks in wider ones (`embed_units`), how one is made, told and left
   (`task_with_fixed_point`, `stationarity`, `escape_directions`), and all of a linear network's
   (`linear_saddles`);
-- relations between units that training keeps (`ManifoldConstraint`, `is_invariant`, `escape_rate`),
-  and the network with fewer units that they allow (`reduce_width`, `narrow_networks`);
+- relations between units that training keeps (`ManifoldConstraint`, `flow_keeps_constraint`,
+  `escape_rate`), and the network with fewer units that they allow (`reduce_width`,
+  `narrow_networks`);
 - what separates, directions or units (`mechanism`, `lowest_order_drive`), and when
-  (`mode_drop_times`, `growth_times`, `blow_up_times`, `first_to_escape`);
+  (`mode_drop_times`, `growth_times`, `blow_up_times`, `first_unit_to_escape`);
 - levels (`narrow_minima`), and whole staircases from initial weights (`staircase`).
 
 All take a network and a task. Plain arrays become these with `festina.networks.layer_from` or
@@ -35,12 +36,12 @@ from ._linear_saddles import linear_saddle as linear_saddle
 from ._linear_saddles import linear_saddles as linear_saddles
 from ._manifolds import ManifoldConstraint as ManifoldConstraint
 from ._manifolds import escape_rate as escape_rate
-from ._manifolds import is_invariant as is_invariant
+from ._manifolds import flow_keeps_constraint as flow_keeps_constraint
+from ._manifolds import gamma_v_on_manifold as gamma_v_on_manifold
 from ._manifolds import is_on_manifold as is_on_manifold
 from ._manifolds import manifold_distance as manifold_distance
 from ._manifolds import max_manifold_distance as max_manifold_distance
 from ._manifolds import project_on_manifold as project_on_manifold
-from ._manifolds import readout_on_manifold as readout_on_manifold
 from ._mechanism import LowestOrderDrive as LowestOrderDrive
 from ._mechanism import Mechanism as Mechanism
 from ._mechanism import lowest_order_drive as lowest_order_drive
@@ -54,4 +55,4 @@ from ._reduction import reduce_width as reduce_width
 from ._staircase import staircase as staircase
 from ._stairs import Staircase as Staircase
 from ._units import blow_up_times as blow_up_times
-from ._units import first_to_escape as first_to_escape
+from ._units import first_unit_to_escape as first_unit_to_escape

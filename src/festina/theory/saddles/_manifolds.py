@@ -42,7 +42,8 @@ class ManifoldConstraint:
     derivative of an even function is odd. Nor does the theorem list `"proportional"` with γ = −1,
     $\theta_i = -\theta_j$, where φ is odd and need not be homogeneous.
 
-    A constraint can be written down for any unit; `is_invariant` says whether flow keeps it.
+    A constraint can be written down for any unit; `flow_keeps_constraint` says whether flow keeps
+    it.
 
     **Arguments:**
 
@@ -104,7 +105,7 @@ class ManifoldConstraint:
         return row
 
 
-def is_invariant(unit: UnitLike, constraint: ManifoldConstraint) -> bool:
+def flow_keeps_constraint(unit: UnitLike, constraint: ManifoldConstraint) -> bool:
     """Whether the algebra of a unit, or of one with this φ, makes gradient flow keep the relation.
 
     That is Theorem 3, and beyond it mirrored units of even φ and opposite ones of odd φ.
@@ -182,8 +183,8 @@ def escape_rate(
     r"""How fast gradient flow leaves the manifold: the part of $\dot\theta$ that is normal to it.
 
     Taken at the network's projection on the manifold, as a fraction of $|\dot\theta|$ there. Zero
-    on an invariant manifold, for any data; what `is_invariant` concludes from the algebra, this
-    sees from the gradient. Zero as well where nothing moves.
+    on an invariant manifold, for any data; what `flow_keeps_constraint` concludes from the algebra,
+    this sees from the gradient. Zero as well where nothing moves.
     """
     check_alone(network.batch_shape)
     start = project_on_manifold(network, *constraints)
@@ -194,7 +195,7 @@ def escape_rate(
     return float(manifold_distance(moving, *constraints)) / speed if speed > 0 else 0.0
 
 
-def readout_on_manifold(gamma_u: ArrayLike) -> Float[np.ndarray, "..."]:
+def gamma_v_on_manifold(gamma_u: ArrayLike) -> Float[np.ndarray, "..."]:
     r"""$\gamma_v = \gamma_u/(1 + |\gamma_u|^2)$: the embedded fixed points that lie on a manifold.
 
     Theorem 1 leaves $\gamma_u$ and $\gamma_v$ free. The new unit of an embedding is proportional to

@@ -86,7 +86,7 @@ def blow_up_times(
         one step for each factor $e$ that a unit grows, because $r \leftarrow r + hr^2$ means
         $1/r \leftarrow 1/r - h + h^2 r - \dots$: $n = t_\infty/(c\eta) + \ln(1/\epsilon) + O(1)$
         steps. A unit that has saturated changes $\Sigma_{yZ}$ for the others: beyond the first, see
-        `first_to_escape`, these are times without competition.
+        `first_unit_to_escape`, these are times without competition.
         A unit within round-off of never escaping ($v_0^2$ against $\sum a_k^2$, or $F$ against zero
         at its minimum, to $2\times10^{-15}$) counts as one that does not.
     """
@@ -115,7 +115,7 @@ def blow_up_times(
     return (0.5 * tau / size / rate).reshape(batch) / loss_factor(loss, task)
 
 
-def first_to_escape(
+def first_unit_to_escape(
     network: AbstractNetwork,
     task: AbstractTask,
     *,

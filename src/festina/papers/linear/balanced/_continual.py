@@ -16,7 +16,7 @@ from pydantic import Field
 from ....dynamics import gradient_flow
 from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, asserts, max_error_below
+from ....experiments.claims import Ledger, agree, claims_of, max_error_below
 from ....experiments.figures import GUIDE_STYLE, THEORY_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import DeepLinear, deep_linear, lambda_balanced
 from ....tasks import from_moments, linear_teacher
@@ -141,7 +141,7 @@ def _forgetting(data: xr.Dataset, loss: str = "loss") -> tuple[xr.DataArray, ...
     return own, (ends.drop_vars("learned") - own).isel(pairs), data["interference"].isel(pairs)
 
 
-@asserts("Saxe, slides", "“Exact continual learning dynamics”")
+@claims_of("Saxe, slides", "“Exact continual learning dynamics”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The closed form against training, and forgetting that no balance changes."""
     data, two = run["sequence"].ds, run["pair"].ds

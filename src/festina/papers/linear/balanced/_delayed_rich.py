@@ -19,7 +19,7 @@ from ....diagnose import distance_between_kernels, neural_tangent_kernel, passag
 from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, asserts, follows_power_law, max_error_below
+from ....experiments.claims import Ledger, agree, claims_of, follows_power_law, max_error_below
 from ....experiments.figures import (
     POINT_STYLE,
     THEORY_STYLE,
@@ -166,7 +166,7 @@ def _half_times(curves: xr.Dataset, slow: xr.Dataset) -> tuple[xr.DataArray, ...
     )
 
 
-@asserts("Saxe, slides", "“Delayed rich regime”")
+@claims_of("Saxe, slides", "“Delayed rich regime”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Curves against the exact solution, the two times, and the plateau between them."""
     curves, slow = run["curves"].ds, run["slow"].ds

@@ -17,7 +17,7 @@ from pydantic import Field
 from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, asserts, follows_power_law, max_error_below
+from ....experiments.claims import Ledger, agree, claims_of, follows_power_law, max_error_below
 from ....experiments.figures import (
     GUIDE_STYLE,
     THEORY_STYLE,
@@ -140,7 +140,7 @@ def _deviations(curves: xr.Dataset) -> xr.Dataset:
     return off.max(("sign", "seed", "sample", "mode"))
 
 
-@asserts("Saxe, slides", "“From exponential to sigmoidal dynamics”")
+@claims_of("Saxe, slides", "“From exponential to sigmoidal dynamics”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Curves, their shape, and how fast the two limits are approached."""
     curves, s = run["curves"].ds, run["curves"].ds["singular_value"].values

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Judgement, Ledger, agree, asserts, max_error_below
+from ....experiments.claims import Judgement, Ledger, agree, claims_of, max_error_below
 from ....experiments.figures import draw_pair, label_axes, panels, shades, styled
 from ....networks import DeepLinear
 from ....tasks import from_moments
@@ -137,7 +137,7 @@ def _obstruction(parameters: Parameters, rng: np.random.Generator) -> xr.Dataset
     )
 
 
-@asserts("Saxe, slides", "“Partitioned solution”")
+@claims_of("Saxe, slides", "“Partitioned solution”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The solution against training, shape by shape; the misprint; what stays undetermined."""
     fixed, random = ([run[of + shape].ds for shape in SHAPES] for of in ("", "random_"))

@@ -16,13 +16,13 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....diagnose import kernel_distance, passage_time
+from ....diagnose import passage_time, tangent_kernel_distance
 from ....dynamics import gradient_flow
 from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
     Ledger,
-    asserts,
+    claims_of,
     follows_power_law,
     join_numbers,
     max_error_below,
@@ -185,7 +185,7 @@ def _trained(parameters: Parameters, key: Key) -> xr.Dataset:
     lam = np.repeat(np.array(_BALANCES)[:, None], _SEEDS, axis=1)
     exact = balanced_flow(network, from_moments(correlation), balance=lam)(times)
     task = linear_teacher(correlation)
-    moved = kernel_distance(gradient_flow(network, task, times, rtol=1e-8), np.eye(inputs))
+    moved = tangent_kernel_distance(gradient_flow(network, task, times, rtol=1e-8), np.eye(inputs))
     half = passage_time(times, -moved, -moved[..., -1] / 2)
     over = "balance", "seed"
     return xr.Dataset(
@@ -198,7 +198,7 @@ def _trained(parameters: Parameters, key: Key) -> xr.Dataset:
     )
 
 
-@asserts("Saxe, slides", "“Architecture and learning regime”")
+@claims_of("Saxe, slides", "“Architecture and learning regime”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The map and its edges by closed forms, which architectures are lazy, and how late."""
     trained, words = run["trained"].ds, "–".join(map(str, _BOTTLENECK))

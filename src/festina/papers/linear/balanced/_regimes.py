@@ -17,7 +17,7 @@ from pydantic import Field
 from ....diagnose import distance_between_kernels, neural_tangent_kernel
 from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, asserts, equal_to, follows_power_law, max_error_below
+from ....experiments.claims import Ledger, claims_of, equal_to, follows_power_law, max_error_below
 from ....experiments.figures import POINT_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ....networks import DeepLinear
 from ....tasks import from_moments, signed_tree_features
@@ -179,7 +179,7 @@ def _semantic(features: int, balance: float, scale: float, rng: np.random.Genera
     )
 
 
-@asserts("Saxe, slides", "“Architecture and learning regime”")
+@claims_of("Saxe, slides", "“Architecture and learning regime”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Kernels against the closed limit, regimes, representations."""
     tables, other = [run[shape].ds for shape in SHAPES], "“Rich and lazy learning”"

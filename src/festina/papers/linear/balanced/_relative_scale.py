@@ -44,7 +44,7 @@ from ....experiments.claims import (
     Ledger,
     all_above,
     all_below,
-    asserts,
+    claims_of,
     decreasing,
     join_numbers,
     max_error_below,
@@ -200,7 +200,7 @@ def _measure(
     }
 
 
-@asserts("Saxe, slides", "“Impact of relative scale initializations in practice”")
+@claims_of("Saxe, slides", "“Impact of relative scale initializations in practice”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Whether networks grok, and whether relative scale makes it sooner, seed against seed.
 

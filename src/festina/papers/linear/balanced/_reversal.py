@@ -22,7 +22,7 @@ from ....dynamics import gradient_flow
 from ....experiments._frame import Key, Progress, Tables, experiment, seed_keys
 from ....experiments._parameters import DecreasingTuple, IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, asserts, join_numbers, max_error_below
+from ....experiments.claims import Ledger, agree, claims_of, join_numbers, max_error_below
 from ....experiments.figures import (
     GUIDE_STYLE,
     POINT_STYLE,
@@ -183,7 +183,7 @@ def _stopped_early(s: float, n: int, stops: np.ndarray, key: Keys) -> xr.Dataset
     )
 
 
-@asserts("Saxe, slides", "“Exact continual learning dynamics”")
+@claims_of("Saxe, slides", "“Exact continual learning dynamics”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Crossing times against the closed form, the trap at balance 0, and the ways out of it."""
     data, trapped, early = (run[name].ds for name in ("converged", "trapped", "early"))

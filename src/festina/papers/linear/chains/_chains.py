@@ -25,7 +25,7 @@ from ....experiments.claims import (
     Ledger,
     agree,
     all_below,
-    asserts,
+    claims_of,
     follows_power_law,
     join_numbers,
     max_error_below,
@@ -163,7 +163,7 @@ def _random(modes: Modes, task: Task, network: DeepLinear) -> xr.Dataset:
     """Two layers of small random weights on white inputs, seed by seed, and what predicts them."""
     s = np.asarray(modes.singular_values)
     data = from_moments((modes.left * s) @ modes.right.T)
-    start = linear.effective_strengths(network, data)[:, : len(s)]
+    start = linear.effective_initial_strengths(network, data)[:, : len(s)]
     half = np.stack([_times(modes, a0, 2, 0.5) for a0 in start])
     end = 1.5 * float(half.max()) + 3.0 / float(s[-1])
     times = np.linspace(0.0, end, _SAMPLES + len(s))  # as many as above: nothing compiles anew
@@ -211,7 +211,7 @@ def _norm(matrices: np.ndarray) -> np.ndarray:
     return np.linalg.norm(matrices, axis=(-2, -1))
 
 
-@asserts("Saxe, slides", "“Full networks act like several 1D chains”")
+@claims_of("Saxe, slides", "“Full networks act like several 1D chains”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Decoupled weights exactly; small random ones with the error that is left."""
     exact, random = run["decoupled"].ds, run["random"].ds

@@ -26,7 +26,7 @@ from ....experiments.claims import (
     Ledger,
     agree,
     all_above,
-    asserts,
+    claims_of,
     equal_to,
     follows_power_law,
     join_numbers,
@@ -259,7 +259,7 @@ def _aligned_time(target: np.ndarray, depth: int, guess: float) -> float:
     return float(np.interp(-np.log(_LEVEL), -np.log(loss / (np.sum(target**2) / 2)), times))
 
 
-@asserts("Saxe, slides", "“Effect of initialization”")
+@claims_of("Saxe, slides", "“Effect of initialization”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Closed forms against integration, the laws of the slides, and whole networks."""
     parameters = parameters_of_run(run, Parameters)

@@ -21,7 +21,14 @@ from ....diagnose import plateaus
 from ....dynamics import gradient_flow
 from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, asserts, join_numbers, max_error_below, most_seeds
+from ....experiments.claims import (
+    Ledger,
+    agree,
+    claims_of,
+    join_numbers,
+    max_error_below,
+    most_seeds,
+)
 from ....experiments.figures import (
     GUIDE_STYLE,
     SIMULATION_STYLE,
@@ -32,7 +39,7 @@ from ....experiments.figures import (
 )
 from ....networks import DeepLinear, decoupled, deep_linear
 from ....tasks import from_moments, linear_teacher
-from ....theory.linear import coupled_mode_strengths, effective_strengths, growing_gram
+from ....theory.linear import coupled_mode_strengths, effective_initial_strengths, growing_gram
 from ....theory.saddles import mode_drop_times
 from .._passage import half_times
 
@@ -150,7 +157,7 @@ def _individuals(s: np.ndarray, first: np.ndarray, second: np.ndarray) -> xr.Dat
     loss, fall = (np.sum(error * other, axis=(-2, -1)) for other in (error / 2, velocity))
     learned = np.asarray(trained.network.end_to_end())
     strength, theory = (np.diagonal(a, axis1=-2, axis2=-1) for a in (learned, predicted))
-    own = effective_strengths(network, data)
+    own = effective_initial_strengths(network, data)
     shared = gram / np.sqrt(own[:, :, None] * own[:, None, :])
     half = lambda a: half_times(times, np.moveaxis(a / s, -1, -2))
     sizes = np.sum(first**2, axis=1) + np.sum(second**2, axis=2)
@@ -212,7 +219,7 @@ def _shallow(s: np.ndarray, start: Float[np.ndarray, "seed output input"]) -> xr
     return xr.Dataset(table, {"time": times})
 
 
-@asserts("Saxe, slides", "“Depth introduces a hierarchy of saddle points”")
+@claims_of("Saxe, slides", "“Depth introduces a hierarchy of saddle points”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Stationary points by autodiff, individuals and closest approaches by training."""
     parameters = parameters_of_run(run, Parameters)

@@ -19,7 +19,7 @@ from ....dynamics import gradient_flow
 from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, asserts, follows_power_law, max_error_below
+from ....experiments.claims import Ledger, agree, claims_of, follows_power_law, max_error_below
 from ....experiments.figures import GUIDE_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import DeepLinear
 from ....tasks import linear_teacher
@@ -123,11 +123,11 @@ def _times(parameters: Parameters, depth: int | float) -> np.ndarray:
 
 def _half_time(parameters: Parameters, depth: int | float) -> float:
     """When half of the target is reached, on the common clock."""
-    tau = linear.time_constant_at_depth(depth)
+    tau = linear.depth_scaled_time_constant(depth)
     return float(linear.learning_time(depth=depth, fraction=0.5, tau=tau, **parameters.chain))
 
 
-@asserts("Saxe, slides", "“Analytic learning trajectory”")
+@claims_of("Saxe, slides", "“Analytic learning trajectory”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The closed forms against training, and what the slides misprint."""
     from scipy.special import wrightomega

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....experiments._frame import Key, Progress, Tables, experiment
-from ....experiments.claims import Ledger, agree, asserts, max_error_below, most_seeds
+from ....experiments.claims import Ledger, agree, claims_of, max_error_below, most_seeds
 from ....experiments.figures import THEORY_STYLE, draw_pair, label_axes, panels, styled
 from ....theory import decisions
 from ....theory.decisions import AnimalWeights, DecisionModel
@@ -122,7 +122,7 @@ def _search(model: DecisionModel) -> int:
     return len(found)
 
 
-@asserts("Saxe, slides", "“Saddle points arise through depth”", note=mice.RECONSTRUCTED)
+@claims_of("Saxe, slides", "“Saddle points arise through depth”", note=mice.RECONSTRUCTED)
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """One point against eight, at once against in stages."""
     shallow, deep = (run[name].ds for name in _POINTS)

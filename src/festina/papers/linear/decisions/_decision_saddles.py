@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run
-from ....experiments.claims import Ledger, agree, asserts, equal_to, max_error_below, most_seeds
+from ....experiments.claims import Ledger, agree, claims_of, equal_to, max_error_below, most_seeds
 from ....experiments.figures import SIMULATION_STYLE, label_axes, panels, power_law_guide, styled
 from ....theory import decisions
 from ....theory.decisions import AnimalWeights, DecisionModel, StationaryPoint
@@ -138,7 +138,7 @@ def _exponents(points: xr.Dataset) -> dict[str, float]:
     return {name: float(2 * mu / (mu + 2 * r)) for name, (mu, r) in rates.items()}
 
 
-@asserts("Saxe, slides", "“Dynamics pass near a hierarchy of saddle points”", note=RECONSTRUCTED)
+@claims_of("Saxe, slides", "“Dynamics pass near a hierarchy of saddle points”", note=RECONSTRUCTED)
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Points, indices, rates, paths, and how near."""
     parameters, points = parameters_of_run(run, Parameters), run["softmax"].ds

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run
-from ....experiments.claims import Judgement, Ledger, agree, asserts, max_error_below, most_seeds
+from ....experiments.claims import Judgement, Ledger, agree, claims_of, max_error_below, most_seeds
 from ....experiments.figures import SIMULATION_STYLE, draw_pair, label_axes, panels, styled
 from ....theory import decisions
 from ....theory.decisions import AnimalWeights, DecisionModel, StationaryPoint
@@ -121,7 +121,7 @@ def _stage_times(table: xr.Dataset) -> np.ndarray | None:
     return np.array([0, np.searchsorted(time, 0.5 * (first + second)), len(time) - 1])
 
 
-@asserts("Saxe, slides", "“Mice exhibit diverse learning trajectories”", note=mice.RECONSTRUCTED)
+@claims_of("Saxe, slides", "“Mice exhibit diverse learning trajectories”", note=mice.RECONSTRUCTED)
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The stages, their order, and trials against the mean over trials."""
     parameters = parameters_of_run(run, Parameters)

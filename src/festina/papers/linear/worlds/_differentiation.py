@@ -18,12 +18,12 @@ from pydantic import Field
 
 from ....dynamics import gradient_flow
 from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ....experiments.claims import Ledger, agree, asserts, decreasing, max_error_below, most_seeds
+from ....experiments.claims import Ledger, agree, claims_of, decreasing, max_error_below, most_seeds
 from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ....networks import decoupled
 from ....tasks import from_moments, structured_task
 from ....tasks.worlds import World, tree
-from ....theory.linear import layer_similarity, mode_strengths, modes
+from ....theory.linear import item_similarity, mode_strengths, modes
 from .._passage import half_times
 from ._learning import Learning, from_growing_part, learn, level_means, random_network
 
@@ -72,7 +72,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     data = modes(from_moments(world.exact_features(parameters.features)))
     over = "time", "item", "other"
     chains = mode_strengths(deep["time"].values, data, parameters.initial_strength)
-    exact = np.asarray(layer_similarity(chains, data, 1))
+    exact = np.asarray(item_similarity(chains, data, 1))
     deep = deep.assign(inner_products=(over, inner[0]), inner_products_theory=(over, exact))
     over = "seed", "time", "item", "axis"
     # Balanced layers hold equal amounts of every mode: W₁ᵀW₁ = V A Vᵀ.
@@ -156,7 +156,7 @@ def _other_trees(seed: int) -> list[bool]:
     return ordered
 
 
-@asserts("Saxe, slides", "“Progressive differentiation”")
+@claims_of("Saxe, slides", "“Progressive differentiation”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """The hierarchy in sampled features, and in the order of learning."""
     parameters = parameters_of_run(run, Parameters)

@@ -22,7 +22,7 @@ from ....tasks.worlds import World
 from ....theory.linear import (
     chain_strength,
     coupled_mode_strengths,
-    effective_strengths,
+    effective_initial_strengths,
     growing_gram,
 )
 from ....theory.saddles import mode_drop_times
@@ -107,7 +107,7 @@ def learn(
         shares = np.einsum("km,...tm->...kt", mean, curve / s)
         over = ("seed", "level", "time")[3 - shares.ndim :]
         table |= {name: (over, shares), f"{name}_half_time": (over[:-1], half_times(times, shares))}
-    strength, effective = mean @ s, effective_strengths(present, data) @ mean.T
+    strength, effective = mean @ s, effective_initial_strengths(present, data) @ mean.T
     half = lambda start: np.log(strength / start - 1) / (2 * strength)
     exact = mean @ np.asarray(chain_strength(times, s, a0, depth=2) / s).T
     table |= {

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ....experiments.claims import Ledger, agree, asserts, max_error_below
+from ....experiments.claims import Ledger, agree, claims_of, max_error_below
 from ....experiments.figures import draw_pair, label_axes, panels, shades, styled
 from ....tasks.worlds import World, chain, clusters, grid, ring, torus, tree
 from ._learning import Learning, from_growing_part, learn, random_network, together
@@ -151,7 +151,7 @@ def _branches(world: World, height: float) -> Float[np.ndarray, "line end 2"]:
     return np.array(lines)
 
 
-@asserts("Saxe, slides", "“Learning diverse structures”")
+@claims_of("Saxe, slides", "“Learning diverse structures”")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Spectra and modes of every world in samples, and when they are learned."""
     parameters = parameters_of_run(run, Parameters)

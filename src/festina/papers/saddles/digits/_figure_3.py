@@ -23,7 +23,7 @@ from ...._objective import Data
 from ....diagnose import plateaus
 from ....experiments import _parameters
 from ....experiments._frame import Key, Progress, Tables, experiment, seed_keys
-from ....experiments.claims import Ledger, agree, asserts, equal_to, increasing, join_numbers
+from ....experiments.claims import Ledger, agree, claims_of, equal_to, increasing, join_numbers
 from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, panels, styled
 from ....networks import Layer, fully_connected
 from ....tasks import Task, from_arrays, mnist_digits
@@ -214,7 +214,7 @@ def _narrow_network(reduction: NarrowNetwork, width: int, data: Data) -> Layer:
     return start.with_parts(*start.structure.arrays(found.x))
 
 
-@asserts("Zhang, Saxe & Latham", "Figure 3")
+@claims_of("Zhang, Saxe & Latham", "Figure 3")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Drops, singular values, effective widths, for linear and for ReLU networks."""
     names = ("simulation", "reduction", "theory")

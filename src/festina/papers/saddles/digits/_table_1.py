@@ -19,7 +19,7 @@ from ...._types import Keys
 from ....dynamics import gradient_descent
 from ....experiments import _parameters
 from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ....experiments.claims import Ledger, agree, all_above, asserts, join_numbers
+from ....experiments.claims import Ledger, agree, all_above, claims_of, join_numbers
 from ....experiments.figures import THEORY_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import fully_connected
 from ....tasks import Task, mnist_digits
@@ -129,7 +129,7 @@ def second_rows(train: Task) -> dict[str, float]:
     }
 
 
-@asserts("Zhang, Saxe & Latham", "Table 1")
+@claims_of("Zhang, Saxe & Latham", "Table 1")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Both rows as printed, and the growth rates that decide."""
     data, eta = run["pairs"].ds, parameters_of_run(run, Parameters).learning_rate

@@ -14,7 +14,7 @@ from ....experiments.claims import (
     Ledger,
     agree,
     all_below,
-    asserts,
+    claims_of,
     decreasing,
     join_numbers,
     mean_agrees,
@@ -54,7 +54,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     return sweep("width", linear, heads, p.seed, progress)
 
 
-@asserts("Zhang, Saxe & Latham", "Figure 2A")
+@claims_of("Zhang, Saxe & Latham", "Figure 2A")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What width does, and what it does not."""
     p = parameters_of_run(run, Parameters)

@@ -13,7 +13,14 @@ from pydantic import Field
 from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import IncreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, asserts, decreasing, increasing, join_numbers, most_seeds
+from ....experiments.claims import (
+    Ledger,
+    claims_of,
+    decreasing,
+    increasing,
+    join_numbers,
+    most_seeds,
+)
 from ....experiments.figures import styled
 from ._models import ATTENTION, DIRECTIONS, LINEAR, MODELS, STAIRS, draw_pair, spectrum, stay, sweep
 
@@ -58,7 +65,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     return sweep("kappa", linear, attention, p.seed, progress)
 
 
-@asserts("Zhang, Saxe & Latham", "Figure 2B")
+@claims_of("Zhang, Saxe & Latham", "Figure 2B")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Which plateaus a flatter spectrum shortens, and which it makes disappear."""
     p = parameters_of_run(run, Parameters)

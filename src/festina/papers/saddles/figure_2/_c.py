@@ -14,7 +14,14 @@ from pydantic import Field
 from ...._types import Keys
 from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, all_below, asserts, join_numbers, max_error_below
+from ....experiments.claims import (
+    Ledger,
+    agree,
+    all_below,
+    claims_of,
+    join_numbers,
+    max_error_below,
+)
 from ....experiments.figures import panels, styled
 from ....networks import Layer, low_rank_layer
 from ._models import DIRECTIONS, LINEAR, STAIRS, draw_sweep, spectrum
@@ -63,7 +70,7 @@ def networks(p: Parameters, keys: Keys) -> list[Layer]:
     return [small, *(low_rank_layer(*sizes, rank=rank, **how) for rank in range(1, STAIRS))]
 
 
-@asserts("Zhang, Saxe & Latham", "Figure 2C")
+@claims_of("Zhang, Saxe & Latham", "Figure 2C")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """No plateau at the start, plateaus later, one less for each rank that is given."""
     data, p = run["linear"].ds, parameters_of_run(run, Parameters)

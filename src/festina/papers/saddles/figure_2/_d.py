@@ -17,7 +17,7 @@ from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
     Ledger,
     agree,
-    asserts,
+    claims_of,
     follows_power_law,
     join_numbers,
     most_seeds,
@@ -68,7 +68,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     return sweep("scale", linear, heads, p.seed, progress)
 
 
-@asserts("Zhang, Saxe & Latham", "Figure 2D")
+@claims_of("Zhang, Saxe & Latham", "Figure 2D")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """How times depend on the scale, and how plateaus disappear."""
     kappa = parameters_of_run(run, Parameters).kappa

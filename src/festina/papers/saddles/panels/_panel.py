@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ...._types import Keys
 from ....experiments._frame import Key, Progress, Run, Tables, experiment, parameters_of_run
-from ....experiments.claims import Claim, Ledger, asserts
+from ....experiments.claims import Claim, Ledger, claims_of
 from ....tasks import AbstractTask
 from ._animate import animate_panel
 from ._draw import draw_panel
@@ -63,7 +63,7 @@ class Panel:
     def claims(self, run: xr.DataTree) -> list[Claim]:
         """What the panel asserts, held against the run. Computes nothing that was not saved."""
         body = lambda run, claim: self.asserts(self.reading(run), claim)
-        return asserts(PAPER, f"Figure {self.number}")(body)(run)
+        return claims_of(PAPER, f"Figure {self.number}")(body)(run)
 
     def heading(self, run: xr.DataTree) -> str:
         """The panel's number, what is trained, and under which reading of the paper."""

@@ -17,7 +17,7 @@ from pydantic import Field
 from ....dynamics import gradient_flow
 from ....experiments._frame import Key, Progress, Tables, experiment
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, asserts, max_error_below
+from ....experiments.claims import Ledger, agree, claims_of, max_error_below
 from ....experiments.figures import (
     GUIDE_STYLE,
     SIMULATION_STYLE,
@@ -153,7 +153,7 @@ def growth_rates(leaving: xr.Dataset) -> np.ndarray:
     return np.array([fit(row, end) for row, end in zip(distance, ends, strict=True)])
 
 
-@asserts("Zhang, Saxe & Latham", "Lemma 6")
+@claims_of("Zhang, Saxe & Latham", "Lemma 6")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Sufficiency and the rates hold, necessity of the spans does not."""
     points, leaving = run["points"].ds, run["leaving"].ds

@@ -22,13 +22,13 @@ from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
     Ledger,
     agree,
-    asserts,
+    claims_of,
     equal_to,
     follows_power_law,
+    frequency_agrees,
     join_numbers,
     max_error_below,
     most_seeds,
-    share_agrees,
 )
 from ....experiments.figures import (
     POINT_STYLE,
@@ -41,7 +41,7 @@ from ....experiments.figures import (
 )
 from ....networks import fully_connected, layer_from
 from ....tasks import from_moments, quadratic_teacher
-from ....theory.saddles import blow_up_times, first_to_escape
+from ....theory.saddles import blow_up_times, first_unit_to_escape
 from .._units_flow import blow_up
 from ._proposition_5_errata import errata, gradients, reduced_speeds
 
@@ -180,7 +180,7 @@ def _networks(parameters: Parameters, key: Key) -> xr.Dataset:
     size: dict[str, Any] = {"scale": scales[:, None], "key": keys.reshape(1, -1)}
     network = fully_connected(2, parameters.width, activation="quadratic", **size)
     task = quadratic_teacher(np.eye(2))
-    who, when = first_to_escape(network, task)
+    who, when = first_unit_to_escape(network, task)
     trained = gradient_flow(network, task, loss="half", rtol=1e-7, converged=1e-3)
     found = plateaus_of_batch(trained, _LEVELS).isel(middle=0)
     at = found["save"].values[..., None, None, None]
@@ -197,7 +197,7 @@ def _networks(parameters: Parameters, key: Key) -> xr.Dataset:
     return xr.Dataset(table, {"scale": scales, "seed": seeds})
 
 
-@asserts("Zhang, Saxe & Latham", "Proposition 5")
+@claims_of("Zhang, Saxe & Latham", "Proposition 5")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What the proposition says, where it needs a correction, and its misprints."""
     parameters, at = parameters_of_run(run, Parameters), "Eq. (56)"
@@ -227,7 +227,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     claim("printed-time", words, judged, at=at)
     if parameters.eigenvalues == USUAL:
         words = "Gaussian units bounce as often as quadrature over their weights says"
-        claim("bounce-share", words, share_agrees(bounces, BOUNCING, of="units"), at=at)
+        claim("bounce-share", words, frequency_agrees(bounces, BOUNCING, of="units"), at=at)
     claim(
         "never-escape",
         "eigenvalues of one sign: units with v₀ against them and v₀² ≥ Σa_k² never escape, all "
@@ -267,7 +267,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
             "second-largest-" + ("tail" if part > 0.5 else "median"),
             f"when one unit is O(1) the second-largest is below {value:g} ε in {100 * part:g} % of "
             "networks, by the closed form of a unit's way",
-            share_agrees(second.isel(scale=-1) < value, part, of="networks"),
+            frequency_agrees(second.isel(scale=-1) < value, part, of="networks"),
             corrected="O(ε) with a heavy-tailed constant" * (part > 0.5),
         )
     errata(run, claim)

@@ -24,7 +24,7 @@ from ....experiments.claims import (
     Ledger,
     agree,
     all_below,
-    asserts,
+    claims_of,
     join_numbers,
     max_error_below,
     most_seeds,
@@ -231,7 +231,7 @@ def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
     return xr.Dataset(table, {name: np.arange(length) for name, length in lengths.items()})
 
 
-@asserts("Zhang, Saxe & Latham", "Lemma 6")
+@claims_of("Zhang, Saxe & Latham", "Lemma 6")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Levels, times and active sets against training, in every setting."""
     parameters, attention = parameters_of_run(run, Parameters), run["attention"].ds

@@ -22,7 +22,7 @@ from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
     Ledger,
     all_above,
-    asserts,
+    claims_of,
     equal_to,
     follows_power_law,
     max_error_below,
@@ -197,9 +197,9 @@ def _panels(seed: int) -> xr.Dataset:
     teacher = tasks.linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]))
     minima: dict[str, tuple[Any, Any, tuple[int, ...]]] = {  # unit, task, shape of what v reads
         "B": (networks.Neuron(), teacher, ()),
-        "C": (networks.ConvolutionKernel(**kernel), tasks.figure_1c_teacher(), (2,)),
+        "C": (networks.ConvolutionUnit(**kernel), tasks.figure_1c_teacher(), (2,)),
         "D": (networks.Neuron(relu), tasks.two_orthogonal_points(), ()),
-        "E": (networks.ConvolutionKernel(relu, **kernel), tasks.figure_1e_points(), (2,)),
+        "E": (networks.ConvolutionUnit(relu, **kernel), tasks.figure_1e_points(), (2,)),
         "F": (networks.LinearAttentionHead(), tasks.in_context_regression(2, 32), (3,)),
         "G": (networks.Neuron(quadratic), tasks.quadratic_teacher(np.eye(2)), ()),
     }
@@ -255,7 +255,7 @@ def _section_e(parameters: Parameters, key: Any) -> dict[str, float]:
     return {name: float(np.abs(each).max()) for name, each in numbers.items()}
 
 
-@asserts("Zhang, Saxe & Latham", "Theorem 1")
+@claims_of("Zhang, Saxe & Latham", "Theorem 1")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Fixed points stay fixed points, controls do not, and the text's slips."""
     table, minima, section_e = (run[name].ds for name in ("embeddings", "panels", "section_e"))

@@ -18,7 +18,7 @@ from ...._types import Keys
 from ....dynamics import gradient_descent
 from ....experiments._frame import Key, Progress, Tables, experiment, seed_keys
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, all_above, asserts, max_error_below
+from ....experiments.claims import Ledger, all_above, claims_of, max_error_below
 from ....experiments.figures import (
     POINT_STYLE,
     SIMULATION_STYLE,
@@ -226,7 +226,7 @@ def _embedding(network: Layer, rng: np.random.Generator) -> xr.Dataset:
     distance = np.empty((len(kinds), len(factors)))
     for row, (kind, (gamma, parent, constraint)) in zip(distance, kinds.items(), strict=True):
         for index, factor in enumerate(factors):
-            readout = factor * saddles.readout_on_manifold(gamma)
+            readout = factor * saddles.gamma_v_on_manifold(gamma)
             wider = saddles.embed_units(
                 network, width + 1, kind, gamma_u=gamma, gamma_v=readout, parent=parent
             )
@@ -247,7 +247,7 @@ def _stacked(networks: list[Layer]) -> Layer:
     return networks[0].with_parts(*(np.stack(part) for part in parts))
 
 
-@asserts("Zhang, Saxe & Latham", "Theorem 3")
+@claims_of("Zhang, Saxe & Latham", "Theorem 3")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """What is kept, what is not, and what the narrower networks compute and learn."""
     drift, embedding, at = run["drift"].ds, run["embedding"].ds, "F.4, Eqs. (29) to (31)"

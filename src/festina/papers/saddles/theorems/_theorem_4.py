@@ -19,7 +19,7 @@ from ....dynamics import gradient_flow
 from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
 from ....experiments._parameters import DecreasingTuple
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, asserts, join_numbers, max_error_below
+from ....experiments.claims import Ledger, agree, claims_of, join_numbers, max_error_below
 from ....experiments.figures import SIMULATION_STYLE, label_axes, panels, power_law_guide, styled
 from ....networks import fully_connected, layer_from
 from ....tasks import from_moments, linear_teacher
@@ -147,7 +147,7 @@ def _exponents(table: xr.Dataset) -> xr.DataArray:
     return xr.DataArray(slopes, dims=table["residual"].dims[1:])
 
 
-@asserts("Zhang, Saxe & Latham", "Theorem 4")
+@claims_of("Zhang, Saxe & Latham", "Theorem 4")
 def claims(run: xr.DataTree, claim: Ledger) -> None:
     """Escape time, and the exponent of every spectrum."""
     linear, network = run["linear"].ds, run["network"].ds

@@ -15,7 +15,7 @@ _PUBLISHED_INPUT = {3: 1.0, 4: 1.1, 5: 1.35}
 """What stands for the 1 of a context in the published experiment on their number."""
 
 
-def contextual(
+def objects_in_contexts(
     objects: int | ArrayLike = 8,
     contexts: int = 3,
     *,

@@ -18,7 +18,7 @@ _ALIKE = 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Pathways(Result):
+class PathStrengths(Result):
     """The paths of a gated network on their way: see `race_reduction`.
 
     - `time`: in the units of τ.

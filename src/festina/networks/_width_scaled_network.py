@@ -22,7 +22,7 @@ Scaling = Literal["non-lazy", "lazy"]
 
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
-class ScaledNetwork:
+class WidthScaledNetwork:
     r"""A network whose sums are scaled by their width: $f(x) = N^{-\gamma}\sum_i a_i\phi(z_i)$.
 
     γ = 1 (non-lazy) or ½ (lazy), $z^1 = W^1 x/\sqrt D$ and $z^l = W^l\phi(z^{l-1})/\sqrt N$: every
@@ -50,7 +50,7 @@ class ScaledNetwork:
         many = f"{tuple(batch)} networks, " if batch else ""
         depth, inputs = len(self.weights), self.weights[0].shape[-1]
         return (
-            f"ScaledNetwork({many}{self.scaling}, {inputs} inputs, {depth} hidden "
+            f"WidthScaledNetwork({many}{self.scaling}, {inputs} inputs, {depth} hidden "
             f"layer{'s' * (depth > 1)} of {width}, {outputs} outputs)"
         )
 
@@ -108,7 +108,7 @@ def draw_from_prior(
     activation: CodeActivation = "linear",
     scaling: Scaling = "non-lazy",
     key: Keys,
-) -> ScaledNetwork:
+) -> WidthScaledNetwork:
     r"""A network drawn from the prior: $W \sim N(0, 1)$, $a \sim N(0, \sigma_a^2)$.
 
     **Arguments:**
@@ -130,4 +130,4 @@ def draw_from_prior(
         for k, n in zip(inner, fan_in, strict=True)
     )
     readout = math.sqrt(variance) * jax.random.normal(last, (outputs, width), dtype=jnp.float64)
-    return ScaledNetwork(weights, np.asarray(readout), function, scaling)
+    return WidthScaledNetwork(weights, np.asarray(readout), function, scaling)
