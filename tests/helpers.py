@@ -61,6 +61,12 @@ def untyped(argument: object) -> Any:
     return argument
 
 
+def terminal(event: Any) -> Any:
+    """An event at which `solve_ivp` ends."""
+    event.terminal = True
+    return event
+
+
 def one_minus_cos(a):
     return 1 - jnp.cos(a)
 

@@ -1,6 +1,7 @@
 """Gradient flow of gated networks without compiled programs, as a reference for small ones."""
 
 import itertools
+import math
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -12,7 +13,7 @@ from festina.theory.gated._samples import samples
 def flow(network, data, times, rtol=1e-11):
     """All weights over time, by SciPy from the gradients of all samples."""
     edges, shapes = list(network.part_axes), [part.shape for part in network.parts]
-    borders = np.cumsum([0, *map(np.prod, shapes)])
+    borders = np.cumsum([0, *map(math.prod, shapes)])
     seen = samples(network, data)
 
     def arrays(flat):

@@ -190,7 +190,11 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
         40,
     ),
     "Plateaus": (lambda: diagnose.plateaus(trained()), {"plateau": 2, "fall": 1, "rise": 0}, 2),
-    "UnitClusters": (lambda: diagnose.unit_clusters(SMALL.lane(0)), {"ray": 2, "input": 2}, 4),
+    "UnitClusters": (
+        lambda: diagnose.unit_clusters_from(SMALL.u[0], SMALL.v[0]),
+        {"ray": 2, "input": 2},
+        4,
+    ),
     "Selectivity": (
         lambda: diagnose.selectivity(
             ACTIVITIES, objects=np.arange(8) % 2, contexts=CONTEXTS, random=10

@@ -77,6 +77,7 @@ def test_random_features_have_no_more_than_inputs(activation, classes, noise):
     found = look(h, labels, x=x)
     assert found.verdict == "none"
     assert look(h, labels).evidence.class_share == found.evidence.class_share > 0
+    assert found.evidence.inherited is not None
     assert found.evidence.inherited > found.evidence.class_share - 0.05
     words = rng.choice([-1.0, 1.0], size=(classes, 300))[labels]
     assert look(h + 3 * words, labels, x=x).verdict == "redundant"
@@ -146,11 +147,11 @@ def test_it_prints_and_draws_itself():
     assert lines[0] == "redundant: 100 units, 3 classes"
     assert lines[-2] == "resamples: redundant 100%"
     ax = found.draw()
-    shown = ax.images[0].get_array()
+    shown = np.asarray(ax.images[0].get_array())
     assert [each.get_text() for each in ax.get_yticklabels()] == ["cat", "dog", "owl"]
     np.testing.assert_allclose(np.sort(shown, axis=None), np.sort(found.responses, axis=None))
     assert (np.diff(np.sign(shown), axis=1) != 0).sum() < 30  # those that say alike are together
-    plt.close(ax.figure)
+    plt.close("all")
 
 
 H, Y = np.random.default_rng(0).standard_normal((12, 9)), np.repeat(range(3), 4)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from festina.diagnose import effective_width
 from festina.networks import (
+    Layer,
     LinearAttentionHead,
     Neuron,
     activation,
@@ -28,6 +29,8 @@ from festina.theory.saddles import (
     narrow_networks,
     stationarity,
 )
+from festina.theory.saddles._kinds import Kind
+from helpers import untyped
 
 WIDE = 12
 X = np.random.default_rng(0).normal(size=(40, 3))
@@ -224,7 +227,7 @@ def test_other_tolerances_of_the_same_answer():
 
 
 @functools.cache
-def architectures():
+def architectures() -> dict[str, tuple[Layer, np.ndarray, Kind]]:
     key = jax.random.key(8)
     rng = np.random.default_rng(9)
     return {
@@ -330,7 +333,10 @@ BAD = [
         "has its own",
     ),
     (lambda: effective_width(U, X, tolerance=0.0, **RELU), "`tolerance`"),
-    (lambda: effective_width(U, X, tolerance="1", **RELU), "`tolerance` must be a number, got '1'"),
+    (
+        lambda: effective_width(U, X, tolerance=untyped("1"), **RELU),
+        "`tolerance` must be a number, got '1'",
+    ),
     (lambda: effective_width(U, X, loss=lambda f, y: 0.0, **RELU), "are for PyTorch and JAX"),
 ]
 

@@ -27,7 +27,7 @@ TASK = objects_in_contexts(4, 3)
 def planted(pathways, units, examples, noise, seed, dead=0.2, spread=(0.3, 0.8)):
     """Activities (example, unit) of units in pathways, some of whose gates are wrong."""
     rng = np.random.default_rng(seed)
-    sets = rng.random((pathways, examples)) < rng.uniform(*spread, (pathways, 1))
+    sets = rng.random((pathways, examples)) < rng.uniform(spread[0], spread[1], (pathways, 1))
     label = rng.permutation(np.arange(units) % pathways)
     on = sets[label] ^ (rng.random((units, examples)) < noise)
     silent = rng.random(units) < dead
@@ -243,7 +243,7 @@ def test_it_can_be_drawn():
     found = gating(h)
     ax = found.draw(labels=np.arange(60) % 3)
     assert ax.get_ylabel()
-    assert ax.images[0].get_array().shape == (int((~found.dead).sum()), 60)
+    assert np.asarray(ax.images[0].get_array()).shape == (int((~found.dead).sum()), 60)
     with pytest.raises(ValueError, match="one for each of the 60 examples"):
         found.draw(labels=np.arange(59))
 

@@ -22,6 +22,7 @@ from festina.networks import (
     fully_connected,
 )
 from festina.tasks import linear_teacher
+from helpers import untyped
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(5, 3))
@@ -207,8 +208,8 @@ def test_bad_input():
 def test_what_is_no_network_is_said(as_a_user):
     network = fully_connected(2, 3, 1, scale=0.1, key=festina.seeds(1)[0])
     with pytest.raises(ValueError, match=r"`network` must be a network.*got int"):
-        neural_tangent_kernel(3, np.eye(2))
+        neural_tangent_kernel(untyped(3), np.eye(2))
     with pytest.raises(ValueError, match="`trajectory` must be what"):
-        tangent_kernel_distance(network, np.eye(2))
+        tangent_kernel_distance(untyped(network), np.eye(2))
     with pytest.raises(ValueError, match="InContextPopulation has none"):
         neural_tangent_kernel(network, festina.tasks.in_context_regression(2, 32))

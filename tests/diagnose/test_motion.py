@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
 from festina._narrowing._layers import REST
 from festina.diagnose import effective_width
@@ -17,7 +18,7 @@ PHI = {
 }
 
 
-def by_hand(phi, u, v, x, y, bias=0.0):
+def by_hand(phi, u, v, x, y, bias: ArrayLike = 0.0):
     """½⟨‖f + b − y‖²⟩ and its derivatives by u, v and b."""
     function, derivative = PHI[phi]
     a = x @ u.T

@@ -13,8 +13,9 @@ def staircase(*levels: float) -> np.ndarray:
     """Drops at 100/K, 200/K, …"""
     at = np.linspace(0.0, 100.0, len(levels) + 1)[1:-1]
     falls = np.subtract(levels[:-1], levels[1:])
-    return levels[-1] + sum(
-        fall / (1 + np.exp(TIME - t)) for fall, t in zip(falls, at, strict=True)
+    return np.add(
+        levels[-1],
+        sum(fall / (1 + np.exp(TIME - t)) for fall, t in zip(falls, at, strict=True)),
     )
 
 
@@ -64,8 +65,8 @@ def test_axes_of_its_own():
     axes = plateaus(TIME, staircase(3.0, 1.0)).draw(
         times=list(TIME), loss=list(staircase(3.0, 1.0))
     )
-    assert axes.figure.number in plt.get_fignums()
-    plt.close(axes.figure)
+    assert axes.figure is plt.gcf()
+    plt.close("all")
 
 
 @pytest.mark.parametrize(

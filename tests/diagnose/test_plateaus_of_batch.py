@@ -164,8 +164,7 @@ def test_passages_of_a_batch_are_those_of_each_curve_at_each_level():
         -rng.random(time.shape),
     )
     levels = np.array([1.0, -1.0, -9.0])
-    curves = [each[..., None, :] for each in (time, loss)]
-    seen = passage_time(*curves, levels, slope=slope[..., None, :])
+    seen = passage_time(time[..., None, :], loss[..., None, :], levels, slope=slope[..., None, :])
     assert np.isnan(seen).any()
     assert not np.isnan(seen).all()
     for at in np.ndindex(4, 2):

@@ -205,13 +205,20 @@ def test_random_features_are_the_baseline():
     other = selectivity(
         np.maximum(data.x @ rows, 0), objects=data.labels["object"], contexts=data.labels["context"]
     )
+    assert found.random is not None
+    assert other.random is not None
     assert other.random.entropy == pytest.approx(found.random.entropy, abs=0.04)
     text = str(found)
     assert "random features" in text
     assert f"{2000 - found.dead} units, {found.dead} dead" in text
     assert len(found.draw().patches) == 8
-    same = [selectivity(rows.T[:24], data, key=jax.random.key(7), threshold=1e-3) for _ in range(2)]
-    assert same[0].random.alignment == same[1].random.alignment
+    one, two = (
+        selectivity(rows.T[:24], data, key=jax.random.key(7), threshold=1e-3).random
+        for _ in range(2)
+    )
+    assert one is not None
+    assert two is not None
+    assert one.alignment == two.alignment
 
 
 def test_of_networks_and_of_their_gated_copies():

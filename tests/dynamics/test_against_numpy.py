@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
 import festina
@@ -17,6 +18,7 @@ from festina.diagnose import passage_time
 from festina.dynamics import SaveResolution, loss_factor
 from festina.networks import Layer, attention, convolutional_1d, fully_connected
 from festina.tasks import Task, from_arrays, in_context_regression
+from helpers import terminal
 
 EVERY_STEP = SaveResolution(1e-12, 1e-12)
 """So fine that no step of descent is left out."""
@@ -131,7 +133,7 @@ CASES = _cases()
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-def flat(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+def flat(u: ArrayLike, v: ArrayLike) -> np.ndarray:
     return np.concatenate((np.ravel(u), np.ravel(v)))
 
 
@@ -262,10 +264,8 @@ def test_descent_approaches_the_flow_at_first_order_in_the_learning_rate():
     case = CASES[0]
     flow = saved(festina.gradient_flow(case.network, case.data, np.array([3.0]), rtol=1e-10))[-1]
     rates = 0.04 / 2.0 ** np.arange(5)
-    batch = Layer(
-        *(np.broadcast_to(w, (5, *w.shape)) for w in (case.network.u, case.network.v)),
-        case.network.unit,
-    )
+    u, v = (np.broadcast_to(w, (5, *w.shape)) for w in (case.network.u, case.network.v))
+    batch = Layer(u, v, case.network.unit)
     errors = []
     for lane, rate in enumerate(rates):
         run = festina.gradient_descent(batch, case.data, rates, round(3.0 / rate)).lane(lane)
@@ -294,10 +294,10 @@ def test_drop_times_converge_as_the_tolerance_tightens(name):
     run = festina.gradient_flow(network, data, rtol=1e-8)
     middle = (top + run.loss[-1]) / 2
 
+    @terminal
     def passes(t, weights):
         return case.gradient(*parts(case, weights))[0] - middle
 
-    passes.terminal = True
     solution = solve_ivp(
         lambda t, weights: velocity(case, weights),
         (0.0, 1e4),

@@ -8,6 +8,7 @@ import festina
 from festina.dynamics import SaveResolution
 from festina.networks import Layer, attention, fully_connected
 from festina.tasks import from_arrays, in_context_regression, linear_teacher
+from helpers import untyped
 
 TASK = linear_teacher(np.eye(2))
 NETWORK = fully_connected(2, 4, 2, scale=0.1, key=jax.random.key(0))
@@ -96,7 +97,7 @@ def test_a_resolution_is_positive(values):
 
 
 def _spoilt(name: str, value: float) -> Layer:
-    weights = {"u": NETWORK.u.copy(), "v": NETWORK.v.copy()}
+    weights = {"u": np.array(NETWORK.u), "v": np.array(NETWORK.v)}
     weights[name].flat[3] = value
     return Layer(**weights, unit=NETWORK.unit)
 
@@ -132,12 +133,12 @@ def test_network_and_task_must_fit(network, message):
 
 def test_network_and_task_are_not_to_be_exchanged():
     message = "Expected a network .* and a task .*, got Task and Layer"
-    refused(message, lambda: festina.gradient_flow(TASK, NETWORK))
-    refused(message, lambda: festina.gradient_descent(TASK, NETWORK, 0.01))
+    refused(message, lambda: festina.gradient_flow(untyped(TASK), untyped(NETWORK)))
+    refused(message, lambda: festina.gradient_descent(untyped(TASK), untyped(NETWORK), 0.01))
     refused(
         message,
         lambda: festina.gradient_descent(
-            TASK, NETWORK, 0.01, 5, batch_size=2, key=jax.random.key(0)
+            untyped(TASK), untyped(NETWORK), 0.01, 5, batch_size=2, key=jax.random.key(0)
         ),
     )
 

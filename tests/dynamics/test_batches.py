@@ -12,9 +12,10 @@ import pytest
 import festina
 from festina import _lanes
 from festina.diagnose import passage_time
-from festina.dynamics import _drive, _program, _worker
+from festina.dynamics import LossConvention, _drive, _program, _worker
 from festina.networks import Layer, fully_connected
 from festina.tasks import from_arrays, linear_teacher
+from helpers import untyped
 
 COVARIANCE = np.array([[1.0, 1.0], [1.0, 4.0]])
 TASK = linear_teacher(np.eye(2), COVARIANCE)
@@ -141,7 +142,7 @@ def compilations():
     """Every trace and every compilation that JAX makes meanwhile, by name."""
     names: list[str] = []
 
-    def listen(event: str, duration: float, **details) -> None:
+    def listen(event: str, duration_secs: float, **details: str | int) -> None:
         if "compile" in event:
             names.append(f"{event.rsplit('/', 1)[-1]} of {details.get('fun_name')}")
 
@@ -165,7 +166,7 @@ def test_the_listener_sees_a_compilation():
 
 
 def test_other_values_of_a_flow_compile_nothing():
-    def flow(seed: int, scale: float, rtol: float, loss: str):
+    def flow(seed: int, scale: float, rtol: float, loss: LossConvention):
         network = networks(scale, festina.seeds(3, first=seed))
         return festina.gradient_flow(network, _data(seed), rtol=rtol, loss=loss)
 
@@ -225,10 +226,10 @@ def test_programs_are_the_same_up_to_the_next_power_of_two(monkeypatch, cores, w
 @pytest.mark.parametrize("wide", [False, True])
 def test_the_users_precision_is_left_alone(wide):
     with jax.enable_x64(wide):
-        before = jax.config.jax_enable_x64
+        before = untyped(jax.config).jax_enable_x64
         flow = festina.gradient_flow(SWEEP, TASK, TIMES)
         descent = festina.gradient_descent(SWEEP, TASK, 0.01, 20)
-        assert jax.config.jax_enable_x64 is before is wide
+        assert untyped(jax.config).jax_enable_x64 is before is wide
         assert jax.numpy.ones(1).dtype == (np.float64 if wide else np.float32)
     for run in (flow, descent):
         arrays = (run.time, run.loss, run.squared_gradient, run.network.u, run.network.v)
@@ -238,10 +239,10 @@ def test_the_users_precision_is_left_alone(wide):
 
 
 def test_an_error_leaves_the_users_precision_alone():
-    assert not jax.config.jax_enable_x64
+    assert not untyped(jax.config).jax_enable_x64
     with pytest.raises(ValueError, match="`rtol`"):
         festina.gradient_flow(SWEEP, TASK, rtol=0.5)
-    assert not jax.config.jax_enable_x64
+    assert not untyped(jax.config).jax_enable_x64
 
 
 # Several threads

@@ -13,6 +13,7 @@ from festina._objective import objective
 from festina.networks import DeepLinear, deep_linear, deep_linear_from, fully_connected
 from festina.networks._deep_linear import layer_shapes
 from festina.tasks import from_arrays, linear_teacher
+from helpers import untyped
 
 WIDTHS = {1: (3, 2), 3: (3, 4, 2, 2), 4: (3, 4, 3, 5, 2)}
 TEACHER = np.array([[1.5, -0.4, 0.3], [0.2, 0.9, -0.7]])
@@ -178,7 +179,7 @@ def test_what_does_not_fit():
     with pytest.raises(ValueError, match="`w1` are not all finite"):
         festina.gradient_flow(broken, TASK)
     with pytest.raises(ValueError, match="Expected a network"):
-        festina.gradient_flow([np.ones((2, 3))], TASK)
+        festina.gradient_flow(untyped([np.ones((2, 3))]), TASK)
 
 
 @pytest.mark.parametrize(("widths", "reason"), [((3, 4, 2), "saddle"), (WIDTHS[3], "stationary")])

@@ -7,6 +7,7 @@ import pkgutil
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 import festina
 from festina.dynamics import _draw
@@ -22,7 +23,7 @@ def figures():
     plt.close("all")
 
 
-def flow(scale=1e-2, key=None, task=TASK, **options):
+def flow(scale: ArrayLike = 1e-2, key=None, task=TASK, **options):
     key = festina.seeds(2) if key is None else key
     network = fully_connected(2, 3, 2, scale=scale, key=key)
     return festina.gradient_flow(network, task, rtol=1e-4, **options)
@@ -90,7 +91,9 @@ def test_of_very_many_some_are_drawn_and_the_legend_says_so(monkeypatch):
     monkeypatch.setattr(_draw, "_LINES", 3)
     ax = flow(key=festina.seeds(10), t_end=1.0).draw()
     assert len(ax.lines) == 3
-    assert ax.get_legend().get_title().get_text() == "3 of 10 are drawn"
+    legend = ax.get_legend()
+    assert legend is not None
+    assert legend.get_title().get_text() == "3 of 10 are drawn"
 
 
 @pytest.mark.parametrize("style", [{"linewidth": 5}, {"lw": 5}])

@@ -18,6 +18,7 @@ from festina.networks import (
     power,
 )
 from festina.tasks import (
+    AbstractTask,
     from_arrays,
     gaussian_cubature_points,
     linear_teacher,
@@ -125,7 +126,8 @@ def two_speeds(slow=SLOW):
 
 
 @pytest.mark.parametrize(
-    "train", [festina.gradient_flow, lambda *a, **b: festina.gradient_descent(*a, 0.1, **b)]
+    "train",
+    [festina.gradient_flow, lambda network, task: festina.gradient_descent(network, task, 0.1)],
 )
 @pytest.mark.parametrize("slow", [1e-7, SLOW])
 def test_a_saddle_that_is_left_late_is_said_to_be_one(train, slow):
@@ -243,7 +245,7 @@ def test_noise_in_the_targets_is_the_floor_that_the_loss_converges_to():
 # Starting at rest
 
 
-def _embedded(unit: str, how: str) -> tuple[Layer, object, float]:
+def _embedded(unit: str, how: str) -> tuple[Layer, AbstractTask, float]:
     """A fixed point of a width-1 network inside one of width three, and its loss (½)."""
     if unit == "linear":
         axis = np.linalg.eigh(COVARIANCE)[1][:, -1]
@@ -323,8 +325,14 @@ def test_weights_near_a_saddle_are_not_at_rest():
 # Divergence
 
 
+def named(number: str, message: str) -> float:
+    found = re.search(number, message)
+    assert found is not None
+    return float(found[1])
+
+
 def named_limit(message: str) -> float:
-    return float(re.search(r"stability limit ([\d.e+-]+)", message)[1])
+    return named(r"stability limit ([\d.e+-]+)", message)
 
 
 @pytest.mark.parametrize("width", [5, 40], ids=["dense", "Lanczos"])
@@ -356,7 +364,7 @@ def test_divergence_from_near_a_solution_names_the_limit(rate):
     assert run.failed
     assert f"learning rate {rate:g} is above" in ending.message
     assert named_limit(ending.message) == pytest.approx(1.0, rel=0.02)
-    assert int(re.search(r"after step (\d+)", ending.message)[1]) == run.time[-1]
+    assert named(r"after step (\d+)", ending.message) == run.time[-1]
     assert run.time[-1] < 100
     assert all_finite(run)
 
@@ -395,7 +403,7 @@ def test_steps_that_are_too_large_but_do_not_diverge_are_named():
     (ending,) = to_and_fro(1.05).endings
     assert ending.reason == "finished"
     assert "Ran to step 400 as asked, going up and down" in ending.message
-    assert 0.5 < float(re.search(r"sharpness is ([\d.]+)", ending.message)[1]) < 1.05
+    assert 0.5 < named(r"sharpness is ([\d.]+)", ending.message) < 1.05
 
 
 def test_steps_just_below_the_limit_converge():

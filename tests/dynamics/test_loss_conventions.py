@@ -8,6 +8,7 @@ import festina
 from festina.dynamics import LossConvention, loss_factor, loss_formula
 from festina.networks import fully_connected
 from festina.tasks import from_arrays, linear_teacher
+from helpers import untyped
 
 OUTPUTS, SAMPLES = 3, 7
 NAMES = LossConvention.__args__
@@ -103,7 +104,7 @@ def test_a_sum_over_a_population_is_refused(convention):
 @pytest.mark.usefixtures("as_a_user")
 def test_an_unknown_convention_lists_the_choices():
     with pytest.raises(ValueError, match="Unknown loss 'mse'") as caught:
-        festina.gradient_flow(NETWORK, DATA, loss="mse")
+        festina.gradient_flow(NETWORK, DATA, loss=untyped("mse"))
     for name in NAMES:
         assert f"'{name}'" in str(caught.value)
     assert "\n" not in str(caught.value)

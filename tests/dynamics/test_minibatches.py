@@ -26,7 +26,7 @@ NETWORK = fully_connected(2, 5, 2, scale=0.3, key=jax.random.key(0))
 SEEDS = fully_connected(2, 5, 2, scale=0.3, key=festina.seeds(3))
 
 
-def gradients(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+def gradients(u, v) -> np.ndarray:
     """∂/∂u of ½|y − f|² for every sample, by hand: (sample, unit, input)."""
     residual = DATA.x @ u.T @ v - DATA.y
     return np.einsum("po,ho,pi->phi", residual, v, DATA.x)
@@ -50,16 +50,23 @@ def test_one_batch_of_all_samples_is_full_batch_descent(loss):
 @pytest.mark.parametrize("save_every", [1, 7])
 def test_a_heavy_ball_on_all_samples_is_that_of_full_batches(save_every):
     """Each network at a momentum of its own, which goes on from sample to sample."""
-    how = {"momentum": np.array([0.0, 0.5, 0.9])}
-    full = festina.gradient_descent(SEEDS, DATA, 0.02, 42, **how)
+    momentum = np.array([0.0, 0.5, 0.9])
+    full = festina.gradient_descent(SEEDS, DATA, 0.02, 42, momentum=momentum)
     mini = festina.gradient_descent(
-        SEEDS, DATA, 0.02, 42, batch_size=SAMPLES, key=KEY, save_every=save_every, **how
+        SEEDS,
+        DATA,
+        0.02,
+        42,
+        batch_size=SAMPLES,
+        key=KEY,
+        save_every=save_every,
+        momentum=momentum,
     )
     np.testing.assert_allclose(mini.final.u, full.final.u, rtol=0, atol=1e-12)
     plain = festina.gradient_descent(SEEDS, DATA, 0.02, 42)
     np.testing.assert_allclose(full.final.u[0], plain.final.u[0], rtol=0, atol=1e-14)
     assert np.abs(full.final.u[1:] - plain.final.u[1:]).min() > 1e-6
-    np.testing.assert_array_equal(full.to_dataset()["momentum"], how["momentum"])
+    np.testing.assert_array_equal(full.to_dataset()["momentum"], momentum)
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
@@ -124,7 +131,7 @@ def test_epochs_are_shuffled_anew():
 
 
 def test_the_same_key_gives_the_same_run_and_another_key_another():
-    def weights(key) -> np.ndarray:
+    def weights(key):
         run = festina.gradient_descent(SEEDS, DATA, 0.02, 30, batch_size=4, key=key)
         return run.network.u
 

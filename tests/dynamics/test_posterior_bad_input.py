@@ -9,6 +9,7 @@ import pytest
 from festina.dynamics.posterior import continue_sampling, sample
 from festina.networks import draw_from_prior
 from festina.tasks import classification, from_arrays, linear_teacher, orthogonal_inputs
+from helpers import untyped
 
 KEY = jax.random.key(0)
 TASK = orthogonal_inputs([2, 2])
@@ -16,7 +17,7 @@ SHORT = {"width": 4, "chains": 2, "anneal": 4, "burn": 4, "moves": 4, "thin": 1,
 
 
 def short(given=TASK, **changed):
-    return sample(given, **({"temperature": 0.1, "key": KEY} | SHORT | changed))
+    return sample(given, **untyped({"temperature": 0.1, "key": KEY} | SHORT | changed))
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,8 @@ def test_an_interrupted_chain_goes_on_from_disk(tmp_path, stage):
         chains(checkpoint=path, progress=interrupt)
     assert "`continue_sampling` goes on from there" in raised.value.__notes__[0]
     run = festina.load(path)["simulation"]
-    assert set(run["ending"].values) == {"interrupted"}
-    assert "`continue_sampling` goes on" in str(run["message"].values[0])
+    assert set(run["ending"].to_numpy()) == {"interrupted"}
+    assert "`continue_sampling` goes on" in str(run["message"].to_numpy()[0])
     whole = chains()
     found = continue_sampling(path)
     same(found, whole)
@@ -74,7 +74,7 @@ def test_a_saved_posterior_says_what_it_is(tmp_path):
     assert run.attrs["precision"] == "single"
     assert run["readout"].dims == ("chain", "draw", "output", "unit")
     assert run["weights_1"].dims == ("chain", "draw", "unit", "direction")
-    assert run["move"].values.tolist() == drawn.plan.stops(0)
+    assert run["move"].to_numpy().tolist() == drawn.plan.stops(0)
     more = continue_sampling(festina.load(path), moves=3)
     same(more, chains(precision="single", moves=15))
 

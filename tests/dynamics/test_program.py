@@ -103,7 +103,7 @@ def test_any_number_of_seeds_in_few_programs(name, train):
         return compiled
 
     # Both have programs of their own; others may have compiled them before.
-    compiled_for(8), compiled_for(9)
+    _ = compiled_for(8), compiled_for(9)
     for seeds in (7, 12, 11, 6):
         assert compiled_for(seeds) == []
 

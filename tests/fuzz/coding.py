@@ -120,11 +120,13 @@ def _(code, g):
 
 @row("temperature_sweep", classes, temperatures=([0.4, 0.05], np.array([1.0])), cost=8)
 def _(sweep, g):
-    for temperature, code in zip(np.ravel(g.temperatures), sweep.codes, strict=True):
-        kept = code_is_right(code, *wanted(g), float(temperature), g["activation"])
+    proofs = [
+        code_is_right(code, *wanted(g), float(temperature), g["activation"])
+        for temperature, code in zip(np.ravel(g.temperatures), sweep.codes, strict=True)
+    ]
     finite(sweep.contrast, sweep.populated)
     holds("the crossover is a temperature", sweep.crossover >= 0)
-    return kept
+    return proofs[-1]
 
 
 @row("crossover_temperature", classes, cost=8)

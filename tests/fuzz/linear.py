@@ -1,6 +1,7 @@
 """Rows of theory.linear and its worlds: closed forms against integrators and linear algebra."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -108,8 +109,13 @@ def _(time, g):
     return arrives(time, goal, s, a0, lam, tau, number(g.depth))
 
 
-STACK = {"correlation": (1.0, 2.0), "input_variance": (1.0, 0.7), "fraction": (0.9, 0.5)}
-STACK |= {"layer_strength": (0.3, 1.0, 1.4), "depths": (np.array([2.0, 5.0]), 4, [1, math.inf])}
+STACK: dict[str, Any] = {
+    "correlation": (1.0, 2.0),
+    "input_variance": (1.0, 0.7),
+    "fraction": (0.9, 0.5),
+    "layer_strength": (0.3, 1.0, 1.4),
+    "depths": (np.array([2.0, 5.0]), 4, [1, math.inf]),
+}
 
 
 @row("learning_time_by_depth", **STACK)
@@ -230,7 +236,9 @@ def square(rng):
     return {"first": given["first"], "second": given["second"]}
 
 
-NETWORK = {"network": made(networks.deep_linear_from, weights=lambda rng: [*square(rng).values()])}
+NETWORK: dict[str, Any] = {
+    "network": made(networks.deep_linear_from, weights=lambda rng: [*square(rng).values()])
+}
 
 
 def descent(first, second, correlation, times):
@@ -368,7 +376,7 @@ def growing(g, left, right):
     return (g.first @ right + g.second.swapaxes(-1, -2) @ left) / 2
 
 
-SMALL = {"first": normal(3, 3, scale=1e-2), "second": normal(2, 3, scale=1e-2)}
+SMALL: dict[str, Any] = {"first": normal(3, 3, scale=1e-2), "second": normal(2, 3, scale=1e-2)}
 
 
 @row("growing_gram", **SMALL, left=(np.eye(2),), right=(np.eye(3)[:, :2],))

@@ -68,7 +68,9 @@ class Made:
         return f"{self.maker.__qualname__}({inner})"
 
 
-def made(maker: Callable[..., Any], joint: Drawn = ({},), /, **each: Drawn) -> Drawn:
+def made(
+    maker: Callable[..., Any], joint: Drawn = ({},), /, **each: Drawn
+) -> Callable[[np.random.Generator], Made]:
     return lambda rng: Made(maker, draw(rng, joint, each))
 
 
@@ -110,7 +112,9 @@ def _held(network: Any = None, task: Any = None, **_: Any) -> dict[str, Any]:
         x, wy = task.x.reshape(len(task.x), -1), task.weight[:, None] * task.y
         held["correlation"], held["covariance"] = wy.T @ x, (task.weight[:, None] * x).T @ x
         held["target_power"] = np.sum(wy * task.y)
-        if "u" in held and network.unit.activation.name == "quadratic":
+        unit = network.unit if isinstance(network, networks.Layer) else None
+        activated = isinstance(unit, networks.Neuron | networks.ConvolutionKernel)
+        if activated and unit.activation.name == "quadratic":
             held["correlation"] = np.einsum("so,si,sj->ij", wy, x, x)
     return held
 

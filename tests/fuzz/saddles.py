@@ -1,5 +1,7 @@
 """Rows of theory.saddles: of arrays, and of networks and tasks by theirs."""
 
+from typing import Any
+
 import jax
 import numpy as np
 import scipy.linalg
@@ -114,7 +116,9 @@ def _(p, g):
 @row("mode_drop_times", **white())
 def _(found, g):
     """Units may be in any order."""
-    rest = {} if g.learning_rate is None else {"learning_rate": float(g.learning_rate)}
+    rest: dict[str, Any] = (
+        {} if g.learning_rate is None else {"learning_rate": float(g.learning_rate)}
+    )
     network = networks.layer_from("linear", g.u[..., ::-1, :], g.v[..., ::-1, :])
     task = tasks.from_moments(g.correlation, g.covariance)
     holds("times are positive", ~(found < 0))
@@ -156,7 +160,8 @@ def explained(g):
     return np.linalg.eigvalsh(g.correlation @ inverse @ g.correlation.T)[::-1]
 
 
-CHOSEN, RANK = {"modes": ((), (0,), (1, 0))}, {"rank": (None, 1)}
+CHOSEN: dict[str, Any] = {"modes": ((), (0,), (1, 0))}
+RANK: dict[str, Any] = {"rank": (None, 1)}
 
 
 @row("linear_saddle", regression, **CHOSEN)
@@ -260,7 +265,7 @@ def _(found, g):
     )
 
 
-MIXING = {"gamma_u": normal(1, 2), "gamma_v": normal(1, 2)}
+MIXING: dict[str, Any] = {"gamma_u": normal(1, 2), "gamma_v": normal(1, 2)}
 
 
 @row("embed_weights", u=normal(2, 3), v=normal(2, 1), **MIXING)
@@ -271,7 +276,7 @@ def _(found, g):
     return near(total(*found), total(g.u, g.v), 1e-8, size)
 
 
-MOVING = {
+MOVING: dict[str, Any] = {
     "network": made(networks.layer_from, unit=("linear",), u=normal(4, 3, 2), v=normal(4, 3, 1))
 }
 
@@ -325,7 +330,7 @@ def _(found, g):
     gamma = np.asarray(g.gamma_u)
     if gamma.ndim < 2:
         return near(found, gamma / (1 + (gamma**2).sum()))
-    right, size = gamma - gamma @ gamma.T @ found, np.linalg.norm(gamma) ** 2
+    right, size = gamma - gamma @ gamma.T @ found, float(np.linalg.norm(gamma)) ** 2
     return near(found, right, 1e-12 * (1 + size), np.abs(found).max(initial=0.0))
 
 

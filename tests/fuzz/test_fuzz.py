@@ -5,6 +5,7 @@ import os
 import resource
 from collections import Counter
 from importlib import import_module
+from typing import cast
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ def test_inputs(name, as_a_user, bounded_memory, record_property):
         database=None,
         derandomize=False,
         phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=cast("list[HealthCheck]", list(HealthCheck)),
     )
     @given(st.integers(0, 2**20), st.data())
     def ask(seed, data):

@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.GifImagePlugin import GifImageFile
 
 from festina.experiments import load, save_animation
 from festina.papers.saddles.panels._animate import _path
@@ -58,9 +59,12 @@ def test_it_rests_on_the_plateau():
 
 @pytest.mark.slow
 def test_a_small_gif_that_moves(tmp_path):
-    save_animation(load(PANEL).animate(made()), tmp_path / "a.gif")
+    animate = load(PANEL).animate
+    assert animate is not None
+    save_animation(animate(made()), tmp_path / "a.gif")
     assert (tmp_path / "a.gif").stat().st_size < 1.5e6
     with Image.open(tmp_path / "a.gif") as picture:
+        assert isinstance(picture, GifImageFile)
         assert picture.n_frames > 80
         picture.seek(0)
         first = np.asarray(picture.convert("RGB"), float)

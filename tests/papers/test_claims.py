@@ -164,7 +164,9 @@ def test_claims_say_what_is_known_and_what_is_broken():
     assert [entry["broken"] for entry in written] == [False] * 3
     assert [entry["correction"] for entry in written] == ["", "halved", ""]
     assert written[2]["wrong"] == "a misprint"
-    assert written[2]["instead"]["holds"]
+    instead = written[2]["instead"]
+    assert isinstance(instead, dict)
+    assert instead["holds"]
     assert claims.__doc__ == "What somebody says."
 
 
@@ -216,6 +218,7 @@ def test_cases_are_one_claim_which_holds_where_all_do(claim, second):
     claim("last", "the last level is none", equal_to(0, 0))
     assert [one.id for one in claim] == ["zero", "level", "last"]
     level = headline_claim(claim)
+    assert level is not None
     assert level.predicted == [1.0, 4.0]
     assert level.measured == pytest.approx([1.0, second], nan_ok=True)
     assert level.tolerance == 0.1

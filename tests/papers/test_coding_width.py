@@ -16,4 +16,5 @@ def test_its_level_has_a_name():
     run = xr.DataTree.from_dict({"linear": linear, "prior": prior})
     run.attrs["parameters"] = parameters.model_dump_json()
     legend = _width.draw(run).axes[0].get_legend()
+    assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["linear", "5 %", "$1/N$"]

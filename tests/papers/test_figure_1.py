@@ -49,14 +49,16 @@ def fresh(letter: str):
 def is_legible(figure: Figure) -> bool:
     """Nothing is cut off at the edge of the figure, and no part of it lies on another."""
     inside, loss = is_whole(figure), figure.axes[0]
-    above = loss.get_legend().get_window_extent().y0 >= loss.get_window_extent().y1 - 1
+    legend = loss.get_legend()
+    assert legend is not None
+    above = legend.get_window_extent().y0 >= loss.get_window_extent().y1 - 1
     return bool(inside and above) and are_apart([ax.get_tightbbox() for ax in figure.axes])
 
 
 def visited(letter: str) -> np.ndarray:
     """Level of the intermediate plateau of every seed with three of them."""
     table = fresh(letter)["plateaus"]
-    return table["level"].values[table["count"].values == 3, 1]
+    return table["level"].to_numpy()[table["count"].to_numpy() == 3, 1]
 
 
 def dashed(ax) -> list:
@@ -89,10 +91,10 @@ def test_the_figure_has_dashed_theory(letter):
     assert "step" in loss.get_xlabel()
     assert "loss" in loss.get_ylabel()
     heights = [line.get_ydata()[0] for line in dashed(loss) if np.ptp(line.get_ydata()) == 0]
-    np.testing.assert_allclose(heights, run["theory"]["level"].values)
+    np.testing.assert_allclose(heights, run["theory"]["level"].to_numpy())
     upright = [line.get_xdata()[0] for line in dashed(loss) if np.ptp(line.get_xdata()) == 0]
     if "drop_step" in run["theory"]:
-        shown = run["theory"]["drop_step"].values
+        shown = run["theory"]["drop_step"].to_numpy()
         assert {round(step, 6) for step in upright} <= set(shown[np.isfinite(shown)].round(6))
     assert len(upright) == {"b": 2, "g": 1}.get(letter, 0)
     # Simulation is wide and pale, theory thin.
@@ -108,9 +110,9 @@ def test_a_seed_does_not_depend_on_how_many_are_trained():
     alone = experiment.run(experiment.parameters(seed=102, seeds=1))
     together = fresh("b")
     np.testing.assert_allclose(
-        alone["drops"]["step"].values[0], together["drops"]["step"].values[2], rtol=1e-9
+        alone["drops"]["step"].to_numpy()[0], together["drops"]["step"].to_numpy()[2], rtol=1e-9
     )
-    assert alone["simulation"]["seed"].values.tolist() == [102]
+    assert alone["simulation"]["seed"].to_numpy().tolist() == [102]
 
 
 # Numbers of an independent implementation
@@ -128,9 +130,9 @@ LEVELS = {
 
 @each_panel
 def test_figure_1_levels_initial_plateau_and_final(letter):
-    levels = fresh(letter)["theory"]["level"].values
+    levels = fresh(letter)["theory"]["level"].to_numpy()
     np.testing.assert_allclose(levels, LEVELS[letter], atol=1e-6)
-    loss = fresh(letter)["simulation"]["loss"].values
+    loss = fresh(letter)["simulation"]["loss"].to_numpy()
     np.testing.assert_allclose(loss[:, 0], LEVELS[letter][0], rtol=1e-5)
     np.testing.assert_allclose(loss[:, -1], LEVELS[letter][2], atol=1e-6)
 
@@ -138,20 +140,21 @@ def test_figure_1_levels_initial_plateau_and_final(letter):
 @of_panels("b", "d", "e", "f", "g")
 def test_figure_1_the_plateau_is_the_width_one_optimum_found_by_an_optimiser(letter):
     theory = fresh(letter)["theory"]
-    assert float(theory["level"][1]) == pytest.approx(float(theory["narrow_minimum"][0]), abs=1e-6)
+    level, minimum = (theory[name].to_numpy() for name in ("level", "narrow_minimum"))
+    assert level[1] == pytest.approx(minimum[0], abs=1e-6)
 
 
 @pytest.mark.slow
 def test_figure_1c_rests_at_a_saddle_of_one_unit_above_its_minimum():
     """The distance from that saddle falls with the scale; from the minimum, 0.4, it does not."""
     theory = fresh("c")["theory"]
-    assert float(theory["narrow_minimum"][0]) == pytest.approx(0.4, abs=1e-6)
-    saddle = float(theory["fixed_point"][0])
+    assert theory["narrow_minimum"].to_numpy()[0] == pytest.approx(0.4, abs=1e-6)
+    saddle = theory["fixed_point"].to_numpy()[0]
     experiment = panel("c")
 
     def distances(scale):
         run = experiment.run(experiment.parameters(seed=100, seeds=2, scale=scale))
-        return np.abs(run["plateaus"]["level"].values[:, 1] - saddle)
+        return np.abs(run["plateaus"]["level"].to_numpy()[:, 1] - saddle)
 
     coarse, fine = distances(1e-6), distances(1e-8)
     assert (fine < 0.2 * coarse).all()
@@ -170,7 +173,7 @@ def test_figure_1d_level_is_held_to_what_its_initial_scale_allows():
 
 @of_panels("b", "c", "d", "e")
 def test_figure_1_three_plateaus_in_every_seed(letter):
-    assert (fresh(letter)["plateaus"]["count"].values == 3).all()
+    assert (fresh(letter)["plateaus"]["count"].to_numpy() == 3).all()
 
 
 @of_panels(
@@ -194,7 +197,7 @@ def test_figure_1f_plateau_within_two_percent_in_six_of_eight_seeds():
 def test_figure_1g_plateau_at_eight_thirds():
     """To 5e-4 where it is clean; the squared gradient dips less where the saddle is passed by."""
     table = fresh("g")["plateaus"]
-    deep = table["strength"].values[table["count"].values == 3, 1] >= 4.5
+    deep = table["strength"].to_numpy()[table["count"].to_numpy() == 3, 1] >= 4.5
     assert np.sum(deep) >= 4
     np.testing.assert_allclose(visited("g")[deep], 8 / 3, atol=5e-4)
     assert np.sum(np.abs(visited("g") / (8 / 3) - 1) < 0.02) >= 9
@@ -208,23 +211,25 @@ def test_figure_1g_plateau_at_eight_thirds():
     names=("letter", "drops", "tolerance"),
 )
 def test_figure_1_mean_drop_steps(letter, drops, tolerance):
-    detected = fresh(letter)["plateaus"]["drop_step"].values
+    detected = fresh(letter)["plateaus"]["drop_step"].to_numpy()
     np.testing.assert_allclose(detected.mean(axis=0), drops, rtol=tolerance)
     # Between the detected levels or between the predicted ones, it is the same drop.
-    np.testing.assert_allclose(fresh(letter)["drops"]["step"].values, detected, rtol=0.01)
+    np.testing.assert_allclose(fresh(letter)["drops"]["step"].to_numpy(), detected, rtol=0.01)
 
 
 def test_figure_1b_both_drops_from_the_initial_weights_within_half_a_percent():
-    predicted = fresh("b")["theory"]["drop_step"].values
-    np.testing.assert_allclose(fresh("b")["drops"]["step"].values, predicted, rtol=5e-3)
+    predicted = fresh("b")["theory"]["drop_step"].to_numpy()
+    np.testing.assert_allclose(fresh("b")["drops"]["step"].to_numpy(), predicted, rtol=5e-3)
     # So well does the formula for descent do that one for flow, 4 % off, would be noticed.
-    np.testing.assert_allclose(fresh("b")["drops"]["step"].values, predicted, rtol=1e-4)
+    np.testing.assert_allclose(fresh("b")["drops"]["step"].to_numpy(), predicted, rtol=1e-4)
 
 
 def test_figure_1g_first_drop_within_one_and_a_half_percent_in_twelve_fresh_seeds():
-    measured = fresh("g")["drops"]["step"].values[:, 0]
+    measured = fresh("g")["drops"]["step"].to_numpy()[:, 0]
     assert len(measured) == 12
-    np.testing.assert_allclose(measured, fresh("g")["theory"]["drop_step"].values[:, 0], rtol=0.015)
+    np.testing.assert_allclose(
+        measured, fresh("g")["theory"]["drop_step"].to_numpy()[:, 0], rtol=0.015
+    )
     assert np.ptp(measured) > 0.3 * measured.mean()
 
 
@@ -232,16 +237,16 @@ def test_figure_1g_winner_right_in_twelve_fresh_seeds():
     run = fresh("g")
     for seed in range(12):
         middle = (8 + 8 / 3) / 2
-        loss = run["simulation"]["loss"].values[seed]
+        loss = run["simulation"]["loss"].to_numpy()[seed]
         save = int(np.argmax(loss < middle))
-        u, v = (run["simulation"][name].values[seed, save] for name in ("u", "v"))
+        u, v = (run["simulation"][name].to_numpy()[seed, save] for name in ("u", "v"))
         contribution = np.abs(v[:, 0]) * np.sum(u**2, axis=1)
-        assert np.argmax(contribution) == run["theory"]["winner"].values[seed]
+        assert np.argmax(contribution) == run["theory"]["winner"].to_numpy()[seed]
 
 
 def _final(letter: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     data = fresh(letter)["simulation"]
-    return data["u"].values[seed, -1], data["v"].values[seed, -1]
+    return data["u"].to_numpy()[seed, -1], data["v"].to_numpy()[seed, -1]
 
 
 @of_panels(("b", 1.4142), ("c", 1.1247), names=("letter", "size"))
@@ -275,8 +280,8 @@ def test_figure_1c_lies_outside_lemma_6_but_leaves_zero_by_equation_10():
     left, s, right = np.linalg.svd(sigma)
     run = fresh("c")["simulation"]
     for seed in range(8):
-        u, v = run["u"].values[seed] @ right[0], run["v"].values[seed, :, :, 0] @ left[:, 0]
-        size, step = np.linalg.norm(u + v, axis=-1), run["step"].values[seed]
+        u, v = run["u"].to_numpy()[seed] @ right[0], run["v"].to_numpy()[seed, :, :, 0] @ left[:, 0]
+        size, step = np.linalg.norm(u + v, axis=-1), run["step"].to_numpy()[seed]
         first, last = np.flatnonzero((size > 10 * size[0]) & (size < 1e-3))[[0, -1]]
         growth = np.log(size[last] / size[first]) / (step[last] - step[first])
         assert growth == pytest.approx(np.log1p(2 * 0.01 * s[0]), rel=1e-5)
@@ -342,7 +347,7 @@ def test_presets_are_valid_and_unbroken(letter, preset):
     experiment, run = panel(letter), preset_run(letter, preset)
     assert broken(experiment, run) == []
     np.testing.assert_allclose(
-        run["theory"]["level"].values[:2], READINGS[letter, preset], rtol=1e-6
+        run["theory"]["level"].to_numpy()[:2], READINGS[letter, preset], rtol=1e-6
     )
     figure = experiment.draw(run)
     assert preset in figure.get_suptitle()
@@ -377,14 +382,18 @@ def test_a_run_without_plateau_says_so_and_nothing_else_about_it(letter):
 def test_figure_1b_general_teacher_mean_drop_steps():
     experiment = panel("b")
     run = experiment.run(experiment.parameters(seed=100, teacher="general"))
-    np.testing.assert_allclose(run["drops"]["step"].values.mean(axis=0), (181.2, 1089.0), rtol=0.02)
+    np.testing.assert_allclose(
+        run["drops"]["step"].to_numpy().mean(axis=0), (181.2, 1089.0), rtol=0.02
+    )
 
 
 def test_figure_1b_as_printed_mean_drop_steps():
     """By plain descent they come at 547–571 and 1442–1449 steps."""
     experiment = panel("b")
     run = experiment.run(experiment.parameters(seed=100, **experiment.presets["printed"]))
-    np.testing.assert_allclose(run["drops"]["step"].values.mean(axis=0), (559.0, 1446.0), rtol=0.02)
+    np.testing.assert_allclose(
+        run["drops"]["step"].to_numpy().mean(axis=0), (559.0, 1446.0), rtol=0.02
+    )
 
 
 @pytest.mark.slow
@@ -392,7 +401,7 @@ def test_figure_1g_as_printed_has_units_of_norm_four_fifths():
     """|u| = 0.80 with targets divided by √8."""
     experiment = panel("g")
     run = experiment.run(experiment.parameters(seed=100, **experiment.presets["printed"]))
-    u = run["simulation"]["u"].values[:, -1]
+    u = run["simulation"]["u"].to_numpy()[:, -1]
     largest = np.sort(np.linalg.norm(u, axis=2), axis=1)[:, -2:]
     assert np.median(largest) == pytest.approx(0.80, abs=0.01)
 
@@ -410,9 +419,9 @@ def test_figure_1_distribution_over_64_seeds(letter, share, within):
     experiment = panel(letter)
     run = experiment.run(experiment.parameters(seed=500, seeds=64))
     assert broken(experiment, run) == []
-    counts = run["plateaus"]["count"].values
+    counts = run["plateaus"]["count"].to_numpy()
     assert np.mean(counts == 3) >= share
-    levels = run["plateaus"]["level"].values[counts == 3, 1]
+    levels = run["plateaus"]["level"].to_numpy()[counts == 3, 1]
     optimum = LEVELS[letter][1]
     assert np.mean(np.abs(levels / optimum - 1) <= 0.02) >= within
     # A saddle is passed at a distance, below its level and never above.
@@ -424,8 +433,8 @@ def test_figure_1_distribution_over_64_seeds(letter, share, within):
 def test_figure_1g_prediction_in_256_seeds():
     experiment = panel("g")
     run = experiment.run(experiment.parameters(seed=1000, seeds=256))
-    predicted = run["theory"]["drop_step"].values[:, 0]
-    np.testing.assert_allclose(run["drops"]["step"].values[:, 0], predicted, rtol=0.015)
+    predicted = run["theory"]["drop_step"].to_numpy()[:, 0]
+    np.testing.assert_allclose(run["drops"]["step"].to_numpy()[:, 0], predicted, rtol=0.015)
     assert by_id(experiment, run)["winner"].measured == 1.0
 
 

@@ -13,7 +13,7 @@ B, G = load("saddles/figure-1b"), load("saddles/figure-1g")
 def drops(experiment, **options) -> tuple[np.ndarray, np.ndarray]:
     """Measured and predicted drop steps, (seed, drop)."""
     run = experiment.run(experiment.parameters(**options))
-    return run["drops"]["step"].values, run["theory"]["drop_step"].values
+    return run["drops"]["step"].to_numpy(), run["theory"]["drop_step"].to_numpy()
 
 
 @pytest.mark.slow
@@ -125,16 +125,16 @@ def test_figure_1b_prediction_knows_the_loss_convention(loss):
 def test_figure_1b_of_a_finite_data_set_is_close_to_the_population():
     """8,192 samples move the level of the plateau by one or two percent."""
     run = B.run(B.parameters(seeds=4, samples=8192))
-    levels = run["plateaus"]["level"].values[:, 1]
+    levels = run["plateaus"]["level"].to_numpy()[:, 1]
     np.testing.assert_allclose(levels, (5 - np.sqrt(13)) / 2, rtol=0.03)
     # The width-1 minimum of these very samples, though, is met as well as that of the population.
-    np.testing.assert_allclose(levels, run["theory"]["level"].values[1], atol=1e-5)
+    np.testing.assert_allclose(levels, run["theory"]["level"].to_numpy()[1], atol=1e-5)
 
 
 def test_figure_1b_of_a_whitened_sample_rests_between_the_levels_of_its_modes():
     run = B.run(B.parameters(seeds=2, samples=512, seed=3, **B.presets["printed"]))
-    low, high = run["theory"]["fixed_point"].values
-    levels = run["plateaus"]["level"].values[:, 1]
+    low, high = run["theory"]["fixed_point"].to_numpy()
+    levels = run["plateaus"]["level"].to_numpy()[:, 1]
     assert (low + 0.1 * (high - low) < levels).all()
     assert (levels < high).all()
     assert [claim for claim in B.claims(run) if claim.broken] == []

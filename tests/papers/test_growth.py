@@ -48,10 +48,12 @@ def test_the_spread_of_networks_is_that_of_logarithms_of_few_units(shape):
 def test_gates_that_are_read_before_every_step_are_those_of_a_rectifier():
     task, keys = objects_in_contexts(4, 3), seeds(2)
     network = fully_connected(7, 20, task.outputs, activation="relu", scale=0.1, key=keys)
-    step, how = _equivalence._STEP, {"steps": 40, "save_every": 10}
+    step = _equivalence._STEP
     trained = gradient_descent(
-        network, task, step, batch_size=len(task.x), key=keys, loss="half", **how
+        network, task, step, 40, batch_size=len(task.x), key=keys, save_every=10, loss="half"
     )
-    same, rarely = (_equivalence._read_again(network, task, n, **how) for n in (1, 20))
+    same, rarely = (
+        _equivalence._read_again(network, task, n, steps=40, save_every=10) for n in (1, 20)
+    )
     np.testing.assert_allclose(same, trained.loss, rtol=1e-5)
     assert np.abs(rarely / trained.loss - 1).max() > 1e-4

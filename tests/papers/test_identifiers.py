@@ -1,6 +1,7 @@
 """Identifiers of claims are read and checked when an experiment is loaded."""
 
 import importlib.util
+from importlib.machinery import ModuleSpec
 
 import pytest
 
@@ -23,6 +24,7 @@ def read(tmp_path):
         path = tmp_path / "mine.py"
         path.write_text(head + body)
         spec = importlib.util.spec_from_file_location("mine", path)
+        assert spec is not None
         return identifiers(importlib.util.module_from_spec(spec))
 
     return read
@@ -98,10 +100,7 @@ def test_identifiers_are_kebab_case(id, read):
 
 
 def test_a_module_without_source_has_none():
-    assert (
-        identifiers(importlib.util.module_from_spec(importlib.machinery.ModuleSpec("x", None)))
-        is None
-    )
+    assert identifiers(importlib.util.module_from_spec(ModuleSpec("x", None))) is None
 
 
 def test_an_unknown_identifier_is_told_with_the_nearest():

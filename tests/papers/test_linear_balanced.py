@@ -151,9 +151,10 @@ def test_the_misprint_matters_at_every_balance_but_zero(shape):
     network, correlation = shapes.fixed_networks(shape, balances)
     times = np.linspace(0.0, 3.0, 13)
     wrong = []
-    for pair, lam in zip(zip(*network.weights, strict=True), balances, strict=True):
+    for k, lam in enumerate(balances):
+        first, second = (weights[k] for weights in network.weights)
         printed, right = (
-            balanced_gram(times, *pair, correlation, balance=lam, as_printed=as_printed)
+            balanced_gram(times, first, second, correlation, balance=lam, as_printed=as_printed)
             for as_printed in (True, False)
         )
         wrong.append(np.abs(np.asarray(printed) - right).max())

@@ -104,7 +104,7 @@ def test_half_rise_times_of_the_levels():
     seen = [0.546057, 0.827193, 1.057996, 1.536831]
     np.testing.assert_allclose(deep["chains_half_time"], seen, atol=1e-6)
     # Items with a common branch are still together when the branches are half apart.
-    place = deep["place"].isel(seed=0).values
+    place = deep["place"].isel(seed=0).to_numpy()
     when = np.searchsorted(deep["time"], deep["random_half_time"].isel(seed=0, level=1))
     between = np.linalg.norm(place[when, :4].mean(0) - place[when, 4:].mean(0))
     assert np.linalg.norm(place[when, 0] - place[when, 1]) < 0.2 * between
@@ -119,16 +119,16 @@ def test_half_rise_times_of_the_levels():
 def test_curvature_of_a_saddle_by_hand():
     """Two modes, the weaker one learned: index, loss and rate from the quadratic form itself."""
     saddles = made("hierarchy-of-saddles")["saddles"].to_dataset()
-    (weaker,) = np.flatnonzero((saddles["learned"].values == [0, 1]).all(axis=1))
+    (weaker,) = np.flatnonzero((saddles["learned"].to_numpy() == [0, 1]).all(axis=1))
     # Mode 1 (s = 2) leads away in four free units, and in the unit of mode 2 since 2 > 1.1.
     assert int(saddles["index"][weaker]) == 5
     assert float(saddles["escape_rate"][weaker]) == pytest.approx(2.0)
-    left = 1 - saddles["learned"].values
+    left = 1 - saddles["learned"].to_numpy()
     np.testing.assert_allclose(saddles["loss"], 0.5 * left @ [4.0, 1.21], atol=1e-12)
 
 
 @pytest.mark.slow
 def test_individuals_differ_and_two_seeds_are_two_individuals():
     individuals = made("hierarchy-of-saddles")["individuals"]
-    assert individuals["half_time"].values.std(axis=0).min() > 0.05
+    assert individuals["half_time"].to_numpy().std(axis=0).min() > 0.05
     assert (individuals["loss"].diff("time") <= 1e-12).all()

@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.GifImagePlugin import GifImageFile
 
 from festina.experiments import load, save_animation
 from festina.papers.race import _transition, _xor
@@ -46,5 +47,6 @@ def test_the_race_moves(tmp_path):
     assert animate is not None
     save_animation(animate(made()), tmp_path / "race.gif")
     with Image.open(tmp_path / "race.gif") as picture:
+        assert isinstance(picture, GifImageFile)
         assert picture.n_frames > 50
     assert (tmp_path / "race.gif").stat().st_size < 3e6

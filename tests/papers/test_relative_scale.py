@@ -86,17 +86,17 @@ def test_the_flow_against_scipy():
         back = 2 * z * (error @ b.T)
         return np.concatenate(((back.T @ train.x).ravel(), (z**2).T.dot(error).ravel()))
 
-    times = data["time"].values
+    times = data["time"].to_numpy()
     start = np.concatenate((u.ravel(), v.ravel()))
     flow = solve_ivp(velocity, (0, times[-1]), start, t_eval=times, rtol=1e-11, atol=1e-13)
     found = [outputs(theta, train.x) for theta in flow.y.T]
     loss = [0.5 * np.mean(np.sum((train.y - f) ** 2, axis=1)) for f in found]
-    np.testing.assert_allclose(data["train_loss"].values, loss, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(data["train_loss"].to_numpy(), loss, rtol=1e-5, atol=1e-9)
     for name, part in (("train", train), ("test", test)):
         right = [
             np.mean(outputs(theta, part.x).argmax(1) == part.y.argmax(1)) for theta in flow.y.T
         ]
-        np.testing.assert_array_equal(data[f"{name}_accuracy"].values, right)
+        np.testing.assert_array_equal(data[f"{name}_accuracy"].to_numpy(), right)
 
 
 def test_what_units_conserve_drifts_by_the_error_of_the_integrator():
@@ -104,7 +104,9 @@ def test_what_units_conserve_drifts_by_the_error_of_the_integrator():
         float(
             experiment.run(experiment.Parameters(**SMALLEST, seeds=1, rtol=rtol))["simulation"][
                 "balance_drift"
-            ].max()
+            ]
+            .to_numpy()
+            .max()
         )
         for rtol in (1e-3, 1e-5, 1e-7)
     ]
@@ -118,12 +120,12 @@ def test_what_units_conserve_drifts_by_the_error_of_the_integrator():
 def test_axes_and_ranges():
     data = tiny()["simulation"]
     assert dict(data.sizes) == {"seed": 5, "way": 4, "factor": 3, "time": len(data["time"])}
-    assert data["way"].values.tolist() == WAYS
-    assert data["seed"].values.tolist() == [40, 41, 42, 43, 44]
+    assert data["way"].to_numpy().tolist() == WAYS
+    assert data["seed"].to_numpy().tolist() == [40, 41, 42, 43, 44]
     for name in ("train_accuracy", "test_accuracy"):
         assert ((data[name] >= 0) & (data[name] <= 1)).all()
-    for name in data.data_vars:
-        start = data[name].sel(factor=1.0)
+    for each in data.data_vars.values():
+        start = each.sel(factor=1.0)
         np.testing.assert_array_equal(start, start.sel(way=["embedding"] * 4))
     made = experiment.Parameters(**json.loads(tiny().attrs["parameters"]))
     assert made.seed == 40
@@ -199,5 +201,5 @@ def test_nothing_is_compared_where_runs_cannot_tell():
     assert id not in verdicts(altered(tiny(), embedding=np.nan))
     assert id not in verdicts(altered(tiny(), embedding=10.0).isel(seed=slice(4)))
     late = tiny().copy(deep=True)
-    late["simulation"]["fit_time"][...] = 30.0
+    late["simulation"]["fit_time"].to_numpy()[...] = 30.0
     assert len(verdicts(late)) == 1

@@ -1,6 +1,7 @@
 """How far a panel's figure goes: to where nothing happens any more, not to where it is pretty."""
 
 import json
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from festina.papers.saddles.panels._reading import Reading
 LEVELS = (5.0, 1.0, 0.0)
 
 
-def reading(*seeds: tuple[str, list[float], list[float]]) -> Reading:
+def reading(*seeds: tuple[str, Sequence[float], Sequence[float]]) -> Reading:
     """A panel with these seeds: how each ended, its steps and its losses.
 
     As in a real run, seeds are padded with copies of their last sample.
@@ -85,7 +86,7 @@ def test_a_seed_that_diverges_leaves_through_the_top():
     diverged = ("diverged", [0, 100, 200], [5.0, 1.0, 1e200])
     loss = draw_panel(reading(LEARNED, diverged), "1B").axes[0]
     assert loss.get_ylim()[1] < 2 * LEVELS[0]
-    assert sorted(max(line.get_xdata()) for line in loss.lines[:2]) == [200, 2000]
+    assert sorted(np.max(line.get_xdata()) for line in loss.lines[:2]) == [200, 2000]
 
 
 def test_a_network_that_does_not_move_is_drawn_without_a_warning():

@@ -14,6 +14,7 @@ from festina.networks import Neuron, layer_from
 from festina.papers.saddles.figure_4 import _g as cubic
 from festina.papers.saddles.figure_4._one_unit import population, width_one
 from festina.papers.saddles.figure_4._panel import fixed_points, named, student, teacher_task
+from helpers import terminal
 from small import SMALL
 
 # Minutes of compilation; the functions themselves are tested in theory, diagnose and dynamics.
@@ -31,8 +32,10 @@ def small(letter: str):
 
 @pytest.mark.parametrize("letter", "cdefgh")
 def test_training_starts_without_a_network_and_ends_where_the_task_is_learned(letter):
-    loss = small(letter)["simulation"]["loss"].values
-    np.testing.assert_allclose(loss[:, 0], small(letter)["theory"]["level"][0], rtol=1e-3)
+    loss = small(letter)["simulation"]["loss"].to_numpy()
+    np.testing.assert_allclose(
+        loss[:, 0], small(letter)["theory"]["level"].to_numpy()[0], rtol=1e-3
+    )
     assert (loss[:, -1] < 1e-2 * loss[:, 0]).all()
 
 
@@ -67,7 +70,7 @@ def test_figure_4g_solution_is_too_sharp_for_the_stated_learning_rate():
 
 def test_figure_4g_a_stated_learning_rate_that_works_would_be_noticed():
     run = small("g").copy(deep=True)
-    run["theory"]["stated"].values[0] = "finished"  # a single seed
+    run["theory"]["stated"].to_numpy()[0] = "finished"  # a single seed
     assert "stated-learning-rate" in broken(panel("g"), run)
 
 
@@ -82,7 +85,7 @@ def test_figure_4f_one_unit_does_best_with_infinite_weights():
         return power - explained**2 / average(lambda x: unit(x) ** 2)
 
     infimum = left(np.abs)
-    assert float(small("f")["theory"]["infimum"]) == pytest.approx(infimum, rel=1e-6)
+    assert float(small("f")["theory"]["infimum"].to_numpy()) == pytest.approx(infimum, rel=1e-6)
     above = [left(lambda x, a=a: phi(a * x)) - infimum for a in (64, 128)]
     assert np.log2(above[1] / above[0]) == pytest.approx(-2, abs=0.05)
 
@@ -182,7 +185,7 @@ def test_figure_4h_z2_tanh_at_the_edge_of_stability():
         r = phi(x @ np.full(2, size / np.sqrt(2)))
         theta = np.array([*np.full(2, size / np.sqrt(2)), (w * y) @ r / (w @ r**2)])
         loss = lambda theta: w @ (y - theta[2] * phi(x @ theta[:2])) ** 2
-        slope = lambda theta: optimize.approx_fprime(theta, loss, 1e-5)
+        slope = lambda theta: np.asarray(optimize.approx_fprime(theta, loss, 1e-5))
         steps = 1e-3 * np.eye(3)
         curvature = [(slope(theta + step) - slope(theta - step)) / 2e-3 for step in steps]
         return loss(theta), np.linalg.eigvalsh(curvature)[-1]
@@ -209,8 +212,7 @@ def escape_steps(parameters, teacher, coefficient):
         reads = a * (p**3 + q**3) + 3 * b * p * q * (p + q)
         return 2 * coefficient * np.column_stack((grows, turns, reads)).ravel()
 
-    away = lambda _, state: np.abs(state).max() - 50.0
-    away.terminal = True
+    away = terminal(lambda _, state: np.abs(state).max() - 50.0)
     steps = []
     for u, v in zip(network.u, network.v, strict=True):
         theta = np.column_stack((u, v[:, 0]))
@@ -243,7 +245,7 @@ def test_figure_4h_activations_that_hardly_leave_zero():
 
 
 def test_figure_4h_leaves_zero_when_the_cubic_term_does():
-    measured = small("h")["plateaus"]["drop_step"].values[:, 0]
+    measured = small("h")["plateaus"]["drop_step"].to_numpy()[:, 0]
     parameters = panel("h").parameters(**SMALL["saddles/figure-4h"])
     np.testing.assert_allclose(measured, escape_steps(parameters, PHI["z2-sin"], 1), rtol=0.01)
 
@@ -293,7 +295,7 @@ def test_fixed_points_of_one_unit_are_those_found_in_u_and_v():
         phi = np.sin(x @ u)
         end = optimize.root(slope, [*u, (w * y) @ phi / (w @ phi**2)], tol=1e-12)
         if end.success and np.linalg.norm(end.x[:2]) < 5 and abs(end.x[2]) > 1e-3:
-            curvature = optimize.approx_fprime(end.x, slope, 1e-7)
+            curvature = np.asarray(optimize.approx_fprime(end.x, slope, 1e-7))
             level = w @ (y - end.x[2] * np.sin(x @ end.x[:2])) ** 2
             found[round(level, 7)] = level, np.linalg.eigvalsh(curvature)[0] > 0
     expected = [found[level] for level in sorted(found)]

@@ -30,7 +30,7 @@ def test_every_drop_comes_when_a_plain_loop_has_it(family, skipped):
     levels = run.loss.max() * np.array([1.0, 0.4, 0.0])
     plain = plain_drops(network, task, 0.01, (levels[1:] + levels[:-1]) / 2, 10_000)
     assert np.isfinite(plain).all()
-    assert furthest(plateaus_of_batch(run, levels)["passage"].values, plain) < 0.1
+    assert furthest(plateaus_of_batch(run, levels)["passage"].to_numpy(), plain) < 0.1
 
 
 @slow
@@ -38,7 +38,7 @@ def test_from_large_weights_two_skipped_layers_leave_no_plateau():
     """At ε = 0.05; with one layer skipped it is still there."""
     run = skips.run(skips.Parameters(seed=100, seeds=3, scale=0.05))
     for family in skips.FAMILIES:
-        counts = [run[f"{family}_{skipped}"]["count"].values for skipped in range(3)]
+        counts = [run[f"{family}_{skipped}"]["count"].to_numpy() for skipped in range(3)]
         assert (np.array(counts[:2]) == 3).all()
         assert (counts[2] == 2).all()
 

@@ -95,7 +95,7 @@ def test_figure_3_numbers_of_the_paper_s_networks():
     experiment = load(FIGURE)
     run = experiment.run(experiment.parameters(seed=5, steps=3000, judged=500))
     assert broken(experiment, run) == []
-    third = run["simulation"]["singular_value"].sel(network="relu", rank=3).isel(save=-1).values
+    third = run["simulation"]["singular_value"].sel(network="relu", rank=3).isel(save=-1).to_numpy()
     assert (third > 0.095).all()
     assert (third < 0.285).all()
     # Plain mini-batch descent of an independent implementation: loss on the plateau, and steps at
@@ -103,9 +103,12 @@ def test_figure_3_numbers_of_the_paper_s_networks():
     # the first, the middle of the ten steps in which it does.
     linear = run["simulation"].sel(network="linear").isel(seed=0)
     np.testing.assert_allclose(linear["level"].sel(plateau=1), [0.54, 0.52, 0.52, 0.52], atol=0.012)
-    steps, values = linear["step"].values, linear["singular_value"].transpose("rank", "pair", ...)
+    steps, values = (
+        linear["step"].to_numpy(),
+        linear["singular_value"].transpose("rank", "pair", ...),
+    )
     first, second = (
-        np.array([passage(steps, each, threshold) for each in values.sel(rank=rank).values])
+        np.array([passage(steps, each, threshold) for each in values.sel(rank=rank).to_numpy()])
         for rank, threshold in ((1, 0.24), (2, 0.2))
     )
     np.testing.assert_allclose(first, [115, 95, 125, 105], rtol=0.08)
@@ -140,7 +143,12 @@ def test_table_1_rows_are_those_of_an_independent_implementation():
 def test_pairs_that_are_not_in_table_1_have_no_entry_for_it():
     other = small(TABLE).copy()
     other["pairs"].dataset = other["pairs"].to_dataset().assign_coords(pair=["0/7", "2/4"])
-    in_legend = lambda run: str([*load(TABLE).draw(run).axes[1].get_legend().get_texts()])
+
+    def in_legend(run):
+        legend = load(TABLE).draw(run).axes[1].get_legend()
+        assert legend is not None
+        return str([*legend.get_texts()])
+
     assert "Table 1" in in_legend(small(TABLE))
     assert "Table 1" not in in_legend(other)
 
@@ -156,7 +164,7 @@ def test_table_1_second_row_is_what_no_recipe_gives():
 
 @pytest.mark.slow
 def test_growth_on_the_second_plateau_tells_which_number_counts():
-    growth = small(TABLE)["pairs"]["growth"].sel(mode=1).mean("seed").values
+    growth = small(TABLE)["pairs"]["growth"].sel(mode=1).mean("seed").to_numpy()
     s = np.array([1.952, 1.029])
     np.testing.assert_allclose(growth, np.log1p(0.02 * s) / 0.02, rtol=0.04)
     assert claim_on(TABLE, "second-row-is-growth-rate").verdict == "does not hold"

@@ -24,7 +24,7 @@ def small():
 def test_networks_are_labelled_by_their_own_seeds():
     first = SMALL["saddles/staircase"]["seed"]
     for name in ("power", "mixed", "diagonal", "attention"):
-        seeds = small()[name]["seed"].values
+        seeds = small()[name]["seed"].to_numpy()
         np.testing.assert_array_equal(seeds, first + np.arange(len(seeds)))
 
 
@@ -43,7 +43,7 @@ def test_no_claim_breaks_at_the_quick_parameters():
 @pytest.mark.slow
 def test_heads_rest_where_the_closed_form_says():
     table = small()["attention"]
-    closed = table["closed_form"].values
+    closed = table["closed_form"].to_numpy()
     np.testing.assert_allclose(table["level"], np.broadcast_to(closed, table["level"].shape))
 
 
@@ -80,7 +80,7 @@ def test_errors_have_to_fall_as_the_logarithm_of_the_scale_rises(error, holds):
 
 @pytest.mark.slow
 def test_linear_networks_are_held_to_their_error_at_every_scale():
-    where = {"scale": small()["power"]["scale"].values[0]}
+    where = {"scale": small()["power"]["scale"].to_numpy()[0]}
     wrong = altered(small(), "power", "jump", lambda t: 1.002 * t, **where)
     assert "power-within-uncertainty" in broken(EXPERIMENT, wrong)
 

@@ -25,8 +25,8 @@ def test_quadratic_units_on_fresh_seeds():
     run = fresh("g", 6)
     table = run["widths"]
     # Seed 505 slows down by half a decade: it is left out and named.
-    np.testing.assert_array_equal(table["clean"].values[:, 1], [1, 1, 1, 1, 1, 0])
-    found = table["width"].sel(kind="zero", within=0.1).values[:5]
+    np.testing.assert_array_equal(table["clean"].to_numpy()[:, 1], [1, 1, 1, 1, 1, 0])
+    found = table["width"].sel(kind="zero", within=0.1).to_numpy()[:5]
     np.testing.assert_array_equal(found, np.tile([0, 1, 2], (5, 1)))
     assert not about("g", run, "effective-widths").broken
     clean = about("g", run, "clean-plateaus")
@@ -87,7 +87,7 @@ def test_a_head_of_figure_1f_that_fades_out_is_waited_for():
     """Seed 52010 comes within 1e-6 of the lowest loss after 150,000 steps."""
     experiment = load("saddles/figure-1f")
     run = experiment.run(experiment.parameters(seed=52010, seeds=1))
-    assert float(run["simulation"]["loss"].values[0, -1]) == pytest.approx(6 / 35, abs=1e-6)
+    assert float(run["simulation"]["loss"].to_numpy()[0, -1]) == pytest.approx(6 / 35, abs=1e-6)
 
 
 @pytest.mark.slow

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
+from matplotlib.patches import StepPatch
 
 from festina.experiments.figures import draw_collapse, draw_distribution, phase_diagram
 
@@ -32,10 +34,11 @@ def test_a_phase_diagram_has_the_scale_of_its_grid(x, scale):
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("words for x", "y")
     assert ax.figure.axes[1].get_ylabel() == "what"
     mesh = ax.collections[0]
+    assert isinstance(mesh, QuadMesh)
     edges = mesh.get_coordinates()[0, :, 0]
     assert (edges[:-1] < x).all()
     assert (x < edges[1:]).all()
-    np.testing.assert_array_equal(mesh.get_array()[:, 0], [0.0, 1.0, 2.0])
+    np.testing.assert_array_equal(np.asarray(mesh.get_array())[:, 0], [0.0, 1.0, 2.0])
     if scale == "log":
         np.testing.assert_allclose(edges[1:-1] ** 2, x[:-1] * x[1:])
 
@@ -66,23 +69,27 @@ def test_a_boundary_is_a_line_over_either_axis_or_a_contour():
     values = grid(np.linspace(0, 1, 5), np.linspace(0, 4, 5))
     over_y = xr.DataArray([0.2, 9.0], {"y": [0.0, 4.0]}, ("y",))
     ax = phase_diagram(axes(), values, over_y, x="x")
-    np.testing.assert_allclose(ax.lines[0].get_xydata(), [[0.2, 0.0], [9.0, 4.0]])
+    np.testing.assert_allclose(np.asarray(ax.lines[0].get_xydata()), [[0.2, 0.0], [9.0, 4.0]])
     assert ax.get_xlim()[1] < 2  # a line that leaves the map does not widen it
     over_x = xr.DataArray([1.0, 3.0], {"x": [0.0, 1.0]}, ("x",))
     ax = phase_diagram(axes(), values, over_x, x="x")
-    np.testing.assert_allclose(ax.lines[0].get_xydata(), [[0.0, 1.0], [1.0, 3.0]])
+    np.testing.assert_allclose(np.asarray(ax.lines[0].get_xydata()), [[0.0, 1.0], [1.0, 3.0]])
     contour = phase_diagram(axes(), values, values, x="x", level=1.5).collections[-1]
-    np.testing.assert_allclose(contour.get_paths()[0].vertices[:, 1], 1.5)
+    np.testing.assert_allclose(np.asarray(contour.get_paths()[0].vertices)[:, 1], 1.5)
 
 
 def test_draws_that_never_end_count():
     draws = xr.DataArray([1.0, 2.0, 3.0, np.inf], dims="seed", name="time")
     law = xr.DataArray([0.0, 1.0], {"t": [0.0, 4.0]}, ("t",))
     ax = draw_distribution(axes(), draws, law, bins=[0.0, 2.5, 5.0])
-    np.testing.assert_allclose(ax.patches[0].get_data().values, [0.2, 0.1])
+    (steps,) = ax.patches
+    assert isinstance(steps, StepPatch)
+    np.testing.assert_allclose(steps.get_data().values, [0.2, 0.1])
     assert ax.lines[0].get_linestyle() == "--"
     ax = draw_distribution(axes(), draws, cumulative=True)
-    np.testing.assert_allclose(ax.lines[0].get_xydata(), [[1, 0.25], [2, 0.5], [3, 0.75]])
+    np.testing.assert_allclose(
+        np.asarray(ax.lines[0].get_xydata()), [[1, 0.25], [2, 0.5], [3, 0.75]]
+    )
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("time", "share of 4")
 
 
@@ -90,7 +97,7 @@ def test_curves_are_drawn_on_the_common_coordinate():
     curves = xr.DataArray([[0.0, 1.0], [0.0, 2.0]], {"s": [1.0, 3.0], "t": [1.0, 2.0]}, ("s", "t"))
     theory = xr.DataArray([0.5, 0.6], {"z": [1.0, 6.0]}, ("z",))
     ax = draw_collapse(axes(), curves, curves["t"] * curves["s"], theory, over="s", symbol="s =")
-    np.testing.assert_allclose(ax.lines[1].get_xydata(), [[3.0, 0.0], [6.0, 2.0]])
+    np.testing.assert_allclose(np.asarray(ax.lines[1].get_xydata()), [[3.0, 0.0], [6.0, 2.0]])
     assert [line.get_label() for line in ax.lines[:2]] == ["s = 1", "s = 3"]
     assert ax.lines[2].get_linestyle() == "--"
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
     from matplotlib.figure import Figure
 
-    from ._parameters import Parameters
     from .claims import Claim
 
 Progress = Callable[[str, float], None]
@@ -36,13 +35,14 @@ Progress = Callable[[str, float], None]
 class Experiment:
     """A named experiment: what everything generic (command line, tests, gallery) works with.
 
-    `quick` are the parameters of `--quick`, none for an experiment that is quick as it is;
-    `animate` is `None` where there is nothing that moves. `identifiers` are those of all claims,
-    with a `*` for what is known only when they are made, or `None`.
+    `parameters` is its class of `Parameters`, with fields of its own. `quick` are the parameters of
+    `--quick`, none for an experiment that is quick as it is; `animate` is `None` where there is
+    nothing that moves. `identifiers` are those of all claims, with a `*` for what is known only
+    when they are made, or `None`.
     """
 
     entry: ExperimentEntry
-    parameters: "type[Parameters]"
+    parameters: type[Any]
     presets: Mapping[str, Mapping[str, Any]]
     run: Callable[..., "xr.DataTree"]
     claims: "Callable[[xr.DataTree], list[Claim]]"
