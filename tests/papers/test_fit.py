@@ -69,9 +69,11 @@ def test_a_legend_with_its_own_place_stays():
     figure = Figure(layout="constrained")
     ax = figure.subplots()
     ax.plot([0, 1], [0, 1], label="above")
-    legend = ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0))
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0))
     fit_to_page(figure, 8, 4.5)
     figure.draw_without_rendering()
+    legend = ax.get_legend()
+    assert legend is not None
     assert legend.get_window_extent().y0 >= ax.bbox.y1 - 1
 
 
@@ -118,7 +120,7 @@ def test_a_legend_moves_to_the_free_corner(kind):
     ax.plot([], [], label="data")
     ax.legend(loc="lower right")
     fit_to_page(figure, 4, 3)
-    box, middle = legend.get_window_extent(), ax.bbox.p0 + ax.bbox.size / 2
+    box, middle = ax.get_legend().get_window_extent(), ax.bbox.p0 + ax.bbox.size / 2
     assert box.x1 < middle[0] + 0.1 * ax.bbox.width
     assert box.y0 > middle[1]
     assert ax.get_ylim() == (0, 1)
@@ -129,7 +131,7 @@ def test_dots_that_no_line_joins_leave_room_between_them():
     ax.plot([0.1, 0.9], [0.9, 0.9], "o", ls="none", label="dots")
     ax.legend(loc="upper center")
     fit_to_page(figure, 4, 3)
-    box = legend.get_window_extent()
+    box = ax.get_legend().get_window_extent()
     assert (box.x0 + box.x1) / 2 == pytest.approx((ax.bbox.x0 + ax.bbox.x1) / 2, abs=2)
 
 
