@@ -35,7 +35,7 @@ def test_a_phase_diagram_has_the_scale_of_its_grid(x, scale):
     assert ax.figure.axes[1].get_ylabel() == "what"
     mesh = ax.collections[0]
     assert isinstance(mesh, QuadMesh)
-    edges = mesh.get_coordinates()[0, :, 0]
+    edges = np.asarray(mesh.get_coordinates())[0, :, 0]
     assert (edges[:-1] < x).all()
     assert (x < edges[1:]).all()
     np.testing.assert_array_equal(np.asarray(mesh.get_array())[:, 0], [0.0, 1.0, 2.0])
@@ -84,7 +84,7 @@ def test_draws_that_never_end_count():
     ax = draw_distribution(axes(), draws, law, bins=[0.0, 2.5, 5.0])
     (steps,) = ax.patches
     assert isinstance(steps, StepPatch)
-    np.testing.assert_allclose(steps.get_data().values, [0.2, 0.1])
+    np.testing.assert_allclose(steps.get_data()[0], [0.2, 0.1])
     assert ax.lines[0].get_linestyle() == "--"
     ax = draw_distribution(axes(), draws, cumulative=True)
     np.testing.assert_allclose(
