@@ -15,7 +15,7 @@ from ..._numerics._integrate import integrate
 from ..._types import ArrayLike
 from ..linear import chain_strength
 
-_TIGHT = {"rtol": 1e-11, "atol": 1e-13}
+_TIGHT: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-13}
 
 
 def early_fusion(amplitudes: ArrayLike) -> Float[np.ndarray, " view"]:
