@@ -5,6 +5,7 @@ pathways of their own (late fusion) race, and who gets what depends on how far t
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
