@@ -237,7 +237,7 @@ def test_two_layers_are_one_layer():
             "zero",
             r"φ\(z; 0\) differs from 0 .*admits 'equal'",
         ),
-        (lambda: kernels("relu"), "linear", r"Kernel.* does not admit the kind 'linear'"),
+        (lambda: kernels("relu"), "linear", r"ConvolutionUnit.* does not admit the kind 'linear'"),
         (lambda: attention(2, 2, key=KEY), "proportional", "LinearAttentionHead.* does not admit"),
         (
             lambda: attention(2, 2, softmax=True, key=KEY),

@@ -130,7 +130,9 @@ class Merging:
         if layer.name not in self._leading:
             reader = self.network.weights[layer.reader.name]
             flat = np.moveaxis(reader, layer.reader.axis, 0).reshape(layer.units, -1)
-            leading = np.linalg.svd(self.reads[layer.name] @ flat, full_matrices=False)[2]
+            reads = self.reads[layer.name].reshape(-1, layer.units, layer.block)
+            alike = np.moveaxis(reads, 1, -1).reshape(-1, layer.units)
+            leading = np.linalg.svd(alike @ flat, full_matrices=False)[2]
             self._leading[layer.name] = leading @ flat.T
         shares, leading = np.zeros((few, layer.units)), self._leading[layer.name][:few]
         shares[: len(leading)] = leading
