@@ -20,7 +20,7 @@ SEEDS = {"g": 12}
 QUICK = "bg"  # others at the size of the paper are slow; small ones are in every run
 
 
-def of_panels(*cases, names="letter"):
+def of_panels(*cases, names: str | tuple[str, ...] = "letter"):
     """Cases that begin with the letter of a panel, slow but for the quick panels."""
     marks = [() if case[0] in QUICK else pytest.mark.slow for case in cases]
     return pytest.mark.parametrize(
