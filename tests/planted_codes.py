@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 from scipy.special import erf
 
-from festina.theory.coding import class_code, class_targets, crossover_temperature
+from festina.theory.coding import class_code, class_target_matrix, crossover_temperature
 
 Z = np.linspace(-6, 12, 721)
 
@@ -36,7 +36,7 @@ def pulled(activation, pull, sizes, rng):
 
 @cache
 def theory(sizes, activation, temperature, other):
-    targets = class_targets(len(sizes), other=other)
+    targets = class_target_matrix(len(sizes), other=other)
     return class_code(list(sizes), activation, temperature=temperature, targets=targets)
 
 
@@ -103,7 +103,7 @@ def setting(number):
     melts = np.sqrt(spread * min(sizes) / sum(sizes))
     temperature = melts * np.exp(rng.uniform(np.log(0.003), np.log(0.4)))
     if control == "hot":
-        targets = class_targets(m, other=other)
+        targets = class_target_matrix(m, other=other)
         temperature = crossover_temperature(sizes, activation, targets=targets)
         temperature *= rng.uniform(2.0, 4.0)
     how = f"{number} {activation} {control} m={m} P={sum(sizes)} N={width} T={temperature:.3g} "

@@ -65,8 +65,8 @@ CHEAP = (
     "diagnose.coding_scheme(words",
     "temperature_sweep(",
     "context_spectrum(8",
-    "early_fusion(views",
-    "early_fusion(a)",
+    "early_fusion_shares(views",
+    "early_fusion_shares(a)",
     "sweep(half_time",
     "phase_diagram(",
 )  # nothing is trained, little is compiled

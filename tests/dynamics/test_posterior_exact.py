@@ -9,7 +9,7 @@ import pytest
 from festina.dynamics.posterior import extrapolate_to_infinite_width, sample
 from festina.dynamics.posterior._model import reduce
 from festina.networks._width_scaled_network import readout_variance_of
-from festina.tasks import class_targets, classification, from_arrays, orthogonal_inputs
+from festina.tasks import class_target_matrix, classification, from_arrays, orthogonal_inputs
 from festina.theory.coding import class_code, linear_code
 
 KEY = jax.random.key(0)
@@ -126,7 +126,7 @@ def toy(activation, other, width):
         precision="single",
         key=jax.random.key(width),
     )
-    return drawn, class_code([20] * 3, activation, targets=class_targets(3, other=other))
+    return drawn, class_code([20] * 3, activation, targets=class_target_matrix(3, other=other))
 
 
 @pytest.mark.slow
@@ -222,7 +222,7 @@ def test_potentials_are_minus_the_log_of_the_posterior(depth, outputs, scaling):
 
 
 def test_priors_and_targets_are_those_of_the_summary():
-    np.testing.assert_array_equal(class_targets(3, other=-0.5)[0], [1, -0.5, -0.5])
+    np.testing.assert_array_equal(class_target_matrix(3, other=-0.5)[0], [1, -0.5, -0.5])
     for depth in (1, 2):
         assert readout_variance_of(None, 6, depth, "non-lazy") == pytest.approx(6 ** (-1 / depth))
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import scipy.special
 
-from festina.tasks import class_targets
+from festina.tasks import class_target_matrix
 from festina.theory import coding
 
 from .objects import samples
@@ -49,7 +49,7 @@ def classes(rng):
 
 def wanted(g):
     n = np.atleast_1d(g.sizes)
-    y = class_targets(len(n)) if g.targets is None else g.targets
+    y = class_target_matrix(len(n)) if g.targets is None else g.targets
     variance = 1 / n.sum() if g.readout_variance is None else number(g.readout_variance)
     return n, y.reshape(len(n), -1), variance
 
@@ -149,7 +149,7 @@ def _(found, g):
     return near(found, right, 1e-5, 1e-6 * np.sqrt(variance * n.max()) * np.abs(y).max())
 
 
-@row("class_targets", classes=(1, 3, 6), other=(0.0, -0.5, 0.3), own=(1.0, 2.0))
+@row("class_target_matrix", classes=(1, 3, 6), other=(0.0, -0.5, 0.3), own=(1.0, 2.0))
 def _(found, g):
     return near(found, np.full_like(found, g.other) + (g.own - g.other) * np.eye(int(g.classes)))
 

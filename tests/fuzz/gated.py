@@ -301,13 +301,13 @@ def rested(found, velocity, size):
     return near(velocity(found), np.zeros(found.shape), 1e-7, size)
 
 
-@row("early_fusion", amplitudes=lambda rng: rng.uniform(0.4, 2.0, 3))
+@row("early_fusion_shares", amplitudes=lambda rng: rng.uniform(0.4, 2.0, 3))
 def _(found, g):
     """The shortest weights that explain y = 1."""
     return near(found, g.amplitudes * np.linalg.pinv(g.amplitudes[None], rcond=0)[:, 0], 1e-8, 1.0)
 
 
-@row("late_fusion", views, times=view_times, classes=(1, 3), tau=(1.0, 2.0), cost=2)
+@row("late_fusion_strengths", views, times=view_times, classes=(1, 3), tau=(1.0, 2.0), cost=2)
 @row(
     "strengths_under_shared_capacity",
     lambda rng: {("rates" if k == "amplitudes" else k): v for k, v in views(rng).items()},
@@ -317,7 +317,7 @@ def _(found, g):
     cost=2,
 )
 @row(
-    "competing_views",
+    "competing_contributions",
     views,
     times=view_times,
     overlap=(0.0, 0.5, 1.0),
@@ -358,9 +358,11 @@ def _(found, g):
 )
 def _(found, g):
     """The creep along the line, by quadrature from where the race of κ = 1 ends."""
-    from festina.theory.gated import competing_views
+    from festina.theory.gated import competing_contributions
 
-    end = competing_views(None, g.amplitudes, g.initial_strength, overlap=1.0, target=g.target)
+    end = competing_contributions(
+        None, g.amplitudes, g.initial_strength, overlap=1.0, target=g.target
+    )
     slow, m = int(np.argmin(end)), float(g.target)
     if end[slow] >= m / 4:
         return holds("nobody comes late", np.isnan(found))

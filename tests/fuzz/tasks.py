@@ -51,7 +51,7 @@ def _(found, g):
     return near(found.y.ravel(), np.ravel(g.y), 1e-6)
 
 
-@row("class_targets")
+@row("class_target_matrix")
 def _(found, g):
     count = whole(g["classes"])
     right = [[g.own if a == b else g.other for a in range(count)] for b in range(count)]

@@ -10,9 +10,9 @@ import festina
 from festina.networks import fully_connected, gated_from
 from festina.tasks import correlated_views, multi_view_classes
 from festina.theory.gated import (
-    competing_views,
-    early_fusion,
-    late_fusion,
+    competing_contributions,
+    early_fusion_shares,
+    late_fusion_strengths,
     latecomer_delay,
     strengths_under_shared_capacity,
 )
@@ -37,13 +37,15 @@ def integrated(velocity, start):
 @given(RATES, st.floats(1e-9, 3.0), st.integers(1, 6))
 def test_late_fusion_is_the_solution_of_its_equation(a, initial, classes):
     a, start = np.array(a), initial * np.linspace(1.0, 2.0, len(a))
-    found = late_fusion(TIMES, a, start, classes=classes)
+    found = late_fusion_strengths(TIMES, a, start, classes=classes)
     plain = integrated(lambda pi: 2 * a * pi * (1 - a @ pi) / classes, start)
     np.testing.assert_allclose(found, plain, rtol=1e-8)
     np.testing.assert_allclose(found[0], start, rtol=1e-14)
-    end = late_fusion(None, a, start, classes=classes)
+    end = late_fusion_strengths(None, a, start, classes=classes)
     np.testing.assert_allclose(a @ end, 1, rtol=1e-13)
-    np.testing.assert_allclose(late_fusion(1e9, a, start, classes=classes), end, rtol=1e-12)
+    np.testing.assert_allclose(
+        late_fusion_strengths(1e9, a, start, classes=classes), end, rtol=1e-12
+    )
     clocks = np.log(end / start) / (2 * a)  # one for all
     np.testing.assert_allclose(clocks, clocks[0], rtol=1e-9, atol=1e-12)
 
@@ -63,28 +65,30 @@ def test_a_shared_capacity_is_filled_by_its_equation(r, initial, capacity):
 @given(RATES, st.floats(1e-9, 3.0), st.sampled_from([0.0, 0.3, 0.95, 1.0]), st.floats(0.3, 2.0))
 def test_contributions_are_the_solution_of_their_equation(a, initial, kappa, m):
     a, start = np.array(a), initial * np.linspace(1.0, 2.0, len(a))
-    found = competing_views(TIMES, a, start, overlap=kappa, target=m)
+    found = competing_contributions(TIMES, a, start, overlap=kappa, target=m)
     meet = kappa + (1 - kappa) * np.eye(len(a))
     plain = integrated(lambda c: 2 * a * c * (m - meet @ c), start)
     np.testing.assert_allclose(found, plain, rtol=1e-7)
-    end = competing_views(None, a, start, overlap=kappa, target=m)
+    end = competing_contributions(None, a, start, overlap=kappa, target=m)
     np.testing.assert_allclose(meet @ end, m, rtol=1e-12)
     np.testing.assert_allclose(
-        competing_views(1e6, a, start, overlap=kappa, target=m), end, rtol=1e-8
+        competing_contributions(1e6, a, start, overlap=kappa, target=m), end, rtol=1e-8
     )
 
 
 @pytest.mark.parametrize("time", [0.0, 1e-300])
 def test_contributions_at_the_start_are_the_initial_ones(time):
     """LSODA never returns from such an interval."""
-    found = competing_views([time, 0.0], [1.0, 0.5], [0.05, 0.1], overlap=0.5)
+    found = competing_contributions([time, 0.0], [1.0, 0.5], [0.05, 0.1], overlap=0.5)
     np.testing.assert_allclose(found, [[0.05, 0.1]] * 2, rtol=1e-14)
 
 
 def test_one_view_is_a_chain_of_two_layers():
     chain = chain_strength(TIMES, 0.4, 1e-3, depth=2, input_variance=0.8)
-    np.testing.assert_allclose(late_fusion(TIMES, [2.0], 1e-3, classes=5)[:, 0], chain, rtol=1e-10)
-    overlapping = competing_views(TIMES, [0.2], 2e-3, overlap=0.5)[:, 0]
+    np.testing.assert_allclose(
+        late_fusion_strengths(TIMES, [2.0], 1e-3, classes=5)[:, 0], chain, rtol=1e-10
+    )
+    overlapping = competing_contributions(TIMES, [0.2], 2e-3, overlap=0.5)[:, 0]
     np.testing.assert_allclose(
         overlapping / 2,
         chain_strength(TIMES, 0.4 / 2, 1e-3, depth=2, input_variance=0.4),
@@ -104,21 +108,25 @@ def test_printed_limits():
     np.testing.assert_allclose(
         strengths_under_shared_capacity(None, [1, 1, 1], 1e-3, capacity=4), 1.1547, atol=5e-5
     )
-    np.testing.assert_allclose(early_fusion([1.105, 1, 1])[0], 0.3791, atol=5e-5)
+    np.testing.assert_allclose(early_fusion_shares([1.105, 1, 1])[0], 0.3791, atol=5e-5)
     a = np.array([1.105, 1, 1])
     for start, share in ((1e-2, 0.440), (1e-4, 0.554), (1e-8, 0.754), (1e-16, 0.948)):
-        np.testing.assert_allclose(a[0] * late_fusion(None, a, start)[0], share, atol=1e-3)
-    np.testing.assert_allclose(2 * late_fusion(None, [2, 1, 1], 1e-5)[0], 0.9955, atol=1e-4)
+        np.testing.assert_allclose(
+            a[0] * late_fusion_strengths(None, a, start)[0], share, atol=1e-3
+        )
+    np.testing.assert_allclose(
+        2 * late_fusion_strengths(None, [2, 1, 1], 1e-5)[0], 0.9955, atol=1e-4
+    )
     start = 1e-6 * np.array([1.2, 1.0])
     np.testing.assert_allclose(
-        competing_views(None, [1.2, 1.0], start, overlap=1), [0.920, 0.080], atol=5e-4
+        competing_contributions(None, [1.2, 1.0], start, overlap=1), [0.920, 0.080], atol=5e-4
     )
 
 
 def half_time(a, start, kappa, m):
     """When the second has half of its share, from a fine sample of the curve."""
     times = np.linspace(0, 3 * latecomer_delay(a, start, overlap=kappa, target=m), 4001)
-    curve = competing_views(times, a, start, overlap=kappa, target=m)[:, 1]
+    curve = competing_contributions(times, a, start, overlap=kappa, target=m)[:, 1]
     return np.interp(m / (1 + kappa) / 2, curve, times)
 
 
@@ -160,7 +168,7 @@ def test_pathways_of_views_follow_late_fusion(a):
     weight = np.sqrt(start) * np.eye(classes)
     network = pathways([weight] * len(a), [weight] * len(a))
     times = np.linspace(0.0, 30.0, 31)
-    exact = a * late_fusion(times, a, start, classes=classes)
+    exact = a * late_fusion_strengths(times, a, start, classes=classes)
     errors = []
     for rtol in (1e-5, 1e-9):
         run = festina.gradient_flow(network, multi_view_classes(a, classes), times, rtol=rtol)
@@ -184,7 +192,7 @@ def test_what_overlaps_how_far_follows_from_the_task(target, kappa):
     m, meets = {"sum": (1 + kappa, kappa), "common": (np.sqrt(kappa), kappa), "each": (1.0, 0.0)}[
         target
     ]
-    exact = competing_views(times, a, a * start, overlap=meets, target=m)
+    exact = competing_contributions(times, a, a * start, overlap=meets, target=m)
     np.testing.assert_allclose(contributions(run.network, a)[..., 0, 0], exact, atol=1e-8)
 
 
@@ -198,7 +206,7 @@ def test_one_dense_layer_shares_by_squares_up_to_its_initial_weights():
         final = festina.gradient_flow(network, data, rtol=1e-9).final
         said = np.stack([np.einsum("skk->s", final.predict(x)) for x in silent], axis=-1)
         share = said / said.sum(axis=-1, keepdims=True)
-        errors.append(np.abs(share - early_fusion(a)).max())
+        errors.append(np.abs(share - early_fusion_shares(a)).max())
     assert errors[1] < 2e-3
     np.testing.assert_allclose(np.diff(np.log10(errors)), -1, atol=0.1)
 
@@ -206,12 +214,12 @@ def test_one_dense_layer_shares_by_squares_up_to_its_initial_weights():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: early_fusion([]), "`amplitudes` has shape"),
-        (lambda: early_fusion([[1.0]]), "one number for each"),
-        (lambda: late_fusion(1.0, [1.0, -1.0], 0.1), "`amplitudes` must be positive"),
-        (lambda: late_fusion(1.0, [1.0, 1.0], [0.1] * 3), "one for each of 2"),
-        (lambda: late_fusion(-1.0, [1.0], 0.1), "`times` must not be negative"),
-        (lambda: late_fusion(1.0, [1.0], 0.0), "`initial_strength` must be positive"),
+        (lambda: early_fusion_shares([]), "`amplitudes` has shape"),
+        (lambda: early_fusion_shares([[1.0]]), "one number for each"),
+        (lambda: late_fusion_strengths(1.0, [1.0, -1.0], 0.1), "`amplitudes` must be positive"),
+        (lambda: late_fusion_strengths(1.0, [1.0, 1.0], [0.1] * 3), "one for each of 2"),
+        (lambda: late_fusion_strengths(-1.0, [1.0], 0.1), "`times` must not be negative"),
+        (lambda: late_fusion_strengths(1.0, [1.0], 0.0), "`initial_strength` must be positive"),
         (
             lambda: strengths_under_shared_capacity(1.0, [1.0], 0.1, capacity=0.0),
             "`capacity` must be positive",
@@ -220,8 +228,14 @@ def test_one_dense_layer_shares_by_squares_up_to_its_initial_weights():
             lambda: strengths_under_shared_capacity(1.0, [1.0], 0.1, tau=np.inf),
             "`tau` must be finite",
         ),
-        (lambda: competing_views(1.0, [1.0], 0.1, overlap=1.1), "`overlap` must lie between"),
-        (lambda: competing_views(1.0, [1.0], 0.1, overlap=0.5, target=0), "`target` must be pos"),
+        (
+            lambda: competing_contributions(1.0, [1.0], 0.1, overlap=1.1),
+            "`overlap` must lie between",
+        ),
+        (
+            lambda: competing_contributions(1.0, [1.0], 0.1, overlap=0.5, target=0),
+            "`target` must be pos",
+        ),
         (lambda: latecomer_delay([1.0] * 3, 0.1, overlap=0.5), "of two views"),
         (lambda: latecomer_delay([1.0] * 2, 0.1, overlap=1.0), "below one"),
     ],

@@ -1,7 +1,7 @@
 """What is to be learned: inputs, targets, and their exact statistics."""
 
 from . import worlds as worlds
-from ._classes import class_targets as class_targets
+from ._classes import class_target_matrix as class_target_matrix
 from ._classes import classification as classification
 from ._classes import orthogonal_inputs as orthogonal_inputs
 from ._cubature import gaussian_cubature_points as gaussian_cubature_points

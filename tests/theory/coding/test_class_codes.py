@@ -6,7 +6,7 @@ import pytest
 from festina import diagnose
 from festina.theory.coding import (
     class_code,
-    class_targets,
+    class_target_matrix,
     crossover_temperature,
     temperature_sweep,
 )
@@ -38,7 +38,7 @@ def toy():
 
     def solved(activation, other):
         if (activation, other) not in known:
-            targets = class_targets(3, other=other)
+            targets = class_target_matrix(3, other=other)
             known[activation, other] = class_code([20] * 3, activation, targets=targets)
         return known[activation, other]
 
@@ -114,7 +114,7 @@ def test_rows_of_temperature(activation, column, rows):
 )
 def test_crossovers(activation, near):
     assert crossover_temperature([20] * 3, activation) == pytest.approx(near, abs=1e-3)
-    wider = crossover_temperature([20] * 3, activation, targets=class_targets(3, other=-0.5))
+    wider = crossover_temperature([20] * 3, activation, targets=class_target_matrix(3, other=-0.5))
     assert wider == pytest.approx(1.5 * near, abs=2e-3)
 
 

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import erf as scipy_erf
 
 from festina import networks
-from festina.theory.coding import class_code, class_targets, unit_slope_erf
+from festina.theory.coding import class_code, class_target_matrix, unit_slope_erf
 from festina.theory.coding._dual import Dual
 from festina.theory.coding._law import Classes
 from festina.theory.coding._tilt import tilt
@@ -95,7 +95,7 @@ def test_gradient_and_curvature_are_those_of_a_convex_function(activation):
     activation=st.sampled_from(["erf", "erf-sigmoid", "linear", np.tanh]),
 )
 def test_the_saddle_point_holds_and_classes_may_be_renamed(sizes, temperature, other, activation):
-    targets = class_targets(len(sizes), other=other)[:, :2]
+    targets = class_target_matrix(len(sizes), other=other)[:, :2]
     code = class_code(sizes, activation, temperature=temperature, targets=targets)
     np.testing.assert_allclose(targets - code.outputs, temperature * code.dual, atol=1e-6)
     assert np.linalg.eigvalsh(code.kernel)[0] > -1e-9
@@ -117,7 +117,7 @@ def test_many_examples_approach_a_limit_as_one_over_their_number():
 
 @pytest.mark.parametrize("activation", ["linear", "erf", "erf-sigmoid", "relu"])
 def test_cold_networks_meet_their_targets(activation):
-    targets = class_targets(2, other=-0.3)
+    targets = class_target_matrix(2, other=-0.3)
     missing = []
     for temperature in (1e-2, 1e-3, 0.0):
         code = class_code([20, 30], activation, temperature=temperature, targets=targets)
@@ -149,6 +149,6 @@ def test_a_function_of_ones_own_is_as_good_as_a_name():
 
 
 def test_four_centred_classes_span_three_dimensions():
-    code = class_code([8] * 4, "erf", temperature=0.1, targets=class_targets(4, other=-1 / 3))
+    code = class_code([8] * 4, "erf", temperature=0.1, targets=class_target_matrix(4, other=-1 / 3))
     np.testing.assert_allclose(code.readout_moment.sum(), 4 * code.readout_variance, rtol=1e-9)
     np.testing.assert_allclose(code.outputs.sum(axis=1), 0, atol=1e-9)

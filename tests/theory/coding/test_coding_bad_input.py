@@ -6,7 +6,7 @@ import pytest
 from festina.tasks import from_arrays, linear_teacher
 from festina.theory.coding import (
     class_code,
-    class_targets,
+    class_target_matrix,
     lazy_predictor,
     linear_code,
     linear_code_from,
@@ -14,7 +14,7 @@ from festina.theory.coding import (
 )
 
 X = np.random.default_rng(0).normal(size=(6, 8))
-Y = np.repeat(class_targets(3), 2, axis=0)
+Y = np.repeat(class_target_matrix(3), 2, axis=0)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_centred_inputs_cannot_fit_targets_that_are_not():
     scaled = centred / np.linalg.norm(centred, axis=1, keepdims=True)
     with pytest.raises(ValueError, match="inputs are centred"):
         linear_code(from_arrays(scaled, Y))
-    fits = np.repeat(class_targets(3, other=-0.5), 2, axis=0)
+    fits = np.repeat(class_target_matrix(3, other=-0.5), 2, axis=0)
     np.testing.assert_allclose(linear_code(from_arrays(centred, fits)).outputs, fits, atol=1e-9)
 
 

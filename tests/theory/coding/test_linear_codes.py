@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from festina.tasks import from_arrays
 from festina.theory.coding import (
     class_code,
-    class_targets,
+    class_target_matrix,
     lazy_predictor,
     linear_code,
     linear_code_from,
@@ -113,7 +113,7 @@ def test_many_outputs_and_any_kernel():
 
 
 def test_two_hidden_layers():
-    targets = np.repeat(class_targets(3, other=-0.5), 20, axis=0)
+    targets = np.repeat(class_target_matrix(3, other=-0.5), 20, axis=0)
     code = linear_code_from(np.eye(60), targets, depth=2)
     assert code.kernel[0, 1] == pytest.approx(1.786, abs=1e-3)
     assert code.readout_covariance[0, 0] == pytest.approx(0.679, abs=1e-3)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.theory.coding import class_code, class_targets, crossover_temperature
+from festina.theory.coding import class_code, class_target_matrix, crossover_temperature
 
 NUMBERS = {  # t₊, t₋, q, mean and deviation of a bulk readout
     0.0: (1.7034, -0.2218, 1.4691, 0.2234, 0.1867),
@@ -15,7 +15,7 @@ NUMBERS = {  # t₊, t₋, q, mean and deviation of a bulk readout
 
 @pytest.mark.parametrize("other", NUMBERS)
 def test_bulk_and_outliers_of_the_toy_task(other):
-    code = class_code([20] * 3, "relu", targets=class_targets(3, other=other))
+    code = class_code([20] * 3, "relu", targets=class_target_matrix(3, other=other))
     outside = code.readout_moment - sum(np.outer(a, a) for a in code.outliers(1))
     deviation = np.sqrt(outside[0, 0] - code.readout_mean[0] ** 2)
     found = [*code.dual[0, :2], code.condensed[0], code.readout_mean[0], deviation]
@@ -34,7 +34,7 @@ def test_bulk_and_outliers_of_the_toy_task(other):
 )
 def test_conditions_of_the_minimum(sizes, temperature, other):
     """Y = T t + f; on the boundary where something condenses, inside where nothing does."""
-    y = class_targets(len(sizes), other=other)
+    y = class_target_matrix(len(sizes), other=other)
     code = class_code(sizes, "relu", temperature=temperature, targets=y)
     np.testing.assert_allclose(y - code.outputs, temperature * code.dual, atol=1e-7)
     margin = 1 - code.readout_variance * code.sizes * (code.dual**2).sum(axis=1)
@@ -45,7 +45,7 @@ def test_conditions_of_the_minimum(sizes, temperature, other):
 
 @pytest.mark.parametrize("other", [0.0, -0.5])
 def test_the_bulk_by_weighted_draws(other):
-    code = class_code([20, 30], "relu", targets=class_targets(2, other=other))
+    code = class_code([20, 30], "relu", targets=class_target_matrix(2, other=other))
     rng, count, spread = np.random.default_rng(0), 400_000, 1.6
     t, variance = code.dual, code.readout_variance
     a = code.readout_mean + spread * np.sqrt(variance) * rng.normal(size=(count, 2))
@@ -77,7 +77,7 @@ def test_of_unequal_classes_the_last_loses_its_outliers():
 
 @pytest.mark.parametrize("other", [0.0, -0.5])
 def test_outliers_disappear_at_a_temperature_that_is_known_exactly(other):
-    targets = class_targets(3, other=other)
+    targets = class_target_matrix(3, other=other)
     critical = crossover_temperature([20] * 3, "relu", targets=targets)
     if other == 0:
         assert critical == pytest.approx(0.01 + 1.4691 / 3, abs=1e-4)

@@ -41,7 +41,7 @@ from ...experiments.claims import (
 )
 from ...experiments.figures import THEORY_STYLE, label_axes, panels, styled
 from ...tasks import orthogonal_inputs
-from ...theory.coding import ClassCode, class_code, class_targets
+from ...theory.coding import ClassCode, class_code, class_target_matrix
 
 SCHEMES = {"linear": "analog", "erf": "redundant", "erf-sigmoid": "redundant", "relu": "sparse"}
 _MIXED = ("loss", "potential", "trace_U")
@@ -109,7 +109,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
             [*parameters.sizes],
             name,
             temperature=parameters.temperature,
-            targets=class_targets(3, other=other),
+            targets=class_target_matrix(3, other=other),
         )
         tables[_name(name, other)] = _table(drawn, theory, np.asarray(task.labels["class"]))
     return tables

@@ -51,7 +51,7 @@ from ...experiments.figures import (
 )
 from ...networks import Layer, fully_connected
 from ...tasks import correlated_views, views_of_independent_classes
-from ...theory.gated import competing_views, latecomer_delay
+from ...theory.gated import competing_contributions, latecomer_delay
 from ...theory.linear import chain_strength
 from ._views import contributions, growing, pathways
 
@@ -195,7 +195,7 @@ def _overlapping(parameters: Parameters, overlap: float, target: str, keys: Keys
     times = np.linspace(0.0, fast + 6 * np.nanmax(late), _SAMPLES)
     trained = gradient_flow(network, data, times, rtol=1e-8)
     seen = contributions(trained.network, data, 2) / m
-    own = [competing_views(times, a, start, overlap=overlap, target=m) for start in starts]
+    own = [competing_contributions(times, a, start, overlap=overlap, target=m) for start in starts]
     half = passage_time(times, -seen[..., 1], -m / (1 + overlap) / 2)
     over = "seed", "sample", "view"
     return xr.Dataset(

@@ -44,7 +44,7 @@ from ...experiments.figures import (
 )
 from ...networks import AbstractNetwork, Gated, fully_connected, gated
 from ...tasks import Task, multi_view_classes
-from ...theory.gated import early_fusion, late_fusion
+from ...theory.gated import early_fusion_shares, late_fusion_strengths
 from ...theory.linear import chain_strength
 
 _SAMPLES = 101
@@ -126,12 +126,12 @@ def _fused(parameters: Parameters, first: float, keys: Keys) -> xr.Dataset:
         name: gradient_flow(network, data, times, rtol=1e-6) for name, network in networks.items()
     }
     seen = [contributions(each.network, data, len(a)) for each in trained.values()]
-    raced = [late_fusion(times, a, each, classes=parameters.classes) for each in strength]
+    raced = [late_fusion_strengths(times, a, each, classes=parameters.classes) for each in strength]
     whole = float(np.linalg.norm(a))
     k, begun = parameters.classes, strength * len(a)  # all units are one pathway
     mode = chain_strength(times, whole / k, begun, depth=2, input_variance=whole**2 / k)
     starts = growing(own_pathways, len(a))
-    own = np.apply_along_axis(lambda start: a * late_fusion(None, a, start), -1, starts)
+    own = np.apply_along_axis(lambda start: a * late_fusion_strengths(None, a, start), -1, starts)
     over = "fusion", "scale", "seed", "time", "view"
     return xr.Dataset(
         {
@@ -140,7 +140,7 @@ def _fused(parameters: Parameters, first: float, keys: Keys) -> xr.Dataset:
             "raced": ((over[1], *over[3:]), a * np.stack(raced)),
             "own_start": ((*over[1:3], over[4]), a * starts),
             "own": ((*over[1:3], over[4]), own),
-            "squares": ("view", early_fusion(a)),
+            "squares": ("view", early_fusion_shares(a)),
             "amplitude": ("view", a),
         },
         {
@@ -163,7 +163,7 @@ def _wider(parameters: Parameters, keys: Keys) -> xr.Dataset:
             data = multi_view_classes(a, parameters.classes)
             network = pathways(width, data, np.sqrt(strength / width), keys)
             final = gradient_flow(network, data, last, rtol=1e-6).final
-            own = [a * late_fusion(None, a, start) for start in growing(network, len(a))]
+            own = [a * late_fusion_strengths(None, a, start) for start in growing(network, len(a))]
             off.append(contributions(final, data, len(a)) - own)
     shape = len(parameters.widths), len(firsts), len(keys), -1
     return xr.Dataset(

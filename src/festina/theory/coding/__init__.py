@@ -2,7 +2,7 @@
 
 from ...networks._code_activations import erf_sigmoid as erf_sigmoid
 from ...networks._code_activations import unit_slope_erf as unit_slope_erf
-from ...tasks import class_targets as class_targets
+from ...tasks import class_target_matrix as class_target_matrix
 from ._branches import CodeBranch as CodeBranch
 from ._classes import ClassCode as ClassCode
 from ._classes import class_code as class_code

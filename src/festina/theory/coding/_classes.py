@@ -213,7 +213,7 @@ def class_code(
     - `activation`: `"linear"`, `"erf"` (of slope 1 at zero), `"erf-sigmoid"` (half of one plus
       that), `"relu"`, or any bounded function.
     - `temperature`: T ≥ 0.
-    - `targets`: `(class, output)`, by default one-hot; see `class_targets`. The law is
+    - `targets`: `(class, output)`, by default one-hot; see `class_target_matrix`. The law is
       integrated on a lattice, so that of nonlinear activations they may span three dimensions.
     - `readout_variance`: σ_a², by default 1/P.
 
@@ -254,7 +254,7 @@ def _reduced(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(
             f"`targets` span {rank} dimensions, and the law of readouts is integrated on a lattice "
             f"in up to {_MOST}. Centred targets of four classes still do "
-            "(`class_targets(4, other=-1/3)`); more outputs have a closed form for "
+            "(`class_target_matrix(4, other=-1/3)`); more outputs have a closed form for "
             'activation="linear" only.'
         )
     basis = np.eye(y.shape[1]) if rank == y.shape[1] else right[:rank].T

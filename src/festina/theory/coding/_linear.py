@@ -232,7 +232,7 @@ def _why(k0: np.ndarray) -> str:
     if alone or np.abs(k0.sum(axis=0)).max() < 1e-9 * np.abs(k0).max() * len(k0):
         return (
             "inputs are centred, so that its outputs sum to zero over the examples, and the "
-            "targets do not. Centre them too (`class_targets(m, other=-1/(m-1))` for equal "
+            "targets do not. Centre them too (`class_target_matrix(m, other=-1/(m-1))` for equal "
             "classes), or give inputs a constant entry."
         )
     if _duplicates(k0):

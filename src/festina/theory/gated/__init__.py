@@ -6,9 +6,9 @@ from ._contexts import ContextSpectrum as ContextSpectrum
 from ._contexts import best_linear_loss as best_linear_loss
 from ._contexts import context_spectrum as context_spectrum
 from ._contexts import linear_residual_task as linear_residual_task
-from ._fusion import competing_views as competing_views
-from ._fusion import early_fusion as early_fusion
-from ._fusion import late_fusion as late_fusion
+from ._fusion import competing_contributions as competing_contributions
+from ._fusion import early_fusion_shares as early_fusion_shares
+from ._fusion import late_fusion_strengths as late_fusion_strengths
 from ._fusion import latecomer_delay as latecomer_delay
 from ._fusion import strengths_under_shared_capacity as strengths_under_shared_capacity
 from ._gradients import GatedGradient as GatedGradient

@@ -19,7 +19,7 @@ from ..linear import chain_strength
 _TIGHT: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-13}
 
 
-def early_fusion(amplitudes: ArrayLike) -> Float[np.ndarray, " view"]:
+def early_fusion_shares(amplitudes: ArrayLike) -> Float[np.ndarray, " view"]:
     r"""What each view contributes where all enter one dense layer: $a_v^2/\sum_u a_u^2$.
 
     For $x = (a_1 e_k, \dots, a_V e_k)$ and $y = e_k$ (`festina.tasks.multi_view_classes`) the
@@ -36,7 +36,7 @@ def early_fusion(amplitudes: ArrayLike) -> Float[np.ndarray, " view"]:
     return a**2 / np.sum(a**2)
 
 
-def late_fusion(
+def late_fusion_strengths(
     times: ArrayLike | None,
     amplitudes: ArrayLike,
     initial_strength: ArrayLike,
@@ -90,8 +90,8 @@ def strengths_under_shared_capacity(
       \sum_m s_m(0)^2\, e^{2 r_m\vartheta_\infty} = \mathcal K.$$
 
     The clock θ stops on a sphere of fixed points. This is a race of views that carry one target
-    (`late_fusion`) in other letters; it is not the neural race reduction, whose Lotka–Volterra
-    system is linear in the strengths and has $D(j, p)$ between pathways.
+    (`late_fusion_strengths`) in other letters; it is not the neural race reduction, whose
+    Lotka–Volterra system is linear in the strengths and has $D(j, p)$ between pathways.
 
     **Arguments:**
 
@@ -112,7 +112,7 @@ def strengths_under_shared_capacity(
     return start * np.exp(r * _clock(times, filled, 2 * r, _tau(tau))[..., None])
 
 
-def competing_views(
+def competing_contributions(
     times: ArrayLike | None,
     amplitudes: ArrayLike,
     initial_strength: ArrayLike,
@@ -128,8 +128,8 @@ def competing_views(
     is obeyed by $c_v = a_v\pi_v$ of balanced pathways, one for each view. For κ < 1 they always
     coexist, each with $m/(1 + (V - 1)\kappa)$ in the end, and who is slower comes later
     (`latecomer_delay`). At κ = 1 there is a line of fixed points and the fastest wins: that is
-    `late_fusion`. What κ and m are of which task, `festina.tasks.correlated_views` says; of K
-    one-hot classes τ is K times as long.
+    `late_fusion_strengths`. What κ and m are of which task, `festina.tasks.correlated_views` says;
+    of K one-hot classes τ is K times as long.
 
     **Arguments:**
 
@@ -208,7 +208,7 @@ def latecomer_delay(
             f"There is a late comer of two views whose overlap is below one, got {len(a)} "
             f"`amplitudes` and `overlap` {kappa:g}."
         )
-    left = competing_views(None, a, initial_strength, overlap=1.0, target=m)
+    left = competing_contributions(None, a, initial_strength, overlap=1.0, target=m)
     slow = int(np.argmin(left))
     if (rest := left[slow]) >= m / 4:
         return math.nan

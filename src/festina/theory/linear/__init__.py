@@ -17,7 +17,7 @@ from ._continual import interference as interference
 from ._depth import greedy_learning_time_by_depth as greedy_learning_time_by_depth
 from ._depth import learning_time_by_depth as learning_time_by_depth
 from ._depth import small_weight_law as small_weight_law
-from ._effective import LayerStrengths as LayerStrengths
+from ._effective import DecoupledStrengths as DecoupledStrengths
 from ._effective import effective_initial_strengths as effective_initial_strengths
 from ._effective import measured_layer_strengths as measured_layer_strengths
 from ._growing import coupled_mode_strengths as coupled_mode_strengths

@@ -43,7 +43,7 @@ def effective_initial_strengths(
     return initial_mode_amplitudes(network, task)
 
 
-class LayerStrengths(NamedTuple):
+class DecoupledStrengths(NamedTuple):
     r"""Decoupled weights: $W^l = R_l\,\mathrm{diag}(b_l)\,R_{l-1}^\top$, up to `residual`.
 
     - `strengths`: $b_{l\alpha}$, the first layer first; their product is $a_\alpha$.
@@ -57,7 +57,7 @@ class LayerStrengths(NamedTuple):
 
 def measured_layer_strengths(
     network: DeepLinear, task: AbstractTask, *, tolerance: float = 1e-8
-) -> LayerStrengths:
+) -> DecoupledStrengths:
     r"""Return the strength of each mode in each layer of weights that are decoupled.
 
     $W^1v_\alpha = b_{1\alpha}r_{1\alpha}$, $W^2r_{1\alpha} = b_{2\alpha}r_{2\alpha}$, …, ending in
@@ -93,7 +93,7 @@ def measured_layer_strengths(
             f"`tolerance` {tolerance:.3g}. For small random weights of two layers use "
             "`effective_initial_strengths`; in general simulate with `festina.gradient_flow`."
         )
-    return LayerStrengths(np.array(strengths), float(residual))
+    return DecoupledStrengths(np.array(strengths), float(residual))
 
 
 def _frames(
