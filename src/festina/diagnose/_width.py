@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TOLERANCE = 0.1
-"""Default tolerance, wherever a width is asked for. At a tenth six students of a teacher of four
+"""Default tolerance of every width. At a tenth six students of a teacher of four
 units end with four units; at .05 one of them ends with five."""
 
 _LEVEL = 0.1  # of the loss: to about the square of `REST` is left to a network at rest

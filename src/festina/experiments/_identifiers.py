@@ -19,7 +19,7 @@ def identifiers(module: ModuleType) -> tuple[str, ...] | None:
     What an f-string fills in is a `*`: `f"{name}-times"` is `*-times`.
 
     Raises `ValueError` for an identifier that is not kebab-case, and if a function makes two claims
-    with one identifier. Identifiers that are no literals, and claims of several cases, are checked
+    with one identifier. Identifiers that are computed, and claims of several cases, are checked
     when the claims are made.
     """
     from .claims._ledger import check_identifier, twice

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "pdf")
-"""What a figure is written as, if nothing else is asked for."""
+"""The file formats of figures, by default."""
 
 
 def run_experiment(

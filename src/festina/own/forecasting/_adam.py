@@ -1,6 +1,6 @@
 r"""Adam: what is stated of it, and its course ahead by itself with a dilated clock.
 
-Adam is no flow of the loss alone: where it goes depends on what it remembers. The optimiser with
+Adam does not follow the loss alone: where it goes depends on what it remembers. The optimiser with
 the learning rate $c\eta$ and memories that lag by as much, $\beta/(1-\beta)$ steps of old and
 a $c$-th of that in new ones, does in one step what it did in $c$. Its gradient is that on all
 samples; mini-batches add their variance to the running mean of squares and kick the weights, which
