@@ -203,7 +203,13 @@ def test_arguments_may_be_single_letters(festina, mine, here):
     assert xr.open_zarr("s.zarr", chunks=None)["y"].values.tolist() == [3, 6]
 
 
-@pytest.mark.parametrize("address", ["slrum", "127.0.0.1:9", "127.0.0.1:99999"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1:9",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("slrum", "127.0.0.1:99999")),
+    ],
+)
 def test_nobody_at_an_address_is_one_line(address, process, mine, here):
     line = f"sweep sweepable:energy --over scale=1 depth=2 --quiet --scheduler {address}"
     with process(*line.split(), real=True) as running:

@@ -91,7 +91,10 @@ def test_rare_and_dense_noise_is_compared_with_chance(examples, rate):
         assert found.stability < 0.5
 
 
-@pytest.mark.parametrize(("examples", "units"), [(4, 3), (5, 3), (12, 3), (8, 5)])
+@pytest.mark.parametrize(
+    ("examples", "units"),
+    [(4, 3), (5, 3), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((12, 3), (8, 5)))],
+)
 def test_noise_of_few_units_is_seldom_stable(examples, units):
     stable = []
     for seed in range(25):

@@ -217,7 +217,9 @@ def spiky(rng, loss):
     return loss + loss[0] * (rng.random(loss.shape) < 0.01) * rng.exponential(3.0, loss.shape)
 
 
-@pytest.mark.parametrize("noise", [white, proportional, spiky])
+@pytest.mark.parametrize(
+    "noise", [pytest.param(white, marks=pytest.mark.slow), proportional, spiky]
+)
 def test_noise_seldom_changes_what_the_loss_shows(noise):
     """Running minimum and median filter: 48 of 56 under `white`. Here nine in ten and more."""
     rng = np.random.default_rng(0)
@@ -253,7 +255,10 @@ def mini_batch(level: np.ndarray, freedom: int, seed: int) -> np.ndarray:
     return level * np.random.default_rng(seed).chisquare(freedom, level.size) / freedom
 
 
-@pytest.mark.parametrize(("freedom", "all_found", "off"), [(8, 34, 0.15), (64, 40, 0.05)])
+@pytest.mark.parametrize(
+    ("freedom", "all_found", "off"),
+    [(8, 34, 0.15), pytest.param(64, 40, 0.05, marks=pytest.mark.slow)],
+)
 def test_levels_show_through_scatter_of_their_own_size(freedom, all_found, off):
     """Which no drop exceeds threefold, sample by sample."""
     steps = np.arange(2000.0)
@@ -267,7 +272,7 @@ def test_levels_show_through_scatter_of_their_own_size(freedom, all_found, off):
     assert np.mean(late < 50) >= 0.9
 
 
-@pytest.mark.parametrize("freedom", [8, 24, 96])
+@pytest.mark.parametrize("freedom", [8, pytest.param(24, marks=pytest.mark.slow), 96])
 def test_scatter_in_proportion_to_the_loss_is_no_rise(freedom):
     """A long quiet end says nothing of how the loss scatters where it is high."""
     level = np.repeat([7.0, 1.7, 0.3], [500, 500, 1000])
@@ -277,7 +282,10 @@ def test_scatter_in_proportion_to_the_loss_is_no_rise(freedom):
         assert found.level[0] == pytest.approx(7.0, rel=0.25)
 
 
-@pytest.mark.parametrize("scatter", [0.1, 0.3, 0.45, 0.6, 0.8])
+@pytest.mark.parametrize(
+    "scatter",
+    [0.1, *(pytest.param(each, marks=pytest.mark.slow) for each in (0.3, 0.45, 0.6)), 0.8],
+)
 def test_more_scatter_hides_no_drop_that_averages_show(scatter):
     level = np.repeat([7.0, 1.7, 0.3], [500, 500, 1000])
     for seed in range(10):
@@ -335,7 +343,10 @@ def assert_without_rest(found: list[Plateaus], samples: int, scatter: float) -> 
     assert np.median(np.abs(ends)) < 0.005 + error
 
 
-@pytest.mark.parametrize(("samples", "scatter"), [(300, 0.01), (1500, 0.03), (1500, 0.3)])
+@pytest.mark.parametrize(
+    ("samples", "scatter"),
+    [(300, 0.01), (1500, 0.03), pytest.param(1500, 0.3, marks=pytest.mark.slow)],
+)
 def test_a_straight_fall_in_noise_has_no_rest(samples, scatter):
     assert_without_rest(falls_without_rest(samples, scatter, 20), samples, scatter)
 
@@ -363,7 +374,7 @@ SMALL_STEPS = np.array([2.3, 1.8, 1.1, 0.7, 0.3, 0.05])
 
 
 @pytest.mark.parametrize("stays", [[2000] * 6, [3000, 2000, 2000, 2000, 2000, 1000]])
-@pytest.mark.parametrize("scatter", [0.02, 0.08, 0.16])
+@pytest.mark.parametrize("scatter", [0.02, pytest.param(0.08, marks=pytest.mark.slow), 0.16])
 def test_levels_are_told_apart_as_well_as_their_means_are_known(scatter, stays):
     """The smallest drop is a good sample's scatter, and a hundred times what the means have."""
     times = np.arange(float(sum(stays)))
@@ -387,7 +398,9 @@ def test_a_drop_below_the_scatter_of_a_sample_is_found(drop):
         np.testing.assert_allclose(each.level, loss[[0, 1000, 2000]], atol=0.008)
 
 
-@pytest.mark.parametrize("memory", [0.5, 0.8, 0.9])
+@pytest.mark.parametrize(
+    "memory", [*(pytest.param(each, marks=pytest.mark.slow) for each in (0.5, 0.8)), 0.9]
+)
 def test_slow_noise_is_noise(memory):
     """Each sample remembers those before it, as losses that were averaged in passing do."""
     from scipy.signal import lfilter
@@ -732,7 +745,9 @@ def stairs_in_noise(seed: int, samples: int) -> tuple[np.ndarray, np.ndarray, np
     return times, loss, sizes * rng.standard_normal(samples)
 
 
-@pytest.mark.parametrize("samples", [120, 180, 600])
+@pytest.mark.parametrize(
+    "samples", [120, *(pytest.param(each, marks=pytest.mark.slow) for each in (180, 600))]
+)
 def test_noise_that_changes_along_the_record_makes_no_plateaus(samples):
     """From none to 0.03 and back: as many plateaus as were put there, in nine of ten records."""
     right = []
@@ -754,7 +769,9 @@ def test_noise_that_begins_with_the_drop():
         assert max(counts) <= 3
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
 def test_noise_only_lowers_the_strength(seed):
     """In the median over records, and in no record above that of the clean curve."""
     times, loss, _ = stairs_in_noise(seed, 600)

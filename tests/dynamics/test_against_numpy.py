@@ -131,6 +131,14 @@ def _cases() -> list[Case]:
 
 CASES = _cases()
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+few_cases = pytest.mark.parametrize(
+    "case",
+    [
+        case if case.name in ("relu", "attention") else pytest.param(case, marks=pytest.mark.slow)
+        for case in CASES
+    ],
+    ids=lambda case: case.name,
+)
 
 
 def flat(u: ArrayLike, v: ArrayLike) -> np.ndarray:
@@ -177,7 +185,7 @@ def test_the_gradient_written_here_is_the_gradient_of_the_loss(case):
     assert (ahead - behind) / (2 * h) == pytest.approx(slope, rel=1e-6)
 
 
-@each_case
+@few_cases
 def test_flow_follows_scipy_and_its_error_falls_with_the_tolerance(case):
     times = np.concatenate(([0.0], np.linspace(0.1, 1.0, 7) * case.end))
     exact = scipy_flow(case, times)
@@ -208,7 +216,7 @@ def test_loss_and_gradient_of_every_sample_are_those_of_the_saved_weights(case):
         assert rate == pytest.approx(np.sum(velocity(case, weights) ** 2), rel=1e-9)
 
 
-@each_case
+@few_cases
 def test_descent_is_the_plain_loop_on_the_samples(case):
     """On all steps: what was compressed to moments learns as the samples themselves do."""
     steps = 150
@@ -227,7 +235,7 @@ def test_descent_is_the_plain_loop_on_the_samples(case):
     assert np.ptp(run.loss) > 0.2 * run.loss[0]
 
 
-@each_case
+@few_cases
 def test_a_heavy_ball_is_the_plain_loop(case):
     """As PyTorch's SGD has it: b ← μ b + ∂L/∂θ, θ ← θ − η b."""
     steps, mu = 100, 0.8

@@ -50,7 +50,9 @@ def by_hand(network: DeepLinear, times: np.ndarray) -> list[np.ndarray]:
     return [np.stack(layer) for layer in zip(*map(split, solution), strict=True)]
 
 
-@pytest.mark.parametrize("depth", WIDTHS)
+@pytest.mark.parametrize(
+    "depth", [3, *(pytest.param(depth, marks=pytest.mark.slow) for depth in WIDTHS if depth != 3)]
+)
 def test_flow_is_the_matrix_ode_ever_more_closely(depth):
     network = deep_linear(WIDTHS[depth], scale=0.5, key=jax.random.key(depth))
     expected = by_hand(network, TIMES)

@@ -137,7 +137,14 @@ def _conserving():
     }
 
 
-@pytest.mark.parametrize("name", ["linear", "relu", "quadratic", "attention"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "relu",
+        "attention",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("linear", "quadratic")),
+    ],
+)
 def test_the_balance_of_the_layers_is_conserved(name):
     network, data, quantity = _conserving()[name]
 
@@ -169,7 +176,14 @@ def _on_manifolds(unit: str):
     return layer_from(Neuron(activation(unit)), u, v)
 
 
-@pytest.mark.parametrize("unit", ["linear", "relu", "quadratic", "tanh"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "relu",
+        "quadratic",
+        *(pytest.param(unit, marks=pytest.mark.slow) for unit in ("linear", "tanh")),
+    ],
+)
 def test_invariant_manifolds_are_mapped_to_themselves(unit):
     # Among these points no ReLU unit comes to slide along the kink of a sample.
     network, data = _on_manifolds(unit), _points(2, seed=12)

@@ -64,8 +64,13 @@ FAMILIES = {
     "transformer": (lambda: linear_transformer(2, 2, (3, 1), **HOW), PROMPTS),
 }
 
+QUICK = "relu", "heads", "deep"
+EACH_FAMILY = [
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES
+]
 
-@pytest.mark.parametrize("name", FAMILIES)
+
+@pytest.mark.parametrize("name", EACH_FAMILY)
 def test_descent_extended_is_the_run_of_one_go(name):
     make, data = FAMILIES[name]
     network = make()
@@ -79,7 +84,7 @@ def test_descent_extended_is_the_run_of_one_go(name):
     np.testing.assert_array_equal(on.lane(0, 0).loss[: half.saves[0, 0]], half.lane(0, 0).loss)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", EACH_FAMILY)
 def test_saved_and_loaded_networks_are_the_same_and_carry_nothing_else(name, tmp_path):
     make, data = FAMILIES[name]
     final = gradient_descent(make(), data, 0.02, 60).final
@@ -100,7 +105,17 @@ def test_saved_and_loaded_networks_are_the_same_and_carry_nothing_else(name, tmp
     np.testing.assert_array_equal(table["seed"], [3, 4, 5, 6])
 
 
-@pytest.mark.parametrize("name", ["kernels", "heads", "deep", "diagonal", "gated", "linear"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "heads",
+        "deep",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("kernels", "diagonal", "gated", "linear")
+        ),
+    ],
+)
 def test_a_flow_at_given_times_is_the_flow_of_one_go(name):
     make, data = FAMILIES[name]
     half = gradient_flow(make(), data, np.array([0.7, 2.0]))
@@ -122,7 +137,7 @@ def test_a_flow_at_given_times_is_the_flow_of_one_go(name):
     [
         ("tanh", "explicit", {1e-4: 1e-3, 1e-6: 1e-6, 1e-8: 1e-8, 1e-10: 1e-10}),
         ("quadratic", "implicit", {1e-3: 1e-2, 1e-5: 1e-4, 1e-7: 1e-6}),
-        ("relu", "explicit", {1e-3: 1e-1, 1e-5: 1e-2}),
+        pytest.param("relu", "explicit", {1e-3: 1e-1, 1e-5: 1e-2}, marks=pytest.mark.slow),
     ],
 )
 def test_the_tolerance_says_how_near_a_flow_is_to_the_one_of_one_go(unit, solver, tolerances):

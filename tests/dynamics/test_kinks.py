@@ -34,7 +34,10 @@ def test_a_slide_is_owned_up_to():
     assert any(said)
 
 
-@pytest.mark.parametrize("name", ["linear", "tanh", "quadratic"])
+@pytest.mark.parametrize(
+    "name",
+    ["tanh", *(pytest.param(name, marks=pytest.mark.slow) for name in ("linear", "quadratic"))],
+)
 def test_nothing_is_loosened_where_there_is_no_kink(name):
     network = fully_connected(2, 8, activation=name, scale=0.1, key=festina.seeds(4))
     flow = festina.gradient_flow(network, own_data(0), t_end=50.0)
@@ -126,7 +129,7 @@ def test_a_slide_comes_to_rest_where_descent_does():
     np.testing.assert_allclose(on_circle(4).loss[:, -1], descent.loss[:, -1], rtol=0.01)
 
 
-@pytest.mark.parametrize("scale", [1e-2, 1e-3, 1e-5])
+@pytest.mark.parametrize("scale", [pytest.param(1e-2, marks=pytest.mark.slow), 1e-3, 1e-5])
 def test_a_slide_does_not_end_before_a_feature_that_is_learned_much_later(scale):
     """The gradient of the third input is a hundred times smaller than that of the others."""
     x, y = np.zeros((10, 3)), np.random.default_rng(201).normal(size=10)

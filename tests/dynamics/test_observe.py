@@ -46,8 +46,17 @@ OBSERVE = {"values": singular_values, "map": products, "units": lambda network: 
 
 
 @pytest.mark.parametrize("train", [flow, flow_at_times, descent, mini_batches])
-@pytest.mark.parametrize("batch", [(), pytest.param((3,), marks=pytest.mark.slow), (2, 3)])
-@pytest.mark.parametrize("activation", ["linear", "tanh"])
+@pytest.mark.parametrize(
+    ("activation", "batch"),
+    [
+        ("linear", (2, 3)),
+        ("tanh", ()),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in (("linear", ()), ("linear", (3,)), ("tanh", (3,)), ("tanh", (2, 3)))
+        ),
+    ],
+)
 def test_as_seen_in_the_weights(train, batch, activation):
     """Also for linear units, of which only few are trained."""
     key = festina.seeds(3) if batch else jax.random.key(0)
@@ -93,7 +102,14 @@ def test_in_a_data_set(train, axis):
     assert data.attrs["unit"] == repr(network.unit)
 
 
-@pytest.mark.parametrize("train", [flow, flow_at_times, descent, mini_batches])
+@pytest.mark.parametrize(
+    "train",
+    [
+        flow,
+        *(pytest.param(train, marks=pytest.mark.slow) for train in (flow_at_times, descent)),
+        mini_batches,
+    ],
+)
 @pytest.mark.parametrize("observe", [{}, {"u": lambda network: network.v, "loose": products}])
 def test_trained_networks_are_saved_whatever_is_observed(train, observe, tmp_path):
     network = fully_connected(2, 4, 2, activation="tanh", scale=0.3, key=festina.seeds(3))
@@ -130,7 +146,14 @@ def test_where_there_is_no_sample_nothing_is_observed():
         _ = run.final
 
 
-@pytest.mark.parametrize("train", [flow, flow_at_times, descent, mini_batches])
+@pytest.mark.parametrize(
+    "train",
+    [
+        flow,
+        *(pytest.param(train, marks=pytest.mark.slow) for train in (flow_at_times, descent)),
+        mini_batches,
+    ],
+)
 def test_losses_alone(train):
     """With nothing to observe there are the same losses, and the trained networks."""
     batch = fully_connected(2, 9, 2, activation="tanh", scale=0.1, key=festina.seeds(3))

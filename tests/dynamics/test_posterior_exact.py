@@ -28,7 +28,9 @@ def one_number(y, scaling, variance, width, temperature):
     return y.sum() / noise / precision, 1 / precision
 
 
-@pytest.mark.parametrize(("scaling", "width"), [("lazy", 1), ("non-lazy", 7)])
+@pytest.mark.parametrize(
+    ("scaling", "width"), [pytest.param("lazy", 1, marks=pytest.mark.slow), ("non-lazy", 7)]
+)
 def test_a_gaussian_posterior_has_its_moments(scaling, width):
     """With steps so long that many moves are refused: without the test moments would be others."""
     y = np.array([0.3, 1.0, 0.8])
@@ -57,7 +59,7 @@ def test_a_gaussian_posterior_has_its_moments(scaling, width):
     np.testing.assert_allclose(f.var(), variance, rtol=0.08)
 
 
-@pytest.mark.parametrize("step", [0.2, 0.4])
+@pytest.mark.parametrize("step", [pytest.param(0.2, marks=pytest.mark.slow), 0.4])
 def test_langevin_is_off_by_the_square_of_its_step(step):
     """An oscillator of frequency ω in leapfrogs has ω²(1 − ε²ω²/4) in place of ω², exactly."""
     y = np.array([0.3, 1.0, 0.8])

@@ -38,8 +38,17 @@ def same(one, other):
         np.testing.assert_array_equal(one.log[name], other.log[name])
 
 
-@pytest.mark.parametrize("method", ["hmc", "langevin"])
-@pytest.mark.parametrize("precision", ["double", "single"])
+@pytest.mark.parametrize(
+    ("method", "precision"),
+    [
+        ("hmc", "double"),
+        ("langevin", "single"),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in (("hmc", "single"), ("langevin", "double"))
+        ),
+    ],
+)
 def test_more_moves_are_as_in_one_go(method, precision):
     whole = chains(method=method, precision=precision)
     half = chains(method=method, precision=precision, moves=6)

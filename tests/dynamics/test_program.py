@@ -108,7 +108,13 @@ def test_any_number_of_seeds_in_few_programs(name, train):
         assert compiled_for(seeds) == []
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("relu", "stack") else pytest.param(name, marks=pytest.mark.slow)
+        for name in NETWORKS
+    ],
+)
 @pytest.mark.parametrize("train", [by_flow, by_descent])
 def test_a_seed_learns_the_same_however_many_beside_it(name, train):
     make, task = NETWORKS[name]

@@ -22,8 +22,15 @@ def at_full_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_simulate, "condense", lambda network: (network, as_it_is))
 
 
-@pytest.mark.parametrize("method", ["flow", "descent"])
-@pytest.mark.parametrize("kind", ["fully-connected", "convolutional"])
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [
+        ("fully-connected", "flow"),
+        ("convolutional", "descent"),
+        pytest.param("fully-connected", "descent", marks=pytest.mark.slow),
+        pytest.param("convolutional", "flow", marks=pytest.mark.slow),
+    ],
+)
 def test_few_units_take_the_way_of_many(monkeypatch, kind, method):
     key = festina.seeds(3)
     if kind == "fully-connected":

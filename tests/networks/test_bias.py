@@ -41,7 +41,13 @@ def by_hand(network, x):
     return a @ last.T
 
 
-@pytest.mark.parametrize("activation", ["linear", "quadratic", "relu", "tanh"])
+@pytest.mark.parametrize(
+    "activation",
+    [
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("linear", "quadratic", "tanh")),
+        "relu",
+    ],
+)
 def test_training_is_that_of_inputs_with_a_column_of_ones(activation):
     x, y = data()
     biased = fully_connected(3, 5, 2, activation=activation, bias=True, scale=0.3, key=KEYS)
@@ -58,7 +64,12 @@ def test_training_is_that_of_inputs_with_a_column_of_ones(activation):
 
 @pytest.mark.parametrize(
     ("activations", "skips"),
-    [("linear", ()), ("linear", ((0, 3),)), ("tanh", ((1, 2),)), (("linear", "relu"), ())],
+    [
+        pytest.param("linear", (), marks=pytest.mark.slow),
+        pytest.param("linear", ((0, 3),), marks=pytest.mark.slow),
+        ("tanh", ((1, 2),)),
+        (("linear", "relu"), ()),
+    ],
 )
 def test_hidden_layers_of_a_stack_have_biases_and_its_output_has_none(activations, skips):
     x, y = data(inputs=2)

@@ -50,8 +50,8 @@ def test_the_product_of_its_weights_is_what_it_computes(widths, batch):
 
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("widths", [(3, 4), (4, 3, 5, 2), (6, 2, 7, 1), (30, 40, 30)])
-@pytest.mark.parametrize("samples", [1, 5, 60])
-@pytest.mark.parametrize("lanes", [(), (3,)])
+@pytest.mark.parametrize("samples", [1, pytest.param(5, marks=pytest.mark.slow), 60])
+@pytest.mark.parametrize("lanes", [pytest.param((), marks=pytest.mark.slow), (3,)])
 def test_programs_multiply_from_either_end(widths, samples, lanes):
     parts = [RNG.normal(size=(*shape, *lanes)) for shape in layer_shapes(widths)]
     structure = deep_linear_from([np.ones(shape) for shape in layer_shapes(widths)]).structure

@@ -227,7 +227,13 @@ RECTIFIED = {
 }
 
 
-@pytest.mark.parametrize("name", RECTIFIED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "stack",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in RECTIFIED if name != "stack"),
+    ],
+)
 def test_gates_of_rectifiers_say_the_same_and_take_the_same_step(name, rng):
     network = RECTIFIED[name]()
     x = rng.normal(size=(7, 3))

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("double")
 
 
 @each(ARCHITECTURES)
-@pytest.mark.parametrize("samples", [1, 40])
+@pytest.mark.parametrize("samples", [pytest.param(1, marks=pytest.mark.slow), 40])
 def test_all_lanes_and_samples_at_once_are_each_by_itself(row, samples):
     """Few samples and many are multiplied in another order, a lane alone and lanes as well."""
     network = row.network()

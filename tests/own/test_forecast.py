@@ -75,7 +75,15 @@ def tensors(model, optimiser):
     return [*model.state_dict().values(), *kept]
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        if name in ("descent", "momentum", "adam")
+        else pytest.param(name, marks=pytest.mark.slow)
+        for name in MAKERS
+    ],
+)
 def test_the_plateau_is_left_when_forecast(name):
     model = network()
     optimiser = MAKERS[name](model.parameters())
@@ -294,7 +302,7 @@ def test_weights_that_are_frozen_are_used_and_stay():
     assert seen.notes == ("2 parameters are frozen and stay (3.weight, 3.bias …)",)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_next_level_is_that_of_a_network_of_so_few_units(seed):
     import jax
     import jax.numpy as jnp

@@ -49,7 +49,7 @@ def trained(model, x, y, steps):
     return watch
 
 
-@pytest.mark.parametrize("tolerance", [0.1, 0.05])
+@pytest.mark.parametrize("tolerance", [0.1, pytest.param(0.05, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("phi", "seed"), [("linear", 0), ("relu", 1), ("tanh", 2)])
 def test_the_same_width_whoever_asks_on_every_plateau(phi, seed, tolerance):
     model, x, y = setting(phi, 20, seed)
@@ -74,8 +74,8 @@ def test_the_same_width_whoever_asks_on_every_plateau(phi, seed, tolerance):
     assert widths[0] == 0 < widths[1]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("width", [5, 12])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("width", [5, pytest.param(12, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("phi", ACTIVATIONS)
 def test_the_same_weights_have_one_width_in_every_library(phi, width, seed):
     """A network of fewer units with some noise on its weights: at several tolerances."""

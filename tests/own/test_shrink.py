@@ -84,7 +84,9 @@ def test_the_model_is_narrower_and_computes_what_is_said():
     assert "24 → 4 units" in str(found)
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
+)
 def test_never_worse_than_magnitude_pruning_where_merging_alone_is(seed):
     """A network of the default initialisation, in which nothing is a copy of anything."""
     torch.manual_seed(seed)

@@ -169,7 +169,9 @@ def test_frozen_weights_stay_frozen_and_loaders_are_read():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("data", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "data", [pytest.param(torch.float32, marks=pytest.mark.slow), torch.float64]
+)
 def test_precision_is_given_back_and_the_error_is_that_of_it(dtype, data):
     model = mlp().to(dtype)
     found = festina.shrink(model, X.to(data), widths=5, tune=False)

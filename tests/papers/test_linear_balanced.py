@@ -118,7 +118,13 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize(("shape", "balance"), TABLE)
+@pytest.mark.parametrize(
+    ("shape", "balance"),
+    [
+        pytest.param(*each, marks=() if each == ("funnel", -5.0) else pytest.mark.slow)
+        for each in TABLE
+    ],
+)
 def test_reference_values_of_the_fixed_networks(shape, balance):
     network, correlation = shapes.fixed_networks(shape, [balance])
     times = np.array([0.0, 1.5])

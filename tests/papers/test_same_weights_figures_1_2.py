@@ -45,7 +45,13 @@ FIGURE_1 = {
 }
 
 
-@pytest.mark.parametrize("name", FIGURE_1)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("c", "g") else pytest.param(name, marks=pytest.mark.slow)
+        for name in FIGURE_1
+    ],
+)
 def test_steps_and_levels_of_figure_1(name):
     means, spreads, (lowest, highest) = FIGURE_1[name]
     found = seen(trained(*name.split()))
@@ -76,7 +82,9 @@ def test_figure_1f_one_of_eight_seeds_hardly_rests_and_elsewhere():
     np.testing.assert_allclose(ends, 6 / 35, atol=1e-6)
 
 
-@pytest.mark.parametrize(("scale", "within"), [(5e-3, 0.01), (5e-4, 2.5e-3)])
+@pytest.mark.parametrize(
+    ("scale", "within"), [(5e-3, 0.01), pytest.param(5e-4, 2.5e-3, marks=pytest.mark.slow)]
+)
 def test_figure_1g_first_drop_and_its_unit_follow_from_the_initial_weights(scale, within):
     network, _, parameters = panel("g", scale=scale, seeds=12)
     step = 2 * parameters.learning_rate
@@ -120,7 +128,7 @@ def linear_times(kappa=1.0, width=100, scale=1e-6, weights=None):
     ("width", "times"),
     [
         (3, (23.5, 50.2, 75.7)),
-        (10, (22.9, 44.7, 66.3)),
+        pytest.param(10, (22.9, 44.7, 66.3), marks=pytest.mark.slow),
         (100, (20.48, 39.46, 58.27)),
         (1000, (18.34, 35.32, 51.92)),
     ],

@@ -35,7 +35,13 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("quadratic", "deep") else pytest.param(name, marks=pytest.mark.slow)
+        for name in NETWORKS
+    ],
+)
 def test_loss_gradient_and_training_are_those_of_data_with_these_moments(name):
     network, task = NETWORKS[name]
     times = np.linspace(0.0, 0.5, 6)
@@ -81,7 +87,9 @@ def test_moments_come_back_as_they_were_given():
     assert (MOMENTS.input_shape, MOMENTS.outputs, MOMENTS.samples) == ((4,), 3, None)
 
 
-@pytest.mark.parametrize(("unit", "degree"), [("linear", 1), ("quadratic", 2)])
+@pytest.mark.parametrize(
+    ("unit", "degree"), [pytest.param("linear", 1, marks=pytest.mark.slow), ("quadratic", 2)]
+)
 def test_inputs_are_standard_normal_and_targets_without_noise_by_default(unit, degree):
     teacher = networks.fully_connected(2, 1, 1, activation=unit, scale=1.0, key=KEY)
     data = tasks.student_teacher(teacher, np.eye(2), nodes=None)

@@ -130,7 +130,10 @@ def half_time(a, start, kappa, m):
     return np.interp(m / (1 + kappa) / 2, curve, times)
 
 
-@pytest.mark.parametrize(("a", "m", "initial"), [((1.2, 1.0), 1.0, 1e-6), ((3.0, 2.0), 1.7, 1e-3)])
+@pytest.mark.parametrize(
+    ("a", "m", "initial"),
+    [pytest.param((1.2, 1.0), 1.0, 1e-6, marks=pytest.mark.slow), ((3.0, 2.0), 1.7, 1e-3)],
+)
 def test_the_slower_view_is_late_by_one_over_what_is_left_of_overlap(a, m, initial):
     """The law is the limit: its error falls with 1 − κ."""
     a, errors = np.array(a), []
@@ -162,7 +165,7 @@ def contributions(network, a):
     return a[:, None, None] * np.stack(maps, axis=-3)
 
 
-@pytest.mark.parametrize("a", [(2.0, 1.0, 1.0), (1.1, 1.0)])
+@pytest.mark.parametrize("a", [pytest.param((2.0, 1.0, 1.0), marks=pytest.mark.slow), (1.1, 1.0)])
 def test_pathways_of_views_follow_late_fusion(a):
     a, classes, start = np.array(a), 3, 1e-3
     weight = np.sqrt(start) * np.eye(classes)
@@ -179,7 +182,9 @@ def test_pathways_of_views_follow_late_fusion(a):
     assert errors[1] < 1e-2 * errors[0]
 
 
-@pytest.mark.parametrize("kappa", [0.0, 0.5, 0.95, 1.0])
+@pytest.mark.parametrize(
+    "kappa", [0.5, *(pytest.param(kappa, marks=pytest.mark.slow) for kappa in (0.0, 0.95, 1.0))]
+)
 @pytest.mark.parametrize("target", ["sum", "common", "each"])
 def test_what_overlaps_how_far_follows_from_the_task(target, kappa):
     if target == "common" and kappa == 0:

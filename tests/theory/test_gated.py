@@ -23,7 +23,9 @@ from helpers import untyped
 
 SEEDS = st.integers(0, 2**32 - 1)
 # The same in all tests: each shape of an array is compiled once.
-few_graphs = pytest.mark.parametrize("seed", range(3))
+few_graphs = pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
 
 
 def graph(seed, samples=24):

@@ -374,7 +374,7 @@ def kernel_distance_of(states, inputs):
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(2), *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 40))]
+    "seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 40))]
 )
 def test_regimes_of_any_shape_are_those_of_their_kernels(seed):
     """The kernel turns as far as the larger layer does, which a lazy one does not. Delayed: half of

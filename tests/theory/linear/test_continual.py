@@ -170,7 +170,9 @@ def test_a_task_is_reversed_after_it_has_been_learned_for_long():
         assert np.allclose(np.diagonal(late.map[k]), np.diagonal(exact), rtol=1e-9)
 
 
-@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize(
+    "size", [3, *(pytest.param(size, marks=pytest.mark.slow) for size in (2, 4))]
+)
 def test_what_a_long_stage_leaves_is_carried_into_the_next(size):
     """Modes change their sign from task to task, an even number of them: det W keeps its own."""
     rng, count = np.random.default_rng(size), 4
@@ -190,7 +192,11 @@ def test_what_a_long_stage_leaves_is_carried_into_the_next(size):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "hidden", "outputs", "lam"), [(3, 2, 4, -0.7), (4, 6, 3, 0.0), (4, 3, 3, 2.0)]
+    ("inputs", "hidden", "outputs", "lam"),
+    [
+        (3, 2, 4, -0.7),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((4, 6, 3, 0.0), (4, 3, 3, 2.0))),
+    ],
 )
 def test_stages_are_those_of_one_flow_after_another(inputs, hidden, outputs, lam):
     """Tasks that share nothing, left early: where doubles lose nothing they do as well."""
