@@ -93,8 +93,7 @@ def check_kinds(network: AbstractNetwork, task: AbstractTask) -> None:
         raise ValueError(
             "Expected a network (of `festina.networks`; your own weights: "
             "`festina.networks.layer_from(unit, u, v)`) and a task (of `festina.tasks`; your own "
-            "data: "
-            f"`festina.tasks.from_arrays(x, y)`), got {type(network).__name__} and "
+            f"data: `festina.tasks.from_arrays(x, y)`), got {type(network).__name__} and "
             f"{type(task).__name__}."
         )
 

@@ -418,7 +418,7 @@ BAD = {
         r"`gates\['h'\]` must be finite, 1 of its 4",
     ),
     "no examples": (lambda: make(gates={"h": np.ones(4)}), "`x=task.x`"),
-    "examples": (lambda: make(gates={"h": np.ones(4)}, x=np.ones(4)), "inputs .example"),
+    "examples": (lambda: make(gates={"h": np.ones(4)}, x=np.ones(4)), "must be .example"),
     "NaN example": (
         lambda: make(gates={"h": np.ones(1)}, x=[[np.nan, 1.0]]),
         "`x` must be finite",

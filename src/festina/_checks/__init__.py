@@ -14,6 +14,7 @@ from ._values import check_memory as check_memory
 from ._values import check_size as check_size
 from ._values import check_type as check_type
 from ._values import finite_array as finite_array
+from ._values import finite_matrix as finite_matrix
 from ._values import misfit as misfit
 from ._values import number as number
 from ._values import real_array as real_array

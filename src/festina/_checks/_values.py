@@ -123,6 +123,16 @@ def finite_array(name: str, given: object) -> Float[np.ndarray, "..."]:
     return array
 
 
+def finite_matrix(
+    name: str, given: object, rows: str, columns: str, count: int | None = None
+) -> Float[np.ndarray, "row column"]:
+    """A copy of a finite matrix; `count`: how many columns it must have."""
+    array = finite_array(name, given)
+    if array.ndim != 2 or count not in (None, array.shape[1]):
+        raise ValueError(f"`{name}` must be ({rows}, {count or columns}), got shape {array.shape}.")
+    return array
+
+
 def check_memory(numbers: int) -> None:
     """Raise if so many weights, and the copies that drawing them takes, exceed the memory."""
     needed, there = 8 * _COPIES * numbers, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -171,10 +171,7 @@ class Merging:
         return [(way, stands) for way in ways]
 
     def _narrowed(
-        self,
-        widths: Widths,
-        shares: Callable[[Hidden, int], list[Way]],
-        reading: Reading = "anew",
+        self, widths: Widths, shares: Callable[[Hidden, int], list[Way]], reading: Reading = "anew"
     ) -> dict[str, np.ndarray]:
         weights = dict(self.network.weights)
         if widths == self.full:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from .._axes import axes
-from .._checks import finite_array, whole_number
+from .._checks import finite_array, finite_matrix, whole_number
 from .._result import Result
 from .._types import ArrayLike, Keys
 from ..networks._generator import generator
@@ -195,9 +195,7 @@ def coding_scheme(
         and redundant: they may be said to speak words with different gains. Where k outliers
         carry a sparse code, $e^{-k}$ of the resamples draw none of them, and doubt it.
     """
-    h = finite_array("activations", activations)
-    if h.ndim != 2:
-        raise ValueError(f"`activations` must be (example, unit), got shape {h.shape}.")
+    h = finite_matrix("activations", activations, "example", "unit")
     examples, units = h.shape
     hint = f" `activations` are (example, unit), here {h.shape}."
     names, which = groups("labels", "class", labels, examples, hint=hint)

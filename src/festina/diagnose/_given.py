@@ -34,11 +34,7 @@ def networks_of(network: AbstractNetwork | Trajectory) -> AbstractNetwork:
     return network
 
 
-def layer_of(
-    network: Layer | ArrayLike,
-    v: ArrayLike | None,
-    activation: UnitLike | None,
-) -> Layer:
+def layer_of(network: Layer | ArrayLike, v: ArrayLike | None, activation: UnitLike | None) -> Layer:
     """One layer with finite weights."""
     if isinstance(network, AbstractNetwork):
         if v is not None or activation is not None:

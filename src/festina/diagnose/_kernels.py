@@ -167,10 +167,7 @@ def tangent_kernel_distance(
 
 @compiled()
 def _distances(
-    first: _Network,
-    network: _Network,
-    x: Float[Array, "sample ..."],
-    root: Float[Array, " sample"],
+    first: _Network, network: _Network, x: Float[Array, "sample ..."], root: Float[Array, " sample"]
 ) -> Float[Array, "lane save"]:
     """Kernel by kernel, because those of a whole trajectory would fill the memory."""
     flat = len(first.batch_shape)

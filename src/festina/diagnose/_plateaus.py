@@ -287,10 +287,7 @@ def _check_options(options: Options) -> None:
 
 
 def _check_curve(
-    times: ArrayLike,
-    loss: ArrayLike,
-    squared_gradient: ArrayLike | None,
-    slope: ArrayLike | None,
+    times: ArrayLike, loss: ArrayLike, squared_gradient: ArrayLike | None, slope: ArrayLike | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
     given = {"times": times, "loss": loss, "squared_gradient": squared_gradient, "slope": slope}
     curves = {name: real_array(name, v) for name, v in given.items() if v is not None}

@@ -16,6 +16,7 @@ from .._checks import (
     check_alone,
     check_type,
     finite_array,
+    finite_matrix,
     real_array,
     real_number,
     whole_number,
@@ -197,9 +198,7 @@ def selectivity(
     if isinstance(activations, AbstractNetwork):
         h, strengths = _of_network(activations, task, layer, strengths)
     else:
-        h = finite_array("activations", activations)
-    if h.ndim != 2:
-        raise ValueError(f"`activations` must be (example, unit), got shape {h.shape}.")
+        h = finite_matrix("activations", activations, "example", "unit")
     if task is not None and np.ptp(task.weight) > 1e-9 * np.max(task.weight):
         raise ValueError("`task` must weigh its examples alike: selectivity counts them.")
     if task is not None and len(task.x) != len(h):

@@ -49,9 +49,7 @@ def derivatives_per_solve(structure: AbstractStructure) -> int:
 
 
 def _by_units(
-    blocks: Float[Array, "d d unit *lane"],
-    rows: Float[Array, "row weight *lane"],
-    shift: Number,
+    blocks: Float[Array, "d d unit *lane"], rows: Float[Array, "row weight *lane"], shift: Number
 ) -> Solve:
     units, lanes = blocks.shape[1:], len(shift.shape)
     inverse = invert(blocks + shift * _eye(len(blocks), 1 + lanes))

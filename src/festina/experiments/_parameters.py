@@ -32,10 +32,7 @@ class Parameters(BaseModel):
     """
 
     model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        allow_inf_nan=False,
-        validate_default=True,
+        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
     )
 
     seeds: int = Field(default=8, ge=1)

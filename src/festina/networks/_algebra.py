@@ -116,10 +116,7 @@ def measure_defects(response: Callable[[np.ndarray], np.ndarray], weights: np.nd
 
 @float64
 def measure_algebra(
-    response: Callable[[np.ndarray], np.ndarray],
-    weights: np.ndarray,
-    *,
-    tolerance: float = 1e-9,
+    response: Callable[[np.ndarray], np.ndarray], weights: np.ndarray, *, tolerance: float = 1e-9
 ) -> Algebra:
     r"""Find the algebra of a response numerically.
 

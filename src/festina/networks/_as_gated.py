@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._checks import finite_array
+from .._checks import finite_array, finite_matrix
 from .._precision import float64
 from .._types import ArrayLike
 from ._deep_network import DeepNetwork
@@ -36,7 +36,7 @@ def rectifier_gates(network: AbstractNetwork, x: ArrayLike) -> Gates:
     **Returns:** for each hidden layer `(*batch, unit, example)`.
     """
     weights, units = layers_of(network)
-    h, gates = _inputs(x, weights[0].shape[-1]).T, []
+    h, gates = finite_matrix("x", x, "example", "input", weights[0].shape[-1]).T, []
     for weight, unit in zip(weights[:-1], units, strict=True):
         a = weight @ h
         above, below = (
@@ -50,10 +50,7 @@ def rectifier_gates(network: AbstractNetwork, x: ArrayLike) -> Gates:
 
 @float64
 def gated_equivalent(
-    network: AbstractNetwork,
-    x: ArrayLike,
-    *,
-    gates: ArrayLike | Sequence[ArrayLike] | None = None,
+    network: AbstractNetwork, x: ArrayLike, *, gates: ArrayLike | Sequence[ArrayLike] | None = None
 ) -> Gated:
     r"""The gated network whose gates are the slopes of a network's rectifiers on given examples.
 
@@ -76,7 +73,7 @@ def gated_equivalent(
       booleans.
     """
     weights, _ = layers_of(network)
-    x = _inputs(x, weights[0].shape[-1])
+    x = finite_matrix("x", x, "example", "input", weights[0].shape[-1])
     chosen = (
         rectifier_gates(network, x) if gates is None else _given(gates, network, len(x), weights)
     )
@@ -125,16 +122,6 @@ def layers_of(network: AbstractNetwork) -> tuple[list[np.ndarray], list[Neuron]]
             f"and skips, got {network!r}. A bias is the weight of a column of ones."
         )
     return [np.asarray(weight, float) for weight in weights], plain
-
-
-def _inputs(x: ArrayLike, inputs: int) -> Float[np.ndarray, "example input"]:
-    x = finite_array("x", x)
-    if x.ndim != 2 or x.shape[1] != inputs:
-        raise ValueError(
-            f"`x` must have shape (example, {inputs}), as many columns as the network has "
-            f"inputs, got shape {x.shape}."
-        )
-    return x
 
 
 def _given(

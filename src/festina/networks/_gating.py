@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import finite_array
+from .._checks import finite_array, finite_matrix
 from .._types import Array, ArrayLike
 from ._gated_graph import Plan
 
@@ -58,9 +58,7 @@ def gating(gates: Mapping[str, ArrayLike | Rule] | None, x: ArrayLike | None, pl
             f"`gates` of {', '.join(map(repr, given))} are numbers: say which inputs they are for, "
             "`x=task.x`, or give a function of the input."
         )
-    x = finite_array("x", x)
-    if x.ndim != 2:
-        raise ValueError(f"`x` must be inputs (example, input), got shape {x.shape}.")
+    x = finite_matrix("x", x, "example", "input")
     for name, read in plan.inputs:
         if max(read) >= x.shape[1] or plan.columns not in (0, x.shape[1]):
             raise ValueError(

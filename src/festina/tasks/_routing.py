@@ -131,8 +131,7 @@ def _pairs(domains: int, trained: int | ArrayLike | None) -> Bool[np.ndarray, "i
         return cyclic_domain_pairs(domains, int(whole_number("trained", given.item())))
     if given.shape != (domains, domains) or given.dtype != bool or not given.any():
         raise ValueError(
-            f"`trained` must be a number of outputs, or a pattern of true and false "
-            f"({domains}, {domains}) with at least one pair, got {given.dtype} of shape "
-            f"{given.shape}."
+            f"`trained` must be a number of outputs, or a pattern of true and false ({domains}, "
+            f"{domains}) with at least one pair, got {given.dtype} of shape {given.shape}."
         )
     return given

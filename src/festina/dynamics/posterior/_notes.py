@@ -7,10 +7,7 @@ _SAME = 1e-9
 
 
 def oddities(
-    x: Float[np.ndarray, "sample direction"],
-    y: Float[np.ndarray, "sample output"],
-    *,
-    linear: bool,
+    x: Float[np.ndarray, "sample direction"], y: Float[np.ndarray, "sample output"], *, linear: bool
 ) -> tuple[str, ...]:
     """Of inputs by their directions, and targets."""
     found, whole = [], float((y**2).sum())

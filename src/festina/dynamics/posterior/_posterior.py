@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from ..._axes import axes, styled
-from ..._checks import finite_array
+from ..._checks import finite_matrix
 from ..._precision import float64
 from ..._result import Result
 from ..._types import Array, ArrayLike, Keys
@@ -205,11 +205,7 @@ class Posterior(Result):
     @float64
     def predict(self, x: ArrayLike, *, key: Keys) -> Float[np.ndarray, "chain draw sample output"]:
         """f of new inputs by every draw: their mean is the predictor's, their variance its own."""
-        x = finite_array("x", x)
-        if x.ndim != 2 or x.shape[1] != self.inputs.shape[1]:
-            raise ValueError(
-                f"`x` must be (sample, {self.inputs.shape[1]}) as the inputs, got {x.shape}."
-            )
+        x = finite_matrix("x", x, "sample", "input", self.inputs.shape[1])
         weights, a = self.networks(key=key).weights, self.readout
         layer = self._layers(x / np.sqrt(x.shape[1]), weights)[-1]
         return layer @ np.swapaxes(a, -1, -2) * output_scale(a, self.model.scaling)

@@ -185,8 +185,7 @@ def _refuse(checkpoint: str | os.PathLike[str] | None) -> None:
     if checkpoint is not None and Path(checkpoint).exists():
         raise FileExistsError(
             f"'{checkpoint}' exists already: `continue_sampling` goes on with the chains that are "
-            "there. For "
-            "others choose another folder."
+            "there. For others choose another folder."
         )
 
 

@@ -140,9 +140,8 @@ class Forecast(Result):
         whole = f"{TYPICAL * self.price:,.0f}"
         return (
             f"{here}; training on is cheaper: a gradient takes as long as {_number(self.price)} "
-            f"steps of the run, a forecast of about {TYPICAL} gradients as {whole}. "
-            f"It stopped {_steps(self.ahead)} ahead at {there}, at the cost of "
-            f"{_number(self.cost)}; "
+            f"steps of the run, a forecast of about {TYPICAL} gradients as {whole}. It stopped "
+            f"{_steps(self.ahead)} ahead at {there}, at the cost of {_number(self.cost)}; "
             "`insist=True` looks on"
         )
 

@@ -256,8 +256,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         all_above(ratio.min("network"), 1.0),
         note="by "
         + join_numbers(ratio.sel(network="lazy, σ_a² = 1/P"), 2)
-        + " at the same σ_a; the "
-        "source does not say which σ_a the lazy network has",
+        + " at the same σ_a; the source does not say which σ_a the lazy network has",
     )
     expected = np.array([[SCHEMES[name]] for name in names])
     claim(

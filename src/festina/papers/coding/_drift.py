@@ -114,9 +114,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     return tables
 
 
-def _overlap(
-    means: Float[np.ndarray, "chain draw unit group"],
-) -> Float[np.ndarray, "chain draw"]:
+def _overlap(means: Float[np.ndarray, "chain draw unit group"]) -> Float[np.ndarray, "chain draw"]:
     """Of the first draw's responses with later ones, 1 for the same."""
     first = means[:, :1]
     size = np.sqrt((first**2).sum((-1, -2)) * (means**2).sum((-1, -2)))

@@ -145,9 +145,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     return tables
 
 
-def _kurtosis(
-    readout: Float[np.ndarray, "chain draw output unit"],
-) -> Float[np.ndarray, " chain"]:
+def _kurtosis(readout: Float[np.ndarray, "chain draw output unit"]) -> Float[np.ndarray, " chain"]:
     """Return the kurtosis of readouts less their mean over outputs, averaged over outputs."""
     off = readout - readout.mean(axis=2, keepdims=True)
     return ((off**4).mean(axis=(1, 3)) / (off**2).mean(axis=(1, 3)) ** 2).mean(axis=1)
@@ -198,8 +196,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
                 most_seeds((kurtosis < _BETWEEN) == (ratio < 1)[clear, None], of="chains"),
                 at="symmetry breaking",
                 note=f"kurtosis {join_numbers(data['kurtosis'].mean('chain'), 3)}; a crossover at "
-                "finite "
-                "P, of networks that were sampled",
+                "finite P, of networks that were sampled",
             )
 
 

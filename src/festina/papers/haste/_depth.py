@@ -69,10 +69,8 @@ QUICK: dict[str, Any] = {"seeds": 5, "objects": 4, "width": 40, "steps": 3000}
 @experiment("haste/depth")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks of both depths, and look at what every layer does."""
-    task, keys = (
-        objects_in_contexts(parameters.objects, parameters.contexts),
-        seed_keys(parameters, key),
-    )
+    task = objects_in_contexts(parameters.objects, parameters.contexts)
+    keys = seed_keys(parameters, key)
     inputs, scales = np.shape(task.x)[1], np.array(parameters.scales)
     common = {"scale": scales[:, None], "key": keys}
     width = parameters.width

@@ -84,10 +84,8 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 80}
 @experiment("haste/equivalence")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train ReLU networks, read their gates, and train gated networks with gates that stay."""
-    task, keys = (
-        objects_in_contexts(parameters.objects, parameters.contexts),
-        seed_keys(parameters, key),
-    )
+    task = objects_in_contexts(parameters.objects, parameters.contexts)
+    keys = seed_keys(parameters, key)
     x = np.asarray(task.x, float)
     network = fully_connected(
         x.shape[1],

@@ -205,8 +205,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         "what depends on the context is learned: the loss gets below that of any linear network",
         most_seeds(course["loss"].isel(step=-1) < 0.8 * floor),
         note=f"{floor:.3g} of a linear one; right on test images "
-        f"{join_numbers(relu.mean('seed'), 3)}, "
-        f"linear {join_numbers(linear.mean('seed'), 3)}",
+        f"{join_numbers(relu.mean('seed'), 3)}, linear {join_numbers(linear.mean('seed'), 3)}",
     )
     half = xr.apply_ufunc(
         lambda part: passage_time(course["step"].values, 1 - part, 1 - part[..., -1] / 2),
@@ -229,8 +228,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         "hardly any unit is modular: on in a single context",
         all_below(last.sel(number=1), 0.25),
         note=f"in 0 … {count} contexts {join_numbers(last.mean('seed').values, 2)}, with random "
-        "weights "
-        f"{join_numbers(random.values, 2)}",
+        f"weights {join_numbers(random.values, 2)}",
     )
     claim(
         "mixed-units",

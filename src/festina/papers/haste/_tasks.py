@@ -292,8 +292,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         max_error_below(off[-1], within=last * math.log(1 / parameters.strength)),
         at="IDEA-003",
         note=f"κ = {1 - last:g}: half at t = {join_numbers(near['half'][-1].mean().values)}; off "
-        "by "
-        f"{join_numbers(off.values, 2)}, κ = {join_numbers(near['overlap'].values)}",
+        f"by {join_numbers(off.values, 2)}, κ = {join_numbers(near['overlap'].values)}",
     )
     claim(
         "late-view-limit",

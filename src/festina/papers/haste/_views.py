@@ -234,9 +234,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         agree(late[at["far"], 1].mean(), squares[at["far"]], within=0.05),
         wrong=_ONE_TASK,
         instead=agree(
-            late[at["far"], 1].mean(),
-            data["own"][at["far"], 1].isel(view=0).mean(),
-            within=5e-3,
+            late[at["far"], 1].mean(), data["own"][at["far"], 1].isel(view=0).mean(), within=5e-3
         ),
     )
     spread = lambda share: share[at["close"], 1].std("seed", ddof=1)

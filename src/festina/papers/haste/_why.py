@@ -115,8 +115,7 @@ def _spectrum(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
             gate = _gate(task, tuple(range(k)))
             found[row, k - 1] = growth_rate(data, gate, keys, slowest=1 / (n * count))
     return xr.Dataset(
-        {"raw": ("on", found[0]), "residual": ("on", found[1])},
-        {"on": np.arange(1, count + 1)},
+        {"raw": ("on", found[0]), "residual": ("on", found[1])}, {"on": np.arange(1, count + 1)}
     )
 
 

@@ -97,10 +97,8 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def _trained(parameters: Parameters, k: int, keys: Keys) -> xr.Dataset:
     """All scales and seeds, and a decoupled network with them: one program."""
     domains = jax.random.fold_in(keys[0], 1)
-    data, everything = (
-        domain_routing(parameters.domains, k, key=domains),
-        domain_routing(parameters.domains, key=domains),
-    )
+    data = domain_routing(parameters.domains, k, key=domains)
+    everything = domain_routing(parameters.domains, key=domains)
     frames, _ = basis(everything)
     decoupled = with_decoupled_weights(
         translator(data, everything, width=parameters.width),

@@ -312,11 +312,8 @@ def _crossing(rising: xr.DataArray) -> xr.DataArray:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Who wins, where; every network against its race; and one curve for all scales."""
-    width, data, trained = (
-        parameters_of_run(run, Parameters).width,
-        run["map"].ds,
-        run["trained"].ds,
-    )
+    width = parameters_of_run(run, Parameters).width
+    data, trained = run["map"].ds, run["trained"].ds
     title = f"{data.sizes['seed']:,} networks of {width} ReLU units: XoR or linear"
     figure, (where, each, own) = panels(title, 3)
     won = (data["chi"] > 0.5).mean("seed").assign_attrs(long_name="share in which XoR wins")

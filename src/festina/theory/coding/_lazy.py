@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from ..._checks import check_positive, finite_array, number
+from ..._checks import check_positive, finite_matrix, number
 from ..._types import ArrayLike
 from ...networks._code_activations import CodeActivation, erf_sigmoid, unit_slope_erf
 from ...tasks import AbstractTask
@@ -29,16 +29,10 @@ def lazy_kernel(
 
     - `x`, `other`: inputs, `(sample, input)`; `other` is `x` where it is not given.
     """
-    x = _vectors("x", x)
-    other = x if other is None else _vectors("other", other, x.shape[1])
-    return _kernel(tilt(activation), x, other)
-
-
-def _vectors(name: str, value: ArrayLike, size: int | None = None) -> np.ndarray:
-    found = finite_array(name, value)
-    if found.ndim != 2 or size not in (None, found.shape[1]):
-        raise ValueError(f"`{name}` must be (sample, {size or 'input'}), got shape {found.shape}.")
-    return found
+    x = finite_matrix("x", x, "sample", "input")
+    if other is not None:
+        other = finite_matrix("other", other, "sample", "input", x.shape[1])
+    return _kernel(tilt(activation), x, x if other is None else other)
 
 
 def _kernel(unit: Tilt, x: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -84,7 +78,8 @@ def lazy_predictor(
     - `task`: finite, the examples. `x`: new inputs.
     """
     inputs, y = examples_of(task)
-    new, temperature = _vectors("x", x, inputs.shape[1]), temperature_of(temperature)
+    new = finite_matrix("x", x, "sample", "input", inputs.shape[1])
+    temperature = temperature_of(temperature)
     check_positive("readout_variance", number("readout_variance", readout_variance))
     unit = tilt(activation)
     strengths, vectors = np.linalg.eigh(_kernel(unit, inputs, inputs))

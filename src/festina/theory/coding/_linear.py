@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from ..._checks import finite_array, whole_number
+from ..._checks import finite_matrix, whole_number
 from ..._result import Result
 from ..._types import ArrayLike
 from ...networks._width_scaled_network import readout_variance_of
@@ -111,11 +111,7 @@ class LinearCode(Result):
     def _seen(self, x: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         if self.inputs is None:
             raise ValueError("This code came from a kernel: `linear_code(task)` knows its inputs.")
-        x = finite_array("x", x)
-        if x.ndim != 2 or x.shape[1] != self.inputs.shape[1]:
-            raise ValueError(
-                f"`x` must be (sample, {self.inputs.shape[1]}) as the inputs, got {x.shape}."
-            )
+        x = finite_matrix("x", x, "sample", "input", self.inputs.shape[1])
         return x @ self.inputs.T / x.shape[1], (x**2).mean(axis=1)
 
 

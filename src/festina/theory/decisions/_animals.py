@@ -69,9 +69,7 @@ class AnimalWeights(Result):
 
 
 def naive_animals(
-    left_gain: ArrayLike,
-    right_gain: ArrayLike,
-    constant_gain: ArrayLike = 0.05,
+    left_gain: ArrayLike, right_gain: ArrayLike, constant_gain: ArrayLike = 0.05
 ) -> AnimalWeights:
     r"""Animals before learning, told apart by their gains. (Our reconstruction.)
 

@@ -102,7 +102,7 @@ class DecisionLearning(
                 "teaching": self.model.teaching,
                 "inverse_temperature": float(self.model.inverse_temperature),
                 "tau": float(self.model.tau),
-            },
+            }
         )
 
 

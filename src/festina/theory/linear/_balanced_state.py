@@ -239,9 +239,7 @@ def _cosine(
     return inside(kernel, target) / jnp.sqrt(inside(kernel, kernel) * inside(target, target))
 
 
-def _gram(
-    side: Float[Array, "*batch side unit time"],
-) -> Float[Array, "*batch time side side"]:
+def _gram(side: Float[Array, "*batch side unit time"]) -> Float[Array, "*batch time side side"]:
     return _time_first(_product(side, side))
 
 

@@ -180,12 +180,7 @@ def _deep(
     target = size / variance
     rate = safely(kappa) * size * target ** (1.0 - 2.0 * e)
     largest = jnp.finfo(t.dtype).max / 4
-    x, _ = position(
-        jnp.minimum(rate * t, largest),
-        safely(w0) / target,
-        ordinary & (sigma < 0),
-        e,
-    )
+    x, _ = position(jnp.minimum(rate * t, largest), safely(w0) / target, ordinary & (sigma < 0), e)
 
     # Without a correlation: its decay, and the slope of that in s, for the sake of derivatives.
     w = jnp.where(flat & ~saddle, w0, 1.0)

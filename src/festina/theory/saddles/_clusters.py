@@ -9,8 +9,7 @@ from jaxtyping import Bool, Float
 
 
 def clusters(
-    contribution: Float[np.ndarray, " unit"],
-    alike: Callable[[int], Bool[np.ndarray, " unit"]],
+    contribution: Float[np.ndarray, " unit"], alike: Callable[[int], Bool[np.ndarray, " unit"]]
 ) -> Iterator[tuple[int, Bool[np.ndarray, " unit"]]]:
     """From large to small contributions, each unit that is left gathers those like it."""
     left = contribution > 0
