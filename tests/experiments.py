@@ -77,7 +77,7 @@ def pixels(figure):
 
 def is_whole(figure, slack=0.0):
     """Whether nothing is cut off at the edge of the figure, which is drawn for that."""
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     drawn, page = figure.get_tightbbox(), figure.bbox_inches
     inside = (drawn.min >= page.min - slack).all() and (drawn.max <= page.max + slack).all()
     return bool(inside)

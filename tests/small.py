@@ -52,7 +52,7 @@ SMALL: dict[str, dict[str, Any]] = {
     # linear.decisions
     "linear/decisions": {"seeds": 1, "runs": 4, "learning_rate": 0.02, "duration": 150.0},
     "linear/decision-saddles": {"seeds": 2},
-    "linear/decision-depth": {"seeds": 2},
+    "linear/decision-depth": {"seeds": 1},
     # linear.balanced
     "linear/partitioned-solution": {"seeds": 1, "balances": (-3.0, 2.0)},
     "linear/exponential-to-sigmoidal": {"seeds": 1, "balances": (0.0, 6.0)},
@@ -92,10 +92,16 @@ SMALL: dict[str, dict[str, Any]] = {
     "race/xor": {"seeds": 2, "width": 32, "scales": (1e-2, 1e-4)},
     "race/transition": {"seeds": 4, "width": 64, "margins": (0.6, 0.8, 0.85, 1.2)},
     "race/outcomes": {"seeds": 60, "points": 9, "trained": 4},
-    "race/context": {"seeds": 2, "objects": 4, "contexts": (3,)},
+    "race/context": {"seeds": 1, "objects": 4, "contexts": (3,), "hidden": 16},
     # haste
     "haste/mixed": {"seeds": 1, "objects": 4, "contexts": (3,), "widths": (60,)},
-    "haste/why": {"objects": 4, "contexts": (3, 4), "race_contexts": (3,)},
+    "haste/why": {
+        "seeds": 1,
+        "objects": 4,
+        "contexts": (4,),
+        "race_contexts": (3,),
+        "scales": (1e-2, 1e-5),
+    },
     # saddles.figure_1
     "saddles/figure-1b": {"seeds": 2, "width": 20},
     "saddles/figure-1c": {"seeds": 2},
@@ -143,19 +149,19 @@ SMALL: dict[str, dict[str, Any]] = {
         "seed": 11,
     },
     # saddles.digits
-    "saddles/figure-3": {"pairs": ("3/5",), "width": 60, "steps": 1000, "judged": 500},
+    "saddles/figure-3": {"pairs": ("3/5",), "width": 20, "steps": 1000, "judged": 300},
     "saddles/table-1": {"pairs": ("0/8",), "width": 5},
     # saddles.figure_4
     "saddles/figure-4a": {"samples": 64, "width": 3, "context": 8, "max_steps": 300},
     "saddles/figure-4b": {
         "seeds": 1,
-        "width": 6,
+        "width": 4,
         "spacing": 0.8,
         "scale": 1e-3,
         "max_steps": 400_000,
     },
     "saddles/figure-4c": {"seeds": 2, "max_steps": 6_000},
-    "saddles/figure-4d": {"seeds": 2, "max_steps": 5_000},
+    "saddles/figure-4d": {"seeds": 1, "max_steps": 5_000},
     "saddles/figure-4e": {"seeds": 2, "spacing": 0.7},
     "saddles/figure-4f": {"seeds": 2, "spacing": 0.6, "max_steps": 8_000},
     "saddles/figure-4g": {"seeds": 2, "scale": 0.01, "max_steps": 100_000},
@@ -168,13 +174,19 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-5e": {"seeds": 2, "samples": 512},
     "saddles/figure-5f": {"seeds": 3},
     # saddles
-    "saddles/figure-6": {"seeds": 2, "width": 20, "scale": 0.03, "learning_rate": 0.03},
+    "saddles/figure-6": {
+        "seeds": 1,
+        "width": 10,
+        "scale": 0.03,
+        "smaller_scale": 3e-3,
+        "learning_rate": 0.03,
+    },
     # haste/equivalence, depth, scale
-    "haste/equivalence": {"seeds": 2, "objects": 4, "width": 60},
-    "haste/depth": {"seeds": 3, "objects": 4, "width": 30, "scales": (0.03,), "steps": 1500},
+    "haste/equivalence": {"seeds": 1, "objects": 4, "width": 40, "scale": 1e-2},
+    "haste/depth": {"seeds": 2, "objects": 4, "width": 30, "scales": (0.03,), "steps": 1200},
     "haste/scale": {"seeds": 1, "images": 400, "width": 80, "steps": 3000},
     # race
-    "race/routing": {"seeds": 1, "width": 12, "domains": 3, "trained": 2},
+    "race/routing": {"seeds": 1, "values": (6.0, 3.0), "width": 8, "domains": 3, "trained": 2},
     "race/abstraction": {
         "domains": (2, 3),
         "trained": (1, 2),
@@ -190,7 +202,13 @@ SMALL: dict[str, dict[str, Any]] = {
         "scales": (0.4, 0.05),
     },
     # haste/structures, haste/distillation
-    "haste/structures": {"seeds": 2, "objects": 4, "width": 64, "t_end": 110.0},
+    "haste/structures": {
+        "seeds": 1,
+        "objects": 4,
+        "width": 32,
+        "learning_rate": 0.4,
+        "t_end": 90.0,
+    },
     "haste/distillation": {
         "seeds": 2,
         "objects": 4,
@@ -214,19 +232,26 @@ SMALL: dict[str, dict[str, Any]] = {
         "scales": (1e-2, 1e-4),
         "overlaps": (0.0, 0.5, 0.95, 0.99),
     },
-    "haste/conflict": {"seeds": 2, "classes": 2, "hidden": 30, "shares": (0.1, 0.2, 1.0)},
+    "haste/conflict": {
+        "seeds": 2,
+        "classes": 2,
+        "hidden": 30,
+        "scale": 0.02,
+        "shares": (0.1, 0.2, 1.0),
+    },
     # coding
     "coding/schemes": {
         "activations": ("erf-sigmoid", "relu"),
         "others": (0.0,),
         "width": 50,
-        "anneal": 200,
+        "anneal": 100,
         "moves": 100,
     },
     "coding/temperature": {
         "activations": ("erf-sigmoid",),
         "temperatures": (0.05, 0.3),
         "seeds": 1,
+        "size": 18,
         "width": 50,
         "moves": 100,
     },

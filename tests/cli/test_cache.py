@@ -84,7 +84,10 @@ def test_a_damaged_entry_is_compiled_again(tmp_path):
     assert run(str(place))[1] == 0
 
 
-@pytest.mark.parametrize("variable", ["JAX_COMPILATION_CACHE_DIR", "XDG_CACHE_HOME"])
+@pytest.mark.parametrize(
+    "variable",
+    ["JAX_COMPILATION_CACHE_DIR", pytest.param("XDG_CACHE_HOME", marks=pytest.mark.slow)],
+)
 def test_the_folder_that_the_user_chose(variable, tmp_path):
     folder, _, misses = run(**{variable: str(tmp_path)})
     assert Path(folder).is_relative_to(tmp_path)

@@ -52,7 +52,7 @@ def test_an_interruption_is_recognised_in_disguise(run, festina, here, monkeypat
 @pytest.mark.parametrize(
     ("number", "status", "ending", "sign"),
     [
-        (signal.SIGINT, 130, "slow", "chatter"),
+        pytest.param(signal.SIGINT, 130, "slow", "chatter", marks=pytest.mark.slow),
         (signal.SIGTERM, 143, "slow", "chatter"),
         (signal.SIGINT, 130, "compiled", "under way"),
     ],

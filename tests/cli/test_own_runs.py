@@ -107,7 +107,10 @@ OPTIMISERS = {
 }
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name == "Adam" else ()) for name in OPTIMISERS],
+)
 def test_forecast_goes_on_from_the_optimiser_in_the_checkpoint(name, festina, run, here):
     model, x = run
     y = x.sum(1, keepdim=True)

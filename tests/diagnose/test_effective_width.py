@@ -210,7 +210,7 @@ def test_plain_arrays_give_what_objects_give():
 def test_other_tolerances_of_the_same_answer():
     network = fully_connected(3, WIDE, activation="relu", scale=0.5, key=jax.random.key(3))
     found = effective_width(network, X, tolerance=0.3)
-    for tolerance in (0.01, 0.1, 0.5):
+    for tolerance in (0.01, 0.5):
         again = effective_width(network, X, tolerance=tolerance)
         assert found.at(tolerance).width == again.width
     widths = [found.at(tolerance).width for tolerance in (0.5, 0.3, 0.1, 0.01)]

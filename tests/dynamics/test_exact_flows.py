@@ -180,8 +180,7 @@ def _on_manifolds(unit: str):
     "unit",
     [
         "relu",
-        "quadratic",
-        *(pytest.param(unit, marks=pytest.mark.slow) for unit in ("linear", "tanh")),
+        *(pytest.param(unit, marks=pytest.mark.slow) for unit in ("linear", "quadratic", "tanh")),
     ],
 )
 def test_invariant_manifolds_are_mapped_to_themselves(unit):

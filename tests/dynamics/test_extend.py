@@ -108,11 +108,10 @@ def test_saved_and_loaded_networks_are_the_same_and_carry_nothing_else(name, tmp
 @pytest.mark.parametrize(
     "name",
     [
-        "heads",
         "deep",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("kernels", "diagonal", "gated", "linear")
+            for name in ("kernels", "heads", "diagonal", "gated", "linear")
         ),
     ],
 )
@@ -152,8 +151,15 @@ def test_the_tolerance_says_how_near_a_flow_is_to_the_one_of_one_go(unit, solver
             np.testing.assert_allclose(part, known, rtol=0, atol=near)
 
 
-@pytest.mark.parametrize("momentum", [0.0, np.array([0.5, 0.8, 0.9])[:, None]])
-@pytest.mark.parametrize("batch_size", [None, 8])
+@pytest.mark.parametrize(
+    ("batch_size", "momentum"),
+    [
+        (None, 0.0),
+        (8, np.array([0.5, 0.8, 0.9])[:, None]),
+        pytest.param(None, np.array([0.5, 0.8, 0.9])[:, None], marks=pytest.mark.slow),
+        pytest.param(8, 0.0, marks=pytest.mark.slow),
+    ],
+)
 def test_velocity_and_mini_batches_are_those_of_one_go(momentum, batch_size):
     network = FAMILIES["relu"][0]()
     batches = {"batch_size": batch_size, "key": jax.random.key(1), "save_every": 10}

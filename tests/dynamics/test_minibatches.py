@@ -32,7 +32,17 @@ def gradients(u, v) -> np.ndarray:
     return np.einsum("po,ho,pi->phi", residual, v, DATA.x)
 
 
-@pytest.mark.parametrize("loss", ["half", "mean-square", "mean-over-outputs", "sum-square"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "half",
+        *(
+            pytest.param(loss, marks=pytest.mark.slow)
+            for loss in ("mean-square", "mean-over-outputs")
+        ),
+        "sum-square",
+    ],
+)
 def test_one_batch_of_all_samples_is_full_batch_descent(loss):
     rate = 0.02 if "sum" not in loss else 0.02 / SAMPLES
     options = {"loss": loss, "resolution": SaveResolution(1e-12, 1e-12)}

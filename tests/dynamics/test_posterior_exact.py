@@ -231,7 +231,7 @@ def test_priors_and_targets_are_those_of_the_summary():
 
 def test_the_limit_of_wide_networks_is_that_of_theory():
     """Of linear ones, whose corrections are large: from widths at which they are far from it."""
-    how = {"anneal": 100, "burn": 100, "moves": 1000, "thin": 5, "precision": "single"}
+    how = {"anneal": 100, "burn": 100, "moves": 500, "thin": 5, "precision": "single"}
     limit = extrapolate_to_infinite_width(
         orthogonal_inputs([4, 4]),
         widths=(10, 20),

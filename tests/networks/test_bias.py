@@ -110,7 +110,10 @@ def forward(weights, network, x):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda **how: fully_connected(3, 4, 2, activation="relu", bias=True, **how),
+        pytest.param(
+            lambda **how: fully_connected(3, 4, 2, activation="relu", bias=True, **how),
+            marks=pytest.mark.slow,
+        ),
         lambda **how: gaussian_layer(ConvolutionUnit("tanh", bias=True, size=2), (3,), 4, 2, **how),
         lambda **how: deep_network((3, 4, 5, 2), activations="tanh", bias=True, **how),
     ],

@@ -31,7 +31,10 @@ KEY = jax.random.key(0)
 
 # Among them a stride that leaves inputs out, one beyond the kernel, a kernel as long as the input.
 @pytest.mark.usefixtures("double")
-@pytest.mark.parametrize(("length", "size", "stride"), [(7, 2, 3), (7, 4, 2), (4, 4, 5)])
+@pytest.mark.parametrize(
+    ("length", "size", "stride"),
+    [(7, 2, 3), pytest.param(7, 4, 2, marks=pytest.mark.slow), (4, 4, 5)],
+)
 def test_convolution_is_that_of_pytorch(length, size, stride):
     torch = pytest.importorskip("torch")
     network = convolutional_1d(

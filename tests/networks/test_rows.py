@@ -15,7 +15,7 @@ from helpers import untyped
 
 
 @pytest.mark.parametrize("width", [1, 7, 5000, 20_000])
-@pytest.mark.parametrize("columns", [2, 4, 8, 17, 48, 51])
+@pytest.mark.parametrize("columns", [2, 4, 8, 17, pytest.param(48, marks=pytest.mark.slow), 51])
 def test_products_of_all_units_to_rounding(columns, width):
     """In one piece, in several with a rest, many columns, each of its own size."""
     rng = np.random.default_rng(width)

@@ -50,7 +50,9 @@ def trained(model, x, y, steps):
 
 
 @pytest.mark.parametrize("tolerance", [0.1, pytest.param(0.05, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("phi", "seed"), [("linear", 0), ("relu", 1), ("tanh", 2)])
+@pytest.mark.parametrize(
+    ("phi", "seed"), [("linear", 0), ("relu", 1), pytest.param("tanh", 2, marks=pytest.mark.slow)]
+)
 def test_the_same_width_whoever_asks_on_every_plateau(phi, seed, tolerance):
     model, x, y = setting(phi, 20, seed)
     watch = trained(model, x, y, 800)

@@ -152,7 +152,7 @@ def test_targets_belong_to_their_inputs_whatever_the_order(kind):
     assert "4096 of 5000 samples stand for all" in found.notes
 
 
-@pytest.mark.parametrize("bias", [0.0, 20.0, 60.0])
+@pytest.mark.parametrize("bias", [0.0, 20.0, pytest.param(60.0, marks=pytest.mark.slow)])
 def test_a_bias_of_the_outputs_is_no_units_work(data, bias):
     x, y = data
     torch.manual_seed(5)

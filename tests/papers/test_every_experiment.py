@@ -18,6 +18,7 @@ without = pytest.mark.skipif(
 # What takes longer than 15 s on one core at its small size, and with what.
 LONG = {
     "coding/width": "corrections of 1/N are told apart from noise in long chains of several widths",
+    "coding/drift": "neurons are followed along chains of many moves, long after they were cooled",
     "coding/digits": "linear networks at three temperatures, and others, of many moves each",
     "haste/tasks": "laws of late views are those of long flows at overlaps near one",
     "race/abstraction": "networks of every M, K and way are reduced and trained one by one",

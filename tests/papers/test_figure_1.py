@@ -302,6 +302,7 @@ def test_figure_1_final_rays_of_relu_networks(letter, angles):
         assert all(np.abs(found - angle).min() < 1.0 for angle in angles)
 
 
+@pytest.mark.slow
 def test_figure_1g_final_norm_of_the_two_active_units():
     norms = []
     for seed in range(12):
@@ -393,7 +394,7 @@ def test_figure_1b_general_teacher_mean_drop_steps():
 def test_figure_1b_as_printed_mean_drop_steps():
     """By plain descent they come at 547–571 and 1442–1449 steps."""
     experiment = panel("b")
-    run = experiment.run(experiment.parameters(seed=100, **experiment.presets["printed"]))
+    run = experiment.run(experiment.parameters(seed=100, seeds=3, **experiment.presets["printed"]))
     np.testing.assert_allclose(
         run["drops"]["step"].to_numpy().mean(axis=0), (559.0, 1446.0), rtol=0.02
     )

@@ -63,6 +63,7 @@ def test_steps_and_levels_of_figure_1(name):
     assert lowest <= min(levels) <= max(levels) <= highest
 
 
+@pytest.mark.slow
 def test_figure_1f_one_of_eight_seeds_hardly_rests_and_elsewhere():
     run = trained("f")
     found = seen(run)

@@ -105,7 +105,9 @@ def test_a_worker_that_comes_late_is_held_to_the_same_versions():
     assert nothing == "cannot run festina: ModuleNotFoundError: No module named 'festina'"
 
 
-@pytest.mark.parametrize("greeting", [b"", b"HTTP/1.1 400 Bad Request"])
+@pytest.mark.parametrize(
+    "greeting", [pytest.param(b"", marks=pytest.mark.slow), b"HTTP/1.1 400 Bad Request"]
+)
 def test_another_server_at_the_address(greeting, tmp_path, monkeypatch):
     """The dashboard's, say, which waits to be asked."""
     monkeypatch.setattr(_dask, "_PATIENCE", 0.5)

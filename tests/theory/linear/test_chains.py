@@ -485,7 +485,7 @@ def central(function, point, k, h):
     return (4 * narrow - wide) / 3
 
 
-@pytest.mark.parametrize("depth", [1, 2, 5, math.inf])
+@pytest.mark.parametrize("depth", [1, 2, pytest.param(5, marks=pytest.mark.slow), math.inf])
 @pytest.mark.parametrize("ends", [(0.05, 1.4), (0.9, 1.2), (6.0, 2.2), (-0.8, -0.3)])
 def test_derivatives_of_times_and_curves_are_finite_differences(double, depth, ends):
     point = np.array([1.5, ends[0], 0.8, 1.3])  # s, a₀, λ, τ
@@ -513,7 +513,7 @@ def test_second_derivatives(double, depth):
         assert float(curvature(a0)) == pytest.approx(float(difference), rel=1e-6)
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("depth", [1, 2, 3, pytest.param(7, marks=pytest.mark.slow), math.inf])
 def test_derivatives_at_the_fixed_points(double, depth):
     """Around the target a disturbance decays at the rate D λ (s/λ)^{2−2/D}; at zero it grows."""
     s, lam, t = 1.5, 0.8, 0.6
