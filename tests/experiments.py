@@ -25,7 +25,7 @@ def once(parameters):
 @functools.cache
 def at_small_parameters(name):
     """An experiment and its run in seconds, which all tests of a process share."""
-    experiment = festina.experiments.load(name)
+    experiment = festina.experiments.load_experiment(name)
     return experiment, experiment.run(experiment.parameters(**SMALL[name]))
 
 

@@ -20,9 +20,9 @@ from festina.networks import (
     AbstractUnit,
     ConvolutionUnit,
     Layer,
-    LinearAttentionHead,
-    Neuron,
-    SoftmaxAttentionHead,
+    LinearAttentionUnit,
+    NeuronUnit,
+    SoftmaxAttentionUnit,
     activation,
     attention,
     convolutional_1d,
@@ -223,7 +223,7 @@ def _neurons(
             2, width, outputs, activation=scalar.choice, bias=bias, scale=scale, key=key
         ),
         input_shape=(2,),
-        unit=Neuron(activation(scalar.choice), bias=bias),
+        unit=NeuronUnit(activation(scalar.choice), bias=bias),
         algebra=scalar.algebra,
         plain=plain_neurons(scalar.plain),
         **data,
@@ -265,12 +265,12 @@ def _kernels(
 def _heads(
     name: str,
     data: dict[str, Any],
-    unit: LinearAttentionHead | SoftmaxAttentionHead,
+    unit: LinearAttentionUnit | SoftmaxAttentionUnit,
     *,
     outputs: int = 1,
 ) -> Architecture:
-    how = {"softmax": isinstance(unit, SoftmaxAttentionHead), "residual": unit.residual}
-    if isinstance(unit, LinearAttentionHead):
+    how = {"softmax": isinstance(unit, SoftmaxAttentionUnit), "residual": unit.residual}
+    if isinstance(unit, LinearAttentionUnit):
         how["per_token"] = unit.per_token
     return Architecture(
         name,
@@ -375,18 +375,18 @@ ARCHITECTURES = [
     _neurons(_by_name["quadratic"], _quadratic, name="quadratic-bias", bias=True),
     _neurons(_by_name["relu"], _noise((2,)), name="relu-bias", bias=True),
     _kernels(_by_name["linear"], _pair(figure_1c_teacher), name="conv-bias", bias=True),
-    _heads("attention", _regression(3), LinearAttentionHead()),
-    _heads("attention-raw", _regression(3), LinearAttentionHead(per_token=False)),
-    _heads("attention-rank-2", _regression(2), LinearAttentionHead(rank=2)),
+    _heads("attention", _regression(3), LinearAttentionUnit()),
+    _heads("attention-raw", _regression(3), LinearAttentionUnit(per_token=False)),
+    _heads("attention-rank-2", _regression(2), LinearAttentionUnit(rank=2)),
     _heads(
         "attention-rank-2-raw",
         _regression(5),
-        LinearAttentionHead(rank=2, per_token=False, residual=False),
+        LinearAttentionUnit(rank=2, per_token=False, residual=False),
     ),
-    _heads("attention-2-outputs", _noise((3, 4), 2), LinearAttentionHead(), outputs=2),
-    _heads("attention-no-residual", _noise((3, 4)), LinearAttentionHead(residual=False)),
-    _heads("softmax", _softmax, SoftmaxAttentionHead()),
-    _heads("softmax-rank-2", _softmax, SoftmaxAttentionHead(rank=2, residual=False)),
+    _heads("attention-2-outputs", _noise((3, 4), 2), LinearAttentionUnit(), outputs=2),
+    _heads("attention-no-residual", _noise((3, 4)), LinearAttentionUnit(residual=False)),
+    _heads("softmax", _softmax, SoftmaxAttentionUnit()),
+    _heads("softmax-rank-2", _softmax, SoftmaxAttentionUnit(rank=2, residual=False)),
 ]
 FIXED_FEATURES = [row for row in ARCHITECTURES if row.unit.fixed_features]
 POPULATIONS = [row for row in ARCHITECTURES if row.population is not None]

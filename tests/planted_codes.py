@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 from scipy.special import erf
 
-from festina.theory.coding import class_code, class_target_matrix, crossover_temperature
+from festina.theory.coding import classification_code, crossover_temperature, targets_per_class
 
 Z = np.linspace(-6, 12, 721)
 
@@ -36,15 +36,15 @@ def pulled(activation, pull, sizes, rng):
 
 @cache
 def theory(sizes, activation, temperature, other):
-    targets = class_target_matrix(len(sizes), other=other)
-    return class_code(list(sizes), activation, temperature=temperature, targets=targets)
+    targets = targets_per_class(len(sizes), other=other)
+    return classification_code(list(sizes), activation, temperature=temperature, targets=targets)
 
 
 @cache
 def one_class(size, variance, temperature):
     """φ odd and targets one-hot: the law of all classes is a product of these."""
     given = {"targets": [[1.0]], "readout_variance": variance}
-    return class_code([size], "erf", temperature=temperature, **given)
+    return classification_code([size], "erf", temperature=temperature, **given)
 
 
 def pull_of(found, width, rng):
@@ -103,7 +103,7 @@ def setting(number):
     melts = np.sqrt(spread * min(sizes) / sum(sizes))
     temperature = melts * np.exp(rng.uniform(np.log(0.003), np.log(0.4)))
     if control == "hot":
-        targets = class_target_matrix(m, other=other)
+        targets = targets_per_class(m, other=other)
         temperature = crossover_temperature(sizes, activation, targets=targets)
         temperature *= rng.uniform(2.0, 4.0)
     how = f"{number} {activation} {control} m={m} P={sum(sizes)} N={width} T={temperature:.3g} "

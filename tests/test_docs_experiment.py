@@ -8,7 +8,7 @@ import pytest
 import festina
 from experiments import is_labelled, is_whole, reloaded
 from festina.cli._main import carry_out
-from festina.experiments import load
+from festina.experiments import load_experiment
 
 PAGE = Path(__file__).parents[1] / "docs" / "contributing.md"
 
@@ -19,7 +19,7 @@ def shown(tmp_path, monkeypatch):
     assert len(code.splitlines()) <= 200
     (tmp_path / "mine.py").write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    return load("mine.py")
+    return load_experiment("mine.py")
 
 
 def test_the_experiment_of_the_docs_is_one(shown, tmp_path):

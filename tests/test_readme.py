@@ -60,8 +60,8 @@ EXAMPLE = re.compile(r"```python\n(.*?)```\n(?:\n*```text\n(.*?)```)?", re.DOTAL
 CHEAP = (
     "linear_saddles(",
     "effective_width(u, ",
-    "print(race(",
-    "class_code(",
+    "print(race_of_gatings(",
+    "classification_code(",
     "diagnose.coding_scheme(words",
     "temperature_sweep(",
     "context_spectrum(8",

@@ -17,7 +17,7 @@ from matplotlib.colors import to_hex
 import festina
 from festina import diagnose, networks, tasks
 from festina._result import Result, _words
-from festina.dynamics.posterior import extrapolate_to_infinite_width, sample
+from festina.dynamics.posterior import infinite_width_limit, sample
 from festina.theory import coding, decisions, gated, linear, saddles
 
 TIMES = np.linspace(0.0, 5.0, 6)
@@ -57,12 +57,12 @@ def trained(function="linear"):
 
 
 def code():
-    return coding.class_code([4, 4, 4], temperature=0.01)
+    return coding.classification_code([4, 4, 4], temperature=0.01)
 
 
 def learning():
     return decisions.mean_field_learning(
-        decisions.DecisionModel(), decisions.naive_animals(0.1, 0.01), TIMES
+        decisions.ContrastChoiceLearner(), decisions.naive_animals(0.1, 0.01), TIMES
     )
 
 
@@ -81,7 +81,7 @@ def saddle():
 EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
     "Modes": (lambda: linear.modes(TASK), {"output": 2, "mode": 2, "input": 2}, 4),
     "BalancedFlow": (flow, {"hidden": 3, "input": 2, "output": 2}, 6),
-    "BalancedState": (lambda: flow()(TIMES), {"time": 6, "output": 2, "input": 2}, 6),
+    "BalancedSolution": (lambda: flow()(TIMES), {"time": 6, "output": 2, "input": 2}, 6),
     "Curriculum": (
         lambda: linear.continual_learning(LINEAR, [TASK, TASK], [TIMES, TIMES]),
         {"time": 12, "task": 2, "trained": 2, "output": 2, "states_1_time": 6},
@@ -98,7 +98,7 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
         {"output": 2, "input": 2, "rate": 1},
         4,
     ),
-    "Mechanism": (lambda: saddles.mechanism("tanh"), {}, 1),
+    "Mechanism": (lambda: saddles.mechanism_of_unit("tanh"), {}, 1),
     "LowestOrderDrive": (lambda: saddles.lowest_order_drive("linear", TASK), {}, 1),
     "NarrowMinima": (lambda: saddles.narrow_minima("linear", TASK, starts=2), {"minimum": 1}, 1),
     "Staircase": (
@@ -106,8 +106,8 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
         {"batch": 2, "stage": 3, "jump": 2, "member": 2},
         6,
     ),
-    "CodeBranch": (lambda: code().branches[0], {"output": 3, "group": 3}, 3),
-    "ClassCode": (code, {"group": 3, "output": 3, "branches_0_output": 3}, 3),
+    "NeuronPopulation": (lambda: code().populations[0], {"output": 3, "group": 3}, 3),
+    "ClassificationCode": (code, {"group": 3, "output": 3, "branches_0_output": 3}, 3),
     "LinearCode": (
         lambda: coding.linear_code(TASK),
         {"sample": 6, "input": 2, "output": 2},
@@ -135,18 +135,20 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
     ),
     "DecisionLearning": (learning, {"animal": 1, "time": 6, "line": 3, "contrast": 5}, 18),
     "AsymptoticWeights": (
-        lambda: decisions.asymptotic_weights(decisions.DecisionModel(teaching="heterogeneous")),
+        lambda: decisions.asymptotic_weights(
+            decisions.ContrastChoiceLearner(teaching="heterogeneous")
+        ),
         {"action": 2, "line": 3},
         6,
     ),
     "StationaryPoint": (
-        lambda: decisions.stationary_points(decisions.DecisionModel())[0],
+        lambda: decisions.stationary_points(decisions.ContrastChoiceLearner())[0],
         {"action": 2, "line": 3, "contrast": 5},
         6,
     ),
     "SaddleVisits": (
         lambda: decisions.visited_saddles(
-            learning(), decisions.stationary_points(decisions.DecisionModel())
+            learning(), decisions.stationary_points(decisions.ContrastChoiceLearner())
         ),
         {"animal": 1, "time": 6},
         6,
@@ -164,7 +166,7 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
     ),
     "PathStrengths": (lambda: reduction()(TIMES), {"time": 6, "mode": 2}, 12),
     "Race": (
-        lambda: gated.race(TASK, {"all": np.ones(6)}, only_self_consistent=False),
+        lambda: gated.race_of_gatings(TASK, {"all": np.ones(6)}, only_self_consistent=False),
         {"gating": 1},
         1,
     ),
@@ -212,7 +214,7 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
     "Populations": (lambda: posterior().populations, {"chain": 2}, 4),
     "Diagnostics": (lambda: posterior().diagnostics(), {"populations_chain": 2}, 4),
     "InfiniteWidthLimit": (
-        lambda: extrapolate_to_infinite_width(TASK, widths=(3, 4), chains=2, **SHORT),
+        lambda: infinite_width_limit(TASK, widths=(3, 4), chains=2, **SHORT),
         {"sample": 6, "output": 2, "drawn_1_chain": 2},
         12,
     ),

@@ -181,7 +181,7 @@ def test_how_a_trajectory_was_made_is_saved_with_it(tmp_path):
 def test_what_a_deep_network_is_made_of_is_saved_with_it(tmp_path):
     run = trained(0.1, 2)
     weights = [np.ones((*run.loss.shape, *shape)) for shape in ((3, 2), (3, 3), (1, 3))]
-    unit = festina.networks.Neuron("tanh")
+    unit = festina.networks.NeuronUnit("tanh")
     deep = festina.networks.deep_network_from(unit, weights, activations="relu", skips=((1, 2),))
     run = dataclasses.replace(run, weights=lambda which: deep)
     attributes = load(save(run, tmp_path / "run"))["simulation"].attrs

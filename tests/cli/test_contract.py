@@ -9,7 +9,7 @@ import pytest
 from festina import papers
 from festina.cli._flags import application
 from festina.cli._parameters import resolve, setting
-from festina.experiments import load
+from festina.experiments import load_experiment
 from festina.experiments._parameters import to_toml
 
 
@@ -17,7 +17,7 @@ from festina.experiments._parameters import to_toml
 def test_an_experiment_is_ready_for_the_command_line(entry, tmp_path, capsys):
     if importlib.util.find_spec(entry.module) is None:
         pytest.skip("not written yet")
-    experiment = load(entry.name)
+    experiment = load_experiment(entry.name)
     for name in experiment.parameters.model_fields:
         assert experiment.parameters.docstrings().get(name), f"`{name}` has no docstring"
     for preset in (None, *experiment.presets):

@@ -8,7 +8,7 @@ import pytest
 
 from festina import papers
 from festina.cli._complaint import describe
-from festina.experiments import find_entry, load
+from festina.experiments import find_entry, load_experiment
 
 from . import toy
 from .conftest import everything
@@ -60,7 +60,7 @@ def test_reproduce_takes_over_a_run_that_was_made_with_the_package(festina, here
 @pytest.mark.parametrize("package", ["blackjax", "arviz_stats"])
 def test_every_experiment_on_codes_needs_the_extra_posterior(package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    experiment = load("coding/schemes")
+    experiment = load_experiment("coding/schemes")
     with pytest.raises(ValueError, match=rf"needs {package}.*pip install 'festina\[posterior\]'"):
         experiment.check_packages()
     names = [entry.name for entry in papers.EXPERIMENTS if entry.name.startswith("coding/")]

@@ -7,7 +7,7 @@ import pytest
 
 import festina as library
 from festina._run._code import code
-from festina.experiments import load
+from festina.experiments import load_experiment
 
 from .conftest import TOY, everything
 from .test_run import FILES
@@ -51,7 +51,7 @@ def test_a_folder_loads_like_the_store_in_it(festina, here, mine):
     festina("run", "mine.py", "--out", "a")
     whole, store = library.load(here / "a"), library.load(here / "a" / "run.zarr")
     assert whole.identical(store)
-    claims = load(str(mine)).claims(whole)
+    claims = load_experiment(str(mine)).claims(whole)
     assert [claim.to_json() | {"experiment": "mine"} for claim in claims] == json.loads(
         (here / "a" / "claims.json").read_text()
     )

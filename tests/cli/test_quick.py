@@ -57,7 +57,7 @@ def test_quick_is_no_name_for_a_parameter():
 
 @pytest.mark.parametrize("entry", papers.EXPERIMENTS, ids=lambda entry: entry.name)
 def test_quick_parameters_of_every_experiment_are_valid(entry):
-    experiment = experiments.load(entry.name)
+    experiment = experiments.load_experiment(entry.name)
     for preset in (None, *experiment.presets):
         quick = resolve(experiment, preset=preset, quick=True)
         if preset is None:

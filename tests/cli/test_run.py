@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from festina.cli._parameters import resolve
-from festina.experiments import load
+from festina.experiments import load_experiment
 from festina.experiments._runner import in_force
 
 from . import toy
@@ -250,7 +250,7 @@ def test_a_parameter_cannot_take_a_flag_of_the_command_line():
 
 
 def test_a_preset_that_was_taken_back_is_no_label():
-    experiment = load("saddles/figure-1b")
+    experiment = load_experiment("saddles/figure-1b")
     printed = resolve(experiment, preset="printed", flags={"seeds": 3})
     assert in_force(experiment, "printed", printed) == "printed"
     changed = resolve(experiment, preset="printed", flags={"teacher": "identity"})

@@ -11,7 +11,7 @@ from rich.console import Console
 from festina.cli._perform import Done
 from festina.cli._table import claims_table, print_results
 from festina.experiments._runner import write_figure
-from festina.experiments.claims import Claim, Judgement, Ledger, agree, headline_claim
+from festina.experiments.claims import Claim, ClaimCollector, Judgement, agree, headline_claim
 from festina.experiments.figures._fit import covers_data
 
 RIGHT = Judgement("falls", "falls", "exact", True)
@@ -72,7 +72,7 @@ def test_names_are_whole_and_lines_fit(width, every_claim, monkeypatch, capsys):
 
 
 def test_the_headline_is_the_claim_that_says_so_or_the_first():
-    ledger = Ledger("toy", "Toy", "Figure 1")
+    ledger = ClaimCollector("toy", "Toy", "Figure 1")
     for k in range(4):
         ledger(f"claim-{k}", "words", agree(k, k), headline=k in (2, 3))
     assert headline_claim(ledger) is ledger[2]

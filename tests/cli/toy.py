@@ -17,7 +17,7 @@ from pydantic import Field, PositiveFloat, model_validator
 from festina import papers
 from festina.experiments import ExperimentEntry
 from festina.experiments import Parameters as Common
-from festina.experiments.claims import Ledger, agree, equal_to
+from festina.experiments.claims import ClaimCollector, agree, equal_to
 
 
 class Parameters(Common):
@@ -113,7 +113,7 @@ def compiled():
 
 
 def claims(run):
-    claim = Ledger("toy/one", "Toy", "Figure 1")
+    claim = ClaimCollector("toy/one", "Toy", "Figure 1")
     loss = run["simulation"]["loss"].values
     ratio = (loss[:, -1] / loss[:, 0]).mean() + run.attrs["offset"]
     claim("decay", "the loss falls as e^-t", agree(ratio, np.exp(-5.0), within=1e-9))

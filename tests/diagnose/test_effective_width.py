@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from festina.diagnose import effective_width
 from festina.networks import (
     Layer,
-    LinearAttentionHead,
-    Neuron,
+    LinearAttentionUnit,
+    NeuronUnit,
     activation,
     attention,
     convolutional_1d,
@@ -25,8 +25,8 @@ from festina.tasks import from_arrays, from_moments, quadratic_teacher
 from festina.theory.saddles import (
     embed_units,
     linear_saddle,
+    merged_networks,
     narrow_minima,
-    narrow_networks,
     stationarity,
 )
 from festina.theory.saddles._kinds import Kind
@@ -37,7 +37,7 @@ X = np.random.default_rng(0).normal(size=(40, 3))
 
 
 def network_of(name, u, v):
-    return layer_from(Neuron(activation(name)), u, v)
+    return layer_from(NeuronUnit(activation(name)), u, v)
 
 
 def on_rays(rng, count, *, lines):
@@ -137,7 +137,7 @@ def test_fewer_directions_are_the_best_linear_maps_of_their_rank():
     rng = np.random.default_rng(5)
     x = X * [3.0, 1.0, 0.3]
     network = network_of("linear", rng.normal(size=(WIDE, 3)), rng.normal(size=(WIDE, 3)))
-    (linear,) = (n for n in narrow_networks(network, from_arrays(x, x)) if n.kind == "linear")
+    (linear,) = (n for n in merged_networks(network, from_arrays(x, x)) if n.kind == "linear")
     s = np.linalg.svd(network.predict(x), compute_uv=False) / np.linalg.norm(x)
     left = np.sqrt(np.append(np.cumsum(s[::-1] ** 2)[::-1], 0.0))
     np.testing.assert_allclose(linear.error, left, atol=1e-12)
@@ -160,7 +160,7 @@ def test_heads_are_copies_whatever_their_keys_and_queries():
     turns = rng.normal(size=(4, 2, 2))
     u = np.stack([np.stack((a @ key, np.linalg.inv(a).T @ query)) for a in turns])
     tokens, v = rng.normal(size=(60, 3, 6)), rng.normal(size=(4, 1, 3))
-    found = effective_width(u, tokens, v=v, activation=LinearAttentionHead(rank=2))
+    found = effective_width(u, tokens, v=v, activation=LinearAttentionUnit(rank=2))
     assert (found.width, found.kind) == (1, "equal")
     assert found.error < 1e-12
 
@@ -269,7 +269,7 @@ def test_embedded_networks_of_any_architecture_have_the_width_they_had(name):
 def test_confirmed_at_a_saddle_and_not_elsewhere():
     """The minimum of one quadratic unit, 4/3 on the targets of Figure 1G, in a wider network."""
     data = quadratic_teacher(np.eye(2))
-    minima = narrow_minima(Neuron(activation("quadratic")), data, loss="half", starts=4)
+    minima = narrow_minima(NeuronUnit(activation("quadratic")), data, loss="half", starts=4)
     wide = embed_units(minima.network.lane(0), 6, "zero")
     found = effective_width(wide, data)
     assert found.width == 1
@@ -293,7 +293,7 @@ def test_the_fixed_point_is_one():
     x = np.sqrt(2.0) * np.eye(2)
     u = np.sqrt(3.0) * np.array([[0.6, 0.0], [0.8, 0.01], [0.01, 0.0]])
     data = from_arrays(x, x * [3.0, 1.0])
-    found = effective_width(layer_from(Neuron("linear"), u, u), data)
+    found = effective_width(layer_from(NeuronUnit("linear"), u, u), data)
     assert found.width == 1
     assert found.confirmed
     assert stationarity(found.fixed_point, data).relative < 1e-4
@@ -359,7 +359,7 @@ def test_targets_of_zero_are_no_scale():
 
 
 TOKENS = np.random.default_rng(1).normal(size=(60, 3, 6))
-HEAD = LinearAttentionHead(residual=False)
+HEAD = LinearAttentionUnit(residual=False)
 
 
 def heads(matrix, query):

@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 
 import festina
 from festina.networks import (
-    Neuron,
+    NeuronUnit,
     activation,
     deep_linear,
     deep_network,
@@ -116,7 +116,7 @@ def test_a_transformer_on_moments_is_the_transformer_on_its_sequences():
 def test_a_rectified_stack_with_a_skip_descends_on_its_samples():
     rng = np.random.default_rng(2)
     data = festina.tasks.from_arrays(rng.normal(size=(20, 2)), rng.normal(size=(20, 1)))
-    unit = Neuron(activation("relu"))
+    unit = NeuronUnit(activation("relu"))
     weights = [rng.normal(scale=0.6, size=shape) for shape in ((3, 2), (3, 3), (1, 3))]
     network = deep_network_from(unit, weights, activations="relu", skips=((1, 2),))
 
@@ -145,7 +145,7 @@ def test_a_population_of_a_quadratic_stack_is_any_rule_that_is_exact_for_it():
 def test_a_kink_behind_smooth_units_is_met_with_the_steps_for_kinks():
     rng = np.random.default_rng(5)
     data = festina.tasks.from_arrays(rng.normal(size=(20, 2)), rng.normal(size=(20, 1)))
-    unit = Neuron(activation("tanh"))
+    unit = NeuronUnit(activation("tanh"))
     weights = [rng.normal(scale=0.6, size=(8, *shape)) for shape in ((3, 2), (3, 3), (1, 3))]
     network = deep_network_from(unit, weights, activations="relu")
     run = festina.gradient_flow(network, data, t_end=40.0)

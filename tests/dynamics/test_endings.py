@@ -9,7 +9,7 @@ import pytest
 import festina
 from festina.networks import (
     Layer,
-    Neuron,
+    NeuronUnit,
     activation,
     deep_linear,
     deep_network,
@@ -164,7 +164,7 @@ HIGH_ORDER = {
     "fourth power": lambda: (
         fully_connected(2, 8, activation=power(4), scale=1e-3, key=SEEDS),
         student_teacher(
-            layer_from(Neuron(power(4)), [[0.9, 0.1], [-0.2, 1.1]], [1.0, 1.0]),
+            layer_from(NeuronUnit(power(4)), [[0.9, 0.1], [-0.2, 1.1]], [1.0, 1.0]),
             np.eye(2),
             nodes=None,
         ),
@@ -254,7 +254,7 @@ def _embedded(unit: str, how: str) -> tuple[Layer, AbstractTask, float]:
         # One unit v(u·x)² along the first axis: ⟨(x₁² + x₂² − c x₁²)²⟩ is least at c = 4/3.
         u, v, level, data = np.array([1.0, 0.0]), np.array([4 / 3]), 4 / 3, QUADRATIC
     share = {"zero": np.array([1.0, 0.0, 0.0]), "spread": np.array([0.6, 0.8, 0.0])}[how]
-    network = layer_from(Neuron(activation(unit)), share[:, None] * u, share[:, None] * v)
+    network = layer_from(NeuronUnit(activation(unit)), share[:, None] * u, share[:, None] * v)
     return network, data, level
 
 
@@ -278,7 +278,7 @@ def test_starting_on_an_embedded_fixed_point_is_reported(unit, how):
 def test_starting_at_zero_is_reported_and_stays(unit):
     outputs = {"linear": 2, "quadratic": 1}[unit]
     data = {"linear": LINEAR, "quadratic": QUADRATIC}[unit]
-    network = layer_from(Neuron(activation(unit)), np.zeros((3, 2)), np.zeros((3, outputs)))
+    network = layer_from(NeuronUnit(activation(unit)), np.zeros((3, 2)), np.zeros((3, outputs)))
     flow = festina.gradient_flow(network, data)
     descent = festina.gradient_descent(network, data, 0.01)
     # The curvature at zero of a network of order two is zero in every direction.
@@ -293,7 +293,7 @@ def test_starting_at_zero_is_reported_and_stays(unit):
 
 
 def test_starting_at_the_solution_is_reported_and_stays():
-    network = layer_from(Neuron(), np.eye(2), np.eye(2))
+    network = layer_from(NeuronUnit(), np.eye(2), np.eye(2))
     for run in (
         festina.gradient_flow(network, LINEAR),
         festina.gradient_descent(network, LINEAR, 0.01),
@@ -356,7 +356,7 @@ def test_rectifiers_that_a_step_has_silenced_are_no_minimum(width):
 @pytest.mark.parametrize("rate", [2.5, 5.0, 100.0])
 def test_divergence_from_near_a_solution_names_the_limit(rate):
     """½(1 − uv)² has the sharpness u² + v² = 2 at its balanced solution: η < 1."""
-    network = layer_from(Neuron(), np.array([[1.0001]]), np.array([[1.0001]]))
+    network = layer_from(NeuronUnit(), np.array([[1.0001]]), np.array([[1.0001]]))
     run = festina.gradient_descent(network, linear_teacher(np.array([[1.0]])), rate)
     (ending,) = run.endings
     assert ending.reason == "diverged"
@@ -370,7 +370,7 @@ def test_divergence_from_near_a_solution_names_the_limit(rate):
 
 
 def test_the_named_limit_knows_the_loss_convention():
-    network = layer_from(Neuron(), np.array([[1.0001]]), np.array([[1.0001]]))
+    network = layer_from(NeuronUnit(), np.array([[1.0001]]), np.array([[1.0001]]))
     data = linear_teacher(np.array([[1.0]]))
     run = festina.gradient_descent(network, data, 2.0, loss="mean-square")
     assert named_limit(run.endings[0].message) == pytest.approx(0.5, rel=0.02)
@@ -395,7 +395,7 @@ def test_the_named_limit_is_that_of_the_solution_aimed_at():
 
 def to_and_fro(rate):
     """½(1 − uv)²: beyond η = 1 descent goes to and fro about the solution for ever."""
-    network = layer_from(Neuron(), np.array([[0.9]]), np.array([[0.9]]))
+    network = layer_from(NeuronUnit(), np.array([[0.9]]), np.array([[0.9]]))
     return festina.gradient_descent(network, linear_teacher(np.array([[1.0]])), rate, 400)
 
 
@@ -489,7 +489,7 @@ def test_a_tighter_criterion_trains_longer():
 def test_a_rate_beyond_the_limit_that_goes_up_and_down_is_named(rate):
     """f = uv at a minimum of sharpness 2 ends in a cycle, and no number overflows."""
     data = festina.tasks.from_arrays([[1.0], [-1.0]], [1.0, -1.0])
-    start = layer_from(Neuron(), [[0.1]], [[0.1]])
+    start = layer_from(NeuronUnit(), [[0.1]], [[0.1]])
     (ending,) = festina.gradient_descent(start, data, rate, max_steps=3000).endings
     assert ending.reason == "out of steps"
     assert f"The learning rate {rate:g} is above the stability limit 1 " in ending.message
@@ -500,7 +500,7 @@ def test_a_rate_beyond_the_limit_that_goes_up_and_down_is_named(rate):
 def test_a_rate_beyond_the_limit_that_fell_back_on_the_saddle_at_zero_is_named():
     """f = vu² overshoots, to a place from which it leads back to zero weights, where it stays."""
     data = festina.tasks.from_arrays([[1.0], [-1.0]], [1.0, 1.0])
-    start = layer_from(Neuron("quadratic"), [[0.5]], [[0.5]])
+    start = layer_from(NeuronUnit("quadratic"), [[0.5]], [[0.5]])
     run = festina.gradient_descent(start, data, 0.8, max_steps=3000)
     assert run.loss[-1] == pytest.approx(0.5)
     assert "after going up and down. The learning rate 0.8 is above" in run.endings[0].message

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import festina
-from festina.networks import Neuron, activation, attention, fully_connected, layer_from
+from festina.networks import NeuronUnit, activation, attention, fully_connected, layer_from
 from festina.tasks import from_arrays, in_context_regression, linear_teacher, quadratic_teacher
 
 TIMES = np.linspace(0.0, 20.0, 41)
@@ -13,7 +13,7 @@ TIMES = np.linspace(0.0, 20.0, 41)
 
 def scalar(u: float, v: float):
     """x ↦ v u x."""
-    return layer_from(Neuron(), np.array([[u]]), np.array([[v]]))
+    return layer_from(NeuronUnit(), np.array([[u]]), np.array([[v]]))
 
 
 def teacher(s: float):
@@ -33,7 +33,7 @@ def test_balanced_modes_follow_the_logistic(initial_strength):
     s = np.array([3.0, 1.5, 0.5])
     a0 = initial_strength
     exact = s * a0 / (a0 + (s - a0) * np.exp(-2 * s * TIMES[:, None]))
-    network = layer_from(Neuron(), np.sqrt(a0) * np.eye(3), np.sqrt(a0) * np.eye(3))
+    network = layer_from(NeuronUnit(), np.sqrt(a0) * np.eye(3), np.sqrt(a0) * np.eye(3))
 
     def error(rtol: float) -> float:
         run = festina.gradient_flow(network, linear_teacher(np.diag(s)), TIMES, rtol=rtol)
@@ -173,7 +173,7 @@ def _on_manifolds(unit: str):
         u[4], v[4] = -u[3], v[3]
     else:
         u[4], v[4] = 0.3 * u[3], 0.3 * v[3]
-    return layer_from(Neuron(activation(unit)), u, v)
+    return layer_from(NeuronUnit(activation(unit)), u, v)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import festina
 from festina import gradient_descent, gradient_flow, seeds
 from festina.networks import (
     ConvolutionUnit,
-    Neuron,
+    NeuronUnit,
     attention,
     convolutional_1d,
     deep_linear,
@@ -330,4 +330,4 @@ def test_what_is_no_run_is_refused(tmp_path):
     strange.attrs["unit"] = "__import__('os').getcwd()"
     with pytest.raises(ValueError, match=r"none of `festina.networks`: give `unit`"):
         final_networks(strange)
-    assert final_networks(strange, unit=Neuron("tanh")).structure == narrow().structure
+    assert final_networks(strange, unit=NeuronUnit("tanh")).structure == narrow().structure

@@ -6,11 +6,11 @@ import jax
 import numpy as np
 import pytest
 
-from festina.dynamics.posterior import extrapolate_to_infinite_width, sample
+from festina.dynamics.posterior import infinite_width_limit, sample
 from festina.dynamics.posterior._model import reduce
 from festina.networks._width_scaled_network import readout_variance_of
-from festina.tasks import class_target_matrix, classification, from_arrays, orthogonal_inputs
-from festina.theory.coding import class_code, linear_code
+from festina.tasks import classification, from_arrays, orthogonal_inputs, targets_per_class
+from festina.theory.coding import classification_code, linear_code
 
 KEY = jax.random.key(0)
 
@@ -128,7 +128,9 @@ def toy(activation, other, width):
         precision="single",
         key=jax.random.key(width),
     )
-    return drawn, class_code([20] * 3, activation, targets=class_target_matrix(3, other=other))
+    return drawn, classification_code(
+        [20] * 3, activation, targets=targets_per_class(3, other=other)
+    )
 
 
 @pytest.mark.slow
@@ -224,7 +226,7 @@ def test_potentials_are_minus_the_log_of_the_posterior(depth, outputs, scaling):
 
 
 def test_priors_and_targets_are_those_of_the_summary():
-    np.testing.assert_array_equal(class_target_matrix(3, other=-0.5)[0], [1, -0.5, -0.5])
+    np.testing.assert_array_equal(targets_per_class(3, other=-0.5)[0], [1, -0.5, -0.5])
     for depth in (1, 2):
         assert readout_variance_of(None, 6, depth, "non-lazy") == pytest.approx(6 ** (-1 / depth))
 
@@ -232,7 +234,7 @@ def test_priors_and_targets_are_those_of_the_summary():
 def test_the_limit_of_wide_networks_is_that_of_theory():
     """Of linear ones, whose corrections are large: from widths at which they are far from it."""
     how = {"anneal": 100, "burn": 100, "moves": 500, "thin": 5, "precision": "single"}
-    limit = extrapolate_to_infinite_width(
+    limit = infinite_width_limit(
         orthogonal_inputs([4, 4]),
         widths=(10, 20),
         chains=8,
@@ -240,7 +242,7 @@ def test_the_limit_of_wide_networks_is_that_of_theory():
         key=KEY,
         **how,
     )
-    theory = class_code([4, 4], "linear", temperature=0.1)
+    theory = classification_code([4, 4], "linear", temperature=0.1)
     off = lambda kernel: np.diag(kernel).mean() - theory.kernel_diagonal.mean()
     widest = limit.drawn[-1].seen.kernels[0].mean((0, 1))
     assert abs(off(limit.kernels[0].value)) < 0.25 * abs(off(widest))
@@ -250,9 +252,7 @@ def test_the_limit_of_wide_networks_is_that_of_theory():
 
 def test_a_limit_needs_two_widths():
     with pytest.raises(ValueError, match="two `widths`"):
-        extrapolate_to_infinite_width(
-            orthogonal_inputs([4, 4]), widths=(30,), temperature=0.1, key=KEY
-        )
+        infinite_width_limit(orthogonal_inputs([4, 4]), widths=(30,), temperature=0.1, key=KEY)
 
 
 def mean_and_error(chains):
@@ -272,7 +272,7 @@ def test_the_limit_of_two_layers_is_that_of_a_wide_network():
         "moves": 600,
         "precision": "single",
     }
-    limit = extrapolate_to_infinite_width(toy, widths=(30, 60), chains=8, key=KEY, **how)
+    limit = infinite_width_limit(toy, widths=(30, 60), chains=8, key=KEY, **how)
     wide = sample(toy, width=240, chains=8, key=jax.random.key(1), **how)
     own = (which[:, None] == which) & ~np.eye(30, dtype=bool)
     for layer, kernel in enumerate(limit.kernels):

@@ -10,7 +10,7 @@ import xarray as xr
 import festina
 from festina.diagnose import passage_time
 from festina.dynamics import SaveResolution, Trajectory
-from festina.networks import Neuron, attention, convolutional_1d, fully_connected, layer_from
+from festina.networks import NeuronUnit, attention, convolutional_1d, fully_connected, layer_from
 from festina.tasks import figure_1c_teacher, in_context_regression, linear_teacher
 
 TASK = linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]))
@@ -80,7 +80,7 @@ def test_drops_read_off_the_samples_do_not_depend_on_the_resolution():
 def test_a_loss_that_never_rests_is_not_sampled_without_end():
     """f = uv beyond its stability limit ends in a cycle of two steps: every step moves."""
     task = linear_teacher(np.eye(1), np.eye(1))
-    start = layer_from(Neuron("linear"), np.array([[0.9]]), np.array([[0.9]]))
+    start = layer_from(NeuronUnit("linear"), np.array([[0.9]]), np.array([[0.9]]))
     most = int(SaveResolution().most)
     short = festina.gradient_descent(start, task, 1.1, max_steps=most)
     assert short.saves == most + 1
@@ -212,7 +212,7 @@ def test_a_run_does_not_see_what_becomes_of_your_arrays_later():
     """The weights of many linear units are computed when they are looked at."""
     u, v = np.random.default_rng(0).normal(size=(2, 3, 1500, 2)) / 40
     rates = np.array([0.01, 0.02, 0.03])
-    flow = festina.gradient_flow(layer_from(Neuron("linear"), u, v), TASK, np.array([0.1, 0.2]))
+    flow = festina.gradient_flow(layer_from(NeuronUnit("linear"), u, v), TASK, np.array([0.1, 0.2]))
     descent = festina.gradient_descent(SEEDS, TASK, rates, 3)
     before = flow.final.u
     u *= 3

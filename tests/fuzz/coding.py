@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import scipy.special
 
-from festina.tasks import class_target_matrix
+from festina.tasks import targets_per_class
 from festina.theory import coding
 
 from .objects import samples
@@ -49,7 +49,7 @@ def classes(rng):
 
 def wanted(g):
     n = np.atleast_1d(g.sizes)
-    y = class_target_matrix(len(n)) if g.targets is None else g.targets
+    y = targets_per_class(len(n)) if g.targets is None else g.targets
     variance = 1 / n.sum() if g.readout_variance is None else number(g.readout_variance)
     return n, y.reshape(len(n), -1), variance
 
@@ -91,7 +91,7 @@ def code_is_right(code, n, y, variance, temperature, activation):
     near(code.readout_variance, variance)
     holds("kernels have no negative eigenvalues", np.linalg.eigvalsh(code.kernel)[0] > -1e-6)
     holds("an example is most like itself", code.kernel_diagonal >= np.diag(code.kernel) - 1e-9)
-    holds("populations are shares", abs(sum(b.population for b in code.branches) - 1) < 1e-6)
+    holds("populations are shares", abs(sum(b.share for b in code.populations) - 1) < 1e-6)
     holds("separation is a share", 0 <= code.separation <= 1)
     holds("schemes are known", code.scheme in ("analog", "redundant", "sparse", "none"))
     finite(code.readout_moment, code.readout_mean, code.kernel)
@@ -113,7 +113,7 @@ def code_is_right(code, n, y, variance, temperature, activation):
     return near(code.readout_moment, found[1], 5e-3, np.abs(found[1]).max())
 
 
-@row("class_code", classes, cost=20)
+@row("classification_code", classes, cost=20)
 def _(code, g):
     return code_is_right(code, *wanted(g), number(g.temperature), g["activation"])
 
@@ -136,7 +136,8 @@ def _(found, g):
     if name == "relu":
         how = {"targets": y, "readout_variance": variance}
         below, above = (
-            coding.class_code(n, "relu", temperature=f * found, **how) for f in (0.99, 1.01)
+            coding.classification_code(n, "relu", temperature=f * found, **how)
+            for f in (0.99, 1.01)
         )
         holds("outliers are gone above", not above.condensed.any())
         return holds("there are outliers below", found == 0 or below.condensed.any())
@@ -149,7 +150,7 @@ def _(found, g):
     return near(found, right, 1e-5, 1e-6 * np.sqrt(variance * n.max()) * np.abs(y).max())
 
 
-@row("class_target_matrix", classes=(1, 3, 6), other=(0.0, -0.5, 0.3), own=(1.0, 2.0))
+@row("targets_per_class", classes=(1, 3, 6), other=(0.0, -0.5, 0.3), own=(1.0, 2.0))
 def _(found, g):
     return near(found, np.full_like(found, g.other) + (g.own - g.other) * np.eye(int(g.classes)))
 
@@ -166,7 +167,7 @@ LINEAR = {"depth": (1, 1, 2), "temperature": (0.0, 0.0, 0.05, 2.0)}
 
 
 @row("linear_code", task=lambda rng: samples(rng, inputs=6, outputs=2, count=4), **LINEAR, cost=4)
-@row("linear_code_from", kernel=psd, y=normal(4, 2), **LINEAR, cost=4)
+@row("linear_code_from_kernel", kernel=psd, y=normal(4, 2), **LINEAR, cost=4)
 def _(code, g):
     x = None if "kernel" in g else g["task"].x.reshape(len(g["task"].x), -1)
     k0 = g.kernel if x is None else x @ x.T / x.shape[1]

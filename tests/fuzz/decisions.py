@@ -16,7 +16,7 @@ def models(**fixed):
         "teaching": ("total", "heterogeneous"),
         "tau": (1.0, 2.0),
     }
-    return made(decisions.DecisionModel, **{**choices, **fixed})
+    return made(decisions.ContrastChoiceLearner, **{**choices, **fixed})
 
 
 GAINS = lambda rng: 0.1 * np.exp(rng.standard_normal(2))

@@ -309,7 +309,7 @@ def _(found, g):
 
 @row("late_fusion_strengths", views, times=view_times, classes=(1, 3), tau=(1.0, 2.0), cost=2)
 @row(
-    "strengths_under_shared_capacity",
+    "capacity_limited_strengths",
     lambda rng: {("rates" if k == "amplitudes" else k): v for k, v in views(rng).items()},
     times=view_times,
     capacity=(1.0, 2.0),
@@ -317,7 +317,7 @@ def _(found, g):
     cost=2,
 )
 @row(
-    "competing_contributions",
+    "view_contributions",
     views,
     times=view_times,
     overlap=(0.0, 0.5, 1.0),
@@ -358,11 +358,9 @@ def _(found, g):
 )
 def _(found, g):
     """The creep along the line, by quadrature from where the race of κ = 1 ends."""
-    from festina.theory.gated import competing_contributions
+    from festina.theory.gated import view_contributions
 
-    end = competing_contributions(
-        None, g.amplitudes, g.initial_strength, overlap=1.0, target=g.target
-    )
+    end = view_contributions(None, g.amplitudes, g.initial_strength, overlap=1.0, target=g.target)
     slow, m = int(np.argmin(end)), float(g.target)
     if end[slow] >= m / 4:
         return holds("nobody comes late", np.isnan(found))

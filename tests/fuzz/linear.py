@@ -119,7 +119,7 @@ STACK: dict[str, Any] = {
 
 
 @row("learning_time_by_depth", **STACK)
-@row("greedy_learning_time_by_depth", **STACK, module_depth=(2, 4), module_fraction=(0.99, 0.9))
+@row("pretrained_learning_time_by_depth", **STACK, module_depth=(2, 4), module_fraction=(0.99, 0.9))
 def _(time, g):
     """Layers, after modules of their own, are at a fraction of their target or as near above."""
     b, s, lam, f = map(number, (g.layer_strength, g.correlation, g.input_variance, g.fraction))
@@ -284,7 +284,7 @@ def _(m, g):
     return same_map(m[..., inputs:, :inputs], g, g.times / number(g.tau))
 
 
-@row("block_matrices", with_balance)
+@row("balanced_solution_terms", with_balance)
 def _(found, g):
     """B and C hold the halves of the stacked weights that grow and that decay, D what is left."""
     parts = (found.b**2).sum() / 2 + (found.c**2).sum() / 2 + (found.d**2).sum()
@@ -293,7 +293,7 @@ def _(found, g):
     return near(parts, (g.first**2).sum() + (g.second**2).sum())
 
 
-@row("measured_lambda", **NETWORK)
+@row("measured_balance", **NETWORK)
 def _(found, g):
     w1, w2 = g.first, g.second
     gram = w2.swapaxes(-1, -2) @ w2 - w1 @ w1.swapaxes(-1, -2)
@@ -360,13 +360,13 @@ def _(found, g):
 
 
 @row("reversal_time", balance=(0.2, -3.0, 0.0))
-@row("reversal_overlap", balance=(0.2, -3.0, 0.0))
+@row("reversal_initial_amplitude", balance=(0.2, -3.0, 0.0))
 def _(found, g):
     """All that depends on units: twice the data learn in half the time."""
     s, lam = arrays(g.singular_values, g.balance)
     if "tau" in g:
         return near(found, 2 * linear.reversal_time(2 * s, 2 * lam, tau=g.tau))
-    return near(found, linear.reversal_overlap(4 * s, 4 * lam) / 2)
+    return near(found, linear.reversal_initial_amplitude(4 * s, 4 * lam) / 2)
 
 
 # --------------------------------------------------------------------------------- small weights
@@ -379,7 +379,7 @@ def growing(g, left, right):
 SMALL: dict[str, Any] = {"first": normal(3, 3, scale=1e-2), "second": normal(2, 3, scale=1e-2)}
 
 
-@row("growing_gram", **SMALL, left=(np.eye(2),), right=(np.eye(3)[:, :2],))
+@row("initial_mode_overlaps", **SMALL, left=(np.eye(2),), right=(np.eye(3)[:, :2],))
 def _(gram, g):
     c = growing(g, g.left, g.right)
     return near(gram, c.swapaxes(-1, -2) @ c, 1e-8, np.abs(c).max(initial=0.0) ** 2)

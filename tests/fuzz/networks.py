@@ -128,7 +128,7 @@ def _(found, g):
     return gaussian(found.parts, g["scale"], g["key"])
 
 
-UNITS = (networks.Neuron("relu"), networks.Neuron("tanh"))
+UNITS = (networks.NeuronUnit("relu"), networks.NeuronUnit("tanh"))
 
 
 @row("gaussian_layer", unit=UNITS, input_shape=((3,),))

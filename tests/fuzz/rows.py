@@ -113,7 +113,7 @@ def _held(network: Any = None, task: Any = None, **_: Any) -> dict[str, Any]:
         held["correlation"], held["covariance"] = wy.T @ x, (task.weight[:, None] * x).T @ x
         held["target_power"] = np.sum(wy * task.y)
         unit = network.unit if isinstance(network, networks.Layer) else None
-        activated = isinstance(unit, networks.Neuron | networks.ConvolutionUnit)
+        activated = isinstance(unit, networks.NeuronUnit | networks.ConvolutionUnit)
         if activated and unit.activation.name == "quadratic":
             held["correlation"] = np.einsum("so,si,sj->ij", wy, x, x)
     return held

@@ -87,7 +87,7 @@ def _(found, g):
     return near(np.concatenate([v, u], axis=-1), right, 1e-8, np.abs(right).max(initial=0.0))
 
 
-@row("growth_times", **white())
+@row("unit_growth_times", **white())
 def _(found, g):
     """The projection on what grows fastest, followed until it has the size."""
     c, s = growing(g)
@@ -214,7 +214,7 @@ def _(found, g):
     return near(found.rates, np.repeat(s, len(g.u))[: len(found.rates)], 1e-6, s[0])
 
 
-@row("narrow_networks", both, angle=(0.2, 0.5), cost=4)
+@row("merged_networks", both, angle=(0.2, 0.5), cost=4)
 def _(found, g):
     task, f = g["task"], outputs(g["network"], g["task"].x)
     for each in found:

@@ -51,7 +51,7 @@ def _(found, g):
     return near(found.y.ravel(), np.ravel(g.y), 1e-6)
 
 
-@row("class_target_matrix")
+@row("targets_per_class")
 def _(found, g):
     count = whole(g["classes"])
     right = [[g.own if a == b else g.other for a in range(count)] for b in range(count)]
@@ -180,7 +180,7 @@ def _(found, g):
     return near(found.y, np.asarray(g.source).T, 1e-9)
 
 
-@row("object_features", structure=("tree", "ring", "crossed"), objects=(4, 8))
+@row("structured_features", structure=("tree", "ring", "crossed"), objects=(4, 8))
 def _(found, g):
     n = whole(g["objects"])
     holds("features lie between 0 and 1", (found >= 0) & (found <= 1))
@@ -239,7 +239,7 @@ def _(found, g):
 
 
 @row(
-    "domain_features_from_tree",
+    "features_of_related_domains",
     branching=([2, 2], [3]),
     source=(worlds.tree((2, 2), flip=0.2),),
     features=(2,),
@@ -306,7 +306,7 @@ def _(found, g):
 )
 def _(found, g):
     """Least squares from Σ_yx and Σ_xx, and the loss that it leaves."""
-    seen = found.statistics(networks.Neuron())
+    seen = found.statistics(networks.NeuronUnit())
     best = np.linalg.lstsq(seen.psi, seen.y, rcond=None)[0].T
     near(best @ found.covariance, g.correlation, 1e-7, np.abs(g.correlation).max(initial=0.0))
     explained = np.sum(best * g.correlation)

@@ -11,7 +11,7 @@ from festina.networks import (
     Activation,
     ConvolutionUnit,
     Layer,
-    Neuron,
+    NeuronUnit,
     activation,
     leaky_relu,
     power,
@@ -120,7 +120,7 @@ KINKS = {
 def test_kinks_of_a_function_of_your_own(kink, name):
     algebra = activation(KINKS[kink][name]).algebra
     assert algebra.kink == kink
-    network = Layer(np.ones((2, 3)), np.ones((2, 1)), Neuron(KINKS[kink][name]))
+    network = Layer(np.ones((2, 3)), np.ones((2, 1)), NeuronUnit(KINKS[kink][name]))
     assert network.kinked == (kink is not None)  # which decides how it is integrated
 
 
@@ -208,9 +208,9 @@ def test_powers(p):
     assert a.power == a.algebra.order == p
     assert activation(lambda x: x**p).algebra == a.algebra
     u, x = np.array([0.3, -1.2]), np.array([0.7, 0.4])
-    psi = Neuron(a).features(jnp.asarray(x))
+    psi = NeuronUnit(a).features(jnp.asarray(x))
     assert psi.shape == (2,) * p
-    np.testing.assert_allclose(Neuron(a).response(psi[None], u), [(u @ x) ** p], rtol=1e-13)
+    np.testing.assert_allclose(NeuronUnit(a).response(psi[None], u), [(u @ x) ** p], rtol=1e-13)
 
 
 def test_defects_are_the_departure_in_units_of_the_response():
@@ -245,18 +245,18 @@ def test_a_function_is_measured_once_and_known_again():
         return jnp.arctan(a)
 
     assert activation(mine) is activation(mine)
-    assert Neuron(activation(mine)) == Neuron(activation(mine))
+    assert NeuronUnit(activation(mine)) == NeuronUnit(activation(mine))
     assert activation(mine).name == "mine"
     assert isinstance(activation(activation(mine)), Activation)
 
 
 def test_a_unit_takes_its_activation_by_name_or_as_a_function():
-    assert Neuron("relu") == Neuron(activation("relu"))
-    assert Neuron(jnp.arctan) == Neuron(activation(jnp.arctan))
+    assert NeuronUnit("relu") == NeuronUnit(activation("relu"))
+    assert NeuronUnit(jnp.arctan) == NeuronUnit(activation(jnp.arctan))
     assert hash(ConvolutionUnit("tanh", size=3)) == hash(
         ConvolutionUnit(activation("tanh"), size=3)
     )
-    for unit in (Neuron, ConvolutionUnit):
+    for unit in (NeuronUnit, ConvolutionUnit):
         with pytest.raises(ValueError, match="Unknown activation 'rleu'"):
             unit("rleu")
 
@@ -299,7 +299,7 @@ def test_bad_parameters_of_activations():
 
 
 def test_single_precision_is_no_kink():
-    assert not Neuron(lambda a: jnp.tanh(a.astype(jnp.float32))).algebra.kinked
+    assert not NeuronUnit(lambda a: jnp.tanh(a.astype(jnp.float32))).algebra.kinked
 
 
 @pytest.mark.parametrize("name", ["relu", "tanh", "leaky-relu-0.1", "power-5"])
@@ -308,11 +308,11 @@ def test_a_function_under_a_name_of_ours_is_called_ones_own(name):
     ours = activation_named(name)
     mine = Activation(name, lambda a: jnp.sin(3 * a), activation(jnp.sin).algebra)
     assert ours is not None
-    assert Neuron(ours).activation.name == name
-    assert Neuron(mine).activation.name == f"own {name}"
-    assert Neuron(mine).activation.function is mine.function
+    assert NeuronUnit(ours).activation.name == name
+    assert NeuronUnit(mine).activation.name == f"own {name}"
+    assert NeuronUnit(mine).activation.function is mine.function
     assert activation_named(f"own {name}") is None
-    assert Neuron(Neuron(mine).activation) == Neuron(mine)
+    assert NeuronUnit(NeuronUnit(mine).activation) == NeuronUnit(mine)
 
 
 def test_our_activations_are_the_same_however_they_are_asked_for():
@@ -320,4 +320,4 @@ def test_our_activations_are_the_same_however_they_are_asked_for():
     assert power(2) == power(exponent=2) == activation("quadratic")
     assert leaky_relu(0.1) != leaky_relu(0.2)
     for made in (leaky_relu(slope=0.3), power(exponent=7)):
-        assert Neuron(made).activation.name == made.name
+        assert NeuronUnit(made).activation.name == made.name

@@ -9,7 +9,7 @@ import festina
 from festina import networks
 from festina.networks import (
     ConvolutionUnit,
-    Neuron,
+    NeuronUnit,
     deep_network,
     deep_network_from,
     fully_connected,
@@ -131,18 +131,20 @@ def test_biases_are_saved_and_come_back(make, tmp_path):
 
 
 def test_a_bias_is_said_where_there_is_one():
-    assert repr(Neuron(bias=True)) == "Neuron(activation=Activation(name='linear'), bias=True)"
-    assert repr(Neuron()) == "Neuron(activation=Activation(name='linear'))"
-    assert Neuron("relu", bias=True) != Neuron("relu")
+    assert (
+        repr(NeuronUnit(bias=True)) == "NeuronUnit(activation=Activation(name='linear'), bias=True)"
+    )
+    assert repr(NeuronUnit()) == "NeuronUnit(activation=Activation(name='linear'))"
+    assert NeuronUnit("relu", bias=True) != NeuronUnit("relu")
     assert ConvolutionUnit("relu", bias=True, size=3).weight_shape((5,)) == (4,)
-    assert Neuron("relu", bias=True).input_shape((4,), ()) == (3,)
+    assert NeuronUnit("relu", bias=True).input_shape((4,), ()) == (3,)
 
 
 def test_averages_of_a_population_know_the_mean_of_what_is_constant():
     """⟨x⟩ = 0 exactly, so that [x, 1] has the covariance of x and a one."""
     sigma = np.array([[2.0, 0.3], [0.3, 1.0]])
     population = linear_teacher([[1.0, 2.0]], sigma)
-    seen = population.statistics(Neuron(bias=True))
+    seen = population.statistics(NeuronUnit(bias=True))
     expected = np.block([[sigma, np.zeros((2, 1))], [np.zeros((1, 2)), np.ones((1, 1))]])
     np.testing.assert_allclose(seen.covariance, expected, atol=1e-14)
     np.testing.assert_allclose(seen.correlation, [[2.6, 2.3, 0.0]], atol=1e-14)
@@ -186,7 +188,7 @@ def test_kernels_have_no_layers_with_biases_behind_them():
 def test_weights_without_biases_do_not_fit_units_that_have_them():
     weights = deep_network((2, 4, 4, 1), scale=0.1, key=KEYS[0]).weights
     with pytest.raises(ValueError, match="one more column for their biases"):
-        deep_network_from(Neuron(bias=True), weights)
+        deep_network_from(NeuronUnit(bias=True), weights)
 
 
 def test_few_units_are_found_among_many_and_confirmed():

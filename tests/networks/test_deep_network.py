@@ -10,9 +10,9 @@ from festina._objective import objective
 from festina.dynamics._program import start
 from festina.networks import (
     ConvolutionUnit,
-    LinearAttentionHead,
-    Neuron,
-    SoftmaxAttentionHead,
+    LinearAttentionUnit,
+    NeuronUnit,
+    SoftmaxAttentionUnit,
     activation,
     attention,
     convolutional_1d,
@@ -66,8 +66,8 @@ def given(unit, *shapes, activations: str | tuple[str, ...] = "linear", skips=()
     return deep_network_from(unit, weights, activations=activations, skips=skips)
 
 
-LINEAR, RELU, QUADRATIC = (Neuron(activation(name)) for name in ("linear", "relu", "quadratic"))
-HEAD = LinearAttentionHead(residual=False)
+LINEAR, RELU, QUADRATIC = (NeuronUnit(activation(name)) for name in ("linear", "relu", "quadratic"))
+HEAD = LinearAttentionUnit(residual=False)
 # name: network, shape of an input, sums of the first layer, activation of each hidden layer
 STACKS = {
     "relu": (
@@ -125,7 +125,7 @@ STACKS = {
     ),
     "transformer-rank-2": (
         given(
-            LinearAttentionHead(2, residual=False),
+            LinearAttentionUnit(2, residual=False),
             *((2, 2, 2, 3), (3, 3, 2), (4, 3), (1, 4)),
             activations=("linear", "relu"),
         ),
@@ -275,7 +275,7 @@ def test_attention_with_a_read_out_of_the_label_is_attention():
     layer = attention(2, 3, outputs=3, scale=0.6, key=KEY)
     last = np.array([[0.0, 0.0, 1.0]])
     values = np.moveaxis(np.asarray(layer.v), 0, -1)  # (output, embedding_read, unit)
-    unit = LinearAttentionHead(residual=False)
+    unit = LinearAttentionUnit(residual=False)
     network = deep_network_from(unit, (layer.u, values, last), skips=((0, 2),))
     x = np.random.default_rng(0).normal(size=(5, 3, 6))
     np.testing.assert_allclose(network.predict(x), layer.predict(x)[:, 2:], rtol=1e-12)
@@ -294,7 +294,7 @@ def test_equation_18_with_skipped_weights_zero_is_the_shallower_network(name, si
     deep = STACKS[name][0]
     parts = [w if layer not in skipped else 0 * w for layer, w in enumerate(deep.parts)]
     kept = [w for layer, w in enumerate(deep.parts) if layer not in skipped]
-    shallow = deep_network_from(Neuron(activation(sigma)), kept, activations=sigma)
+    shallow = deep_network_from(NeuronUnit(activation(sigma)), kept, activations=sigma)
     x = np.random.default_rng(0).normal(size=(5, 2))
     np.testing.assert_allclose(deep.with_parts(*parts).predict(x), shallow.predict(x), atol=1e-13)
     assert np.abs(deep.predict(x) - shallow.predict(x)).max() > 1e-2
@@ -304,8 +304,8 @@ def test_equation_18_with_skipped_weights_zero_is_the_shallower_network(name, si
 
 
 def test_only_a_stack_without_bends_behind_it_sees_what_its_unit_sees():
-    assert STACKS["skip-2"][0].view == Neuron()
-    assert STACKS["transformer"][0].view != LinearAttentionHead(residual=False)
+    assert STACKS["skip-2"][0].view == NeuronUnit()
+    assert STACKS["transformer"][0].view != LinearAttentionUnit(residual=False)
     population = in_context_regression(2, 4)
     deep = given(HEAD, (3, 2, 1, 3), (3, 3, 3), (4, 3), (1, 4))
     shallow = attention(2, 3, residual=False, **SCALE)
@@ -325,7 +325,7 @@ def test_only_a_stack_without_bends_behind_it_sees_what_its_unit_sees():
 )
 def test_a_kink_anywhere_is_a_kink(activations, kinked):
     first, second = activations
-    unit = Neuron(activation(first))
+    unit = NeuronUnit(activation(first))
     assert given(unit, (3, 2), (3, 3), (1, 3), activations=second).kinked == kinked
     assert fully_connected(2, 3, activation="relu", **SCALE).kinked
     assert not fully_connected(2, 3, activation="tanh", **SCALE).kinked
@@ -353,7 +353,7 @@ def test_builders_know_the_shapes():
     assert (conv.unit.activation.name, conv.activations[0].name) == ("relu", "tanh")
     former = linear_transformer(2, 4, (5, 1), rank=2, per_token=False, activations="relu", **SCALE)
     assert shapes(former) == [(4, 2, 2, 3), (3, 3, 4), (5, 3), (1, 5)]
-    assert former.unit == LinearAttentionHead(2, residual=False, per_token=False)
+    assert former.unit == LinearAttentionUnit(2, residual=False, per_token=False)
     assert [a.name for a in former.activations] == ["linear", "relu"]
     assert former.skips == ((0, 2),)
 
@@ -391,17 +391,17 @@ U, W2, W3 = np.ones((3, 2)), np.ones((4, 3)), np.ones((1, 4))
 )
 def test_bad_arrays_are_refused(weights, options, words):
     with pytest.raises(ValueError, match=words):
-        deep_network_from(Neuron(), weights, **options)
+        deep_network_from(NeuronUnit(), weights, **options)
 
 
 def test_what_no_stack_can_do_is_said():
     x = np.ones((4, 2))
     head = np.ones((1, 2, 1, 3))
     with pytest.raises(ValueError, match="`residual=False`"):
-        deep_network_from(LinearAttentionHead(), (head, np.ones((3, 3, 1))))
+        deep_network_from(LinearAttentionUnit(), (head, np.ones((3, 3, 1))))
     with pytest.raises(ValueError, match="softmax"):
         deep_network_from(
-            SoftmaxAttentionHead(residual=False), (head, np.ones((3, 3, 1))), skips=((0, 2),)
+            SoftmaxAttentionUnit(residual=False), (head, np.ones((3, 3, 1))), skips=((0, 2),)
         )
     with pytest.raises(ValueError, match="hidden layer"):
         deep_network((2, 1), **SCALE)
@@ -417,4 +417,4 @@ def test_what_no_stack_can_do_is_said():
     with pytest.raises(ValueError, match="adds 5 numbers of the input to the 4"):
         skipping(jnp.ones(5))
     with pytest.raises(ValueError, match="One network at a time"):
-        deep_network_from(Neuron(), (U[None], W2[None], W3[None]))(jnp.ones(2))
+        deep_network_from(NeuronUnit(), (U[None], W2[None], W3[None]))(jnp.ones(2))

@@ -12,8 +12,8 @@ import pytest
 
 import festina
 from festina.networks import (
-    LinearAttentionHead,
-    Neuron,
+    LinearAttentionUnit,
+    NeuronUnit,
     activation,
     attention,
     deep_linear,
@@ -46,7 +46,7 @@ def theta(network):
 
 
 def test_gaussian_weights_have_gaussian_moments():
-    network = gaussian_layer(Neuron(), (3,), 50, 2, scale=0.02, key=seeds(200))
+    network = gaussian_layer(NeuronUnit(), (3,), 50, 2, scale=0.02, key=seeds(200))
     for z in (network.u / 0.02, network.v / 0.02):
         count = z.size
         for order, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
@@ -73,7 +73,7 @@ def test_shapes_and_precision(row):
     "make",
     [
         lambda **how: fully_connected(2, 4, **how),
-        lambda **how: low_rank_layer(Neuron(), (3,), 4, rank=2, strength=0.3, **how),
+        lambda **how: low_rank_layer(NeuronUnit(), (3,), 4, rank=2, strength=0.3, **how),
     ],
     ids=["gaussian", "low-rank"],
 )
@@ -117,7 +117,7 @@ def test_scales_and_keys_broadcast():
 def test_low_rank_has_so_many_large_singular_values(rank):
     width, size = 40, 6
     draw = lambda **how: theta(
-        low_rank_layer(Neuron(), (size - 1,), width, rank=rank, key=seeds(300), **how)
+        low_rank_layer(NeuronUnit(), (size - 1,), width, rank=rank, key=seeds(300), **how)
     )
     noise = 1e-7
     singular = np.linalg.svd(draw(strength=0.3, scale=noise), compute_uv=False)
@@ -138,7 +138,7 @@ def test_low_rank_has_so_many_large_singular_values(rank):
 
 def test_low_rank_of_an_attention_layer():
     network = low_rank_layer(
-        LinearAttentionHead(rank=2), (3, 9), 5, rank=2, strength=1.0, scale=1e-9, key=KEY
+        LinearAttentionUnit(rank=2), (3, 9), 5, rank=2, strength=1.0, scale=1e-9, key=KEY
     )
     assert network.u.shape == (5, 2, 2, 3)
     assert network.v.shape == (5, 1, 3)
@@ -168,7 +168,7 @@ def test_half_a_rank():
 
 
 def _low(*, rank=2, strength=1.0, scale=1e-3):
-    return low_rank_layer(Neuron(), (3,), 4, rank=rank, strength=strength, scale=scale, key=KEY)
+    return low_rank_layer(NeuronUnit(), (3,), 4, rank=rank, strength=strength, scale=scale, key=KEY)
 
 
 @pytest.mark.parametrize(
@@ -209,10 +209,10 @@ PUBLIC = {
     "quadratic_teacher": lambda: quadratic_teacher(np.eye(2)).y,
     "student_teacher": lambda: student_teacher(fully_connected(2, 3, key=KEY), np.eye(2)).y,
     "in_context": lambda: in_context_regression(2, 3, samples=4, key=KEY).x,
-    "statistics": lambda: figure_1c_teacher().statistics(Neuron()).psi,
-    "population": lambda: in_context_regression(2, 3).statistics(LinearAttentionHead()).y,
+    "statistics": lambda: figure_1c_teacher().statistics(NeuronUnit()).psi,
+    "population": lambda: in_context_regression(2, 3).statistics(LinearAttentionUnit()).y,
     "narrow_minima": lambda: (
-        narrow_minima(Neuron(activation("relu")), two_orthogonal_points(), starts=2).loss
+        narrow_minima(NeuronUnit(activation("relu")), two_orthogonal_points(), starts=2).loss
     ),
     "gradient_descent": lambda: (
         festina.gradient_descent(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from festina import gradient_descent, seeds
 from festina.networks import (
-    Neuron,
+    NeuronUnit,
     attention,
     decoupled,
     deep_convolutional,
@@ -89,7 +89,7 @@ DRAWS = {
     "attention": (lambda s, k: attention(2, 3, scale=s, key=k), "scale"),
     "stack": (lambda s, k: deep_convolutional(4, (3, 2, 1), scale=s, key=k), "scale"),
     "low rank": (
-        lambda s, k: low_rank_layer(Neuron(), (2,), 4, rank=1, strength=1.0, scale=s, key=k),
+        lambda s, k: low_rank_layer(NeuronUnit(), (2,), 4, rank=1, strength=1.0, scale=s, key=k),
         "scale",
     ),
     "balanced": (lambda s, k: lambda_balanced((2, 2, 2), balance=s, scale=0.3, key=k), "balance"),
@@ -138,7 +138,7 @@ def test_labels_stay_with_the_weights():
 
 
 def test_arrays_of_your_own_can_be_labelled():
-    network = layer_from(Neuron(), np.ones((2, 3, 2)), np.ones((2, 3, 2))).labelled(seed=[7, 9])
+    network = layer_from(NeuronUnit(), np.ones((2, 3, 2)), np.ones((2, 3, 2))).labelled(seed=[7, 9])
     np.testing.assert_array_equal(data_of(network)["seed"], [7, 9])
     with pytest.raises(ValueError, match=r"`seed` must .* networks \(2,\), got shape \(3,\)"):
         network.labelled(seed=[1, 2, 3])

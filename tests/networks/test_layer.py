@@ -10,9 +10,9 @@ import pytest
 from festina.networks import (
     ConvolutionUnit,
     Layer,
-    LinearAttentionHead,
-    Neuron,
-    SoftmaxAttentionHead,
+    LinearAttentionUnit,
+    NeuronUnit,
+    SoftmaxAttentionUnit,
     activation,
     attention,
     convolutional_1d,
@@ -154,22 +154,25 @@ def test_compiled_once_for_all_weights_and_seeds():
 
 def test_a_layer_from_given_arrays():
     u = np.arange(6.0).reshape(3, 2)
-    single, full = layer_from(Neuron(), u, np.ones(3)), layer_from(Neuron(), u, np.ones((3, 1)))
+    single, full = (
+        layer_from(NeuronUnit(), u, np.ones(3)),
+        layer_from(NeuronUnit(), u, np.ones((3, 1))),
+    )
     assert single.v.shape == full.v.shape == (3, 1)
     assert (single.width, single.outputs, single.batch_shape) == (3, 1, ())
-    lists = layer_from(Neuron(), u.tolist(), [[1, 2], [3, 4], [5, 6]])
+    lists = layer_from(NeuronUnit(), u.tolist(), [[1, 2], [3, 4], [5, 6]])
     assert (lists.outputs, lists.u.dtype, lists.v.dtype) == (2, np.float64, np.float64)
     np.testing.assert_allclose(lists(np.array([1.0, -1.0])), -lists.v.sum(0))
     kernels = layer_from(ConvolutionUnit(size=2), np.ones((5, 3, 2)), np.ones((5, 3, 4)))
     assert (kernels.batch_shape, kernels.width, kernels.outputs) == ((5,), 3, 1)
-    zero = layer_from(Neuron(), 0 * u, np.zeros(3))
+    zero = layer_from(NeuronUnit(), 0 * u, np.zeros(3))
     assert float(zero(np.ones(2))[0]) == 0.0
 
 
 def test_an_activation_stands_for_its_neuron():
     u, v = np.ones((3, 2)), np.ones(3)
     for phi in ("relu", activation("relu")):
-        assert layer_from(phi, u, v).unit == Neuron("relu")
+        assert layer_from(phi, u, v).unit == NeuronUnit("relu")
 
 
 @pytest.mark.usefixtures("as_a_user")
@@ -178,25 +181,30 @@ def test_an_activation_stands_for_its_neuron():
     [
         (None, np.ones((3, 2)), np.ones(3), "an activation .* or a unit, got NoneType"),
         ("rely", np.ones((3, 2)), np.ones(3), "Unknown activation 'rely'"),
-        (Neuron(), np.ones((3, 2)), np.ones(4), r"got \(3, 2\) and \(4,\)"),
-        (Neuron(), np.ones(2), np.ones(2), r"`u` must have shape \(\*batch, unit"),
-        (Neuron(), np.ones((3, 2)), np.ones((3, 1, 1)), r"got \(3, 2\) and \(3, 1, 1\)"),
-        (Neuron(), np.ones((3, 2)), np.ones((1, 3)), r"got \(3, 2\) and \(1, 3\)\. Give v\.T\?$"),
-        (Neuron(), 1j * np.ones((3, 2)), np.ones(3), "`u` must be real, got complex"),
-        (Neuron(), np.ones((3, 2)), np.ones(3) + 0j, "`v` must be real, got complex"),
+        (NeuronUnit(), np.ones((3, 2)), np.ones(4), r"got \(3, 2\) and \(4,\)"),
+        (NeuronUnit(), np.ones(2), np.ones(2), r"`u` must have shape \(\*batch, unit"),
+        (NeuronUnit(), np.ones((3, 2)), np.ones((3, 1, 1)), r"got \(3, 2\) and \(3, 1, 1\)"),
+        (
+            NeuronUnit(),
+            np.ones((3, 2)),
+            np.ones((1, 3)),
+            r"got \(3, 2\) and \(1, 3\)\. Give v\.T\?$",
+        ),
+        (NeuronUnit(), 1j * np.ones((3, 2)), np.ones(3), "`u` must be real, got complex"),
+        (NeuronUnit(), np.ones((3, 2)), np.ones(3) + 0j, "`v` must be real, got complex"),
         (ConvolutionUnit(size=2), np.ones((3, 2)), np.ones(3), "unit, output, position"),
         (
-            LinearAttentionHead(),
+            LinearAttentionUnit(),
             np.ones((3, 2, 3)),
             np.ones((3, 3)),
             "unit, key_query, rank, embedding",
         ),
-        (Neuron(), np.ones((0, 2)), np.ones(0), r"`u` has shape \(0, 2\).* at least one along"),
-        (Neuron(), np.ones((0, 3, 2)), np.ones((0, 3)), r"`u` has shape \(0, 3, 2\)"),
-        (Neuron(), np.ones((3, 0)), np.ones(3), r"`u` has shape \(3, 0\)"),
-        (Neuron(), np.ones((3, 2)), np.ones((3, 0)), r"`v` has shape \(3, 0\)"),
-        (Neuron(), np.array([[1.0, np.nan]]), np.ones(1), "`u` must be finite, 1 of its 2"),
-        (Neuron(), np.ones((1, 2)), np.array([np.inf]), "`v` must be finite, 1 of its 1"),
+        (NeuronUnit(), np.ones((0, 2)), np.ones(0), r"`u` has shape \(0, 2\).* at least one along"),
+        (NeuronUnit(), np.ones((0, 3, 2)), np.ones((0, 3)), r"`u` has shape \(0, 3, 2\)"),
+        (NeuronUnit(), np.ones((3, 0)), np.ones(3), r"`u` has shape \(3, 0\)"),
+        (NeuronUnit(), np.ones((3, 2)), np.ones((3, 0)), r"`v` has shape \(3, 0\)"),
+        (NeuronUnit(), np.array([[1.0, np.nan]]), np.ones(1), "`u` must be finite, 1 of its 2"),
+        (NeuronUnit(), np.ones((1, 2)), np.array([np.inf]), "`v` must be finite, 1 of its 1"),
     ],
 )
 def test_arrays_that_are_no_layer(unit, u, v, message):
@@ -239,15 +247,15 @@ def test_inputs_that_do_not_fit_the_network(network, shape, message):
         (lambda: attention(0, 3, key=KEY), "`dimension` must be a whole .* got 0"),
         (lambda: attention(2, 3, outputs=4, key=KEY), "the embedding's 3 rows, got 4"),
         (
-            lambda: gaussian_layer(LinearAttentionHead(), (3,), 2, scale=1.0, key=KEY),
+            lambda: gaussian_layer(LinearAttentionUnit(), (3,), 2, scale=1.0, key=KEY),
             r"tokens as columns, .* got inputs \(3,\)",
         ),
         (
-            lambda: gaussian_layer(SoftmaxAttentionHead(), (3, 1), 2, scale=1.0, key=KEY),
+            lambda: gaussian_layer(SoftmaxAttentionUnit(), (3, 1), 2, scale=1.0, key=KEY),
             r"tokens as columns, .* got inputs \(3, 1\)",
         ),
         (
-            lambda: gaussian_layer(Neuron(activation("relu")), (3, 2), 2, scale=1.0, key=KEY),
+            lambda: gaussian_layer(NeuronUnit(activation("relu")), (3, 2), 2, scale=1.0, key=KEY),
             r"takes vectors, got inputs \(3, 2\)",
         ),
         *(

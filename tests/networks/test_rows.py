@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import festina
-from festina.networks import Layer, Neuron, convolutional_1d, fully_connected, layer_from
+from festina.networks import Layer, NeuronUnit, convolutional_1d, fully_connected, layer_from
 from festina.networks._rows import Rows
 from festina.tasks import linear_teacher
 from helpers import untyped
@@ -73,7 +73,7 @@ def test_weights_that_can_be_changed_are_read_anew(how):
     task = linear_teacher(np.eye(2), np.diag([1.0, 3.0]))
     drawn = fully_connected(2, 1500, 2, scale=0.01, key=jax.random.key(1))
     network = {
-        "direct": lambda: Layer(np.array(drawn.u), np.array(drawn.v), Neuron()),
+        "direct": lambda: Layer(np.array(drawn.u), np.array(drawn.v), NeuronUnit()),
         "pickled": lambda: pickle.loads(pickle.dumps(drawn)),
         "deep copy": lambda: copy.deepcopy(drawn),
     }[how]()
@@ -81,7 +81,7 @@ def test_weights_that_can_be_changed_are_read_anew(how):
     network.u[:] *= 2.0
     after = festina.gradient_flow(network, task, np.array([0.0, 1.0]))
     expected = festina.gradient_flow(
-        layer_from(Neuron(), 2.0 * np.asarray(drawn.u), drawn.v), task, np.array([0.0, 1.0])
+        layer_from(NeuronUnit(), 2.0 * np.asarray(drawn.u), drawn.v), task, np.array([0.0, 1.0])
     )
     np.testing.assert_allclose(after.loss, expected.loss, rtol=1e-12)
     assert abs(after.loss[-1] - before.loss[-1]) > 1e-6

@@ -7,7 +7,7 @@ import pytest
 import festina
 from festina.diagnose import effective_width
 from festina.networks import layer_from
-from festina.theory.saddles import mechanism
+from festina.theory.saddles import mechanism_of_unit
 
 torch = pytest.importorskip("torch")
 
@@ -99,7 +99,7 @@ def test_the_same_weights_have_one_width_in_every_library(phi, width, seed):
         effective_width(layer_from(phi, u, v), x, y=y),
         effective_width(u, x, v=v, activation=phi, y=y),
     ]
-    known = mechanism(answers[2].narrow.unit).kinds
+    known = mechanism_of_unit(answers[2].narrow.unit).kinds
     for tolerance in (0.3, 0.1, 0.02):
         found = [each.at(tolerance) for each in answers]
         assert len({each.width for each in found}) == 1, [each.curve for each in found]

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from PIL.GifImagePlugin import GifImageFile
 
-from festina.experiments import load, save_animation
+from festina.experiments import load_experiment, save_animation
 from festina.papers.saddles.panels._animate import _path
 
 PANEL = "saddles/figure-1b"
@@ -15,7 +15,7 @@ PANEL = "saddles/figure-1b"
 
 @functools.cache
 def made():
-    experiment = load(PANEL)
+    experiment = load_experiment(PANEL)
     return experiment.run(experiment.parameters(seed=3, seeds=2, width=10))
 
 
@@ -29,7 +29,7 @@ def path():
 
 def test_every_panel_moves():
     for letter in "bcdefg":
-        assert load(f"saddles/figure-1{letter}").animate is not None
+        assert load_experiment(f"saddles/figure-1{letter}").animate is not None
 
 
 def test_frames_are_equally_far_apart_along_the_path():
@@ -59,7 +59,7 @@ def test_it_rests_on_the_plateau():
 
 @pytest.mark.slow
 def test_a_small_gif_that_moves(tmp_path):
-    animate = load(PANEL).animate
+    animate = load_experiment(PANEL).animate
     assert animate is not None
     save_animation(animate(made()), tmp_path / "a.gif")
     assert (tmp_path / "a.gif").stat().st_size < 1.5e6

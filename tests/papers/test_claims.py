@@ -11,12 +11,12 @@ from scipy.stats import binom
 
 from festina.experiments.claims import (
     SIGNIFICANCE_LEVEL,
+    ClaimCollector,
     Judgement,
-    Ledger,
     agree,
     all_above,
     all_below,
-    claims_of,
+    claims_from_source,
     decreasing,
     equal_to,
     follows_power_law,
@@ -126,7 +126,7 @@ def test_numbers_are_listed_with_their_places():
     assert join_numbers([1.0, 2.5]) == "1, 2.5"
 
 
-@claims_of("Somebody", "Figure 1", note="drawn by hand")
+@claims_from_source("Somebody", "Figure 1", note="drawn by hand")
 def claims(run, claim):
     """What somebody says."""
     level = float(run["data"]["level"])
@@ -179,7 +179,7 @@ def test_a_statement_known_to_be_wrong_can_break(level):
 
 @pytest.fixture
 def claim():
-    return Ledger("toy/one", "Somebody", "Figure 1")
+    return ClaimCollector("toy/one", "Somebody", "Figure 1")
 
 
 def test_what_is_wrong_needs_what_is_right(claim):

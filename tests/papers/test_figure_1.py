@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from experiments import altered, are_apart, broken, by_id, is_whole
-from festina.experiments import experiment_names, load
+from festina.experiments import experiment_names, load_experiment
 from festina.tasks import figure_1c_teacher, from_moments
 from festina.theory.saddles import linear_saddles
 
@@ -36,7 +36,7 @@ each_panel = of_panels(*PANELS)
 
 
 def panel(letter: str):
-    return load(f"saddles/figure-1{letter}")
+    return load_experiment(f"saddles/figure-1{letter}")
 
 
 @functools.cache

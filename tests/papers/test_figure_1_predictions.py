@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.experiments import load
+from festina.experiments import load_experiment
 
-B, G = load("saddles/figure-1b"), load("saddles/figure-1g")
+B, G = load_experiment("saddles/figure-1b"), load_experiment("saddles/figure-1g")
 
 
 def drops(experiment, **options) -> tuple[np.ndarray, np.ndarray]:
@@ -152,8 +152,8 @@ def test_figure_1b_of_a_whitened_sample_rests_between_the_levels_of_its_modes():
             {"learning_rate": 0.5},
             "failed from every seed.*learning rate 0.5 is above the stability",
         ),
-        (load("saddles/figure-1d"), {"samples": 8192}, "`samples` must be none"),
-        (load("saddles/figure-1e"), {"samples": 8192}, "`samples` must be none"),
+        (load_experiment("saddles/figure-1d"), {"samples": 8192}, "`samples` must be none"),
+        (load_experiment("saddles/figure-1e"), {"samples": 8192}, "`samples` must be none"),
     ],
 )
 def test_bad_parameters_are_one_clear_line(experiment, options, message):
@@ -181,4 +181,4 @@ def test_bad_parameters_are_one_clear_line(experiment, options, message):
 @pytest.mark.parametrize("letter", ["b", "c", "d", "e", "f", "g"])
 def test_parameters_are_checked_before_anything_runs(letter, options):
     with pytest.raises(ValueError, match=next(iter(options))):
-        load(f"saddles/figure-1{letter}").parameters(**options)
+        load_experiment(f"saddles/figure-1{letter}").parameters(**options)

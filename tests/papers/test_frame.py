@@ -11,18 +11,18 @@ from jaxtyping import PRNGKeyArray
 
 from festina import seeds
 from festina.experiments import Progress
-from festina.experiments._frame import experiment, parameters_of_run, part_of, seed_keys
+from festina.experiments._frame import keys_from_parameters, make_run, parameters_of_run, part_of
 from festina.experiments._parameters import Parameters
 from helpers import untyped
 
 
-@experiment("toy")
+@make_run("toy")
 def run(
     parameters: Parameters, key: PRNGKeyArray | None, progress: Progress
 ) -> dict[str, xr.Dataset]:
     """Draw a number for each seed."""
     progress("drawing", 0.5)
-    draws = [float(jax.random.normal(one)) for one in seed_keys(parameters, key)]
+    draws = [float(jax.random.normal(one)) for one in keys_from_parameters(parameters, key)]
     precise = jnp.ones(()).dtype == jnp.float64
     attrs = {"precise": int(precise)}
     return {"/": xr.Dataset(attrs=attrs), "draws": xr.Dataset({"draw": ("seed", draws)})}
@@ -53,13 +53,13 @@ def test_a_run_shows_its_own_arguments_and_the_words_of_its_body():
 def test_a_seed_does_not_depend_on_how_many_there_are():
     many = run(Parameters(seeds=5, seed=3))["draws"]["draw"].to_numpy()
     np.testing.assert_array_equal(run(Parameters(seeds=1, seed=6))["draws"]["draw"], many[3:4])
-    assert (seed_keys(Parameters(seeds=5, seed=3), None) == seeds(5, first=3)).all()
+    assert (keys_from_parameters(Parameters(seeds=5, seed=3), None) == seeds(5, first=3)).all()
 
 
 def test_a_key_gives_other_draws():
     key = jax.random.key(7)
     parameters = Parameters(seeds=4)
-    assert (seed_keys(parameters, key) == jax.random.split(key, 4)).all()
+    assert (keys_from_parameters(parameters, key) == jax.random.split(key, 4)).all()
     assert not np.isin(
         run(parameters, key=key)["draws"]["draw"], run(parameters)["draws"]["draw"]
     ).any()

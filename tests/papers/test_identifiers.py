@@ -5,14 +5,14 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from festina.experiments import experiment_names, load
+from festina.experiments import experiment_names, load_experiment
 from festina.experiments._identifiers import identifiers
 from festina.experiments._runner import check_identifiers
 
 HEAD = """
-from festina.experiments.claims import Ledger
+from festina.experiments.claims import ClaimCollector
 
-def claims(run, claim: Ledger):
+def claims(run, claim: ClaimCollector):
 """
 
 
@@ -60,7 +60,7 @@ def test_claims_that_are_made_elsewhere_are_not_known(read):
 
 
 def test_functions_of_the_module_belong_to_it(read):
-    more = "\n\ndef more(run, say: Ledger):\n    say('level', '')\n"
+    more = "\n\ndef more(run, say: ClaimCollector):\n    say('level', '')\n"
     assert read(lines("claim('drop-times', '')", "more(run, claim)") + more) == (
         "drop-times",
         "level",
@@ -115,5 +115,5 @@ def test_an_unknown_identifier_is_told_with_the_nearest():
 def test_every_experiment_loads(source):
     for name in experiment_names():
         if name.startswith(f"{source}/"):
-            known = load(name).identifiers
+            known = load_experiment(name).identifiers
             assert known is None or known

@@ -7,7 +7,7 @@ import scipy.integrate
 from pydantic import ValidationError
 
 from experiments import broken
-from festina.experiments import load
+from festina.experiments import load_experiment
 from festina.networks import deep_linear_from
 from festina.papers.linear.balanced import _continual as continual
 from festina.papers.linear.balanced import _shapes as shapes
@@ -39,7 +39,7 @@ OTHERS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_no_claim_is_broken_for_other_sizes_and_draws(name):
-    experiment = load(name)
+    experiment = load_experiment(name)
     parameters = experiment.parameters(**SMALL[name] | OTHERS[name])
     assert broken(experiment, experiment.run(parameters, key=jax.random.key(3))) == []
 
@@ -77,7 +77,7 @@ def test_no_claim_is_broken_for_other_sizes_and_draws(name):
 )
 def test_parameters_that_make_no_sense_are_refused(name, values, words):
     with pytest.raises(ValidationError, match=words):
-        load(f"linear/{name}").parameters(**values)
+        load_experiment(f"linear/{name}").parameters(**values)
 
 
 def test_a_seed_is_the_same_however_many_there_are():

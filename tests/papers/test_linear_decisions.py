@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from experiments import broken
-from festina.experiments import load
+from festina.experiments import load_experiment
 from festina.papers.linear.decisions._animals import herd
 from festina.theory.decisions import (
-    DecisionModel,
+    ContrastChoiceLearner,
     mean_field_learning,
     naive_animals,
     stationary_points,
@@ -32,21 +32,21 @@ slow = pytest.mark.slow  # minutes of compilation; the solutions themselves are 
 
 @functools.cache
 def fresh(name):
-    experiment = load(name)
+    experiment = load_experiment(name)
     faster = {"learning_rate": 0.02} if name == DECISIONS else {}
     return experiment.run(experiment.parameters(seed=100, seeds=4, **faster))
 
 
 @functools.cache
 def claims_on(name):
-    return {claim.id: claim for claim in load(name).claims(fresh(name))}
+    return {claim.id: claim for claim in load_experiment(name).claims(fresh(name))}
 
 
 @slow
 @each
 @pytest.mark.parametrize("options", [SOFTER, {**SOFTER, "inverse_temperature": 8.0}])
 def test_no_claim_is_broken_at_softer_and_sharper_choices(name, options):
-    experiment = load(name)
+    experiment = load_experiment(name)
     assert broken(experiment, experiment.run(experiment.parameters(**options))) == []
 
 
@@ -68,18 +68,18 @@ def test_every_claim_says_what_is_reconstructed(name):
 )
 def test_bad_parameters(name, options, message):
     with pytest.raises(ValueError, match=message):
-        load(name).parameters(**options)
+        load_experiment(name).parameters(**options)
 
 
 def test_a_learning_rate_at_which_luck_decides():
     with pytest.raises(
         ValueError, match=r"must not exceed 0\.011 at an `inverse_temperature` of 8"
     ):
-        load(DECISIONS).parameters(inverse_temperature=8.0, learning_rate=0.02)
+        load_experiment(DECISIONS).parameters(inverse_temperature=8.0, learning_rate=0.02)
 
 
 def test_an_animal_does_not_depend_on_how_many_are_drawn():
-    parameters = load(DEPTH).parameters
+    parameters = load_experiment(DEPTH).parameters
     alone, _ = herd(parameters(seed=102, seeds=1), None)
     together, _ = herd(parameters(seed=100, seeds=4), None)
     np.testing.assert_array_equal(alone.gains[3], together.gains[5])
@@ -89,19 +89,19 @@ def test_an_animal_does_not_depend_on_how_many_are_drawn():
 
 @pytest.mark.parametrize("architecture", ["shallow", "deep"])
 def test_animals_start_at_chance_and_end_as_experts(architecture):
-    model = DecisionModel(architecture=architecture)
+    model = ContrastChoiceLearner(architecture=architecture)
     animals = naive_animals([0.1, 0.01], [0.001, 0.01])
     start, end = mean_field_learning(model, animals, [0.0, 1e5]).right_probability.swapaxes(0, 1)
     np.testing.assert_allclose(start, 0.5, atol=0.05)
     expert = stationary_points(model)[-1].right_probability
     np.testing.assert_allclose(end[1], expert, atol=0.01)
-    deep = mean_field_learning(DecisionModel(), animals, [0.0]).right_probability[:, 0]
+    deep = mean_field_learning(ContrastChoiceLearner(), animals, [0.0]).right_probability[:, 0]
     np.testing.assert_allclose(start, deep, atol=1e-12)
 
 
 @pytest.mark.parametrize("beta", [0.0, 5.0])
 def test_animals_whose_silent_lines_are_held_settle_on_the_saddle(beta):
-    model = DecisionModel(inverse_temperature=beta)
+    model = ContrastChoiceLearner(inverse_temperature=beta)
     points, lines = stationary_points(model), ("left", "right", "constant")
     gain = np.array([[0.3 * (line in point.active) for line in lines] for point in points])
     settled = mean_field_learning(model, naive_animals(*gain.T), [1e5])
@@ -144,7 +144,7 @@ def test_the_shift_of_choices_is_what_use_is_judged_by():
 def test_trials_are_of_the_same_animals_as_the_mean_field():
     table = fresh(DECISIONS)["total"].to_dataset()
     again = mean_field_learning(
-        DecisionModel(), naive_animals(*table["gain"].values.T), table["time"].values
+        ContrastChoiceLearner(), naive_animals(*table["gain"].values.T), table["time"].values
     )
     np.testing.assert_allclose(table["accuracy_theory"], again.accuracy, atol=1e-6)
     np.testing.assert_allclose(

@@ -6,7 +6,7 @@ from experiments import broken
 from festina.papers.linear.chains import _learning_curves as experiment
 
 
-def claims_of(run):
+def claims_from_source(run):
     return {claim.id: claim for claim in experiment.claims(run)}
 
 
@@ -15,12 +15,12 @@ def test_the_prints_are_wrong_where_the_claims_say_so():
     """The printed exponents are right only for λ_x = 1 and s² = λ_x."""
     run = experiment.run(experiment.Parameters(depths=(1,)))
     for id, printed in (("shallow", "1.272"), ("infinite-depth", "0.03246")):
-        assert f"as printed it gives {printed}" in claims_of(run)[f"{id}-as-printed"].note
+        assert f"as printed it gives {printed}" in claims_from_source(run)[f"{id}-as-printed"].note
     right = {"correlation": 1.0, "input_variance": 1.0, "initial_strength": 0.05, "depths": (1, 2)}
     run = experiment.run(experiment.Parameters(**right))
     assert broken(experiment, run) == []
     for id in ("shallow-as-printed", "infinite-depth-as-printed"):
-        claim = claims_of(run)[id]
+        claim = claims_from_source(run)[id]
         printed = float(claim.note.split("it gives ")[1].split()[0])
         assert printed == pytest.approx(claim.measured, rel=1e-3)
 
@@ -31,7 +31,7 @@ def test_other_parameters():
     )
     run = experiment.run(parameters)
     assert broken(experiment, run) == []
-    assert "shallow-as-printed" not in claims_of(run)  # it was not trained
+    assert "shallow-as-printed" not in claims_from_source(run)  # it was not trained
     for depth in (2, 5):
         curve = run["curves"].to_dataset().sel(depth=depth)
         # On the clock τ/D: the slope at the start is a₀^(2 − 2/D) (s − λ_x a₀).

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from festina.experiments import load
+from festina.experiments import load_experiment
 from festina.papers.linear._passage import half_times
 from festina.papers.linear.worlds import _structures as structures
 from small import SMALL
@@ -14,7 +14,7 @@ from small import SMALL
 
 @functools.cache
 def experiment(name):
-    return load(f"linear/{name}")
+    return load_experiment(f"linear/{name}")
 
 
 @functools.cache

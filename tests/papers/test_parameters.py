@@ -5,7 +5,7 @@ from typing import Annotated
 import pytest
 
 from festina.experiments import Parameters
-from festina.experiments._parameters import DecreasingTuple, IncreasingTuple
+from festina.experiments._parameters import check_decreasing, check_increasing
 
 
 class Wide(Parameters):
@@ -42,8 +42,8 @@ def test_a_class_without_source_is_not_explained():
 
 
 class Swept(Parameters):
-    widths: Annotated[tuple[int, ...], IncreasingTuple(3)] = (3, 10)
-    scales: Annotated[tuple[float, ...], DecreasingTuple(0.01, 1e-9)] = (1e-3, 1e-4)
+    widths: Annotated[tuple[int, ...], check_increasing(3)] = (3, 10)
+    scales: Annotated[tuple[float, ...], check_decreasing(0.01, 1e-9)] = (1e-3, 1e-4)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from PIL.GifImagePlugin import GifImageFile
 
-from festina.experiments import load, save_animation
+from festina.experiments import load_experiment, save_animation
 from festina.papers.race import _transition, _xor
 from festina.tasks import xor
 from small import SMALL
@@ -43,7 +43,7 @@ def test_pathways_start_with_the_strengths_of_their_units():
 
 @pytest.mark.slow
 def test_the_race_moves(tmp_path):
-    animate = load("race/xor").animate
+    animate = load_experiment("race/xor").animate
     assert animate is not None
     save_animation(animate(made()), tmp_path / "race.gif")
     with Image.open(tmp_path / "race.gif") as picture:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from experiments import broken
 from festina.diagnose import plateaus_of_batch
 from festina.dynamics import gradient_descent
-from festina.experiments import load
+from festina.experiments import load_experiment
 from festina.networks import seeds
 from festina.papers.saddles.figure_5._e import advance, growing_mode
 from helpers import terminal
@@ -20,7 +20,7 @@ slow = pytest.mark.slow  # minutes of compilation
 
 
 def panel(letter):
-    return load(f"saddles/figure-5{letter}")
+    return load_experiment(f"saddles/figure-5{letter}")
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 import pytest
 
-from festina.experiments import load
+from festina.experiments import load_experiment
 
 NAMES = ("saddles/figure-3", "saddles/table-1")
 
@@ -19,7 +19,7 @@ NAMES = ("saddles/figure-3", "saddles/table-1")
 )
 def test_pairs_that_are_none(name, pairs, words):
     with pytest.raises(ValueError, match=words):
-        load(name).parameters(pairs=pairs)
+        load_experiment(name).parameters(pairs=pairs)
 
 
 def test_without_mnist_one_line_says_how_to_get_it(tmp_path, monkeypatch):
@@ -27,6 +27,6 @@ def test_without_mnist_one_line_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("festina.tasks._mnist_files._MIRROR", "http://127.0.0.1:9/")
     for name in NAMES:
-        experiment = load(name)
+        experiment = load_experiment(name)
         with pytest.raises(ValueError, match="Set the environment variable FESTINA_DATA"):
             experiment.run(experiment.parameters())

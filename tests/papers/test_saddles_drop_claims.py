@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from festina.experiments.claims import Ledger
+from festina.experiments.claims import ClaimCollector
 from festina.papers.saddles.panels import Reading, falls
 
 
@@ -19,7 +19,7 @@ from festina.papers.saddles.panels import Reading, falls
     ],
 )
 def test_a_drop_that_never_comes(predicted, measured, verdict):
-    reading, say = object.__new__(Reading), Ledger("toy", "somebody", "Figure 1X")
+    reading, say = object.__new__(Reading), ClaimCollector("toy", "somebody", "Figure 1X")
     reading.theory = xr.Dataset({"drop_step": (("seed", "fall"), np.array(predicted)[:, None])})
     reading.drops = xr.Dataset({"step": (("seed", "fall"), np.array(measured)[:, None])})
     falls(reading, say, within=0.01, at="Theorem 4")

@@ -9,8 +9,8 @@ from scipy import integrate, optimize
 
 import festina
 from experiments import broken
-from festina.experiments import load
-from festina.networks import Neuron, layer_from
+from festina.experiments import load_experiment
+from festina.networks import NeuronUnit, layer_from
 from festina.papers.saddles.figure_4 import _g as cubic
 from festina.papers.saddles.figure_4._one_unit import population, width_one
 from festina.papers.saddles.figure_4._panel import fixed_points, named, student, teacher_task
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 def panel(letter: str):
-    return load(f"saddles/figure-4{letter}")
+    return load_experiment(f"saddles/figure-4{letter}")
 
 
 @functools.cache
@@ -55,7 +55,7 @@ def test_figure_4_levels_of_one_unit(letter, levels, precision):
     names = {"b": "sigmoid", "c": "sine", "d": "tanh", "e": "1-cos", "g": "cubic", "h": "z2-sin"}
     phi = named(names[letter])
     task = teacher_task(phi, panel(letter).parameters(), None)
-    _, known = width_one(Neuron(phi), task)["fixed_point"]
+    _, known = width_one(NeuronUnit(phi), task)["fixed_point"]
     for level in levels:
         assert np.abs(known - level).min() < precision * level
 
@@ -135,7 +135,7 @@ def test_figure_4_losses_of_no_network(letter, name, power):
     exact += 2 * average(lambda x: phi(one * x)) * average(lambda x: phi(two * x))
     assert exact == pytest.approx(power, rel=5e-6)
     task = teacher_task(named(name), parameters, None)
-    _, y, weight, floor, _ = task.statistics(Neuron(named(name)))
+    _, y, weight, floor, _ = task.statistics(NeuronUnit(named(name)))
     assert weight @ y[:, 0] ** 2 + 2 * floor == pytest.approx(exact, rel=2e-4)
 
 
@@ -158,7 +158,7 @@ def test_figure_4e_squared_relu_in_closed_form():
     # Balanced, v² = |u|²/2, with v|u|² = ⟨yφ⟩/⟨φ²⟩.
     length = (np.sqrt(2) * explained(best.x) / 1.5) ** (1 / 3)
     u, v = length * np.array([np.cos(best.x), np.sin(best.x)]), length / np.sqrt(2)
-    teacher = layer_from(Neuron(named("squared-relu")), np.diag([1.0, 2.0]), np.ones(2))
+    teacher = layer_from(NeuronUnit(named("squared-relu")), np.diag([1.0, 2.0]), np.ones(2))
     errors = []
     for spacing in (0.5, 0.1):
         task = population(teacher, spacing)
@@ -177,7 +177,7 @@ def test_figure_4e_squared_relu_in_closed_form():
 def test_figure_4h_z2_tanh_at_the_edge_of_stability():
     """Descent at η = .02 cannot let |u| grow beyond sharpness 2/η, where one unit leaves 1.01."""
     phi = lambda z: z**2 * np.tanh(z)
-    task = population(layer_from(Neuron(named("z2-tanh")), np.eye(2), np.ones(2)), 0.2)
+    task = population(layer_from(NeuronUnit(named("z2-tanh")), np.eye(2), np.ones(2)), 0.2)
     x, y, w = task.x, task.y[:, 0], task.weight
 
     def best(size):
@@ -255,7 +255,7 @@ def test_population_averages_converge_to_the_integral(name):
     """⟨y²⟩ = ⟨φ₁²⟩ + ⟨φ₂²⟩ + 2⟨φ₁⟩⟨φ₂⟩ for u* along the axes, each by SciPy's quadrature."""
     mean = lambda length, power: average(lambda x: PHI[name](length * x) ** power)
     exact = mean(1, 2) + mean(2, 2) + 2 * mean(1, 1) * mean(2, 1)
-    teacher = layer_from(Neuron(named(name)), np.diag([1.0, 2.0]), np.ones(2))
+    teacher = layer_from(NeuronUnit(named(name)), np.diag([1.0, 2.0]), np.ones(2))
     errors = []
     for spacing in (0.8, 0.4, 0.2):
         task = population(teacher, spacing)
@@ -268,7 +268,7 @@ def test_population_averages_converge_to_the_integral(name):
 
 def test_half_of_the_grid_stands_for_all_of_it_where_phi_is_even_or_odd():
     def task(name):
-        teacher = layer_from(Neuron(named(name)), np.diag([1.0, 2.0]), np.ones(2))
+        teacher = layer_from(NeuronUnit(named(name)), np.diag([1.0, 2.0]), np.ones(2))
         return population(teacher, 0.5)
 
     half, whole = task("tanh").x, task("sigmoid").x
@@ -279,7 +279,7 @@ def test_half_of_the_grid_stands_for_all_of_it_where_phi_is_even_or_odd():
 
 def test_fixed_points_of_one_unit_are_those_found_in_u_and_v():
     """Roots of the loss's slope in all three weights, without the best v put in, from a grid."""
-    teacher = layer_from(Neuron(named("sine")), np.diag([1.0, 2.0]), np.ones(2))
+    teacher = layer_from(NeuronUnit(named("sine")), np.diag([1.0, 2.0]), np.ones(2))
     task = population(teacher, 0.6)
     (_, levels), (_, minima) = width_one(teacher.unit, task).values()
     x, y, w = task.x, task.y[:, 0], task.weight

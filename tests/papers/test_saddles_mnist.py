@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from experiments import altered, at_small_parameters, broken, by_id
-from festina.experiments import load
+from festina.experiments import load_experiment
 from festina.papers.saddles.digits._figure_3 import passage
 
 pytestmark = pytest.mark.skipif(
@@ -25,11 +25,13 @@ beside_its_contract = pytest.mark.xdist_group(FIGURE)  # whose run it shares
 def small(name):
     if name == FIGURE:
         return at_small_parameters(name)[1]
-    return load(name).run(load(name).parameters(pairs=("0/8", "3/5"), width=5, seed=11))
+    return load_experiment(name).run(
+        load_experiment(name).parameters(pairs=("0/8", "3/5"), width=5, seed=11)
+    )
 
 
 def claim_on(name, id, run=None):
-    return by_id(load(name), small(name) if run is None else run)[id]
+    return by_id(load_experiment(name), small(name) if run is None else run)[id]
 
 
 # Figure 3
@@ -78,13 +80,13 @@ def test_a_passage_is_interpolated_and_none_is_none():
 @beside_its_contract
 def test_a_loss_without_two_drops_is_told_and_nothing_else():
     run = altered(small(FIGURE), "simulation", "count", lambda count: count - 1, network="relu")
-    about = [claim for claim in load(FIGURE).claims(run) if claim.id.startswith("relu")]
+    about = [claim for claim in load_experiment(FIGURE).claims(run) if claim.id.startswith("relu")]
     assert [claim.broken for claim in about] == [True]
 
 
 @pytest.mark.slow
 def test_figure_3_quick_comes_to_the_same_verdicts_on_fresh_seeds():
-    experiment = load(FIGURE)
+    experiment = load_experiment(FIGURE)
     run = experiment.run(experiment.parameters(**experiment.quick, seed=5, seeds=2))
     assert broken(experiment, run) == []
 
@@ -92,7 +94,7 @@ def test_figure_3_quick_comes_to_the_same_verdicts_on_fresh_seeds():
 @pytest.mark.slow
 def test_figure_3_numbers_of_the_paper_s_networks():
     """Width 1000, 3000 steps: for ReLU the third singular value is between .10 and .28 then."""
-    experiment = load(FIGURE)
+    experiment = load_experiment(FIGURE)
     run = experiment.run(experiment.parameters(seed=5, steps=3000, judged=500))
     assert broken(experiment, run) == []
     third = run["simulation"]["singular_value"].sel(network="relu", rank=3).isel(save=-1).to_numpy()
@@ -122,7 +124,7 @@ def test_figure_3_numbers_of_the_paper_s_networks():
 @pytest.mark.slow
 def test_table_1_growth_rates_are_those_of_an_independent_implementation():
     """Mini-batches of its own: what it reads off two plateaus scatters by about a per cent."""
-    experiment = load(TABLE)
+    experiment = load_experiment(TABLE)
     run = experiment.run(experiment.parameters(seed=5))
     for id, reported in (
         ("first-growth-rate", (4.05, 4.93, 3.91, 4.38)),
@@ -145,7 +147,7 @@ def test_pairs_that_are_not_in_table_1_have_no_entry_for_it():
     other["pairs"].dataset = other["pairs"].to_dataset().assign_coords(pair=["0/7", "2/4"])
 
     def in_legend(run):
-        legend = load(TABLE).draw(run).axes[1].get_legend()
+        legend = load_experiment(TABLE).draw(run).axes[1].get_legend()
         assert legend is not None
         return str([*legend.get_texts()])
 
@@ -170,12 +172,12 @@ def test_growth_on_the_second_plateau_tells_which_number_counts():
     assert claim_on(TABLE, "second-row-is-growth-rate").verdict == "does not hold"
     assert claim_on(TABLE, "second-growth-rate").verdict == "holds with a correction"
     slow = altered(small(TABLE), "pairs", "growth", lambda growth: 0.9 * growth)
-    assert broken(load(TABLE), slow)
+    assert broken(load_experiment(TABLE), slow)
 
 
 @pytest.mark.slow
 def test_table_1_all_pairs():
-    experiment = load(TABLE)
+    experiment = load_experiment(TABLE)
     run = experiment.run(experiment.parameters())
     second = run["pairs"]["singular_value"].sel(mode=1)
     np.testing.assert_allclose(second, [2.352, 1.952, 1.560, 1.029], atol=0.001)

@@ -7,12 +7,12 @@ import pytest
 import xarray as xr
 
 from experiments import altered, broken
-from festina.experiments import load
-from festina.experiments.claims import Ledger
+from festina.experiments import load_experiment
+from festina.experiments.claims import ClaimCollector
 from festina.papers.saddles.theorems._staircase import growth, later
 from small import SMALL
 
-EXPERIMENT = load("saddles/staircase")
+EXPERIMENT = load_experiment("saddles/staircase")
 
 
 @functools.cache
@@ -29,7 +29,7 @@ def test_networks_are_labelled_by_their_own_seeds():
 
 
 def told(say, *about):
-    ledger = Ledger("saddles/staircase", "", "")
+    ledger = ClaimCollector("saddles/staircase", "", "")
     say(ledger, *about)
     return ledger
 

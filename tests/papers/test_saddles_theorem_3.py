@@ -3,14 +3,14 @@
 import pytest
 
 from experiments import altered, broken
-from festina.experiments import load
+from festina.experiments import load_experiment
 
 NAME = "saddles/theorem-3"
 
 
 @pytest.mark.slow
 def test_no_claim_is_broken_for_any_architecture():
-    experiment = load(NAME)
+    experiment = load_experiment(NAME)
     run = experiment.run(experiment.parameters(seed=31, **experiment.quick))
     assert broken(experiment, run) == []
     found = [claim.id for claim in experiment.claims(run)]
@@ -31,11 +31,11 @@ def test_no_claim_is_broken_for_any_architecture():
 )
 def test_parameters_without_a_meaning_are_refused(change, words):
     with pytest.raises(ValueError, match=words):
-        load(NAME).parameters(**change)
+        load_experiment(NAME).parameters(**change)
 
 
 def test_a_learning_rate_that_diverges_is_said_to():
-    experiment = load(NAME)
+    experiment = load_experiment(NAME)
     with pytest.raises(ValueError, match="Training of quadratic diverged"):
         experiment.run(
             experiment.parameters(

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from experiments import altered, by_id
-from festina.experiments import load
+from festina.experiments import load_experiment
 
 TYPES = {"b": 7, "c": 7, "d": 6, "e": 6, "f": 5, "g": 5}
 
 
 @functools.cache
 def fresh(letter: str, seeds: int = 4):
-    experiment = load(f"saddles/figure-1{letter}")
+    experiment = load_experiment(f"saddles/figure-1{letter}")
     return experiment.run(experiment.parameters(seed=500, seeds=seeds))
 
 
 def about(letter, run, id):
-    return by_id(load(f"saddles/figure-1{letter}"), run)[id]
+    return by_id(load_experiment(f"saddles/figure-1{letter}"), run)[id]
 
 
 def test_quadratic_units_on_fresh_seeds():
@@ -69,7 +69,7 @@ def test_widths_and_types_of_every_panel_for_twenty_seeds(letter):
 @pytest.mark.slow
 def test_a_shallow_plateau_whose_width_depends_on_the_tolerance_is_left_out_and_named():
     """Seed 31007 dips by 1.5 decades: two heads within .1, one within .2."""
-    experiment = load("saddles/figure-1f")
+    experiment = load_experiment("saddles/figure-1f")
     run = experiment.run(experiment.parameters(seed=31006, seeds=4))
     assert about("f", run, "effective-widths").measured == 1.0
     named = (
@@ -85,7 +85,7 @@ def test_a_shallow_plateau_whose_width_depends_on_the_tolerance_is_left_out_and_
 @pytest.mark.slow
 def test_a_head_of_figure_1f_that_fades_out_is_waited_for():
     """Seed 52010 comes within 1e-6 of the lowest loss after 150,000 steps."""
-    experiment = load("saddles/figure-1f")
+    experiment = load_experiment("saddles/figure-1f")
     run = experiment.run(experiment.parameters(seed=52010, seeds=1))
     assert float(run["simulation"]["loss"].to_numpy()[0, -1]) == pytest.approx(6 / 35, abs=1e-6)
 
@@ -93,7 +93,7 @@ def test_a_head_of_figure_1f_that_fades_out_is_waited_for():
 @pytest.mark.slow
 def test_three_heads_of_figure_1f_of_which_two_share_their_query():
     """Seeds 712, 716 and 717 among those with a clean plateau from 712 to 719."""
-    experiment = load("saddles/figure-1f")
+    experiment = load_experiment("saddles/figure-1f")
     run = experiment.run(experiment.parameters(seed=712, seeds=8))
     assert about("f", run, "effective-widths").measured == 1.0
     assert "0, 1, 3 from seeds 712, 716, 717" in about("f", run, "own-units-merge").note

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import festina
-from festina.experiments import load
-from festina.networks import Neuron, layer_from
+from festina.experiments import load_experiment
+from festina.networks import NeuronUnit, layer_from
 from festina.networks._activations import activation
 from festina.papers.saddles.figure_4 import _f as z_tanh
 from festina.papers.saddles.figure_4._one_unit import population, width_one
@@ -25,8 +25,8 @@ CONVERGED = "converged"  # averages over a grid instead, to six digits
 
 
 def task_of(letter, phi, nodes):
-    lengths = load(f"saddles/figure-4{letter}").parameters().teacher
-    teacher = layer_from(Neuron(phi), np.diag(lengths), np.ones(2))
+    lengths = load_experiment(f"saddles/figure-4{letter}").parameters().teacher
+    teacher = layer_from(NeuronUnit(phi), np.diag(lengths), np.ones(2))
     if nodes == CONVERGED:
         return population(teacher, 0.2)
     return student_teacher(teacher, np.eye(2), nodes=nodes)
@@ -34,10 +34,10 @@ def task_of(letter, phi, nodes):
 
 def trained(letter, phi, nodes, seeds=4, max_steps=None, rate=None):
     """Gradient descent at the panel's width, scale, and rate, from seeds 0, 1, …"""
-    parameters = load(f"saddles/figure-4{letter}").parameters()
+    parameters = load_experiment(f"saddles/figure-4{letter}").parameters()
     v, u = drawn(range(seeds), (parameters.width, 1), (parameters.width, 2), scale=parameters.scale)
     return festina.gradient_descent(
-        layer_from(Neuron(phi), u, v),
+        layer_from(NeuronUnit(phi), u, v),
         task_of(letter, phi, nodes),
         rate or parameters.learning_rate,
         loss="mean-square",
@@ -56,7 +56,7 @@ def second_singular_value(run, seed):
 
 def one_unit(letter, phi, nodes):
     """Levels of all fixed points of a width-1 network."""
-    _, levels = width_one(Neuron(phi), task_of(letter, phi, nodes))["fixed_point"]
+    _, levels = width_one(NeuronUnit(phi), task_of(letter, phi, nodes))["fixed_point"]
     return levels
 
 
@@ -183,8 +183,8 @@ def test_figure_4f_infimum_of_one_unit():
         y, z, weight = data.y[:, 0], np.abs(data.x[:, 1]), data.weight
         left = weight @ y**2 - (weight @ (y * z)) ** 2 / (weight @ z**2)
         assert left == pytest.approx(expected, abs=6e-4)
-    unit = layer_from(Neuron(named("z-tanh")), np.ones((1, 2)), np.ones(1))
-    rest, _ = z_tanh._known(load("saddles/figure-4f").parameters(), data, unit)
+    unit = layer_from(NeuronUnit(named("z-tanh")), np.ones((1, 2)), np.ones(1))
+    rest, _ = z_tanh._known(load_experiment("saddles/figure-4f").parameters(), data, unit)
     assert rest == pytest.approx(0.44525, abs=5e-6)
 
 

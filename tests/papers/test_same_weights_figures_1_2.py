@@ -7,7 +7,7 @@ import pytest
 
 import festina
 from festina.diagnose import plateaus_of_batch
-from festina.experiments import load
+from festina.experiments import load_experiment
 from festina.networks import layer_from
 from festina.papers.saddles.figure_2._models import ATTENTION, LINEAR, spectrum
 from festina.tasks import from_moments
@@ -17,7 +17,7 @@ from same_weights import drawn, heads, seen, two_layers
 
 def panel(letter, preset="", scale=None, seeds=8):
     """Network, task and parameters of a panel of Figure 1."""
-    experiment = load(f"saddles/figure-1{letter}")
+    experiment = load_experiment(f"saddles/figure-1{letter}")
     parameters = experiment.parameters(**experiment.presets.get(preset, {}))
     made = importlib.import_module(f"festina.papers.saddles.figure_1._{letter}").PANEL
     like = made.network(parameters, festina.seeds(1))
@@ -117,7 +117,7 @@ def linear_times(kappa=1.0, width=100, scale=1e-6, weights=None):
     """Mean over five seeds of the three drops, and how many plateaus each seed has."""
     v, u = weights or drawn(range(5), (width, 3), (width, 3), scale=scale)
     s = spectrum(kappa)
-    network = festina.networks.layer_from(festina.networks.Neuron(), u, v)
+    network = festina.networks.layer_from(festina.networks.NeuronUnit(), u, v)
     run = festina.gradient_descent(network, LINEAR.task(s), 0.01, loss="mean-square")
     times = 0.02 * plateaus_of_batch(run, LINEAR.levels(s))["passage"].values
     found = seen(run)

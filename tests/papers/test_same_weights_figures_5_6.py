@@ -10,7 +10,7 @@ import pytest
 
 import festina
 from festina.diagnose import unit_clusters_from
-from festina.experiments import load
+from festina.experiments import load_experiment
 from festina.papers.saddles import _figure_6 as skips
 from same_weights import drawn, seen, sequences
 
@@ -30,7 +30,7 @@ def from_the_first_layer_on(seeds, like, scale):
 @functools.cache
 def trained(letter, seeds=4, **options):
     """Gradient descent of a panel of Figure 5."""
-    parameters = load(f"saddles/figure-5{letter}").parameters(**options)
+    parameters = load_experiment(f"saddles/figure-5{letter}").parameters(**options)
     made = importlib.import_module(f"festina.papers.saddles.figure_5._{letter}").PANEL
     network = from_the_first_layer_on(
         seeds, made.network(parameters, festina.seeds(1)), parameters.scale

@@ -6,14 +6,14 @@ import xarray as xr
 from pydantic import ValidationError
 
 import festina
-from festina.experiments import load
+from festina.experiments import load_experiment
 from festina.networks import deep_linear_from, fully_connected, lambda_balanced
 from festina.papers.linear.balanced import _regime_map as regime_map
 from festina.papers.linear.balanced import _shapes as shapes
 from festina.papers.race import _outcomes as outcomes
 from festina.papers.saddles import _drop_times as drop_times
 from festina.tasks import from_moments, quadratic_teacher, xor
-from festina.theory.gated import race
+from festina.theory.gated import race_of_gatings
 from festina.theory.linear import balanced_flow
 from festina.theory.saddles import first_unit_to_escape
 
@@ -77,7 +77,7 @@ def test_the_end_of_a_race_needs_no_integration(margin):
     gates |= {"up": (y > 0) * 1.0, "down": (y < 0) * 1.0}
     # Examples of a class alike, and no direction turns.
     start = [*np.where(y > 0, 1e-4, 3e-5), 2e-4, 5e-5]
-    raced = race(xor(margin), gates, initial_strength=start)
+    raced = race_of_gatings(xor(margin), gates, initial_strength=start)
     expected = np.mean(raced.strength[-1, :4]) * np.sqrt(2 + margin**2)
     assert outcomes._race(np.array([start]), margin)[0] == pytest.approx(expected, rel=1e-5)
 
@@ -118,4 +118,4 @@ def test_a_crossing_is_found_between_margins():
 )
 def test_parameters_that_make_no_sense_are_refused(name, values, words):
     with pytest.raises(ValidationError, match=words):
-        load(name).parameters(**values)
+        load_experiment(name).parameters(**values)

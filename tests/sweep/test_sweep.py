@@ -17,7 +17,7 @@ import xarray as xr
 import zarr
 
 import festina
-from festina.experiments import load
+from festina.experiments import load_experiment
 from festina.experiments.claims import Claim, Judgement
 from festina.sweeps import _local, _store, _sweep, _work
 from festina.sweeps._grid import TEXT, Grid, axis, length
@@ -284,7 +284,7 @@ def test_a_claim_is_one_row_whatever_its_words_say(depth):
     _, sweep = depth
     data = sweep()
     assert data["reason"].values.tolist() == ["", ""]
-    experiment = load("linear/depth")
+    experiment = load_experiment("linear/depth")
     known: dict[str, Any] = SMALL["linear/depth"] | {"layer_strength": 0.4}
     run = experiment.run(experiment.parameters(**known))
     assert data["claim"].values.tolist() == [claim.id for claim in experiment.claims(run)]
@@ -338,7 +338,7 @@ def test_a_row_for_each_claim_also_where_there_is_none(values, rows):
 def test_a_claim_whose_prediction_is_words_keeps_what_was_measured(monkeypatch):
     judged = Judgement("≥ 0.75 of seeds", 0.9, "1 % test", True)
     made = SimpleNamespace(claims=[Claim("toy", "most", "words", "", "", judged)])
-    monkeypatch.setattr("festina.experiments.load", lambda name: toy)
+    monkeypatch.setattr("festina.experiments.load_experiment", lambda name: toy)
     monkeypatch.setattr("festina.experiments.run_experiment", lambda *how: made)
     toy = SimpleNamespace(parameters=lambda: None)
     found = _work.claims_at("toy")

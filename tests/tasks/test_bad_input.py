@@ -30,7 +30,7 @@ RELU = networks.layer_from("relu", np.ones((2, 2)), np.ones((2, 1)))
             "`context_input` must be a finite",
         ),
         (lambda: tasks.xor(np.inf), "`delta` must be a finite number"),
-        (lambda: tasks.class_target_matrix(2, own=np.inf), "`own` must be a finite number"),
+        (lambda: tasks.targets_per_class(2, own=np.inf), "`own` must be a finite number"),
         (
             lambda: tasks.cyclic_domain_pairs(3, 1, first=untyped(0.5)),
             "`first` must be a whole number",

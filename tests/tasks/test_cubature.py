@@ -8,7 +8,7 @@ import scipy.integrate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.networks import Neuron, activation, layer_from
+from festina.networks import NeuronUnit, activation, layer_from
 from festina.tasks import gaussian_cubature_points, student_teacher
 from festina.tasks._in_context import gaussian_moment
 from helpers import half_loss, isserlis, random_covariance
@@ -76,7 +76,7 @@ def test_student_and_teacher_with_erf_have_the_loss_of_saad_and_solla():
     """A closed form that knows nothing of quadrature; its error falls with the nodes."""
     rng = np.random.default_rng(0)
     covariance = np.array([[1.0, 0.4], [0.4, 2.0]])
-    unit = Neuron(activation("erf"))
+    unit = NeuronUnit(activation("erf"))
     taught_u, taught_v = 0.6 * rng.standard_normal((2, 2)), rng.standard_normal((2, 1))
     u, v = 0.6 * rng.standard_normal((3, 2)), rng.standard_normal((3, 1))
     both = np.concatenate((u, taught_u))
@@ -101,7 +101,7 @@ def test_error_of_quadrature_falls_with_the_nodes(name):
 
     Faster than any power: each time the nodes double, the error falls by a larger factor.
     """
-    unit = Neuron(activation(name))
+    unit = NeuronUnit(activation(name))
     u = np.array([[0.8, -0.5]])
     covariance = np.array([[1.0, 0.4], [0.4, 2.0]])
     size = np.sqrt((u @ covariance @ u.T).item())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.networks import LinearAttentionHead, Neuron, SoftmaxAttentionHead, attention
+from festina.networks import LinearAttentionUnit, NeuronUnit, SoftmaxAttentionUnit, attention
 from festina.tasks import in_context_regression
 from helpers import half_loss, random_covariance
 
@@ -46,7 +46,7 @@ def exact_moments(covariance, context, *, per_token):
 
 def found_moments(covariance, context, *, per_token):
     data = in_context_regression(len(covariance), context, token_covariance=covariance)
-    found = data.statistics(LinearAttentionHead(per_token=per_token))
+    found = data.statistics(LinearAttentionUnit(per_token=per_token))
     psi, y = found.psi.reshape(len(found.psi), -1), found.y[:, 0]
     return psi.T @ psi, y @ psi, y @ y + 2 * found.floor
 
@@ -119,7 +119,7 @@ def test_levels_of_figure_1f():
     assert learned([1, 1], 32, []) == 2
     np.testing.assert_allclose(learned([1, 1], 32, [0]), 38 / 35)
     np.testing.assert_allclose(learned([1, 1], 32, [0, 1]), 6 / 35)
-    floor = in_context_regression(2, 32).statistics(LinearAttentionHead()).floor
+    floor = in_context_regression(2, 32).statistics(LinearAttentionUnit()).floor
     np.testing.assert_allclose(2 * floor, 6 / 35, rtol=1e-12)
 
 
@@ -132,7 +132,7 @@ def test_the_floor_is_the_level_with_every_direction_learned(size, context, seed
     axes = np.linalg.qr(rng.standard_normal((size, size)))[0]
     data = in_context_regression(size, context, token_covariance=(axes * variances) @ axes.T)
     for per_token in (True, False):
-        floor = data.statistics(LinearAttentionHead(per_token=per_token)).floor
+        floor = data.statistics(LinearAttentionUnit(per_token=per_token)).floor
         np.testing.assert_allclose(2 * floor, learned(variances, context, range(size)), rtol=1e-9)
 
 
@@ -142,7 +142,7 @@ def test_every_set_of_learned_directions_has_its_level_and_no_gradient():
     variances, context, size = np.array([1.3, 0.8, 0.5]), 4, 3
     statistics = in_context_regression(
         size, context, token_covariance=np.diag(variances)
-    ).statistics(LinearAttentionHead())
+    ).statistics(LinearAttentionUnit())
     gain = 1 / (variances * (1 + (1 + variances.sum() / variances) / context))
     network = attention(size, size, scale=1.0, key=jax.random.key(0))
 
@@ -189,6 +189,6 @@ def test_raw_attention_is_the_one_with_1_over_n_in_other_units():
 def test_the_population_is_for_linear_attention():
     data = in_context_regression(2, 4)
     assert (data.input_shape, data.outputs, data.samples) == ((3, 5), 1, None)
-    for unit in (SoftmaxAttentionHead(), Neuron()):
+    for unit in (SoftmaxAttentionUnit(), NeuronUnit()):
         with pytest.raises(ValueError, match=r"linear attention only, not for .*samples=…, key=…"):
             data.statistics(unit)

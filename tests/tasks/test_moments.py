@@ -60,7 +60,7 @@ def test_theory_is_that_of_data_with_these_moments():
     network = networks.fully_connected(4, 5, 3, scale=1e-3, key=KEY)
     for predict in (
         saddles.initial_mode_amplitudes,
-        saddles.growth_times,
+        saddles.unit_growth_times,
         linear.effective_initial_strengths,
     ):
         np.testing.assert_allclose(predict(network, MOMENTS), predict(network, DATA), rtol=1e-9)
@@ -76,11 +76,11 @@ def test_theory_is_that_of_data_with_these_moments():
 
 
 def test_moments_come_back_as_they_were_given():
-    seen = MOMENTS.statistics(networks.Neuron())
+    seen = MOMENTS.statistics(networks.NeuronUnit())
     np.testing.assert_array_equal(seen.correlation, MOMENTS.correlation)
     np.testing.assert_array_equal(seen.covariance, MOMENTS.covariance)
     assert seen.power == pytest.approx(np.sum(Y**2) / 40, rel=1e-12)
-    squared = QUADRATIC.statistics(networks.Neuron("quadratic"))
+    squared = QUADRATIC.statistics(networks.NeuronUnit("quadratic"))
     np.testing.assert_allclose(squared.correlation, QUADRATIC.correlation, rtol=1e-14)
     assert repr(MOMENTS) == "MomentTask(inputs (4,), 3 outputs)"
     assert repr(QUADRATIC) == "MomentTask(inputs (4,), 3 outputs, of degree 2)"
@@ -93,10 +93,10 @@ def test_moments_come_back_as_they_were_given():
 def test_inputs_are_standard_normal_and_targets_without_noise_by_default(unit, degree):
     teacher = networks.fully_connected(2, 1, 1, activation=unit, scale=1.0, key=KEY)
     data = tasks.student_teacher(teacher, np.eye(2), nodes=None)
-    known = data.statistics(networks.Neuron(unit))
+    known = data.statistics(networks.NeuronUnit(unit))
     task = tasks.from_moments(known.correlation)
     assert task.degree == degree
-    seen = task.statistics(networks.Neuron(unit))
+    seen = task.statistics(networks.NeuronUnit(unit))
     np.testing.assert_allclose(seen.covariance, known.covariance, atol=1e-12)
     assert seen.floor == 0.0
     network = networks.fully_connected(2, 3, 1, activation=unit, scale=0.5, key=KEY)

@@ -10,11 +10,11 @@ from festina.networks import fully_connected, gated, seeds
 from festina.tasks import (
     cyclic_domain_pairs,
     distillation,
-    domain_features_from_tree,
     domain_routing,
+    features_of_related_domains,
     nested_tree_features,
-    object_features,
     objects_in_contexts,
+    structured_features,
     structured_task,
     xor,
 )
@@ -131,7 +131,7 @@ def test_contexts_may_be_louder_and_objects_of_any_kind():
 
 
 def test_the_published_structures_of_eight_objects():
-    ring, crossed = object_features("ring"), object_features("crossed")
+    ring, crossed = structured_features("ring"), structured_features("crossed")
     assert ring.shape == crossed.shape == (15, 8)
     np.testing.assert_array_equal(ring[0], np.ones(8))
     np.testing.assert_array_equal(ring[1], [0, 0.33, 0.66, 1, 1, 0.66, 0.33, 0])
@@ -151,7 +151,7 @@ def test_contexts_of_different_structures():
         here = task.labels["context"] == c
         np.testing.assert_array_equal(task.y[here][:, :15], nested_tree_features().T)
         own = task.y[:, 15 * (c + 1) : 15 * (c + 2)]
-        np.testing.assert_array_equal(own[here], object_features(structure).T)
+        np.testing.assert_array_equal(own[here], structured_features(structure).T)
         assert not own[~here].any()
     own = objects_in_contexts(np.eye(3), 2, structures=[np.ones((2, 3)), np.full((1, 3), 2.0)])
     np.testing.assert_array_equal(own.y[4], [0, 1, 0, 0, 0, 2])
@@ -257,7 +257,7 @@ def test_the_published_routing_task():
 
 def test_related_domains_share_structure():
     """The more ancestors two domains have in common, the more features."""
-    h = domain_features_from_tree([2, 3], tree([2, 2], 0.2), 5, key=jax.random.key(0))
+    h = features_of_related_domains([2, 3], tree([2, 2], 0.2), 5, key=jax.random.key(0))
     assert h.shape == (6, 15, 4)
     shared = np.all(h[:, None] == h[None], axis=3).reshape(6, 6, 3, 5).all(axis=3)
     family = np.arange(6) // 3
@@ -287,7 +287,7 @@ def test_related_domains_share_structure():
         (lambda: objects_in_contexts(8, 4, structures="tree"), "one for each of 4 contexts"),
         (lambda: objects_in_contexts(8, 1, structures=["star"]), "A structure is"),
         (lambda: objects_in_contexts(8, 1, structures=[np.ones((2, 3))]), "of 8 objects each"),
-        (lambda: object_features("ring", 6), "power of two from 4 up"),
+        (lambda: structured_features("ring", 6), "power of two from 4 up"),
         (lambda: objects_in_contexts(contexts=2, preset="jarvis-2025"), "has 3, 4 or 5 `contexts`"),
         (lambda: objects_in_contexts(preset=untyped("saxe")), '`preset` must be "jarvis-2025"'),
         (lambda: distillation(untyped(np.ones(3)), xor()), "`teacher` must be a `Network`"),
@@ -309,7 +309,10 @@ def test_related_domains_share_structure():
         (lambda: domain_routing(3, np.ones((2, 2), bool)), r"\(3, 3\)"),
         (lambda: domain_routing(3, items=np.ones((2, 4, 4))), "features of 2 domains, there are 3"),
         (lambda: nested_tree_features(2, values=[1.0, 2.0]), "each of 3 levels"),
-        (lambda: domain_features_from_tree([0], ring(4), 3, key=jax.random.key(0)), "`branching`"),
+        (
+            lambda: features_of_related_domains([0], ring(4), 3, key=jax.random.key(0)),
+            "`branching`",
+        ),
     ],
 )
 def test_bad_input(call, message, as_a_user):

@@ -11,9 +11,9 @@ import festina
 from festina.networks import (
     ConvolutionUnit,
     Layer,
-    LinearAttentionHead,
-    Neuron,
-    SoftmaxAttentionHead,
+    LinearAttentionUnit,
+    NeuronUnit,
+    SoftmaxAttentionUnit,
     activation,
     fully_connected,
     power,
@@ -30,7 +30,7 @@ from helpers import (
     unstructured,
 )
 
-RELU = Neuron(activation("relu"))
+RELU = NeuronUnit(activation("relu"))
 
 
 def moments(statistics):
@@ -115,8 +115,8 @@ def test_the_floor_is_the_loss_of_least_squares(name):
     np.testing.assert_allclose(noisy.statistics(row.unit).floor, expected, rtol=1e-11)
     # Targets that the features explain leave exactly nothing, almost explained ones a little.
     unit = (
-        LinearAttentionHead(residual=False)
-        if isinstance(row.unit, LinearAttentionHead)
+        LinearAttentionUnit(residual=False)
+        if isinstance(row.unit, LinearAttentionUnit)
         else row.unit
     )
     explained = raw.psi.reshape(60, -1) @ rng.standard_normal((psi.shape[1], outputs))
@@ -147,7 +147,7 @@ def test_without_fixed_features_the_samples_are_kept(row):
 def test_the_residual_connection_is_part_of_the_targets():
     rng = np.random.default_rng(1)
     x, y = rng.standard_normal((50, 3, 4)), rng.standard_normal((50, 2))
-    for make in (LinearAttentionHead, SoftmaxAttentionHead):
+    for make in (LinearAttentionUnit, SoftmaxAttentionUnit):
         plain = from_arrays(x, y - x[:, -2:, -1]).statistics(make(residual=False))
         skipped = from_arrays(x, y).statistics(make(residual=True))
         for one, other in zip(plain[:4], skipped[:4], strict=True):
@@ -165,7 +165,7 @@ def test_compression_of_inputs_of_very_different_size(size, count):
     rng = np.random.default_rng(2)
     x = rng.standard_normal((count, 3)) * np.array([1.0, 1.0, size])
     y = x @ np.array([1.0, -1.0, 1 / size])
-    found = from_arrays(x, y).statistics(Neuron())
+    found = from_arrays(x, y).statistics(NeuronUnit())
     assert len(found.psi) == 3
     assert found.floor == 0.0
     best = np.linalg.lstsq(found.psi, found.y, rcond=1e-15)[0][:, 0]
@@ -174,7 +174,7 @@ def test_compression_of_inputs_of_very_different_size(size, count):
 
 def test_a_weak_input_is_not_lost_among_many_samples():
     x = np.random.default_rng(6).standard_normal((40_000, 2)) * np.array([1.0, 1e-12])
-    found = from_arrays(x, x @ np.array([1.0, 1e12])).statistics(Neuron())
+    found = from_arrays(x, x @ np.array([1.0, 1e12])).statistics(NeuronUnit())
     assert len(found.psi) == 2
     assert found.floor == 0.0
 
@@ -183,14 +183,14 @@ def test_inputs_that_depend_on_each_other_do_so_among_many_samples():
     rng = np.random.default_rng(7)
     for count in (10, 1000, 1_000_000):
         x = rng.standard_normal((count, 1)) * np.array([1.0, np.pi])
-        assert len(from_arrays(x, rng.standard_normal(count)).statistics(Neuron()).psi) == 1
+        assert len(from_arrays(x, rng.standard_normal(count)).statistics(NeuronUnit()).psi) == 1
 
 
 @pytest.mark.parametrize("most_work", [1e10, 0])
 def test_inputs_that_are_all_zero_teach_nothing(most_work, monkeypatch):
     monkeypatch.setattr(_task, "_MOST_WORK", most_work)
     data = from_arrays(np.zeros((5, 2)), np.ones(5))
-    psi, y, weight, floor, _ = data.statistics(Neuron())
+    psi, y, weight, floor, _ = data.statistics(NeuronUnit())
     np.testing.assert_array_equal(psi, [[0.0, 0.0]])
     np.testing.assert_array_equal(y, [[0.0]])
     np.testing.assert_array_equal(weight, [1.0])
@@ -204,7 +204,7 @@ def test_a_loss_far_below_rounding_of_the_targets_is_still_a_floor():
     rng = np.random.default_rng(4)
     x, noise = rng.standard_normal((50, 3)), rng.standard_normal(50)
     unexplained = noise - x @ np.linalg.lstsq(x, noise, rcond=None)[0]
-    found = from_arrays(x, x @ np.ones(3) + 1e-9 * unexplained).statistics(Neuron())
+    found = from_arrays(x, x @ np.ones(3) + 1e-9 * unexplained).statistics(NeuronUnit())
     np.testing.assert_allclose(found.floor, 0.5e-18 * np.mean(unexplained**2), rtol=1e-5)
 
 
@@ -213,10 +213,10 @@ def test_samples_in_chunks_and_by_moments_are_the_same_statistics(limits, monkey
     rng = np.random.default_rng(5)
     x, y = rng.standard_normal((333, 4)), rng.standard_normal((333, 2))
     weight = rng.random(333)
-    expected = moments(from_arrays(x, y, weight=weight).statistics(Neuron(power(2))))
+    expected = moments(from_arrays(x, y, weight=weight).statistics(NeuronUnit(power(2))))
     for name, value in limits.items():
         monkeypatch.setattr(_task, name, value)
-    found = from_arrays(x, y, weight=weight).statistics(Neuron(power(2)))
+    found = from_arrays(x, y, weight=weight).statistics(NeuronUnit(power(2)))
     assert found.psi.shape == (10, 4, 4)
     for one, other in zip(moments(found), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-13 * np.abs(other).max())
@@ -230,11 +230,11 @@ def test_outputs_count_as_features_do(monkeypatch):
     qr = np.linalg.qr
     monkeypatch.setattr(np.linalg, "qr", lambda a, mode: sizes.append(a.size) or qr(a, mode=mode))
     monkeypatch.setattr(_task, "_CHUNK", 1000)
-    from_arrays(x, y).statistics(Neuron())
+    from_arrays(x, y).statistics(NeuronUnit())
     assert max(sizes) <= 1000 + 20 * 20
     sizes.clear()
     monkeypatch.setattr(_task, "_MOST_WORK", 333 * 20**2 - 1)
-    from_arrays(x, y).statistics(Neuron())
+    from_arrays(x, y).statistics(NeuronUnit())
     assert not sizes  # by moments
 
 
@@ -242,8 +242,8 @@ def test_more_features_than_fit_are_refused_before_they_are_made():
     """Fifty samples of 300³ features are 11 GB."""
     data = from_arrays(np.ones((50, 300)), np.ones(50))
     with pytest.raises(ValueError, match=r"27000000 features of each input.* numbers, too many"):
-        data.statistics(Neuron(power(3)))
-    own = data.statistics(Neuron(activation(lambda a: a**3)))
+        data.statistics(NeuronUnit(power(3)))
+    own = data.statistics(NeuronUnit(activation(lambda a: a**3)))
     assert own.psi.shape == (50, 300)
 
 
@@ -253,7 +253,7 @@ def test_weights_of_samples():
     twice = from_arrays(np.concatenate((x, x[:2])), np.concatenate((y, y[:2])))
     weighted = from_arrays(x, y, weight=[2.0, 2, 1, 1, 1, 1])
     np.testing.assert_allclose(weighted.weight.sum(), 1)
-    for unit in (Neuron(), Neuron(power(2))):
+    for unit in (NeuronUnit(), NeuronUnit(power(2))):
         for one, other in zip(
             moments(twice.statistics(unit)), moments(weighted.statistics(unit)), strict=True
         ):
@@ -262,8 +262,8 @@ def test_weights_of_samples():
         np.concatenate((x, 1e3 * x)), np.tile(y, (2, 1)), weight=[1.0] * 6 + [0.0] * 6
     )
     for one, other in zip(
-        moments(silent.statistics(Neuron())),
-        moments(from_arrays(x, y).statistics(Neuron())),
+        moments(silent.statistics(NeuronUnit())),
+        moments(from_arrays(x, y).statistics(NeuronUnit())),
         strict=True,
     ):
         np.testing.assert_allclose(one, other, rtol=1e-12)
@@ -271,10 +271,10 @@ def test_weights_of_samples():
 
 def test_statistics_are_computed_once_for_each_kind_of_unit():
     data = linear_teacher(np.eye(2), nodes=3)
-    assert data.statistics(Neuron()) is data.statistics(Neuron())
+    assert data.statistics(NeuronUnit()) is data.statistics(NeuronUnit())
     assert data.statistics(ConvolutionUnit(size=2)) is data.statistics(ConvolutionUnit(size=2))
-    assert data.statistics(Neuron()) is not data.statistics(Neuron(power(2)))
-    assert linear_teacher(np.eye(2)).statistics(Neuron()) is not data.statistics(Neuron())
+    assert data.statistics(NeuronUnit()) is not data.statistics(NeuronUnit(power(2)))
+    assert linear_teacher(np.eye(2)).statistics(NeuronUnit()) is not data.statistics(NeuronUnit())
 
 
 SAMPLES = 2**16

@@ -36,7 +36,7 @@ def test_sum_and_mean_are_one_trajectory_on_two_clocks(loss, slower):
     found = modes(from_moments(y / slower, np.eye(4) / slower))
     b = 0.1
     first, second = b * found.right.T, b * found.left
-    unit = festina.networks.Neuron(festina.networks.activation("linear"))
+    unit = festina.networks.NeuronUnit(festina.networks.activation("linear"))
     network = festina.networks.layer_from(unit, first, second.T)
     times = slower * np.linspace(0.0, 3.0, 7)
     run = festina.gradient_flow(network, structured_task(y), times, loss=loss)

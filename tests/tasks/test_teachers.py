@@ -13,8 +13,8 @@ from festina._objective import excess_loss, objective
 from festina.networks import (
     ConvolutionUnit,
     Layer,
-    LinearAttentionHead,
-    Neuron,
+    LinearAttentionUnit,
+    NeuronUnit,
     activation,
     attention,
     convolutional_1d,
@@ -113,7 +113,7 @@ def test_the_two_small_data_sets():
         lambda **how: linear_teacher([[1.0, 2.0]], SIGMA_1B, **how),
         lambda **how: quadratic_teacher(np.eye(2), SIGMA_1B, **how),
         lambda **how: student_teacher(
-            layer_from(Neuron(activation("tanh")), np.ones((1, 2)), np.ones(1)), SIGMA_1B, **how
+            layer_from(NeuronUnit(activation("tanh")), np.ones((1, 2)), np.ones(1)), SIGMA_1B, **how
         ),
     ],
     ids=["linear", "quadratic", "student-teacher"],
@@ -157,7 +157,7 @@ def _arc_cosine_slopes(u, v, covariance):
 def test_kinks_are_warned_of_with_the_size_of_their_error(size, seed):
     rng = np.random.default_rng(seed)
     u, v = rng.normal(size=(3, size)), rng.normal(size=(3, 1))
-    covariance, unit = random_covariance(rng, size), Neuron("relu")
+    covariance, unit = random_covariance(rng, size), NeuronUnit("relu")
     with pytest.warns(UserWarning, match=r"has a kink. The error falls only as one") as told:
         data = student_teacher(layer_from(unit, u, v), covariance, nodes=10)
     off = re.search(r"about ([0-9.]+)% off", str(told[0].message))
@@ -179,31 +179,31 @@ def test_kinks_are_warned_of_with_the_size_of_their_error(size, seed):
 
 
 def test_of_what_is_smooth_or_finite_nobody_is_warned():
-    student_teacher(layer_from(Neuron("tanh"), np.eye(2), np.ones(2)), np.eye(2), nodes=10)
-    relu = layer_from(Neuron("relu"), np.ones((1, 2)), np.ones(1))
+    student_teacher(layer_from(NeuronUnit("tanh"), np.eye(2), np.ones(2)), np.eye(2), nodes=10)
+    relu = layer_from(NeuronUnit("relu"), np.ones((1, 2)), np.ones(1))
     student_teacher(relu, np.eye(2), samples=50, key=KEY)
     student_teacher(relu, np.eye(2), nodes=201)
 
 
 def test_a_polynomial_teacher_needs_no_nodes():
-    teacher = layer_from(Neuron(power(3)), [[1.0, 0.5]], [1.0])
+    teacher = layer_from(NeuronUnit(power(3)), [[1.0, 0.5]], [1.0])
     data = student_teacher(teacher, np.eye(2), nodes=None)
     assert data.degree == 3
     np.testing.assert_allclose(initial_loss(data), 15 * 1.25**3, rtol=1e-12)  # ⟨z⁶⟩ = 15σ⁶
-    data.statistics(Neuron(power(3)))
+    data.statistics(NeuronUnit(power(3)))
 
 
 def test_a_population_serves_no_network_beyond_its_degree():
     message = r"exact for networks of degree up to 1 in the input; .* is of degree 2"
     with pytest.raises(ValueError, match=message):
-        linear_teacher(np.eye(2)).statistics(Neuron(power(2)))
+        linear_teacher(np.eye(2)).statistics(NeuronUnit(power(2)))
     with pytest.raises(ValueError, match=r"relu.* is no polynomial\. Give the task `nodes=20`"):
-        linear_teacher(np.eye(2)).statistics(Neuron(activation("relu")))
+        linear_teacher(np.eye(2)).statistics(NeuronUnit(activation("relu")))
     with pytest.raises(ValueError, match=r"up to 2 .* is of degree 3"):
         quadratic_teacher(np.eye(2)).statistics(ConvolutionUnit(power(3), size=2))
-    quadratic_teacher(np.eye(2)).statistics(Neuron())
-    linear_teacher(np.eye(2), nodes=4).statistics(Neuron(activation("relu")))
-    linear_teacher(np.eye(2), samples=4, key=KEY).statistics(Neuron(activation("relu")))
+    quadratic_teacher(np.eye(2)).statistics(NeuronUnit())
+    linear_teacher(np.eye(2), nodes=4).statistics(NeuronUnit(activation("relu")))
+    linear_teacher(np.eye(2), samples=4, key=KEY).statistics(NeuronUnit(activation("relu")))
 
 
 def _student(covariance, **how):
@@ -297,7 +297,7 @@ def test_tasks_that_cannot_be(make, message):
             r"`teacher` .* one layer, got DeepLinear\. .* task\(x, teacher\.predict\(x\)\)",
         ),
         (
-            lambda: student_teacher(untyped(deep_network_from(Neuron(), [X, Y.T])), np.eye(2)),
+            lambda: student_teacher(untyped(deep_network_from(NeuronUnit(), [X, Y.T])), np.eye(2)),
             "`teacher` must be a network of one layer, got DeepNetwork",
         ),
     ],
@@ -325,9 +325,9 @@ def test_what_becomes_of_your_arrays_later_is_no_matter():
     data = from_arrays(np.ones((3, 2)), np.ones(3), labels={"object": labels})
     covariance *= 3.0
     labels += 1
-    found = tokens.statistics(LinearAttentionHead()).psi
+    found = tokens.statistics(LinearAttentionUnit()).psi
     expected = in_context_regression(2, 4, token_covariance=covariance / 3.0)
-    np.testing.assert_array_equal(found, expected.statistics(LinearAttentionHead()).psi)
+    np.testing.assert_array_equal(found, expected.statistics(LinearAttentionUnit()).psi)
     assert data.labels["object"].tolist() == [0, 1, 2]
 
 
@@ -380,11 +380,11 @@ def test_arrays_that_are_no_task(make, message):
 
 def test_units_that_do_not_fit_the_inputs():
     with pytest.raises(ValueError, match=r"tokens as columns.* got inputs \(2,\)"):
-        from_arrays(X, Y).statistics(LinearAttentionHead())
+        from_arrays(X, Y).statistics(LinearAttentionUnit())
     with pytest.raises(ValueError, match=r"kernel of size 3 .* got inputs \(2,\)"):
         from_arrays(X, Y).statistics(ConvolutionUnit(size=3))
     with pytest.raises(ValueError, match=r"takes vectors, got inputs \(2, 2\)"):
-        from_arrays(np.ones((5, 2, 2)), Y).statistics(Neuron())
+        from_arrays(np.ones((5, 2, 2)), Y).statistics(NeuronUnit())
 
 
 @pytest.mark.usefixtures("as_a_user")
@@ -395,7 +395,7 @@ def test_networks_that_do_not_fit_the_task():
     ):
         with pytest.raises(ValueError, match=message):
             festina.gradient_descent(network, from_arrays(X, Y), 0.1, 2)
-    wrong = Layer(np.full((2, 2), np.nan), np.ones((2, 1)), Neuron())
+    wrong = Layer(np.full((2, 2), np.nan), np.ones((2, 1)), NeuronUnit())
     with pytest.raises(ValueError, match="The weights `u` are not all finite"):
         festina.gradient_descent(wrong, from_arrays(X, Y), 0.1, 2)
     right = fully_connected(2, 2, scale=0.1, key=KEY)

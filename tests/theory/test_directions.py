@@ -13,11 +13,11 @@ from festina.diagnose import plateaus
 from festina.networks import fully_connected, layer_from, seeds
 from festina.tasks import from_moments, linear_teacher
 from festina.theory.saddles import (
-    growth_times,
     initial_mode_amplitudes,
     linear_phase,
     mode_drop_times,
     residual_exponent,
+    unit_growth_times,
 )
 from festina.theory.saddles._koenigs import koenigs
 
@@ -388,7 +388,9 @@ def test_theorem_4_residual_exponent(s, exponent):
     scales = np.array([1e-7, 1e-9, 1e-11, 1e-13])
     left = []
     for scale in scales:
-        times = growth_times(layer_from("linear", scale * u, scale * v), from_moments(correlation))
+        times = unit_growth_times(
+            layer_from("linear", scale * u, scale * v), from_moments(correlation)
+        )
         row = []
         for i, time in enumerate(times):
             ut, vt = linear_phase(
@@ -407,12 +409,14 @@ def test_theorem_4_residual_exponent(s, exponent):
 
 def test_edges_of_growth_times():
     u = np.array([[1.0, 0.0], [0.0, 1.0], [4.0, 0.0]])
-    times = growth_times(layer_from("linear", u, u), from_moments(np.diag([2.0, 1.0])), size=1.5)
+    times = unit_growth_times(
+        layer_from("linear", u, u), from_moments(np.diag([2.0, 1.0])), size=1.5
+    )
     assert times[0] == pytest.approx(np.log(1.5 / np.sqrt(2)) / 2)
     assert times[1] == np.inf
     assert times[2] == 0.0
     assert np.all(
-        growth_times(layer_from("linear", u, u), from_moments(np.zeros((2, 2)))) == np.inf
+        unit_growth_times(layer_from("linear", u, u), from_moments(np.zeros((2, 2)))) == np.inf
     )
     assert residual_exponent([2.0, 2.0]) == 1.0
     assert residual_exponent([0.0, 2.0]) == 1.0
@@ -464,7 +468,7 @@ def test_bad_arguments_of_the_others():
     )
     assert all(np.array_equal(a, b[0]) for a, b in zip(one, many, strict=True))
     with pytest.raises(ValueError, match="`size` must be"):
-        growth_times(layer_from("linear", u, u), from_moments(np.eye(2)), size=0.0)
+        unit_growth_times(layer_from("linear", u, u), from_moments(np.eye(2)), size=0.0)
     for s in ([], [0.0, 0.0], [1.0, -1.0]):
         with pytest.raises(ValueError, match="`singular_values` must be"):
             residual_exponent(s)

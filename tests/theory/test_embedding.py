@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from festina.networks import (
     DeepLinear,
     Layer,
-    Neuron,
+    NeuronUnit,
     activation,
     attention,
     convolutional_1d,
@@ -238,11 +238,11 @@ def test_two_layers_are_one_layer():
             r"φ\(z; 0\) differs from 0 .*admits 'equal'",
         ),
         (lambda: kernels("relu"), "linear", r"ConvolutionUnit.* does not admit the kind 'linear'"),
-        (lambda: attention(2, 2, key=KEY), "proportional", "LinearAttentionHead.* does not admit"),
+        (lambda: attention(2, 2, key=KEY), "proportional", "LinearAttentionUnit.* does not admit"),
         (
             lambda: attention(2, 2, softmax=True, key=KEY),
             "zero",
-            "SoftmaxAttentionHead.* not admit",
+            "SoftmaxAttentionUnit.* not admit",
         ),
         (lambda: neurons("relu"), "copy", "Unknown kind 'copy'. There are: equal, zero"),
     ],
@@ -256,7 +256,7 @@ def test_the_defect_that_is_reported_is_the_departure():
     """σ(a) = a + c a² misses additivity by 2c u·z u′·z: the number in the message follows c."""
 
     def reported(c):
-        unit = Neuron(activation(lambda a: a + c * a**2))
+        unit = NeuronUnit(activation(lambda a: a + c * a**2))
         with pytest.raises(ValueError, match="does not admit") as refusal:
             embed_units(Layer(np.ones((1, 2)), np.ones((1, 1)), unit), 2, "linear", key=KEY)
         percent = re.search(r"by ([\d.e+-]+) %", str(refusal.value))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from festina.networks import Layer, Neuron, attention, fully_connected, seeds
+from festina.networks import Layer, NeuronUnit, attention, fully_connected, seeds
 from festina.networks import layer_from as make_layer
 from festina.tasks import from_arrays as make_task
 from festina.tasks import from_moments, linear_teacher
@@ -243,14 +243,14 @@ def test_silent_rectifiers_leave_though_no_curvature_is_negative():
     ],
 )
 def test_silent_units_of_your_own_function(phi, blind):
-    network = Layer(np.diag([0.0, 0.0, 1.0]), np.diag([0.0, 0.0, 1.0]), Neuron(phi))
+    network = Layer(np.diag([0.0, 0.0, 1.0]), np.diag([0.0, 0.0, 1.0]), NeuronUnit(phi))
     assert _escape_directions._blind(network, 1e-8) == blind
 
 
 def test_a_silent_leaky_unit_has_the_rate_of_its_leak():
     """And one that is awake grows ten times as fast: `blind` says that this is not all."""
     task = make_task(np.ones((1, 1)), np.ones((1, 1)))
-    silent = Layer(np.zeros((1, 1)), np.zeros((1, 1)), Neuron("leaky-relu"))
+    silent = Layer(np.zeros((1, 1)), np.zeros((1, 1)), NeuronUnit("leaky-relu"))
     found = escape_directions(silent, task)
     np.testing.assert_allclose(found.rates, [0.1])
     assert found.blind == 1
@@ -312,10 +312,10 @@ def test_zero_weights_of_units_that_answer_to_nothing_are_no_fixed_point():
     """The gradient moves v at once, although |θ| is zero; with the best v of u = 0 it is one."""
     x = np.random.default_rng(0).normal(size=(100, 3))
     task = make_task(x, np.tanh(x[:, :1]) + 0.8)
-    zero = make_layer(Neuron("sigmoid"), np.zeros((4, 3)), np.zeros((4, 1)))
+    zero = make_layer(NeuronUnit("sigmoid"), np.zeros((4, 3)), np.zeros((4, 1)))
     assert stationarity(zero, task).relative == pytest.approx(1.0)
     with pytest.raises(ValueError, match="not at a fixed point"):
         escape_directions(zero, task)
     target = make_task(x, np.full((100, 1), 0.8))  # which no slope explains
-    uniform = make_layer(Neuron("sigmoid"), np.zeros((4, 3)), np.full((4, 1), 0.4))
+    uniform = make_layer(NeuronUnit("sigmoid"), np.zeros((4, 3)), np.full((4, 1), 0.4))
     assert stationarity(uniform, target).relative < 1e-12

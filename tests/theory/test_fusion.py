@@ -10,11 +10,11 @@ import festina
 from festina.networks import fully_connected, gated_from
 from festina.tasks import correlated_views, multi_view_classes
 from festina.theory.gated import (
-    competing_contributions,
+    capacity_limited_strengths,
     early_fusion_shares,
     late_fusion_strengths,
     latecomer_delay,
-    strengths_under_shared_capacity,
+    view_contributions,
 )
 from festina.theory.linear import chain_strength
 
@@ -54,10 +54,10 @@ def test_late_fusion_is_the_solution_of_its_equation(a, initial, classes):
 @given(RATES, st.floats(1e-9, 3.0), st.floats(0.1, 9.0))
 def test_a_shared_capacity_is_filled_by_its_equation(r, initial, capacity):
     r, start = np.array(r), initial * np.linspace(1.0, 2.0, len(r))
-    found = strengths_under_shared_capacity(3 * TIMES, r, start, capacity=capacity, tau=3.0)
+    found = capacity_limited_strengths(3 * TIMES, r, start, capacity=capacity, tau=3.0)
     plain = integrated(lambda s: r * s * (1 - s @ s / capacity), start)
     np.testing.assert_allclose(found, plain, rtol=1e-8)
-    end = strengths_under_shared_capacity(None, r, start, capacity=capacity)
+    end = capacity_limited_strengths(None, r, start, capacity=capacity)
     np.testing.assert_allclose(end @ end, capacity, rtol=1e-13)
 
 
@@ -65,21 +65,21 @@ def test_a_shared_capacity_is_filled_by_its_equation(r, initial, capacity):
 @given(RATES, st.floats(1e-9, 3.0), st.sampled_from([0.0, 0.3, 0.95, 1.0]), st.floats(0.3, 2.0))
 def test_contributions_are_the_solution_of_their_equation(a, initial, kappa, m):
     a, start = np.array(a), initial * np.linspace(1.0, 2.0, len(a))
-    found = competing_contributions(TIMES, a, start, overlap=kappa, target=m)
+    found = view_contributions(TIMES, a, start, overlap=kappa, target=m)
     meet = kappa + (1 - kappa) * np.eye(len(a))
     plain = integrated(lambda c: 2 * a * c * (m - meet @ c), start)
     np.testing.assert_allclose(found, plain, rtol=1e-7)
-    end = competing_contributions(None, a, start, overlap=kappa, target=m)
+    end = view_contributions(None, a, start, overlap=kappa, target=m)
     np.testing.assert_allclose(meet @ end, m, rtol=1e-12)
     np.testing.assert_allclose(
-        competing_contributions(1e6, a, start, overlap=kappa, target=m), end, rtol=1e-8
+        view_contributions(1e6, a, start, overlap=kappa, target=m), end, rtol=1e-8
     )
 
 
 @pytest.mark.parametrize("time", [0.0, 1e-300])
 def test_contributions_at_the_start_are_the_initial_ones(time):
     """LSODA never returns from such an interval."""
-    found = competing_contributions([time, 0.0], [1.0, 0.5], [0.05, 0.1], overlap=0.5)
+    found = view_contributions([time, 0.0], [1.0, 0.5], [0.05, 0.1], overlap=0.5)
     np.testing.assert_allclose(found, [[0.05, 0.1]] * 2, rtol=1e-14)
 
 
@@ -88,7 +88,7 @@ def test_one_view_is_a_chain_of_two_layers():
     np.testing.assert_allclose(
         late_fusion_strengths(TIMES, [2.0], 1e-3, classes=5)[:, 0], chain, rtol=1e-10
     )
-    overlapping = competing_contributions(TIMES, [0.2], 2e-3, overlap=0.5)[:, 0]
+    overlapping = view_contributions(TIMES, [0.2], 2e-3, overlap=0.5)[:, 0]
     np.testing.assert_allclose(
         overlapping / 2,
         chain_strength(TIMES, 0.4 / 2, 1e-3, depth=2, input_variance=0.4),
@@ -100,13 +100,13 @@ def test_one_view_is_a_chain_of_two_layers():
 
 
 def test_printed_limits():
-    end = strengths_under_shared_capacity(None, [1, 0.9, 0.8], 1e-3, capacity=4)
+    end = capacity_limited_strengths(None, [1, 0.9, 0.8], 1e-3, capacity=4)
     np.testing.assert_allclose(end, [1.77177, 0.83862, 0.39694], rtol=0, atol=1e-5)
     for start, share in ((1e-1, 0.518), (1e-3, 0.7848), (1e-6, 0.945), (1e-12, 0.9965)):
-        end = strengths_under_shared_capacity(None, [1, 0.9, 0.8], start, capacity=4)
+        end = capacity_limited_strengths(None, [1, 0.9, 0.8], start, capacity=4)
         np.testing.assert_allclose(end[0] ** 2 / 4, share, atol=5e-4)
     np.testing.assert_allclose(
-        strengths_under_shared_capacity(None, [1, 1, 1], 1e-3, capacity=4), 1.1547, atol=5e-5
+        capacity_limited_strengths(None, [1, 1, 1], 1e-3, capacity=4), 1.1547, atol=5e-5
     )
     np.testing.assert_allclose(early_fusion_shares([1.105, 1, 1])[0], 0.3791, atol=5e-5)
     a = np.array([1.105, 1, 1])
@@ -119,14 +119,14 @@ def test_printed_limits():
     )
     start = 1e-6 * np.array([1.2, 1.0])
     np.testing.assert_allclose(
-        competing_contributions(None, [1.2, 1.0], start, overlap=1), [0.920, 0.080], atol=5e-4
+        view_contributions(None, [1.2, 1.0], start, overlap=1), [0.920, 0.080], atol=5e-4
     )
 
 
 def half_time(a, start, kappa, m):
     """When the second has half of its share, from a fine sample of the curve."""
     times = np.linspace(0, 3 * latecomer_delay(a, start, overlap=kappa, target=m), 4001)
-    curve = competing_contributions(times, a, start, overlap=kappa, target=m)[:, 1]
+    curve = view_contributions(times, a, start, overlap=kappa, target=m)[:, 1]
     return np.interp(m / (1 + kappa) / 2, curve, times)
 
 
@@ -197,7 +197,7 @@ def test_what_overlaps_how_far_follows_from_the_task(target, kappa):
     m, meets = {"sum": (1 + kappa, kappa), "common": (np.sqrt(kappa), kappa), "each": (1.0, 0.0)}[
         target
     ]
-    exact = competing_contributions(times, a, a * start, overlap=meets, target=m)
+    exact = view_contributions(times, a, a * start, overlap=meets, target=m)
     np.testing.assert_allclose(contributions(run.network, a)[..., 0, 0], exact, atol=1e-8)
 
 
@@ -226,19 +226,19 @@ def test_one_dense_layer_shares_by_squares_up_to_its_initial_weights():
         (lambda: late_fusion_strengths(-1.0, [1.0], 0.1), "`times` must not be negative"),
         (lambda: late_fusion_strengths(1.0, [1.0], 0.0), "`initial_strength` must be positive"),
         (
-            lambda: strengths_under_shared_capacity(1.0, [1.0], 0.1, capacity=0.0),
+            lambda: capacity_limited_strengths(1.0, [1.0], 0.1, capacity=0.0),
             "`capacity` must be positive",
         ),
         (
-            lambda: strengths_under_shared_capacity(1.0, [1.0], 0.1, tau=np.inf),
+            lambda: capacity_limited_strengths(1.0, [1.0], 0.1, tau=np.inf),
             "`tau` must be finite",
         ),
         (
-            lambda: competing_contributions(1.0, [1.0], 0.1, overlap=1.1),
+            lambda: view_contributions(1.0, [1.0], 0.1, overlap=1.1),
             "`overlap` must lie between",
         ),
         (
-            lambda: competing_contributions(1.0, [1.0], 0.1, overlap=0.5, target=0),
+            lambda: view_contributions(1.0, [1.0], 0.1, overlap=0.5, target=0),
             "`target` must be pos",
         ),
         (lambda: latecomer_delay([1.0] * 3, 0.1, overlap=0.5), "of two views"),

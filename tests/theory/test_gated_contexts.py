@@ -14,7 +14,7 @@ from festina.theory.gated import (
     best_linear_loss,
     context_spectrum,
     linear_residual_task,
-    race,
+    race_of_gatings,
 )
 from plain_flow import flow
 
@@ -160,7 +160,7 @@ def test_single_contexts_and_all_but_one_learn_the_residual_alike():
 def test_the_race_of_single_contexts_is_the_modular_network():
     data, start = objects_in_contexts(4, 3), 1e-4
     gatings = {str(c): (data.labels["context"] == c) * 1.0 for c in range(3)}
-    found = race(data, gatings, initial_strength=start, only_self_consistent=False)
+    found = race_of_gatings(data, gatings, initial_strength=start, only_self_consistent=False)
     exact = context_spectrum(4, 3, 1, of="common").loss(found.time, start)
     np.testing.assert_allclose(found.loss, exact, rtol=0, atol=1e-6)
 

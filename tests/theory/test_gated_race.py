@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from festina.networks import gated_from, with_decoupled_weights
 from festina.tasks import from_arrays, objects_in_contexts, xor
-from festina.theory.gated import path_directions, race, race_reduction
+from festina.theory.gated import path_directions, race_of_gatings, race_reduction
 from plain_flow import flow
 
 
@@ -31,7 +31,7 @@ def named(found, values):
 @pytest.mark.parametrize("delta", [0.3, 0.8, 0.83, 1.2, 1.5])
 def test_who_wins_changes_at_the_predicted_distance(delta):
     data = xor(delta)
-    found = race(data, candidates(data), initial_strength=1e-40)
+    found = race_of_gatings(data, candidates(data), initial_strength=1e-40)
     rate, consistent = named(found, found.rate), named(found, found.consistent)
     np.testing.assert_allclose(rate["y > 0"], delta / 2, rtol=1e-12)
     np.testing.assert_allclose(rate["example 0"], np.sqrt(2 + delta**2) / 4, rtol=1e-12)
@@ -47,7 +47,7 @@ def test_who_wins_changes_at_the_predicted_distance(delta):
 
 def test_the_transition_to_nonlinearity_is_at_the_root_of_two_thirds():
     def ahead(delta):
-        rate = race(xor(delta), candidates(xor(delta))).rate
+        rate = race_of_gatings(xor(delta), candidates(xor(delta))).rate
         return rate[4] - rate[0]
 
     root: Any = brentq(ahead, 0.5, 1.2, xtol=1e-12)
@@ -63,7 +63,9 @@ def test_the_loser_keeps_a_power_of_the_scale(delta, gamma):
     lost = "y" if delta < np.sqrt(2 / 3) else "example"
 
     def exponent(scales):
-        found = [race(data, candidates(data), initial_strength=scale**2) for scale in scales]
+        found = [
+            race_of_gatings(data, candidates(data), initial_strength=scale**2) for scale in scales
+        ]
         left = [sum(s for n, s in named(each, each.share).items() if lost in n) for each in found]
         return np.log(left[0] / left[1]) / np.log(scales[0] / scales[1])
 
@@ -74,7 +76,7 @@ def test_the_loser_keeps_a_power_of_the_scale(delta, gamma):
 
 def test_examples_of_xor_race_as_their_closed_form_says():
     """Among all sets of examples only single ones are self-consistent; half learned at 12.535."""
-    found = race(xor(), "example", initial_strength=1e-4)
+    found = race_of_gatings(xor(), "example", initial_strength=1e-4)
     assert len(found.names) == 15
     assert {n for n, runs in named(found, found.runs).items() if runs} == {
         f"example {k}" for k in range(4)
@@ -85,7 +87,7 @@ def test_examples_of_xor_race_as_their_closed_form_says():
     pi = found.strength[:, 0]
     np.testing.assert_allclose(found.loss, 0.5 * (1 - np.sqrt(2) * pi) ** 2, atol=1e-9)
     np.testing.assert_allclose(
-        race(xor(), "example", initial_strength=1e-4, tau=3.0).time, 3 * found.time
+        race_of_gatings(xor(), "example", initial_strength=1e-4, tau=3.0).time, 3 * found.time
     )
 
 
@@ -102,7 +104,7 @@ def test_a_race_of_directions_that_stay_is_the_reduction_of_a_network(delta):
     network = with_decoupled_weights(network, path_directions(network, data), initial_strength=1e-2)
     errors = []
     for rtol in (1e-6, 1e-11):
-        found = race(data, gatings, initial_strength=1e-4, rtol=rtol)
+        found = race_of_gatings(data, gatings, initial_strength=1e-4, rtol=rtol)
         assert found.held
         seen = race_reduction(network, data)(found.time[::10])
         errors.append(np.abs(seen.loss - found.loss[::10]).max())
@@ -125,7 +127,7 @@ def test_a_race_whose_directions_turn_is_that_of_a_network():
     rng = np.random.default_rng(0)
     data = from_arrays(rng.normal(size=(4, 3)), rng.normal(size=(4, 2)))
     gatings = {"first": np.arange(4) < 3, "last": np.arange(4) > 0, "some": rng.normal(size=4)}
-    found = race(data, gatings, initial_strength=1e-2, only_self_consistent=False)
+    found = race_of_gatings(data, gatings, initial_strength=1e-2, only_self_consistent=False)
     assert not found.held
     moments = np.flatnonzero(found.time < 15.0)[::40]
     parts = flow(network_of(data, gatings, 1e-2), data, found.time[moments])
@@ -146,7 +148,7 @@ def test_a_race_whose_directions_turn_is_that_of_a_network():
 def test_pathways_for_all_contexts_and_for_all_but_one_win(objects, contexts):
     """Open race: the fewer contexts a pathway is open for, the less it gets, the smaller σ."""
     small, smaller = (
-        race(
+        race_of_gatings(
             objects_in_contexts(objects, contexts),
             "context",
             only_self_consistent=False,
@@ -172,7 +174,7 @@ def test_pathways_for_all_contexts_and_for_all_but_one_win(objects, contexts):
 
 
 def test_what_a_race_says_and_draws():
-    found = race(xor(0.5), candidates(xor(0.5)))
+    found = race_of_gatings(xor(0.5), candidates(xor(0.5)))
     said = str(found).splitlines()
     assert found.winner in said[1]
     assert "no, out" in said[-2]
@@ -196,7 +198,7 @@ def test_what_a_race_says_and_draws():
 )
 def test_gatings_that_cannot_race(gatings, message):
     with pytest.raises(ValueError, match=message):
-        race(xor(0.5), gatings)
+        race_of_gatings(xor(0.5), gatings)
 
 
 @pytest.mark.parametrize(
@@ -209,26 +211,26 @@ def test_gatings_that_cannot_race(gatings, message):
 )
 def test_races_that_cannot_start(options, message):
     with pytest.raises(ValueError, match=message):
-        race(xor(0.5), "example", **options)
+        race_of_gatings(xor(0.5), "example", **options)
 
 
 def test_sets_of_too_many_labels_are_counted_and_refused():
     data = from_arrays(np.eye(13), np.ones(13), labels={"item": np.arange(13)})
     with pytest.raises(ValueError, match="13 values and 8,191 sets"):
-        race(data, "item")
+        race_of_gatings(data, "item")
 
 
 def test_small_data_race_as_large_ones_do():
     data = xor(0.7)
     small = from_arrays(1e-8 * data.x, 1e-8 * data.y)
-    found, same = race(data, candidates(data)), race(small, candidates(data))
+    found, same = race_of_gatings(data, candidates(data)), race_of_gatings(small, candidates(data))
     np.testing.assert_allclose(same.share, found.share, rtol=1e-5, atol=1e-9)
 
 
 @pytest.mark.parametrize("angle", [0.0, 0.3, 0.8, 2.0])
 def test_of_equal_values_any_direction_may_open_the_gates(angle):
     turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    assert race(from_arrays(np.eye(2), turned), {"all": np.ones(2)}).consistent.all()
+    assert race_of_gatings(from_arrays(np.eye(2), turned), {"all": np.ones(2)}).consistent.all()
 
 
 def test_inputs_of_very_different_variance_race_to_the_end():
@@ -236,4 +238,7 @@ def test_inputs_of_very_different_variance_race_to_the_end():
     x = np.array([[-0.67, 0.6], [-1.3, -1.6], [0.03, 0.0], [0.18, 1.03]])
     data = from_arrays(x, np.array([[-2.3], [1.1], [-0.6], [-0.8]]))
     gatings = {"first": np.array([1.0, 1.0, 0.0, 0.0]), "all": np.ones(4)}
-    assert race(data, gatings, initial_strength=0.01, only_self_consistent=False).loss[-1] < 1e-9
+    assert (
+        race_of_gatings(data, gatings, initial_strength=0.01, only_self_consistent=False).loss[-1]
+        < 1e-9
+    )

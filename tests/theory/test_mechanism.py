@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from festina.networks import LinearAttentionHead, Neuron, SoftmaxAttentionHead, activation
+from festina.networks import LinearAttentionUnit, NeuronUnit, SoftmaxAttentionUnit, activation
 from festina.tasks import from_arrays, linear_teacher, quadratic_teacher
-from festina.theory.saddles import lowest_order_drive, mechanism
+from festina.theory.saddles import lowest_order_drive, mechanism_of_unit
 from helpers import untyped
 
 TABLE = [
@@ -18,8 +18,8 @@ TABLE = [
     ("quadratic", 2, "units", "zero", (5, 4)),
     ("cubic", 3, "units", "zero", (5, 4)),
     ("sigmoid", 0, None, None, (4,)),
-    (LinearAttentionHead(), 2, "units", "zero", (5, 4)),
-    (SoftmaxAttentionHead(), 0, None, None, (4,)),
+    (LinearAttentionUnit(), 2, "units", "zero", (5, 4)),
+    (SoftmaxAttentionUnit(), 0, None, None, (4,)),
     (lambda a: a * jnp.tanh(a), 2, "units", "zero", (5, 4)),
     (lambda a: jnp.maximum(a - 0.5, 0.0), None, None, None, (5, 4)),
 ]
@@ -27,15 +27,15 @@ TABLE = [
 
 @pytest.mark.parametrize(("phi", "order", "separates", "expected", "equations"), TABLE)
 def test_mechanism_by_the_algebra(phi, order, separates, expected, equations):
-    found = mechanism(phi)
+    found = mechanism_of_unit(phi)
     assert (found.order, found.separates, found.expected) == (order, separates, expected)
     assert found.equations == equations
     assert found.message
 
 
 def test_what_a_unit_of_order_one_is_for_small_weights_only():
-    assert "φ is linear for small weights only" in str(mechanism("tanh"))
-    rectified = mechanism(lambda a: jnp.tanh(jnp.maximum(a, 0.0)))
+    assert "φ is linear for small weights only" in str(mechanism_of_unit("tanh"))
+    rectified = mechanism_of_unit(lambda a: jnp.tanh(jnp.maximum(a, 0.0)))
     assert "φ is homogeneous for small weights only" in str(rectified)
 
 
@@ -49,8 +49,8 @@ WITHOUT_ORDER = [
 
 @pytest.mark.parametrize(("phi", "words"), WITHOUT_ORDER)
 def test_why_there_is_no_order(phi, words):
-    assert mechanism(phi).order is None
-    assert re.search(words, str(mechanism(phi)))
+    assert mechanism_of_unit(phi).order is None
+    assert re.search(words, str(mechanism_of_unit(phi)))
 
 
 def test_the_statistic_of_order_one_is_the_correlation_of_inputs_and_targets():
@@ -107,7 +107,7 @@ def test_looking_in_many_directions_makes_no_accident_significant():
 
 
 def test_a_unit_without_an_order_has_no_statistic():
-    silent = Neuron(activation(lambda a: jnp.maximum(a - 0.5, 0.0)))
+    silent = NeuronUnit(activation(lambda a: jnp.maximum(a - 0.5, 0.0)))
     with pytest.raises(ValueError, match="no power of u"):
         lowest_order_drive(silent, from_arrays(np.eye(2), np.ones(2)))
 

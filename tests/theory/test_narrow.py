@@ -13,9 +13,9 @@ from festina._objective import LossConvention
 from festina.networks import (
     ConvolutionUnit,
     Layer,
-    LinearAttentionHead,
-    Neuron,
-    SoftmaxAttentionHead,
+    LinearAttentionUnit,
+    NeuronUnit,
+    SoftmaxAttentionUnit,
     activation,
     layer_from,
     power,
@@ -38,25 +38,25 @@ SIGMA_1B = [[1, 1], [1, 4]]
 
 def cubic_teacher():
     return student_teacher(
-        layer_from(Neuron(power(3)), np.eye(2), np.ones(2)), np.eye(2), nodes=None
+        layer_from(NeuronUnit(power(3)), np.eye(2), np.ones(2)), np.eye(2), nodes=None
     )
 
 
 # Levels by plain descent on exact population statistics, loss without ½.
 WIDTH_1 = {
-    "1B_I": (Neuron(), lambda: linear_teacher(np.eye(2), SIGMA_1B), (5 - np.sqrt(13)) / 2),
-    "1B_G": (Neuron(), lambda: linear_teacher([[1, 0.5], [-0.5, 0.25]], SIGMA_1B), 0.25),
+    "1B_I": (NeuronUnit(), lambda: linear_teacher(np.eye(2), SIGMA_1B), (5 - np.sqrt(13)) / 2),
+    "1B_G": (NeuronUnit(), lambda: linear_teacher([[1, 0.5], [-0.5, 0.25]], SIGMA_1B), 0.25),
     "1C": (ConvolutionUnit(size=2, stride=2), figure_1c_teacher, 0.4),
-    "1D": (Neuron(RELU), two_orthogonal_points, 0.5),
+    "1D": (NeuronUnit(RELU), two_orthogonal_points, 0.5),
     "1E": (ConvolutionUnit(RELU, size=2, stride=2), figure_1e_points, 0.4),
-    "1F": (LinearAttentionHead(), lambda: in_context_regression(2, 32), 38 / 35),
+    "1F": (LinearAttentionUnit(), lambda: in_context_regression(2, 32), 38 / 35),
     "1F unit trace": (
-        LinearAttentionHead(),
+        LinearAttentionUnit(),
         lambda: in_context_regression(2, 32, token_covariance=np.eye(2) / 2),
         19 / 35,
     ),
-    "1G": (Neuron(power(2)), lambda: quadratic_teacher(np.eye(2)), 8 / 3),
-    "4G": (Neuron(power(3)), cubic_teacher, 10.8),
+    "1G": (NeuronUnit(power(2)), lambda: quadratic_teacher(np.eye(2)), 8 / 3),
+    "4G": (NeuronUnit(power(3)), cubic_teacher, 10.8),
 }
 
 
@@ -72,7 +72,7 @@ def test_width_1_minimum_of(panel):
 
 def test_other_critical_levels_of_figures_1d_and_1e():
     """Rectifiers that see one point only, the other one, or none: local minima, all found."""
-    one_d = narrow_minima(Neuron(RELU), two_orthogonal_points(), loss="mean-square")
+    one_d = narrow_minima(NeuronUnit(RELU), two_orthogonal_points(), loss="mean-square")
     np.testing.assert_allclose(one_d.loss, [0.5, 1.0], atol=1e-6)
     unit = ConvolutionUnit(RELU, size=2, stride=2)
     one_e = narrow_minima(unit, figure_1e_points(), loss="mean-square")
@@ -88,7 +88,7 @@ def test_linear_levels_follow_from_the_eigenvalues(width):
     covariance = random_covariance(rng, 4) + 0.3 * np.eye(4)
     mu = np.sort(np.linalg.eigvalsh(weights @ covariance @ weights.T))[::-1]
     data = linear_teacher(weights, covariance)
-    found = narrow_minima(Neuron(), data, width=width, loss="half", starts=2)
+    found = narrow_minima(NeuronUnit(), data, width=width, loss="half", starts=2)
     np.testing.assert_allclose(found.loss[0], 0.5 * mu[width:].sum(), rtol=1e-8)
 
 
@@ -99,7 +99,7 @@ def test_heads_learn_one_direction_for_each_rank(rank, width):
     removed = np.sort(lam / (1 + (1 + lam.sum() / lam) / context))[::-1]
     data = in_context_regression(2, context, token_covariance=np.diag(lam))
     found = narrow_minima(
-        LinearAttentionHead(rank=rank), data, width=width, loss="mean-square", starts=6
+        LinearAttentionUnit(rank=rank), data, width=width, loss="mean-square", starts=6
     )
     expected = lam.sum() - removed[: rank * width].sum()
     np.testing.assert_allclose(found.loss[0], expected, rtol=1e-7)
@@ -128,7 +128,7 @@ def test_a_narrow_minimum_is_a_fixed_point_of_a_wider_network(panel):
 
 def test_a_network_as_wide_as_its_teacher_leaves_nothing():
     found = narrow_minima(
-        Neuron(power(2)), quadratic_teacher(np.eye(2)), width=2, loss="mean-square", starts=6
+        NeuronUnit(power(2)), quadratic_teacher(np.eye(2)), width=2, loss="mean-square", starts=6
     )
     assert found.loss[0] < 1e-10
 
@@ -137,14 +137,14 @@ def test_conventions_and_seeds():
     data = linear_teacher(np.eye(2), SIGMA_1B)
     how: dict[LossConvention, float] = {"half": 0.5, "mean-square": 1.0}
     for each, factor in how.items():
-        again = narrow_minima(Neuron(), data, loss=each, starts=3)
+        again = narrow_minima(NeuronUnit(), data, loss=each, starts=3)
         np.testing.assert_allclose(again.loss[0], factor * (5 - np.sqrt(13)) / 2, rtol=1e-9)
     loss: LossConvention = "mean-over-outputs"
-    found = narrow_minima(Neuron(), data, loss=loss, starts=3)
+    found = narrow_minima(NeuronUnit(), data, loss=loss, starts=3)
     np.testing.assert_allclose(found.loss[0], 0.5 * (5 - np.sqrt(13)) / 2, rtol=1e-9)
-    again = narrow_minima(Neuron(), data, loss=loss, starts=3)
+    again = narrow_minima(NeuronUnit(), data, loss=loss, starts=3)
     np.testing.assert_array_equal(again.network.u, found.network.u)
-    other = narrow_minima(Neuron(), data, loss=loss, starts=3, key=jax.random.key(1))
+    other = narrow_minima(NeuronUnit(), data, loss=loss, starts=3, key=jax.random.key(1))
     np.testing.assert_allclose(other.loss[0], found.loss[0], rtol=1e-9)
     assert not np.array_equal(other.network.u, found.network.u)
 
@@ -152,13 +152,13 @@ def test_conventions_and_seeds():
 def test_searches_that_cannot_be():
     data = linear_teacher(np.eye(2))
     with pytest.raises(ValueError, match="`width` must be a whole number from 1 up, got 0"):
-        narrow_minima(Neuron(), data, width=0)
+        narrow_minima(NeuronUnit(), data, width=0)
     with pytest.raises(ValueError, match="`starts` must be a whole number from 1 up, got -1"):
-        narrow_minima(Neuron(), data, starts=-1)
+        narrow_minima(NeuronUnit(), data, starts=-1)
     with pytest.raises(ValueError, match="linear attention only"):
-        narrow_minima(SoftmaxAttentionHead(), in_context_regression(2, 3))
+        narrow_minima(SoftmaxAttentionUnit(), in_context_regression(2, 3))
     with pytest.raises(ValueError, match="is no polynomial"):
-        narrow_minima(Neuron(RELU), data)
+        narrow_minima(NeuronUnit(RELU), data)
 
 
 def test_an_end_with_a_gradient_is_no_minimum(monkeypatch):
@@ -169,7 +169,7 @@ def test_an_end_with_a_gradient_is_no_minimum(monkeypatch):
         _narrow_minima, "bfgs", lambda *args, max_steps: descend(*args, max_steps=next(stopped))
     )
     data = linear_teacher(np.eye(2), SIGMA_1B)
-    found = narrow_minima(Neuron(), data, loss="mean-square", starts=8)
+    found = narrow_minima(NeuronUnit(), data, loss="mean-square", starts=8)
     np.testing.assert_allclose(found.loss, [(5 - np.sqrt(13)) / 2], rtol=1e-9)
     np.testing.assert_allclose(found.share, [0.5])
     assert str(found).startswith("1 minimum, loss (share of starts): ")
@@ -178,7 +178,7 @@ def test_an_end_with_a_gradient_is_no_minimum(monkeypatch):
         _narrow_minima, "bfgs", lambda *args, max_steps: descend(*args, max_steps=3)
     )
     with pytest.raises(ValueError, match="None of 8 starts led to a minimum"):
-        narrow_minima(Neuron(), data, starts=8)
+        narrow_minima(NeuronUnit(), data, starts=8)
 
 
 @pytest.mark.parametrize("size", [2, 7])
@@ -209,5 +209,5 @@ def test_an_activation_is_enough():
     points = two_orthogonal_points()
     by_name = narrow_minima("relu", points, starts=6)
     np.testing.assert_array_equal(
-        by_name.loss, narrow_minima(Neuron("relu"), points, starts=6).loss
+        by_name.loss, narrow_minima(NeuronUnit("relu"), points, starts=6).loss
     )

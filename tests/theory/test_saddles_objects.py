@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from festina.networks import (
     DeepLinear,
-    Neuron,
+    NeuronUnit,
     attention,
     deep_linear,
     fully_connected,
@@ -39,8 +39,8 @@ LINEAR = {
     "mode_drop_times": lambda u, v, c: (
         saddles.mode_drop_times(layer_from("linear", u, v), from_moments(CORRELATION, SIGMA)) / c
     ),
-    "growth_times": lambda u, v, c: (
-        saddles.growth_times(layer_from("linear", u, v), from_moments(CORRELATION)) / c
+    "unit_growth_times": lambda u, v, c: (
+        saddles.unit_growth_times(layer_from("linear", u, v), from_moments(CORRELATION)) / c
     ),
 }
 
@@ -126,7 +126,7 @@ def test_others_are_refused_and_told_where_to_go(as_a_user):
             "linear and fully connected, of two layers",
         ),
         (lambda: saddles.mode_drop_times(deep, TASK), r"Got DeepLinear\(3-4-4-2\).*staircase"),
-        (lambda: saddles.growth_times(untyped(LAYERS.u), TASK), "Expected a network"),
+        (lambda: saddles.unit_growth_times(untyped(LAYERS.u), TASK), "Expected a network"),
         (lambda: saddles.linear_phase(LAYERS, TASK, np.ones((2, 2))), "a time or a list of them"),
         (lambda: saddles.mode_drop_times(LAYERS, quadratic_teacher(np.eye(2))), "do not fit"),
         (lambda: saddles.linear_saddles(untyped(CORRELATION)), "`task` must be a `Task`"),
@@ -137,7 +137,7 @@ def test_others_are_refused_and_told_where_to_go(as_a_user):
     ):
         with pytest.raises(ValueError, match=words):
             call()
-    assert relu.unit != Neuron()
+    assert relu.unit != NeuronUnit()
 
 
 def test_a_staircase_is_drawn_with_its_loss_and_clock():

@@ -14,7 +14,7 @@ from festina._objective import LossConvention
 from festina.diagnose import passage_time, plateaus
 from festina.networks import (
     DeepLinear,
-    Neuron,
+    NeuronUnit,
     attention,
     diagonal_linear,
     diagonal_linear_from,
@@ -265,7 +265,7 @@ SOLVED = ([[1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0], [0.0, 0.5]])  # by one column, 
 
 @pytest.mark.parametrize(("correlation", "columns"), [NOTHING, SOLVED], ids=["nothing", "solved"])
 def test_without_a_drive_a_jump_ends_where_it_starts(correlation, columns):
-    modes = linear_modes(from_moments(correlation).statistics(Neuron()), 1e-9)
+    modes = linear_modes(from_moments(correlation).statistics(NeuronUnit()), 1e-9)
     way, active, _ = jump(modes, np.array(columns), np.zeros((3, 0)), 2.0, 1e-2)
     assert way.settled
     assert way.start == way.end == 2.0
@@ -276,7 +276,7 @@ def test_without_a_drive_a_jump_ends_where_it_starts(correlation, columns):
 def test_a_column_too_many_undoes_what_it_adds():
     """Nothing drives it but itself: the others have learned all there is."""
     columns = np.array([[1.0, 0.3], [1.0, 0.0], [0.0, 0.5]])
-    modes = linear_modes(from_moments([[1.0, 0.0]]).statistics(Neuron()), 1e-9)
+    modes = linear_modes(from_moments([[1.0, 0.0]]).statistics(NeuronUnit()), 1e-9)
     way, *_ = jump(modes, columns, np.zeros((3, 0)), 0.0, 1e-2)
     assert way.settled
     assert way.excess[-1] < 1e-6 * way.excess[0]
@@ -559,7 +559,7 @@ def test_large_weights_are_warned_of(scale):
 def test_units_that_escape_together():
     """The second is about to escape as well when the first does, and must not grow for ever."""
     u = 1e-4 * np.array([[1.0, 0.3], [1.0 + 1e-9, 0.3], [0.2, -0.9]])
-    network = layer_from(Neuron("quadratic"), u, 1e-4 * np.array([1.0, 1.0, 0.4]))
+    network = layer_from(NeuronUnit("quadratic"), u, 1e-4 * np.array([1.0, 1.0, 0.4]))
     data = quadratic_teacher(np.diag([1.0, 0.5]))
     predicted = staircase(network, data)
     assert (np.diff(predicted.levels) < 0).all()

@@ -16,7 +16,7 @@ from festina.experiments import (
     experiment_groups,
     experiment_names,
     find_entry,
-    load,
+    load_experiment,
     unknown,
 )
 
@@ -201,7 +201,7 @@ def _jobs(
     progress.stage("loading", share=0.0)
     for name in chosen:
         try:
-            experiment = load(name)
+            experiment = load_experiment(name)
         except Exception as error:
             results.fail(name, error, debug=debug)
             continue

@@ -7,7 +7,13 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from festina.experiments import Experiment, experiment_groups, experiment_names, find_entry, load
+from festina.experiments import (
+    Experiment,
+    experiment_groups,
+    experiment_names,
+    find_entry,
+    load_experiment,
+)
 
 from ._complaint import Complaint, complain
 from ._folder import free, sweep
@@ -56,7 +62,7 @@ def run(
     find_entry(name)
     rest = list(tokens)
     rest.remove(name)
-    experiment = load(name)
+    experiment = load_experiment(name)
 
     from ._flags import application
 

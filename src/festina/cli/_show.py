@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from festina.experiments import Experiment, load
+from festina.experiments import Experiment, load_experiment
 from festina.experiments._own_file import found
 
 from ._complaint import Complaint
@@ -138,7 +138,9 @@ def stored(run: Path, file: Path | None = None) -> "tuple[xr.DataTree, Experimen
     name = data.attrs.get("experiment")
     if not isinstance(name, str):
         raise Complaint(f"'{store}' does not say which experiment made it; `festina run` would.")
-    return data, load(name if not (file or data.attrs.get("file")) else _own(data, run, file))
+    return data, load_experiment(
+        name if not (file or data.attrs.get("file")) else _own(data, run, file)
+    )
 
 
 def _own(data: "xr.DataTree", run: Path, file: Path | None) -> str:

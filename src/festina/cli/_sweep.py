@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from festina.experiments import Experiment, experiment_names, load
+from festina.experiments import Experiment, experiment_names, load_experiment
 
 from ._complaint import Complaint
 from ._flags import application, command_of, keywords
@@ -86,7 +86,7 @@ def sweep(
         run = partial(_sweep_function, function)
         command = command_of(name, text, usage.format(name), flags, run)
     else:
-        experiment = load(name)
+        experiment = load_experiment(name)
         flags = {"animation": None, "mp4": None, "claims": None, **_COMMON}
         run = partial(_sweep_experiment, experiment)
         command = application(experiment, run, verb="sweep", common=flags)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from .._checks import check_alone, check_type
 from .._precision import float64
 from .._result import Result
-from ..networks import AbstractNetwork, DeepNetwork, Layer, Neuron, activation
+from ..networks import AbstractNetwork, DeepNetwork, Layer, NeuronUnit, activation
 from ..tasks import Task
 
 
@@ -61,11 +61,11 @@ def layer_nonlinearity(network: AbstractNetwork, task: Task) -> LayerNonlinearit
 def _without_each(network: AbstractNetwork) -> list[AbstractNetwork]:
     """The network with each of its layers in turn made linear."""
     unit = network.unit if isinstance(network, Layer | DeepNetwork) else None
-    if type(unit) is not Neuron or getattr(network, "skips", ()):
+    if type(unit) is not NeuronUnit or getattr(network, "skips", ()):
         raise ValueError(
             f"`network` must be neurons, in a layer or a stack without skips, got {network!r}."
         )
-    straight = Neuron(bias=unit.bias)
+    straight = NeuronUnit(bias=unit.bias)
     if isinstance(network, Layer):
         return [replace(network, unit=straight)]
     assert isinstance(network, DeepNetwork)

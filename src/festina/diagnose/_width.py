@@ -246,7 +246,7 @@ def effective_width(
     - `v`, `activation`: with plain arrays, the second-layer weights `(unit, output)` or `(unit,)`,
       the transpose of PyTorch's; and φ: a name, a scalar JAX function of your own, or a unit
       (`festina.networks.ConvolutionUnit`, …). Biases are the last column of u, with a unit that
-      has them (`Neuron("relu", bias=True)`) or a 1 appended to x.
+      has them (`NeuronUnit("relu", bias=True)`) or a 1 appended to x.
     - `output_bias`: with plain arrays and `y`, what the network adds to its outputs, `(output,)` or
       a number. Left out there is none, with a warning where it looks as if there were; 0 if there
       is none.

@@ -9,7 +9,7 @@ from ._registry import Progress as Progress
 from ._registry import experiment_groups as experiment_groups
 from ._registry import experiment_names as experiment_names
 from ._registry import find_entry as find_entry
-from ._registry import load as load
+from ._registry import load_experiment as load_experiment
 from ._registry import unknown as unknown
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from . import figures as figures
     from ._frame import Key as Key
     from ._frame import Tables as Tables
-    from ._frame import experiment as experiment
+    from ._frame import keys_from_parameters as keys_from_parameters
+    from ._frame import make_run as make_run
     from ._frame import parameters_of_run as parameters_of_run
-    from ._frame import seed_keys as seed_keys
-    from ._parameters import DecreasingTuple as DecreasingTuple
-    from ._parameters import IncreasingTuple as IncreasingTuple
     from ._parameters import Parameters as Parameters
+    from ._parameters import check_decreasing as check_decreasing
+    from ._parameters import check_increasing as check_increasing
     from ._runner import ExperimentRun as ExperimentRun
     from ._runner import run_experiment as run_experiment
     from .claims import Claim as Claim
@@ -32,19 +32,26 @@ if TYPE_CHECKING:
 _PACKAGES = ("claims", "figures")
 _HOMES = {
     "Claim": ".claims",
-    "DecreasingTuple": "._parameters",
+    "check_decreasing": "._parameters",
     "ExperimentRun": "._runner",
-    "IncreasingTuple": "._parameters",
+    "check_increasing": "._parameters",
     "Key": "._frame",
     "Parameters": "._parameters",
     "Tables": "._frame",
-    "experiment": "._frame",
-    "seed_keys": "._frame",
+    "make_run": "._frame",
+    "keys_from_parameters": "._frame",
     "parameters_of_run": "._frame",
     "run_experiment": "._runner",
     "save_animation": ".figures",
 }
-_LIGHT = ("ExperimentEntry", "Experiment", "Progress", "experiment_names", "find_entry", "load")
+_LIGHT = (
+    "ExperimentEntry",
+    "Experiment",
+    "Progress",
+    "experiment_names",
+    "find_entry",
+    "load_experiment",
+)
 _LIGHT += ("experiment_groups", "unknown")
 __all__ = [*_HOMES, *_PACKAGES, *_LIGHT]  # pyright: ignore[reportUnsupportedDunderAll]
 

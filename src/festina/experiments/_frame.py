@@ -35,7 +35,7 @@ class Run(Protocol[_Given]):
     ) -> xr.DataTree: ...
 
 
-def experiment(name: str) -> Callable[[_Body[_Given]], Run[_Given]]:
+def make_run(name: str) -> Callable[[_Body[_Given]], Run[_Given]]:
     """Make the `run` of an experiment from a body that computes its tables and says how it goes.
 
     The body is `(parameters, key, say) → {name: table}`; attributes of a table "/" are those of the
@@ -71,7 +71,7 @@ def parameters_of_run(run: xr.DataTree, kind: type[_Own]) -> _Own:
     return kind(**json.loads(run.attrs["parameters"]))
 
 
-def seed_keys(parameters: Parameters, key: Key) -> Keys:
+def keys_from_parameters(parameters: Parameters, key: Key) -> Keys:
     """One key for each seed: seed 3 is the same network however many are trained with it."""
     if key is None:
         return seeds(parameters.seeds, first=parameters.seed)

@@ -22,14 +22,14 @@ def identifiers(module: ModuleType) -> tuple[str, ...] | None:
     with one identifier. Identifiers that are computed, and claims of several cases, are checked
     when the claims are made.
     """
-    from .claims._ledger import check_identifier, twice
+    from .claims._collector import check_identifier, twice
 
     try:
         file = Path(module.__file__ or "")
         tree = ast.parse(file.read_text(encoding="utf-8"))
     except (AttributeError, OSError, SyntaxError, ValueError):  # no file, or not of Python
         return None
-    ledgers = {"claim", *_ledgers(tree)}
+    ledgers = {"claim", *_collectors(tree)}
     found: list[str] = []
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
@@ -62,16 +62,16 @@ def is_without_identifiers(folder: Path) -> bool:
     return isinstance(entries, list) and any("id" not in entry for entry in entries)
 
 
-def _ledgers(tree: ast.Module) -> Iterator[str]:
-    """Yield the names of ledgers: the second argument of `claims`, and those of type `Ledger`."""
+def _collectors(tree: ast.Module) -> Iterator[str]:
+    """Yield what collects claims: the second argument of `claims`, and each `ClaimCollector`."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name="claims", args=ast.arguments(args=[_, second])):
                 yield second.arg
-            case ast.arg(arg=name, annotation=ast.Name(id="Ledger")):
+            case ast.arg(arg=name, annotation=ast.Name(id="ClaimCollector")):
                 yield name
             case ast.Assign(
-                targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="Ledger"))
+                targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="ClaimCollector"))
             ):
                 yield name
 

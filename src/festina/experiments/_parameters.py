@@ -126,17 +126,17 @@ def _power_of_two(number: int) -> int:
 PowerOfTwo = Annotated[int, AfterValidator(_power_of_two)]
 
 
-def IncreasingTuple(
+def check_increasing(
     least: float | int, most: float | int = math.inf, *, count: int = 2
 ) -> AfterValidator:
-    """So many numbers or more, each above the one before: `Annotated[tuple[…], increasing(3)]`."""
+    """Check that a tuple, `Annotated[tuple[…], check_increasing(0)]`, has `count` rising values."""
     return AfterValidator(lambda given: _ordered(given, least, most, count, "increasing"))
 
 
-def DecreasingTuple(
+def check_decreasing(
     most: float | int, least: float | int = -math.inf, *, count: int = 2
 ) -> AfterValidator:
-    """So many numbers or more, each below the one before."""
+    """Check that a tuple has `count` numbers or more, each below the one before."""
     return AfterValidator(lambda given: _ordered(given, least, most, count, "falling"))
 
 

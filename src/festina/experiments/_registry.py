@@ -2,8 +2,8 @@
 
 `festina list`, `--help` and the error for an unknown name come from this table alone, so that they
 do not pay for JAX. An experiment is a module with `Parameters`, `run`, `claims` and `draw`;
-`load` imports it. What it cites stands in the table, so that `festina cite` is light too. The path
-of a file with such a module (`./mine.py`) is as good as a name.
+`load_experiment` imports it. What it cites stands in the table, so that `festina cite` is light
+too. The path of a file with such a module (`./mine.py`) is as good as a name.
 
 Three more are optional: `PRESETS`, parameters by name; `QUICK`, those under which the experiment is
 much cheaper and comes to the same verdicts; and `animate`, its run as a moving picture.
@@ -92,7 +92,7 @@ def find_entry(name: str) -> ExperimentEntry:
     )
 
 
-def load(name: str) -> Experiment:
+def load_experiment(name: str) -> Experiment:
     """Import an experiment, by its name or its file. This is the moment that JAX is paid for."""
     entry = find_entry(name)
     if entry.file:

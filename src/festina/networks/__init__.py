@@ -39,8 +39,8 @@ from ._orthogonal import orthogonal as orthogonal
 from ._seeds import seeds as seeds
 from ._units import AbstractUnit as AbstractUnit
 from ._units import ConvolutionUnit as ConvolutionUnit
-from ._units import LinearAttentionHead as LinearAttentionHead
-from ._units import Neuron as Neuron
-from ._units import SoftmaxAttentionHead as SoftmaxAttentionHead
+from ._units import LinearAttentionUnit as LinearAttentionUnit
+from ._units import NeuronUnit as NeuronUnit
+from ._units import SoftmaxAttentionUnit as SoftmaxAttentionUnit
 from ._width_scaled_network import WidthScaledNetwork as WidthScaledNetwork
 from ._width_scaled_network import draw_from_prior as draw_from_prior

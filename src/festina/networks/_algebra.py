@@ -129,7 +129,7 @@ def measure_algebra(
 
     A property that holds for every input and draw is taken to hold; a response that differs only
     outside the region sampled is not told apart. Of kinks only that of a homogeneous response is
-    found; those of a scalar activation are looked for where it is made a unit (`Neuron`).
+    found; those of a scalar activation are looked for where it is made a unit (`NeuronUnit`).
     """
     defects = measure_defects(response, weights)
     zero = defects.zero <= tolerance

@@ -14,7 +14,7 @@ from ._deep_network import DeepNetwork
 from ._gated import Gated, gated_from
 from ._layer import Layer
 from ._network import AbstractNetwork
-from ._units import Neuron
+from ._units import NeuronUnit
 
 Gates = tuple[Float[np.ndarray, "*batch unit example"], ...]
 """Of the units of every hidden layer, for every example."""
@@ -105,17 +105,20 @@ def gated_equivalent(
     return gated_from(edges, gates=table, x=x)._labelled_like(network)
 
 
-def layers_of(network: AbstractNetwork) -> tuple[list[np.ndarray], list[Neuron]]:
+def layers_of(network: AbstractNetwork) -> tuple[list[np.ndarray], list[NeuronUnit]]:
     """Weights (*batch, out, in) from layer to layer, and the units of hidden ones."""
     if isinstance(network, Layer):
         weights = [network.u, network.v.swapaxes(-1, -2)]
         units, skips = [network.unit], ()
     elif isinstance(network, DeepNetwork):
-        weights, units = list(network.weights), [network.unit, *map(Neuron, network.activations)]
+        weights, units = (
+            list(network.weights),
+            [network.unit, *map(NeuronUnit, network.activations)],
+        )
         skips = network.skips
     else:
         weights, units, skips = [], [], ()
-    plain = [unit for unit in units if type(unit) is Neuron and not unit.bias]
+    plain = [unit for unit in units if type(unit) is NeuronUnit and not unit.bias]
     if not units or skips or not all(each.algebra.homogeneous for each in plain) or plain != units:
         raise ValueError(
             "Gates are read from linear or rectified neurons, in a layer or a stack without biases "

@@ -18,9 +18,9 @@ from ._layer import Layer
 from ._units import (
     AbstractUnit,
     ConvolutionUnit,
-    LinearAttentionHead,
-    Neuron,
-    SoftmaxAttentionHead,
+    LinearAttentionUnit,
+    NeuronUnit,
+    SoftmaxAttentionUnit,
 )
 
 
@@ -47,7 +47,7 @@ def fully_connected(
       broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds
       and the axes `(scale, seed)`, which the network remembers (`labels`).
     """
-    unit = Neuron(_resolve(activation), bias=bias)
+    unit = NeuronUnit(_resolve(activation), bias=bias)
     return gaussian_layer(unit, (inputs,), width, outputs, scale=scale, key=key)
 
 
@@ -104,9 +104,9 @@ def attention(
             f"`outputs` must lie between 1 and the embedding's {dimension + 1} rows, got {outputs}."
         )
     unit = (
-        SoftmaxAttentionHead(rank, residual)
+        SoftmaxAttentionUnit(rank, residual)
         if softmax
-        else LinearAttentionHead(rank, residual, per_token)
+        else LinearAttentionUnit(rank, residual, per_token)
     )
     # The number of tokens does not matter for the shapes of the weights.
     return gaussian_layer(unit, (dimension + 1, 2), heads, outputs, scale=scale, key=key)
@@ -121,7 +121,7 @@ def gaussian_layer(
     scale: ArrayLike,
     key: Keys,
 ) -> Layer:
-    """Independent weights from N(0, scale²), for any unit, such as `Neuron("relu", bias=True)`."""
+    """Independent weights from N(0, scale²), for any unit, say `NeuronUnit("relu", bias=True)`."""
     return _initialise(unit, input_shape, width, outputs, scale, key)
 
 

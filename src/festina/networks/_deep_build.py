@@ -9,7 +9,7 @@ from ._activations import ActivationLike
 from ._build import random_parts
 from ._deep_linear import check_widths
 from ._deep_network import DeepNetwork, check_activations, deep_network_from
-from ._units import AbstractUnit, ConvolutionUnit, LinearAttentionHead, Neuron
+from ._units import AbstractUnit, ConvolutionUnit, LinearAttentionUnit, NeuronUnit
 
 
 def deep_network(
@@ -38,7 +38,7 @@ def deep_network(
     inputs, *layers = check_widths(widths)
     first, *others = check_activations(activations, _hidden(layers))
     return deep_gaussian(
-        Neuron(first, bias=bias),
+        NeuronUnit(first, bias=bias),
         (inputs,),
         layers,
         activations=others,
@@ -108,7 +108,7 @@ def linear_transformer(
     embedding = dimension + 1
     behind = check_activations(activations, len(widths) - 1)
     return deep_gaussian(
-        LinearAttentionHead(rank, residual=False, per_token=per_token),
+        LinearAttentionUnit(rank, residual=False, per_token=per_token),
         (embedding, 2),  # the number of tokens does not matter for the shapes of the weights
         (heads, embedding, *widths),
         activations=("linear", *behind),

@@ -17,9 +17,9 @@ from ._deep_graph import deep_graph
 from ._graph import Graph
 from ._layer import Layer
 from ._network import AbstractGraphNetwork
-from ._units import Neuron
+from ._units import NeuronUnit
 
-_LINEAR = Neuron()
+_LINEAR = NeuronUnit()
 
 
 @pytree

@@ -12,7 +12,7 @@ from ._activations import Activation, ActivationLike, activation
 from ._deep_graph import DeepView, Skips, deep_graph, layer_widths
 from ._graph import Graph
 from ._network import AbstractGraphNetwork
-from ._units import AbstractUnit, SoftmaxAttentionHead
+from ._units import AbstractUnit, SoftmaxAttentionUnit
 from ._view import AbstractView
 
 
@@ -224,5 +224,5 @@ def _check_skips(network: DeepNetwork) -> None:
                 f"The skip {(source, target)} adds {widths[source - 1]} numbers to "
                 f"{widths[target - 1]}: layers that it connects must be equally wide."
             )
-    if network.bypassed and isinstance(unit, SoftmaxAttentionHead):
+    if network.bypassed and isinstance(unit, SoftmaxAttentionUnit):
         raise ValueError("A skip from the input past softmax attention is not supported.")

@@ -20,9 +20,9 @@ from ._network import AbstractNetwork
 from ._units import (
     AbstractUnit,
     ConvolutionUnit,
-    LinearAttentionHead,
-    Neuron,
-    SoftmaxAttentionHead,
+    LinearAttentionUnit,
+    NeuronUnit,
+    SoftmaxAttentionUnit,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ FINAL = "final_"
 _SWEPT = ("time", "learning_rate", "momentum")  # coordinates that are not the networks'
 _UNITS: dict[str, Any] = {
     each.__name__: each
-    for each in (Neuron, ConvolutionUnit, LinearAttentionHead, SoftmaxAttentionHead)
+    for each in (NeuronUnit, ConvolutionUnit, LinearAttentionUnit, SoftmaxAttentionUnit)
 }
 
 
@@ -206,6 +206,6 @@ def _known(name: str) -> Activation:
     if found is None:
         raise ValueError(
             f"`run` was made with the activation '{name}', a function of your own: give it, as "
-            "`unit` (for example Neuron(function)) or in `activations`."
+            "`unit` (for example NeuronUnit(function)) or in `activations`."
         )
     return found

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from .._types import Array
 from ._activations import linear
 from ._graph import Edge, Graph, Input, Node, gated_activity, through
-from ._units import Neuron
+from ._units import NeuronUnit
 from ._view import Shape
 
 Block = tuple[tuple[int, ...], ...]
@@ -153,7 +153,7 @@ def gated_graph(plan: Plan, gates: tuple[str, ...]) -> GatedGraph:
     width = lambda group: sum(plan.widths[name] for name in groups[group])
     gate_of = lambda a, b: gate.get(f"{groups[a][0]}-{groups[b][0]}")
     return GatedGraph(
-        Neuron(),
+        NeuronUnit(),
         tuple(Input((width(k),), runs[k]) for k in range(inputs)),
         tuple(Node(width(b), linear, runs[b]) for b in nodes),
         tuple(Edge(a, b, b - inputs, gate_of(a, b)) for b in nodes for a in sources[b]),

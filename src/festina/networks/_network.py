@@ -16,10 +16,10 @@ from .._types import Array, ArrayLike
 from ._graph import Graph
 from ._labels import Labels, checked_labels, lane_labels
 from ._structure import AbstractStructure
-from ._units import AbstractUnit, Neuron
+from ._units import AbstractUnit, NeuronUnit
 from ._view import AbstractView
 
-_LINEAR = Neuron()
+_LINEAR = NeuronUnit()
 
 
 class AbstractNetwork(abc.ABC):

@@ -134,7 +134,7 @@ class _Activated(AbstractUnit):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Neuron(_Activated):
+class NeuronUnit(_Activated):
     """A hidden neuron of a fully-connected layer, σ(u·x).
 
     With `bias`, σ(u·[x, 1]): u has one more entry than x, the last.
@@ -245,7 +245,7 @@ class _Head(AbstractUnit):
 
 
 @dataclass(frozen=True)
-class LinearAttentionHead(_Head):
+class LinearAttentionUnit(_Head):
     r"""A head of linear attention read at the query, $v\, X X^\top K^\top Q\, x_q$ (Eq. 69).
 
     `per_token` divides by the context length N, as Zhang et al. (2025b) do and Eq. (69) as printed
@@ -287,7 +287,7 @@ class LinearAttentionHead(_Head):
 
 
 @dataclass(frozen=True)
-class SoftmaxAttentionHead(_Head):
+class SoftmaxAttentionUnit(_Head):
     r"""A head of softmax attention at the query, $v\, X\,\mathrm{smax}(X^\top K^\top Q\,x_q)$."""
 
     @property
@@ -320,7 +320,7 @@ UnitLike = TypeAliasType("UnitLike", AbstractUnit | ActivationLike)
 
 def unit_of(phi: UnitLike) -> AbstractUnit:
     """A unit as it is, or the neuron with this activation."""
-    return phi if isinstance(phi, AbstractUnit) else Neuron(phi)
+    return phi if isinstance(phi, AbstractUnit) else NeuronUnit(phi)
 
 
 def _project(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._run._code import code as code_of
-from ..experiments import load, unknown
+from ..experiments import load_experiment, unknown
 from ._grid import Grid, axis, duration, labels, length
 from ._work import claims_at
 
@@ -50,7 +50,7 @@ def plan(
     over, fixed = dict(over), dict(parameters)
     together = (together,) if isinstance(together, str) else together
     if isinstance(what, str):
-        experiment = load(what)
+        experiment = load_experiment(what)
         experiment.check_packages()
         if together:
             raise ValueError("`together` is for functions: an experiment is run point by point.")

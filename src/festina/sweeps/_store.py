@@ -18,7 +18,7 @@ import zarr
 
 from .._run._beside import held, hidden, left_over
 from .._run._code import origin
-from ..experiments.claims._ledger import is_identifier
+from ..experiments.claims._collector import is_identifier
 from ._grid import TEXT, Grid, Index, labels
 from ._work import Outcome, lengths_of
 

@@ -82,9 +82,9 @@ def claims_at(name: str, /, **point: Any) -> "xr.Dataset":
     """An experiment at a point: of each claim what is predicted and measured, and if it holds."""
     import xarray as xr
 
-    from ..experiments import load, run_experiment
+    from ..experiments import load_experiment, run_experiment
 
-    experiment = load(name)
+    experiment = load_experiment(name)
     claims = run_experiment(experiment, experiment.parameters(**point)).claims
     numbers = _rows([c.predicted for c in claims] + [c.measured for c in claims])
     table = {

@@ -1,9 +1,9 @@
 """What is to be learned: inputs, targets, and their exact statistics."""
 
 from . import worlds as worlds
-from ._classes import class_target_matrix as class_target_matrix
 from ._classes import classification as classification
 from ._classes import orthogonal_inputs as orthogonal_inputs
+from ._classes import targets_per_class as targets_per_class
 from ._cubature import gaussian_cubature_points as gaussian_cubature_points
 from ._distillation import distillation as distillation
 from ._in_context import in_context_regression as in_context_regression
@@ -11,14 +11,14 @@ from ._mnist_digits import mnist_digits as mnist_digits
 from ._modular import modular_addition as modular_addition
 from ._moments import MomentTask as MomentTask
 from ._moments import from_moments as from_moments
-from ._objects_in_contexts import object_features as object_features
 from ._objects_in_contexts import objects_in_contexts as objects_in_contexts
+from ._objects_in_contexts import structured_features as structured_features
 from ._points import figure_1e_points as figure_1e_points
 from ._points import two_orthogonal_points as two_orthogonal_points
 from ._points import xor as xor
 from ._routing import cyclic_domain_pairs as cyclic_domain_pairs
-from ._routing import domain_features_from_tree as domain_features_from_tree
 from ._routing import domain_routing as domain_routing
+from ._routing import features_of_related_domains as features_of_related_domains
 from ._structured import nested_tree_features as nested_tree_features
 from ._structured import signed_tree_features as signed_tree_features
 from ._structured import structured_task as structured_task

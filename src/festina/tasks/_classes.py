@@ -10,7 +10,7 @@ from .._types import ArrayLike
 from ._task import Task, from_arrays
 
 
-def class_target_matrix(
+def targets_per_class(
     classes: int, *, own: float = 1.0, other: float = 0.0
 ) -> Float[np.ndarray, "group output"]:
     """Targets of as many outputs as classes: `own` for the class itself, `other` for the rest.
@@ -59,7 +59,7 @@ def classification(
             f"{len(sizes) - 1}: their outputs would learn to say {other:g} to everything. "
             "Number the classes without gaps: np.unique(classes, return_inverse=True)[1]."
         )
-    targets = class_target_matrix(len(sizes), own=own, other=other)
+    targets = targets_per_class(len(sizes), own=own, other=other)
     return from_arrays(x, targets[which], labels={"class": which})
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float, PRNGKeyArray
 from .._checks import real_array, whole_number
 from .._precision import float64
 from .._types import ArrayLike
-from ..networks import LinearAttentionHead
+from ..networks import LinearAttentionUnit
 from ..networks._view import AbstractView
 from ._cubature import gaussian_cubature_points, square_root
 from ._task import AbstractTask, Statistics, Task, compress
@@ -111,7 +111,7 @@ class InContextPopulation(AbstractTask):
         return None
 
     def _statistics(self, view: AbstractView) -> Statistics:
-        if not isinstance(view, LinearAttentionHead):
+        if not isinstance(view, LinearAttentionUnit):
             raise ValueError(
                 "The population of in-context regression is known in closed form for linear "
                 f"attention only, not for {view}. Use `in_context_regression(samples=…, key=…)`."

@@ -38,7 +38,7 @@ def objects_in_contexts(
       features of your own, `(feature, object)`.
     - `contexts`: C.
     - `structures`: of the features that belong to each context, where these are not those of all
-      contexts: "tree", "ring" or "crossed" (`object_features`), or features of your own.
+      contexts: "tree", "ring" or "crossed" (`structured_features`), or features of your own.
     - `context_input`: what stands for the 1 of $e_c$, 1 by default.
     - `preset`: "jarvis-2025" has the context inputs of Jarvis, Klein, Rosman & Saxe (2025): 1, 1.1
       and 1.35 for 3, 4 and 5 contexts. There networks of 700, 500 and 600 units learn the task from
@@ -72,7 +72,7 @@ def objects_in_contexts(
     return from_arrays(x, y, labels={"object": obj, "context": context})
 
 
-def object_features(structure: str, objects: int = 8) -> Float[np.ndarray, "feature object"]:
+def structured_features(structure: str, objects: int = 8) -> Float[np.ndarray, "feature object"]:
     r"""The matrix of $2N - 1$ features of $N$ objects, by the name of their structure.
 
     - "tree": those of `nested_tree_features`.
@@ -106,7 +106,9 @@ def _structures(
             f"{('tree', 'ring', 'crossed')}, got {given!r}."
         )
     found = [
-        object_features(each, items) if isinstance(each, str) else features_of("structures", each)
+        structured_features(each, items)
+        if isinstance(each, str)
+        else features_of("structures", each)
         for each in given
     ]
     for each in found:

@@ -46,7 +46,7 @@ def domain_routing(
       default.
     - `items`: how many, 4 by default, a power of two whose features are those of
       `nested_tree_features`; or features of your own, `(feature, item)`, or `(domain, feature,
-      item)` where domains differ in what there is to say (`domain_features_from_tree`).
+      item)` where domains differ in what there is to say (`features_of_related_domains`).
     - `preset`: "saxe-2022" sets the arguments that are not given to those of the translation task
       of Saxe, Sodhani & Lewallen (2022): seven domains, each trained with its neighbours at
       distance −1, 0, 1 and 2; four one-hot items, with features of value 6 that all have, 4 for
@@ -99,7 +99,7 @@ def cyclic_domain_pairs(
 
 
 @float64
-def domain_features_from_tree(
+def features_of_related_domains(
     branching: Sequence[int], source: Featured, features: int, *, key: PRNGKeyArray
 ) -> Float[np.ndarray, "domain feature item"]:
     """Features of domains that are the leaves of a tree: what an ancestor has, all below have.

@@ -69,7 +69,7 @@ def correlated_views(amplitudes: ArrayLike, overlap: float | int, *, target: str
     $(1 + \sqrt\kappa)/2$, so that $\langle l_v z\rangle = \sqrt\kappa$ and
     $\langle l_u l_v\rangle = \kappa$. What is asked for says what contributions converge to and
     how they compete, $\dot c_v \propto c_v (m - c_v - \kappa' \sum_{u \neq v} c_u)$
-    (`festina.theory.gated.competing_contributions`):
+    (`festina.theory.gated.view_contributions`):
 
     | `target` | y | m | κ′ |
     | --- | --- | --- | --- |

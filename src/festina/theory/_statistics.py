@@ -8,7 +8,7 @@ from jaxtyping import Float
 from .._checks import check_type
 from .._objective import LossConvention, loss_factor
 from .._types import Array
-from ..networks import Neuron
+from ..networks import NeuronUnit
 from ..tasks import AbstractTask, MomentTask
 
 
@@ -25,5 +25,5 @@ def moments(task: AbstractTask, loss: LossConvention = "half") -> Moments:
     check_type("task", task, AbstractTask)
     factor = loss_factor(loss, task)
     given = task if isinstance(task, MomentTask) and task.degree == 1 else None
-    seen = given or task.statistics(Neuron())  # given moments may be traced
+    seen = given or task.statistics(NeuronUnit())  # given moments may be traced
     return Moments(factor * seen.correlation, factor * seen.covariance, factor * seen.floor)

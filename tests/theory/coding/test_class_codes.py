@@ -5,9 +5,9 @@ import pytest
 
 from festina import diagnose
 from festina.theory.coding import (
-    class_code,
-    class_target_matrix,
+    classification_code,
     crossover_temperature,
+    targets_per_class,
     temperature_sweep,
 )
 from planted_codes import labels_of, pull_of, pulled
@@ -38,8 +38,8 @@ def toy():
 
     def solved(activation, other):
         if (activation, other) not in known:
-            targets = class_target_matrix(3, other=other)
-            known[activation, other] = class_code([20] * 3, activation, targets=targets)
+            targets = targets_per_class(3, other=other)
+            known[activation, other] = classification_code([20] * 3, activation, targets=targets)
         return known[activation, other]
 
     return solved
@@ -62,21 +62,21 @@ def test_the_toy_task_has_the_stored_numbers(toy, activation, other):
 @pytest.mark.parametrize(("activation", "other"), BRANCHES)
 def test_branches_of_the_toy_task(toy, activation, other):
     code, (values, count) = toy(activation, other), BRANCHES[activation, other]
-    full = [branch for branch in code.branches if branch.population > 1e-3]
-    np.testing.assert_allclose([b.population for b in full], 1 / count, atol=1e-3)
-    readouts = np.stack([branch.readout for branch in full])
+    full = [group for group in code.populations if group.share > 1e-3]
+    np.testing.assert_allclose([b.share for b in full], 1 / count, atol=1e-3)
+    readouts = np.stack([group.readout for group in full])
     apart = np.abs(readouts[:, :, None] - np.array(values)).min(axis=2)
     assert apart.max() < 1e-3
-    assert len({branch.word for branch in full}) == count
+    assert len({group.word for group in full}) == count
 
 
 def test_words_of_a_sigmoid_are_all_but_one_class(toy):
-    full = [b for b in toy("erf-sigmoid", 0.0).branches if b.population > 1e-3]
+    full = [b for b in toy("erf-sigmoid", 0.0).populations if b.share > 1e-3]
     assert {b.word for b in full} == {"110", "101", "011"}
-    for branch in full:
-        on = np.array([letter == "1" for letter in branch.word])
-        np.testing.assert_allclose(branch.activity, np.where(on, 0.936, 0.037), atol=1e-3)
-        np.testing.assert_allclose(branch.readout, np.where(on, 1.511, -1.489), atol=1e-3)
+    for group in full:
+        on = np.array([letter == "1" for letter in group.word])
+        np.testing.assert_allclose(group.activity, np.where(on, 0.936, 0.037), atol=1e-3)
+        np.testing.assert_allclose(group.readout, np.where(on, 1.511, -1.489), atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_rows_of_temperature(activation, column, rows):
 )
 def test_crossovers(activation, near):
     assert crossover_temperature([20] * 3, activation) == pytest.approx(near, abs=1e-3)
-    wider = crossover_temperature([20] * 3, activation, targets=class_target_matrix(3, other=-0.5))
+    wider = crossover_temperature([20] * 3, activation, targets=targets_per_class(3, other=-0.5))
     assert wider == pytest.approx(1.5 * near, abs=2e-3)
 
 
@@ -147,7 +147,7 @@ def test_the_scheme_is_the_code_of_neurons_drawn_from_the_law(
 ):
     """By `diagnose.coding_scheme`, which sees nothing but responses of drawn neurons and labels."""
     rng = np.random.default_rng(0)
-    code = class_code(sizes, activation, temperature=temperature, targets=targets)
+    code = classification_code(sizes, activation, temperature=temperature, targets=targets)
     which, width = labels_of(sizes), 600
     if activation == "linear":
         a = rng.multivariate_normal(np.zeros(len(code.readout_moment)), code.readout_moment, width)
@@ -170,7 +170,7 @@ def test_the_scheme_is_the_code_of_neurons_drawn_from_the_law(
 
 @pytest.mark.parametrize("activation", ["linear", "erf", "relu"])
 def test_one_class_is_told_from_nothing(activation):
-    code = class_code([20], activation, temperature=2.0 if activation == "relu" else 0.01)
+    code = classification_code([20], activation, temperature=2.0 if activation == "relu" else 0.01)
     assert (code.scheme, code.separation) == ("none", 0.0)
     assert "no code" in str(code)
 
@@ -196,8 +196,8 @@ def test_a_density_needs_values_and_an_output_that_exist(toy):
 
 
 def test_uneven_classes():
-    code = class_code([50, 25, 25], "erf-sigmoid")
-    share = {branch.word: branch.population for branch in code.branches}
+    code = classification_code([50, 25, 25], "erf-sigmoid")
+    share = {group.word: group.share for group in code.populations}
     wanted = {"011": 0.319, "100": 0.030, "101": 0.326, "110": 0.326}
     assert {word: share[word] for word in wanted} == pytest.approx(wanted, abs=1e-3)
     assert code.outputs[0, 0] == pytest.approx(0.948, abs=1e-3)

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import erf as scipy_erf
 
 from festina import networks
-from festina.theory.coding import class_code, class_target_matrix, unit_slope_erf
+from festina.theory.coding import classification_code, targets_per_class, unit_slope_erf
 from festina.theory.coding._dual import Dual
 from festina.theory.coding._law import Classes
 from festina.theory.coding._tilt import tilt
@@ -17,7 +17,7 @@ from festina.theory.coding._tilt import tilt
 def test_one_output_by_adaptive_quadrature():
     """E[a g′(a t)] for unlike classes, the integral over a by SciPy, that over z on a fine grid."""
     sizes, y = np.array([3, 5]), np.array([1.0, -0.4])
-    code = class_code(sizes, "erf", temperature=0.1, targets=y)
+    code = classification_code(sizes, "erf", temperature=0.1, targets=y)
     t, variance = code.dual[:, 0], code.readout_variance
     z, step = np.linspace(-9, 9, 901, retstep=True)
     phi, normal = scipy_erf(np.sqrt(np.pi) / 2 * z), np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
@@ -40,7 +40,7 @@ def test_one_output_by_adaptive_quadrature():
 def test_few_examples_by_weighted_draws_from_the_prior(activation):
     """Neurons (a, z) of the prior, weighted by exp Σ φ a·t: no cumulants, no lattice."""
     sizes, y = [2, 3], np.array([[1.0, 0.2], [-0.3, 0.8]])
-    code = class_code(sizes, activation, temperature=0.6, targets=y)
+    code = classification_code(sizes, activation, temperature=0.6, targets=y)
     rng = np.random.default_rng(0)
     count, which = 400_000, np.repeat([0, 1], sizes)
     a = rng.normal(size=(count, 2)) * np.sqrt(code.readout_variance)
@@ -95,20 +95,24 @@ def test_gradient_and_curvature_are_those_of_a_convex_function(activation):
     activation=st.sampled_from(["erf", "erf-sigmoid", "linear", np.tanh]),
 )
 def test_the_saddle_point_holds_and_classes_may_be_renamed(sizes, temperature, other, activation):
-    targets = class_target_matrix(len(sizes), other=other)[:, :2]
-    code = class_code(sizes, activation, temperature=temperature, targets=targets)
+    targets = targets_per_class(len(sizes), other=other)[:, :2]
+    code = classification_code(sizes, activation, temperature=temperature, targets=targets)
     np.testing.assert_allclose(targets - code.outputs, temperature * code.dual, atol=1e-6)
     assert np.linalg.eigvalsh(code.kernel)[0] > -1e-9
     assert (code.kernel_diagonal > np.diag(code.kernel)).all()
     assert np.linalg.eigvalsh(code.readout_moment)[0] > 0
-    assert sum(branch.population for branch in code.branches) == pytest.approx(1)
-    turned = class_code(sizes[::-1], activation, temperature=temperature, targets=targets[::-1])
+    assert sum(group.share for group in code.populations) == pytest.approx(1)
+    turned = classification_code(
+        sizes[::-1], activation, temperature=temperature, targets=targets[::-1]
+    )
     np.testing.assert_allclose(turned.kernel, code.kernel[::-1, ::-1], atol=1e-5)
     np.testing.assert_allclose(turned.outputs, code.outputs[::-1], atol=1e-5)
 
 
 def test_many_examples_approach_a_limit_as_one_over_their_number():
-    codes = [class_code([n, n], "erf-sigmoid", temperature=0.02) for n in (25, 100, 400, 1600)]
+    codes = [
+        classification_code([n, n], "erf-sigmoid", temperature=0.02) for n in (25, 100, 400, 1600)
+    ]
     found = np.array([[*code.outputs[0], *code.kernel[0]] for code in codes])
     steps = np.abs(np.diff(found, axis=0)).max(axis=1)
     assert steps[0] > 1e-4
@@ -117,10 +121,10 @@ def test_many_examples_approach_a_limit_as_one_over_their_number():
 
 @pytest.mark.parametrize("activation", ["linear", "erf", "erf-sigmoid", "relu"])
 def test_cold_networks_meet_their_targets(activation):
-    targets = class_target_matrix(2, other=-0.3)
+    targets = targets_per_class(2, other=-0.3)
     missing = []
     for temperature in (1e-2, 1e-3, 0.0):
-        code = class_code([20, 30], activation, temperature=temperature, targets=targets)
+        code = classification_code([20, 30], activation, temperature=temperature, targets=targets)
         missing.append(np.abs(targets - code.outputs).max())
     assert missing[1] == pytest.approx(missing[0] / 10, rel=0.3)
     assert missing[2] < 1e-7
@@ -132,7 +136,7 @@ def test_hot_networks_are_lazy(activation):
     sizes, y, unit = np.array([6, 9]), np.array([[1.0, 0.3], [-0.5, 2.0]]), tilt(activation)
     errors = []
     for temperature in (1e2, 1e3):
-        code = class_code(sizes, activation, temperature=temperature, targets=y)
+        code = classification_code(sizes, activation, temperature=temperature, targets=y)
         first = unit.mean**2 * (sizes @ y) + unit.variance * y
         first *= code.readout_variance / temperature
         errors.append(np.abs(code.outputs / first - 1).max())
@@ -141,14 +145,16 @@ def test_hot_networks_are_lazy(activation):
 
 
 def test_a_function_of_ones_own_is_as_good_as_a_name():
-    given = class_code([10, 10], unit_slope_erf, temperature=0.05)
-    named = class_code([10, 10], "erf", temperature=0.05)
+    given = classification_code([10, 10], unit_slope_erf, temperature=0.05)
+    named = classification_code([10, 10], "erf", temperature=0.05)
     np.testing.assert_allclose(given.kernel, named.kernel)
-    steeper = class_code([10, 10], networks.activation("erf"), temperature=0.05)
+    steeper = classification_code([10, 10], networks.activation("erf"), temperature=0.05)
     assert np.abs(steeper.kernel - named.kernel).max() > 1e-3  # erf(z/√2) is less steep
 
 
 def test_four_centred_classes_span_three_dimensions():
-    code = class_code([8] * 4, "erf", temperature=0.1, targets=class_target_matrix(4, other=-1 / 3))
+    code = classification_code(
+        [8] * 4, "erf", temperature=0.1, targets=targets_per_class(4, other=-1 / 3)
+    )
     np.testing.assert_allclose(code.readout_moment.sum(), 4 * code.readout_variance, rtol=1e-9)
     np.testing.assert_allclose(code.outputs.sum(axis=1), 0, atol=1e-9)

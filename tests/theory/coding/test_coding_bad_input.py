@@ -5,43 +5,58 @@ import pytest
 
 from festina.tasks import from_arrays, linear_teacher
 from festina.theory.coding import (
-    class_code,
-    class_target_matrix,
+    classification_code,
     lazy_predictor,
     linear_code,
-    linear_code_from,
+    linear_code_from_kernel,
+    targets_per_class,
     temperature_sweep,
 )
 
 X = np.random.default_rng(0).normal(size=(6, 8))
-Y = np.repeat(class_target_matrix(3), 2, axis=0)
+Y = np.repeat(targets_per_class(3), 2, axis=0)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: class_code([5, 5], temperature=-0.1), "`temperature` must not be negative, got"),
-        (lambda: class_code([5, 5], temperature=np.nan), "`temperature` must be a finite number"),
-        (lambda: class_code([5, 0]), "Leave out classes without examples"),
-        (lambda: class_code([]), r"one whole number from 1 up for each class, got \[\]"),
-        (lambda: class_code([2.5, 3]), r"`sizes\[0\]` must be a whole number"),
-        (lambda: class_code([3, 1e40]), r"`sizes\[1\]` must be a whole number"),
-        (lambda: class_code([True, True]), r"`sizes\[0\]` must be a whole number.*got True"),
-        (lambda: class_code(3), "`sizes` must be a list of whole numbers, got 3"),
         (
-            lambda: class_code([3, 3], "linear", targets=[[1, 0], [0, 1e40]]),
+            lambda: classification_code([5, 5], temperature=-0.1),
+            "`temperature` must not be negative, got",
+        ),
+        (
+            lambda: classification_code([5, 5], temperature=np.nan),
+            "`temperature` must be a finite number",
+        ),
+        (lambda: classification_code([5, 0]), "Leave out classes without examples"),
+        (lambda: classification_code([]), r"one whole number from 1 up for each class, got \[\]"),
+        (lambda: classification_code([2.5, 3]), r"`sizes\[0\]` must be a whole number"),
+        (lambda: classification_code([3, 1e40]), r"`sizes\[1\]` must be a whole number"),
+        (
+            lambda: classification_code([True, True]),
+            r"`sizes\[0\]` must be a whole number.*got True",
+        ),
+        (lambda: classification_code(3), "`sizes` must be a list of whole numbers, got 3"),
+        (
+            lambda: classification_code([3, 3], "linear", targets=[[1, 0], [0, 1e40]]),
             "Targets of some outputs are so much larger.*same scale",
         ),
-        (lambda: class_code([5] * 4), "span 4 dimensions.*up to 3"),
-        (lambda: class_code([5, 5], targets=np.eye(3)), "a row for each of 2 classes"),
-        (lambda: class_code([5, 5], targets=np.zeros((2, 2))), "nothing to learn"),
-        (lambda: class_code([5, 5], readout_variance=0.0), "`readout_variance` must be positive"),
-        (lambda: class_code([5, 5], "softplus"), "must be one of linear, erf, erf-sigmoid, relu"),
-        (lambda: class_code([5, 5], np.sinh), "must be finite everywhere|grows to"),
-        (lambda: class_code([5, 5], lambda z: z**2), "grows to"),
-        (lambda: class_code([5, 5], "relu"), "costs 3.5 in entropy.*at least 18"),
+        (lambda: classification_code([5] * 4), "span 4 dimensions.*up to 3"),
+        (lambda: classification_code([5, 5], targets=np.eye(3)), "a row for each of 2 classes"),
+        (lambda: classification_code([5, 5], targets=np.zeros((2, 2))), "nothing to learn"),
         (
-            lambda: class_code([30, 30, 30], "relu", targets=[1, 1, -1]),
+            lambda: classification_code([5, 5], readout_variance=0.0),
+            "`readout_variance` must be positive",
+        ),
+        (
+            lambda: classification_code([5, 5], "softplus"),
+            "must be one of linear, erf, erf-sigmoid, relu",
+        ),
+        (lambda: classification_code([5, 5], np.sinh), "must be finite everywhere|grows to"),
+        (lambda: classification_code([5, 5], lambda z: z**2), "grows to"),
+        (lambda: classification_code([5, 5], "relu"), "costs 3.5 in entropy.*at least 18"),
+        (
+            lambda: classification_code([30, 30, 30], "relu", targets=[1, 1, -1]),
             "so alike that one outlier would serve both.*Make them one class",
         ),
         (lambda: temperature_sweep([5, 5], temperatures=[[0.1]]), "must be a list"),
@@ -55,10 +70,10 @@ Y = np.repeat(class_target_matrix(3), 2, axis=0)
             "must be a task of examples",
         ),
         (lambda: linear_code(from_arrays(0 * X, Y)), "All inputs are zero"),
-        (lambda: linear_code_from(np.eye(3), np.eye(2)), "got shapes"),
-        (lambda: linear_code_from([[1, 0.5], [0, 1]], [1, 2]), "must be symmetric"),
-        (lambda: linear_code_from([[1, 2], [2, 1]], [1, 2]), "negative eigenvalues"),
-        (lambda: linear_code_from(np.eye(2), [1, 2]).mean(np.eye(2)), "knows its inputs"),
+        (lambda: linear_code_from_kernel(np.eye(3), np.eye(2)), "got shapes"),
+        (lambda: linear_code_from_kernel([[1, 0.5], [0, 1]], [1, 2]), "must be symmetric"),
+        (lambda: linear_code_from_kernel([[1, 2], [2, 1]], [1, 2]), "negative eigenvalues"),
+        (lambda: linear_code_from_kernel(np.eye(2), [1, 2]).mean(np.eye(2)), "knows its inputs"),
         (lambda: linear_code(from_arrays(X, Y)).mean(X[:, :3]), "must be \\(sample, 8\\)"),
         (
             lambda: linear_code(from_arrays(X, Y)).predictor(X, width=3).split(Y[:2]),
@@ -91,7 +106,7 @@ def test_centred_inputs_cannot_fit_targets_that_are_not():
     scaled = centred / np.linalg.norm(centred, axis=1, keepdims=True)
     with pytest.raises(ValueError, match="inputs are centred"):
         linear_code(from_arrays(scaled, Y))
-    fits = np.repeat(class_target_matrix(3, other=-0.5), 2, axis=0)
+    fits = np.repeat(targets_per_class(3, other=-0.5), 2, axis=0)
     np.testing.assert_allclose(linear_code(from_arrays(centred, fits)).outputs, fits, atol=1e-9)
 
 

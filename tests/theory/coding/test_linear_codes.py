@@ -10,11 +10,11 @@ from scipy.optimize import minimize
 
 from festina.tasks import from_arrays
 from festina.theory.coding import (
-    class_code,
-    class_target_matrix,
+    classification_code,
     lazy_predictor,
     linear_code,
-    linear_code_from,
+    linear_code_from_kernel,
+    targets_per_class,
 )
 
 
@@ -78,8 +78,8 @@ def test_at_zero_temperature_the_kernel_is_explicit():
 @pytest.mark.parametrize("temperature", [0.0, 0.01, 0.3])
 def test_classes_are_a_case_of_it(temperature):
     sizes, y = [3, 5], np.array([[1.0, -0.2], [0.3, 0.8]])
-    blocks = class_code(sizes, "linear", temperature=temperature, targets=y)
-    whole = linear_code_from(np.eye(8), np.repeat(y, sizes, axis=0), temperature=temperature)
+    blocks = classification_code(sizes, "linear", temperature=temperature, targets=y)
+    whole = linear_code_from_kernel(np.eye(8), np.repeat(y, sizes, axis=0), temperature=temperature)
     np.testing.assert_allclose(blocks.gram(), whole.kernel, atol=1e-9)
     np.testing.assert_allclose(blocks.readout_moment, whole.readout_covariance, atol=1e-9)
 
@@ -89,7 +89,7 @@ def test_hundreds_of_classes_take_little_room_and_time():
     rng, count = np.random.default_rng(0), 200
     sizes, y, temperature = rng.integers(1, 60, count), rng.normal(size=(count, count)), 0.3
     tracemalloc.start()
-    code = class_code(sizes, "linear", temperature=temperature, targets=y)
+    code = classification_code(sizes, "linear", temperature=temperature, targets=y)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 40 * count**2 * 8
@@ -113,8 +113,8 @@ def test_many_outputs_and_any_kernel():
 
 
 def test_two_hidden_layers():
-    targets = np.repeat(class_target_matrix(3, other=-0.5), 20, axis=0)
-    code = linear_code_from(np.eye(60), targets, depth=2)
+    targets = np.repeat(targets_per_class(3, other=-0.5), 20, axis=0)
+    code = linear_code_from_kernel(np.eye(60), targets, depth=2)
     assert code.kernel[0, 1] == pytest.approx(1.786, abs=1e-3)
     assert code.readout_covariance[0, 0] == pytest.approx(0.679, abs=1e-3)
     assert "2 hidden layers" in str(code)
@@ -126,7 +126,7 @@ def test_many_examples_make_a_power_law(depth):
     errors = []
     for samples in (10**2, 10**4):
         variance = samples ** (-1 / depth)
-        code = linear_code_from(
+        code = linear_code_from_kernel(
             np.eye(2), np.sqrt(samples) * np.eye(2)[:, :1], depth=depth, readout_variance=variance
         )
         u = code.readout_covariance[0, 0]

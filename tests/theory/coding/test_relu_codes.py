@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from festina.theory.coding import class_code, class_target_matrix, crossover_temperature
+from festina.theory.coding import classification_code, crossover_temperature, targets_per_class
 
 NUMBERS = {  # t₊, t₋, q, mean and deviation of a bulk readout
     0.0: (1.7034, -0.2218, 1.4691, 0.2234, 0.1867),
@@ -15,7 +15,7 @@ NUMBERS = {  # t₊, t₋, q, mean and deviation of a bulk readout
 
 @pytest.mark.parametrize("other", NUMBERS)
 def test_bulk_and_outliers_of_the_toy_task(other):
-    code = class_code([20] * 3, "relu", targets=class_target_matrix(3, other=other))
+    code = classification_code([20] * 3, "relu", targets=targets_per_class(3, other=other))
     outside = code.readout_moment - sum(np.outer(a, a) for a in code.outliers(1))
     deviation = np.sqrt(outside[0, 0] - code.readout_mean[0] ** 2)
     found = [*code.dual[0, :2], code.condensed[0], code.readout_mean[0], deviation]
@@ -34,8 +34,8 @@ def test_bulk_and_outliers_of_the_toy_task(other):
 )
 def test_conditions_of_the_minimum(sizes, temperature, other):
     """Y = T t + f; on the boundary where something condenses, inside where nothing does."""
-    y = class_target_matrix(len(sizes), other=other)
-    code = class_code(sizes, "relu", temperature=temperature, targets=y)
+    y = targets_per_class(len(sizes), other=other)
+    code = classification_code(sizes, "relu", temperature=temperature, targets=y)
     np.testing.assert_allclose(y - code.outputs, temperature * code.dual, atol=1e-7)
     margin = 1 - code.readout_variance * code.sizes * (code.dual**2).sum(axis=1)
     assert (margin > -1e-8).all()
@@ -45,7 +45,7 @@ def test_conditions_of_the_minimum(sizes, temperature, other):
 
 @pytest.mark.parametrize("other", [0.0, -0.5])
 def test_the_bulk_by_weighted_draws(other):
-    code = class_code([20, 30], "relu", targets=class_target_matrix(2, other=other))
+    code = classification_code([20, 30], "relu", targets=targets_per_class(2, other=other))
     rng, count, spread = np.random.default_rng(0), 400_000, 1.6
     t, variance = code.dual, code.readout_variance
     a = code.readout_mean + spread * np.sqrt(variance) * rng.normal(size=(count, 2))
@@ -69,7 +69,9 @@ def test_the_bulk_by_weighted_draws(other):
 def test_of_unequal_classes_the_last_loses_its_outliers():
     sizes = [50, 25, 30]
     critical = crossover_temperature(sizes, "relu")
-    below, above = (class_code(sizes, "relu", temperature=f * critical) for f in (0.997, 1.003))
+    below, above = (
+        classification_code(sizes, "relu", temperature=f * critical) for f in (0.997, 1.003)
+    )
     assert below.condensed.any()
     assert not below.condensed.all()
     assert not above.condensed.any()
@@ -77,15 +79,15 @@ def test_of_unequal_classes_the_last_loses_its_outliers():
 
 @pytest.mark.parametrize("other", [0.0, -0.5])
 def test_outliers_disappear_at_a_temperature_that_is_known_exactly(other):
-    targets = class_target_matrix(3, other=other)
+    targets = targets_per_class(3, other=other)
     critical = crossover_temperature([20] * 3, "relu", targets=targets)
     if other == 0:
         assert critical == pytest.approx(0.01 + 1.4691 / 3, abs=1e-4)
     below, above = (
-        class_code([20] * 3, "relu", temperature=critical + step, targets=targets)
+        classification_code([20] * 3, "relu", temperature=critical + step, targets=targets)
         for step in (-1e-3, 1e-3)
     )
     np.testing.assert_allclose(below.condensed, 3e-3, atol=1e-5)
     assert not above.condensed.any()
-    cold = class_code([20] * 3, "relu", temperature=critical / 2, targets=targets)
+    cold = classification_code([20] * 3, "relu", temperature=critical / 2, targets=targets)
     assert (cold.scheme, above.scheme) == ("sparse", "none")

@@ -6,7 +6,7 @@ import pytest
 
 from festina.theory.decisions import (
     AnimalWeights,
-    DecisionModel,
+    ContrastChoiceLearner,
     asymptotic_weights,
     draw_naive_animals,
     mean_field_learning,
@@ -38,7 +38,7 @@ ANIMAL = naive_animals(0.1, 0.1)
 )
 def test_models(options, message):
     with pytest.raises(ValueError, match=message.replace("?", r"\?")):
-        DecisionModel(**options)
+        ContrastChoiceLearner(**options)
 
 
 @pytest.mark.parametrize(
@@ -82,28 +82,28 @@ def test_drawing():
 )
 def test_times(times, message):
     with pytest.raises(ValueError, match=message):
-        mean_field_learning(DecisionModel(), ANIMAL, times)
+        mean_field_learning(ContrastChoiceLearner(), ANIMAL, times)
 
 
 def test_tolerances():
     with pytest.raises(ValueError, match="`rtol` must be positive"):
-        mean_field_learning(DecisionModel(), ANIMAL, [1.0], rtol=0.0)
+        mean_field_learning(ContrastChoiceLearner(), ANIMAL, [1.0], rtol=0.0)
 
 
 def test_trials():
     options = {"learning_rate": 0.1, "key": KEY}
     with pytest.raises(ValueError, match="`trials` must be a whole number from 1 up"):
-        simulate_learning(DecisionModel(), ANIMAL, 0, **options)
+        simulate_learning(ContrastChoiceLearner(), ANIMAL, 0, **options)
     with pytest.raises(ValueError, match="multiple of `save_every`, got 10 and 4: use 8 trials"):
-        simulate_learning(DecisionModel(), ANIMAL, 10, save_every=4, **options)
+        simulate_learning(ContrastChoiceLearner(), ANIMAL, 10, save_every=4, **options)
     with pytest.raises(ValueError, match="use 20 trials"):
-        simulate_learning(DecisionModel(), ANIMAL, 10, save_every=20, **options)
+        simulate_learning(ContrastChoiceLearner(), ANIMAL, 10, save_every=20, **options)
     with pytest.raises(ValueError, match="`learning_rate` must be positive"):
-        simulate_learning(DecisionModel(), ANIMAL, 10, learning_rate=-0.1, key=KEY)
+        simulate_learning(ContrastChoiceLearner(), ANIMAL, 10, learning_rate=-0.1, key=KEY)
 
 
 def test_points_that_are_not_isolated():
-    model = DecisionModel(contrasts=(-0.5, 0.5), teaching="heterogeneous")
+    model = ContrastChoiceLearner(contrasts=(-0.5, 0.5), teaching="heterogeneous")
     for function in (stationary_points, asymptotic_weights):
         with pytest.raises(ValueError, match="Add a contrast, such as 0"):
             function(model)
@@ -113,11 +113,11 @@ def test_points_that_are_not_isolated():
 
 def test_choices_too_sharp_for_a_stationary_point():
     with pytest.raises(RuntimeError, match=r"not to 2000.* as good as never chosen"):
-        stationary_points(DecisionModel(inverse_temperature=2000.0))
+        stationary_points(ContrastChoiceLearner(inverse_temperature=2000.0))
 
 
 def test_summaries():
-    run = mean_field_learning(DecisionModel(), ANIMAL, [1.0])
+    run = mean_field_learning(ContrastChoiceLearner(), ANIMAL, [1.0])
     with pytest.raises(ValueError, match="`threshold` must lie between 0 and 1"):
         stimulus_use_times(run, threshold=1.5)
     with pytest.raises(ValueError, match="`points` is empty"):

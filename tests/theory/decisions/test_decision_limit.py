@@ -5,14 +5,14 @@ import pytest
 
 from festina.theory.decisions import (
     AnimalWeights,
-    DecisionModel,
+    ContrastChoiceLearner,
     asymptotic_weights,
     mean_field_learning,
     naive_animals,
 )
 
 ANIMAL = AnimalWeights([0.3, 0.1, 0.2], [[0.15, -0.05, 0.2], [-0.15, 0.05, 0.2]])
-MODEL = DecisionModel(teaching="heterogeneous")
+MODEL = ContrastChoiceLearner(teaching="heterogeneous")
 
 
 def test_printed_values():
@@ -47,7 +47,7 @@ def test_weights_follow_powers_of_time():
 
 @pytest.mark.parametrize("beta", [0.0, 2.0])
 def test_other_animals_end_there_too(beta):
-    model = DecisionModel(teaching="heterogeneous", inverse_temperature=beta, tau=0.5)
+    model = ContrastChoiceLearner(teaching="heterogeneous", inverse_temperature=beta, tau=0.5)
     limit = asymptotic_weights(model)
     animals = naive_animals([0.3, 0.05], [0.02, 0.4])
     early, late = mean_field_learning(model, animals, [5e2, 5e4]).products.swapaxes(0, 1)
@@ -59,7 +59,7 @@ def test_other_animals_end_there_too(beta):
 def test_random_choices_in_closed_form():
     """β = 0: p and q solve two linear equations, E π (1 − p x − q) x = 0 and g₀·n₀ = 0."""
     w = asymptotic_weights(
-        DecisionModel(teaching="heterogeneous", inverse_temperature=0.0)
+        ContrastChoiceLearner(teaching="heterogeneous", inverse_temperature=0.0)
     ).products
     # Left trials x = 1, ½: (1 + ½) = p (1 + ¼) + q (1 + ½); constant: 5/2 = p (1 + ½) + 5 q.
     p, q = np.linalg.solve([[1.25, 1.5], [1.5, 5.0]], [1.5, 2.5])
@@ -68,4 +68,4 @@ def test_random_choices_in_closed_form():
 
 def test_only_deep_heterogeneous_animals_have_it():
     with pytest.raises(ValueError, match="never rest, got 'deep' and 'total'"):
-        asymptotic_weights(DecisionModel())
+        asymptotic_weights(ContrastChoiceLearner())

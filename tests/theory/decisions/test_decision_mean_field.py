@@ -10,7 +10,7 @@ import xarray as xr
 import festina
 from festina.theory.decisions import (
     AnimalWeights,
-    DecisionModel,
+    ContrastChoiceLearner,
     draw_naive_animals,
     mean_field_learning,
     naive_animals,
@@ -62,7 +62,7 @@ def slopes(theta, beta, teaching, contrasts=(-0.5, -0.25, 0.0, 0.25, 0.5)):
 
 @pytest.mark.parametrize("teaching", TEACHING)
 def test_printed_numbers(teaching):
-    run = mean_field_learning(DecisionModel(teaching=teaching), ANIMAL, [25.0, 50.0, 100.0])
+    run = mean_field_learning(ContrastChoiceLearner(teaching=teaching), ANIMAL, [25.0, 50.0, 100.0])
     table = TABLE[teaching]
     np.testing.assert_allclose(run.products[0].reshape(3, 6), table[:3], atol=1e-6)
     np.testing.assert_allclose(run.right_probability[0], table[3:], atol=1e-6)
@@ -81,7 +81,7 @@ def test_follows_the_equations_written_out(teaching):
         rtol=1e-11,
         atol=1e-13,
     ).y.T
-    model = DecisionModel(teaching=teaching, inverse_temperature=3.0)
+    model = ContrastChoiceLearner(teaching=teaching, inverse_temperature=3.0)
 
     def error(rtol):
         run = mean_field_learning(model, ANIMAL, times, rtol=rtol, atol=1e-3 * rtol)
@@ -109,12 +109,12 @@ def test_total_teaching_descends_the_loss_with_the_policy_held(beta, double):
         return 0.5 * jnp.mean((policy * (target - q) ** 2).sum(axis=1))
 
     weights = (jnp.asarray(ANIMAL.gains[0]), jnp.asarray(ANIMAL.striatum[0]))
-    moves = weight_velocity(DecisionModel(inverse_temperature=beta), ANIMAL)
+    moves = weight_velocity(ContrastChoiceLearner(inverse_temperature=beta), ANIMAL)
     held, full = jax.grad(loss)(weights, True), jax.grad(loss)(weights, False)
     np.testing.assert_allclose(moves.gains[0], -held[0], atol=1e-14)
     np.testing.assert_allclose(moves.striatum[0], -held[1], atol=1e-14)
     assert np.allclose(moves.striatum[0], -full[1], atol=1e-12) == (beta == 0)
-    run = mean_field_learning(DecisionModel(inverse_temperature=beta), ANIMAL, [0.0])
+    run = mean_field_learning(ContrastChoiceLearner(inverse_temperature=beta), ANIMAL, [0.0])
     assert run.loss[0, 0] == pytest.approx(float(loss(weights, False)), abs=1e-14)
 
 
@@ -122,7 +122,9 @@ def test_total_teaching_conserves_the_balance_of_every_line():
     """d(v²)/dt = 2 Σ g u v = d(Σ u²)/dt, whatever the policy; heterogeneous teaching does not."""
 
     def drift(teaching):
-        run = mean_field_learning(DecisionModel(teaching=teaching), ANIMAL, [0.0, 10.0, 100.0])
+        run = mean_field_learning(
+            ContrastChoiceLearner(teaching=teaching), ANIMAL, [0.0, 10.0, 100.0]
+        )
         balance = run.gains**2 - (run.striatum**2).sum(axis=2)
         return np.abs(balance - balance[:, :1]).max()
 
@@ -135,7 +137,7 @@ def test_total_teaching_conserves_the_balance_of_every_line():
 def test_mirrored_animals_have_mirrored_behaviour(teaching, architecture):
     rng = np.random.default_rng(0)
     animals = AnimalWeights(rng.normal(size=(3, 3)), rng.normal(size=(3, 2, 3)))
-    model = DecisionModel(teaching=teaching, architecture=architecture)
+    model = ContrastChoiceLearner(teaching=teaching, architecture=architecture)
     times = np.array([1.0, 20.0])
     run, mirror = (mean_field_learning(model, a, times) for a in (animals, animals.mirrored()))
     np.testing.assert_allclose(
@@ -147,7 +149,7 @@ def test_mirrored_animals_have_mirrored_behaviour(teaching, architecture):
 
 def test_shallow_animals_with_random_choices_relax_exponentially():
     """β = 0 is a linear equation: W(t) = W* + e^{−Ht} (W(0) − W*), H = ½⟨xxᵀ⟩."""
-    model = DecisionModel(architecture="shallow", inverse_temperature=0.0)
+    model = ContrastChoiceLearner(architecture="shallow", inverse_temperature=0.0)
     x, r = model.stimuli, model.rewards
     h, target = 0.5 * x.T @ x / 5, 0.5 * r.T @ x / 5
     end = np.linalg.solve(h, target.T).T
@@ -161,10 +163,10 @@ def test_shallow_animals_with_random_choices_relax_exponentially():
 
 
 def test_time_is_in_units_of_tau():
-    fast = mean_field_learning(DecisionModel(), ANIMAL, [10.0, 20.0])
-    slow = mean_field_learning(DecisionModel(tau=4.0), ANIMAL, [40.0, 80.0])
+    fast = mean_field_learning(ContrastChoiceLearner(), ANIMAL, [10.0, 20.0])
+    slow = mean_field_learning(ContrastChoiceLearner(tau=4.0), ANIMAL, [40.0, 80.0])
     np.testing.assert_allclose(fast.products, slow.products, atol=1e-12)
-    quick, idle = (weight_velocity(DecisionModel(tau=tau), ANIMAL) for tau in (1.0, 4.0))
+    quick, idle = (weight_velocity(ContrastChoiceLearner(tau=tau), ANIMAL) for tau in (1.0, 4.0))
     np.testing.assert_allclose(quick.gains, 4.0 * idle.gains, atol=1e-15)
 
 
@@ -174,8 +176,8 @@ def test_animals_do_not_see_each_other():
     np.testing.assert_array_equal(few.gains, herd.gains[:3])
     times = np.array([0.0, 30.0, 60.0])
     many, alone = (
-        mean_field_learning(DecisionModel(), herd, times),
-        mean_field_learning(DecisionModel(), few, times),
+        mean_field_learning(ContrastChoiceLearner(), herd, times),
+        mean_field_learning(ContrastChoiceLearner(), few, times),
     )
     assert many.gains.shape == (140, 3, 3)
     assert many.striatum.shape == (140, 3, 2, 3)
@@ -183,15 +185,19 @@ def test_animals_do_not_see_each_other():
     np.testing.assert_array_equal(many.products[:, 0], herd.products)
     last = AnimalWeights(herd.gains[-1], herd.striatum[-1])
     np.testing.assert_allclose(
-        many.products[-1], mean_field_learning(DecisionModel(), last, times).products[0], atol=1e-7
+        many.products[-1],
+        mean_field_learning(ContrastChoiceLearner(), last, times).products[0],
+        atol=1e-7,
     )
 
 
 def test_learning_goes_on_from_where_it_stopped():
-    first = mean_field_learning(DecisionModel(), ANIMAL, [20.0])
-    then = mean_field_learning(DecisionModel(), first.final, [30.0])
+    first = mean_field_learning(ContrastChoiceLearner(), ANIMAL, [20.0])
+    then = mean_field_learning(ContrastChoiceLearner(), first.final, [30.0])
     np.testing.assert_allclose(
-        then.products, mean_field_learning(DecisionModel(), ANIMAL, [50.0]).products, atol=1e-7
+        then.products,
+        mean_field_learning(ContrastChoiceLearner(), ANIMAL, [50.0]).products,
+        atol=1e-7,
     )
 
 
@@ -211,7 +217,9 @@ def test_drawn_gains_are_log_uniform():
 
 
 def test_a_data_set_with_named_axes_can_be_saved(tmp_path):
-    run = mean_field_learning(DecisionModel(), naive_animals([0.1, 0.2], 0.01), [0.0, 5.0, 10.0])
+    run = mean_field_learning(
+        ContrastChoiceLearner(), naive_animals([0.1, 0.2], 0.01), [0.0, 5.0, 10.0]
+    )
     data = run.to_dataset()
     assert data["right_probability"].dims == ("animal", "time", "contrast")
     assert data["products"].dims == ("animal", "time", "action", "line")

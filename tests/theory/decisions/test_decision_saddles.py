@@ -5,7 +5,7 @@ import pytest
 
 from festina.theory.decisions import (
     AnimalWeights,
-    DecisionModel,
+    ContrastChoiceLearner,
     mean_field_learning,
     stationary_points,
     weight_velocity,
@@ -15,7 +15,7 @@ L, R, C = "left", "right", "constant"
 
 
 def hierarchy(**options):
-    return {point.active: point for point in stationary_points(DecisionModel(**options))}
+    return {point.active: point for point in stationary_points(ContrastChoiceLearner(**options))}
 
 
 def test_random_choices_printed_numbers():
@@ -39,7 +39,7 @@ def test_random_choices_printed_numbers():
 
 
 def test_random_choices_are_least_squares_on_the_active_lines():
-    model = DecisionModel(inverse_temperature=0.0)
+    model = ContrastChoiceLearner(inverse_temperature=0.0)
     for point in stationary_points(model):
         use = [line in point.active for line in (L, R, C)]
         expected = np.zeros((2, 3))
@@ -71,7 +71,7 @@ def test_softmax_printed_numbers():
 @pytest.mark.parametrize("teaching", ["total", "heterogeneous"])
 @pytest.mark.parametrize("beta", [0.0, 5.0, 50.0])
 def test_they_rest_and_silent_lines_have_opposite_eigenvalues(beta, teaching):
-    model = DecisionModel(inverse_temperature=beta, teaching=teaching, tau=2.0)
+    model = ContrastChoiceLearner(inverse_temperature=beta, teaching=teaching, tau=2.0)
     points = stationary_points(model)
     assert len(points) == (8 if teaching == "total" else 5)
     for point in points:
@@ -85,7 +85,7 @@ def test_they_rest_and_silent_lines_have_opposite_eigenvalues(beta, teaching):
 
 
 def test_eigenvalues_are_those_of_finite_differences():
-    model = DecisionModel()
+    model = ContrastChoiceLearner()
     point = hierarchy()[L, C]
     here = np.concatenate([point.animals.gains[0], point.animals.striatum[0].ravel()])
 
@@ -103,7 +103,7 @@ def test_eigenvalues_are_those_of_finite_differences():
 
 @pytest.mark.parametrize("teaching", ["total", "heterogeneous"])
 def test_a_silent_line_leaves_at_its_escape_rate(teaching):
-    model = DecisionModel(teaching=teaching)
+    model = ContrastChoiceLearner(teaching=teaching)
     point = next(p for p in stationary_points(model) if p.active == (C,))
     gains = point.animals.gains[0].copy()
     gains[0] = 1e-6
@@ -117,7 +117,7 @@ def test_a_silent_line_leaves_at_its_escape_rate(teaching):
 
 def test_silent_lines_may_carry_weights_that_the_pull_does_not_see():
     """v = 0 and u ⟂ g rests too: same behaviour, same index."""
-    model = DecisionModel()
+    model = ContrastChoiceLearner()
     point = hierarchy()[(C,)]
     tilted = point.animals.striatum[0].copy()
     tilted[:, 0] = [0.3, 0.3]  # the pull on the left line is along (1, −1)
@@ -127,7 +127,7 @@ def test_silent_lines_may_carry_weights_that_the_pull_does_not_see():
 
 def test_on_policy_stationary_points_are_not_those_of_the_loss():
     """Near the expert the flow carries the loss up on one side and down on the other."""
-    model = DecisionModel(architecture="shallow", inverse_temperature=2.0)
+    model = ContrastChoiceLearner(architecture="shallow", inverse_temperature=2.0)
     (expert,) = stationary_points(model)
     rng = np.random.default_rng(1)
     aside = 1e-5 * rng.normal(size=(10, 2, 3))
@@ -138,7 +138,7 @@ def test_on_policy_stationary_points_are_not_those_of_the_loss():
     # With a fixed policy no step is uphill.
     animals = AnimalWeights(rng.normal(size=(20, 3)), rng.normal(size=(20, 2, 3)))
     blind = mean_field_learning(
-        DecisionModel(inverse_temperature=0.0), animals, np.linspace(0, 20, 81)
+        ContrastChoiceLearner(inverse_temperature=0.0), animals, np.linspace(0, 20, 81)
     )
     assert (np.diff(blind.loss, axis=1) < 1e-12).all()
 
@@ -146,7 +146,7 @@ def test_on_policy_stationary_points_are_not_those_of_the_loss():
 @pytest.mark.parametrize("teaching", ["total", "heterogeneous"])
 def test_shallow_animals_end_at_one_point_from_many_starts(teaching):
     """With a softmax this is observed, not proved."""
-    model = DecisionModel(architecture="shallow", teaching=teaching)
+    model = ContrastChoiceLearner(architecture="shallow", teaching=teaching)
     (point,) = stationary_points(model)
     assert point.index == 0
     assert point.eigenvalues.shape == (6,)
@@ -158,7 +158,7 @@ def test_shallow_animals_end_at_one_point_from_many_starts(teaching):
 @pytest.mark.parametrize("active", [(L,), (L, R), (L, C), (L, R, C)])
 def test_no_second_point_is_found_from_many_starts(active):
     """Another way there: least squares for each action, weighted by how often it is chosen."""
-    model = DecisionModel()
+    model = ContrastChoiceLearner()
     use = [line in active for line in (L, R, C)]
     x, r = model.stimuli[:, use], model.rewards
     w = np.random.default_rng(2).uniform(-1.0, 1.0, size=(30, 2, sum(use)))
@@ -176,12 +176,12 @@ def test_no_second_point_is_found_from_many_starts(active):
 def test_an_action_that_seems_bad_is_not_tried_again():
     """Not a stationary point, but as good as one: half the rewards, for as long as one can wait."""
     averse = AnimalWeights(np.ones(3), [[0.0, 0.0, -3.0], [0.0, 0.0, 0.5]])
-    run = mean_field_learning(DecisionModel(architecture="shallow"), averse, [1e2, 1e4])
+    run = mean_field_learning(ContrastChoiceLearner(architecture="shallow"), averse, [1e2, 1e4])
     np.testing.assert_allclose(run.reward, 0.5, atol=1e-3)
 
 
 def test_deep_and_shallow_experts_are_the_same():
-    (shallow,) = stationary_points(DecisionModel(architecture="shallow"))
+    (shallow,) = stationary_points(ContrastChoiceLearner(architecture="shallow"))
     np.testing.assert_allclose(shallow.products, hierarchy()[L, R, C].products, atol=1e-10)
 
 
@@ -194,7 +194,7 @@ def test_contrasts_need_not_be_symmetric():
 def test_on_policy_there_may_be_two_stable_points():
     """A counterexample to uniqueness: a stimulus that is never as strong as the other."""
     options = {"contrasts": (-1.0, -0.5, 0.125, 0.5), "architecture": "shallow"}
-    model = DecisionModel(inverse_temperature=2.0, **options)
+    model = ContrastChoiceLearner(inverse_temperature=2.0, **options)
     starts = [[[0.5, -2.0, 0.6], [-1.5, 0.1, 1.0]], [[0.0, -8.0, 1.0], [-1.5, 0.1, 1.0]]]
     run = mean_field_learning(model, AnimalWeights(np.ones((2, 3)), starts), [1e5])
     assert np.abs(weight_velocity(model, run.final).striatum).max() < 1e-9
@@ -204,7 +204,7 @@ def test_on_policy_there_may_be_two_stable_points():
     np.testing.assert_allclose(followed.products, near, atol=1e-5)
     assert followed.index == 0
     # Beyond 2.15 only the far one is left.
-    sharp = DecisionModel(inverse_temperature=3.0, **options)
+    sharp = ContrastChoiceLearner(inverse_temperature=3.0, **options)
     with pytest.raises(RuntimeError, match=r"up to an `inverse_temperature` of 2\.15"):
         stationary_points(sharp)
     ends = mean_field_learning(sharp, AnimalWeights(np.ones((2, 3)), starts), [1e6]).products[:, 0]

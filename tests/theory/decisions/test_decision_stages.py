@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from festina.theory.decisions import (
-    DecisionModel,
+    ContrastChoiceLearner,
     mean_field_learning,
     naive_animals,
     stationary_points,
@@ -22,14 +22,14 @@ L, R, C = "left", "right", "constant"
     [("total", 13.5, 115.0, 36.5), ("heterogeneous", 12.5, 57.0, 35.0)],
 )
 def test_deep_animals_use_one_side_first(teaching, first, second, together):
-    run = mean_field_learning(DecisionModel(teaching=teaching), ANIMALS, TIMES)
+    run = mean_field_learning(ContrastChoiceLearner(teaching=teaching), ANIMALS, TIMES)
     times = stimulus_use_times(run)
     np.testing.assert_array_equal(times, [[first, second], [second, first], [together] * 2])
 
 
 @pytest.mark.parametrize("teaching", ["total", "heterogeneous"])
 def test_shallow_animals_use_both_at_once(teaching):
-    model = DecisionModel(teaching=teaching, architecture="shallow")
+    model = ContrastChoiceLearner(teaching=teaching, architecture="shallow")
     run = mean_field_learning(model, ANIMALS, TIMES[:21])
     np.testing.assert_array_equal(stimulus_use_times(run), 1.5)
     assert np.abs(run.bias).max() < 0.01
@@ -37,7 +37,7 @@ def test_shallow_animals_use_both_at_once(teaching):
 
 def test_the_one_sided_stage_goes_to_the_other_side_only_with_total_teaching():
     total, heterogeneous = (
-        mean_field_learning(DecisionModel(teaching=t), ANIMALS, [45.0])
+        mean_field_learning(ContrastChoiceLearner(teaching=t), ANIMALS, [45.0])
         for t in ("total", "heterogeneous")
     )
     # Near the saddle of left and constant, whose P(R) is .87 on the right.
@@ -49,7 +49,7 @@ def test_the_one_sided_stage_goes_to_the_other_side_only_with_total_teaching():
 
 
 def test_not_used_by_the_end_is_infinity():
-    run = mean_field_learning(DecisionModel(), ANIMALS, TIMES[:101])
+    run = mean_field_learning(ContrastChoiceLearner(), ANIMALS, TIMES[:101])
     times = stimulus_use_times(run)
     np.testing.assert_array_equal(np.isinf(times), [[False, True], [True, False], [False, False]])
     assert (stimulus_use_times(run, threshold=0.4)[:, 0] > times[:, 0])[[0, 2]].all()
@@ -59,7 +59,7 @@ def test_use_comes_later_by_the_logarithm_of_the_gain():
     """At the constant saddle a silent line grows at its escape rate, so Δt = Δ ln v / rate."""
     gains = np.array([1e-4, 1e-5, 1e-6])
     run = mean_field_learning(
-        DecisionModel(), naive_animals(gains, gains), np.arange(0.0, 200.0, 0.05)
+        ContrastChoiceLearner(), naive_animals(gains, gains), np.arange(0.0, 200.0, 0.05)
     )
     later = np.diff(stimulus_use_times(run)[:, 0])
     rate = next(p for p in stationary_points(run.model) if p.active == (C,)).escape_rates[L]
@@ -67,7 +67,7 @@ def test_use_comes_later_by_the_logarithm_of_the_gain():
 
 
 def test_animals_pass_the_saddles_in_order():
-    run = mean_field_learning(DecisionModel(), ANIMALS, TIMES)
+    run = mean_field_learning(ContrastChoiceLearner(), ANIMALS, TIMES)
     points = stationary_points(run.model)
     visits = visited_saddles(run, points)
     assert visits.path(0) == ((), (C,), (L, C), (L, R, C))
@@ -83,7 +83,7 @@ def test_smaller_gains_come_closer_to_the_saddles():
     nearest = []
     for gain in (1e-2, 1e-4, 1e-6):
         run = mean_field_learning(
-            DecisionModel(), naive_animals(gain, gain), np.arange(0.0, 150.0, 0.5)
+            ContrastChoiceLearner(), naive_animals(gain, gain), np.arange(0.0, 150.0, 0.5)
         )
         visits = visited_saddles(run, stationary_points(run.model))
         constant = [p.active for p in visits.points].index((C,))

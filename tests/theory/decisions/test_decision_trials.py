@@ -6,7 +6,7 @@ import pytest
 
 from festina.theory.decisions import (
     AnimalWeights,
-    DecisionModel,
+    ContrastChoiceLearner,
     mean_field_learning,
     simulate_learning,
 )
@@ -17,7 +17,7 @@ ANIMAL = AnimalWeights([0.3, 0.1, 0.2], [[0.15, -0.05, 0.2], [-0.15, 0.05, 0.2]]
 @pytest.mark.parametrize("teaching", ["total", "heterogeneous"])
 def test_sixteen_runs_follow_the_mean_field(teaching):
     """Within 0.1, and closer than that as the learning rate falls at fixed time."""
-    model = DecisionModel(teaching=teaching)
+    model = ContrastChoiceLearner(teaching=teaching)
 
     def deviations(rate, trials):
         run = simulate_learning(
@@ -45,7 +45,7 @@ def test_sixteen_runs_follow_the_mean_field(teaching):
 @pytest.mark.parametrize("architecture", ["deep", "shallow"])
 def test_the_mean_change_of_one_trial_is_the_velocity(architecture):
     """Over many animals that all see one trial, at several standard errors."""
-    model = DecisionModel(architecture=architecture, teaching="heterogeneous", tau=3.0)
+    model = ContrastChoiceLearner(architecture=architecture, teaching="heterogeneous", tau=3.0)
     herd = ANIMAL.repeated(20_000)
     run = simulate_learning(model, herd, 1, learning_rate=1e-3, key=jax.random.key(0))
     change = (run.striatum[:, 1] - run.striatum[:, 0]) / 1e-3
@@ -60,8 +60,8 @@ def test_the_mean_change_of_one_trial_is_the_velocity(architecture):
 
 def test_luck_belongs_to_the_animal_and_the_trial():
     options = {"learning_rate": 0.05, "save_every": 20, "key": jax.random.key(2)}
-    many = simulate_learning(DecisionModel(), ANIMAL.repeated(5), 40, **options)
-    few = simulate_learning(DecisionModel(), ANIMAL.repeated(2), 20, **options)
+    many = simulate_learning(ContrastChoiceLearner(), ANIMAL.repeated(5), 40, **options)
+    few = simulate_learning(ContrastChoiceLearner(), ANIMAL.repeated(2), 20, **options)
     np.testing.assert_allclose(few.products, many.products[:2, :2], atol=1e-14)
     assert many.products.shape == (5, 3, 2, 3)
     assert np.ptp(many.products[:, -1], axis=0).max() > 1e-3
@@ -70,7 +70,7 @@ def test_luck_belongs_to_the_animal_and_the_trial():
 def test_too_large_a_learning_rate_is_reported():
     with pytest.raises(ValueError, match="diverged at `learning_rate` 50"):
         simulate_learning(
-            DecisionModel(),
+            ContrastChoiceLearner(),
             ANIMAL,
             1000,
             learning_rate=50.0,

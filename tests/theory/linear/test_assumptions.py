@@ -11,7 +11,7 @@ from festina.theory.linear import (
     continual_learning,
     in_white_coordinates,
     learning_regime,
-    measured_lambda,
+    measured_balance,
     measured_layer_strengths,
     mode_loss,
     modes,
@@ -29,7 +29,7 @@ ZERO = balanced_flow(deep_linear_from([0 * ONE, 0 * ONE]), from_moments(ONE))
 def test_balance_of_a_batch_is_that_of_each():
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(3, 2, 4)), rng.normal(size=(3, 5, 2))
-    value, residual = measured_lambda(deep_linear_from([first, second]))
+    value, residual = measured_balance(deep_linear_from([first, second]))
     for k in range(3):
         difference = second[k].T @ second[k] - first[k] @ first[k].T
         eigenvalues = np.linalg.eigvalsh(difference - np.trace(difference) / 2 * ONE)
@@ -40,9 +40,9 @@ def test_balance_of_a_batch_is_that_of_each():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: measured_lambda(deep_linear_from([ONE])), "linear with two layers"),
-        (lambda: measured_lambda(layer_from("relu", ONE, ONE)), "linear with two layers"),
-        (lambda: measured_lambda(untyped(ONE)), "linear with two layers.*deep_linear_from"),
+        (lambda: measured_balance(deep_linear_from([ONE])), "linear with two layers"),
+        (lambda: measured_balance(layer_from("relu", ONE, ONE)), "linear with two layers"),
+        (lambda: measured_balance(untyped(ONE)), "linear with two layers.*deep_linear_from"),
         (lambda: modes(untyped(ONE)), "`task` must be a `Task`, got array"),
         (
             lambda: balanced_flow(deep_linear_from([ONE, ONE]), untyped(ONE)),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from festina.networks import deep_linear_from
 from festina.tasks import from_moments
-from festina.theory.linear import balanced_flow, balanced_gram, block_matrices
+from festina.theory.linear import balanced_flow, balanced_gram, balanced_solution_terms
 
 # shape, λ, W₂W₁ at t = 1.5 by rows, tr W₁ᵀW₁, tr W₂W₂ᵀ, kernel distance then and in the end
 TABLE = """
@@ -344,7 +344,7 @@ def test_many_times_are_as_good_as_few_and_come_in_the_order_given():
 def test_the_matrices_of_the_printed_equations(shape, lam):
     """B, C and D are the weights in the basis of F, where the growing rates are S_λ."""
     first, second, sigma = tabled(shape, lam)
-    found = block_matrices(first, second, sigma, balance=lam)
+    found = balanced_solution_terms(first, second, sigma, balance=lam)
     rates, vectors = np.linalg.eigh(driving_matrix(sigma, lam))
     q = np.concatenate([first.T, second])
     parts = ((found.b, found.s_lambda, 0.5), (found.c, -found.s_lambda, 0.5))
@@ -363,4 +363,4 @@ def test_the_matrices_of_the_printed_equations(shape, lam):
 
 def test_bad_matrices():
     with pytest.raises(ValueError, match=r"\(2, 2\), \(2, 2\) and \(3, 2\)"):
-        block_matrices(np.eye(2), np.eye(2), np.ones((3, 2)), balance=0.0)
+        balanced_solution_terms(np.eye(2), np.eye(2), np.ones((3, 2)), balance=0.0)

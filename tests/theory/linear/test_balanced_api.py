@@ -9,14 +9,14 @@ import pytest
 from balanced_weights import balanced_weights, gram, integrate, rotation, tabled
 
 from festina import gradient_flow, load, save
-from festina.networks import DeepLinear, Neuron, deep_linear_from, layer_from
+from festina.networks import DeepLinear, NeuronUnit, deep_linear_from, layer_from
 from festina.tasks import from_arrays, from_moments
 from festina.theory.linear import (
     BalanceWarning,
     balanced_flow,
     in_white_coordinates,
     learning_regime,
-    measured_lambda,
+    measured_balance,
 )
 
 # ---- jit, vmap, grad ----------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def test_small_random_weights_are_off_by_their_variance():
         estimate = flow.error_estimate(times)
         assert 0.2 < relative.max() / estimate.max() < 2.0
         assert flow.balance_residual == pytest.approx(
-            scale**2 * measured_lambda(deep_linear_from((first, second)))[1], rel=1e-9
+            scale**2 * measured_balance(deep_linear_from((first, second)))[1], rel=1e-9
         )
     order = np.diff(np.log(errors)) / np.diff(np.log(scales))
     assert np.allclose(order, 2.0, atol=0.2)
@@ -190,7 +190,7 @@ def test_small_random_weights_are_off_by_their_variance():
 def test_unbalanced_weights_are_refused_with_the_way_out():
     rng = np.random.default_rng(0)
     first, second = rng.standard_normal((2, 3, 3))
-    residual = measured_lambda(deep_linear_from((first, second)))[1]
+    residual = measured_balance(deep_linear_from((first, second)))[1]
     with pytest.raises(ValueError, match=f"by {residual:.3g}.*gradient_flow"):
         balanced_flow(deep_linear_from([first, second]), from_moments(np.eye(3)))
     with pytest.warns(BalanceWarning):
@@ -204,7 +204,7 @@ def test_networks_and_tasks():
     first, second, sigma = tabled("funnel", -1.0)
     white = from_arrays(np.sqrt(3) * np.eye(3), np.sqrt(3) * sigma.T)
     expected = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))([1.5]).map
-    for network in (deep_linear_from((first, second)), layer_from(Neuron(), first, second.T)):
+    for network in (deep_linear_from((first, second)), layer_from(NeuronUnit(), first, second.T)):
         assert np.allclose(balanced_flow(network, white)([1.5]).map, expected, atol=1e-12)
         # A factor of the loss is one of its clock; items that are one-hot are white in their sum.
         items = from_arrays(np.eye(3), sigma.T)

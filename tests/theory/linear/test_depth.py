@@ -7,9 +7,9 @@ import pytest
 
 from festina.theory.linear import (
     depth_scaled_time_constant,
-    greedy_learning_time_by_depth,
     learning_time,
     learning_time_by_depth,
+    pretrained_learning_time_by_depth,
     small_weight_law,
 )
 
@@ -74,8 +74,8 @@ def test_greedy_modules(module_depth, expected):
 def test_erratum_7_greedy_training_is_linear_in_depth_and_logarithmic_in_the_weights():
     depths = np.array([4, 8, 16, 32])
     b0 = np.array([1e-2, 1e-3, 1e-4])
-    two = np.array([greedy_learning_time_by_depth(depths, b) for b in b0])
-    four = np.array([greedy_learning_time_by_depth(depths, b, module_depth=4) for b in b0])
+    two = np.array([pretrained_learning_time_by_depth(depths, b) for b in b0])
+    four = np.array([pretrained_learning_time_by_depth(depths, b, module_depth=4) for b in b0])
     for times in (two, four):
         assert np.allclose(times / depths, times[:, :1] / depths[0], rtol=0.1)
     # Two layers: D ln(1/b₀); the square of 1/b₀ takes four.
@@ -92,7 +92,7 @@ def test_greedy_training_is_modules_and_tuning():
         learning_time(2.0, a0, depth=d, fraction=0.9, tau=d)
         for d, a0 in zip(depths, start, strict=True)
     ]
-    total = greedy_learning_time_by_depth(depths, 0.05, correlation=2.0)
+    total = pretrained_learning_time_by_depth(depths, 0.05, correlation=2.0)
     assert np.allclose(total, np.array(depths) * module + tuning, rtol=1e-13)
 
 
@@ -125,8 +125,10 @@ def test_layers_at_or_above_their_target(correlation):
     """At the target there is nothing to wait for; above it a module comes down to it."""
     assert np.array_equal(learning_time_by_depth([2, 4, 8], 1.0), [0.0, 0.0, 0.0])
     tuned = learning_time_by_depth([4], 1.0, correlation=correlation)
-    assert np.array_equal(greedy_learning_time_by_depth([4], 1.0, correlation=correlation), tuned)
-    above = greedy_learning_time_by_depth([4], 1.2, correlation=correlation)
+    assert np.array_equal(
+        pretrained_learning_time_by_depth([4], 1.0, correlation=correlation), tuned
+    )
+    above = pretrained_learning_time_by_depth([4], 1.2, correlation=correlation)
     module = learning_time(1.0, 1.2**2, depth=2, strength=1.01)
     kept = learning_time_by_depth([4], 1.01**0.5, correlation=correlation)
     assert np.allclose(above, 4 * module + kept, rtol=1e-12)
@@ -165,13 +167,13 @@ def test_the_law_of_infinite_depth_is_the_limit_of_the_exact_time():
             "`input_variance` must be positive",
         ),
         (lambda: learning_time_by_depth([4], 0.5, fraction=1.0), "`fraction` must be between"),
-        (lambda: greedy_learning_time_by_depth([4], -0.5), "`layer_strength` must be positive"),
+        (lambda: pretrained_learning_time_by_depth([4], -0.5), "`layer_strength` must be positive"),
         (
-            lambda: greedy_learning_time_by_depth([4], 0.5, module_depth=0),
+            lambda: pretrained_learning_time_by_depth([4], 0.5, module_depth=0),
             "`depth` must be the number",
         ),
         (
-            lambda: greedy_learning_time_by_depth([4], 0.5, module_fraction=1.5),
+            lambda: pretrained_learning_time_by_depth([4], 0.5, module_fraction=1.5),
             "`fraction` must be between",
         ),
         (lambda: small_weight_law(0.5, depth=1), "`depth` must be two or more"),

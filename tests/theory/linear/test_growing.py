@@ -7,7 +7,11 @@ from scipy.integrate import solve_ivp
 import festina
 from festina.networks import deep_linear_from
 from festina.tasks import from_moments
-from festina.theory.linear import coupled_mode_strengths, effective_initial_strengths, growing_gram
+from festina.theory.linear import (
+    coupled_mode_strengths,
+    effective_initial_strengths,
+    initial_mode_overlaps,
+)
 
 
 def test_the_growing_part_of_small_weights_against_scipy():
@@ -27,14 +31,14 @@ def test_the_growing_part_of_small_weights_against_scipy():
     start = np.concatenate([first.ravel(), second.ravel()])
     flow = solve_ivp(velocity, (0, 6), start, "DOP853", times, rtol=1e-11, atol=1e-14)
     w = [y[12:].reshape(3, 4) @ y[:12].reshape(4, 3) for y in flow.y.T]
-    found = coupled_mode_strengths(times, growing_gram(first, second, axes, axes), s)
+    found = coupled_mode_strengths(times, initial_mode_overlaps(first, second, axes, axes), s)
     np.testing.assert_allclose(found, w, atol=1e-9)
 
 
 def test_lists_time_constants_and_one_time():
     s, gram = [2.0, 1.0], [[0.1, 0.02], [0.02, 0.3]]
     axes, weights = [[1.0, 0.0], [0.0, 1.0]], [[0.3, 0.1], [0.2, -0.4]]
-    assert growing_gram(weights, weights, axes, axes).shape == (2, 2)
+    assert initial_mode_overlaps(weights, weights, axes, axes).shape == (2, 2)
     many = coupled_mode_strengths([0.0, 1.5, 3.0], gram, s)
     np.testing.assert_allclose(many[0], gram, rtol=1e-13)
     slow = coupled_mode_strengths([0.0, 3.0, 6.0], gram, s, tau=2.0)
@@ -45,7 +49,7 @@ def test_lists_time_constants_and_one_time():
     with pytest.raises(ValueError, match=r"`gram` must be.*\(2, 2\) and \(3,\)"):
         coupled_mode_strengths([1.0], gram, [3.0, 2.0, 1.0])
     with pytest.raises(ValueError, match="to go with `left`"):
-        growing_gram(weights, weights, axes, np.ones((3, 2)))
+        initial_mode_overlaps(weights, weights, axes, np.ones((3, 2)))
 
 
 def test_what_the_growing_part_leaves_out_is_of_second_order():
@@ -58,7 +62,7 @@ def test_what_the_growing_part_leaves_out_is_of_second_order():
         times = np.linspace(0, 1.5 * np.log(1 / scale**2), 101)
         task = festina.tasks.linear_teacher(np.diag(s))
         trained = festina.gradient_flow(network, task, times, rtol=1e-11)
-        found = coupled_mode_strengths(times, growing_gram(first, second, axes, axes), s)
+        found = coupled_mode_strengths(times, initial_mode_overlaps(first, second, axes, axes), s)
         late = times > 0.3 * times[-1]
         apart = np.asarray(trained.network.end_to_end()) - found
         errors.append(np.abs(apart[:, late]).max())
@@ -70,7 +74,7 @@ def test_the_diagonal_are_effective_strengths_and_too_few_units_are_refused():
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(2, 3)), rng.normal(size=(3, 2))
     s, axes = np.array([3.0, 2.0, 1.0]), np.eye(3)
-    gram = growing_gram(first, second, axes, axes)
+    gram = initial_mode_overlaps(first, second, axes, axes)
     expected = effective_initial_strengths(
         deep_linear_from([first, second]), from_moments(np.diag(s))
     )

@@ -175,7 +175,7 @@ def test_a_network_of_festina_follows(double):
     found = modes(from_moments(correlation))
     w1, w2 = decoupled(np.full((2, 3), 0.05), found.left, found.right, (5,), rng)
     times = np.linspace(0.0, 8.0, 9)
-    unit = festina.networks.Neuron(festina.networks.activation("linear"))
+    unit = festina.networks.NeuronUnit(festina.networks.activation("linear"))
     network = festina.networks.layer_from(unit, w1, w2.T)
     run = festina.gradient_flow(network, festina.tasks.linear_teacher(correlation), times)
     a = mode_strengths(times, found, 0.05**2)

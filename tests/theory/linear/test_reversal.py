@@ -6,7 +6,7 @@ from balanced_weights import balanced_weights, rotation
 
 from festina.networks import deep_linear_from
 from festina.tasks import from_moments
-from festina.theory.linear import balanced_flow, reversal_overlap, reversal_time
+from festina.theory.linear import balanced_flow, reversal_initial_amplitude, reversal_time
 
 TABLE = {0.01: 2.14018716, 0.1: 1.26696655, 1.0: 0.47788189, 3.0: 0.21234528, 10.0: 0.06867999}
 
@@ -53,8 +53,10 @@ def test_overlap_with_what_grows():
         g = 1 / np.sqrt(1 + h**2)
         # B of Eq. (15) for −Σ = (−U) S Vᵀ
         b = (end.outward[..., 0].T @ -u) * (g + h * g) + (end.inward[..., 0].T @ v) * (g - h * g)
-        assert np.allclose(np.linalg.norm(b, axis=0), np.abs(reversal_overlap(s, lam)), atol=1e-10)
-    assert np.all(reversal_overlap(s, 0.0) == 0.0)
+        assert np.allclose(
+            np.linalg.norm(b, axis=0), np.abs(reversal_initial_amplitude(s, lam)), atol=1e-10
+        )
+    assert np.all(reversal_initial_amplitude(s, 0.0) == 0.0)
 
 
 @pytest.mark.filterwarnings("ignore:The weights do not reach")
@@ -114,6 +116,6 @@ def test_bad_arguments():
         reversal_time([1.0, 0.0], 1.0)
     with pytest.raises(ValueError, match="`balance` must be finite"):
         reversal_time(1.0, np.nan)
-    for call in (reversal_time, reversal_overlap):
+    for call in (reversal_time, reversal_initial_amplitude):
         with pytest.raises(ValueError, match=r"one value for each mode.*\(2,\), \(3,\)"):
             call(np.ones(2), np.ones(3))

@@ -3,7 +3,7 @@
 from ._agreement import Diagnostics as Diagnostics
 from ._agreement import Populations as Populations
 from ._infinite_width import InfiniteWidthLimit as InfiniteWidthLimit
-from ._infinite_width import extrapolate_to_infinite_width as extrapolate_to_infinite_width
+from ._infinite_width import infinite_width_limit as infinite_width_limit
 from ._posterior import Posterior as Posterior
 from ._sample import continue_sampling as continue_sampling
 from ._sample import sample as sample

@@ -69,7 +69,7 @@ class InfiniteWidthLimit(Result):
         return "\n".join(lines)
 
 
-def extrapolate_to_infinite_width(
+def infinite_width_limit(
     task: AbstractTask,
     *,
     widths: Sequence[int] = (100, 200),

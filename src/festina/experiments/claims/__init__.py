@@ -4,6 +4,8 @@ from ._claim import Claim as Claim
 from ._claim import Judgement as Judgement
 from ._claim import Verdict as Verdict
 from ._claim import headline_claim as headline_claim
+from ._collector import ClaimCollector as ClaimCollector
+from ._collector import claims_from_source as claims_from_source
 from ._judgements import SIGNIFICANCE_LEVEL as SIGNIFICANCE_LEVEL
 from ._judgements import agree as agree
 from ._judgements import all_above as all_above
@@ -17,5 +19,3 @@ from ._judgements import join_numbers as join_numbers
 from ._judgements import max_error_below as max_error_below
 from ._judgements import mean_agrees as mean_agrees
 from ._judgements import most_seeds as most_seeds
-from ._ledger import Ledger as Ledger
-from ._ledger import claims_of as claims_of

@@ -49,7 +49,7 @@ def save_animation(
 ) -> None:
     """Write what an experiment's `animate` returns, as a GIF or an MP4.
 
-    `experiment = festina.experiments.load("saddles/figure-1b")`, then
+    `experiment = festina.experiments.load_experiment("saddles/figure-1b")`, then
     `save_animation(experiment.animate(run), "weights.gif")`.
 
     **Arguments:**

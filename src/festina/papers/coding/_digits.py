@@ -22,19 +22,19 @@ from ...experiments._frame import (
     Key,
     Progress,
     Tables,
-    experiment,
+    keys_from_parameters,
+    make_run,
     parameters_of_run,
     part_of,
-    seed_keys,
 )
-from ...experiments._parameters import DecreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import check_decreasing
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_above,
     all_below,
-    claims_of,
+    claims_from_source,
     join_numbers,
     most_seeds,
 )
@@ -71,7 +71,7 @@ class Parameters(BaseParameters):
     temperature: float = Field(default=0.01, gt=0, le=0.1)
     """T."""
 
-    warmer: Annotated[tuple[float, ...], DecreasingTuple(1.0, 1e-3)] = (0.1, 0.03)
+    warmer: Annotated[tuple[float, ...], check_decreasing(1.0, 1e-3)] = (0.1, 0.03)
     """Temperatures at which linear networks are sampled, too, and held against the lazy one."""
 
     moves: int = Field(default=600, ge=100)
@@ -91,10 +91,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 QUICK: dict[str, Any] = {"activations": ("linear", "relu"), "moves": 300}
 
 
-@experiment("coding/digits")
+@make_run("coding/digits")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Draw networks of each kind, and predict new images with them and with lazy ones."""
-    keys = seed_keys(parameters, key)
+    keys = keys_from_parameters(parameters, key)
     task, x, wanted = _images(parameters)
     rows, names = list[xr.Dataset](), parameters.activations
     warmer = [each for each in parameters.warmer if each > parameters.temperature]
@@ -201,8 +201,8 @@ def _apart(one: np.ndarray, half: np.ndarray, other: np.ndarray) -> float:
     return float(np.sqrt(max(squared, 0.0)) / np.linalg.norm(other))
 
 
-@claims_of("van Meegen & Sompolinsky", "generalisation")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("van Meegen & Sompolinsky", "generalisation")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Bias, variance, and of which networks the mean predictor is the lazy one."""
     parameters = parameters_of_run(run, Parameters)
     data = run["drawn"].ds

@@ -22,16 +22,22 @@ from ...experiments._frame import (
     Key,
     Progress,
     Tables,
-    experiment,
+    keys_from_parameters,
+    make_run,
     parameters_of_run,
     part_of,
-    seed_keys,
 )
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments.claims import Ledger, all_above, all_below, claims_of, most_seeds
+from ...experiments.claims import (
+    ClaimCollector,
+    all_above,
+    all_below,
+    claims_from_source,
+    most_seeds,
+)
 from ...experiments.figures import label_axes, panels, shades, styled
 from ...tasks import orthogonal_inputs
-from ...theory.coding import class_code
+from ...theory.coding import classification_code
 from ._schemes import Activation
 
 _THIN = 10
@@ -69,10 +75,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 QUICK: dict[str, Any] = {"activations": ("linear", "erf-sigmoid"), "moves": 500}
 
 
-@experiment("coding/drift")
+@make_run("coding/drift")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Run chains, and follow neurons along them."""
-    keys, tables = seed_keys(parameters, key), {}
+    keys, tables = keys_from_parameters(parameters, key), {}
     task = orthogonal_inputs(parameters.sizes)
     which, count = np.asarray(task.labels["class"]), len(parameters.activations)
     for k, name in enumerate(parameters.activations):
@@ -93,8 +99,8 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
         activity = drawn.activity()
         means = np.stack([activity[:, :, which == c].mean(axis=2) for c in range(3)], axis=-1)
         populations = drawn.populations
-        theory = class_code([*parameters.sizes], name, temperature=parameters.temperature)
-        predicted = {b.word: b.population for b in theory.branches}
+        theory = classification_code([*parameters.sizes], name, temperature=parameters.temperature)
+        predicted = {b.word: b.share for b in theory.populations}
         over = ("chain", "move")
         tables[name] = xr.Dataset(
             {
@@ -128,8 +134,8 @@ def _own(
     return np.stack([own[:, which == c].mean(axis=1) for c in range(3)], axis=1)
 
 
-@claims_of("van Meegen & Sompolinsky", "representational drift")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("van Meegen & Sompolinsky", "representational drift")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Which neurons drift, which keep a codeword, and what frozen populations change."""
     parameters = parameters_of_run(run, Parameters)
     sizes = parameters.sizes

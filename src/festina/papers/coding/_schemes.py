@@ -23,25 +23,25 @@ from ...experiments._frame import (
     Key,
     Progress,
     Tables,
-    experiment,
+    keys_from_parameters,
+    make_run,
     parameters_of_run,
     part_of,
-    seed_keys,
 )
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_above,
     all_below,
-    claims_of,
+    claims_from_source,
     equal_to,
     max_error_below,
     most_seeds,
 )
 from ...experiments.figures import THEORY_STYLE, label_axes, panels, styled
 from ...tasks import orthogonal_inputs
-from ...theory.coding import ClassCode, class_code, class_target_matrix
+from ...theory.coding import ClassificationCode, classification_code, targets_per_class
 
 SCHEMES = {"linear": "analog", "erf": "redundant", "erf-sigmoid": "redundant", "relu": "sparse"}
 _MIXED = ("loss", "potential", "trace_U")
@@ -85,10 +85,10 @@ PRESETS: dict[str, dict[str, Any]] = {"wide": {**_THREE, "width": 500, "moves": 
 QUICK: dict[str, Any] = _THREE
 
 
-@experiment("coding/schemes")
+@make_run("coding/schemes")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Draw networks of each kind, and solve for the law of a neuron."""
-    keys, tables = seed_keys(parameters, key), {}
+    keys, tables = keys_from_parameters(parameters, key), {}
     cases = [(name, other) for other in parameters.others for name in parameters.activations]
     for k, (name, other) in enumerate(cases):
         task = orthogonal_inputs(parameters.sizes, other=other)
@@ -105,11 +105,11 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
             progress=part_of(progress, k / len(cases), 1 / len(cases)),
             key=jax.random.fold_in(keys[0], k),
         )
-        theory = class_code(
+        theory = classification_code(
             [*parameters.sizes],
             name,
             temperature=parameters.temperature,
-            targets=class_target_matrix(3, other=other),
+            targets=targets_per_class(3, other=other),
         )
         tables[_name(name, other)] = _table(drawn, theory, np.asarray(task.labels["class"]))
     return tables
@@ -119,11 +119,11 @@ def _name(activation: str, other: float) -> str:
     return f"{activation}_{'onehot' if other == 0 else f'{other:g}'.replace('.', '_')}"
 
 
-def _table(drawn: Posterior, theory: ClassCode, which: np.ndarray) -> xr.Dataset:
+def _table(drawn: Posterior, theory: ClassificationCode, which: np.ndarray) -> xr.Dataset:
     """What was seen, chain by chain, beside what theory says of it."""
     seen, activity = drawn.seen, drawn.activity()
     spoken = drawn.populations
-    predicted = {b.word: b.population for b in theory.branches if len(theory.branches) > 1}
+    predicted = {b.word: b.share for b in theory.populations if len(theory.populations) > 1}
     words = sorted({*spoken.words, *predicted})
     shares = dict(zip(spoken.words, spoken.shares.mean(axis=0), strict=True))
     checked = drawn.diagnostics()
@@ -189,8 +189,8 @@ def _condensed(
     return said / (len(activity) * activity.shape[-1])
 
 
-@claims_of("van Meegen & Sompolinsky", "coding schemes")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("van Meegen & Sompolinsky", "coding schemes")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Which code each nonlinearity has, and how near theory is."""
     parameters = parameters_of_run(run, Parameters)
     tables = {

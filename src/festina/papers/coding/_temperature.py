@@ -23,16 +23,16 @@ from ...experiments._frame import (
     Key,
     Progress,
     Tables,
-    experiment,
+    keys_from_parameters,
+    make_run,
     parameters_of_run,
     part_of,
-    seed_keys,
 )
-from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import check_increasing
 from ...experiments.claims import (
-    Ledger,
-    claims_of,
+    ClaimCollector,
+    claims_from_source,
     decreasing,
     equal_to,
     join_numbers,
@@ -70,7 +70,7 @@ class Parameters(BaseParameters):
     activations: tuple[Activation, ...] = ("linear", "erf-sigmoid", "relu")
     """Nonlinearities."""
 
-    temperatures: Annotated[tuple[float, ...], IncreasingTuple(1e-3, 2.0)] = (
+    temperatures: Annotated[tuple[float, ...], check_increasing(1e-3, 2.0)] = (
         0.01,
         0.06,
         0.15,
@@ -92,10 +92,10 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"activations": ("erf-sigmoid",), "temperatures": (0.03, 0.15, 0.3)}
 
 
-@experiment("coding/temperature")
+@make_run("coding/temperature")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Draw networks at each temperature, and solve for the law of a neuron at many."""
-    keys, tables = seed_keys(parameters, key), {}
+    keys, tables = keys_from_parameters(parameters, key), {}
     sizes, warm = [parameters.size] * 3, np.array(parameters.temperatures)
     task, which = orthogonal_inputs(sizes), np.repeat(np.arange(3), parameters.size)
     same_class = (which[:, None] == which) & ~np.eye(len(which), dtype=bool)
@@ -151,8 +151,8 @@ def _kurtosis(readout: Float[np.ndarray, "chain draw output unit"]) -> Float[np.
     return ((off**4).mean(axis=(1, 3)) / (off**2).mean(axis=(1, 3)) ** 2).mean(axis=1)
 
 
-@claims_of("van Meegen & Sompolinsky", "temperature")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("van Meegen & Sompolinsky", "temperature")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Theory at every temperature, and where codes are gone."""
     parameters = parameters_of_run(run, Parameters)
     near = 200 / parameters.width  # corrections are of order 1/N

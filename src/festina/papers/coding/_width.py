@@ -21,18 +21,18 @@ from ...experiments._frame import (
     Key,
     Progress,
     Tables,
-    experiment,
+    keys_from_parameters,
+    make_run,
     parameters_of_run,
     part_of,
-    seed_keys,
 )
-from ...experiments._parameters import IncreasingTuple
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import check_increasing
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     all_above,
     all_below,
-    claims_of,
+    claims_from_source,
     decreasing,
     follows_power_law,
     join_numbers,
@@ -47,7 +47,7 @@ from ...experiments.figures import (
     styled,
 )
 from ...tasks import Task, orthogonal_inputs
-from ...theory.coding import class_code
+from ...theory.coding import classification_code
 from ._schemes import SCHEMES
 
 
@@ -67,10 +67,10 @@ class Parameters(BaseParameters):
     size: int = Field(default=20, ge=18)
     """Examples of each class."""
 
-    widths: Annotated[tuple[int, ...], IncreasingTuple(20)] = (40, 80, 160)
+    widths: Annotated[tuple[int, ...], check_increasing(20)] = (40, 80, 160)
     """Hidden neurons N."""
 
-    variances: Annotated[tuple[float, ...], IncreasingTuple(0.1, 100.0)] = (1.0, 4.0, 16.0)
+    variances: Annotated[tuple[float, ...], check_increasing(0.1, 100.0)] = (1.0, 4.0, 16.0)
     """σ_a² in units of 1/P, of sigmoidal networks of the largest width but one."""
 
     deep_width: int = Field(default=150, ge=50)
@@ -86,10 +86,10 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"activations": ("linear",), "seeds": 2, "variances": (1.0, 16.0)}
 
 
-@experiment("coding/width")
+@make_run("coding/width")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Draw networks of every width, prior and depth."""
-    keys, tables = seed_keys(parameters, key), {}
+    keys, tables = keys_from_parameters(parameters, key), {}
     task, names = orthogonal_inputs((parameters.size,) * 3), parameters.activations
     parts = len(names) * (len(parameters.widths) + 1) + len(parameters.variances)
     done = iter(range(parts))
@@ -112,7 +112,9 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
     for name in names:
         found = np.array([_contrast(drawn(name, width=n), task) for n in parameters.widths])
-        theory = class_code([parameters.size] * 3, name, temperature=parameters.temperature)
+        theory = classification_code(
+            [parameters.size] * 3, name, temperature=parameters.temperature
+        )
         tables[name] = xr.Dataset(
             {
                 "contrast": (("width", "chain"), found),
@@ -129,7 +131,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
         for factor in parameters.variances
     ]
     predicted = [
-        class_code(
+        classification_code(
             [parameters.size] * 3,
             "erf-sigmoid",
             temperature=parameters.temperature,
@@ -170,8 +172,8 @@ def _deep(drawn: Any, name: str, parameters: Parameters, task: Task) -> dict[str
     }
 
 
-@claims_of("van Meegen & Sompolinsky", "limit of wide networks")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("van Meegen & Sompolinsky", "limit of wide networks")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Corrections that fall with width, priors, and codes of two layers."""
     parameters = parameters_of_run(run, Parameters)
     for name in parameters.activations:

@@ -19,14 +19,21 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ...experiments._parameters import IncreasingTuple
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import check_increasing
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_below,
-    claims_of,
+    claims_from_source,
     follows_power_law,
     join_numbers,
     max_error_below,
@@ -65,7 +72,7 @@ class Parameters(BaseParameters):
     scale: float = Field(default=1e-2, ge=1e-3, le=0.02)
     """Standard deviation σ of the initial weights."""
 
-    shares: Annotated[tuple[float, ...], IncreasingTuple(0.01, 1, count=3)] = (
+    shares: Annotated[tuple[float, ...], check_increasing(0.01, 1, count=3)] = (
         *(0.02, 0.05, 0.1, 0.2),
         *(0.4, 0.7, 1.0),
     )
@@ -76,10 +83,10 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 2, "shares": (0.1, 0.2, 0.4, 1.0)}
 
 
-@experiment("haste/conflict")
+@make_run("haste/conflict")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train ReLU and linear networks for every share of conflict, and ReLU networks on none."""
-    keys, found = seed_keys(parameters, key), list[xr.Dataset]()
+    keys, found = keys_from_parameters(parameters, key), list[xr.Dataset]()
     for k, share in enumerate(parameters.shares):
         progress(f"conflict in {share:g} of the examples", k / (len(parameters.shares) + 1))
         found.append(_in_conflict(parameters, share, keys))
@@ -144,8 +151,8 @@ def _index(network: AbstractNetwork, data: Task) -> Float[np.ndarray, "..."]:
     return np.asarray(ahead.mean(axis=-1))
 
 
-@claims_of("Notes on Jarvis et al. (2025)", "IDEA-003")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Notes on Jarvis et al. (2025)", "IDEA-003")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Who learns to gate, how long it takes, and what is learned without."""
     parameters = parameters_of_run(run, Parameters)
     data, none = run["conflict"].ds, run["none"].ds

@@ -18,15 +18,22 @@ from pydantic import Field
 
 from ...diagnose import gating, layer_nonlinearity
 from ...dynamics import gradient_descent
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ...experiments._parameters import DecreasingTuple, PowerOfTwo
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import PowerOfTwo, check_decreasing
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_above,
     all_below,
-    claims_of,
+    claims_from_source,
     join_numbers,
     most_seeds,
 )
@@ -56,7 +63,7 @@ class Parameters(BaseParameters):
     width: int = Field(default=60, ge=20)
     """Units of each hidden layer; a network with one has twice as many."""
 
-    scales: Annotated[tuple[float, ...], DecreasingTuple(0.05, 1e-4, count=1)] = (0.03, 0.01)
+    scales: Annotated[tuple[float, ...], check_decreasing(0.05, 1e-4, count=1)] = (0.03, 0.01)
     """Standard deviations σ of the initial weights."""
 
     steps: int = Field(default=6000, ge=500)
@@ -66,11 +73,11 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 5, "objects": 4, "width": 40, "steps": 3000}
 
 
-@experiment("haste/depth")
+@make_run("haste/depth")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks of both depths, and look at what every layer does."""
     task = objects_in_contexts(parameters.objects, parameters.contexts)
-    keys = seed_keys(parameters, key)
+    keys = keys_from_parameters(parameters, key)
     inputs, scales = np.shape(task.x)[1], np.array(parameters.scales)
     common = {"scale": scales[:, None], "key": keys}
     width = parameters.width
@@ -141,8 +148,8 @@ def _layers(networks: AbstractNetwork, task: Task) -> xr.Dataset:
     return xr.Dataset(table, numbered)
 
 
-@claims_of("Jarvis, Klein, Rosman & Saxe", "“Effect of depth”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Jarvis, Klein, Rosman & Saxe", "“Effect of depth”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Which layer is linear, in what sense, and where selectivity is mixed."""
     count = parameters_of_run(run, Parameters).contexts
     one, two = run["one"].ds, run["two"].ds

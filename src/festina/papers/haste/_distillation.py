@@ -23,15 +23,15 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import selectivity
 from ...dynamics import gradient_descent
-from ...experiments._frame import Key, Progress, Tables, experiment, seed_keys
+from ...experiments._frame import Key, Progress, Tables, keys_from_parameters, make_run
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._parameters import PowerOfTwo
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_above,
     all_below,
-    claims_of,
+    claims_from_source,
     join_numbers,
     max_error_below,
 )
@@ -85,10 +85,13 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 60, "t_end": 110.0, "early": 16.0}
 
 
-@experiment("haste/distillation")
+@make_run("haste/distillation")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train teachers, let every one teach, and look at the units of all students."""
-    keys, task = seed_keys(parameters, key), objects_in_contexts(parameters.objects, _CONTEXTS)
+    keys, task = (
+        keys_from_parameters(parameters, key),
+        objects_in_contexts(parameters.objects, _CONTEXTS),
+    )
     progress("teachers", 0.0)
     teachers = _teachers(parameters, task, keys[:1])
     shares, losses = [], []
@@ -177,8 +180,8 @@ def _shares(network: AbstractNetwork, task: Task) -> np.ndarray:
     return selectivity(network, task, anova=None, random=0).shares
 
 
-@claims_of("Jarvis, Klein, Rosman & Saxe", "notes on distillation")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Jarvis, Klein, Rosman & Saxe", "notes on distillation")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """What passes through outputs, and what through features."""
     students, teachers = run["students"].ds, run["teachers"].ds
     share = students["share"]

@@ -20,13 +20,20 @@ from pydantic import Field
 
 from ...diagnose import gate_changes, gating
 from ...dynamics import gradient_descent
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._parameters import PowerOfTwo
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     all_above,
-    claims_of,
+    claims_from_source,
     decreasing,
     increasing,
     join_numbers,
@@ -81,11 +88,11 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 80}
 
 
-@experiment("haste/equivalence")
+@make_run("haste/equivalence")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train ReLU networks, read their gates, and train gated networks with gates that stay."""
     task = objects_in_contexts(parameters.objects, parameters.contexts)
-    keys = seed_keys(parameters, key)
+    keys = keys_from_parameters(parameters, key)
     x = np.asarray(task.x, float)
     network = fully_connected(
         x.shape[1],
@@ -191,8 +198,8 @@ def _area(loss: xr.DataArray) -> xr.DataArray:
     return (loss / loss.isel(time=0)).integrate("time")
 
 
-@claims_of("Jarvis, Klein, Rosman & Saxe", "Proposition 4.2")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Jarvis, Klein, Rosman & Saxe", "Proposition 4.2")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """What is exact, what is not and by how much, and how many gates change."""
     count = parameters_of_run(run, Parameters).contexts
     relu, stay, again, units = (run[name].ds for name in ("relu", "stay", "again", "units"))

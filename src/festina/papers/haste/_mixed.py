@@ -26,14 +26,21 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time, selectivity
 from ...dynamics import gradient_descent
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ...experiments._parameters import IncreasingTuple, PowerOfTwo
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import PowerOfTwo, check_increasing
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     all_above,
     all_below,
-    claims_of,
+    claims_from_source,
     decreasing,
     increasing,
     join_numbers,
@@ -63,7 +70,7 @@ class Parameters(BaseParameters):
     objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two, with the features of a tree."""
 
-    contexts: Annotated[tuple[int, ...], IncreasingTuple(3, 6, count=1)] = (3, 4, 5)
+    contexts: Annotated[tuple[int, ...], check_increasing(3, 6, count=1)] = (3, 4, 5)
     """Numbers C of contexts, increasing from 3."""
 
     widths: tuple[int, ...] = (120, 120, 150)
@@ -106,10 +113,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 QUICK: dict[str, Any] = {"seeds": 2, "contexts": (3,), "widths": (120,)}
 
 
-@experiment("haste/mixed")
+@make_run("haste/mixed")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train all kinds of networks for each number of contexts."""
-    keys, tables = seed_keys(parameters, key), {}
+    keys, tables = keys_from_parameters(parameters, key), {}
     total = len(parameters.contexts) * len(_COLORS)
     for k, (count, width) in enumerate(zip(parameters.contexts, parameters.widths, strict=True)):
         task = objects_in_contexts(parameters.objects, count)
@@ -207,8 +214,8 @@ def _final(data: xr.Dataset) -> xr.DataArray:
     return data["share"].isel(time=-1).mean("seed")
 
 
-@claims_of("Jarvis, Klein, Rosman & Saxe", "mixed selectivity")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Jarvis, Klein, Rosman & Saxe", "mixed selectivity")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """What ReLU units are on for, and whose loss is lower where."""
     parameters = parameters_of_run(run, Parameters)
     counts = parameters.contexts

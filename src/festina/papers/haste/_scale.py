@@ -21,9 +21,23 @@ from pydantic import Field
 
 from ...diagnose import gating, passage_time
 from ...dynamics import gradient_descent
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments.claims import Ledger, all_above, all_below, claims_of, join_numbers, most_seeds
+from ...experiments.claims import (
+    ClaimCollector,
+    all_above,
+    all_below,
+    claims_from_source,
+    join_numbers,
+    most_seeds,
+)
 from ...experiments.figures import SIMULATION_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ...networks import Layer, fully_connected
 from ...tasks import Task, from_arrays, mnist_digits
@@ -69,14 +83,14 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 1, "images": 600, "width": 100, "steps": 3000}
 
 
-@experiment("haste/scale")
+@make_run("haste/scale")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks, and look at their gates at the end and on the way."""
     progress("reading images", 0.0)
     rng = np.random.default_rng(parameters.seed)
     train = _in_contexts(parameters, parameters.images, "train", rng)
     test = _in_contexts(parameters, parameters.images // 3, "test", rng)
-    keys = seed_keys(parameters, key)
+    keys = keys_from_parameters(parameters, key)
     how = {"activation": "relu", "scale": parameters.scale, "key": keys}
     network = fully_connected(train.x.shape[1], parameters.width, train.outputs, **how)
     run = gradient_descent(
@@ -192,8 +206,8 @@ def _shares(networks: Layer, data: Task) -> Float[np.ndarray, "seed number"]:
     return np.stack(shares, axis=-1) / strength.sum(axis=-1)[:, None]
 
 
-@claims_of("Jarvis, Klein, Rosman & Saxe", "beyond the source: handwritten digits")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Jarvis, Klein, Rosman & Saxe", "beyond the source: handwritten digits")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """What of the theory is left where inputs are images."""
     count = parameters_of_run(run, Parameters).contexts
     course, tested, units = (run[name].ds for name in ("course", "tested", "units"))

@@ -25,21 +25,28 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time, selectivity
 from ...dynamics import gradient_descent
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._parameters import PowerOfTwo
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_above,
     all_below,
-    claims_of,
+    claims_from_source,
     increasing,
     join_numbers,
 )
 from ...experiments.figures import SIMULATION_STYLE, label_axes, panels, styled
 from ...networks import AbstractNetwork, fully_connected
-from ...tasks import Task, object_features, objects_in_contexts
+from ...tasks import Task, objects_in_contexts, structured_features
 from ...theory.gated import linear_residual_task
 from .._growth import growth_rate
 from .._pathways import context_pathways
@@ -78,10 +85,10 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 64, "t_end": 110.0}
 
 
-@experiment("haste/structures")
+@make_run("haste/structures")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train all kinds of networks on both tasks, and look at the units of ReLU networks."""
-    keys, tables = seed_keys(parameters, key), {}
+    keys, tables = keys_from_parameters(parameters, key), {}
     for k, name in enumerate(_TASKS):
         structures = _STRUCTURES if name == "different" else None
         task = objects_in_contexts(parameters.objects, _COUNT, structures=structures)
@@ -157,8 +164,8 @@ def _starts(task: Task, contexts: tuple[int, ...], keys: Keys) -> float:
     return growth_rate(objects, np.isin(task.labels["context"], contexts), keys, slowest=0.01)
 
 
-@claims_of("Jarvis, Klein, Rosman & Saxe", "contexts of different structures")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Jarvis, Klein, Rosman & Saxe", "contexts of different structures")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Mixed selectivity where contexts differ, whose loss is lower, and what pathways see."""
     parameters = parameters_of_run(run, Parameters)
     same, data = run["same"].ds, run["different"].ds
@@ -178,9 +185,9 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         increasing([float(each.sel(contexts_on=1)) for each in (alike, share)]),
         note="by the set that fits best: " + join_numbers(data["set_share"].mean("seed"), 2),
     )
-    features = np.stack([object_features(each, parameters.objects) for each in _STRUCTURES])
+    features = np.stack([structured_features(each, parameters.objects) for each in _STRUCTURES])
     apart_ = features - features.mean(axis=-1, keepdims=True)
-    tree = object_features("tree", parameters.objects)
+    tree = structured_features("tree", parameters.objects)
     start = 0.5 * (np.sum(tree**2) + np.mean(np.sum(features**2, axis=(1, 2))))
     left = 0.5 * (1 - 1 / _COUNT) * np.mean(np.sum(apart_**2, axis=(1, 2)))
     claim(
@@ -238,7 +245,7 @@ def draw(run: xr.DataTree) -> Figure:
     figure, (shown, loss, on, sets) = panels(
         "Contexts of different structures: units are mixed all the same", 4, width=3.4, height=3.2
     )
-    features = [object_features(each, parameters.objects) for each in _STRUCTURES]
+    features = [structured_features(each, parameters.objects) for each in _STRUCTURES]
     gap = np.full((features[0].shape[0], 1), np.nan)
     blocks = np.hstack([part for each in features for part in (each, gap)][:-1])
     shown.imshow(blocks, cmap="Blues", aspect="auto", interpolation="nearest")

@@ -25,15 +25,22 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ...experiments._parameters import DecreasingTuple, IncreasingTuple
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import check_decreasing, check_increasing
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_above,
     all_below,
-    claims_of,
+    claims_from_source,
     decreasing,
     join_numbers,
     max_error_below,
@@ -51,7 +58,7 @@ from ...experiments.figures import (
 )
 from ...networks import Layer, fully_connected
 from ...tasks import correlated_views, views_of_independent_classes
-from ...theory.gated import competing_contributions, latecomer_delay
+from ...theory.gated import latecomer_delay, view_contributions
 from ...theory.linear import chain_strength
 from ._views import contributions, growing, pathways
 
@@ -72,19 +79,19 @@ class Parameters(BaseParameters):
     amplitude: float = Field(default=1.5, ge=1.2, le=3)
     """Of the first view; that of the second is 1. Two tasks."""
 
-    narrow: Annotated[tuple[int, ...], IncreasingTuple(2, count=1)] = (4, 5)
+    narrow: Annotated[tuple[int, ...], check_increasing(2, count=1)] = (4, 5)
     """Hidden units that are too few: below 2K − 1."""
 
-    enough: Annotated[tuple[int, ...], IncreasingTuple(5, count=1)] = (9, 64)
+    enough: Annotated[tuple[int, ...], check_increasing(5, count=1)] = (9, 64)
     """Hidden units that are enough: 2K − 1 or more. The last is held against theory."""
 
-    scales: Annotated[tuple[float, ...], DecreasingTuple(0.1, 1e-8)] = (1e-2, 1e-4, 1e-6)
+    scales: Annotated[tuple[float, ...], check_decreasing(0.1, 1e-8)] = (1e-2, 1e-4, 1e-6)
     """Standard deviations σ of the initial weights, two tasks."""
 
     ahead: float = Field(default=1.2, ge=1.2, le=2)
     """Amplitude of the first view where tasks overlap."""
 
-    overlaps: Annotated[tuple[float, ...], IncreasingTuple(0, 0.9999, count=3)] = (
+    overlaps: Annotated[tuple[float, ...], check_increasing(0, 0.9999, count=3)] = (
         *(0.0, 0.5, 0.8, 0.9, 0.95),
         *(0.98, 0.99, 0.995),
     )
@@ -113,10 +120,10 @@ QUICK: dict[str, Any] = {
 }
 
 
-@experiment("haste/tasks")
+@make_run("haste/tasks")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks of several widths on two tasks, and pathways on tasks that overlap."""
-    keys, found = seed_keys(parameters, key), list[xr.Dataset]()
+    keys, found = keys_from_parameters(parameters, key), list[xr.Dataset]()
     widths = *parameters.narrow, *parameters.enough
     for k, width in enumerate(widths):
         progress(f"two tasks, {width} units", 0.5 * k / len(widths))
@@ -195,7 +202,7 @@ def _overlapping(parameters: Parameters, overlap: float, target: str, keys: Keys
     times = np.linspace(0.0, fast + 6 * np.nanmax(late), _SAMPLES)
     trained = gradient_flow(network, data, times, rtol=1e-8)
     seen = contributions(trained.network, data, 2) / m
-    own = [competing_contributions(times, a, start, overlap=overlap, target=m) for start in starts]
+    own = [view_contributions(times, a, start, overlap=overlap, target=m) for start in starts]
     half = passage_time(times, -seen[..., 1], -m / (1 + overlap) / 2)
     over = "seed", "sample", "view"
     return xr.Dataset(
@@ -211,8 +218,8 @@ def _overlapping(parameters: Parameters, overlap: float, target: str, keys: Keys
     )
 
 
-@claims_of("Notes on Jarvis et al. (2025)", "IDEA-002")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Notes on Jarvis et al. (2025)", "IDEA-002")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Two tasks with and without room for both, and what lies between one task and two."""
     parameters = parameters_of_run(run, Parameters)
     heads = run["heads"].ds

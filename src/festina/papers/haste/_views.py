@@ -18,15 +18,22 @@ from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ...experiments._parameters import DecreasingTuple, IncreasingTuple
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import check_decreasing, check_increasing
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_above,
     all_below,
-    claims_of,
+    claims_from_source,
     decreasing,
     increasing,
     join_numbers,
@@ -77,10 +84,10 @@ class Parameters(BaseParameters):
     hidden: int = Field(default=20, ge=8)
     """Units for each view."""
 
-    scales: Annotated[tuple[float, ...], DecreasingTuple(0.03, 1e-6)] = (1e-2, 1e-3, 1e-4)
+    scales: Annotated[tuple[float, ...], check_decreasing(0.03, 1e-6)] = (1e-2, 1e-3, 1e-4)
     """Standard deviations σ of the initial weights, falling; the second is looked at closely."""
 
-    widths: Annotated[tuple[int, ...], IncreasingTuple(8)] = (20, 80, 320)
+    widths: Annotated[tuple[int, ...], check_increasing(8)] = (20, 80, 320)
     """Units for each view, from weights of equal strength σ²H, to see what width does: increasing
     to 150 or more."""
 
@@ -92,10 +99,10 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 5, "scales": (1e-2, 1e-3), "widths": (20, 320)}
 
 
-@experiment("haste/views")
+@make_run("haste/views")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks of one layer and of pathways on views that are alike, close and far apart."""
-    keys, found = seed_keys(parameters, key), list[xr.Dataset]()
+    keys, found = keys_from_parameters(parameters, key), list[xr.Dataset]()
     amplitudes = np.array([1.0, parameters.close, parameters.far])
     for k, first in enumerate(amplitudes):
         progress(f"first view of amplitude {first:g}", 0.8 * k / len(amplitudes))
@@ -203,8 +210,8 @@ def _share(contribution: xr.DataArray) -> xr.DataArray:
     return final.isel(view=0) / final.sum("view")
 
 
-@claims_of("Notes on Jarvis et al. (2025)", "why our setup doesn't show winner-take-all")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Notes on Jarvis et al. (2025)", "why our setup doesn't show winner-take-all")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """One layer, pathways, and what the notes made of the former."""
     parameters = parameters_of_run(run, Parameters)
     data = run["shares"].ds

@@ -21,16 +21,23 @@ from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ...experiments._parameters import DecreasingTuple, IncreasingTuple, PowerOfTwo
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import PowerOfTwo, check_decreasing, check_increasing
 from ...experiments.claims import (
+    ClaimCollector,
     Judgement,
-    Ledger,
     agree,
     all_above,
     all_below,
-    claims_of,
+    claims_from_source,
     decreasing,
     increasing,
     join_numbers,
@@ -47,7 +54,7 @@ from ...experiments.figures import (
 )
 from ...networks import Gated, gated_from
 from ...tasks import Task, objects_in_contexts
-from ...theory.gated import context_spectrum, linear_residual_task, race
+from ...theory.gated import context_spectrum, linear_residual_task, race_of_gatings
 from .._growth import growth_rate
 from .._pathways import between
 
@@ -65,26 +72,26 @@ class Parameters(BaseParameters):
     objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two."""
 
-    contexts: Annotated[tuple[int, ...], IncreasingTuple(3, 6, count=1)] = (3, 4, 5)
+    contexts: Annotated[tuple[int, ...], check_increasing(3, 6, count=1)] = (3, 4, 5)
     """Numbers C of contexts for spectra, the residual, and common pathways with others."""
 
-    race_contexts: Annotated[tuple[int, ...], IncreasingTuple(3, 5, count=1)] = (3, 4)
+    race_contexts: Annotated[tuple[int, ...], check_increasing(3, 5, count=1)] = (3, 4)
     """Numbers of contexts of which all sets race."""
 
     hidden: int = Field(default=40, ge=4)
     """Units of each pathway: from weights of size σ its directions start at σ²H/2."""
 
-    scales: Annotated[tuple[float, ...], DecreasingTuple(1e-2, 1e-8)] = (1e-2, 1e-3, 1e-5)
+    scales: Annotated[tuple[float, ...], check_decreasing(1e-2, 1e-8)] = (1e-2, 1e-3, 1e-5)
     """Sizes σ of initial weights, from 0.01 down."""
 
 
 QUICK: dict[str, Any] = {"objects": 4, "contexts": (3, 4), "race_contexts": (3,)}
 
 
-@experiment("haste/why")
+@make_run("haste/why")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Spectra, training on the residual, and races."""
-    tables, counts, keys = {}, parameters.contexts, seed_keys(parameters, key)
+    tables, counts, keys = {}, parameters.contexts, keys_from_parameters(parameters, key)
     for k, count in enumerate(counts):
         progress(f"{count} contexts", 0.7 * k / len(counts))
         tables[f"spectrum_{count}"] = _spectrum(parameters, count, keys)
@@ -166,7 +173,9 @@ def _with_common(parameters: Parameters, count: int) -> xr.Dataset:
         gates = {"common": np.ones(len(task.x))}
         gates |= {f"{chosen}": _gate(task, chosen) for chosen in _sets(count, k)}
         races.append(
-            race(task, gates, initial_strength=start, only_self_consistent=False, rtol=1e-6)
+            race_of_gatings(
+                task, gates, initial_strength=start, only_self_consistent=False, rtol=1e-6
+            )
         )
     times = np.linspace(
         0.0, 8 * max(float(each.half_time[1:].max()) for each in races), 4 * _SAMPLES
@@ -193,7 +202,7 @@ def _open(parameters: Parameters, count: int) -> xr.Dataset:
     shares = []
     for scale in parameters.scales:
         start = scale**2 * parameters.hidden / 2
-        last = race(
+        last = race_of_gatings(
             task, "context", only_self_consistent=False, initial_strength=start, rtol=1e-6
         ).strength[-1]
         shares.append([last[size == k].mean() / last.sum() for k in range(1, count + 1)])
@@ -203,8 +212,8 @@ def _open(parameters: Parameters, count: int) -> xr.Dataset:
     )
 
 
-@claims_of("Jarvis, Klein, Rosman & Saxe", "why mixed selectivity wins")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Jarvis, Klein, Rosman & Saxe", "why mixed selectivity wins")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """More data are faster on raw targets alone, and what follows from that."""
     parameters = parameters_of_run(run, Parameters)
     n, counts = parameters.objects, parameters.contexts
@@ -302,7 +311,7 @@ def _near(measured: Any, predicted: Any) -> Judgement:
     return agree(measured, predicted, within=float(f"{0.02 * np.max(predicted):.2g}"))
 
 
-def _more(run: xr.DataTree, counts: tuple[int, ...], claim: Ledger) -> None:
+def _more(run: xr.DataTree, counts: tuple[int, ...], claim: ClaimCollector) -> None:
     """C − 2 contexts against C − 1, from four contexts on, where one context is neither."""
     many = [count for count in counts if count > 3]
     if not many:

@@ -18,15 +18,22 @@ from pydantic import Field
 
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ...experiments._parameters import IncreasingTuple
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import check_increasing
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_above,
     all_below,
-    claims_of,
+    claims_from_source,
     decreasing,
     join_numbers,
     max_error_below,
@@ -59,10 +66,10 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=1, ge=1)
     """Makes no difference: the rotations of the domains are those of the first seed."""
 
-    domains: Annotated[tuple[int, ...], IncreasingTuple(2, 12)] = (2, 4, 8)
+    domains: Annotated[tuple[int, ...], check_increasing(2, 12)] = (2, 4, 8)
     """Numbers M of domains."""
 
-    trained: Annotated[tuple[int, ...], IncreasingTuple(1, 12)] = (1, 2, 4)
+    trained: Annotated[tuple[int, ...], check_increasing(1, 12)] = (1, 2, 4)
     """Numbers K of outputs that are trained with each input, where there are so many."""
 
     strength: float = Field(default=0.05, gt=0, le=0.2)
@@ -71,7 +78,7 @@ class Parameters(BaseParameters):
     contest: tuple[int, int] = (4, 2)
     """M and K of the networks that are trained, and in which both kinds of pathways race."""
 
-    starts: Annotated[tuple[float, ...], IncreasingTuple(0.01, 1.5)] = (
+    starts: Annotated[tuple[float, ...], check_increasing(0.01, 1.5)] = (
         0.05,
         0.1,
         0.2,
@@ -88,10 +95,10 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"domains": (2, 4), "trained": (1, 2), "large": (12, 3)}
 
 
-@experiment("race/abstraction")
+@make_run("race/abstraction")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Half times by the reduction and by training, and races in one network."""
-    first = seed_keys(parameters, key)[0]
+    first = keys_from_parameters(parameters, key)[0]
     progress("every M and K", 0.0)
     tables = {"half_times": _half_times(parameters, first)}
     progress("trained, and a race", 0.3)
@@ -229,8 +236,8 @@ def _large(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
     )
 
 
-@claims_of("Saxe, slides", "“Race dynamics favor shared structure”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Race dynamics favor shared structure”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """How fast each kind of pathway is, and who wins."""
     parameters = parameters_of_run(run, Parameters)
     table, alone, race = (run[name].ds for name in ("half_times", "alone", "race"))

@@ -18,13 +18,20 @@ from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ...experiments._parameters import DecreasingTuple, IncreasingTuple, PowerOfTwo
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import PowerOfTwo, check_decreasing, check_increasing
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
-    claims_of,
+    claims_from_source,
     decreasing,
     join_numbers,
     max_error_below,
@@ -41,7 +48,7 @@ from ...experiments.figures import (
 )
 from ...networks import Gated
 from ...tasks import objects_in_contexts
-from ...theory.gated import race
+from ...theory.gated import race_of_gatings
 from .._growth import growth_rate
 from .._pathways import between, context_pathways
 
@@ -59,13 +66,13 @@ class Parameters(BaseParameters):
     objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two."""
 
-    contexts: Annotated[tuple[int, ...], IncreasingTuple(3, 5, count=1)] = (3,)
+    contexts: Annotated[tuple[int, ...], check_increasing(3, 5, count=1)] = (3,)
     """Numbers C of contexts, increasing from 3 to 5; there are 2^C − 1 pathways."""
 
     hidden: int = Field(default=40, ge=16)
     """Units of each pathway."""
 
-    scales: Annotated[tuple[float, ...], DecreasingTuple(1e-2, 1e-8)] = (1e-3, 1e-5)
+    scales: Annotated[tuple[float, ...], check_decreasing(1e-2, 1e-8)] = (1e-3, 1e-5)
     """Standard deviations σ of the initial weights, from 0.01 down."""
 
 
@@ -73,10 +80,10 @@ PRESETS: dict[str, dict[str, Any]] = {"more-contexts": {"objects": 4, "contexts"
 QUICK: dict[str, Any] = {"objects": 4, "seeds": 2}
 
 
-@experiment("race/context")
+@make_run("race/context")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Let all sets of contexts race, and train networks that have a pathway for each."""
-    keys, tables = seed_keys(parameters, key), {}
+    keys, tables = keys_from_parameters(parameters, key), {}
     for k, count in enumerate(parameters.contexts):
         progress(f"{count} contexts", k / len(parameters.contexts))
         tables[f"contexts_{count}"] = _raced(parameters, count, keys)
@@ -88,7 +95,7 @@ def _raced(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
     task, scales = objects_in_contexts(parameters.objects, count), np.array(parameters.scales)
     starts = scales**2 * parameters.hidden / 2
     races = [
-        race(task, "context", only_self_consistent=False, initial_strength=start)
+        race_of_gatings(task, "context", only_self_consistent=False, initial_strength=start)
         for start in starts
     ]
     late = races[-1].loss < _LEFT * races[-1].loss[0]
@@ -130,8 +137,8 @@ def _by_size(strength: xr.DataArray) -> xr.DataArray:
     return (strength / strength.sum("pathway")).groupby("size").mean()
 
 
-@claims_of("Saxe, slides", "“Context-dependent processing”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Context-dependent processing”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """How fast pathways are, who wins, and what smaller weights do to it."""
     parameters = parameters_of_run(run, Parameters)
     n = parameters.objects

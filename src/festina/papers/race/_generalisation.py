@@ -18,15 +18,22 @@ from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ...experiments._parameters import DecreasingTuple, IncreasingTuple
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import check_decreasing, check_increasing
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_above,
     all_below,
-    claims_of,
+    claims_from_source,
     decreasing,
     join_numbers,
 )
@@ -58,13 +65,13 @@ class Parameters(BaseParameters):
     domains: int = Field(default=5, ge=3, le=12)
     """Number M of domains on either side."""
 
-    trained: Annotated[tuple[int, ...], IncreasingTuple(1)] = (1, 2, 3, 4)
+    trained: Annotated[tuple[int, ...], check_increasing(1)] = (1, 2, 3, 4)
     """Numbers K of outputs that are trained with each input, fewer than there are."""
 
     width: int = Field(default=24, ge=4)
     """Units before and behind the trunk."""
 
-    scales: Annotated[tuple[float, ...], DecreasingTuple(0.6, 0.005)] = (0.4, 0.2, 0.1, 0.05)
+    scales: Annotated[tuple[float, ...], check_decreasing(0.6, 0.005)] = (0.4, 0.2, 0.1, 0.05)
     """Standard deviations of random weights, the largest first."""
 
     strength: float = Field(default=0.05, gt=0, le=0.2)
@@ -81,10 +88,10 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 5, "trained": (1, 3), "scales": (0.4, 0.05)}
 
 
-@experiment("race/generalisation")
+@make_run("race/generalisation")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train decoupled and random weights at every K, and ask for what was not trained."""
-    keys, ks = seed_keys(parameters, key), parameters.trained
+    keys, ks = keys_from_parameters(parameters, key), parameters.trained
     tables: list[xr.Dataset] = []
     for number, k in enumerate(ks):
         progress(f"{k} trained with each", number / len(ks))
@@ -130,8 +137,8 @@ def _trained(parameters: Parameters, k: int, keys: Keys) -> xr.Dataset:
     )
 
 
-@claims_of("Saxe, slides", "“Systematic generalization”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Systematic generalization”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """What decoupled weights hide, and what random ones need."""
     data = run["zero_shot"].ds
     rich, lazy = data["random"].isel(scale=-1), data["random"].isel(scale=0)

@@ -22,12 +22,19 @@ from pydantic import Field
 from ..._precision import compiled
 from ..._types import Array, Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
-    claims_of,
+    claims_from_source,
     follows_power_law,
     join_numbers,
     max_error_below,
@@ -76,10 +83,10 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 200, "points": 13, "trained": 4}
 
 
-@experiment("race/outcomes")
+@make_run("race/outcomes")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Units turn at each margin, pathways race from every scale; some networks are trained."""
-    keys, points, found = seed_keys(parameters, key), parameters.points, []
+    keys, points, found = keys_from_parameters(parameters, key), parameters.points, []
     margins, scales = np.linspace(0.65, 1.15, points), np.geomspace(1e-12, 1e-2, points)
     network = fully_connected(3, parameters.width, activation="relu", scale=1.0, key=keys)
     u, v = (np.asarray(part, float) for part in network.parts)
@@ -216,8 +223,8 @@ def _trained(margin: float, width: int, keys: Keys) -> xr.Dataset:
     )
 
 
-@claims_of("Saxe, slides", "“Example: transition to nonlinearity”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Example: transition to nonlinearity”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Networks against their race, and where the boundary lies for each of them."""
     width, trained = parameters_of_run(run, Parameters).width, run["trained"].ds
     data = run["map"].ds.sel(scale=slice(None, _SMALL))

@@ -19,14 +19,21 @@ from pydantic import Field, PositiveFloat
 
 from ...diagnose import passage_time
 from ...dynamics import gradient_descent, gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ...experiments._parameters import DecreasingTuple
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import check_decreasing
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_below,
-    claims_of,
+    claims_from_source,
     increasing,
     join_numbers,
     max_error_below,
@@ -82,7 +89,7 @@ class Parameters(BaseParameters):
     strength: float = Field(default=0.08, gt=0, le=0.5)
     """Every number b of a decoupled network at the start."""
 
-    scales: Annotated[tuple[float, ...], DecreasingTuple(0.1, 1e-6)] = (0.025, 0.0025)
+    scales: Annotated[tuple[float, ...], check_decreasing(0.1, 1e-6)] = (0.025, 0.0025)
     """Standard deviations of random weights; an orthogonal matrix times 0.2 has 0.2/√width."""
 
     learning_rate: float = Field(default=0.02, gt=0)
@@ -104,10 +111,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 QUICK: dict[str, Any] = {"seeds": 3, "width": 16}
 
 
-@experiment("race/routing")
+@make_run("race/routing")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train from decoupled weights, by flow and descent, and from random ones, beside theory."""
-    keys, m = seed_keys(parameters, key), parameters.domains
+    keys, m = keys_from_parameters(parameters, key), parameters.domains
     items = nested_tree_features(len(parameters.values) - 1, values=list(parameters.values))
     how: dict[str, Any] = {"items": items, "key": keys[0]}
     data = domain_routing(m, cyclic_domain_pairs(m, parameters.trained, first=-1), **how)
@@ -226,8 +233,8 @@ def _random(parameters: Parameters, start: Gated, data: Task) -> xr.Dataset:
     return xr.concat(tables, xr.Variable("scale", list(parameters.scales)))
 
 
-@claims_of("Saxe, slides", "“Dynamics of abstraction”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Dynamics of abstraction”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """The reduction against the whole network, the source's clock, and random weights."""
     parameters = parameters_of_run(run, Parameters)
     data, descent, random = (run[name].ds for name in ("decoupled", "descent", "random"))

@@ -17,14 +17,14 @@ from pydantic import Field
 
 from ..._types import Keys
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, seed_keys
-from ...experiments._parameters import DecreasingTuple, IncreasingTuple
+from ...experiments._frame import Key, Progress, Tables, keys_from_parameters, make_run
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import check_decreasing, check_increasing
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_above,
-    claims_of,
+    claims_from_source,
     increasing,
     join_numbers,
     max_error_below,
@@ -43,7 +43,7 @@ from ...experiments.figures import (
 )
 from ...networks import fully_connected
 from ...tasks import xor
-from ...theory.gated import Race, race
+from ...theory.gated import Race, race_of_gatings
 from .._pathways import between
 
 _SAMPLES = 121
@@ -66,10 +66,10 @@ class Parameters(BaseParameters):
     width: int = Field(default=128, ge=16)
     """Units of a network."""
 
-    scales: Annotated[tuple[float, ...], DecreasingTuple(1e-2, 1e-8)] = (1e-2, 1e-4, 1e-6)
+    scales: Annotated[tuple[float, ...], check_decreasing(1e-2, 1e-8)] = (1e-2, 1e-4, 1e-6)
     """Standard deviations σ of their initial weights, from 0.01 down."""
 
-    margins: Annotated[tuple[float, ...], IncreasingTuple(0.3, 1.4, count=4)] = (
+    margins: Annotated[tuple[float, ...], check_increasing(0.3, 1.4, count=4)] = (
         *(0.4, 0.5, 0.6, 0.7, 0.75, 0.8),
         *(0.85, 0.9, 1.0, 1.1, 1.2, 1.3),
     )
@@ -80,10 +80,10 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 4, "margins": (0.6, 0.7, 0.8, 0.85, 1.0, 1.2)}
 
 
-@experiment("race/transition")
+@make_run("race/transition")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks for each margin from every scale, and let the two kinds of pathways race."""
-    found, keys = [], seed_keys(parameters, key)
+    found, keys = [], keys_from_parameters(parameters, key)
     # The smaller of two rates is least where they are alike.
     last = (2 * np.log(1 / parameters.scales[-1]) + 10) / _CROSSING
     times = np.linspace(0.0, last, _SAMPLES)
@@ -114,13 +114,16 @@ def _at(margin: float, parameters: Parameters, keys: Keys, times: np.ndarray) ->
     gates = {f"example {i}": np.eye(4)[i] for i in range(4)}
     gates |= {"up": (y > 0) * 1.0, "down": (y < 0) * 1.0}
     # A sixth of the units for each of six pathways.
-    races = [race(task, gates, initial_strength=s**2 * parameters.width / 12) for s in scales]
+    races = [
+        race_of_gatings(task, gates, initial_strength=s**2 * parameters.width / 12) for s in scales
+    ]
     raced = np.stack([_parts(one, margin, times) for one in races])
     whole, last = said(x), trained.network
     start = np.argmax(whole[-1] >= _BEGUN, axis=-1) - 1
     units = [np.asarray(part)[-1, np.arange(len(keys)), start] for part in (last.u, last.v)]
     own = [
-        race(task, gates, initial_strength=_starts(u, v, x)) for u, v in zip(*units, strict=True)
+        race_of_gatings(task, gates, initial_strength=_starts(u, v, x))
+        for u, v in zip(*units, strict=True)
     ]
     over = "scale", "seed", "time"
     return xr.Dataset(
@@ -169,8 +172,8 @@ def _parts(raced: Race, margin: float, times: np.ndarray) -> np.ndarray:
     return np.stack([part.mean(axis=1) for part in np.split(loudness * pi, [4], axis=1)], axis=1)
 
 
-@claims_of("Saxe, slides", "“Example: transition to nonlinearity”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Example: transition to nonlinearity”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Rates, where the solution changes, how sharply, and what is left of the loser."""
     data = run["sweep"].ds
     margin, scale = data["margin"], data["scale"].values

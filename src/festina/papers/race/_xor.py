@@ -20,14 +20,21 @@ from pydantic import Field
 
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ...experiments._parameters import DecreasingTuple
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import check_decreasing
 from ...experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_above,
-    claims_of,
+    claims_from_source,
     equal_to,
     join_numbers,
     max_error_below,
@@ -46,7 +53,7 @@ from ...experiments.figures import (
 )
 from ...networks import fully_connected, gated_equivalent, gated_from, layer_from
 from ...tasks import Task, xor
-from ...theory.gated import path_statistics, race
+from ...theory.gated import path_statistics, race_of_gatings
 from ...theory.linear import chain_strength, learning_time
 
 _SAMPLES = 301
@@ -68,7 +75,7 @@ class Parameters(BaseParameters):
     width: int = Field(default=64, ge=16)
     """Units of a ReLU network."""
 
-    scales: Annotated[tuple[float, ...], DecreasingTuple(1e-2, 1e-8)] = (1e-2, 1e-3, 1e-4)
+    scales: Annotated[tuple[float, ...], check_decreasing(1e-2, 1e-8)] = (1e-2, 1e-3, 1e-4)
     """Standard deviations σ of their initial weights, from 0.01 down."""
 
     layer_strength: float = Field(default=1e-2, gt=0, le=0.1)
@@ -78,7 +85,7 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 2, "width": 32, "scales": (1e-2, 1e-4)}
 
 
-@experiment("race/xor")
+@make_run("race/xor")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """A gated network and its closed form; ReLU networks, and the same with gates that stay."""
     task = xor()
@@ -90,7 +97,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
         parameters.width,
         activation="relu",
         scale=np.array(parameters.scales)[:, None],
-        key=seed_keys(parameters, key),
+        key=keys_from_parameters(parameters, key),
     )
     s = float(tables["gated"]["s"])
     last = np.log(1 / parameters.scales[-1]) / s + 4 / s
@@ -170,14 +177,16 @@ def _race(parameters: Parameters, task: Task) -> xr.Dataset:
     planes = x @ np.stack((np.cos(turn), np.sin(turn))) > 0
     gatings = {f"example {i}": np.eye(4)[i] for i in range(4)}
     gatings |= {f"half plane {k}": plane * 1.0 for k, plane in enumerate(planes.T)}
-    found = race(task, gatings, initial_strength=parameters.scales[-1] ** 2 * parameters.width / 8)
+    found = race_of_gatings(
+        task, gatings, initial_strength=parameters.scales[-1] ** 2 * parameters.width / 8
+    )
     kind = [name.rpartition(" ")[0] for name in found.names]
     table = {"rate": found.rate, "consistent": found.consistent, "share": found.share}
     return xr.Dataset({name: ("gating", each) for name, each in table.items()}, {"gating": kind})
 
 
-@claims_of("Saxe, slides", "“XoR dynamics”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“XoR dynamics”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """The closed form, where it is exact for ReLU networks, and which gating wins."""
     parameters = parameters_of_run(run, Parameters)
     data, relu, raced = (run[name].ds for name in ("gated", "relu", "race"))

@@ -22,15 +22,22 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import passage_time
 from ...dynamics import gradient_flow
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ...experiments._parameters import IncreasingTuple
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
+from ...experiments._parameters import check_increasing
 from ...experiments.claims import (
     SIGNIFICANCE_LEVEL,
-    Ledger,
+    ClaimCollector,
     agree,
     all_below,
-    claims_of,
+    claims_from_source,
     decreasing,
     frequency_agrees,
     join_numbers,
@@ -70,7 +77,7 @@ class Parameters(BaseParameters):
     scale: float = Field(default=5e-3, ge=1e-4, le=0.01)
     """Standard deviation ε of initial weights."""
 
-    widths: Annotated[tuple[int, ...], IncreasingTuple(1, 1000)] = (1, 3, 30)
+    widths: Annotated[tuple[int, ...], check_increasing(1, 1000)] = (1, 3, 30)
     """Widths at which a tenth as many networks are trained, increasing."""
 
 
@@ -78,10 +85,10 @@ PRESETS: dict[str, dict[str, Any]] = {"many": {"seeds": 100_000}}
 QUICK: dict[str, Any] = {"seeds": 2000, "widths": (3, 30)}
 
 
-@experiment("saddles/drop-times")
+@make_run("saddles/drop-times")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train all networks, and predict both drops of each from its initial weights."""
-    keys, few = seed_keys(parameters, key), max(parameters.seeds // 10, 100)
+    keys, few = keys_from_parameters(parameters, key), max(parameters.seeds // 10, 100)
     sizes = [(parameters.width, keys), *((width, keys[:few]) for width in parameters.widths)]
     work = np.array([width * len(each) for width, each in sizes], float)
     done, found = 0.0, list[xr.Dataset]()
@@ -184,8 +191,8 @@ def law(times: np.ndarray, width: int, scale: float) -> Float[np.ndarray, " time
     return -np.expm1(width * np.log1p(-left))
 
 
-@claims_of("Zhang, Saxe & Latham", "Proposition 5; Figure 1G")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Zhang, Saxe & Latham", "Proposition 5; Figure 1G")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """The law of the first drop at every width, and the plateau behind it in every network."""
     parameters = parameters_of_run(run, Parameters)
     data, widths = run["networks"].ds, run["widths"].ds

@@ -17,9 +17,22 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import plateaus_of_batch
 from ...dynamics import gradient_descent
-from ...experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
+from ...experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ...experiments._parameters import Parameters as BaseParameters
-from ...experiments.claims import Ledger, agree, claims_of, join_numbers, most_seeds
+from ...experiments.claims import (
+    ClaimCollector,
+    agree,
+    claims_from_source,
+    join_numbers,
+    most_seeds,
+)
 from ...experiments.figures import THEORY_STYLE, draw_staircase, label_axes, panels, styled
 from ...networks import DeepNetwork, deep_network, deep_network_from, seeds
 from ...tasks import AbstractTask, linear_teacher, two_orthogonal_points
@@ -59,10 +72,10 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 3}
 
 
-@experiment("saddles/figure-6")
+@make_run("saddles/figure-6")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train the three networks of both families, and the shallower ones that two come down to."""
-    p, keys = parameters, seed_keys(parameters, key)
+    p, keys = parameters, keys_from_parameters(parameters, key)
     tables = {}
     for column, family in enumerate(FAMILIES):
         task = task_of(family)
@@ -129,8 +142,8 @@ def _train(
     )
 
 
-@claims_of("Zhang, Saxe & Latham", "Figure 6")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Zhang, Saxe & Latham", "Figure 6")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Skipping more is faster, as fast as without the layers skipped."""
     for family, words in FAMILIES.items():
         tables = [run[f"{family}_{skipped}"].ds for skipped in range(3)]
@@ -176,7 +189,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         _say_plateaus(run, claim, family)
 
 
-def _say_plateaus(run: xr.DataTree, claim: Ledger, family: str) -> None:
+def _say_plateaus(run: xr.DataTree, claim: ClaimCollector, family: str) -> None:
     """Three plateaus: for two skipped layers weak or lost, but not from smaller initial weights."""
     parameters = parameters_of_run(run, Parameters)
     shows = {

@@ -13,11 +13,11 @@ from ..._result import Result
 from ..._types import ArrayLike
 from ...networks._code_activations import CodeActivation
 from ...networks._width_scaled_network import readout_variance_of
-from ._branches import CodeBranch, branches
 from ._dual import descend
 from ._given import sizes_of, targets_of, temperature_of
 from ._law import Classes, Law
 from ._linear_readout import readout_covariance
+from ._populations import NeuronPopulation, populations
 from ._relu import condensed
 from ._tilt import tilt
 
@@ -32,15 +32,15 @@ Scheme = Literal["analog", "redundant", "sparse", "none"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClassCode(Result):
-    r"""The law of a neuron for classes of orthogonal inputs: see `class_code`.
+class ClassificationCode(Result):
+    r"""The law of a neuron for classes of orthogonal inputs: see `classification_code`.
 
     - `dual`: $t_c$; T times it is the mean training residual of class c.
     - `outputs`: $f_c$, the mean predictor on examples of class c.
     - `kernel`: $E[\phi\phi']$ of two examples by their classes; `kernel_diagonal` of one with
       itself.
     - `readout_mean`, `readout_moment`: $E[a]$ and $U = E[aa^\top]$, outliers included.
-    - `branches`: modes of the law of readouts, the largest first: word, population, readout,
+    - `populations`: modes of the law of readouts, the largest first: word, population, readout,
       activity. A linear network, and the bulk of rectifiers, has one.
     - `condensed`: $q_c$, the share of the kernel of class c that is carried by outliers; zero but
       for rectifiers.
@@ -57,7 +57,7 @@ class ClassCode(Result):
     kernel_diagonal: Float[np.ndarray, " group"]
     readout_mean: Float[np.ndarray, " output"]
     readout_moment: Float[np.ndarray, "output output"]
-    branches: tuple[CodeBranch, ...]
+    populations: tuple[NeuronPopulation, ...]
     condensed: Float[np.ndarray, " group"]
     _law: tuple[Classes, Law] | None = field(default=None)
 
@@ -82,16 +82,16 @@ class ClassCode(Result):
         pairs of classes, have three parts. The scheme is the largest one:
 
         - `"sparse"`: a few outliers carry them (`condensed`).
-        - `"redundant"`: the mean responses of `branches` differ between classes, so that many
+        - `"redundant"`: the mean responses of `populations` differ between classes, so that many
           neurons share a pattern. A class may have the same response in all of them (`·`).
-        - `"analog"`: neurons differ from the mean of their branch, each to its own degree.
+        - `"analog"`: neurons differ from the mean of their population, each to its own degree.
 
         It is `"none"` if `separation` is at most 0.1 for every pair of classes.
         """
         if self.separation <= _SEPARATED:
             return "none"
-        shared = np.array([branch.activity for branch in self.branches])
-        share = np.array([branch.population for branch in self.branches])
+        shared = np.array([group.activity for group in self.populations])
+        share = np.array([group.share for group in self.populations])
         sparse = _differences(np.diag(self.condensed)).sum()
         redundant = _differences((shared.T * share) @ shared).sum()
         analog = _differences(self.kernel).sum() - sparse - redundant
@@ -164,37 +164,37 @@ class ClassCode(Result):
                 f"{_listed(self.readout_mean)}"
             )
         elif self._law is not None:
-            lines += ["word   share    readout   activity", *map(str, self.branches)]
+            lines += ["word   share    readout   activity", *map(str, self.populations)]
         return "\n".join(lines)
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the law of the readout to the first output, with its branches.
+        """Draw the law of the readout to the first output, with its populations of neurons.
 
         `style` goes to `Axes.plot`.
         """
         ax = axes(ax)
-        spots = np.array([branch.readout[0] for branch in self.branches])
+        spots = np.array([group.readout[0] for group in self.populations])
         size = 5 * np.sqrt(self.readout_variance)
         if self._law is None:
             size = 4 * np.sqrt(self.readout_moment[0, 0])
         values = np.linspace(spots.min() - size, spots.max() + size, 600)
         how = styled(style, color="black", lw=1.0, ls="--", label="theory")
         ax.plot(values, self.marginal(values), **how)
-        for branch in self.branches:
-            if branch.population > 1e-3 and len(self.branches) > 1:
-                ax.axvline(branch.readout[0], color="C0", lw=6.0, alpha=0.1)
+        for group in self.populations:
+            if group.share > 1e-3 and len(self.populations) > 1:
+                ax.axvline(group.readout[0], color="C0", lw=6.0, alpha=0.1)
         ax.set(xlabel=r"readout $a_1$", ylabel=r"density $p(a_1)$", ylim=(0, None))
         return ax
 
 
-def class_code(
+def classification_code(
     sizes: ArrayLike,
     activation: CodeActivation = "erf-sigmoid",
     *,
     temperature: float = 0.01,
     targets: ArrayLike | None = None,
     readout_variance: float | None = None,
-) -> ClassCode:
+) -> ClassificationCode:
     r"""How a wide network with one hidden layer codes classes of orthogonal inputs.
 
     $f = \frac1N\sum_i a_i\phi(z_i)$, $K_0 = 1$, likelihood $\exp(-\frac{N}{2T}|Y - f|^2)$ summed
@@ -213,7 +213,7 @@ def class_code(
     - `activation`: `"linear"`, `"erf"` (of slope 1 at zero), `"erf-sigmoid"` (half of one plus
       that), `"relu"`, or any bounded function.
     - `temperature`: T ≥ 0.
-    - `targets`: `(class, output)`, by default one-hot; see `class_target_matrix`. The law is
+    - `targets`: `(class, output)`, by default one-hot; see `targets_per_class`. The law is
       integrated on a lattice, so that of nonlinear activations they may span three dimensions.
     - `readout_variance`: σ_a², by default 1/P.
 
@@ -231,7 +231,7 @@ def class_codes(
     temperatures: list[float],
     targets: ArrayLike | None,
     readout_variance: float | None,
-) -> list[ClassCode]:
+) -> list[ClassificationCode]:
     """The codes at falling temperatures, for the price of the last."""
     n = sizes_of(sizes)
     y = targets_of(targets, len(n))
@@ -243,7 +243,7 @@ def class_codes(
     if unit.name == "relu":
         return [_sparse(problem, y, each) for each in temperatures]
     found = zip(temperatures, descend(problem, temperatures), strict=True)
-    return [_of(problem, y, each, t, law, branches(problem, t, law)) for each, (t, law) in found]
+    return [_of(problem, y, each, t, law, populations(problem, t, law)) for each, (t, law) in found]
 
 
 def _reduced(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -254,7 +254,7 @@ def _reduced(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(
             f"`targets` span {rank} dimensions, and the law of readouts is integrated on a lattice "
             f"in up to {_MOST}. Centred targets of four classes still do "
-            "(`class_target_matrix(4, other=-1/3)`); more outputs have a closed form for "
+            "(`targets_per_class(4, other=-1/3)`); more outputs have a closed form for "
             'activation="linear" only.'
         )
     basis = np.eye(y.shape[1]) if rank == y.shape[1] else right[:rank].T
@@ -267,15 +267,15 @@ def _of(
     temperature: float,
     t: np.ndarray,
     law: Law,
-    found: tuple[CodeBranch, ...],
+    found: tuple[NeuronPopulation, ...],
     q: np.ndarray | None = None,
-) -> ClassCode:
+) -> ClassificationCode:
     basis, variance = problem.basis, problem.variance
     q = np.zeros(len(y)) if q is None else q
     pulled = t * (variance * problem.sizes)[:, None]  # κ_c t_c
     moment = (law.points * law.weight[:, None]).T @ law.points + (pulled * q[:, None]).T @ pulled
     silent = variance * (np.eye(len(basis)) - basis @ basis.T)
-    return ClassCode(
+    return ClassificationCode(
         activation=problem.tilt.name,
         sizes=problem.sizes,
         targets=y,
@@ -287,17 +287,17 @@ def _of(
         kernel_diagonal=law.kernel_diagonal + q,
         readout_mean=basis @ (law.weight @ law.points),
         readout_moment=basis @ moment @ basis.T + silent,
-        branches=found,
+        populations=found,
         condensed=q,
         _law=(problem, law),
     )
 
 
-def _sparse(problem: Classes, y: np.ndarray, temperature: float) -> ClassCode:
+def _sparse(problem: Classes, y: np.ndarray, temperature: float) -> ClassificationCode:
     t, law, q = condensed(problem, temperature)
     said = law.weight @ law.first
     mean = problem.basis @ (law.weight @ law.points)
-    centre = CodeBranch("bulk", 1.0, mean, mean, said)
+    centre = NeuronPopulation("bulk", 1.0, mean, mean, said)
     return _of(problem, y, temperature, t, law, (centre,), q)
 
 
@@ -312,14 +312,16 @@ def _differences(kernel: np.ndarray) -> np.ndarray:
     return np.maximum(own[:, None] + own - 2 * kernel, 0.0)
 
 
-def _analog(n: np.ndarray, y: np.ndarray, temperature: float, variance: float) -> ClassCode:
+def _analog(
+    n: np.ndarray, y: np.ndarray, temperature: float, variance: float
+) -> ClassificationCode:
     root = np.sqrt(n)[:, None]
     u = readout_covariance(np.ones(len(n)), root * y, temperature, variance)
     t = np.linalg.solve(temperature * np.eye(len(u)) + u, y.T).T
     kernel = t @ u @ t.T
     nothing = np.zeros(len(u))
-    centre = CodeBranch("analog", 1.0, nothing, nothing, np.zeros(len(n)))
-    return ClassCode(
+    centre = NeuronPopulation("analog", 1.0, nothing, nothing, np.zeros(len(n)))
+    return ClassificationCode(
         activation="linear",
         sizes=n,
         targets=y,
@@ -331,6 +333,6 @@ def _analog(n: np.ndarray, y: np.ndarray, temperature: float, variance: float) -
         kernel_diagonal=1 + np.diag(kernel),
         readout_mean=np.zeros(len(u)),
         readout_moment=u,
-        branches=(centre,),
+        populations=(centre,),
         condensed=np.zeros(len(n)),
     )

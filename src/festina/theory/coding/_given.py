@@ -5,7 +5,7 @@ from jaxtyping import Float
 
 from ..._checks import finite_array, number, whole_numbers
 from ..._types import ArrayLike
-from ...tasks import class_target_matrix
+from ...tasks import targets_per_class
 
 
 def temperature_of(value: object) -> float:
@@ -31,14 +31,14 @@ def sizes_of(sizes: ArrayLike) -> Float[np.ndarray, " group"]:
 
 def targets_of(targets: ArrayLike | None, groups: int) -> Float[np.ndarray, "group output"]:
     if targets is None:
-        return class_target_matrix(groups)
+        return targets_per_class(groups)
     found = finite_array("targets", targets)
     if found.ndim == 1:
         found = found[:, None]
     if found.ndim != 2 or len(found) != groups:
         raise ValueError(
             f"`targets` must be (class, output) with a row for each of {groups} classes, got "
-            f"shape {found.shape}. `class_target_matrix({groups}, other=…)` makes them."
+            f"shape {found.shape}. `targets_per_class({groups}, other=…)` makes them."
         )
     if not found.any():
         raise ValueError("`targets` are all zero: there is nothing to learn.")

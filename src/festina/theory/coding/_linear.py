@@ -148,7 +148,7 @@ def linear_code(
     return _code(x, x @ x.T / x.shape[1], y, temperature, readout_variance, depth)
 
 
-def linear_code_from(
+def linear_code_from_kernel(
     kernel: ArrayLike,
     y: ArrayLike,
     *,
@@ -228,7 +228,7 @@ def _why(k0: np.ndarray) -> str:
     if alone or np.abs(k0.sum(axis=0)).max() < 1e-9 * np.abs(k0).max() * len(k0):
         return (
             "inputs are centred, so that its outputs sum to zero over the examples, and the "
-            "targets do not. Centre them too (`class_target_matrix(m, other=-1/(m-1))` for equal "
+            "targets do not. Centre them too (`targets_per_class(m, other=-1/(m-1))` for equal "
             "classes), or give inputs a constant entry."
         )
     if _duplicates(k0):

@@ -12,7 +12,7 @@ from ..._result import Result
 from ..._types import ArrayLike
 from ...networks._code_activations import CodeActivation
 from ...networks._width_scaled_network import readout_variance_of
-from ._classes import ClassCode, class_code, class_codes
+from ._classes import ClassificationCode, class_codes, classification_code
 from ._given import sizes_of, targets_of
 from ._tilt import tilt
 
@@ -25,7 +25,7 @@ class TemperatureSweep(Result, also=("contrast", "populated")):
     """Codes at several temperatures, in the order in which these were given."""
 
     temperature: Float[np.ndarray, " temperature"]
-    codes: tuple[ClassCode, ...]
+    codes: tuple[ClassificationCode, ...]
     crossover: float
 
     @property
@@ -39,15 +39,15 @@ class TemperatureSweep(Result, also=("contrast", "populated")):
 
     @property
     def populated(self) -> Float[np.ndarray, " temperature"]:
-        """Branches that hold more than a thousandth of all neurons."""
-        counts = [sum(b.population > 1e-3 for b in code.branches) for code in self.codes]
+        """Populations that hold more than a thousandth of all neurons."""
+        counts = [sum(b.share > 1e-3 for b in code.populations) for code in self.codes]
         return np.array(counts, dtype=float)
 
     def __str__(self) -> str:
         lines = [f"{self.codes[0].activation}, crossover near T = {self.crossover:.3g}"]
-        lines.append("       T  contrast  branches  code")
+        lines.append("       T  contrast  populations  code")
         for row in zip(self.temperature, self.contrast, self.populated, self.codes, strict=True):
-            lines.append("{:8.4g} {:9.4f} {:9.0f}  {}".format(*row[:3], row[3].scheme))
+            lines.append("{:8.4g} {:9.4f} {:12.0f}  {}".format(*row[:3], row[3].scheme))
         return "\n".join(lines)
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
@@ -73,7 +73,7 @@ def temperature_sweep(
     targets: ArrayLike | None = None,
     readout_variance: float | None = None,
 ) -> TemperatureSweep:
-    """`class_code` at many temperatures, each from the one above it."""
+    """`classification_code` at many temperatures, each from the one above it."""
     given = finite_array("temperatures", temperatures)
     if given.ndim != 1:
         raise ValueError(f"`temperatures` must be a list of them, got shape {given.shape}.")
@@ -110,7 +110,9 @@ def crossover_temperature(
     unit = tilt(activation)
     apart = y - n @ y / n.sum()
     if unit.name == "relu":
-        at = lambda T: class_code(n, "relu", temperature=T, targets=y, readout_variance=variance)
+        at = lambda T: classification_code(
+            n, "relu", temperature=T, targets=y, readout_variance=variance
+        )
         edges = variance * n * at(0.0).condensed
         low, high = edges.min(), edges.max()
         while high - low > 1e-3 * high:

@@ -22,7 +22,8 @@ class AnimalWeights(Result):
     - `gains`: $v_i$, shape `(animal, line)`, or `(line,)` for a single animal.
     - `striatum`: $u_{ai}$, shape `(animal, action, line)`, or `(action, line)`.
 
-    Lines are left, right, constant; actions are left, right. `DecisionModel` says what they do.
+    Lines are left, right, constant; actions are left, right. What they do is told in
+    `ContrastChoiceLearner`.
     """
 
     gains: Float[np.ndarray, "animal line"]

@@ -13,7 +13,7 @@ from ..._types import Array
 from ._animals import naive_animals
 from ._equations import Task, task_of, velocity
 from ._mean_field_learning import mean_field_learning
-from ._model import LINES, DecisionModel, check_distinguishable
+from ._model import LINES, ContrastChoiceLearner, check_distinguishable
 
 # From here on the direction of every line moves slowly enough for Newton's method to finish.
 _NEAR = 1e3
@@ -37,7 +37,7 @@ class AsymptoticWeights(Result):
     gain_decay: Float[np.ndarray, " line"]
 
 
-def asymptotic_weights(model: DecisionModel) -> AsymptoticWeights:
+def asymptotic_weights(model: ContrastChoiceLearner) -> AsymptoticWeights:
     r"""The weights at late times of a deep animal with `heterogeneous` teaching.
 
     There is no point at which all lines are active and rest: $\delta^{tot}$, which teaches the

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from ..._types import Array
-from ._model import Architecture, DecisionModel, Teaching
+from ._model import Architecture, ContrastChoiceLearner, Teaching
 
 
 class Task(NamedTuple):
@@ -22,7 +22,7 @@ class Task(NamedTuple):
     beta: float | Float[Array, ""]
 
 
-def task_of(model: DecisionModel) -> Task:
+def task_of(model: ContrastChoiceLearner) -> Task:
     return Task(model.stimuli, model.rewards, float(model.inverse_temperature))
 
 

@@ -13,7 +13,7 @@ from ..._result import Result
 from ..._types import Array
 from ._animals import AnimalWeights
 from ._equations import Task, behaviour, task_of
-from ._model import ACTIONS, LINES, DecisionModel
+from ._model import ACTIONS, LINES, ContrastChoiceLearner
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,7 +32,7 @@ class DecisionLearning(
     - `method`: `mean field` or `trials`.
     """
 
-    model: DecisionModel
+    model: ContrastChoiceLearner
     time: Float[np.ndarray, " time"]
     gains: Float[np.ndarray, "animal time line"]
     striatum: Float[np.ndarray, "animal time action line"]

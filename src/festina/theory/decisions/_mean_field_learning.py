@@ -11,7 +11,7 @@ from ..._types import Array, ArrayLike
 from ._animals import AnimalWeights
 from ._equations import Task, task_of, velocity
 from ._learning import DecisionLearning
-from ._model import ACTIONS, LINES, Architecture, DecisionModel, Teaching
+from ._model import ACTIONS, LINES, Architecture, ContrastChoiceLearner, Teaching
 
 _UNKNOWNS = len(LINES) * (1 + len(ACTIONS))
 
@@ -27,7 +27,7 @@ _NOTHING = 1e-100
 
 @float64
 def mean_field_learning(
-    model: DecisionModel,
+    model: ContrastChoiceLearner,
     animals: AnimalWeights,
     times: ArrayLike,
     *,
@@ -36,8 +36,8 @@ def mean_field_learning(
 ) -> DecisionLearning:
     r"""The learning of animals in the limit of small learning rates.
 
-    Integrates the equations of `DecisionModel`: a trial-by-trial learner of rate $\eta$ is at time
-    $t = \eta\tau n$ after $n$ trials, and fluctuates around this by $O(\sqrt\eta)$.
+    Integrates the equations of `ContrastChoiceLearner`: a trial-by-trial learner of rate $\eta$ is
+    at time $t = \eta\tau n$ after $n$ trials, and fluctuates around this by $O(\sqrt\eta)$.
 
     With `total` teaching $v_i^2 - \sum_a u_{ai}^2$ is conserved for each line, whatever the policy:
     both squares change by $2\sum_a g_{ai} u_{ai} v_i/\tau$, see `stationary_points` for $g$. With
@@ -78,7 +78,7 @@ def mean_field_learning(
     )
 
 
-def weight_velocity(model: DecisionModel, animals: AnimalWeights) -> AnimalWeights:
+def weight_velocity(model: ContrastChoiceLearner, animals: AnimalWeights) -> AnimalWeights:
     r"""$(\dot v, \dot u)$ of the mean field, for phase portraits.
 
     **Arguments:**
@@ -99,7 +99,7 @@ def weight_velocity(model: DecisionModel, animals: AnimalWeights) -> AnimalWeigh
 
 
 def _integrate(
-    model: DecisionModel, start: np.ndarray, times: np.ndarray, rtol: float, atol: float
+    model: ContrastChoiceLearner, start: np.ndarray, times: np.ndarray, rtol: float, atol: float
 ) -> np.ndarray:
     """Weights at `times`, shape (time, animal, unknown)."""
     from scipy.integrate import odeint

@@ -30,7 +30,7 @@ Teaching = Literal["total", "heterogeneous"]
 
 
 @dataclass(frozen=True)
-class DecisionModel:
+class ContrastChoiceLearner:
     r"""An animal that learns to report on which side a stimulus is. (Our reconstruction.)
 
     On each trial a contrast $c$ is drawn, all with equal probability. Negative ones are on the left
@@ -117,7 +117,7 @@ def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     raise ValueError(f"`{name}` must be {' or '.join(map(repr, choices))}, got {value!r}.{hint}")
 
 
-def check_distinguishable(model: DecisionModel) -> None:
+def check_distinguishable(model: ContrastChoiceLearner) -> None:
     """Without it the constant line can stand in for the stimuli, and no point is by itself."""
     if np.linalg.matrix_rank(model.stimuli) < len(LINES):
         raise ValueError(

@@ -18,7 +18,7 @@ from ._model import (
     ACTIONS,
     LINES,
     Architecture,
-    DecisionModel,
+    ContrastChoiceLearner,
     Teaching,
     check_distinguishable,
 )
@@ -65,7 +65,7 @@ class StationaryPoint(Result):
         return AnimalWeights(v, self.products / np.where(v > 0, v, 1.0))
 
 
-def stationary_points(model: DecisionModel) -> tuple[StationaryPoint, ...]:
+def stationary_points(model: ContrastChoiceLearner) -> tuple[StationaryPoint, ...]:
     r"""The hierarchy of saddle points.
 
     A deep animal with `total` teaching obeys, with $g_{ai} = E_c\,\pi_a\delta^{tot}_a x_i$,

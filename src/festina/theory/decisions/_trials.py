@@ -11,11 +11,11 @@ from ..._types import Array
 from ._animals import AnimalWeights
 from ._equations import Task, task_of, update
 from ._learning import DecisionLearning
-from ._model import Architecture, DecisionModel, Teaching
+from ._model import Architecture, ContrastChoiceLearner, Teaching
 
 
 def simulate_learning(
-    model: DecisionModel,
+    model: ContrastChoiceLearner,
     animals: AnimalWeights,
     trials: int,
     *,

@@ -75,7 +75,7 @@ def late_fusion_strengths(
     return start * np.exp(2 * a * clock[..., None])
 
 
-def strengths_under_shared_capacity(
+def capacity_limited_strengths(
     times: ArrayLike | None,
     rates: ArrayLike,
     initial_strength: ArrayLike,
@@ -112,7 +112,7 @@ def strengths_under_shared_capacity(
     return start * np.exp(r * _clock(times, filled, 2 * r, _tau(tau))[..., None])
 
 
-def competing_contributions(
+def view_contributions(
     times: ArrayLike | None,
     amplitudes: ArrayLike,
     initial_strength: ArrayLike,
@@ -208,7 +208,7 @@ def latecomer_delay(
             f"There is a late comer of two views whose overlap is below one, got {len(a)} "
             f"`amplitudes` and `overlap` {kappa:g}."
         )
-    left = competing_contributions(None, a, initial_strength, overlap=1.0, target=m)
+    left = view_contributions(None, a, initial_strength, overlap=1.0, target=m)
     slow = int(np.argmin(left))
     if (rest := left[slow]) >= m / 4:
         return math.nan

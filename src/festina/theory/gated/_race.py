@@ -27,7 +27,7 @@ _LINES = 8  # that a legend tells apart
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Race(Result):
-    r"""How gatings race: see `race`.
+    r"""How gatings race: see `race_of_gatings`.
 
     - `names`: of the gatings.
     - `rate`: the largest singular value S of each, which grows as $e^{2St/\tau}$ while it is small.
@@ -87,7 +87,7 @@ class Race(Result):
         return ax
 
 
-def race(
+def race_of_gatings(
     task: Task,
     gatings: Mapping[str, ArrayLike] | str,
     *,

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ..._types import Array, ArrayLike
-from ...networks import AbstractNetwork, DeepLinear, Layer, Neuron
+from ...networks import AbstractNetwork, DeepLinear, Layer, NeuronUnit
 from ...tasks import AbstractTask, MomentTask, from_moments
 from .._statistics import moments
 from ._balanced_state import as_array
@@ -22,7 +22,7 @@ class ObstructionWarning(UserWarning):
     """The weights do not reach what is to be learned: the flow ends at a saddle."""
 
 
-def measured_lambda(
+def measured_balance(
     network: AbstractNetwork,
 ) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
     r"""The λ of a two-layer network, and how far it is from being λ-balanced.
@@ -61,7 +61,7 @@ def two_layers(
     network: AbstractNetwork,
 ) -> tuple[Float[Array, "*batch hidden input"], Float[Array, "*batch output hidden"]]:
     """Weights of a linear network of two layers; raises at any other."""
-    if isinstance(network, Layer) and network.unit == Neuron():
+    if isinstance(network, Layer) and network.unit == NeuronUnit():
         network = DeepLinear.from_layer(network)
     if isinstance(network, DeepLinear) and len(network.weights) == 2:
         first, second = (as_array(weight) for weight in network.weights)

@@ -27,7 +27,7 @@ from ._assumptions import (
     two_layers,
 )
 from ._balanced_solve import factor
-from ._balanced_state import BalancedState, as_array
+from ._balanced_state import BalancedSolution, as_array
 
 FOREVER = 1e250  # every difference of rates has decided by then
 
@@ -43,7 +43,7 @@ class BalancedFlow(Result):
     tau: Float[Array, "*tau"]
     balance: Float[Array, "*balance"]
 
-    def __call__(self, times: ArrayLike) -> BalancedState:
+    def __call__(self, times: ArrayLike) -> BalancedSolution:
         """The network at these times, in the order given; or at one, without an axis for it."""
         check_times(times)
         times = as_array(times)
@@ -67,15 +67,15 @@ class BalancedFlow(Result):
         """Both blocks of the factor at a list of times, and whether the task is reached."""
         return _blocks(times, self.first, self.second, self.correlation, self.tau, self.balance)
 
-    def state(self, times: Array, inward: Array, outward: Array) -> BalancedState:
+    def state(self, times: Array, inward: Array, outward: Array) -> BalancedSolution:
         """What a solution amounts to, as the network that this is."""
         batch = self.first.shape[:-2]
         times = np.broadcast_to(times, (*batch, *np.shape(times))) if batch else times
-        return BalancedState(
+        return BalancedSolution(
             times, inward, outward, self.first, self.second, self.correlation, self.balance
         )
 
-    def limit(self) -> BalancedState:
+    def limit(self) -> BalancedSolution:
         r"""Where the flow ends, as a state at time infinity.
 
         $M \to 2PF$, with $P$ the projector on the fastest growing eigenvectors of $F$ that the

@@ -25,7 +25,7 @@ _FEW = 16  # units whose products are added one by one
 
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
-class BalancedState(Result):
+class BalancedSolution(Result):
     r"""A λ-balanced network at given times: $M = QQ^\top$ with $Q = (W_1^\top; W_2)$.
 
     $M$ holds the map $W_2W_1$ and the Gram matrices $W_1^\top W_1$, $W_2W_2^\top$, hence the loss,

@@ -16,7 +16,7 @@ from ...tasks import AbstractTask
 from .._statistics import moments
 from ._assumptions import ObstructionWarning, check_white
 from ._balanced import BalancedFlow, balanced_flow
-from ._balanced_state import BalancedState
+from ._balanced_state import BalancedSolution
 from ._carried import ROUNDING, carried, follow
 
 _DOUBTFUL = 1e-6  # of an overlap that decides when a task is learned
@@ -34,7 +34,7 @@ class Curriculum(Result, also=("after", "forgetting"), drawn="losses"):
     - `losses`: ½‖Σ_j − W₂W₁‖² for every task j, above its loss of least squares.
     - `floor`: that loss of least squares for every task, which nothing can reduce. `losses + floor`
       are the losses themselves.
-    - `states`: one for each stage, with all that a `BalancedState` knows.
+    - `states`: one for each stage, with all that a `BalancedSolution` knows.
     - `correlations`: Σ_j.
     """
 
@@ -43,7 +43,7 @@ class Curriculum(Result, also=("after", "forgetting"), drawn="losses"):
     map: Float[np.ndarray, "time output input"]
     losses: Float[np.ndarray, "time task"]
     floor: Float[np.ndarray, " task"]
-    states: tuple[BalancedState, ...]
+    states: tuple[BalancedSolution, ...]
     correlations: Float[np.ndarray, "task output input"]
 
     @property

@@ -56,7 +56,7 @@ def learning_time_by_depth(
     return _times(depths, starts, correlation, input_variance, fraction)
 
 
-def greedy_learning_time_by_depth(
+def pretrained_learning_time_by_depth(
     depths: Depth | Sequence[Depth] | Array,
     layer_strength: float,
     *,

@@ -12,7 +12,7 @@ from ..._checks import check_positive, check_times, finite, number
 from ..._types import ArrayLike
 
 
-def growing_gram(
+def initial_mode_overlaps(
     first: ArrayLike, second: ArrayLike, left: ArrayLike, right: ArrayLike
 ) -> Float[np.ndarray, "*batch mode mode"]:
     r"""$G_{\alpha\beta} = c_\alpha\cdot c_\beta$ over hidden units, of the part that grows.
@@ -60,7 +60,7 @@ def coupled_mode_strengths(
     **Arguments:**
 
     - `times`: when to evaluate, in the units of `tau`; one time has no axis in the result.
-    - `gram`: $G$, see `growing_gram`.
+    - `gram`: $G$, see `initial_mode_overlaps`.
     - `singular_values`: $s_\alpha$, all positive.
     - `tau`: time constant of a layer.
 

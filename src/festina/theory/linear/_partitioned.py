@@ -26,7 +26,7 @@ def balanced_gram(
 ) -> Float[np.ndarray, "*time both both"]:
     r"""$M(t) = QQ^\top$ by Eqs. (13)–(15) of the slides (Dominé et al., 2025), literally.
 
-    With the matrices of `block_matrices`, $M = ZA^{-1}Z^\top$ and
+    With the matrices of `balanced_solution_terms`, $M = ZA^{-1}Z^\top$ and
 
     $$A = I + B\frac{e^{2\tilde S_\lambda t/\tau} - I}{4\tilde S_\lambda}B^\top
         - C\frac{e^{-2\tilde S_\lambda t/\tau} - I}{4\tilde S_\lambda}C^\top
@@ -50,14 +50,14 @@ def balanced_gram(
     check_times(times)
     check_positive("tau", tau)
     tau = number("tau", tau)
-    parts = block_matrices(first, second, correlation, balance=balance)
+    parts = balanced_solution_terms(first, second, correlation, balance=balance)
     b, c, d, s_lam, rest, g, h, u, v, u_rest, v_rest = parts
     w1, w2 = finite("first", first), finite("second", second)
     gap = min(residual(w1, w2, sign * balance) for sign in (1, -1))
     if gap > 1e-6 * (np.sum(w1**2) + np.sum(w2**2)):
         raise ValueError(
             f"`balance` is {balance:g}, which W₂ᵀW₂ − W₁W₁ᵀ of the weights misses by {gap:.3g}: "
-            "give that of `measured_lambda`."
+            "give that of `measured_balance`."
         )
 
     result, lost = [], 0.0
@@ -86,8 +86,8 @@ def balanced_gram(
     return np.array(result) if np.ndim(times) else result[0]
 
 
-class BlockMatrices(NamedTuple):
-    r"""The matrices of Eqs. (13)–(15), as `block_matrices` has them.
+class BalancedSolutionTerms(NamedTuple):
+    r"""The matrices of Eqs. (13)–(15), as `balanced_solution_terms` has them.
 
     - `b`, `c`, `d`: $B$, $C$ and $D$, what the initial weights hold of directions that grow at
       $\tilde S_\lambda$, decay at it, and go at $\lambda_\perp$. $D$ has no columns in a network
@@ -111,9 +111,9 @@ class BlockMatrices(NamedTuple):
     v_perp: Float[np.ndarray, "input _"]
 
 
-def block_matrices(
+def balanced_solution_terms(
     first: ArrayLike, second: ArrayLike, correlation: ArrayLike, *, balance: float
-) -> BlockMatrices:
+) -> BalancedSolutionTerms:
     r"""$B$, $C$, $D$ and $\tilde S_\lambda$ of Eqs. (13)–(15), which the slides leave undefined.
 
     With $\Sigma = \tilde U\tilde S\tilde V^\top$, $\tilde S_\lambda = \sqrt{\tilde S^2 +
@@ -154,7 +154,7 @@ def block_matrices(
     c = (w2.T @ u) * (g - h * g) - (w1 @ v) * (g + h * g)
     d = w2.T @ u_rest if outputs > inputs else w1 @ v_rest
     rest = float(np.sign(outputs - inputs) * balance / 2)
-    return BlockMatrices(b, c, d, s_lam, rest, g, h, u, v, u_rest, v_rest)
+    return BalancedSolutionTerms(b, c, d, s_lam, rest, g, h, u, v, u_rest, v_rest)
 
 
 def _integral(rate: ArrayLike, r: float) -> np.ndarray:

@@ -20,8 +20,9 @@ def reversal_time(
 
     which is $\frac{\tau}{2s}\ln\frac{2s}{|\lambda|}$ for $\lambda\to0$ and $\tau\ln 2/|\lambda|$
     for $|\lambda|\to\infty$. At $\lambda = 0$ it is infinite: the network sits on a saddle of the
-    new task, with no overlap with what would grow (`reversal_overlap`). A shallow one crosses at
-    $\tau\ln2$ whatever it started from. From $\tau\dot W = \sqrt{WW^\top + \lambda^2/4}\,E +
+    new task, and holds nothing of what would grow (`reversal_initial_amplitude`). A shallow one
+    crosses at $\tau\ln2$ whatever it started from. From $\tau\dot W =
+    \sqrt{WW^\top + \lambda^2/4}\,E +
     E\sqrt{W^\top W + \lambda^2/4}$, $E = -\Sigma - W$, for one mode (Dominé et al., 2025).
 
     **Arguments:**
@@ -42,7 +43,9 @@ def reversal_time(
         return np.asarray(np.asarray(tau, dtype=float) / (2 * root) * passed)
 
 
-def reversal_overlap(singular_values: ArrayLike, balance: ArrayLike) -> Float[np.ndarray, "*modes"]:
+def reversal_initial_amplitude(
+    singular_values: ArrayLike, balance: ArrayLike
+) -> Float[np.ndarray, "*modes"]:
     r"""What a converged network holds of the directions that grow once its task is reversed.
 
     $-\lambda/\sqrt{S_\lambda}$ for each mode, the size of a row of $B$ in Eq. (15) of the slides:

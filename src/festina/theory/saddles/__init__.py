@@ -7,9 +7,9 @@ For layers $f(x) = \sum_i \phi(x; u_i) v_i$ of any unit, after Zhang, Saxe & Lat
   (`linear_saddles`);
 - relations between units that training keeps (`ManifoldConstraint`, `flow_keeps_constraint`,
   `escape_rate`), and the network with fewer units that they allow (`reduce_width`,
-  `narrow_networks`);
+  `merged_networks`);
 - what separates, directions or units (`mechanism`, `lowest_order_drive`), and when
-  (`mode_drop_times`, `growth_times`, `blow_up_times`, `first_unit_to_escape`);
+  (`mode_drop_times`, `unit_growth_times`, `blow_up_times`, `first_unit_to_escape`);
 - levels (`narrow_minima`), and whole staircases from initial weights (`staircase`).
 
 All take a network and a task. Plain arrays become these with `festina.networks.layer_from` or
@@ -27,10 +27,10 @@ from ._escape_directions import escape_directions as escape_directions
 from ._fixed_points import Stationarity as Stationarity
 from ._fixed_points import stationarity as stationarity
 from ._fixed_points import task_with_fixed_point as task_with_fixed_point
-from ._linear_phase import growth_times as growth_times
 from ._linear_phase import initial_mode_amplitudes as initial_mode_amplitudes
 from ._linear_phase import linear_phase as linear_phase
 from ._linear_phase import residual_exponent as residual_exponent
+from ._linear_phase import unit_growth_times as unit_growth_times
 from ._linear_saddles import LinearSaddle as LinearSaddle
 from ._linear_saddles import linear_saddle as linear_saddle
 from ._linear_saddles import linear_saddles as linear_saddles
@@ -45,9 +45,9 @@ from ._manifolds import project_on_manifold as project_on_manifold
 from ._mechanism import LowestOrderDrive as LowestOrderDrive
 from ._mechanism import Mechanism as Mechanism
 from ._mechanism import lowest_order_drive as lowest_order_drive
-from ._mechanism import mechanism as mechanism
-from ._merged_units import NarrowNetwork as NarrowNetwork
-from ._merged_units import narrow_networks as narrow_networks
+from ._mechanism import mechanism_of_unit as mechanism_of_unit
+from ._merged_units import MergedNetwork as MergedNetwork
+from ._merged_units import merged_networks as merged_networks
 from ._narrow_minima import NarrowMinima as NarrowMinima
 from ._narrow_minima import minima_near_network as minima_near_network
 from ._narrow_minima import narrow_minima as narrow_minima

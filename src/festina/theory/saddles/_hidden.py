@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._types import Array
-from ...networks import AbstractNetwork, AbstractUnit, DeepLinear, DeepNetwork, Layer, Neuron
+from ...networks import AbstractNetwork, AbstractUnit, DeepLinear, DeepNetwork, Layer, NeuronUnit
 from ...networks._network import Network
 
 
@@ -25,7 +25,7 @@ def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
     if isinstance(network, DeepLinear):
         units: tuple[AbstractUnit, ...] = (network.first_unit,) * (network.depth - 1)
     elif isinstance(network, DeepNetwork):
-        behind = (Neuron(each, bias=network.unit.bias) for each in network.activations)
+        behind = (NeuronUnit(each, bias=network.unit.bias) for each in network.activations)
         units = (network.unit, *behind)
     else:
         raise ValueError(f"No hidden layers are known of a {type(network).__name__}.")

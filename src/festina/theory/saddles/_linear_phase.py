@@ -110,7 +110,7 @@ def linear_phase(
     return network.with_parts(u, v.swapaxes(-1, -2) if deep else v)
 
 
-def growth_times(
+def unit_growth_times(
     network: AbstractNetwork,
     task: AbstractTask,
     *,

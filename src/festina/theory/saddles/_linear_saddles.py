@@ -26,7 +26,7 @@ from jaxtyping import Float, PRNGKeyArray
 from ..._checks import check_type, number, whole_number, whole_numbers
 from ..._objective import LossConvention, loss_factor
 from ..._result import Result
-from ...networks import Layer, Neuron
+from ...networks import Layer, NeuronUnit
 from ...networks._generator import generator
 from ...tasks import AbstractTask
 from ...tasks._task import Statistics
@@ -112,7 +112,7 @@ class LinearSaddle(Result):
             side = on_u if on_u.shape[1] else on_v
             extra = unread * spare @ rng.standard_normal((width - rank, side.shape[1])) @ side.T
             u, v = (u + extra, v) if on_u.shape[1] else (u, v + extra)
-        return Layer(u, v, Neuron())
+        return Layer(u, v, NeuronUnit())
 
     def _check_width(self, width: int) -> None:
         least = max(len(self.modes), 1)
@@ -256,7 +256,7 @@ def _chosen(problem: LinearModes, modes: Sequence[int]) -> LinearSaddle:
 
 def _modes_of(task: AbstractTask, loss: LossConvention, degeneracy: float) -> LinearModes:
     check_type("task", task, AbstractTask)
-    seen = task.statistics(Neuron())
+    seen = task.statistics(NeuronUnit())
     found = linear_modes(seen, degeneracy)
     return replace(found, target_power=seen.power, factor=loss_factor(loss, task))
 

@@ -10,7 +10,7 @@ from ..._checks import whole_number
 from ..._precision import float64
 from ..._result import Result
 from ..._types import Keys
-from ...networks import AbstractUnit, ConvolutionUnit, Neuron
+from ...networks import AbstractUnit, ConvolutionUnit, NeuronUnit
 from ...networks._generator import generator
 from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
@@ -54,7 +54,7 @@ class Mechanism(Result):
         return tuple(EQUATION[kind] for kind in self.kinds)
 
 
-def mechanism(unit: UnitLike) -> Mechanism:
+def mechanism_of_unit(unit: UnitLike) -> Mechanism:
     """The mechanism by which units of this kind learn from small weights.
 
     **Arguments:**
@@ -104,7 +104,7 @@ def _without_order(unit: AbstractUnit) -> str:
     """Why no whole number is the order of a unit."""
     if unit.algebra.linear and unit.algebra.even:  # φ(−u) is −φ(u) and φ(u)
         return "The response is zero whatever u is: nothing is learned."
-    if isinstance(unit, Neuron | ConvolutionUnit):
+    if isinstance(unit, NeuronUnit | ConvolutionUnit):
         small, large = (
             float(np.abs(unit.activation(np.array([-h, h]))).max()) for h in (_STEP, 2 * _STEP)
         )

@@ -21,7 +21,7 @@ from ._manifolds import unit_rows
 from ._responses import OnData
 
 
-class NarrowNetwork(NamedTuple):
+class MergedNetwork(NamedTuple):
     """A narrow network, units in the order in which they count, and what each of them gains.
 
     `error[h]` is the root mean square of f − f_h as a fraction of `scale`, where f_h are the first
@@ -46,9 +46,9 @@ class NarrowNetwork(NamedTuple):
 
 
 @float64
-def narrow_networks(
+def merged_networks(
     network: Layer, task: AbstractTask, *, angle: float = 0.2, own_scale: bool = False
-) -> tuple[NarrowNetwork, ...]:
+) -> tuple[MergedNetwork, ...]:
     r"""Narrow networks of every admissible kind, simplest kind first.
 
     Each is a network of Zhang, Saxe & Latham's F.3 for the nearest point on a manifold of
@@ -95,7 +95,7 @@ def narrow_networks(
             return _copies(seen, u, v, responses, contribution, angle)
         return _rays(u, v, contribution, angle, network.unit.algebra)
 
-    def ranked(kind: Kind) -> NarrowNetwork:
+    def ranked(kind: Kind) -> MergedNetwork:
         few_u, few_v = units(kind)
         few = seen.responses(few_u)
         if kind in ("equal", "proportional"):
@@ -104,7 +104,7 @@ def narrow_networks(
         left = seen.left(outputs, few, few_v)
         front = (len(few_u),)
         structure = network.structure
-        return NarrowNetwork(
+        return MergedNetwork(
             kind,
             network.with_parts(
                 few_u.reshape(*front, *structure.weight_shape),

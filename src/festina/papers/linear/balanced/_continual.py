@@ -14,9 +14,16 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, claims_of, max_error_below
+from ....experiments.claims import ClaimCollector, agree, claims_from_source, max_error_below
 from ....experiments.figures import GUIDE_STYLE, THEORY_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import DeepLinear, deep_linear, lambda_balanced
 from ....tasks import from_moments, linear_teacher
@@ -73,10 +80,10 @@ class Parameters(BaseParameters):
         return self.balance, *self.other_balances
 
 
-@experiment("linear/continual")
+@make_run("linear/continual")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train on one task after the other, and evaluate the closed form at the same times."""
-    keys, lam = seed_keys(parameters, key), np.array(parameters.balances)
+    keys, lam = keys_from_parameters(parameters, key), np.array(parameters.balances)
     n, count = parameters.size, parameters.tasks
     # Every layer of this network is a task: one draw, with singular values up to two.
     tasks_key = jax.random.fold_in(keys[0], 1)
@@ -141,8 +148,8 @@ def _forgetting(data: xr.Dataset, loss: str = "loss") -> tuple[xr.DataArray, ...
     return own, (ends.drop_vars("learned") - own).isel(pairs), data["interference"].isel(pairs)
 
 
-@claims_of("Saxe, slides", "“Exact continual learning dynamics”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Exact continual learning dynamics”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """The closed form against training, and forgetting that no balance changes."""
     data, two = run["sequence"].ds, run["pair"].ds
     rest, off = ("seed", "time", "task"), abs(data["loss"] - data["loss_theory"])

@@ -16,10 +16,16 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....diagnose import distance_between_kernels, neural_tangent_kernel, passage_time
-from ....experiments._frame import Key, Progress, Tables, experiment
-from ....experiments._parameters import IncreasingTuple
+from ....experiments._frame import Key, Progress, Tables, make_run
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, claims_of, follows_power_law, max_error_below
+from ....experiments._parameters import check_increasing
+from ....experiments.claims import (
+    ClaimCollector,
+    agree,
+    claims_from_source,
+    follows_power_law,
+    max_error_below,
+)
 from ....experiments.figures import (
     POINT_STYLE,
     THEORY_STYLE,
@@ -45,7 +51,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=6, ge=1)
     """How many random networks are trained, for each balance."""
 
-    balances: Annotated[tuple[float, ...], IncreasingTuple(-WIDEST, WIDEST)] = (5.0, 20.0, 80.0)
+    balances: Annotated[tuple[float, ...], check_increasing(-WIDEST, WIDEST)] = (5.0, 20.0, 80.0)
     """−λ: how much larger the first layer is, in increasing order."""
 
     singular_values: Modes = (1.4, 1.2, 1.0)
@@ -78,7 +84,7 @@ class Parameters(BaseParameters):
             )
 
 
-@experiment("linear/delayed-rich")
+@make_run("linear/delayed-rich")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train at each balance from the same maps; loss and kernel by the exact solution as well."""
     s, balances = np.asarray(parameters.singular_values), parameters.balances
@@ -166,8 +172,8 @@ def _half_times(curves: xr.Dataset, slow: xr.Dataset) -> tuple[xr.DataArray, ...
     )
 
 
-@claims_of("Saxe, slides", "“Delayed rich regime”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Delayed rich regime”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Curves against the exact solution, the two times, and the plateau between them."""
     curves, slow = run["curves"].ds, run["slow"].ds
     for name, words, trained in (

@@ -14,10 +14,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import Key, Progress, Tables, experiment
-from ....experiments._parameters import IncreasingTuple
+from ....experiments._frame import Key, Progress, Tables, make_run
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, claims_of, follows_power_law, max_error_below
+from ....experiments._parameters import check_increasing
+from ....experiments.claims import (
+    ClaimCollector,
+    agree,
+    claims_from_source,
+    follows_power_law,
+    max_error_below,
+)
 from ....experiments.figures import (
     GUIDE_STYLE,
     THEORY_STYLE,
@@ -48,7 +54,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=2, ge=1)
     """How many random rotations of the hidden units are trained; they make no difference."""
 
-    balances: Annotated[tuple[float, ...], IncreasingTuple(0, WIDEST)] = (0.0, 0.1, 0.5, 2.0, 10.0)
+    balances: Annotated[tuple[float, ...], check_increasing(0, WIDEST)] = (0.0, 0.1, 0.5, 2.0, 10.0)
     """Balances λ, not negative, in increasing order; −λ is trained as well."""
 
     singular_values: Modes = (2.0, 1.0)
@@ -67,7 +73,7 @@ class Parameters(BaseParameters):
             )
 
 
-@experiment("linear/exponential-to-sigmoidal")
+@make_run("linear/exponential-to-sigmoidal")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train at each balance, and evaluate the closed form of every mode at the same times."""
     s, a0, lam = parameters.singular_values[0], parameters.initial_strength, parameters.balances
@@ -140,8 +146,8 @@ def _deviations(curves: xr.Dataset) -> xr.Dataset:
     return off.max(("sign", "seed", "sample", "mode"))
 
 
-@claims_of("Saxe, slides", "“From exponential to sigmoidal dynamics”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“From exponential to sigmoidal dynamics”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Curves, their shape, and how fast the two limits are approached."""
     curves, s = run["curves"].ds, run["curves"].ds["singular_value"].values
     off = abs(curves["strength"] - curves["theory"]).max(("sign", "seed", "sample", "mode"))

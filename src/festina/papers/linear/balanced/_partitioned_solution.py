@@ -13,9 +13,15 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import Key, Progress, Tables, experiment
+from ....experiments._frame import Key, Progress, Tables, make_run
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Judgement, Ledger, agree, claims_of, max_error_below
+from ....experiments.claims import (
+    ClaimCollector,
+    Judgement,
+    agree,
+    claims_from_source,
+    max_error_below,
+)
 from ....experiments.figures import draw_pair, label_axes, panels, shades, styled
 from ....networks import DeepLinear
 from ....tasks import from_moments
@@ -51,7 +57,7 @@ class Parameters(BaseParameters):
         shapes.check_sizes(len(self.singular_values), self.wide)
 
 
-@experiment("linear/partitioned-solution")
+@make_run("linear/partitioned-solution")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train networks of each shape, and evaluate the solution at the same times."""
     random = lambda: generators(parameters.seeds, parameters.seed, key)
@@ -137,8 +143,8 @@ def _obstruction(parameters: Parameters, rng: np.random.Generator) -> xr.Dataset
     )
 
 
-@claims_of("Saxe, slides", "“Partitioned solution”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Partitioned solution”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """The solution against training, shape by shape; the misprint; what stays undetermined."""
     fixed, random = ([run[of + shape].ds for shape in SHAPES] for of in ("", "random_"))
 

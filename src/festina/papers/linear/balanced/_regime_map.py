@@ -18,11 +18,11 @@ from pydantic import Field
 
 from ....diagnose import passage_time, tangent_kernel_distance
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment
+from ....experiments._frame import Key, Progress, Tables, make_run
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
-    Ledger,
-    claims_of,
+    ClaimCollector,
+    claims_from_source,
     follows_power_law,
     join_numbers,
     max_error_below,
@@ -79,7 +79,7 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"points": 24, "seeds": 8}
 
 
-@experiment("linear/regime-map")
+@make_run("linear/regime-map")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Kernels of random networks before and after learning by closed forms, and by training."""
     half, narrow = parameters.points // 2, parameters.narrow
@@ -198,8 +198,8 @@ def _trained(parameters: Parameters, key: Key) -> xr.Dataset:
     )
 
 
-@claims_of("Saxe, slides", "“Architecture and learning regime”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Architecture and learning regime”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """The map and its edges by closed forms, which architectures are lazy, and how late."""
     trained, words = run["trained"].ds, "–".join(map(str, _BOTTLENECK))
     claim(

@@ -15,9 +15,15 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....diagnose import distance_between_kernels, neural_tangent_kernel
-from ....experiments._frame import Key, Progress, Tables, experiment
+from ....experiments._frame import Key, Progress, Tables, make_run
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, claims_of, equal_to, follows_power_law, max_error_below
+from ....experiments.claims import (
+    ClaimCollector,
+    claims_from_source,
+    equal_to,
+    follows_power_law,
+    max_error_below,
+)
 from ....experiments.figures import POINT_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ....networks import DeepLinear
 from ....tasks import from_moments, signed_tree_features
@@ -74,7 +80,7 @@ class Parameters(BaseParameters):
             )
 
 
-@experiment("linear/regimes")
+@make_run("linear/regimes")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train to the end at each balance, and compare kernels at start and end."""
     tables = {}
@@ -179,8 +185,8 @@ def _semantic(features: int, balance: float, scale: float, rng: np.random.Genera
     )
 
 
-@claims_of("Saxe, slides", "“Architecture and learning regime”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Architecture and learning regime”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Kernels against the closed limit, regimes, representations."""
     tables, other = [run[shape].ds for shape in SHAPES], "“Rich and lazy learning”"
     moved = np.array([table["kernel_distance"] for table in tables])  # (shape, balance, seed)

@@ -34,17 +34,17 @@ from ....experiments._frame import (
     Key,
     Progress,
     Tables,
-    experiment,
+    keys_from_parameters,
+    make_run,
     parameters_of_run,
     part_of,
-    seed_keys,
 )
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
-    Ledger,
+    ClaimCollector,
     all_above,
     all_below,
-    claims_of,
+    claims_from_source,
     decreasing,
     join_numbers,
     max_error_below,
@@ -117,12 +117,12 @@ class Parameters(BaseParameters):
 PRESETS: dict[str, dict[str, Any]] = {"sweep": {"factors": (1.0, 0.7, 0.5, 0.35), "t_end": 1500.0}}
 
 
-@experiment("linear/relative-scale")
+@make_run("linear/relative-scale")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train every seed in every way, and note when it fits and when it groks."""
     count = parameters.seeds
     tables: list[xr.Dataset] = []
-    for index, each in enumerate(seed_keys(parameters, key)):
+    for index, each in enumerate(keys_from_parameters(parameters, key)):
         progress(f"seed {index + 1} of {count}", index / count)
         tables.append(_one_seed(parameters, each, part_of(progress, index / count, 1 / count)))
     numbers = xr.Variable("seed", parameters.seed + np.arange(count))
@@ -200,8 +200,8 @@ def _measure(
     }
 
 
-@claims_of("Saxe, slides", "“Impact of relative scale initializations in practice”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Impact of relative scale initializations in practice”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Whether networks grok, and whether relative scale makes it sooner, seed against seed.
 
     A network that has not grokked by the end counts as grokking then, so that every factor by

@@ -19,10 +19,16 @@ from pydantic import Field, PositiveFloat
 from ...._types import Keys
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, seed_keys
-from ....experiments._parameters import DecreasingTuple, IncreasingTuple
+from ....experiments._frame import Key, Progress, Tables, keys_from_parameters, make_run
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, claims_of, join_numbers, max_error_below
+from ....experiments._parameters import check_decreasing, check_increasing
+from ....experiments.claims import (
+    ClaimCollector,
+    agree,
+    claims_from_source,
+    join_numbers,
+    max_error_below,
+)
 from ....experiments.figures import (
     GUIDE_STYLE,
     POINT_STYLE,
@@ -38,7 +44,7 @@ from ....networks import DeepLinear, lambda_balanced, orthogonal
 from ....tasks import from_moments, linear_teacher
 from ....theory.linear import balanced_flow, reversal_time, unbalanced_strength
 
-_Falling = Annotated[tuple[PositiveFloat, ...], DecreasingTuple(math.inf, count=1)]
+_Falling = Annotated[tuple[PositiveFloat, ...], check_decreasing(math.inf, count=1)]
 _SAMPLES = 301
 _TRAPPED = 15.0
 """How long the trapped network is watched, in units of τ/s: later rounding sets it free."""
@@ -53,10 +59,10 @@ class Parameters(BaseParameters):
     singular_values: _Falling = (2.0, 1.3, 0.8)
     """Singular values of the map, the largest first."""
 
-    balances: Annotated[tuple[float, ...], IncreasingTuple(1e-4)] = (0.01, 0.1, 1.0, 3.0, 10.0)
+    balances: Annotated[tuple[float, ...], check_increasing(1e-4)] = (0.01, 0.1, 1.0, 3.0, 10.0)
     """Balances λ of the networks, increasing from 1e-4 up; that of 0 is shown in any case."""
 
-    stops: Annotated[tuple[float, ...], IncreasingTuple(2, 8)] = (3.0, 4.0, 5.0, 6.0)
+    stops: Annotated[tuple[float, ...], check_increasing(2, 8)] = (3.0, 4.0, 5.0, 6.0)
     """When learning is stopped in networks of balance 0, in units of τ/s; increasing, from 2 to 8:
     before that little is learned, and later rounding decides."""
 
@@ -71,10 +77,10 @@ class Parameters(BaseParameters):
             )
 
 
-@experiment("linear/reversal")
+@make_run("linear/reversal")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train, reverse and train again, at each balance and for learning that was stopped early."""
-    keys, s = seed_keys(parameters, key), np.array(parameters.singular_values)
+    keys, s = keys_from_parameters(parameters, key), np.array(parameters.singular_values)
     typical = float(s[(len(s) - 1) // 2])  # for what is shown of one mode
     progress("learned to the end, then reversed", 0.0)
     tables = {"converged": _converged(parameters, keys)}
@@ -183,8 +189,8 @@ def _stopped_early(s: float, n: int, stops: np.ndarray, key: Keys) -> xr.Dataset
     )
 
 
-@claims_of("Saxe, slides", "“Exact continual learning dynamics”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Exact continual learning dynamics”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Crossing times against the closed form, the trap at balance 0, and the ways out of it."""
     data, trapped, early = (run[name].ds for name in ("converged", "trapped", "early"))
     seen, s, lam = data["crossing"].median("seed"), data["mode"].values, data["balance"].values

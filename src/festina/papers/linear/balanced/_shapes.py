@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 
 from ....dynamics import gradient_flow
 from ....experiments._frame import Key
-from ....experiments._parameters import IncreasingTuple
+from ....experiments._parameters import check_increasing
 from ....networks import DeepLinear, lambda_balanced
 from ....tasks import linear_teacher
 
@@ -33,7 +33,7 @@ def _learnable(s: tuple[float, ...]) -> tuple[float, ...]:
     return s
 
 
-Balances = Annotated[tuple[float, ...], IncreasingTuple(-WIDEST, WIDEST, count=1)]
+Balances = Annotated[tuple[float, ...], check_increasing(-WIDEST, WIDEST, count=1)]
 Modes = Annotated[tuple[float, ...], AfterValidator(_learnable)]
 """Singular values of a task."""
 

@@ -18,14 +18,21 @@ from pydantic import Field
 from ...._types import Array
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ....experiments._parameters import DecreasingTuple, IncreasingTuple
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import check_decreasing, check_increasing
 from ....experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_below,
-    claims_of,
+    claims_from_source,
     follows_power_law,
     join_numbers,
     max_error_below,
@@ -62,13 +69,13 @@ class Parameters(BaseParameters):
     width: int = Field(default=5, ge=1, le=32)
     """Number of inputs, outputs and units of every hidden layer."""
 
-    depths: Annotated[tuple[int, ...], IncreasingTuple(2, count=1)] = (2, 3, 4)
+    depths: Annotated[tuple[int, ...], check_increasing(2, count=1)] = (2, 3, 4)
     """Depths of the deep networks, in increasing order."""
 
     initial_strength: float = Field(default=1e-3, gt=0)
     """Product a₀ of the initial weights of a mode, in decoupled networks."""
 
-    scales: Annotated[tuple[float, ...], DecreasingTuple(np.inf, 1e-12)] = (0.1, 0.01, 0.001)
+    scales: Annotated[tuple[float, ...], check_decreasing(np.inf, 1e-12)] = (0.1, 0.01, 0.001)
     """Standard deviations of small random weights, the largest first."""
 
     def _check(self) -> None:
@@ -98,10 +105,10 @@ class Parameters(BaseParameters):
             )
 
 
-@experiment("linear/chains")
+@make_run("linear/chains")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train decoupled networks of each depth and random ones of each scale, beside theory."""
-    keys, depths = seed_keys(parameters, key), (1, *parameters.depths)
+    keys, depths = keys_from_parameters(parameters, key), (1, *parameters.depths)
     # Directions of outputs, of inputs, and of the modes in each hidden layer.
     widths = (parameters.width,) * (depths[-1] + 2)
     left, right, *frames = orthogonal(widths, key=jax.random.fold_in(keys[0], 1)).weights
@@ -211,8 +218,8 @@ def _norm(matrices: np.ndarray) -> np.ndarray:
     return np.linalg.norm(matrices, axis=(-2, -1))
 
 
-@claims_of("Saxe, slides", "“Full networks act like several 1D chains”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Full networks act like several 1D chains”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Decoupled weights exactly; small random ones with the error that is left."""
     exact, random = run["decoupled"].ds, run["random"].ds
     off = abs(exact["strength"] - exact["theory"]) / exact["target"]

@@ -19,14 +19,21 @@ from pydantic import Field
 from ...._types import Array
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ....experiments._parameters import IncreasingTuple
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import check_increasing
 from ....experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_above,
-    claims_of,
+    claims_from_source,
     equal_to,
     follows_power_law,
     join_numbers,
@@ -56,7 +63,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=8, ge=1)
     """How many networks with random matrices are trained at each depth."""
 
-    depths: Annotated[tuple[int, ...], IncreasingTuple(3)] = (4, 6, 8, 10, 12)
+    depths: Annotated[tuple[int, ...], check_increasing(3)] = (4, 6, 8, 10, 12)
     """Depths of the chains, in increasing order."""
 
     layer_strength: float = Field(default=0.5, ge=0.1, le=0.9)
@@ -77,10 +84,10 @@ class Parameters(BaseParameters):
     size: int = Field(default=6, ge=2, le=16)
     """Number of inputs, outputs and units of every hidden layer of a whole network."""
 
-    network_depths: Annotated[tuple[int, ...], IncreasingTuple(2)] = (2, 4, 8)
+    network_depths: Annotated[tuple[int, ...], check_increasing(2)] = (2, 4, 8)
     """Depths of networks with orthogonal matrices."""
 
-    gaussian_depths: Annotated[tuple[int, ...], IncreasingTuple(2)] = (2, 3, 4)
+    gaussian_depths: Annotated[tuple[int, ...], check_increasing(2)] = (2, 3, 4)
     """Depths of networks with small Gaussian matrices."""
 
     gain: float = Field(default=0.7, gt=0, lt=1)
@@ -100,7 +107,7 @@ class Parameters(BaseParameters):
             )
 
 
-@experiment("linear/depth")
+@make_run("linear/depth")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Times by integration beside times in closed form, for each kind of initial weights."""
     progress("chains", 0.0)
@@ -144,7 +151,7 @@ def _pretrained(parameters: Parameters) -> Tables:
     strengths, stacks, modules = [p.module_strength / factor for factor in (1, 2, 4)], [], []
     for module in _MODULES:
         how = {"module_depth": module, "module_fraction": part, "correlation": p.correlation}
-        stack = linear.greedy_learning_time_by_depth(
+        stack = linear.pretrained_learning_time_by_depth(
             depths, p.module_strength, **how, fraction=p.fraction
         )
         theory = linear.learning_time(1.0, np.power(strengths, module), depth=module, fraction=part)
@@ -194,7 +201,7 @@ def _networks(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     product that is the same at every depth, and matrices of independent entries of variance g²/N.
     Singular values of the task go from 3 to 1.5, along the axes.
     """
-    size, keys = parameters.size, seed_keys(parameters, key)
+    size, keys = parameters.size, keys_from_parameters(parameters, key)
     straight, small = list(parameters.network_depths), list(parameters.gaussian_depths)
     target, over = np.diag(np.linspace(3.0, 1.5, size)), ("depth", "seed")
     turns = orthogonal((size,) * (straight[-1] + 1), key=keys).weights
@@ -259,8 +266,8 @@ def _aligned_time(target: np.ndarray, depth: int, guess: float) -> float:
     return float(np.interp(-np.log(_LEVEL), -np.log(loss / (np.sum(target**2) / 2)), times))
 
 
-@claims_of("Saxe, slides", "“Effect of initialization”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Effect of initialization”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Closed forms against integration, the laws of the slides, and whole networks."""
     parameters = parameters_of_run(run, Parameters)
     small, pretrained, modules = (run[name].ds for name in ("small", "pretrained", "modules"))

@@ -19,12 +19,19 @@ from pydantic import Field
 from ...._types import Array
 from ....diagnose import plateaus
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
-    claims_of,
+    claims_from_source,
     join_numbers,
     max_error_below,
     most_seeds,
@@ -39,7 +46,11 @@ from ....experiments.figures import (
 )
 from ....networks import DeepLinear, decoupled, deep_linear
 from ....tasks import from_moments, linear_teacher
-from ....theory.linear import coupled_mode_strengths, effective_initial_strengths, growing_gram
+from ....theory.linear import (
+    coupled_mode_strengths,
+    effective_initial_strengths,
+    initial_mode_overlaps,
+)
 from ....theory.saddles import mode_drop_times
 from .._passage import half_times
 
@@ -94,11 +105,11 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-@experiment("linear/hierarchy-of-saddles")
+@make_run("linear/hierarchy-of-saddles")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Individuals, the saddles, how near networks come to them, and a shallow network."""
     s, hidden = np.array(parameters.singular_values), parameters.hidden
-    keys = seed_keys(parameters, key)
+    keys = keys_from_parameters(parameters, key)
     progress("saddles", 0.0)
     tables = {"saddles": _saddles(s, hidden)}
     progress("individuals", 0.2)
@@ -150,7 +161,7 @@ def _individuals(s: np.ndarray, first: np.ndarray, second: np.ndarray) -> xr.Dat
     times = np.linspace(0.0, 1.1 * float(drops.max()) + 3 / s[-1], _SAMPLES)
     task = linear_teacher(np.diag(s))
     trained = gradient_flow(network, task, times, rtol=1e-10)
-    gram = growing_gram(first, second, axes, axes)
+    gram = initial_mode_overlaps(first, second, axes, axes)
     predicted = coupled_mode_strengths(times, gram, s)
     error = np.diag(s) - predicted
     velocity = s[:, None] * predicted + predicted * s - 2 * predicted @ predicted
@@ -219,8 +230,8 @@ def _shallow(s: np.ndarray, start: Float[np.ndarray, "seed output input"]) -> xr
     return xr.Dataset(table, {"time": times})
 
 
-@claims_of("Saxe, slides", "“Depth introduces a hierarchy of saddle points”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Depth introduces a hierarchy of saddle points”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Stationary points by autodiff, individuals and closest approaches by training."""
     parameters = parameters_of_run(run, Parameters)
     s, stages = np.array(parameters.singular_values), "“Depth introduces stage-like transitions”"
@@ -302,7 +313,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
     )
 
 
-def _approach(claim: Ledger, near: xr.Dataset, s: np.ndarray, stages: str) -> None:
+def _approach(claim: ClaimCollector, near: xr.Dataset, s: np.ndarray, stages: str) -> None:
     """Between stages: (s − a) ∝ e^{−2st}/a₀ and a′ ∝ a₀ e^{2s′t} are equal at the closest."""
     closest, strength = near["closest"].values, near["initial_strength"].values
     power = (s[:-1] - s[1:]) / (s[:-1] + s[1:])

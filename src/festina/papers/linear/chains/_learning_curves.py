@@ -16,10 +16,16 @@ from pydantic import Field
 from ...._numerics._integrate import integrate
 from ...._objective import LossConvention
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run
-from ....experiments._parameters import IncreasingTuple
+from ....experiments._frame import Key, Progress, Tables, make_run, parameters_of_run
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, claims_of, follows_power_law, max_error_below
+from ....experiments._parameters import check_increasing
+from ....experiments.claims import (
+    ClaimCollector,
+    agree,
+    claims_from_source,
+    follows_power_law,
+    max_error_below,
+)
 from ....experiments.figures import GUIDE_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import DeepLinear
 from ....tasks import linear_teacher
@@ -45,7 +51,7 @@ class Parameters(BaseParameters):
     initial_strength: float = Field(default=0.02, gt=0)
     """Product a₀ of the initial weights."""
 
-    depths: Annotated[tuple[int, ...], IncreasingTuple(1, count=1)] = (1, 2, 3, 8, 32)
+    depths: Annotated[tuple[int, ...], check_increasing(1, count=1)] = (1, 2, 3, 8, 32)
     """Depths to train, in increasing order."""
 
     def _check(self) -> None:
@@ -66,7 +72,7 @@ class Parameters(BaseParameters):
         return self.model_dump(include={"correlation", "initial_strength", "input_variance"})
 
 
-@experiment("linear/learning-curves")
+@make_run("linear/learning-curves")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train a chain of each depth and evaluate its closed form at the same times."""
     curves: list[xr.Dataset] = []
@@ -127,8 +133,8 @@ def _half_time(parameters: Parameters, depth: int | float) -> float:
     return float(linear.learning_time(depth=depth, fraction=0.5, tau=tau, **parameters.chain))
 
 
-@claims_of("Saxe, slides", "“Analytic learning trajectory”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Analytic learning trajectory”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """The closed forms against training, and what the slides misprint."""
     from scipy.special import wrightomega
 

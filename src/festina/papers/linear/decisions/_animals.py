@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments._frame import Key, seed_keys
+from ....experiments._frame import Key, keys_from_parameters
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.figures import SIMULATION_STYLE
 from ....theory.decisions import AnimalWeights, draw_naive_animals, naive_animals
@@ -52,7 +52,7 @@ class AnimalParameters(BaseParameters):
 
 def herd(parameters: AnimalParameters, key: Key) -> tuple[AnimalWeights, Keys]:
     """One for each side, one for both alike, then one for each seed; and the keys of the seeds."""
-    keys = seed_keys(parameters, key)
+    keys = keys_from_parameters(parameters, key)
     low, high = parameters.smallest_gain, parameters.largest_gain
     middle = np.sqrt(low * high)
     drawn = [draw_naive_animals(1, smallest=low, largest=high, key=one).gains for one in keys]

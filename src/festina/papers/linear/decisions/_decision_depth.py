@@ -13,11 +13,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import Key, Progress, Tables, experiment
-from ....experiments.claims import Ledger, agree, claims_of, max_error_below, most_seeds
+from ....experiments._frame import Key, Progress, Tables, make_run
+from ....experiments.claims import (
+    ClaimCollector,
+    agree,
+    claims_from_source,
+    max_error_below,
+    most_seeds,
+)
 from ....experiments.figures import THEORY_STYLE, draw_pair, label_axes, panels, styled
 from ....theory import decisions
-from ....theory.decisions import AnimalWeights, DecisionModel
+from ....theory.decisions import AnimalWeights, ContrastChoiceLearner
 from ....theory.decisions._model import Architecture
 from . import _animals as mice
 
@@ -35,7 +41,7 @@ class Parameters(mice.AnimalParameters):
     """How long the shallow ones learn."""
 
 
-@experiment("linear/decision-depth")
+@make_run("linear/decision-depth")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Let the same animals learn with one layer and with two."""
     animals, _ = mice.herd(parameters, key)
@@ -44,13 +50,13 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     for place, name in enumerate(_POINTS):
         progress(f"{len(animals)} {name} animals", place / len(_POINTS))
         beta = parameters.inverse_temperature
-        model = DecisionModel(inverse_temperature=beta, architecture=name)
+        model = ContrastChoiceLearner(inverse_temperature=beta, architecture=name)
         learned = _learn(model, animals, np.linspace(0.0, ends[name], _SAMPLES))
         tables[name] = learned.assign(_points(model))
     return tables
 
 
-def _learn(model: DecisionModel, animals: AnimalWeights, times: np.ndarray) -> xr.Dataset:
+def _learn(model: ContrastChoiceLearner, animals: AnimalWeights, times: np.ndarray) -> xr.Dataset:
     late = times[-1] * np.geomspace(1.0, _LATER, _LATE_SAMPLES)[1:]
     learning = decisions.mean_field_learning(model, animals, np.concatenate([times, late]))
     soon, beta, unit = slice(len(times)), model.inverse_temperature, {"units": "τ"}
@@ -80,7 +86,7 @@ def _influence(products: np.ndarray, beta: float) -> np.ndarray:
     return np.stack(shifts, axis=-1)
 
 
-def _points(model: DecisionModel) -> dict[str, Any]:
+def _points(model: ContrastChoiceLearner) -> dict[str, Any]:
     """Where the network rests, and where it is found to rest."""
     points, beta = decisions.stationary_points(model), model.inverse_temperature
     products = np.stack([point.products for point in points])
@@ -93,7 +99,7 @@ def _points(model: DecisionModel) -> dict[str, Any]:
     }
 
 
-def _search(model: DecisionModel) -> int:
+def _search(model: ContrastChoiceLearner) -> int:
     """How many points at rest are found from random weights, if choices are random too.
 
     With a softmax such a search ends at weights for which an action is as good as never chosen,
@@ -122,8 +128,8 @@ def _search(model: DecisionModel) -> int:
     return len(found)
 
 
-@claims_of("Saxe, slides", "“Saddle points arise through depth”", note=mice.RECONSTRUCTED)
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Saddle points arise through depth”", note=mice.RECONSTRUCTED)
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """One point against eight, at once against in stages."""
     shallow, deep = (run[name].ds for name in _POINTS)
     for name, count in _POINTS.items():

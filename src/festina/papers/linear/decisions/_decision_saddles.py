@@ -13,11 +13,18 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run
-from ....experiments.claims import Ledger, agree, claims_of, equal_to, max_error_below, most_seeds
+from ....experiments._frame import Key, Progress, Tables, make_run, parameters_of_run
+from ....experiments.claims import (
+    ClaimCollector,
+    agree,
+    claims_from_source,
+    equal_to,
+    max_error_below,
+    most_seeds,
+)
 from ....experiments.figures import SIMULATION_STYLE, label_axes, panels, power_law_guide, styled
 from ....theory import decisions
-from ....theory.decisions import AnimalWeights, DecisionModel, StationaryPoint
+from ....theory.decisions import AnimalWeights, ContrastChoiceLearner, StationaryPoint
 from ....theory.decisions._model import LINES
 from . import _animals as mice
 from ._animals import RECONSTRUCTED
@@ -35,11 +42,11 @@ class Parameters(mice.AnimalParameters):
     """Animals on their way through the hierarchy, and animals put on and beside each point."""
 
 
-@experiment("linear/decision-saddles")
+@make_run("linear/decision-saddles")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """The points, and the paths of animals among them."""
     animals, _ = mice.herd(parameters, key)
-    model = DecisionModel(inverse_temperature=parameters.inverse_temperature)
+    model = ContrastChoiceLearner(inverse_temperature=parameters.inverse_temperature)
     progress("stationary points", 0.0)
     softmax, points = _points(model), decisions.stationary_points(model)
     progress(f"paths of {len(animals)} animals", 0.6)
@@ -48,7 +55,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     return {"softmax": softmax, "paths": paths, "approach": approach}
 
 
-def _points(model: DecisionModel) -> xr.Dataset:
+def _points(model: ContrastChoiceLearner) -> xr.Dataset:
     """What theory says of every point, and what the flow does there."""
     points = decisions.stationary_points(model)
     active = np.array([[line in point.active for line in LINES] for point in points])
@@ -71,7 +78,7 @@ def _points(model: DecisionModel) -> xr.Dataset:
     )
 
 
-def _growth(model: DecisionModel, points: Points, silent: np.ndarray) -> np.ndarray:
+def _growth(model: ContrastChoiceLearner, points: Points, silent: np.ndarray) -> np.ndarray:
     """Rate at which the gain of each silent line grows, in animals put beside each point."""
     place, line = np.nonzero(silent)
     gains = np.concatenate([points[each].animals.gains for each in place])
@@ -91,7 +98,7 @@ def _growth(model: DecisionModel, points: Points, silent: np.ndarray) -> np.ndar
 
 
 def _paths(
-    model: DecisionModel, points: Points, animals: AnimalWeights, times: np.ndarray
+    model: ContrastChoiceLearner, points: Points, animals: AnimalWeights, times: np.ndarray
 ) -> xr.Dataset:
     learning = decisions.mean_field_learning(model, animals, times)
     visits = decisions.visited_saddles(learning, points)
@@ -110,7 +117,7 @@ def _paths(
     )
 
 
-def _approach(model: DecisionModel, points: Points, largest: float) -> xr.Dataset:
+def _approach(model: ContrastChoiceLearner, points: Points, largest: float) -> xr.Dataset:
     """How near animals come if their gains are made smaller: even ones, then left-first ones."""
     left = np.append(_GAINS, np.full(len(_GAINS), largest))
     animals = decisions.naive_animals(left, np.tile(_GAINS, 2))
@@ -138,8 +145,10 @@ def _exponents(points: xr.Dataset) -> dict[str, float]:
     return {name: float(2 * mu / (mu + 2 * r)) for name, (mu, r) in rates.items()}
 
 
-@claims_of("Saxe, slides", "“Dynamics pass near a hierarchy of saddle points”", note=RECONSTRUCTED)
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source(
+    "Saxe, slides", "“Dynamics pass near a hierarchy of saddle points”", note=RECONSTRUCTED
+)
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Points, indices, rates, paths, and how near."""
     parameters, points = parameters_of_run(run, Parameters), run["softmax"].ds
     leaving = np.isfinite(points["escape_rate"].values)

@@ -17,11 +17,18 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run
-from ....experiments.claims import Judgement, Ledger, agree, claims_of, max_error_below, most_seeds
+from ....experiments._frame import Key, Progress, Tables, make_run, parameters_of_run
+from ....experiments.claims import (
+    ClaimCollector,
+    Judgement,
+    agree,
+    claims_from_source,
+    max_error_below,
+    most_seeds,
+)
 from ....experiments.figures import SIMULATION_STYLE, draw_pair, label_axes, panels, styled
 from ....theory import decisions
-from ....theory.decisions import AnimalWeights, DecisionModel, StationaryPoint
+from ....theory.decisions import AnimalWeights, ContrastChoiceLearner, StationaryPoint
 from ....theory.decisions._model import Teaching
 from . import _animals as mice
 
@@ -58,20 +65,22 @@ class Parameters(mice.AnimalParameters):
             )
 
 
-@experiment("linear/decisions")
+@make_run("linear/decisions")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Let the same animals learn under both kinds of teaching."""
     animals, keys = mice.herd(parameters, key)
     tables = {}
     for index, teaching in enumerate(TEACHINGS):
         progress(f"{len(animals)} animals, {teaching} teaching", index / len(TEACHINGS))
-        model = DecisionModel(inverse_temperature=parameters.inverse_temperature, teaching=teaching)
+        model = ContrastChoiceLearner(
+            inverse_temperature=parameters.inverse_temperature, teaching=teaching
+        )
         tables[teaching] = _learn(parameters, model, animals, keys)
     return tables
 
 
 def _learn(
-    given: Parameters, model: DecisionModel, animals: AnimalWeights, keys: Keys
+    given: Parameters, model: ContrastChoiceLearner, animals: AnimalWeights, keys: Keys
 ) -> xr.Dataset:
     """Trials and their mean field, side by side."""
     between = max(1, round(given.duration / (_RECORDS * given.learning_rate)))
@@ -99,7 +108,7 @@ def _learn(
     return xr.Dataset(table, coordinates, {"escape_rate": rate})
 
 
-def _stage_choices(model: DecisionModel, points: dict[Any, StationaryPoint]) -> np.ndarray:
+def _stage_choices(model: ContrastChoiceLearner, points: dict[Any, StationaryPoint]) -> np.ndarray:
     """P(R | c) at which theory sees the left-first animal: one-sided, then expert."""
     if model.teaching == "total":
         stages = (points["left", "constant"], points["left", "right", "constant"])
@@ -121,8 +130,10 @@ def _stage_times(table: xr.Dataset) -> np.ndarray | None:
     return np.array([0, np.searchsorted(time, 0.5 * (first + second)), len(time) - 1])
 
 
-@claims_of("Saxe, slides", "“Mice exhibit diverse learning trajectories”", note=mice.RECONSTRUCTED)
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source(
+    "Saxe, slides", "“Mice exhibit diverse learning trajectories”", note=mice.RECONSTRUCTED
+)
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """The stages, their order, and trials against the mean over trials."""
     parameters = parameters_of_run(run, Parameters)
     # P(R) in the mean of 16 runs at a learning rate of 0.01 and β = 5 stays within 0.1 of the mean

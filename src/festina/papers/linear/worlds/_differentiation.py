@@ -17,8 +17,22 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ....experiments.claims import Ledger, agree, claims_of, decreasing, max_error_below, most_seeds
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
+from ....experiments.claims import (
+    ClaimCollector,
+    agree,
+    claims_from_source,
+    decreasing,
+    max_error_below,
+    most_seeds,
+)
 from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, label_axes, panels, styled
 from ....networks import decoupled
 from ....tasks import from_moments, structured_task
@@ -58,12 +72,12 @@ class Parameters(Learning):
         self.check([tree(self.branching, self.flip)])
 
 
-@experiment("linear/differentiation")
+@make_run("linear/differentiation")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """The tree's modes, deep and shallow networks that learn them, and other trees."""
     world = tree(parameters.branching, parameters.flip)
     progress("sampling features", 0.0)
-    draw = jax.random.fold_in(seed_keys(parameters, key)[0], 1)
+    draw = jax.random.fold_in(keys_from_parameters(parameters, key)[0], 1)
     hierarchy = _hierarchy(world, world.sample(parameters.sampled_features, key=draw))
     progress("deep networks", 0.1)
     network = random_network(parameters, world.items, key)
@@ -156,8 +170,8 @@ def _other_trees(seed: int) -> list[bool]:
     return ordered
 
 
-@claims_of("Saxe, slides", "“Progressive differentiation”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Progressive differentiation”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """The hierarchy in sampled features, and in the order of learning."""
     parameters = parameters_of_run(run, Parameters)
     hierarchy, deep, shallow = (run[name].ds for name in ("hierarchy", "deep", "shallow"))

@@ -13,9 +13,9 @@ from jaxtyping import Float
 from pydantic import Field
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, seed_keys
+from ....experiments._frame import Key, keys_from_parameters
 from ....experiments._parameters import Parameters
-from ....experiments.claims import Ledger, max_error_below, most_seeds
+from ....experiments.claims import ClaimCollector, max_error_below, most_seeds
 from ....networks import DeepLinear, decoupled, deep_linear
 from ....tasks import from_moments, structured_task
 from ....tasks.worlds import World
@@ -23,7 +23,7 @@ from ....theory.linear import (
     chain_strength,
     coupled_mode_strengths,
     effective_initial_strengths,
-    growing_gram,
+    initial_mode_overlaps,
 )
 from ....theory.saddles import mode_drop_times
 from .._passage import half_times
@@ -67,7 +67,7 @@ def random_network(parameters: Learning, items: int, key: Key) -> DeepLinear:
     """Random weights with the mean strength a₀, one network for each seed."""
     scale = float(np.sqrt(2 * parameters.initial_strength / parameters.hidden))
     widths = items, parameters.hidden, parameters.features
-    return deep_linear(widths, scale=scale, key=seed_keys(parameters, key))
+    return deep_linear(widths, scale=scale, key=keys_from_parameters(parameters, key))
 
 
 def learn(
@@ -94,7 +94,7 @@ def learn(
     lanes = (whole(np.stack([own.weights[0], *first])), np.stack([own.weights[1], *second]))
     task = structured_task(whole(y))
     trained = gradient_flow(DeepLinear(lanes), task, times, loss="half-sum", rtol=1e-10).network
-    gram = growing_gram(first, second, u, v)
+    gram = initial_mode_overlaps(first, second, u, v)
     grown = coupled_mode_strengths(times, gram, s)
     product = np.asarray(trained.end_to_end())[..., :items]
     learned = np.einsum("om,ltoi,im->ltm", u, product, v)
@@ -135,7 +135,7 @@ def together(tables: Collection[xr.Dataset], one: str, other: str) -> np.ndarray
 
 
 def from_growing_part(
-    claim: Ledger, tables: Collection[xr.Dataset], initial_strength: float, order: str
+    claim: ClaimCollector, tables: Collection[xr.Dataset], initial_strength: float, order: str
 ) -> None:
     """When random weights learn each level, and which level is first, from their growing part."""
     names = "singular_value", "weakest_growth"

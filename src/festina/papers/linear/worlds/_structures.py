@@ -17,8 +17,15 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ....experiments.claims import Ledger, agree, claims_of, max_error_below
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
+from ....experiments.claims import ClaimCollector, agree, claims_from_source, max_error_below
 from ....experiments.figures import draw_pair, label_axes, panels, shades, styled
 from ....tasks.worlds import World, chain, clusters, grid, ring, torus, tree
 from ._learning import Learning, from_growing_part, learn, random_network, together
@@ -86,10 +93,13 @@ class Parameters(Learning):
         }
 
 
-@experiment("linear/structures")
+@make_run("linear/structures")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Sample and learn each world."""
-    worlds, samples_key = parameters.worlds(), jax.random.fold_in(seed_keys(parameters, key)[0], 1)
+    worlds, samples_key = (
+        parameters.worlds(),
+        jax.random.fold_in(keys_from_parameters(parameters, key)[0], 1),
+    )
     network = random_network(parameters, max(world.items for world in worlds.values()), key)
     tables = {}
     for index, (name, world) in enumerate(worlds.items()):
@@ -151,8 +161,8 @@ def _branches(world: World, height: float) -> Float[np.ndarray, "line end 2"]:
     return np.array(lines)
 
 
-@claims_of("Saxe, slides", "“Learning diverse structures”")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Saxe, slides", "“Learning diverse structures”")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Spectra and modes of every world in samples, and when they are learned."""
     parameters = parameters_of_run(run, Parameters)
     link = "“Connecting neural nets and graphical models”"

@@ -22,13 +22,20 @@ from pydantic import Field
 from ...._objective import Data
 from ....diagnose import plateaus
 from ....experiments import _parameters
-from ....experiments._frame import Key, Progress, Tables, experiment, seed_keys
-from ....experiments.claims import Ledger, agree, claims_of, equal_to, increasing, join_numbers
+from ....experiments._frame import Key, Progress, Tables, keys_from_parameters, make_run
+from ....experiments.claims import (
+    ClaimCollector,
+    agree,
+    claims_from_source,
+    equal_to,
+    increasing,
+    join_numbers,
+)
 from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, panels, styled
 from ....networks import Layer, fully_connected
 from ....tasks import Task, from_arrays, mnist_digits
 from ....theory.saddles._loss_function import loss_function
-from ....theory.saddles._merged_units import NarrowNetwork, narrow_networks
+from ....theory.saddles._merged_units import MergedNetwork, merged_networks
 from ._lessons import Lesson, teach
 from ._pairs import PRINTED, Pairs, correlations, descent_rate, digits
 
@@ -74,10 +81,10 @@ class Parameters(_parameters.Parameters):
 QUICK: dict[str, Any] = {"pairs": ("3/5",), "width": 200, "steps": 1500, "judged": 1000}
 
 
-@experiment("saddles/figure-3")
+@make_run("saddles/figure-3")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train every network, find its drops, and reduce it on the plateau and after."""
-    keys, eta = seed_keys(parameters, key), parameters.learning_rate
+    keys, eta = keys_from_parameters(parameters, key), parameters.learning_rate
     numbers = (0 if key is not None else parameters.seed) + np.arange(len(keys))
     labels = {"pair": list(parameters.pairs), "seed": numbers}
     index = pd.MultiIndex.from_product([*labels.values(), NETWORKS], names=[*labels, "network"])
@@ -182,13 +189,13 @@ def _narrowed(lesson: Lesson, simulation: xr.Dataset, judged: Task, test: Task) 
             single = lesson.networks[int(np.searchsorted(lesson.step, step))]
             wide = single.with_parts(*(np.asarray(part, float) for part in single.parts))
             outputs, tested = wide.predict(judged.x), wide.predict(test.x)
-            reduction = narrow_networks(wide, judged, angle=_FAN)[-1]
+            reduction = merged_networks(wide, judged, angle=_FAN)[-1]
             data = Data(judged.x, outputs, 2.0 * judged.weight)
             one, two = (_narrow_network(reduction, width, data) for width in (1, 2))
             guesses = (0.0 * outputs, one.predict(judged.x), two.predict(judged.x))
             errors[stage] = [off(outputs, guess) for guess in guesses]
             guessed = two.predict(test.x)
-            widths = [each.width(_TOLERANCE) for each in narrow_networks(wide, judged)]
+            widths = [each.width(_TOLERANCE) for each in merged_networks(wide, judged)]
             rays = min(wide.width if width is None else width for width in widths)
             tests[:, stage] = off(tested, guessed), right(tested), right(guessed), rays
     names = ("test_error", "accuracy", "narrow_accuracy", "ray_width")
@@ -197,7 +204,7 @@ def _narrowed(lesson: Lesson, simulation: xr.Dataset, judged: Task, test: Task) 
     return xr.Dataset({"error": (("stage", "width"), errors), **table}, coords)
 
 
-def _narrow_network(reduction: NarrowNetwork, width: int, data: Data) -> Layer:
+def _narrow_network(reduction: MergedNetwork, width: int, data: Data) -> Layer:
     """The network of few units that comes closest to the outputs of a wide one.
 
     Quasi-Newton descent of ⟨‖f − f_h‖²⟩ from the leading units of the reduction (F.3) of the
@@ -214,8 +221,8 @@ def _narrow_network(reduction: NarrowNetwork, width: int, data: Data) -> Layer:
     return start.with_parts(*start.structure.arrays(found.x))
 
 
-@claims_of("Zhang, Saxe & Latham", "Figure 3")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Zhang, Saxe & Latham", "Figure 3")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Drops, singular values, effective widths, for linear and for ReLU networks."""
     names = ("simulation", "reduction", "theory")
     tables = [run[name].ds.transpose("pair", "seed", ...) for name in names]
@@ -250,7 +257,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         _widths(claim, kind, words, reduction)
 
 
-def _linear(claim: Ledger, pairs: str, simulation: xr.Dataset, theory: xr.Dataset) -> None:
+def _linear(claim: ClaimCollector, pairs: str, simulation: xr.Dataset, theory: xr.Dataset) -> None:
     third = simulation["singular_value"].sel(rank=3)
     claim(
         "linear-third-singular-value",
@@ -277,7 +284,7 @@ def _linear(claim: Ledger, pairs: str, simulation: xr.Dataset, theory: xr.Datase
 
 
 def _difficulty(
-    claim: Ledger, simulation: xr.Dataset, theory: xr.Dataset, reduction: xr.Dataset
+    claim: ClaimCollector, simulation: xr.Dataset, theory: xr.Dataset, reduction: xr.Dataset
 ) -> None:
     known = [pair for pair in map(str, simulation["pair"].values) if pair in PRINTED]
     if len(known) < 2:  # others may be as hard as each other
@@ -301,7 +308,7 @@ def _difficulty(
     )
 
 
-def _third(claim: Ledger, pairs: str, simulation: xr.Dataset) -> None:
+def _third(claim: ClaimCollector, pairs: str, simulation: xr.Dataset) -> None:
     """The singular value of a ReLU network's U that the paper has close to zero."""
     second, third = (simulation["singular_value"].sel(rank=rank) for rank in (2, 3))
     step, settled = simulation["step"], simulation["start"].sel(plateau=2)
@@ -323,7 +330,7 @@ def _third(claim: Ledger, pairs: str, simulation: xr.Dataset) -> None:
         )
 
 
-def _widths(claim: Ledger, kind: str, words: str, reduction: xr.Dataset) -> None:
+def _widths(claim: ClaimCollector, kind: str, words: str, reduction: xr.Dataset) -> None:
     """The smallest width whose network comes close enough, and how close that of width two is."""
     at, close = "Figure 3 and F.3", reduction["error"] <= _ALIKE
     smallest = xr.where(close.any("width"), close.argmax("width"), np.inf)

@@ -18,8 +18,21 @@ from pydantic import Field
 from ...._types import Keys
 from ....dynamics import gradient_descent
 from ....experiments import _parameters
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ....experiments.claims import Ledger, agree, all_above, claims_of, join_numbers
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
+from ....experiments.claims import (
+    ClaimCollector,
+    agree,
+    all_above,
+    claims_from_source,
+    join_numbers,
+)
 from ....experiments.figures import THEORY_STYLE, draw_pair, label_axes, panels, styled
 from ....networks import fully_connected
 from ....tasks import Task, mnist_digits
@@ -55,10 +68,10 @@ class Parameters(_parameters.Parameters):
 QUICK: dict[str, Any] = {"pairs": ("0/1", "3/5")}
 
 
-@experiment("saddles/table-1")
+@make_run("saddles/table-1")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Singular values of each pair's images, and the growth of linear networks on them."""
-    keys, tables = seed_keys(parameters, key), []
+    keys, tables = keys_from_parameters(parameters, key), []
     for index, pair in enumerate(parameters.pairs):
         progress(f"digits {pair}", index / len(parameters.pairs))
         tables.append(_pair(mnist_digits(digits(pair)), parameters, keys))
@@ -129,8 +142,8 @@ def second_rows(train: Task) -> dict[str, float]:
     }
 
 
-@claims_of("Zhang, Saxe & Latham", "Table 1")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Zhang, Saxe & Latham", "Table 1")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Both rows as printed, and the growth rates that decide."""
     data, eta = run["pairs"].ds, parameters_of_run(run, Parameters).learning_rate
     pairs = [str(pair) for pair in data["pair"].values]

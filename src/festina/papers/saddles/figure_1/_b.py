@@ -15,7 +15,7 @@ import numpy as np
 from ...._types import Keys
 from ....dynamics import loss_factor
 from ....experiments._frame import Key
-from ....experiments.claims import Ledger, most_seeds
+from ....experiments.claims import ClaimCollector, most_seeds
 from ....networks import Layer, fully_connected
 from ....tasks import AbstractTask, linear_teacher
 from ....theory.saddles import mode_drop_times
@@ -78,7 +78,7 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
     return predicted
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     panels.count(reading, claim)
     lowest, *highest = reading.theory["fixed_point"].values
     if highest:

@@ -13,7 +13,7 @@ from ...._types import Keys
 from ....diagnose import plateaus_of_batch
 from ....dynamics import gradient_flow
 from ....experiments._frame import Key
-from ....experiments.claims import Ledger
+from ....experiments.claims import ClaimCollector
 from ....networks import Layer, convolutional_1d, layer_from
 from ....tasks import AbstractTask, figure_1c_teacher
 from .. import panels
@@ -50,7 +50,7 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
     }
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     panels.count(reading, claim)
     lowest = float(reading.theory["narrow_minimum"][0])
     corrected = f"a saddle that one unit reaches from zero, above its minimum {lowest:.6g}"

@@ -1,7 +1,7 @@
 """Figure 1D: a ReLU network on two orthogonal points learns one ray of weights, then two."""
 
 from ...._types import Keys
-from ....experiments.claims import Ledger
+from ....experiments.claims import ClaimCollector
 from ....networks import Layer, fully_connected
 from .. import panels
 from ..panels import Panel, PanelParameters, Reading, staircase
@@ -16,7 +16,7 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
     return fully_connected(2, parameters.width, activation="relu", scale=parameters.scale, key=keys)
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     panels.count(reading, claim)
     panels.level(reading, claim)
     panels.one_ray_then_two(reading, claim)

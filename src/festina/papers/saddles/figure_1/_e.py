@@ -6,7 +6,7 @@ import numpy as np
 
 from ...._types import Keys
 from ....experiments._frame import Key
-from ....experiments.claims import Ledger
+from ....experiments.claims import ClaimCollector
 from ....networks import Layer, convolutional_1d
 from ....tasks import AbstractTask, figure_1e_points
 from .. import panels
@@ -38,7 +38,7 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
     return {"ray_angle": ("ray", np.degrees(np.arctan2(axes[:, 1], axes[:, 0])))}
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     panels.count(reading, claim)
     panels.level(reading, claim)
     panels.one_ray_then_two(reading, claim)

@@ -12,7 +12,7 @@ from pydantic import Field, PositiveFloat
 
 from ...._types import Keys
 from ....experiments._frame import Key
-from ....experiments.claims import Ledger, join_numbers, most_seeds
+from ....experiments.claims import ClaimCollector, join_numbers, most_seeds
 from ....networks import Layer, attention
 from ....tasks import AbstractTask, in_context_regression
 from .. import panels
@@ -61,7 +61,7 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
     return attention(2, parameters.width, **heads, scale=parameters.scale, key=keys)
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     if words := _too_fast(reading.parameters):
         rises = [np.diff(loss).max() > 1e-3 * loss[0] for loss in reading.curves[1]]
         instead = most_seeds(rises, 0.75, of="losses rise on the way")
@@ -86,7 +86,7 @@ def _too_fast(parameters: Parameters) -> str:
     )
 
 
-def _crowds(reading: Reading, claim: Ledger) -> None:
+def _crowds(reading: Reading, claim: ClaimCollector) -> None:
     """Why at times three heads are active at the end: two of them share their query.
 
     Heads with one query q sum up to ⟨S, Σ|qᵢ|vᵢkᵢᵀ⟩ q̂ᵀx, where S is symmetric: if its symmetric

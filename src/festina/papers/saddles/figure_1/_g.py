@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....experiments._frame import Key
-from ....experiments.claims import Ledger, most_seeds
+from ....experiments.claims import ClaimCollector, most_seeds
 from ....networks import Layer, fully_connected
 from ....tasks import AbstractTask, quadratic_teacher
 from ....theory.saddles import blow_up_times
@@ -66,7 +66,7 @@ def _tolerance(parameters: Parameters) -> float:
     return 0.015 * max(1.0, relative)
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     panels.count(reading, claim, 0.75)
     panels.level(reading, claim, order=2)
     panels.falls(
@@ -78,7 +78,7 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
     panels.widths(reading, claim, 0.75, corrected=text)
 
 
-def _winner(reading: Reading, claim: Ledger) -> None:
+def _winner(reading: Reading, claim: ClaimCollector) -> None:
     """Of the seeds that are predicted to drop at all; one that does not has no winner."""
     seeds = np.flatnonzero(np.isfinite(reading.theory["drop_step"].values[:, 0])).tolist()
     if not seeds:

@@ -7,14 +7,21 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ....experiments._parameters import IncreasingTuple
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import check_increasing
 from ....experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_below,
-    claims_of,
+    claims_from_source,
     decreasing,
     join_numbers,
     mean_agrees,
@@ -29,10 +36,10 @@ class Parameters(BaseParameters):
     kappa: float = Field(default=1.0, ge=0.75, le=3)
     """Exponent κ of the power law of singular values."""
 
-    linear_widths: Annotated[tuple[int, ...], IncreasingTuple(DIRECTIONS)] = (3, 10, 100, 1000)
+    linear_widths: Annotated[tuple[int, ...], check_increasing(DIRECTIONS)] = (3, 10, 100, 1000)
     """Widths of the linear network, increasing."""
 
-    attention_widths: Annotated[tuple[int, ...], IncreasingTuple(DIRECTIONS)] = (5, 25, 100, 400)
+    attention_widths: Annotated[tuple[int, ...], check_increasing(DIRECTIONS)] = (5, 25, 100, 400)
     """Numbers of heads of linear attention, increasing."""
 
     linear_scale: float = Field(default=1e-6, gt=0, le=1e-5)
@@ -45,17 +52,17 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 6, "linear_widths": (10, 100, 1000), "attention_widths": (5, 50)}
 
 
-@experiment("saddles/figure-2a")
+@make_run("saddles/figure-2a")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train both networks at every width."""
-    keys, s, p = seed_keys(parameters, key), spectrum(parameters.kappa), parameters
+    keys, s, p = keys_from_parameters(parameters, key), spectrum(parameters.kappa), parameters
     linear = {h: (s, LINEAR.network(h, p.linear_scale, keys)) for h in p.linear_widths}
     heads = {h: (s, ATTENTION.network(h, p.attention_scale, keys)) for h in p.attention_widths}
     return sweep("width", linear, heads, p.seed, progress)
 
 
-@claims_of("Zhang, Saxe & Latham", "Figure 2A")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Zhang, Saxe & Latham", "Figure 2A")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """What width does, and what it does not."""
     p = parameters_of_run(run, Parameters)
     for model, share in ((LINEAR, 1.0), (ATTENTION, 0.75)):

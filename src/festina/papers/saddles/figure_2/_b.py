@@ -10,12 +10,19 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ....experiments._parameters import IncreasingTuple
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import check_increasing
 from ....experiments.claims import (
-    Ledger,
-    claims_of,
+    ClaimCollector,
+    claims_from_source,
     decreasing,
     increasing,
     join_numbers,
@@ -35,7 +42,7 @@ class Parameters(BaseParameters):
     seeds: int = Field(default=32, ge=1)
     """How many independent initialisations are trained."""
 
-    kappas: Annotated[tuple[float, ...], IncreasingTuple(0)] = (0.0, 0.5, 1.0, 2.0)
+    kappas: Annotated[tuple[float, ...], check_increasing(0)] = (0.0, 0.5, 1.0, 2.0)
     """Exponents κ of the power law of singular values, increasing."""
 
     linear_width: int = Field(default=100, ge=DIRECTIONS, le=1000)
@@ -54,10 +61,10 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 16}
 
 
-@experiment("saddles/figure-2b")
+@make_run("saddles/figure-2b")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train both networks on every spectrum, from the same initial weights."""
-    keys, p = seed_keys(parameters, key), parameters
+    keys, p = keys_from_parameters(parameters, key), parameters
     units = LINEAR.network(p.linear_width, p.linear_scale, keys)
     heads = ATTENTION.network(p.attention_width, p.attention_scale, keys)
     given = ({kappa: (spectrum(kappa), each) for kappa in p.kappas} for each in (units, heads))
@@ -65,8 +72,8 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     return sweep("kappa", linear, attention, p.seed, progress)
 
 
-@claims_of("Zhang, Saxe & Latham", "Figure 2B")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Zhang, Saxe & Latham", "Figure 2B")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Which plateaus a flatter spectrum shortens, and which it makes disappear."""
     p = parameters_of_run(run, Parameters)
     linear, attention = (run[model.name].ds for model in MODELS)

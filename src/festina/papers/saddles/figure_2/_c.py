@@ -12,13 +12,20 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_below,
-    claims_of,
+    claims_from_source,
     join_numbers,
     max_error_below,
 )
@@ -49,10 +56,13 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 12}
 
 
-@experiment("saddles/figure-2c")
+@make_run("saddles/figure-2c")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train from small isotropic weights (rank 0), and from large ones of rank one to three."""
-    s, given = spectrum(parameters.kappa), networks(parameters, seed_keys(parameters, key))
+    s, given = (
+        spectrum(parameters.kappa),
+        networks(parameters, keys_from_parameters(parameters, key)),
+    )
     settings = {rank: (s, network) for rank, network in enumerate(given)}
     data = LINEAR.sweep("rank", settings, parameters.seed, progress)
     # Theory starts from small weights: what the large ones learn at once it does not time.
@@ -70,8 +80,8 @@ def networks(p: Parameters, keys: Keys) -> list[Layer]:
     return [small, *(low_rank_layer(*sizes, rank=rank, **how) for rank in range(1, STAIRS))]
 
 
-@claims_of("Zhang, Saxe & Latham", "Figure 2C")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Zhang, Saxe & Latham", "Figure 2C")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """No plateau at the start, plateaus later, one less for each rank that is given."""
     data, p = run["linear"].ds, parameters_of_run(run, Parameters)
     LINEAR.rest_levels(claim, data.sel(rank=[0]), "rank")

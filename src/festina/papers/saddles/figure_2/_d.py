@@ -11,13 +11,20 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ....experiments._parameters import IncreasingTuple
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import check_increasing
 from ....experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
-    claims_of,
+    claims_from_source,
     follows_power_law,
     join_numbers,
     most_seeds,
@@ -35,13 +42,13 @@ class Parameters(BaseParameters):
     kappa: float = Field(default=1.0, ge=0.75, le=3)
     """Exponent κ of the power law of singular values."""
 
-    linear_scales: Annotated[tuple[PositiveFloat, ...], IncreasingTuple(0)] = (
+    linear_scales: Annotated[tuple[PositiveFloat, ...], check_increasing(0)] = (
         *(1e-8, 1e-6, 1e-4, 1e-3, 1e-2),
         *(0.03, 0.1),
     )
     """Standard deviations ε of the linear network's initial weights, increasing."""
 
-    attention_scales: Annotated[tuple[PositiveFloat, ...], IncreasingTuple(0)] = (
+    attention_scales: Annotated[tuple[PositiveFloat, ...], check_increasing(0)] = (
         1e-3,
         5e-3,
         0.02,
@@ -59,17 +66,17 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 6, "attention_scales": (5e-3, 0.02, 0.1)}
 
 
-@experiment("saddles/figure-2d")
+@make_run("saddles/figure-2d")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train both networks at every scale, from the same draws."""
-    keys, s, p = seed_keys(parameters, key), spectrum(parameters.kappa), parameters
+    keys, s, p = keys_from_parameters(parameters, key), spectrum(parameters.kappa), parameters
     linear = {e: (s, LINEAR.network(p.linear_width, e, keys)) for e in p.linear_scales}
     heads = {e: (s, ATTENTION.network(p.attention_width, e, keys)) for e in p.attention_scales}
     return sweep("scale", linear, heads, p.seed, progress)
 
 
-@claims_of("Zhang, Saxe & Latham", "Figure 2D")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Zhang, Saxe & Latham", "Figure 2D")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """How times depend on the scale, and how plateaus disappear."""
     kappa = parameters_of_run(run, Parameters).kappa
     for model in (LINEAR, ATTENTION):

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from ....diagnose import plateaus_of_batch
 from ....dynamics import gradient_flow
 from ....experiments._frame import Progress, Tables, part_of
-from ....experiments.claims import Ledger, max_error_below, most_seeds
+from ....experiments.claims import ClaimCollector, max_error_below, most_seeds
 from ....experiments.figures import THEORY_STYLE, draw_staircase, label_axes, panels, shades
 from ....networks import Layer, attention, fully_connected
 from ....tasks import AbstractTask, from_moments, in_context_regression, linear_teacher
@@ -80,7 +80,7 @@ class Model:
         whole = xr.concat(tables, xr.Variable(axis, list(settings)))
         return whole.assign_coords(seed=first_seed + np.arange(whole.sizes["seed"]))
 
-    def rest_levels(self, claim: Ledger, data: xr.Dataset, axis: str) -> None:
+    def rest_levels(self, claim: ClaimCollector, data: xr.Dataset, axis: str) -> None:
         """Where the loss rests: of all seeds with a full staircase, where most of them have one."""
         if self is LINEAR:  # drops of a flatter spectrum than that of κ = 1 overlap
             first, second, _ = data["singular_value"].transpose("mode", axis).values
@@ -99,7 +99,7 @@ class Model:
             at=self.level_from,
         )
 
-    def fall_times(self, claim: Ledger, data: xr.Dataset, axis: str) -> None:
+    def fall_times(self, claim: ClaimCollector, data: xr.Dataset, axis: str) -> None:
         """When the loss drops, from the initial weights alone."""
         if not data.sizes[axis]:
             return
@@ -118,7 +118,7 @@ class Model:
 
     def counted(
         self,
-        claim: Ledger,
+        claim: ClaimCollector,
         id: str,
         words: str,
         counts: xr.DataArray,

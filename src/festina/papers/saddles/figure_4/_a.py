@@ -17,7 +17,7 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....experiments._frame import Key
-from ....experiments.claims import Ledger, follows_power_law, max_error_below
+from ....experiments.claims import ClaimCollector, follows_power_law, max_error_below
 from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, styled
 from ....networks import Layer, attention
 from ....tasks import AbstractTask, in_context_regression
@@ -83,7 +83,7 @@ def _uniform_fit(task: AbstractTask, network: Layer) -> tuple[float, float]:
     return float(left), float(1 - left / np.mean(y**2))
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     gain = reading.theory["gain"].values.mean(axis=1)
     claim(
         "first-drop-of-the-sample",

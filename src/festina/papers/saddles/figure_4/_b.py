@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from ....experiments.claims import Ledger, agree, all_below, max_error_below, most_seeds
+from ....experiments.claims import ClaimCollector, agree, all_below, max_error_below, most_seeds
 from ..panels import PLATEAU, Reading
 from ._panel import TeacherParameters, other
 
@@ -30,7 +30,7 @@ class Parameters(TeacherParameters):
 QUICK: dict[str, Any] = {"seeds": 1}
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     first, chosen = reading.plateaus["drop_step"].values[:, 0], reading.parameters
     claim(
         "no-initial-plateau",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from ....experiments.claims import Ledger, all_above, most_seeds
+from ....experiments.claims import ClaimCollector, all_above, most_seeds
 from ....networks import Layer
 from ....tasks import AbstractTask
 from ..panels import PLATEAU, Reading
@@ -43,7 +43,7 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
     return infimum, {"infimum": ((), infimum)}
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     seeds, infimum = reading.staircases, float(reading.theory["infimum"])
     if not seeds:
         return

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat
 
 from ....dynamics import gradient_descent
-from ....experiments.claims import Ledger, agree, all_above
+from ....experiments.claims import ClaimCollector, agree, all_above
 from ....networks import Layer, layer_from
 from ....tasks import AbstractTask
 from ....theory.saddles import escape_directions
@@ -64,7 +64,7 @@ def _balanced(strength: Any) -> tuple[Any, Any]:
     return length, length / np.sqrt(3)
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     parameters = reading.parameters
     seeds = [seed for seed in reading.staircases if reading.strengths[seed] >= _CLEAN]
     if parameters.samples is not None:

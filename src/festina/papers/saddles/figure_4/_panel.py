@@ -22,9 +22,16 @@ from pydantic import Field, PositiveFloat
 
 from ...._types import Keys
 from ....experiments._frame import Key, Progress, Run, Tables, part_of
-from ....experiments.claims import Claim, Ledger, agree, join_numbers, max_error_below, most_seeds
+from ....experiments.claims import (
+    Claim,
+    ClaimCollector,
+    agree,
+    join_numbers,
+    max_error_below,
+    most_seeds,
+)
 from ....experiments.figures import THEORY_STYLE, styled
-from ....networks import Layer, Neuron, fully_connected, layer_from
+from ....networks import Layer, NeuronUnit, fully_connected, layer_from
 from ....networks._activations import Activation, activation
 from ....networks._algebra import measure_algebra
 from ....tasks import AbstractTask, student_teacher
@@ -89,7 +96,7 @@ def named(name: str) -> Activation:
 
 def teacher_task(phi: Activation, parameters: Any, key: Key) -> AbstractTask:
     """y = φ(x; u₁*) + φ(x; u₂*) for x from N(0, I) in the plane: a sample, or the population."""
-    teacher = layer_from(Neuron(phi), np.diag(parameters.teacher), np.ones(2))
+    teacher = layer_from(NeuronUnit(phi), np.diag(parameters.teacher), np.ones(2))
     if parameters.samples is None and not teacher.unit.fixed_features:
         return population(teacher, parameters.spacing)
     # Of a polynomial as few nodes as it needs (None) average exactly.
@@ -128,7 +135,7 @@ def other(
     title: str,
     parameters: type[OtherParameters],
     order: int,
-    asserts: Callable[[Reading, Ledger], None] = lambda *_: None,
+    asserts: Callable[[Reading, ClaimCollector], None] = lambda *_: None,
     known: Callable[[Any, AbstractTask, Layer], Levels] = fixed_points,
     *,
     activation: str = "",
@@ -164,7 +171,7 @@ def other(
             found["plateaus"] = plateaus.assign(save=np.minimum(plateaus["save"], start))
         return {**found, "theory": theory}
 
-    def claimed(reading: Reading, claim: Ledger) -> None:
+    def claimed(reading: Reading, claim: ClaimCollector) -> None:
         words = "order of the lowest term of φ around zero weights"
         claim("lowest-order", words, agree(reading.theory["order"], order), at=TEXT)
         if order:
@@ -195,7 +202,7 @@ def other(
     return panel.run, panel.claims, functools.partial(_draw, panel, scales)
 
 
-def _directions(reading: Reading, claim: Ledger) -> None:
+def _directions(reading: Reading, claim: ClaimCollector) -> None:
     """φ of order one, not homogeneous: rank one after the first drop, at no width-1 fixed point."""
     seeds = np.flatnonzero(reading.counts >= 3).tolist()
     if not seeds:

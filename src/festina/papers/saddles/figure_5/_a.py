@@ -6,7 +6,7 @@ import numpy as np
 
 from ...._types import Keys
 from ....experiments._frame import Key
-from ....experiments.claims import Ledger, agree
+from ....experiments.claims import ClaimCollector, agree
 from ....networks import DeepNetwork, deep_network
 from ....tasks import AbstractTask, linear_teacher
 from .. import panels
@@ -39,7 +39,7 @@ def _predict(parameters: Parameters, task: AbstractTask, network: DeepNetwork) -
     return {"final_singular_values": ("mode", np.cbrt(np.linalg.svd(best, compute_uv=False)))}
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     panels.count(reading, claim)
     panels.level(reading, claim, order=2)
     directions(reading, claim)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...._types import Keys
 from ....experiments._frame import Key
-from ....experiments.claims import Ledger
+from ....experiments.claims import ClaimCollector
 from ....networks import DeepNetwork, deep_convolutional
 from ....tasks import AbstractTask, linear_teacher
 from .. import panels
@@ -36,7 +36,7 @@ def _network(parameters: Parameters, keys: Keys) -> DeepNetwork:
     return deep_convolutional(4, (width, width, 2), stride=2, scale=parameters.scale, key=keys)
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     panels.count(reading, claim)
     panels.level(reading, claim, order=2)
     directions(reading, claim)

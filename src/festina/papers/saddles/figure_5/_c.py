@@ -3,7 +3,7 @@
 from typing import Any
 
 from ...._types import Keys
-from ....experiments.claims import Ledger
+from ....experiments.claims import ClaimCollector
 from ....networks import DeepNetwork, deep_network
 from .. import panels
 from ..panels import Panel, Reading
@@ -23,7 +23,7 @@ def _network(parameters: Parameters, keys: Keys) -> DeepNetwork:
     return deep_network((2, width, width, 1), activations="relu", scale=parameters.scale, key=keys)
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     panels.count(reading, claim)
     panels.level(reading, claim, order=2)
     one_ray_then_two(reading, claim)

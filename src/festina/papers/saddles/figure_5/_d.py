@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....experiments._frame import Key
-from ....experiments.claims import Ledger, join_numbers, most_seeds
+from ....experiments.claims import ClaimCollector, join_numbers, most_seeds
 from ....networks import DeepNetwork, deep_convolutional
 from ....tasks import AbstractTask, figure_1e_points, from_arrays
 from .. import panels
@@ -72,7 +72,7 @@ def _predict(parameters: Parameters, task: AbstractTask, network: DeepNetwork) -
     }
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     top, rest, _ = reading.theory["level"].values
     stop = top * (1 - float(reading.theory["strongest_share"]))
     reading.theory["fixed_point"] = "point", [rest, stop]
@@ -98,7 +98,7 @@ def _asserts(reading: Reading, claim: Ledger) -> None:
     _deep.one_ray_then_two(reading, claim)
 
 
-def _stops(reading: Reading, claim: Ledger, stop: float) -> None:
+def _stops(reading: Reading, claim: ClaimCollector, stop: float) -> None:
     """On the way to its plateau the cleaner run slows down at the narrowest network's minimum."""
     table = reading.run["cleaner"].ds
     away = np.nanmin(np.abs(table["level"].values - stop), axis=1)

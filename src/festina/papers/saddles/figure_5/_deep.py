@@ -17,7 +17,7 @@ from pydantic import Field
 from ...._types import Keys
 from ....diagnose import unit_clusters_from
 from ....experiments._frame import Progress, Tables, part_of
-from ....experiments.claims import Ledger, join_numbers, max_error_below, most_seeds
+from ....experiments.claims import ClaimCollector, join_numbers, max_error_below, most_seeds
 from ....networks import DeepNetwork, seeds
 from ....tasks import AbstractTask
 from ....theory.saddles import minima_near_network
@@ -134,7 +134,7 @@ def _others(simulation: xr.Dataset) -> list[str]:
     return sorted(str(name) for name in simulation if str(name)[1:].isdigit())
 
 
-def directions(reading: Reading, claim: Ledger) -> None:
+def directions(reading: Reading, claim: ClaimCollector) -> None:
     """Linear φ: one direction passes through all layers on the plateau, two at the end (Eq. 7).
 
     Layer by layer the next direction can be seen long before the loss leaves its plateau: its size
@@ -160,7 +160,7 @@ def directions(reading: Reading, claim: Ledger) -> None:
     claim("final-directions", words, both, at=at, note=note)
 
 
-def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
+def one_ray_then_two(reading: Reading, claim: ClaimCollector) -> None:
     """Positively homogeneous φ: most of the first layer on one ray, then along both (Eq. 6)."""
     at, expected = "Figure 5, text; Eq. (6)", reading.theory["ray_angle"].values
     if seeds := reading.resting:
@@ -186,7 +186,13 @@ def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
 
 
 def from_smaller_weights(
-    reading: Reading, claim: Ledger, within: float, share: float, more: str = "", *, order: int
+    reading: Reading,
+    claim: ClaimCollector,
+    within: float,
+    share: float,
+    more: str = "",
+    *,
+    order: int,
 ) -> None:
     """In the cleaner run most seeds rest where they should, each as near as it is slow."""
     table, again = reading.run["cleaner"].ds, Reading(reading.run, reading.parameters)

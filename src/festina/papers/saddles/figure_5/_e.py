@@ -40,8 +40,8 @@ from pydantic import Field
 from ...._types import Keys
 from ....dynamics import gradient_flow, loss_factor
 from ....experiments._frame import Key, Progress, Tables
-from ....experiments.claims import Ledger, join_numbers, max_error_below, most_seeds
-from ....networks import DeepNetwork, LinearAttentionHead, linear_transformer
+from ....experiments.claims import ClaimCollector, join_numbers, max_error_below, most_seeds
+from ....networks import DeepNetwork, LinearAttentionUnit, linear_transformer
 from ....tasks import AbstractTask, Task, from_arrays, in_context_regression
 from .. import panels
 from .._units_flow import blow_up
@@ -129,7 +129,7 @@ def _heads(
     data: Task, network: DeepNetwork, reads: Float[np.ndarray, "seed token"]
 ) -> tuple[Float[np.ndarray, "seed head"], Float[np.ndarray, "seed head"]]:
     """T_i and γ_i: gradient flow of ⟨(y − p·x_q) (b·G k) (q·x_q)⟩ in b, k and q, with G = XXᵀ/N."""
-    assert isinstance(network.unit, LinearAttentionHead)
+    assert isinstance(network.unit, LinearAttentionUnit)
     u, v = (np.asarray(weight) for weight in network.weights[:2])
     key, query = u[..., 0, 0, :], u[..., 1, 0, :-1]  # the query's label is zero and never read
     p = reads[0, :-1]
@@ -191,7 +191,7 @@ def _controls(
     return {"controls": xr.Dataset(learned, attrs={"steps": steps})}
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     panels.count(reading, claim, 0.75)
     if reading.staircases:  # nearer does not mean slower: a head that is alone goes on turning
         top, rest, _ = reading.theory["level"].values

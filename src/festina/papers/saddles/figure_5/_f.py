@@ -14,7 +14,7 @@ from pydantic import Field
 from ...._types import Keys
 from ....dynamics import loss_factor
 from ....experiments._frame import Key
-from ....experiments.claims import Ledger, join_numbers, most_seeds
+from ....experiments.claims import ClaimCollector, join_numbers, most_seeds
 from ....networks import DeepNetwork, deep_network
 from ....tasks import AbstractTask, quadratic_teacher
 from .. import panels
@@ -55,7 +55,7 @@ def _predict(parameters: Parameters, task: AbstractTask, network: DeepNetwork) -
     return {"rank_one": ((), loss_factor(parameters.loss, task) / 2 * smallest)}
 
 
-def _asserts(reading: Reading, claim: Ledger) -> None:
+def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     """φ of order two: one active unit on the plateau, two at the end (Eq. 5)."""
     rest, other = float(reading.theory["level"][1]), float(reading.theory["rank_one"])
     # Of a sample either output may come first, each with a minimum of its own.

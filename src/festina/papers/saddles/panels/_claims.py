@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ....experiments.claims import Ledger, join_numbers, max_error_below, most_seeds
+from ....experiments.claims import ClaimCollector, join_numbers, max_error_below, most_seeds
 from ....theory.saddles._kinds import EQUATION
 from ._reading import Reading
 
@@ -14,7 +14,7 @@ _CLEAN = 0.6  # of seeds at least where units leave one by one: four of five are
 _MANY = 10  # units: two of three may well be all that counts, whatever they are
 
 
-def count(reading: Reading, claim: Ledger, share: float = 1, **known: Any) -> None:
+def count(reading: Reading, claim: ClaimCollector, share: float = 1, **known: Any) -> None:
     """Three plateaus, in as many seeds as are expected to have them, or what is `known` instead."""
     lost = int(np.sum(~reading.trained))
     note = f"counts {join_numbers(reading.counts)}" + f"; {lost} seeds broke off" * bool(lost)
@@ -25,7 +25,7 @@ def count(reading: Reading, claim: Ledger, share: float = 1, **known: Any) -> No
 
 def level(
     reading: Reading,
-    claim: Ledger,
+    claim: ClaimCollector,
     *,
     order: int = 1,
     corrected: str = "",
@@ -60,7 +60,9 @@ def level(
     )
 
 
-def falls(reading: Reading, claim: Ledger, within: float, at: str, corrected: str = "") -> None:
+def falls(
+    reading: Reading, claim: ClaimCollector, within: float, at: str, corrected: str = ""
+) -> None:
     """Every fall that theory speaks about; a panel's `drop_step` is NaN where it is silent."""
     if "drop_step" not in reading.theory:
         return
@@ -81,7 +83,7 @@ def falls(reading: Reading, claim: Ledger, within: float, at: str, corrected: st
         )
 
 
-def widths(reading: Reading, claim: Ledger, share: float = 1, corrected: str = "") -> None:
+def widths(reading: Reading, claim: ClaimCollector, share: float = 1, corrected: str = "") -> None:
     """Widths 0, 1, 2 and the kind that the unit's algebra predicts, on clean plateaus.
 
     Two statements about widths: so few units can do what the network does (fitted), and its own

@@ -9,8 +9,8 @@ from matplotlib.animation import FuncAnimation
 from matplotlib.figure import Figure
 
 from ...._types import Keys
-from ....experiments._frame import Key, Progress, Run, Tables, experiment, parameters_of_run
-from ....experiments.claims import Claim, Ledger, claims_of
+from ....experiments._frame import Key, Progress, Run, Tables, make_run, parameters_of_run
+from ....experiments.claims import Claim, ClaimCollector, claims_from_source
 from ....tasks import AbstractTask
 from ._animate import animate_panel
 from ._draw import draw_panel
@@ -38,7 +38,7 @@ class Panel:
     task: Callable[[Any, Key], AbstractTask]
     network: Callable[[Any, Keys], Any]
     tables: Compute
-    asserts: Callable[[Reading, Ledger], None]
+    asserts: Callable[[Reading, ClaimCollector], None]
     drawn: Mapping[str, int] = field(default_factory=dict)
     symbol: str = "u"
 
@@ -46,7 +46,7 @@ class Panel:
     def run(self) -> Run[Any]:
         """The panel's experiment."""
 
-        @experiment(f"saddles/figure-{self.number.lower()}")
+        @make_run(f"saddles/figure-{self.number.lower()}")
         def run(parameters: Any, key: Key, progress: Progress) -> Tables:
             """Train every seed, find its plateaus, and what theory knows of them beforehand."""
             progress("setting up", 0.0)
@@ -63,7 +63,7 @@ class Panel:
     def claims(self, run: xr.DataTree) -> list[Claim]:
         """What the panel asserts, held against the run. Computes nothing that was not saved."""
         body = lambda run, claim: self.asserts(self.reading(run), claim)
-        return claims_of(PAPER, f"Figure {self.number}")(body)(run)
+        return claims_from_source(PAPER, f"Figure {self.number}")(body)(run)
 
     def heading(self, run: xr.DataTree) -> str:
         """The panel's number, what is trained, and under which reading of the paper."""

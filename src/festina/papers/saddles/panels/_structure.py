@@ -4,11 +4,11 @@ import numpy as np
 import xarray as xr
 
 from ....diagnose import UnitClusters, unit_clusters_from
-from ....experiments.claims import Ledger, agree, join_numbers, max_error_below, most_seeds
+from ....experiments.claims import ClaimCollector, agree, join_numbers, max_error_below, most_seeds
 from ._reading import END, PLATEAU, Reading
 
 
-def ranks(reading: Reading, claim: Ledger) -> None:
+def ranks(reading: Reading, claim: ClaimCollector) -> None:
     """Linear φ: rank one on the plateau, full rank at the end, balanced (Eq. 7)."""
 
     def singular(seeds: list[int], stage: int) -> np.ndarray:
@@ -40,7 +40,7 @@ def ranks(reading: Reading, claim: Ledger) -> None:
     )
 
 
-def one_ray_then_two(reading: Reading, claim: Ledger) -> None:
+def one_ray_then_two(reading: Reading, claim: ClaimCollector) -> None:
     """Positively homogeneous φ: one ray of weights on the plateau, one more at the end (Eq. 6)."""
     at, expected = "Theorem 1, Eq. (6)", reading.theory["ray_angle"].values
     if reading.staircases:
@@ -69,7 +69,7 @@ def nearest_rays(found: UnitClusters, expected: np.ndarray) -> np.ndarray:
 
 
 def active(
-    reading: Reading, claim: Ledger, share: float, stages: tuple[int, ...] = (PLATEAU, END)
+    reading: Reading, claim: ClaimCollector, share: float, stages: tuple[int, ...] = (PLATEAU, END)
 ) -> None:
     """φ of order two: one active unit on the plateau, one per direction at the end (Eq. 5)."""
     alone = "on the plateau one unit is active and the rest stays near zero"

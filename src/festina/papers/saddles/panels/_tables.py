@@ -14,10 +14,10 @@ import xarray as xr
 from ...._types import Keys
 from ....diagnose import effective_width, plateaus, plateaus_of_batch
 from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, loss_factor
-from ....experiments._frame import Key, Progress, Tables, part_of, seed_keys
+from ....experiments._frame import Key, Progress, Tables, keys_from_parameters, part_of
 from ....networks import AbstractNetwork
 from ....tasks import AbstractTask
-from ....theory.saddles import mechanism, narrow_minima, narrow_networks
+from ....theory.saddles import mechanism_of_unit, merged_networks, narrow_minima
 from ._parameters import PanelParameters
 
 Compute: TypeAlias = Callable[[Any, AbstractTask, Any, Keys, Progress], Tables]
@@ -39,7 +39,7 @@ def draw_keys(parameters: PanelParameters, key: Key) -> tuple[Key, Keys]:
         data = None
     elif key is None:
         data = jax.random.fold_in(jax.random.key(parameters.seed), 2**31)
-    return data, seed_keys(parameters, networks)
+    return data, keys_from_parameters(parameters, networks)
 
 
 def train(
@@ -157,7 +157,7 @@ def _widths(trajectory: Trajectory, task: AbstractTask) -> xr.Dataset:
     """
     lanes = [trajectory.lane(i) for i in range(*trajectory.batch_shape)]
     stairs = [plateaus(lane) for lane in lanes]
-    expected = mechanism(trajectory.network.unit)
+    expected = mechanism_of_unit(trajectory.network.unit)
     shape = (len(stairs), max(3, *map(len, stairs)))
     clean = np.zeros(shape, int)
     widths = np.full((*shape, len(TOLERANCES), len(expected.kinds)), np.nan)
@@ -169,7 +169,7 @@ def _widths(trajectory: Trajectory, task: AbstractTask) -> xr.Dataset:
             continue
         clean[at] = 1
         network = lane.network.lane(int(rests.index[at[1]]))
-        merged, fitted = narrow_networks(network, task), effective_width(network, task)
+        merged, fitted = merged_networks(network, task), effective_width(network, task)
         least = 0 if any(each.kind == "zero" for each in merged) else 1
         for row, tolerance in enumerate(TOLERANCES):
             own = {each.kind: each.width(tolerance) for each in merged}

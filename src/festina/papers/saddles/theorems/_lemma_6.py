@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment
+from ....experiments._frame import Key, Progress, Tables, make_run
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, claims_of, max_error_below
+from ....experiments.claims import ClaimCollector, agree, claims_from_source, max_error_below
 from ....experiments.figures import (
     GUIDE_STYLE,
     SIMULATION_STYLE,
@@ -63,7 +63,7 @@ class Parameters(BaseParameters):
 PRESETS: dict[str, dict[str, Any]] = {"more-outputs": {"inputs": 3, "outputs": 4}}
 
 
-@experiment("saddles/lemma-6")
+@make_run("saddles/lemma-6")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Enumerate the fixed points, build a network at each, and train away from it."""
     key = seeds(1, first=parameters.seed)[0] if key is None else key
@@ -153,8 +153,8 @@ def growth_rates(leaving: xr.Dataset) -> np.ndarray:
     return np.array([fit(row, end) for row, end in zip(distance, ends, strict=True)])
 
 
-@claims_of("Zhang, Saxe & Latham", "Lemma 6")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Zhang, Saxe & Latham", "Lemma 6")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Sufficiency and the rates hold, necessity of the spans does not."""
     points, leaving = run["points"].ds, run["leaving"].ds
     words = (

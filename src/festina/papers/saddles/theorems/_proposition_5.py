@@ -16,13 +16,20 @@ from pydantic import Field
 
 from ....diagnose import plateaus_of_batch
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ....experiments._parameters import DecreasingTuple
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import check_decreasing
 from ....experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
-    claims_of,
+    claims_from_source,
     equal_to,
     follows_power_law,
     frequency_agrees,
@@ -76,7 +83,7 @@ class Parameters(BaseParameters):
     draws: int = Field(default=400, ge=100)
     """Number of networks in which the second-largest unit is measured."""
 
-    scales: Annotated[tuple[float, ...], DecreasingTuple(0.01, 1e-5)] = (5e-3, 1.5e-3, 5e-4)
+    scales: Annotated[tuple[float, ...], check_decreasing(0.01, 1e-5)] = (5e-3, 1.5e-3, 5e-4)
     """Standard deviations ε of the trained networks' weights, falling."""
 
     def _check(self) -> None:
@@ -90,7 +97,7 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 4, "draws": 200}
 
 
-@experiment("saddles/proposition-5")
+@make_run("saddles/proposition-5")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Units of both signs and of one, networks of Figure 1G, and the gradients of Section H.1."""
     s = np.array(parameters.eigenvalues)
@@ -176,7 +183,7 @@ def _rivals(weights: np.ndarray, s: np.ndarray) -> xr.Dataset:
 
 def _networks(parameters: Parameters, key: Key) -> xr.Dataset:
     """The quadratic network of Figure 1G, where Σ_yZ = 4I: first drop and who makes it."""
-    scales, keys = np.array(parameters.scales), seed_keys(parameters, key)
+    scales, keys = np.array(parameters.scales), keys_from_parameters(parameters, key)
     size: dict[str, Any] = {"scale": scales[:, None], "key": keys.reshape(1, -1)}
     network = fully_connected(2, parameters.width, activation="quadratic", **size)
     task = quadratic_teacher(np.eye(2))
@@ -197,8 +204,8 @@ def _networks(parameters: Parameters, key: Key) -> xr.Dataset:
     return xr.Dataset(table, {"scale": scales, "seed": seeds})
 
 
-@claims_of("Zhang, Saxe & Latham", "Proposition 5")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Zhang, Saxe & Latham", "Proposition 5")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """What the proposition says, where it needs a correction, and its misprints."""
     parameters, at = parameters_of_run(run, Parameters), "Eq. (56)"
     both, one, networks = (run[name].ds for name in ("both_signs", "one_sign", "networks"))

@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 
 from ...._numerics._integrate import integrate
-from ....experiments.claims import Ledger, agree, max_error_below, most_seeds
+from ....experiments.claims import ClaimCollector, agree, max_error_below, most_seeds
 
 _PART, _MOMENTS = 0.95, 400  # of the way to infinity, by the clock
 _SAMPLES, _UNITS, _SIZE = 7, 3, 4
@@ -73,7 +73,7 @@ def _by_hand(
     return v_dot, 2 * v[:, None] * (u @ sigma.T - np.einsum("j,ijab,jb->ia", v, pairs, u))
 
 
-def errata(run: xr.DataTree, claim: Ledger) -> None:
+def errata(run: xr.DataTree, claim: ClaimCollector) -> None:
     """What is printed, and what is right."""
     ways, g, samples = run["reduced"].ds, run["gradients"].ds, run["gradients"].attrs["samples"]
     none = lambda name: max_error_below(g[name], within=1e-12)

@@ -17,14 +17,21 @@ from pydantic import Field, PositiveFloat
 from .... import networks
 from ....diagnose import passage_time, plateaus
 from ....dynamics import Trajectory, gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ....experiments._parameters import DecreasingTuple
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ....experiments._parameters import Parameters as BaseParameters
+from ....experiments._parameters import check_decreasing
 from ....experiments.claims import (
-    Ledger,
+    ClaimCollector,
     agree,
     all_below,
-    claims_of,
+    claims_from_source,
     join_numbers,
     max_error_below,
     most_seeds,
@@ -65,7 +72,7 @@ class Parameters(BaseParameters):
     repeats: int = Field(default=4, ge=1)
     """Initialisations of each of the other networks."""
 
-    scales: Annotated[tuple[PositiveFloat, ...], DecreasingTuple(1e-3)] = (1e-3, 1e-5, 1e-8, 1e-12)
+    scales: Annotated[tuple[PositiveFloat, ...], check_decreasing(1e-3)] = (1e-3, 1e-5, 1e-8, 1e-12)
     """Standard deviations ε of their initial weights, falling; larger ones have no plateaus."""
 
     dimension: int = Field(default=10, ge=3)
@@ -123,7 +130,7 @@ QUICK: dict[str, Any] = {
 }
 
 
-@experiment("saddles/staircase")
+@make_run("saddles/staircase")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train every network, and predict its staircase from its initial weights."""
     tables = {}
@@ -163,7 +170,7 @@ def _setting(
     if name == "attention":
         d, covariance = parameters.token_dimension, np.diag(parameters.token_variances)
         task = in_context_regression(d, parameters.context, token_covariance=covariance)
-        keys = seed_keys(parameters, key)
+        keys = keys_from_parameters(parameters, key)
         how = {"scale": parameters.attention_scale, "key": keys}
         return networks.attention(d, parameters.heads, **how), task
     first = parameters.seed if key is None else np.asarray(jax.random.key_data(key)).ravel()
@@ -231,13 +238,13 @@ def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
     return xr.Dataset(table, {name: np.arange(length) for name, length in lengths.items()})
 
 
-@claims_of("Zhang, Saxe & Latham", "Lemma 6")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Zhang, Saxe & Latham", "Lemma 6")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Levels, times and active sets against training, in every setting."""
     parameters, attention = parameters_of_run(run, Parameters), run["attention"].ds
     for name in ("power", "mixed", "diagonal"):
         table, (words, *source), linear = run[name].ds, PANELS[name], name != "diagonal"
-        told = Ledger(claim.experiment, *source)
+        told = ClaimCollector(claim.experiment, *source)
         here = table.isel(scale=int(np.abs(np.log(table["scale"].values / 1e-8)).argmin()))
         clean, away = (here["strength"] >= _CLEAN).values, abs(here["level"] - here["rest"])
         kept = clean & here["rest"].shift(plateau=-1).notnull().values  # the last is the floor
@@ -281,7 +288,7 @@ def claims(run: xr.DataTree, claim: Ledger) -> None:
         growth(told, name, table, deep, _MORE if strongly else 1)
         claim += told
     (words, *source), closed = PANELS["attention"], attention["closed_form"][:-1]
-    told = Ledger(claim.experiment, *source)
+    told = ClaimCollector(claim.experiment, *source)
     # Training may end before it rests on the last level.
     nearest = abs(attention["rest"] - closed).fillna(np.inf).argmin("plateau")
     seen = attention["rest"].isel(plateau=nearest).median("seed")
@@ -304,7 +311,11 @@ def _errors(table: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def growth(
-    claim: Ledger, name: str, table: xr.Dataset, deep: xr.DataArray | bool = True, more: int = 1
+    claim: ClaimCollector,
+    name: str,
+    table: xr.Dataset,
+    deep: xr.DataArray | bool = True,
+    more: int = 1,
 ) -> None:
     """Claim that predictions get better as 1/ln(1/ε); errors are judged between deep plateaus.
 
@@ -334,7 +345,7 @@ def growth(
         claim(f"{name}-error-falls", what, ratio, note=f"as 1/ln(1/ε) it would fall to {fall:.2g}")
 
 
-def later(claim: Ledger, table: xr.Dataset) -> None:
+def later(claim: ClaimCollector, table: xr.Dataset) -> None:
     """Jumps after the first, in the median over seeds; infinity where there was none by then."""
     jump, passage = (table[name].transpose("seed", "fall")[:, 1:] for name in ("jump", "passage"))
     jump = jump.where(jump <= float(table["end"].max()), np.inf).values

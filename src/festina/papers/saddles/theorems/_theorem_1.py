@@ -17,12 +17,12 @@ from pydantic import Field
 
 from .... import networks, tasks
 from ...._types import Array
-from ....experiments._frame import Key, Progress, Tables, experiment, seed_keys
+from ....experiments._frame import Key, Progress, Tables, keys_from_parameters, make_run
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
-    Ledger,
+    ClaimCollector,
     all_above,
-    claims_of,
+    claims_from_source,
     equal_to,
     follows_power_law,
     max_error_below,
@@ -108,10 +108,14 @@ def _network(name: str, units: int, **how: Any) -> tuple[AbstractNetwork, int]:
     return networks.fully_connected(4, units, 3, activation=kind, **how), 0
 
 
-@experiment("saddles/theorem-1")
+@make_run("saddles/theorem-1")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Make fixed points, embed them in each way, allowed or not, and measure the gradient."""
-    keys, tables, steps = seed_keys(parameters, key), list[xr.Dataset](), len(ARCHITECTURES) + 2
+    keys, tables, steps = (
+        keys_from_parameters(parameters, key),
+        list[xr.Dataset](),
+        len(ARCHITECTURES) + 2,
+    )
     for index, name in enumerate(ARCHITECTURES):
         progress(f"fixed points of {name} networks", index / steps)
         rows = [_embeddings(parameters, name, key, seed) for seed, key in enumerate(keys)]
@@ -196,12 +200,12 @@ def _panels(seed: int) -> xr.Dataset:
     kernel: dict[str, Any] = {"size": 2, "stride": 2}
     teacher = tasks.linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]))
     minima: dict[str, tuple[Any, Any, tuple[int, ...]]] = {  # unit, task, shape of what v reads
-        "B": (networks.Neuron(), teacher, ()),
+        "B": (networks.NeuronUnit(), teacher, ()),
         "C": (networks.ConvolutionUnit(**kernel), tasks.figure_1c_teacher(), (2,)),
-        "D": (networks.Neuron(relu), tasks.two_orthogonal_points(), ()),
+        "D": (networks.NeuronUnit(relu), tasks.two_orthogonal_points(), ()),
         "E": (networks.ConvolutionUnit(relu, **kernel), tasks.figure_1e_points(), (2,)),
-        "F": (networks.LinearAttentionHead(), tasks.in_context_regression(2, 32), (3,)),
-        "G": (networks.Neuron(quadratic), tasks.quadratic_teacher(np.eye(2)), ()),
+        "F": (networks.LinearAttentionUnit(), tasks.in_context_regression(2, 32), (3,)),
+        "G": (networks.NeuronUnit(quadratic), tasks.quadratic_teacher(np.eye(2)), ()),
     }
     for unit, task, read_shape in minima.values():
         found = narrow_minima(unit, task, width=1, starts=12)
@@ -255,8 +259,8 @@ def _section_e(parameters: Parameters, key: Any) -> dict[str, float]:
     return {name: float(np.abs(each).max()) for name, each in numbers.items()}
 
 
-@claims_of("Zhang, Saxe & Latham", "Theorem 1")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Zhang, Saxe & Latham", "Theorem 1")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Fixed points stay fixed points, controls do not, and the text's slips."""
     table, minima, section_e = (run[name].ds for name in ("embeddings", "panels", "section_e"))
     for case, (equation, needs, *_) in CASES.items():

@@ -16,9 +16,9 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import gradient_descent
-from ....experiments._frame import Key, Progress, Tables, experiment, seed_keys
+from ....experiments._frame import Key, Progress, Tables, keys_from_parameters, make_run
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, all_above, claims_of, max_error_below
+from ....experiments.claims import ClaimCollector, all_above, claims_from_source, max_error_below
 from ....experiments.figures import (
     POINT_STYLE,
     SIMULATION_STYLE,
@@ -130,10 +130,10 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"seeds": 2, "steps": 500}
 
 
-@experiment("saddles/theorem-3")
+@make_run("saddles/theorem-3")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train all cases of an architecture together, and measure how far they drift."""
-    keys, rng = seed_keys(parameters, key), np.random.default_rng(parameters.seed)
+    keys, rng = keys_from_parameters(parameters, key), np.random.default_rng(parameters.seed)
     tables, kinds = list[xr.Dataset](), parameters.architectures
     for index, kind in enumerate(kinds):
         progress(f"training {kind}", index / len(kinds))
@@ -247,8 +247,8 @@ def _stacked(networks: list[Layer]) -> Layer:
     return networks[0].with_parts(*(np.stack(part) for part in parts))
 
 
-@claims_of("Zhang, Saxe & Latham", "Theorem 3")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Zhang, Saxe & Latham", "Theorem 3")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """What is kept, what is not, and what the narrower networks compute and learn."""
     drift, embedding, at = run["drift"].ds, run["embedding"].ds, "F.4, Eqs. (29) to (31)"
     furthest, error = drift["distance"].max("moment"), drift["reduction_error"].max("moment")

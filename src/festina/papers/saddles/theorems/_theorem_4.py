@@ -16,14 +16,27 @@ from pydantic import Field
 
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, experiment, parameters_of_run, seed_keys
-from ....experiments._parameters import DecreasingTuple
+from ....experiments._frame import (
+    Key,
+    Progress,
+    Tables,
+    keys_from_parameters,
+    make_run,
+    parameters_of_run,
+)
 from ....experiments._parameters import Parameters as BaseParameters
-from ....experiments.claims import Ledger, agree, claims_of, join_numbers, max_error_below
+from ....experiments._parameters import check_decreasing
+from ....experiments.claims import (
+    ClaimCollector,
+    agree,
+    claims_from_source,
+    join_numbers,
+    max_error_below,
+)
 from ....experiments.figures import SIMULATION_STYLE, label_axes, panels, power_law_guide, styled
 from ....networks import fully_connected, layer_from
 from ....tasks import from_moments, linear_teacher
-from ....theory.saddles import growth_times, residual_exponent
+from ....theory.saddles import residual_exponent, unit_growth_times
 
 _SCALES, _SAMPLES = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12), 400
 _LEFT = 0.1
@@ -42,7 +55,7 @@ class Parameters(BaseParameters):
     multiplicities: tuple[int, ...] = (1, 1, 1, 2, 1)
     """r, how often the largest singular value occurs, of each spectrum."""
 
-    scales: Annotated[tuple[float, ...], DecreasingTuple(1e-3, 1e-13)] = _SCALES
+    scales: Annotated[tuple[float, ...], check_decreasing(1e-3, 1e-13)] = _SCALES
     """Standard deviations ε of the initial weights, falling by four decades or more."""
 
     width: int = Field(default=50, ge=10)
@@ -63,12 +76,12 @@ class Parameters(BaseParameters):
 QUICK: dict[str, Any] = {"ratios": (0.5, 0.2, 0.4), "multiplicities": (1, 1, 2), "width": 30}
 
 
-@experiment("saddles/theorem-4")
+@make_run("saddles/theorem-4")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Integrate Eq. (10) and train the network, for every spectrum and scale."""
     cases = list(zip(parameters.ratios, parameters.multiplicities, strict=True))
     tables: dict[str, list[xr.Dataset]] = {"linear": [], "network": []}
-    scales, keys = np.array(parameters.scales), seed_keys(parameters, key)
+    scales, keys = np.array(parameters.scales), keys_from_parameters(parameters, key)
     for index, (ratio, r) in enumerate(cases):
         progress(f"s_{r + 1}/s_1 = {ratio:g}", index / len(cases))
         s = np.append(np.ones(r), ratio)
@@ -104,7 +117,7 @@ def _linear_system(
     system = np.zeros((size, size))
     system[:outputs, outputs:], system[outputs:, :outputs] = sigma, sigma.T
     sizes = scales[:, None, None]
-    predicted = growth_times(layer_from("linear", sizes * u, sizes * v), from_moments(sigma))
+    predicted = unit_growth_times(layer_from("linear", sizes * u, sizes * v), from_moments(sigma))
     times = np.linspace(0.0, 1.05 * float(predicted.max()), _SAMPLES)
     flow = lambda _, g: (system @ g.reshape(size, size)).ravel()
     how: dict[str, Any] = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-16, "dense_output": True}
@@ -147,8 +160,8 @@ def _exponents(table: xr.Dataset) -> xr.DataArray:
     return xr.DataArray(slopes, dims=table["residual"].dims[1:])
 
 
-@claims_of("Zhang, Saxe & Latham", "Theorem 4")
-def claims(run: xr.DataTree, claim: Ledger) -> None:
+@claims_from_source("Zhang, Saxe & Latham", "Theorem 4")
+def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Escape time, and the exponent of every spectrum."""
     linear, network = run["linear"].ds, run["network"].ds
     parameters = parameters_of_run(run, Parameters)

@@ -1,4 +1,4 @@
-"""Branches of the law: where readouts gather, how many, and what they say to each class."""
+"""Populations of neurons: where readouts gather, how many, and what they say to each class."""
 
 from dataclasses import dataclass
 
@@ -11,38 +11,38 @@ from ._law import Classes, Law
 _SEEN = 12.0  # logarithms below the highest point
 _STEPS = 60
 _LATE = 20_000
-_ONE = 0.5  # branches closer than this, in prior deviations, are one
+_ONE = 0.5  # populations closer than this, in prior deviations, are one
 
 
 @dataclass(frozen=True, repr=False)
-class CodeBranch(Result):
+class NeuronPopulation(Result):
     r"""Neurons that gather around a mode of the readouts' law, and say the same.
 
     - `word`: their code, a letter for each class: 1 or 0, or + or - where φ has both signs.
-    - `population`: the share of neurons that belong to it.
+    - `share`: the share of neurons that belong to it.
     - `mode`: $a_\gamma = \sigma_a^2\sum_c n_c t_c\, g'(a_\gamma\cdot t_c)$.
     - `readout`, `activity`: means of a and of the answer to each class over these neurons.
     """
 
     word: str
-    population: float
+    share: float
     mode: Float[np.ndarray, " output"]
     readout: Float[np.ndarray, " output"]
     activity: Float[np.ndarray, " group"]
 
     def __str__(self) -> str:
         shown = (", ".join(f"{x:.3f}" for x in each) for each in (self.readout, self.activity))
-        return "{:6} {:.4f}   ({})   ({})".format(self.word, self.population, *shown)
+        return "{:6} {:.4f}   ({})   ({})".format(self.word, self.share, *shown)
 
 
-def branches(
+def populations(
     problem: Classes, t: Float[np.ndarray, "group direction"], law: Law
-) -> tuple[CodeBranch, ...]:
+) -> tuple[NeuronPopulation, ...]:
     """The modes, largest first; every point belongs to the one that it climbs to."""
     deviation = np.sqrt(problem.variance)
     seen = law.weight > np.exp(-_SEEN) * law.weight.max()
     points, weight = law.points[seen], law.weight[seen] / law.weight[seen].sum()
-    # Points between two branches climb to neither: take those a little to either side.
+    # Points between two populations climb to neither: take those a little to either side.
     aside = 1e-3 * deviation * np.sqrt(np.arange(2.0, 2.0 + points.shape[1]))
     ends = np.concatenate([points + aside, points - aside])
     for _ in range(_STEPS):
@@ -56,7 +56,7 @@ def branches(
         if still:
             break
     share = np.bincount(which.ravel(), np.concatenate([weight, weight]) / 2)
-    own = np.full(len(modes), -1)  # the branch of each end
+    own = np.full(len(modes), -1)  # the population of each end
     for k in np.argsort(-share, kind="stable"):
         near_by = np.linalg.norm(modes - modes[k], axis=1) < _ONE * deviation
         own[near_by & (own < 0)] = k if own[k] < 0 else own[k]
@@ -67,6 +67,6 @@ def branches(
         held = float(mass.sum())
         readout, activity = mass @ points / held, mass @ law.first[seen] / held
         there = problem.basis @ modes[k], problem.basis @ readout
-        found.append(CodeBranch(problem.tilt.word(activity), held, *there, activity))
+        found.append(NeuronPopulation(problem.tilt.word(activity), held, *there, activity))
     # Equal ones are told apart by rounding: then in the order of their words.
-    return tuple(sorted(found, key=lambda branch: (-round(branch.population, 6), branch.word)))
+    return tuple(sorted(found, key=lambda group: (-round(group.share, 6), group.word)))

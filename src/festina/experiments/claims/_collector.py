@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Claims: TypeAlias = "Callable[[xr.DataTree], list[Claim]]"
-Body: TypeAlias = "Callable[[xr.DataTree, Ledger], None]"
+Body: TypeAlias = "Callable[[xr.DataTree, ClaimCollector], None]"
 
 _KEBAB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-class Ledger(list[Claim]):
+class ClaimCollector(list[Claim]):
     """Collects the claims of an experiment: `claim("drop-times", "both drops …", judgement)`."""
 
     def __init__(self, experiment: str, source: str, at: str, note: str = ""):
@@ -107,7 +107,7 @@ def twice(id: str, first: str, second: str) -> str:
     return f"Two claims are called '{id}': {first} and {second}. Rename one of them."
 
 
-def claims_of(source: str, place: str, *, note: str = "") -> Callable[[Body], Claims]:
+def claims_from_source(source: str, place: str, *, note: str = "") -> Callable[[Body], Claims]:
     """Make the `claims` of an experiment from a body `(run, claim)` that makes them one by one.
 
     `note` is added to the note of every claim.
@@ -116,7 +116,7 @@ def claims_of(source: str, place: str, *, note: str = "") -> Callable[[Body], Cl
     def wrap(body: Body) -> Claims:
         @functools.wraps(body)
         def claims(run: "xr.DataTree") -> list[Claim]:
-            ledger = Ledger(str(run.attrs["experiment"]), source, place, note)
+            ledger = ClaimCollector(str(run.attrs["experiment"]), source, place, note)
             body(run, ledger)
             return list(ledger)
 
