@@ -107,7 +107,7 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
         6,
     ),
     "NeuronPopulation": (lambda: code().populations[0], {"output": 3, "group": 3}, 3),
-    "ClassificationCode": (code, {"group": 3, "output": 3, "branches_0_output": 3}, 3),
+    "ClassificationCode": (code, {"group": 3, "output": 3, "populations_0_output": 3}, 3),
     "LinearCode": (
         lambda: coding.linear_code(TASK),
         {"sample": 6, "input": 2, "output": 2},
