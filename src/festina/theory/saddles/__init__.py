@@ -8,7 +8,7 @@ For layers $f(x) = \sum_i \phi(x; u_i) v_i$ of any unit, after Zhang, Saxe & Lat
 - relations between units that training keeps (`ManifoldConstraint`, `flow_keeps_constraint`,
   `escape_rate`), and the network with fewer units that they allow (`reduce_width`,
   `merged_networks`);
-- what separates, directions or units (`mechanism`, `lowest_order_drive`), and when
+- what separates, directions or units (`mechanism_of_unit`, `lowest_order_drive`), and when
   (`mode_drop_times`, `unit_growth_times`, `blow_up_times`, `first_unit_to_escape`);
 - levels (`narrow_minima`), and whole staircases from initial weights (`staircase`).
 

@@ -156,7 +156,7 @@ def lowest_order_drive(
 
     **Arguments:**
 
-    - `unit`: as in `mechanism`.
+    - `unit`: as in `mechanism_of_unit`.
     - `task`: the data.
     - `tolerance`: correlations below it are zero.
     - `draws`: how many random directions of u to look in.
