@@ -188,7 +188,10 @@ def test_it_says_what_it_is():
         (lambda: context_spectrum(np.ones((2, 3, 4)), 3), "(feature, object)"),
         (lambda: context_spectrum(6, 3), "power of two"),
         (lambda: context_spectrum(8, 0), "contexts"),
-        (lambda: context_spectrum(8, 3, 2).loss(1.0, 1e-3), "`race` follows their weights"),
+        (
+            lambda: context_spectrum(8, 3, 2).loss(1.0, 1e-3),
+            "`race_of_gatings` follows their weights",
+        ),
         (
             lambda: context_spectrum(features(0, 4, "any"), 3, of="common").loss(1.0, 1e-3),
             "no mode of these features",

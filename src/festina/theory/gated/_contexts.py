@@ -102,8 +102,8 @@ class ContextSpectrum(Result):
         if not np.isfinite(self.effective_variance).all():
             raise ValueError(
                 f"Pathways open in {self.on} of {self.contexts} contexts turn each other's "
-                f"directions: there is no closed form for of='{self.of}'. `race_of_gatings` follows their "
-                "weights."
+                f"directions: there is no closed form for of='{self.of}'. "
+                "`race_of_gatings` follows their weights."
                 if "mixed" not in self.kinds
                 else "The mean over objects is no mode of these features, so that inputs of "
                 "objects and of contexts share their modes and turn: there is no closed form. "
