@@ -90,7 +90,7 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     # race
     "race/xor": {"seeds": 2, "width": 32, "scales": (1e-2, 1e-4)},
-    "race/transition": {"seeds": 4, "width": 64, "margins": (0.6, 0.8, 0.85, 1.2)},
+    "race/transition": {"seeds": 2, "width": 32, "margins": (0.6, 0.8, 0.85, 1.2)},
     "race/outcomes": {"seeds": 60, "points": 9, "trained": 4},
     "race/context": {"seeds": 1, "objects": 4, "contexts": (3,), "hidden": 16},
     # haste
@@ -124,7 +124,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "attention_width": 12,
     },
     # saddles.theorems
-    "saddles/theorem-1": {"seeds": 2, "samples": 32, "width": 3},
+    "saddles/theorem-1": {"seeds": 1, "samples": 32, "width": 3},
     "saddles/theorem-3": {"seeds": 2, "steps": 250, "architectures": ("relu", "tanh")},
     "saddles/theorem-4": {
         "ratios": (0.6, 0.3),
@@ -165,7 +165,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-4e": {"seeds": 2, "spacing": 0.7},
     "saddles/figure-4f": {"seeds": 2, "spacing": 0.6, "max_steps": 8_000},
     "saddles/figure-4g": {"seeds": 2, "scale": 0.01, "max_steps": 100_000},
-    "saddles/figure-4h": {"seeds": 2, "spacing": 0.6, "scale": 0.01},
+    "saddles/figure-4h": {"seeds": 1, "spacing": 0.6, "scale": 0.01},
     # saddles.figure_5
     "saddles/figure-5a": {"seeds": 2, "width": 10},
     "saddles/figure-5b": {"seeds": 2, "width": 10},
@@ -210,9 +210,9 @@ SMALL: dict[str, dict[str, Any]] = {
         "t_end": 90.0,
     },
     "haste/distillation": {
-        "seeds": 2,
+        "seeds": 1,
         "objects": 4,
-        "width": 60,
+        "width": 33,
         "t_end": 110.0,
         "early": 16.0,
     },

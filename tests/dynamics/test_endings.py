@@ -335,7 +335,9 @@ def named_limit(message: str) -> float:
     return named(r"stability limit ([\d.e+-]+)", message)
 
 
-@pytest.mark.parametrize("width", [5, 40], ids=["dense", "Lanczos"])
+@pytest.mark.parametrize(
+    "width", [pytest.param(5, marks=pytest.mark.slow), 40], ids=["dense", "Lanczos"]
+)
 def test_rectifiers_that_a_step_has_silenced_are_no_minimum(width):
     x = np.random.default_rng(0).normal(size=(20, 3))
     wide = deep_network((3, width, width, 1), activations="relu", scale=1.0, key=jax.random.key(0))

@@ -304,7 +304,7 @@ def tanh(a):
     return 2 * jnp.tanh(a / 2)
 
 
-@pytest.mark.parametrize("function", [own, tanh])
+@pytest.mark.parametrize("function", [own, pytest.param(tanh, marks=pytest.mark.slow)])
 def test_a_function_of_your_own_is_asked_for(function):
     network = convolutional_1d(
         3, 2, stride=1, activation=function, scale=0.1, key=jax.random.key(1)

@@ -196,7 +196,10 @@ def test_inputs_that_no_example_has_keep_their_prior():
         np.testing.assert_allclose(one(x[2]), drawn.seen.outputs[0, 0, 2], atol=1e-10)
 
 
-@pytest.mark.parametrize(("depth", "outputs", "scaling"), [(1, 1, "lazy"), (3, 2, "non-lazy")])
+@pytest.mark.parametrize(
+    ("depth", "outputs", "scaling"),
+    [pytest.param(1, 1, "lazy", marks=pytest.mark.slow), (3, 2, "non-lazy")],
+)
 def test_potentials_are_minus_the_log_of_the_posterior(depth, outputs, scaling):
     """Of every architecture, from the networks that are handed out."""
     rng = np.random.default_rng(2)

@@ -227,7 +227,7 @@ def solved(structure, data, weights, shift, b):
 @pytest.mark.parametrize(
     "kind",
     [
-        "attention",
+        pytest.param("attention", marks=pytest.mark.slow),
         "few samples",
         pytest.param("samples", marks=pytest.mark.slow),
         pytest.param("quadratic", marks=pytest.mark.slow),

@@ -300,7 +300,7 @@ def test_two_ends_of_epochs_may_be_one_drop():
     assert at_epochs(found, 250).all()
 
 
-@pytest.mark.parametrize("kind", ["arrays", "loader"])
+@pytest.mark.parametrize("kind", [pytest.param("arrays", marks=pytest.mark.slow), "loader"])
 def test_stairs_have_the_widths_of_the_weights_on_each_plateau(kind):
     model, x, y = problem(torch.float64)
     with torch.no_grad():

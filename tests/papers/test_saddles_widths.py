@@ -12,9 +12,9 @@ TYPES = {"b": 7, "c": 7, "d": 6, "e": 6, "f": 5, "g": 5}
 
 
 @functools.cache
-def fresh(letter: str, seeds: int = 4):
+def fresh(letter: str, seeds: int = 4, first: int = 500):
     experiment = load_experiment(f"saddles/figure-1{letter}")
-    return experiment.run(experiment.parameters(seed=500, seeds=seeds))
+    return experiment.run(experiment.parameters(seed=first, seeds=seeds))
 
 
 def about(letter, run, id):
@@ -22,12 +22,12 @@ def about(letter, run, id):
 
 
 def test_quadratic_units_on_fresh_seeds():
-    run = fresh("g", 6)
+    run = fresh("g", 3, 503)
     table = run["widths"]
     # Seed 505 slows down by half a decade: it is left out and named.
-    np.testing.assert_array_equal(table["clean"].to_numpy()[:, 1], [1, 1, 1, 1, 1, 0])
-    found = table["width"].sel(kind="zero", within=0.1).to_numpy()[:5]
-    np.testing.assert_array_equal(found, np.tile([0, 1, 2], (5, 1)))
+    np.testing.assert_array_equal(table["clean"].to_numpy()[:, 1], [1, 1, 0])
+    found = table["width"].sel(kind="zero", within=0.1).to_numpy()[:2]
+    np.testing.assert_array_equal(found, np.tile([0, 1, 2], (2, 1)))
     assert not about("g", run, "effective-widths").broken
     clean = about("g", run, "clean-plateaus")
     assert not clean.broken
@@ -39,16 +39,16 @@ def test_quadratic_units_on_fresh_seeds():
 
 def test_wrong_widths_break_the_claim():
     more = lambda values: values + 1
-    run = altered(fresh("g", 6), "widths", "width", more)
+    run = altered(fresh("g", 3, 503), "widths", "width", more)
     assert not about("g", run, "effective-widths").broken
     own = about("g", run, "own-units-merge")
     assert own.broken
-    assert "1, 2, 3 from seeds 500, 501, 502, 503, 504" in own.note
-    run = altered(fresh("g", 6), "widths", "fitted", more)
+    assert "1, 2, 3 from seeds 503, 504" in own.note
+    run = altered(fresh("g", 3, 503), "widths", "fitted", more)
     assert about("g", run, "effective-widths").broken
-    shallow = altered(fresh("g", 6), "widths", "clean", lambda values: 0 * values)
+    shallow = altered(fresh("g", 3, 503), "widths", "clean", lambda values: 0 * values)
     assert about("g", shallow, "clean-plateaus").broken
-    swapped = fresh("g", 6).copy(deep=True)
+    swapped = fresh("g", 3, 503).copy(deep=True)
     wide = swapped["widths"]["width"]
     wide.loc[{"kind": "zero"}] = wide.sel(kind="zero") + 3
     assert about("g", swapped, "type").broken
