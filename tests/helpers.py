@@ -6,6 +6,9 @@ Import as `from helpers import ARCHITECTURES`; `each(ARCHITECTURES)` makes a `pa
 import functools
 import itertools
 import math
+import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -59,6 +62,18 @@ SOFTMAX = Algebra(zero=False, homogeneous=None, linear=False, even=True, order=0
 def untyped(argument: object) -> Any:
     """An argument of another type than the annotation says, which a test gives on purpose."""
     return argument
+
+
+def printed(program: str, *arguments: str, **variables: str) -> str:
+    """What a program prints in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | variables,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def terminal(event: Any) -> Any:

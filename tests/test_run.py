@@ -8,8 +8,6 @@ import math
 import os
 import pickle
 import platform
-import subprocess
-import sys
 import tempfile
 import zlib
 from pathlib import Path
@@ -27,7 +25,7 @@ from numpy.typing import ArrayLike
 
 import festina
 from festina._run import FORMAT_VERSION, RunError, _manifest, _save, load, save
-from helpers import untyped
+from helpers import printed, untyped
 
 LINE = festina.tasks.linear_teacher([[1.0, 1.0]])
 NAN_WITH_PAYLOAD = np.array([0x7FF8_0000_0000_1234, 0xFFF8_0000_0000_0001], np.uint64).view(float)
@@ -434,8 +432,7 @@ def test_saving_needs_no_zarr(tmp_path):
         f"save(xr.DataTree(xr.Dataset({{'v': ('x', np.ones(3))}})), {str(tmp_path / 'r')!r});"
         "print({'zarr', 'numcodecs'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    assert printed(code).strip() == "set()"
 
 
 def test_importing_the_module_is_cheap():
@@ -443,8 +440,7 @@ def test_importing_the_module_is_cheap():
         "import sys; import festina._run;"
         "print({'jax', 'xarray', 'zarr', 'pandas'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    assert printed(code).strip() == "set()"
 
 
 # All of it or nothing

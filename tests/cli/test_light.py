@@ -2,10 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
+
+from helpers import printed
 
 HEAVY = {"jax", "numpy", "scipy", "xarray", "zarr", "matplotlib", "pydantic", "torch"}
 
@@ -58,10 +58,7 @@ except SystemExit as end:
     ],
 )
 def test_light_commands(line, status):
-    done = subprocess.run(
-        [sys.executable, "-c", CHECK, *line.split()], capture_output=True, text=True, check=True
-    )
-    report = json.loads(done.stdout.splitlines()[-1])
+    report = json.loads(printed(CHECK, *line.split()).splitlines()[-1])
     assert report["status"] == status
     assert not HEAVY.intersection(report["modules"])
     assert report["cpu"] < 1.0  # JAX alone takes more
@@ -81,11 +78,4 @@ def test_a_run_does_without_zarr(tmp_path):
         "print(status, {'zarr'} & set(sys.modules))"
     )
     line = f"run saddles/figure-1b --seeds 1 --width 3 --quiet --out {tmp_path / 'out'}"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *line.split()],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"FESTINA_CACHE": "off"},
-    )
-    assert done.stdout.splitlines()[-1] == "0 set()", done.stderr
+    assert printed(code, *line.split(), FESTINA_CACHE="off").splitlines()[-1] == "0 set()"

@@ -2,8 +2,6 @@
 
 import math
 import re
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +31,7 @@ from festina.tasks import (
     two_orthogonal_points,
 )
 from festina.theory.saddles import narrow_minima
-from helpers import ARCHITECTURES, each, untyped
+from helpers import ARCHITECTURES, each, printed, untyped
 
 KEY = jax.random.key(0)
 
@@ -243,7 +241,5 @@ assert all(hasattr(festina, name) for name in dir(festina))
 changed = {k for k, v in jax.config.values.items() if k in before and before[k] != v}
 print(sorted(changed), jax.config.jax_enable_x64, jax.numpy.ones(()).dtype)
 """
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.split() == ["[]", "False", "float32"], result.stdout
+    found = printed(program)
+    assert found.split() == ["[]", "False", "float32"], found

@@ -4,14 +4,13 @@ import functools
 import gzip
 import http.server
 import os
-import subprocess
-import sys
 import threading
 
 import numpy as np
 import pytest
 
 from festina.tasks import _mnist_files, mnist_digits
+from helpers import printed
 
 IMAGES, LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
 
@@ -154,10 +153,7 @@ def test_pooch_is_not_imported_where_files_are_given(folder):
         "import sys; from festina.tasks import mnist_digits; "
         "mnist_digits((3, 5)); print('pooch' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
-    )
-    assert done.stdout.strip() == "False"
+    assert printed(code).strip() == "False"
 
 
 @pytest.mark.skipif("FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder")

@@ -9,35 +9,25 @@ from cyclopts import Parameter
 Whole = Annotated[str, Parameter(metavar="INT")]
 Number = Annotated[str, Parameter(metavar="FLOAT")]
 
+
+def switch(help: str) -> Parameter:
+    """An option that is on if it is given, and has no `--no-` form."""
+    return Parameter(help=help, negative=(), show_default=False)
+
+
 Out = Annotated[Path | None, Parameter(help="Write here instead of the next free ./runs folder.")]
 Quick = Annotated[
     bool,
-    Parameter(
-        help="Fewer seeds, smaller sizes or shorter runs, where the experiment has such: the same "
-        "verdicts from less. What is asked for otherwise goes before it.",
-        negative=(),
-        show_default=False,
+    switch(
+        "Fewer seeds, smaller sizes or shorter runs, where the experiment has such: the same "
+        "verdicts from less. What is asked for otherwise goes before it."
     ),
 ]
 Animation = Annotated[
-    bool,
-    Parameter(
-        help="Also write animation.gif: frames follow what happens, not the clock.",
-        negative=(),
-        show_default=False,
-    ),
+    bool, switch("Also write animation.gif: frames follow what happens, not the clock.")
 ]
-Mp4 = Annotated[
-    bool,
-    Parameter(
-        help="Write the animation as animation.mp4, which needs ffmpeg.",
-        negative=(),
-        show_default=False,
-    ),
-]
-Quiet = Annotated[
-    bool, Parameter(help="No progress on standard error.", negative=(), show_default=False)
-]
+Mp4 = Annotated[bool, switch("Write the animation as animation.mp4, which needs ffmpeg.")]
+Quiet = Annotated[bool, switch("No progress on standard error.")]
 Claims = Annotated[
     list[str] | None,
     Parameter(
@@ -49,14 +39,5 @@ Claims = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[
-    bool,
-    Parameter(
-        help="Print claims as JSON, as in claims.json, and nothing else.",
-        negative=(),
-        show_default=False,
-    ),
-]
-Debug = Annotated[
-    bool, Parameter(help="Show the traceback of an error.", negative=(), show_default=False)
-]
+Json = Annotated[bool, switch("Print claims as JSON, as in claims.json, and nothing else.")]
+Debug = Annotated[bool, switch("Show the traceback of an error.")]

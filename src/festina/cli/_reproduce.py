@@ -31,7 +31,7 @@ from ._folder import (
     sweep,
     unwritable,
 )
-from ._options import Claims, Debug, Json, Quick, Quiet, Whole
+from ._options import Claims, Debug, Json, Quick, Quiet, Whole, switch
 from ._progress import Progress
 from ._signals import interruptible, status, undisturbed
 
@@ -59,14 +59,7 @@ def reproduce(
     out: Annotated[
         Path | None, Parameter(help="Write here instead of ./runs/reproduce-SOURCE/001, 002, …")
     ] = None,
-    fresh: Annotated[
-        bool,
-        Parameter(
-            help="Train everything again, also what is there already.",
-            negative=(),
-            show_default=False,
-        ),
-    ] = False,
+    fresh: Annotated[bool, switch("Train everything again, also what is there already.")] = False,
     claims: Claims = None,
     quiet: Quiet = False,
     json: Json = False,

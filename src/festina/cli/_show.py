@@ -12,7 +12,7 @@ from festina.experiments._own_file import found
 
 from ._complaint import Complaint
 from ._folder import WITHOUT_IDENTIFIERS, sweep, unwritable
-from ._options import Animation, Claims, Debug, Json, Mp4, Number
+from ._options import Animation, Claims, Debug, Json, Mp4, Number, switch
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,10 +31,7 @@ def show(
         Path | None,
         Parameter(help="Folder for the figures, named after experiment and run: race-xor-001.png."),
     ] = None,
-    force: Annotated[
-        bool,
-        Parameter(help="Overwrite files in --out.", negative=(), show_default=False),
-    ] = False,
+    force: Annotated[bool, switch("Overwrite files in --out.")] = False,
     size: Annotated[
         str | None,
         Parameter(

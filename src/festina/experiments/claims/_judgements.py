@@ -5,7 +5,7 @@ means. Nothing holds that was not measured: NaN, infinity and empty selections d
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -110,17 +110,13 @@ def follows_power_law(x: Any, y: Any, expected: Any, *, within: float | int) -> 
 
 def all_above(measured: Any, bound: float | int) -> Judgement:
     """The smallest entry is still larger than the bound."""
-    values = np.asarray(measured, float)
-    least = float(values.min()) if values.size and np.isfinite(values).all() else math.nan
-    words = f"smallest of {values.size}" * (values.size > 1)
+    least, words = _extreme(measured, np.min, "smallest")
     return Judgement(f"> {bound:g}", least, "above", least > bound, words)
 
 
 def all_below(measured: Any, bound: float | int) -> Judgement:
     """The largest entry is still smaller than the bound."""
-    values = np.asarray(measured, float)
-    largest = float(values.max()) if values.size and np.isfinite(values).all() else math.nan
-    words = f"largest of {values.size}" * (values.size > 1)
+    largest, words = _extreme(measured, np.max, "largest")
     return Judgement(f"< {bound:g}", largest, "below", largest < bound, words)
 
 
@@ -147,6 +143,12 @@ def join_numbers(values: Any, digits: int = 4) -> str:
         pairs = zip(values.values, places, strict=True)
         return ", ".join(f"{value:.{digits}g} at {dims[0]} {place}" for value, place in pairs)
     return ", ".join(f"{value:.{digits}g}" for value in np.ravel(values))
+
+
+def _extreme(measured: Any, pick: Callable[[np.ndarray], Any], which: str) -> tuple[float, str]:
+    values = np.asarray(measured, float)
+    found = float(pick(values)) if values.size and np.isfinite(values).all() else math.nan
+    return found, f"{which} of {values.size}" * (values.size > 1)
 
 
 def _in_order(values: Any, sign: float, words: str) -> Judgement:

@@ -177,6 +177,15 @@ def _blocks(
     return np.einsum("cpq,ghpq->cgh", kernels.mean(axis=1), pairs) / pairs.sum((-1, -2))
 
 
+def contrast(
+    kernels: Float[np.ndarray, "chain draw sample sample"], which: np.ndarray
+) -> tuple[Float[np.ndarray, " chain"], Float[np.ndarray, " chain"]]:
+    """The kernel within classes, and by how much it exceeds that between them."""
+    kernel, alike = kernels.mean(axis=1), which[:, None] == which
+    within = kernel[:, alike & ~np.eye(len(which), dtype=bool)].mean(axis=1)
+    return within, within - kernel[:, ~alike].mean(axis=1)
+
+
 def _condensed(
     drawn: Posterior, activity: Float[np.ndarray, "chain sample unit"], which: np.ndarray
 ) -> Float[np.ndarray, "group output"]:

@@ -49,7 +49,7 @@ from ...experiments.figures import (
 )
 from ...tasks import orthogonal_inputs
 from ...theory.coding import temperature_sweep
-from ._schemes import Activation
+from ._schemes import Activation, contrast
 
 _FINE = 25
 """Temperatures at which theory is drawn."""
@@ -98,7 +98,6 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     keys, tables = keys_from_parameters(parameters, key), {}
     sizes, warm = [parameters.size] * 3, np.array(parameters.temperatures)
     task, which = orthogonal_inputs(sizes), np.repeat(np.arange(3), parameters.size)
-    same_class = (which[:, None] == which) & ~np.eye(len(which), dtype=bool)
     total = len(parameters.activations) * len(warm)
     fine = np.linspace(warm[0], warm[-1], _FINE)
     for j, name in enumerate(parameters.activations):
@@ -117,11 +116,9 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
                 progress=part_of(progress, (j * len(warm) + k) / total, 1 / total),
                 key=jax.random.fold_in(keys[0], 100 * j + k),
             )
-            kernel = drawn.seen.kernels[0].mean(axis=1)
-            within = kernel[:, same_class].mean(axis=1)
             output = drawn.seen.outputs.mean(axis=1)[:, np.arange(len(which)), which].mean(axis=1)
-            contrast = within - kernel[:, which[:, None] != which].mean(axis=1)
-            seen.append([within, contrast, output, _kurtosis(drawn.readout)])
+            kernel = contrast(drawn.seen.kernels[0], which)
+            seen.append([*kernel, output, _kurtosis(drawn.readout)])
             verdicts.append([coding_scheme(one, which).verdict for one in drawn.activity()[:, -1]])
         theory, drawn_line = (
             temperature_sweep(sizes, name, temperatures=each) for each in (warm, fine)

@@ -48,7 +48,7 @@ from ...experiments.figures import (
 )
 from ...tasks import Task, orthogonal_inputs
 from ...theory.coding import classification_code
-from ._schemes import SCHEMES
+from ._schemes import SCHEMES, contrast
 
 
 class Parameters(BaseParameters):
@@ -151,11 +151,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 def _contrast(drawn: Posterior, task: Task) -> np.ndarray:
     """The kernel within classes less that between them, chain by chain."""
-    which = np.asarray(task.labels["class"])
-    kernel = drawn.seen.kernels[-1].mean(axis=1)
-    alike = which[:, None] == which
-    within = kernel[:, alike & ~np.eye(len(which), dtype=bool)].mean(axis=1)
-    return within - kernel[:, ~alike].mean(axis=1)
+    return contrast(drawn.seen.kernels[-1], np.asarray(task.labels["class"]))[1]
 
 
 def _deep(drawn: Any, name: str, parameters: Parameters, task: Task) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..._numerics._bfgs import Function, Point
-from ..._objective import Data, excess_loss
+from ..._objective import Data, descent, excess_loss
 from ..._types import Array
 from ...networks._structure import AbstractStructure
 
@@ -39,6 +39,14 @@ def natural_size(loss: float, slope: float) -> float:
     Zero where zero weights are at rest, as they are where silent units are: then they set no scale.
     """
     return loss / slope if slope**2 > _ROUNDING * loss else 0.0
+
+
+@functools.partial(jax.jit, static_argnames="structure")
+def velocity(
+    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
+) -> Float[Array, " weight"]:
+    """Return −∂L/∂θ."""
+    return descent(structure, weights, data)[1]
 
 
 @functools.partial(jax.jit, static_argnames="structure")

@@ -1,24 +1,22 @@
 """Invariant manifolds: relations between units that gradient flow keeps (Theorem 3)."""
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
 from ..._checks import check_alone, check_type, finite, number, whole_number
-from ..._objective import Data, LossConvention, descent, objective
+from ..._objective import LossConvention, objective
 from ..._precision import float64
-from ..._types import Array, ArrayLike
+from ..._types import ArrayLike
 from ...networks import Layer
-from ...networks._structure import AbstractStructure
 from ...networks._units import UnitLike, unit_of
 from ...tasks import AbstractTask
 from ._hidden import only_layer
 from ._kinds import admissible
+from ._loss_function import velocity
 
 ManifoldKind = Literal["equal", "zero", "proportional", "linear", "mirrored"]
 Side = Literal["u", "v", "response"]
@@ -189,9 +187,9 @@ def escape_rate(
     check_alone(network.batch_shape)
     start = project_on_manifold(network, *constraints)
     structure, data, _ = objective(start, task, loss)
-    velocity = np.asarray(_velocity(structure, structure.columns(*start.parts)[:, 0], data))
-    moving = start.with_parts(*structure.arrays(velocity))
-    speed = float(np.linalg.norm(velocity))
+    flow = np.asarray(velocity(structure, structure.columns(*start.parts)[:, 0], data))
+    moving = start.with_parts(*structure.arrays(flow))
+    speed = float(np.linalg.norm(flow))
     return float(manifold_distance(moving, *constraints)) / speed if speed > 0 else 0.0
 
 
@@ -244,10 +242,3 @@ def _normal(network: Layer, constraints: Sequence[ManifoldConstraint]) -> tuple[
         return np.linalg.pinv(c) @ (c @ rows)
 
     return part("u", u), part("v", v)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _velocity(
-    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
-) -> Float[Array, " weight"]:
-    return descent(structure, weights, data)[1]

@@ -24,11 +24,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ..._objective import Data, descent, excess_loss, objective
+from ..._objective import Data, excess_loss, objective
 from ..._types import Array
 from ...networks import Layer
 from ...networks._structure import AbstractStructure
 from ...tasks import AbstractTask
+from ._loss_function import velocity
 from ._stairs import Staircase, joining_times, root, warn_unless_ended
 from ._unit_race import ATOL, RTOL, Escape, Race
 
@@ -222,7 +223,7 @@ class _Stage(NamedTuple):
             return weights
 
         def flow(_: float, state: np.ndarray) -> np.ndarray:
-            down = np.asarray(_descent(self.structure, whole(state).ravel(), self.data))
+            down = np.asarray(velocity(self.structure, whole(state).ravel(), self.data))
             return down.reshape(active.shape)[:, grown].ravel()
 
         def bend(_: float, state: np.ndarray) -> np.ndarray:
@@ -286,12 +287,5 @@ def _pull(
     return jax.grad(utility)(weights)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _descent(
-    structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
-) -> Float[Array, " weight"]:
-    return descent(structure, weights, data)[1]
-
-
-_curvature = functools.partial(jax.jit, static_argnums=0)(jax.jacfwd(_descent, argnums=1))
+_curvature = functools.partial(jax.jit, static_argnums=0)(jax.jacfwd(velocity, argnums=1))
 _excess = functools.partial(jax.jit, static_argnums=0)(excess_loss)

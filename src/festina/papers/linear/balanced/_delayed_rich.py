@@ -9,7 +9,6 @@ P(t) = projector on e^{ΣᵀΣ t/|λ|} P(0), on the time scale |λ|/s².
 
 from typing import Annotated
 
-import jax
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -38,7 +37,7 @@ from ....experiments.figures import (
 from ....networks import DeepLinear
 from ....tasks import from_moments
 from ....theory.linear import balanced_flow
-from ._shapes import WIDEST, Modes, generators, random_networks, train
+from ._shapes import WIDEST, Modes, generators, random_networks, stacked, train
 
 _SAMPLES = 161
 _SLOW = np.geomspace(1e-4, 1e2, 601)
@@ -94,7 +93,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
         random_networks(sizes, [-lam for lam in balances], parameters.scale, rng)
         for rng in generators(parameters.seeds, parameters.seed, key)
     ]
-    first, second = jax.tree.map(lambda *w: np.stack(w, axis=1), *networks).weights
+    first, second = stacked(networks).weights
     tables: list[xr.Dataset] = []
     for index, balance in enumerate(balances):
         progress(f"λ = −{balance:g}", index / len(balances))

@@ -10,7 +10,6 @@ Only N_h = N_o is lazy. λ < 0 is the mirror image, with N_i.
 
 from typing import Any, TypeAlias
 
-import jax
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -181,7 +180,7 @@ def _trained(parameters: Parameters, key: Key) -> xr.Dataset:
     rngs = shapes.generators(_SEEDS, parameters.seed, key)
     scale = float(np.sqrt(parameters.start))
     drawn = [shapes.random_networks(_BOTTLENECK, _BALANCES, scale, rng) for rng in rngs]
-    network = jax.tree.map(lambda *w: np.stack(w, axis=1), *drawn)
+    network = shapes.stacked(drawn)
     lam = np.repeat(np.array(_BALANCES)[:, None], _SEEDS, axis=1)
     exact = balanced_flow(network, from_moments(correlation), balance=lam)(times)
     task = linear_teacher(correlation)

@@ -7,7 +7,6 @@ semantic task has eight items, one input each, and features that split them like
 
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -114,14 +113,14 @@ def _one_shape(
         shapes.random_networks(sizes, every, parameters.scale, rng, correlation=correlation)
         for rng in rngs
     ]
-    first, second = jax.tree.map(lambda *w: np.stack(w, axis=1), *drawn).weights
+    network = shapes.stacked(drawn)
     lam = np.repeat(np.array(every)[:, None], len(rngs), axis=1)
-    network, task = DeepLinear((first, second)), from_moments(correlation)
+    task = from_moments(correlation)
     moved = balanced_flow(network, task, balance=lam).limit().kernel_distance()
     theory = xr.DataArray(moved[..., 0], {"balance": lam[:, 0]}, ("balance", "seed"))
     trained = [
         _one_balance(DeepLinear((one, other)), correlation, balance)
-        for one, other, balance in zip(first, second, balances, strict=False)
+        for one, other, balance in zip(*network.weights, balances, strict=False)
     ]
     count = len(balances)
     table = xr.concat(trained, theory["balance"][:count].variable).assign(theory=theory[:count])

@@ -102,6 +102,11 @@ def random_networks(
     return mirrored(network) if wrong else network
 
 
+def stacked(networks: Sequence[DeepLinear]) -> DeepLinear:
+    """The networks of several seeds as one batch, `(balance, seed)`."""
+    return jax.tree.map(lambda *w: np.stack(w, axis=1), *networks)
+
+
 def fixed_networks(shape: str, balances: Sequence[float]) -> tuple[DeepLinear, np.ndarray]:
     """Two hidden units, weights and task given by a few angles; one network for each λ."""
     sigma = np.array([[1.2, 0.4, 0.5], [-0.3, 0.8, -0.6]])

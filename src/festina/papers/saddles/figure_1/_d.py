@@ -1,10 +1,8 @@
 """Figure 1D: a ReLU network on two orthogonal points learns one ray of weights, then two."""
 
 from ...._types import Keys
-from ....experiments.claims import ClaimCollector
 from ....networks import Layer, fully_connected
-from .. import panels
-from ..panels import Panel, PanelParameters, Reading, staircase
+from ..panels import Panel, PanelParameters, rays, staircase
 from ..panels._two_points import ray_angles, two_points
 
 
@@ -16,14 +14,7 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
     return fully_connected(2, parameters.width, activation="relu", scale=parameters.scale, key=keys)
 
 
-def _asserts(reading: Reading, claim: ClaimCollector) -> None:
-    panels.count(reading, claim)
-    panels.level(reading, claim)
-    panels.one_ray_then_two(reading, claim)
-    panels.widths(reading, claim)
-
-
 PANEL = Panel(
-    "1D", "ReLU fully-connected", Parameters, two_points, _network, staircase(ray_angles), _asserts
+    "1D", "ReLU fully-connected", Parameters, two_points, _network, staircase(ray_angles), rays
 )
 run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

@@ -6,11 +6,9 @@ import numpy as np
 
 from ...._types import Keys
 from ....experiments._frame import Key
-from ....experiments.claims import ClaimCollector
 from ....networks import Layer, convolutional_1d
 from ....tasks import AbstractTask, figure_1e_points
-from .. import panels
-from ..panels import Panel, PanelParameters, Reading, refuse_samples, staircase
+from ..panels import Panel, PanelParameters, rays, refuse_samples, staircase
 
 
 class Parameters(PanelParameters):
@@ -38,14 +36,5 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
     return {"ray_angle": ("ray", np.degrees(np.arctan2(axes[:, 1], axes[:, 0])))}
 
 
-def _asserts(reading: Reading, claim: ClaimCollector) -> None:
-    panels.count(reading, claim)
-    panels.level(reading, claim)
-    panels.one_ray_then_two(reading, claim)
-    panels.widths(reading, claim)
-
-
-PANEL = Panel(
-    "1E", "ReLU convolutional", Parameters, _task, _network, staircase(_predict), _asserts
-)
+PANEL = Panel("1E", "ReLU convolutional", Parameters, _task, _network, staircase(_predict), rays)
 run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

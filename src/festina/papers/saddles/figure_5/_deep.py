@@ -23,7 +23,7 @@ from ....tasks import AbstractTask
 from ....theory.saddles import minima_near_network
 from .. import panels
 from ..panels import END, PLATEAU, Panel, PanelParameters, Reading, draw_panel
-from ..panels._structure import nearest_rays
+from ..panels._structure import apart, nearest_rays
 from ..panels._tables import Compute
 
 _MERGE = 0.02  # of the loss; a ReLU network of depth makes many smaller drops, at every kink
@@ -166,7 +166,7 @@ def one_ray_then_two(reading: Reading, claim: ClaimCollector) -> None:
     if seeds := reading.resting:
         found = [unit_clusters_from(*reading.weights(seed, PLATEAU)) for seed in seeds]
         main, share = np.transpose([(each.angle[0], each.share[0]) for each in found])
-        off = np.abs((main[:, None] - expected + 180) % 360 - 180).min(axis=1)
+        off = apart(main[:, None], expected).min(axis=1)
         claim(
             "one-ray-on-plateau",
             "on the plateau one ray carries more of the first layer than all others together, and "
@@ -179,7 +179,7 @@ def one_ray_then_two(reading: Reading, claim: ClaimCollector) -> None:
     trained = np.flatnonzero(reading.trained).tolist()
     found = [unit_clusters_from(*reading.weights(seed, END)) for seed in trained]
     near = np.array([nearest_rays(each, expected) for each in found])
-    off = np.abs((near - expected + 180) % 360 - 180).max(axis=1)
+    off = apart(near, expected).max(axis=1)
     words = f"at the end there are units along both rays of the data, within {_BESIDE:g} degrees"
     note = f"{join_numbers([len(each) for each in found])} rays by seed"
     claim("final-rays", words, most_seeds(off <= _BESIDE, 0.9), at=at, note=note)

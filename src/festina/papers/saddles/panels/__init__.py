@@ -31,6 +31,7 @@ from ._structure import active_units as active_units
 from ._structure import contributions as contributions
 from ._structure import one_ray_then_two as one_ray_then_two
 from ._structure import ranks as ranks
+from ._structure import rays as rays
 from ._tables import BROKEN_OFF as BROKEN_OFF
 from ._tables import records as records
 from ._tables import staircase as staircase

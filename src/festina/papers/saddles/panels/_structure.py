@@ -5,6 +5,7 @@ import xarray as xr
 
 from ....diagnose import UnitClusters, unit_clusters_from
 from ....experiments.claims import ClaimCollector, agree, join_numbers, max_error_below, most_seeds
+from ._claims import count, level, widths
 from ._reading import END, PLATEAU, Reading
 
 
@@ -62,10 +63,22 @@ def one_ray_then_two(reading: Reading, claim: ClaimCollector) -> None:
     )
 
 
+def rays(reading: Reading, claim: ClaimCollector) -> None:
+    """All claims of a panel whose φ is positively homogeneous."""
+    count(reading, claim)
+    level(reading, claim)
+    one_ray_then_two(reading, claim)
+    widths(reading, claim)
+
+
+def apart(angle: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Degrees between two angles."""
+    return np.abs((angle - other + 180) % 360 - 180)
+
+
 def nearest_rays(found: UnitClusters, expected: np.ndarray) -> np.ndarray:
     """The angle that is nearest to each of those expected."""
-    apart = np.abs((found.angle[:, None] - expected + 180) % 360 - 180)
-    return found.angle[apart.argmin(axis=0)]
+    return found.angle[apart(found.angle[:, None], expected).argmin(axis=0)]
 
 
 def active(
