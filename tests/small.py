@@ -106,7 +106,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "saddles/figure-1b": {"seeds": 2, "width": 20},
     "saddles/figure-1c": {"seeds": 2},
     "saddles/figure-1d": {"seeds": 2},
-    "saddles/figure-1e": {"seeds": 2},
+    "saddles/figure-1e": {"seeds": 1},
     "saddles/figure-1f": {"seeds": 3, "method": "flow"},
     "saddles/figure-1g": {"seeds": 3},
     # saddles.figure_2
@@ -160,7 +160,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "scale": 1e-3,
         "max_steps": 400_000,
     },
-    "saddles/figure-4c": {"seeds": 2, "max_steps": 6_000},
+    "saddles/figure-4c": {"seeds": 1, "max_steps": 6_000},
     "saddles/figure-4d": {"seeds": 1, "max_steps": 5_000},
     "saddles/figure-4e": {"seeds": 2, "spacing": 0.7},
     "saddles/figure-4f": {"seeds": 2, "spacing": 0.6, "max_steps": 8_000},

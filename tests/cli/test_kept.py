@@ -129,24 +129,24 @@ def test_other_parameters_presets_and_code_are_trained(festina, here, monkeypatc
         monkeypatch.setattr(
             toy, "run", lambda *a, run=toy_run, **k: count.append(1) or run(*a, **k)
         )
-        outcome = festina("reproduce", "toy", *tokens)
+        outcome = festina("reproduce", "toy/one", *tokens)
         assert outcome.status == 0
-        return len(count), len(list((here / "runs/reproduce-toy").iterdir()))
+        return len(count), len(list((here / "runs/reproduce-toy-one").iterdir()))
 
     toy_run = toy.run
-    assert trained() == (4, 1)
+    assert trained() == (2, 1)
     assert trained() == (0, 1)
-    assert trained("--seed", "2") == (4, 2)
-    assert trained("--seeds", "2") == (4, 3)
+    assert trained("--seed", "2") == (2, 2)
+    assert trained("--seeds", "2") == (2, 3)
     assert trained("--seed", "2") == (0, 3)  # not the newest
-    assert trained("--quick") == (2, 4)
+    assert trained("--quick") == (1, 4)
     monkeypatch.setattr(toy, "PRESETS", {"printed": {"width": 4, "samples": 20}})
-    assert trained() == (4, 5)
+    assert trained() == (2, 5)
     monkeypatch.setattr(_runner, "code", lambda file: "another")
-    assert trained() == (4, 6)
+    assert trained() == (2, 6)
     monkeypatch.setattr("festina.__version__", "99")
-    assert trained() == (4, 7)
-    assert trained("--fresh") == (4, 8)
+    assert trained() == (2, 7)
+    assert trained("--fresh") == (2, 8)
 
 
 def test_a_folder_of_other_runs_is_taken(festina, here):
