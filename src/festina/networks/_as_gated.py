@@ -111,10 +111,8 @@ def layers_of(network: AbstractNetwork) -> tuple[list[np.ndarray], list[NeuronUn
         weights = [network.u, network.v.swapaxes(-1, -2)]
         units, skips = [network.unit], ()
     elif isinstance(network, DeepNetwork):
-        weights, units = (
-            list(network.weights),
-            [network.unit, *map(NeuronUnit, network.activations)],
-        )
+        weights = list(network.weights)
+        units = [network.unit, *map(NeuronUnit, network.activations)]
         skips = network.skips
     else:
         weights, units, skips = [], [], ()

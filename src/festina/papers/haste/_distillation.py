@@ -88,10 +88,8 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 60, "t_end": 110.0, 
 @make_run("haste/distillation")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train teachers, let every one teach, and look at the units of all students."""
-    keys, task = (
-        keys_from_parameters(parameters, key),
-        objects_in_contexts(parameters.objects, _CONTEXTS),
-    )
+    keys = keys_from_parameters(parameters, key)
+    task = objects_in_contexts(parameters.objects, _CONTEXTS)
     progress("teachers", 0.0)
     teachers = _teachers(parameters, task, keys[:1])
     shares, losses = [], []

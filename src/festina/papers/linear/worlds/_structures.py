@@ -96,10 +96,8 @@ class Parameters(Learning):
 @make_run("linear/structures")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Sample and learn each world."""
-    worlds, samples_key = (
-        parameters.worlds(),
-        jax.random.fold_in(keys_from_parameters(parameters, key)[0], 1),
-    )
+    worlds = parameters.worlds()
+    samples_key = jax.random.fold_in(keys_from_parameters(parameters, key)[0], 1)
     network = random_network(parameters, max(world.items for world in worlds.values()), key)
     tables = {}
     for index, (name, world) in enumerate(worlds.items()):

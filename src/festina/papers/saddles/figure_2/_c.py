@@ -59,10 +59,8 @@ QUICK: dict[str, Any] = {"seeds": 12}
 @make_run("saddles/figure-2c")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train from small isotropic weights (rank 0), and from large ones of rank one to three."""
-    s, given = (
-        spectrum(parameters.kappa),
-        networks(parameters, keys_from_parameters(parameters, key)),
-    )
+    s = spectrum(parameters.kappa)
+    given = networks(parameters, keys_from_parameters(parameters, key))
     settings = {rank: (s, network) for rank, network in enumerate(given)}
     data = LINEAR.sweep("rank", settings, parameters.seed, progress)
     # Theory starts from small weights: what the large ones learn at once it does not time.

@@ -111,11 +111,9 @@ def _network(name: str, units: int, **how: Any) -> tuple[AbstractNetwork, int]:
 @make_run("saddles/theorem-1")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Make fixed points, embed them in each way, allowed or not, and measure the gradient."""
-    keys, tables, steps = (
-        keys_from_parameters(parameters, key),
-        list[xr.Dataset](),
-        len(ARCHITECTURES) + 2,
-    )
+    keys = keys_from_parameters(parameters, key)
+    tables = list[xr.Dataset]()
+    steps = len(ARCHITECTURES) + 2
     for index, name in enumerate(ARCHITECTURES):
         progress(f"fixed points of {name} networks", index / steps)
         rows = [_embeddings(parameters, name, key, seed) for seed, key in enumerate(keys)]
