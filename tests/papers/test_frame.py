@@ -11,7 +11,8 @@ from jaxtyping import PRNGKeyArray
 
 from festina import seeds
 from festina.experiments import Progress
-from festina.experiments._frame import keys_from_parameters, make_run, parameters_of_run, part_of
+from festina.experiments._frame import make_run, parameters_of_run, part_of
+from festina.experiments._keys import keys_from_parameters
 from festina.experiments._parameters import Parameters
 from helpers import untyped
 

@@ -15,11 +15,11 @@ from ._registry import unknown as unknown
 if TYPE_CHECKING:
     from . import claims as claims
     from . import figures as figures
-    from ._frame import Key as Key
     from ._frame import Tables as Tables
-    from ._frame import keys_from_parameters as keys_from_parameters
     from ._frame import make_run as make_run
     from ._frame import parameters_of_run as parameters_of_run
+    from ._keys import Key as Key
+    from ._keys import keys_from_parameters as keys_from_parameters
     from ._parameters import Parameters as Parameters
     from ._parameters import check_decreasing as check_decreasing
     from ._parameters import check_increasing as check_increasing
@@ -35,11 +35,11 @@ _HOMES = {
     "check_decreasing": "._parameters",
     "ExperimentRun": "._runner",
     "check_increasing": "._parameters",
-    "Key": "._frame",
+    "Key": "._keys",
     "Parameters": "._parameters",
     "Tables": "._frame",
     "make_run": "._frame",
-    "keys_from_parameters": "._frame",
+    "keys_from_parameters": "._keys",
     "parameters_of_run": "._frame",
     "run_experiment": "._runner",
     "save_animation": ".figures",

@@ -1,24 +1,18 @@
-"""What stands around the run of every experiment: precision, progress, its tables, and keys."""
+"""What stands around the run of every experiment: precision, progress, and its tables."""
 
 import json
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
-import jax
 import xarray as xr
-from jaxtyping import PRNGKeyArray
 
 from .._precision import float64
-from .._types import Keys
-from ..networks import seeds
+from ._keys import Key
 from ._parameters import Parameters
 from ._registry import Progress as Progress
 
 _Own = TypeVar("_Own", bound=Parameters)
 _Given = TypeVar("_Given", bound=Parameters, contravariant=True)
-
-Key: TypeAlias = PRNGKeyArray | None
-"""Where randomness comes from; without a key, from the seeds of the parameters."""
 
 Tables: TypeAlias = Mapping[str, xr.Dataset]
 """The tables of a run by name."""
@@ -69,13 +63,6 @@ def make_run(name: str) -> Callable[[_Body[_Given]], Run[_Given]]:
 def parameters_of_run(run: xr.DataTree, kind: type[_Own]) -> _Own:
     """The parameters that a run was made with, read back from it."""
     return kind(**json.loads(run.attrs["parameters"]))
-
-
-def keys_from_parameters(parameters: Parameters, key: Key) -> Keys:
-    """One key for each seed: seed 3 is the same network however many are trained with it."""
-    if key is None:
-        return seeds(parameters.seeds, first=parameters.seed)
-    return jax.random.split(key, parameters.seeds)
 
 
 def part_of(progress: Progress, start: float, share: float) -> Progress:

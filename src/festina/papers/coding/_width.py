@@ -17,15 +17,8 @@ from pydantic import Field
 
 from ...diagnose import coding_scheme
 from ...dynamics.posterior import Posterior, sample
-from ...experiments._frame import (
-    Key,
-    Progress,
-    Tables,
-    keys_from_parameters,
-    make_run,
-    parameters_of_run,
-    part_of,
-)
+from ...experiments._frame import Progress, Tables, make_run, parameters_of_run, part_of
+from ...experiments._keys import Key, keys_from_parameters
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._parameters import check_increasing
 from ...experiments.claims import (

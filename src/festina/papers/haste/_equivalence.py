@@ -20,14 +20,8 @@ from pydantic import Field
 
 from ...diagnose import gate_changes, gating
 from ...dynamics import gradient_descent
-from ...experiments._frame import (
-    Key,
-    Progress,
-    Tables,
-    keys_from_parameters,
-    make_run,
-    parameters_of_run,
-)
+from ...experiments._frame import Progress, Tables, make_run, parameters_of_run
+from ...experiments._keys import Key, keys_from_parameters
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments._parameters import PowerOfTwo
 from ...experiments.claims import (

@@ -17,14 +17,8 @@ from pydantic import Field
 from ..._types import Keys
 from ...diagnose import plateaus_of_batch
 from ...dynamics import gradient_descent
-from ...experiments._frame import (
-    Key,
-    Progress,
-    Tables,
-    keys_from_parameters,
-    make_run,
-    parameters_of_run,
-)
+from ...experiments._frame import Progress, Tables, make_run, parameters_of_run
+from ...experiments._keys import Key, keys_from_parameters
 from ...experiments._parameters import Parameters as BaseParameters
 from ...experiments.claims import (
     ClaimCollector,

@@ -14,14 +14,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import (
-    Key,
-    Progress,
-    Tables,
-    keys_from_parameters,
-    make_run,
-    parameters_of_run,
-)
+from ....experiments._frame import Progress, Tables, make_run, parameters_of_run
+from ....experiments._keys import Key, keys_from_parameters
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import ClaimCollector, agree, claims_from_source, max_error_below
 from ....experiments.figures import GUIDE_STYLE, THEORY_STYLE, draw_pair, label_axes, panels, styled

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....diagnose import distance_between_kernels, neural_tangent_kernel, passage_time
-from ....experiments._frame import Key, Progress, Tables, make_run
+from ....experiments._frame import Progress, Tables, make_run
+from ....experiments._keys import Key
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments._parameters import check_increasing
 from ....experiments.claims import (

@@ -14,7 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import Key, Progress, Tables, make_run
+from ....experiments._frame import Progress, Tables, make_run
+from ....experiments._keys import Key
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments._parameters import check_increasing
 from ....experiments.claims import (

@@ -13,7 +13,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import Key, Progress, Tables, make_run
+from ....experiments._frame import Progress, Tables, make_run
+from ....experiments._keys import Key
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
     ClaimCollector,

@@ -17,7 +17,8 @@ from pydantic import Field
 
 from ....diagnose import passage_time, tangent_kernel_distance
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, make_run
+from ....experiments._frame import Progress, Tables, make_run
+from ....experiments._keys import Key
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
     ClaimCollector,

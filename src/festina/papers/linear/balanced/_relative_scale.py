@@ -30,15 +30,8 @@ from pydantic import Field, field_validator
 
 from ...._types import Keys
 from ....dynamics import Trajectory, gradient_flow
-from ....experiments._frame import (
-    Key,
-    Progress,
-    Tables,
-    keys_from_parameters,
-    make_run,
-    parameters_of_run,
-    part_of,
-)
+from ....experiments._frame import Progress, Tables, make_run, parameters_of_run, part_of
+from ....experiments._keys import Key, keys_from_parameters
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
     ClaimCollector,

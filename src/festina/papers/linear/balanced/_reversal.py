@@ -19,7 +19,8 @@ from pydantic import Field, PositiveFloat
 from ...._types import Keys
 from ....diagnose import passage_time
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, keys_from_parameters, make_run
+from ....experiments._frame import Progress, Tables, make_run
+from ....experiments._keys import Key, keys_from_parameters
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments._parameters import check_decreasing, check_increasing
 from ....experiments.claims import (

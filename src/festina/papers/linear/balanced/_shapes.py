@@ -13,7 +13,7 @@ from jaxtyping import Float
 from pydantic import AfterValidator
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key
+from ....experiments._keys import Key
 from ....experiments._parameters import check_increasing
 from ....networks import DeepLinear, lambda_balanced
 from ....tasks import linear_teacher

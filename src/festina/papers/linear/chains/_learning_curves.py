@@ -16,7 +16,8 @@ from pydantic import Field
 from ...._numerics._integrate import integrate
 from ...._objective import LossConvention
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, make_run, parameters_of_run
+from ....experiments._frame import Progress, Tables, make_run, parameters_of_run
+from ....experiments._keys import Key
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments._parameters import check_increasing
 from ....experiments.claims import (

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments._frame import Key, keys_from_parameters
+from ....experiments._keys import Key, keys_from_parameters
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.figures import SIMULATION_STYLE
 from ....theory.decisions import AnimalWeights, draw_naive_animals, naive_animals

@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments._frame import Key, Progress, Tables, make_run, parameters_of_run
+from ....experiments._frame import Progress, Tables, make_run, parameters_of_run
+from ....experiments._keys import Key
 from ....experiments.claims import (
     ClaimCollector,
     Judgement,

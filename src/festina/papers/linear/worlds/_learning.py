@@ -13,7 +13,7 @@ from jaxtyping import Float
 from pydantic import Field
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, keys_from_parameters
+from ....experiments._keys import Key, keys_from_parameters
 from ....experiments._parameters import Parameters
 from ....experiments.claims import ClaimCollector, max_error_below, most_seeds
 from ....networks import DeepLinear, decoupled, deep_linear

@@ -17,14 +17,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import (
-    Key,
-    Progress,
-    Tables,
-    keys_from_parameters,
-    make_run,
-    parameters_of_run,
-)
+from ....experiments._frame import Progress, Tables, make_run, parameters_of_run
+from ....experiments._keys import Key, keys_from_parameters
 from ....experiments.claims import ClaimCollector, agree, claims_from_source, max_error_below
 from ....experiments.figures import draw_pair, label_axes, panels, shades, styled
 from ....tasks.worlds import World, chain, clusters, grid, ring, torus, tree

@@ -22,7 +22,8 @@ from pydantic import Field
 from ...._objective import Data
 from ....diagnose import plateaus
 from ....experiments import _parameters
-from ....experiments._frame import Key, Progress, Tables, keys_from_parameters, make_run
+from ....experiments._frame import Progress, Tables, make_run
+from ....experiments._keys import Key, keys_from_parameters
 from ....experiments.claims import (
     ClaimCollector,
     agree,

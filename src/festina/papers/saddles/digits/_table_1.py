@@ -18,14 +18,8 @@ from pydantic import Field
 from ...._types import Keys
 from ....dynamics import gradient_descent
 from ....experiments import _parameters
-from ....experiments._frame import (
-    Key,
-    Progress,
-    Tables,
-    keys_from_parameters,
-    make_run,
-    parameters_of_run,
-)
+from ....experiments._frame import Progress, Tables, make_run, parameters_of_run
+from ....experiments._keys import Key, keys_from_parameters
 from ....experiments.claims import (
     ClaimCollector,
     agree,

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...._types import Keys
 from ....dynamics import loss_factor
-from ....experiments._frame import Key
+from ....experiments._keys import Key
 from ....experiments.claims import ClaimCollector, most_seeds
 from ....networks import Layer, fully_connected
 from ....tasks import AbstractTask, linear_teacher

@@ -12,7 +12,7 @@ import numpy as np
 from ...._types import Keys
 from ....diagnose import plateaus_of_batch
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key
+from ....experiments._keys import Key
 from ....experiments.claims import ClaimCollector
 from ....networks import Layer, convolutional_1d, layer_from
 from ....tasks import AbstractTask, figure_1c_teacher

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...._types import Keys
-from ....experiments._frame import Key
+from ....experiments._keys import Key
 from ....networks import Layer, convolutional_1d
 from ....tasks import AbstractTask, figure_1e_points
 from ..panels import Panel, PanelParameters, rays, refuse_samples, staircase

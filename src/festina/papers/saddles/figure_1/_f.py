@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat
 
 from ...._types import Keys
-from ....experiments._frame import Key
+from ....experiments._keys import Key
 from ....experiments.claims import ClaimCollector, join_numbers, most_seeds
 from ....networks import Layer, attention
 from ....tasks import AbstractTask, in_context_regression

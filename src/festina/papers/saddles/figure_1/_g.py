@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments._frame import Key
+from ....experiments._keys import Key
 from ....experiments.claims import ClaimCollector, most_seeds
 from ....networks import Layer, fully_connected
 from ....tasks import AbstractTask, quadratic_teacher

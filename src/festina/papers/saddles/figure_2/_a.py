@@ -7,14 +7,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from ....experiments._frame import (
-    Key,
-    Progress,
-    Tables,
-    keys_from_parameters,
-    make_run,
-    parameters_of_run,
-)
+from ....experiments._frame import Progress, Tables, make_run, parameters_of_run
+from ....experiments._keys import Key, keys_from_parameters
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments._parameters import check_increasing
 from ....experiments.claims import (

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments._frame import Key
+from ....experiments._keys import Key
 from ....experiments.claims import ClaimCollector, follows_power_law, max_error_below
 from ....experiments.figures import SIMULATION_STYLE, THEORY_STYLE, styled
 from ....networks import Layer, attention

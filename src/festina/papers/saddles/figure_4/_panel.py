@@ -21,7 +21,8 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
 from ...._types import Keys
-from ....experiments._frame import Key, Progress, Run, Tables, part_of
+from ....experiments._frame import Progress, Run, Tables, part_of
+from ....experiments._keys import Key
 from ....experiments.claims import (
     Claim,
     ClaimCollector,

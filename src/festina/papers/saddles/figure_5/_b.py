@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...._types import Keys
-from ....experiments._frame import Key
+from ....experiments._keys import Key
 from ....experiments.claims import ClaimCollector
 from ....networks import DeepNetwork, deep_convolutional
 from ....tasks import AbstractTask, linear_teacher

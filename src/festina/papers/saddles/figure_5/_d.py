@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from ...._types import Keys
-from ....experiments._frame import Key
+from ....experiments._keys import Key
 from ....experiments.claims import ClaimCollector, join_numbers, most_seeds
 from ....networks import DeepNetwork, deep_convolutional
 from ....tasks import AbstractTask, figure_1e_points, from_arrays

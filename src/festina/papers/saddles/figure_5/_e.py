@@ -39,7 +39,8 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import gradient_flow, loss_factor
-from ....experiments._frame import Key, Progress, Tables
+from ....experiments._frame import Progress, Tables
+from ....experiments._keys import Key
 from ....experiments.claims import ClaimCollector, join_numbers, max_error_below, most_seeds
 from ....networks import DeepNetwork, LinearAttentionUnit, linear_transformer
 from ....tasks import AbstractTask, Task, from_arrays, in_context_regression

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import loss_factor
-from ....experiments._frame import Key
+from ....experiments._keys import Key
 from ....experiments.claims import ClaimCollector, join_numbers, most_seeds
 from ....networks import DeepNetwork, deep_network
 from ....tasks import AbstractTask, quadratic_teacher

@@ -9,7 +9,8 @@ from matplotlib.animation import FuncAnimation
 from matplotlib.figure import Figure
 
 from ...._types import Keys
-from ....experiments._frame import Key, Progress, Run, Tables, make_run, parameters_of_run
+from ....experiments._frame import Progress, Run, Tables, make_run, parameters_of_run
+from ....experiments._keys import Key
 from ....experiments.claims import Claim, ClaimCollector, claims_from_source
 from ....tasks import AbstractTask
 from ._animate import animate_panel

@@ -14,7 +14,8 @@ import xarray as xr
 from ...._types import Keys
 from ....diagnose import effective_width, plateaus, plateaus_of_batch
 from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, loss_factor
-from ....experiments._frame import Key, Progress, Tables, keys_from_parameters, part_of
+from ....experiments._frame import Progress, Tables, part_of
+from ....experiments._keys import Key, keys_from_parameters
 from ....networks import AbstractNetwork
 from ....tasks import AbstractTask
 from ....theory.saddles import mechanism_of_unit, merged_networks, narrow_minima

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ....experiments._frame import Key
+from ....experiments._keys import Key
 from ....networks import DeepNetwork, Layer
 from ....tasks import AbstractTask, two_orthogonal_points
 from ._parameters import PanelParameters, refuse_samples

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from ....dynamics import gradient_flow
-from ....experiments._frame import Key, Progress, Tables, make_run
+from ....experiments._frame import Progress, Tables, make_run
+from ....experiments._keys import Key
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import ClaimCollector, agree, claims_from_source, max_error_below
 from ....experiments.figures import (

@@ -17,14 +17,8 @@ from pydantic import Field, PositiveFloat
 from .... import networks
 from ....diagnose import passage_time, plateaus
 from ....dynamics import Trajectory, gradient_flow
-from ....experiments._frame import (
-    Key,
-    Progress,
-    Tables,
-    keys_from_parameters,
-    make_run,
-    parameters_of_run,
-)
+from ....experiments._frame import Progress, Tables, make_run, parameters_of_run
+from ....experiments._keys import Key, keys_from_parameters
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments._parameters import check_decreasing
 from ....experiments.claims import (

@@ -17,7 +17,8 @@ from pydantic import Field
 
 from .... import networks, tasks
 from ...._types import Array
-from ....experiments._frame import Key, Progress, Tables, keys_from_parameters, make_run
+from ....experiments._frame import Progress, Tables, make_run
+from ....experiments._keys import Key, keys_from_parameters
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import (
     ClaimCollector,

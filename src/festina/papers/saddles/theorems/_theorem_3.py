@@ -16,7 +16,8 @@ from pydantic import Field
 
 from ...._types import Keys
 from ....dynamics import gradient_descent
-from ....experiments._frame import Key, Progress, Tables, keys_from_parameters, make_run
+from ....experiments._frame import Progress, Tables, make_run
+from ....experiments._keys import Key, keys_from_parameters
 from ....experiments._parameters import Parameters as BaseParameters
 from ....experiments.claims import ClaimCollector, all_above, claims_from_source, max_error_below
 from ....experiments.figures import (
