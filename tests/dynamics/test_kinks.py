@@ -44,17 +44,17 @@ def test_nothing_is_loosened_where_there_is_no_kink(name):
     assert not any("slid" in ending.message for ending in flow.endings)
 
 
-def xor_drops(scale, width, tolerances):
+def xor_drops(scale, width, tolerances, count=4):
     """When networks learn XoR: by flow at these tolerances, and by descent in small steps."""
     x = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
     xor = from_arrays(x, [0.0, 1.0, 1.0, 0.0])
-    network = fully_connected(3, width, activation="relu", scale=scale, key=festina.seeds(4))
+    network = fully_connected(3, width, activation="relu", scale=scale, key=festina.seeds(count))
     flows = [festina.gradient_flow(network, xor, rtol=rtol) for rtol in tolerances]
     assert {ending.reason for flow in flows for ending in flow.endings} == {"converged"}
     rate = 5e-3
     descent = festina.gradient_descent(network, xor, rate, max_steps=200_000)
     half = lambda run: np.interp(-0.0625, -np.minimum.accumulate(run.loss), run.time)
-    drops = lambda run: np.array([half(run.lane(seed)) for seed in range(4)])
+    drops = lambda run: np.array([half(run.lane(seed)) for seed in range(count)])
     return [drops(flow) for flow in flows], rate * drops(descent)
 
 
@@ -66,12 +66,15 @@ def test_xor_where_most_units_slide_is_learned_when_descent_learns_it():
 
 @pytest.mark.slow
 def test_the_error_of_sliding_units_falls_with_the_tolerance():
-    """By the root of it: what a step is off by is noise along the kink, which adds up."""
-    flows, descent = xor_drops(1e-3, 30, [1e-5, 1e-6, 1e-7])
-    off = [np.abs(flow / descent - 1).max() for flow in flows]
-    assert off[1] < off[0] / 2
-    assert off[2] < off[1] / 2
-    assert off[2] < 5e-3
+    """By the root of it: what a step is off by is noise along the kink, which adds up. In a few of
+    a hundred networks it adds up to several times that, hence the median, and a bound for all."""
+    flows, descent = xor_drops(1e-3, 30, [1e-5, 1e-6, 1e-7], count=16)
+    off = np.abs(np.array(flows) / descent - 1)
+    typical = np.median(off, axis=1)
+    assert typical[1] < typical[0] / 2
+    assert typical[2] < typical[1] / 2
+    assert typical[2] < 5e-3
+    assert off[2].max() < 0.03
 
 
 def test_points_on_a_circle_are_cheap_at_the_default_tolerance():

@@ -102,9 +102,13 @@ def test_figure_3_numbers_of_the_paper_s_networks():
     assert (third < 0.285).all()
     # Plain mini-batch descent of an independent implementation: loss on the plateau, and steps at
     # which the first and the second singular value of the linear network's U pass 0.24 and 0.2; of
-    # the first, the middle of the ten steps in which it does.
+    # the first, the middle of the ten steps in which it does. The loss sinks from 0.53 to 0.5 on a
+    # plateau, and mini-batches decide where it is slowest, hence half-way.
     linear = run["simulation"].sel(network="linear").isel(seed=0)
-    np.testing.assert_allclose(linear["level"].sel(plateau=1), [0.54, 0.52, 0.52, 0.52], atol=0.012)
+    half_way = linear[["start", "end"]].sel(plateau=1).to_array().mean("variable")
+    losses = linear["loss"].transpose("pair", "save").to_numpy()
+    there = [np.interp(at, linear["step"], loss) for at, loss in zip(half_way, losses, strict=True)]
+    np.testing.assert_allclose(there, [0.54, 0.52, 0.52, 0.52], atol=0.012)
     steps, values = (
         linear["step"].to_numpy(),
         linear["singular_value"].transpose("rank", "pair", ...),
