@@ -239,10 +239,11 @@ def test_from_any_moment_the_drops_to_come_are_those_of_training(seed, inputs, p
     u, v = 1e-4 * rng.normal(size=(2, 6, inputs))
     whole = staircase(layer_from("linear", u, v), from_moments(correlation, covariance))
     rate, inverse = 4e-3, np.linalg.inv(covariance)
-    start, losses, found = round(part * whole.times[-1] / rate), [], whole
+    start, losses, found, warned = round(part * whole.times[-1] / rate), [], whole, []
     for step in range(round(1.2 * whole.times[-1] / rate)):
         if step == start:
-            found = staircase(layer_from("linear", u, v), from_moments(correlation, covariance))
+            with warnings.catch_warnings(record=True, action="always") as warned:
+                found = staircase(layer_from("linear", u, v), from_moments(correlation, covariance))
         drive = correlation - v.T @ u @ covariance
         losses.append(0.5 * np.sum((drive @ inverse) * drive))
         u, v = u + rate * v @ drive, v + rate * u @ drive.T
@@ -251,9 +252,13 @@ def test_from_any_moment_the_drops_to_come_are_those_of_training(seed, inputs, p
         for middle in 0.5 * (staircase.levels[:-1] + staircase.levels[1:])
     ]
     whole_seen, seen = passage(whole), passage(found)
+    # In the midst of a drop it warns that times will be others.
+    assume(not warned)
     # Which side of a drop it is, in the midst of it, is a matter of definition.
     assume(np.abs(np.array(whole_seen) - rate * start).min() > 0.02 * whole.times[-1])
-    np.testing.assert_allclose(rate * start + found.times, seen, atol=3e-3 * whole.times[-1])
+    # The nearer the next drop, the less these weights are those of a saddle: it says by how much.
+    off = np.abs(rate * start + found.times - seen)
+    assert (off < found.uncertainty + 3e-3 * whole.times[-1]).all()
     assert len(seen) == np.sum(np.array(whole_seen) > rate * start)
     np.testing.assert_allclose(found.levels, whole.levels[len(whole_seen) - len(seen) :], atol=1e-9)
     np.testing.assert_array_equal(found.joined[list(found.active[0])], 0.0)
