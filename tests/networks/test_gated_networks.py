@@ -260,7 +260,7 @@ def test_units_that_are_on_together_are_one_node():
         (lambda: fully_connected(2, 3, activation="tanh", key=KEY), "linear or rectified"),
         (lambda: fully_connected(2, 3, activation="relu", bias=True, key=KEY), "column of ones"),
         (lambda: deep_network((2, 3, 3, 1), skips=((1, 2),), scale=1.0, key=KEY), "skips"),
-        (lambda: deep_linear((2, 3, 1), scale=1.0, key=KEY), "in a layer or a stack"),
+        (lambda: deep_linear((2, 3, 1), scale=1.0, key=KEY), "in a layer or a `DeepNetwork`"),
         (lambda: layer_from("relu", [[-1.0, -1.0]], [1.0]), "silent for all"),
         (
             lambda: layer_from("relu", [[[1.0, 1.0]], [[-1.0, 0.0]]], [[1.0], [1.0]]),

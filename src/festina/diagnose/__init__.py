@@ -9,7 +9,8 @@
   `layer_nonlinearity` of each layer: what its activation takes away;
 - `gating` of hidden units, the pathways they make and how sure that is; `gate_changes`: how
   many gates change along a run, and when;
-- `code` of classes in hidden units: analog, redundant, sparse or none, and how sure that is;
+- `coding_scheme` of classes in hidden units: analog, redundant, sparse or none, and how sure that
+  is;
 - tangent kernels, how far they move and how much of the task they hold; similarity of
   representations, and a map of them (`classical_mds`).
 

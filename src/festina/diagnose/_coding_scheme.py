@@ -33,7 +33,7 @@ _TINY = 1e-6  # of the variance; what is exactly discrete is finitely so
 
 
 class CodeEvidence(NamedTuple):
-    """What speaks for a code: see `code`.
+    """Measurements that the verdict of `coding_scheme` follows from.
 
     - `class_share`: of the variance over examples, between classes; that of chance is subtracted.
     - `chance`: what 99 % of shuffled labels stay below; `inherited`: the share in the inputs, None
@@ -86,7 +86,7 @@ class CodeEvidence(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodingScheme(Result):
-    """How units tell classes apart: see `code`.
+    """Result of `coding_scheme`: how hidden units tell classes apart.
 
     - `evidence`: what the verdict follows from.
     - `votes`: the share of resamples that came to each verdict.

@@ -69,7 +69,7 @@ def gate_changes(trajectory: Trajectory, task: Task) -> GateChanges:
 
     **Arguments:**
 
-    - `trajectory`: of a layer or stack of rectified neurons without biases and skips.
+    - `trajectory`: of a layer or `DeepNetwork` of rectified neurons without biases and skips.
     - `task`: what it was trained on; gates are those of its examples.
     """
     check_trajectory(trajectory)

@@ -39,7 +39,7 @@ def layer_nonlinearity(network: AbstractNetwork, task: Task) -> LayerNonlinearit
 
     **Arguments:**
 
-    - `network`: one layer of neurons or a stack of them, without skips.
+    - `network`: a layer or `DeepNetwork` of neurons, without skips.
     - `task`: the examples.
     """
     check_type("task", task, Task)
@@ -63,7 +63,7 @@ def _without_each(network: AbstractNetwork) -> list[AbstractNetwork]:
     unit = network.unit if isinstance(network, Layer | DeepNetwork) else None
     if type(unit) is not NeuronUnit or getattr(network, "skips", ()):
         raise ValueError(
-            f"`network` must be neurons, in a layer or a stack without skips, got {network!r}."
+            f"`network` must be a layer or `DeepNetwork` of neurons without skips, got {network!r}."
         )
     straight = NeuronUnit(bias=unit.bias)
     if isinstance(network, Layer):

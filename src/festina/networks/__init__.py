@@ -1,5 +1,5 @@
-"""What learns: layers of units (Eq. 1 of the saddle-to-saddle paper), stacks of them, deep,
-diagonal and gated linear networks, and their initial weights."""
+"""What learns: layers of units (Eq. 1 of the saddle-to-saddle paper), deep networks of
+them, deep linear, diagonal and gated linear networks, and their initial weights."""
 
 from ._activations import Activation as Activation
 from ._activations import activation as activation

@@ -29,7 +29,7 @@ def rectifier_gates(network: AbstractNetwork, x: ArrayLike) -> Gates:
 
     **Arguments:**
 
-    - `network`: one layer of neurons or a stack of them, linear or rectified, without biases and
+    - `network`: a layer or `DeepNetwork` of neurons, linear or rectified, without biases and
       skips; or a batch of such.
     - `x`: the inputs, `(example, input)`.
 
@@ -65,7 +65,7 @@ def gated_equivalent(
 
     **Arguments:**
 
-    - `network`: one layer of neurons or a stack of them, linear or rectified, without biases and
+    - `network`: a layer or `DeepNetwork` of neurons, linear or rectified, without biases and
       skips. Of a batch every network has all pathways that any has, where it has no such units with
       weights of zero.
     - `x`: the inputs, `(example, input)`.
@@ -119,8 +119,8 @@ def layers_of(network: AbstractNetwork) -> tuple[list[np.ndarray], list[NeuronUn
     plain = [unit for unit in units if type(unit) is NeuronUnit and not unit.bias]
     if not units or skips or not all(each.algebra.homogeneous for each in plain) or plain != units:
         raise ValueError(
-            "Gates are read from linear or rectified neurons, in a layer or a stack without biases "
-            f"and skips, got {network!r}. A bias is the weight of a column of ones."
+            "Gates are read from linear or rectified neurons, in a layer or a `DeepNetwork` "
+            f"without biases and skips, got {network!r}. A bias is the weight of a column of ones."
         )
     return [np.asarray(weight, float) for weight in weights], plain
 

@@ -189,7 +189,8 @@ def check_scale(scale: ArrayLike, *, name: str = "scale") -> Float[np.ndarray, "
     if not (np.isfinite(scales).all() and (scales > 0).all()):
         raise ValueError(
             f"`{name}` must be positive and finite, got {scales.tolist()}. Weights that are "
-            "exactly zero sit on a saddle and never move; give arrays to `layer` if you want that."
+            "exactly zero sit on a saddle and never move; if you want that, give arrays to "
+            "`layer_from`."
         )
     return scales
 

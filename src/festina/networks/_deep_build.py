@@ -63,7 +63,7 @@ def deep_convolutional(
 
     `inputs` is the length of the input, `kernel` and `stride` are those of the convolution;
     `widths` are the number of kernels, the widths of the hidden layers behind, and of the output.
-    The rest as in `stack`.
+    The other arguments are those of `deep_network`.
     """
     layers = list(check_widths(widths))
     first, *others = check_activations(activations, _hidden(layers))
@@ -99,7 +99,7 @@ def linear_transformer(
     - `per_token`: divide attention by the context length (Eq. 69 as printed does not).
     - `residual`: add the query's embedding, as Eq. (69) does.
     - `activations`: of the layers in `widths` but for the output, one for all or one for each.
-    - `scale`, `key`: as in `stack`.
+    - `scale`, `key`: as in `deep_network`.
     """
     dimension, heads = whole_number("dimension", dimension), whole_number("heads", heads)
     rank = whole_number("rank", rank)

@@ -1,4 +1,4 @@
-"""What a stack of layers is as a graph, and what it sees of its inputs."""
+"""What a `DeepNetwork` is as a graph, and what it sees of its inputs."""
 
 import math
 from dataclasses import dataclass

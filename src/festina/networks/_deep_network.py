@@ -210,8 +210,8 @@ def _check_skips(network: DeepNetwork) -> None:
     widths, unit = network.widths, network.unit
     if getattr(unit, "residual", False):
         raise ValueError(
-            f"The residual connection of {unit} is a skip of a stack: give `residual=False` and "
-            "`skips=((0, 2),)`."
+            f"The residual connection of {unit} is a skip of a `DeepNetwork`: give "
+            "`residual=False` and `skips=((0, 2),)`."
         )
     for source, target in network.skips:
         if not 0 <= source < target <= network.depth or target == 1:

@@ -55,7 +55,7 @@ def final_networks(
     - `run`: a dataset made by `trajectory.to_dataset()`, a tree with such a dataset, or the folder
       of a saved run.
     - `node`: of a tree or a folder, which dataset.
-    - `unit`, `activations`: as in `layer` and `deep_network_from`, of networks with activations of
+    - `unit`, `activations`: as in `layer_from` and `deep_network_from`, of networks with activations of
       your own, which a run only knows by their names.
     - `gates`: those of a gated network that are functions, by the names of their nodes and edges.
     """
@@ -64,7 +64,7 @@ def final_networks(
     if kind not in _BUILD:
         raise ValueError(
             f"`run` must hold networks of `festina.networks` ({', '.join(_BUILD)}), this one "
-            f"says {kind!r}. For others give the arrays to `layer` or `deep_network_from`."
+            f"says {kind!r}. For others give the arrays to `layer_from` or `deep_network_from`."
         )
     dims = tuple(map(str, data["saves"].dims))
     last = data.isel(time=-1) if "time" in data["loss"].dims else data.isel(save=-1)

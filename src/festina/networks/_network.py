@@ -66,7 +66,7 @@ class AbstractNetwork(abc.ABC):
     def labelled(self: "Network", **labels: ArrayLike) -> "Network":
         """The same network with these labels, beside or instead of those that it has.
 
-        `layer(unit, u, v).labelled(seed=[7, 9])` are two networks along an axis `seed`.
+        `layer_from(unit, u, v).labelled(seed=[7, 9])` are two networks along an axis `seed`.
         """
         return self.with_labels({**self.labels, **checked_labels(labels, self.batch_shape)})
 

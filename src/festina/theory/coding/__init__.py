@@ -3,8 +3,8 @@
 from ...networks._code_activations import erf_sigmoid as erf_sigmoid
 from ...networks._code_activations import unit_slope_erf as unit_slope_erf
 from ...tasks import targets_per_class as targets_per_class
-from ._classes import ClassificationCode as ClassificationCode
-from ._classes import classification_code as classification_code
+from ._classification import ClassificationCode as ClassificationCode
+from ._classification import classification_code as classification_code
 from ._lazy import lazy_kernel as lazy_kernel
 from ._lazy import lazy_predictor as lazy_predictor
 from ._linear import LinearCode as LinearCode

@@ -12,7 +12,7 @@ from ..._result import Result
 from ..._types import ArrayLike
 from ...networks._code_activations import CodeActivation
 from ...networks._width_scaled_network import readout_variance_of
-from ._classes import ClassificationCode, class_codes, classification_code
+from ._classification import ClassificationCode, class_codes, classification_code
 from ._given import sizes_of, targets_of
 from ._tilt import tilt
 

@@ -8,7 +8,7 @@ from ._asymptotic_weights import asymptotic_weights as asymptotic_weights
 from ._learning import DecisionLearning as DecisionLearning
 from ._mean_field_learning import mean_field_learning as mean_field_learning
 from ._mean_field_learning import weight_velocity as weight_velocity
-from ._model import ContrastChoiceLearner as ContrastChoiceLearner
+from ._learner import ContrastChoiceLearner as ContrastChoiceLearner
 from ._saddles import StationaryPoint as StationaryPoint
 from ._saddles import stationary_points as stationary_points
 from ._stages import SaddleVisits as SaddleVisits

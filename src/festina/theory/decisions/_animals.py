@@ -10,7 +10,7 @@ from ..._checks import check_finite, check_positive, check_size
 from ..._precision import float64
 from ..._result import Result
 from ..._types import ArrayLike
-from ._model import ACTIONS, LINES
+from ._learner import ACTIONS, LINES
 
 _SHAPES = {"gains": (len(LINES),), "striatum": (len(ACTIONS), len(LINES))}
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from ..._types import Array
-from ._model import Architecture, ContrastChoiceLearner, Teaching
+from ._learner import Architecture, ContrastChoiceLearner, Teaching
 
 
 class Task(NamedTuple):

@@ -13,7 +13,7 @@ from ..._result import Result
 from ..._types import Array
 from ._animals import AnimalWeights
 from ._equations import Task, behaviour, task_of
-from ._model import ACTIONS, LINES, ContrastChoiceLearner
+from ._learner import ACTIONS, LINES, ContrastChoiceLearner
 
 if TYPE_CHECKING:
     import xarray as xr

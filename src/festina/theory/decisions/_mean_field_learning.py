@@ -11,7 +11,7 @@ from ..._types import Array, ArrayLike
 from ._animals import AnimalWeights
 from ._equations import Task, task_of, velocity
 from ._learning import DecisionLearning
-from ._model import ACTIONS, LINES, Architecture, ContrastChoiceLearner, Teaching
+from ._learner import ACTIONS, LINES, Architecture, ContrastChoiceLearner, Teaching
 
 _UNKNOWNS = len(LINES) * (1 + len(ACTIONS))
 

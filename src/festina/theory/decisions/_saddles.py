@@ -14,7 +14,7 @@ from ..._types import Array
 from ._animals import AnimalWeights
 from ._equations import Task, action_probabilities, behaviour, task_of, velocity
 from ._mean_field_learning import column_velocity
-from ._model import (
+from ._learner import (
     ACTIONS,
     LINES,
     Architecture,

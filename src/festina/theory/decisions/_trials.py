@@ -11,7 +11,7 @@ from ..._types import Array
 from ._animals import AnimalWeights
 from ._equations import Task, task_of, update
 from ._learning import DecisionLearning
-from ._model import Architecture, ContrastChoiceLearner, Teaching
+from ._learner import Architecture, ContrastChoiceLearner, Teaching
 
 
 def simulate_learning(

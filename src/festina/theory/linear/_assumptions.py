@@ -7,7 +7,7 @@ from ..._types import Array, ArrayLike
 from ...networks import AbstractNetwork, DeepLinear, Layer, NeuronUnit
 from ...tasks import AbstractTask, MomentTask, from_moments
 from .._statistics import moments
-from ._balanced_state import as_array
+from ._balanced_solution import as_array
 
 # Weights made to be balanced are so to rounding, which products of them amplify a little.
 _EXACT = 1e-10

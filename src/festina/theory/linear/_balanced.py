@@ -27,7 +27,7 @@ from ._assumptions import (
     two_layers,
 )
 from ._balanced_solve import factor
-from ._balanced_state import BalancedSolution, as_array
+from ._balanced_solution import BalancedSolution, as_array
 
 FOREVER = 1e250  # every difference of rates has decided by then
 

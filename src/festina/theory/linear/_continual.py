@@ -16,7 +16,7 @@ from ...tasks import AbstractTask
 from .._statistics import moments
 from ._assumptions import ObstructionWarning, check_white
 from ._balanced import BalancedFlow, balanced_flow
-from ._balanced_state import BalancedSolution
+from ._balanced_solution import BalancedSolution
 from ._carried import ROUNDING, carried, follow
 
 _DOUBTFUL = 1e-6  # of an overlap that decides when a task is learned

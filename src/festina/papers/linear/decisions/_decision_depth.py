@@ -25,7 +25,7 @@ from ....experiments.claims import (
 from ....experiments.figures import THEORY_STYLE, draw_pair, label_axes, panels, styled
 from ....theory import decisions
 from ....theory.decisions import AnimalWeights, ContrastChoiceLearner
-from ....theory.decisions._model import Architecture
+from ....theory.decisions._learner import Architecture
 from . import _animals as mice
 
 _POINTS: dict[Architecture, int] = {"shallow": 1, "deep": 8}  # of rest

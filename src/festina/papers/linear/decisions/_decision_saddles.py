@@ -26,7 +26,7 @@ from ....experiments.claims import (
 from ....experiments.figures import SIMULATION_STYLE, label_axes, panels, power_law_guide, styled
 from ....theory import decisions
 from ....theory.decisions import AnimalWeights, ContrastChoiceLearner, StationaryPoint
-from ....theory.decisions._model import LINES
+from ....theory.decisions._learner import LINES
 from . import _animals as mice
 from ._animals import RECONSTRUCTED
 

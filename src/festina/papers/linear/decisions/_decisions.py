@@ -30,7 +30,7 @@ from ....experiments.claims import (
 from ....experiments.figures import SIMULATION_STYLE, draw_pair, label_axes, panels, styled
 from ....theory import decisions
 from ....theory.decisions import AnimalWeights, ContrastChoiceLearner, StationaryPoint
-from ....theory.decisions._model import Teaching
+from ....theory.decisions._learner import Teaching
 from . import _animals as mice
 
 TEACHINGS: dict[Teaching, str] = {
