@@ -366,7 +366,8 @@ def _hidden(
     ):
         raise ValueError(
             "`network` must be a layer, or a `DeepNetwork` without skips, got "
-            f"{type(network).__name__}. Of others give activities of one hidden layer, (example, unit), and `strengths`."
+            f"{type(network).__name__}. Of others give activities of one "
+            "hidden layer, (example, unit), and `strengths`."
         )
     batch, depth = network.batch_shape, len(network.parts) - 1
     if not 1 <= whole_number("layer", layer) <= depth:

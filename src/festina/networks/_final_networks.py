@@ -55,8 +55,8 @@ def final_networks(
     - `run`: a dataset made by `trajectory.to_dataset()`, a tree with such a dataset, or the folder
       of a saved run.
     - `node`: of a tree or a folder, which dataset.
-    - `unit`, `activations`: as in `layer_from` and `deep_network_from`, of networks with activations of
-      your own, which a run only knows by their names.
+    - `unit`, `activations`: as in `layer_from` and `deep_network_from`, of networks with your own
+      activations, which a run only knows by their names.
     - `gates`: those of a gated network that are functions, by the names of their nodes and edges.
     """
     data = _dataset(run, node)

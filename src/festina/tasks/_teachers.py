@@ -89,8 +89,8 @@ def student_teacher(
     """
     if not isinstance(teacher, Layer):
         raise ValueError(
-            f"`teacher` must be a network of one layer, got {type(teacher).__name__}. For any other "
-            "give its outputs as targets: festina.tasks.from_arrays(x, teacher.predict(x))."
+            f"`teacher` must be a network of one layer, got {type(teacher).__name__}. For any "
+            "other give its outputs as targets: festina.tasks.from_arrays(x, teacher.predict(x))."
         )
     if teacher.batch_shape:
         raise ValueError(f"`teacher` must be a single network, got a batch {teacher.batch_shape}.")

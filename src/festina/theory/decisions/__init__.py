@@ -5,10 +5,10 @@ from ._animals import draw_naive_animals as draw_naive_animals
 from ._animals import naive_animals as naive_animals
 from ._asymptotic_weights import AsymptoticWeights as AsymptoticWeights
 from ._asymptotic_weights import asymptotic_weights as asymptotic_weights
+from ._learner import ContrastChoiceLearner as ContrastChoiceLearner
 from ._learning import DecisionLearning as DecisionLearning
 from ._mean_field_learning import mean_field_learning as mean_field_learning
 from ._mean_field_learning import weight_velocity as weight_velocity
-from ._learner import ContrastChoiceLearner as ContrastChoiceLearner
 from ._saddles import StationaryPoint as StationaryPoint
 from ._saddles import stationary_points as stationary_points
 from ._stages import SaddleVisits as SaddleVisits

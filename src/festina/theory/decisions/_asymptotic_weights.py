@@ -12,8 +12,8 @@ from ..._result import Result
 from ..._types import Array
 from ._animals import naive_animals
 from ._equations import Task, task_of, velocity
-from ._mean_field_learning import mean_field_learning
 from ._learner import LINES, ContrastChoiceLearner, check_distinguishable
+from ._mean_field_learning import mean_field_learning
 
 # From here on the direction of every line moves slowly enough for Newton's method to finish.
 _NEAR = 1e3

@@ -10,8 +10,8 @@ from ..._precision import compiled, float64
 from ..._types import Array, ArrayLike
 from ._animals import AnimalWeights
 from ._equations import Task, task_of, velocity
-from ._learning import DecisionLearning
 from ._learner import ACTIONS, LINES, Architecture, ContrastChoiceLearner, Teaching
+from ._learning import DecisionLearning
 
 _UNKNOWNS = len(LINES) * (1 + len(ACTIONS))
 

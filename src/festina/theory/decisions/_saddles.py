@@ -13,7 +13,6 @@ from ..._result import Result
 from ..._types import Array
 from ._animals import AnimalWeights
 from ._equations import Task, action_probabilities, behaviour, task_of, velocity
-from ._mean_field_learning import column_velocity
 from ._learner import (
     ACTIONS,
     LINES,
@@ -22,6 +21,7 @@ from ._learner import (
     Teaching,
     check_distinguishable,
 )
+from ._mean_field_learning import column_velocity
 
 # β grows from 0, where the equations are linear, in steps that Newton's method can follow.
 _FIRST_STEP = 0.5

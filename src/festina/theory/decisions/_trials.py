@@ -10,8 +10,8 @@ from ..._precision import compiled
 from ..._types import Array
 from ._animals import AnimalWeights
 from ._equations import Task, task_of, update
-from ._learning import DecisionLearning
 from ._learner import Architecture, ContrastChoiceLearner, Teaching
+from ._learning import DecisionLearning
 
 
 def simulate_learning(

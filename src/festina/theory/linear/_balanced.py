@@ -26,8 +26,8 @@ from ._assumptions import (
     residual,
     two_layers,
 )
-from ._balanced_solve import factor
 from ._balanced_solution import BalancedSolution, as_array
+from ._balanced_solve import factor
 
 FOREVER = 1e250  # every difference of rates has decided by then
 
