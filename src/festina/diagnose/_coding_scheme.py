@@ -58,7 +58,7 @@ class CodeEvidence(NamedTuple):
 
     @property
     def least(self) -> float:
-        """The share of variance between classes up to which there is no code."""
+        """The share of variance between classes up to which the verdict is `"none"`."""
         inherited = self.inherited or 0.0
         return max(self.chance, inherited + _SHARE * (1 - inherited))
 
@@ -159,7 +159,7 @@ def coding_scheme(
     shuffles: int = 200,
     key: Keys | None = None,
 ) -> CodingScheme:
-    r"""Which code hidden units use for classes: analog, redundant, sparse, or none.
+    r"""Return which code hidden units use for classes: analog, redundant, sparse, or none.
 
     A unit is its mean response to each class. In an *analog* code these are Gaussian over units:
     all take part, each to its own degree. In a *redundant* one they gather at a few words, each
@@ -245,7 +245,7 @@ def _means(
 
 
 def _class_share(h: Float[np.ndarray, "example unit"], which: Int[np.ndarray, " example"]) -> float:
-    """Of the variance, between classes, less what as many groups of equal examples would have."""
+    """Return the share of variance between classes, less that between random groups."""
     off, sizes = h - h.mean(axis=0), np.bincount(which)
     between = (_means(off, which) ** 2 @ sizes).sum() / ((off**2).sum() or 1.0)
     return float(1 - (1 - between) * (len(h) - 1) / max(len(h) - len(sizes), 1))
@@ -259,7 +259,7 @@ def _evidence(
     rng: np.random.Generator,
     centres: tuple[tuple[int, ...], ...] = (_CENTRES, _CENTRES),
 ) -> tuple[CodeEvidence, tuple[tuple[int, ...], ...]]:
-    """And the numbers of `centres` that did best, of units as they are and of equal gain."""
+    """Return the evidence, and the best numbers of `centres`: of units as they are, and scaled."""
     means = _means(h, which)
     off = means - means.mean(axis=1, keepdims=True)
     square = (off**2).sum(axis=1)
@@ -290,7 +290,7 @@ def _evidence(
 
 
 def _equal_gains(rows: Float[np.ndarray, "unit group"]) -> Float[np.ndarray, "unit group"]:
-    """Scaled to length one, but for those that say next to nothing, whose direction is noise."""
+    """Scale units to length one, but for nearly silent ones, whose direction is noise."""
     square = (rows**2).sum(axis=1, keepdims=True)
     return rows / np.sqrt(square + _SILENT**2 * np.median(square) + np.finfo(float).tiny)
 
@@ -311,7 +311,7 @@ def _discreteness(
 
 
 def _two_values(rows: Float[np.ndarray, "unit group"]) -> Float[np.ndarray, " class"]:
-    """Logarithm of the share of variance that is left around the best two values."""
+    """Return the logarithm of the share of variance that is left around the best two values."""
     x = np.sort(rows - rows.mean(axis=0), axis=0)
     left = np.arange(1, len(x))[:, None]
     between = np.cumsum(x, axis=0)[:-1] ** 2 * (1 / left + 1 / (len(x) - left))

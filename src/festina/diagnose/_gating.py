@@ -37,7 +37,7 @@ _MOMENTS = 12  # of a trajectory
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Gating(Result):
-    """Which hidden units are on for which examples, and which of them go together.
+    """Result of `gating`: which hidden units are on for which examples, and which go together.
 
     Axes of a batch, such as seeds, come first; units of all its networks make pathways together.
 
@@ -87,7 +87,7 @@ class Gating(Result):
 
     @property
     def stable(self) -> bool:
-        """Whether these are pathways, or what a threshold, a sample or a seed made of no such.
+        """Whether other examples, thresholds or seeds would give the same pathways.
 
         True for a `stability` of at least 0.8, by more than splits of the examples leave uncertain,
         and a `p_value` of at most 0.02. False where nothing is known: for fewer than four examples,
@@ -99,7 +99,7 @@ class Gating(Result):
         return self.stability >= STABLE and sure and self.p_value <= _LEVEL
 
     def by(self, labels: ArrayLike) -> Bool[np.ndarray, "*batch unit example"]:
-        """Gates that depend on a label alone: open where a unit is on for half of its examples.
+        """Return gates that depend on a label alone: open if a unit is on for half of its examples.
 
         `gating.by(task.labels["context"])` are for `festina.networks.gated_equivalent`.
         """
@@ -115,7 +115,7 @@ class Gating(Result):
         return on[..., which] & ~self.dead[..., None]
 
     def by_pathway(self) -> Bool[np.ndarray, "*batch unit example"]:
-        """Gates of whole pathways: each unit is on for what most of its pathway is on for."""
+        """Return gates of whole pathways: a unit is on for what most of its pathway is on for."""
         return self.sets[self.pathway] & ~self.dead[..., None]
 
     def __str__(self) -> str:
@@ -158,7 +158,7 @@ def gating(
     earlier: Sequence[ArrayLike] = (),
     key: Keys | None = None,
 ) -> Gating:
-    """For which examples hidden units are on, and the pathways that they make.
+    """Return for which examples hidden units are on, and the pathways that they make.
 
     A unit is on where its activity is above a small part of its own maximum. Units that are on for
     nearly the same examples are one pathway: sets are clustered by the share of examples in which

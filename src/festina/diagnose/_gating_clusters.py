@@ -39,7 +39,7 @@ def cluster(
     count: int | None,
     most: int,
 ) -> Clusters:
-    """As many clusters as were asked for, or as have the best mean silhouette."""
+    """Return as many clusters as were asked for, or as have the best mean silhouette."""
     from scipy.cluster.hierarchy import linkage
     from scipy.spatial.distance import squareform
 
@@ -109,7 +109,7 @@ def _unexplained(
     weight: Float[np.ndarray, " unit"],
     label: Int[np.ndarray, " unit"],
 ) -> float:
-    """The share of entries, by weight, that are not as in most of their cluster."""
+    """Return the share of entries, by weight, that differ from the majority of their cluster."""
     off = np.mean(signs != _majority(signs, weight, label)[label], axis=1)
     return float(np.average(off, weights=weight))
 
@@ -119,7 +119,7 @@ def _majority(
     weight: Float[np.ndarray, " unit"],
     label: Int[np.ndarray, " unit"],
 ) -> Float[np.ndarray, "cluster example"]:
-    """1 where most of the weight of a cluster is on, else −1."""
+    """Return 1 where most of the weight of a cluster is on, else −1."""
     member = ((np.arange(label.max() + 1)[:, None] == label) * weight).astype(signs.dtype)
     return np.where(member @ signs > 0, signs.dtype.type(1), signs.dtype.type(-1))
 
@@ -129,7 +129,7 @@ def rand_index(
     other: Int[np.ndarray, " unit"],
     weight: Float[np.ndarray, " unit"],
 ) -> float:
-    """The adjusted Rand index, a pair of units counting by the product of their weights.
+    """Return the adjusted Rand index, a pair of units counting by the product of their weights.
 
     1 if both are the same but for names, 0 on average if they have nothing to do with each other.
     """
@@ -147,7 +147,7 @@ def rand_index(
 
 
 def _differences(signs: Float[np.ndarray, "unit example"]) -> Float[np.ndarray, "unit unit"]:
-    """The share of examples for which one unit is on and the other is not."""
+    """Return the share of examples for which one unit is on and the other is not."""
     off = (0.5 - 0.5 / signs.shape[1] * (signs @ signs.T)).astype(float)
     np.fill_diagonal(off, 0.0)
     return np.maximum((off + off.T) / 2, 0.0)

@@ -19,7 +19,7 @@ from ._given import check_trajectory
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GateChanges(Result, drawn="from_last"):
-    """Gates at every sample of a run; axes of a batch come first.
+    """Result of `gate_changes`: gates at every sample of a run; batch axes come first.
 
     Shares of gates are weighted by the strength |w_in||w_out| that their units have at that time.
 
@@ -60,7 +60,7 @@ class GateChanges(Result, drawn="from_last"):
 
 @float64
 def gate_changes(trajectory: Trajectory, task: Task) -> GateChanges:
-    r"""How the gates of a network of rectifiers change: they are read at every sample of a run.
+    r"""Return how the gates of a ReLU network change, read at every sample of a run.
 
     With gates that are read again, $f = W_L D_{L-1} \cdots D_1 W_1 x$ with $D_l$ the gates of that
     moment is the network: `output_gap` is rounding. That is what the equivalence of rectified and
@@ -122,7 +122,7 @@ def gate_changes(trajectory: Trajectory, task: Task) -> GateChanges:
 def _apart(
     one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...], strength: list[np.ndarray]
 ) -> Float[np.ndarray, "*batch"]:
-    """The share of gates that differ, by the strength of their units."""
+    """Return the share of gates that differ, weighted by the strength of their units."""
     off = [np.mean(a != b, axis=-1) for a, b in zip(one, other, strict=True)]
     off, weight = np.concatenate(off, axis=-1), np.concatenate(strength, axis=-1)
     return np.asarray(np.sum(off * weight, axis=-1) / np.sum(weight, axis=-1))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def draw_gating(
     gating: "Gating", ax: "Axes | None", labels: ArrayLike | None, style: dict[str, Any]
 ) -> "Axes":
-    """Units by pathway, the strongest first, and the examples for which each is on."""
+    """Draw units by pathway, the strongest first, and the examples for which each is on."""
     import matplotlib.pyplot as plt
 
     if ax is None:

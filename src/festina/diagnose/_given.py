@@ -14,7 +14,7 @@ from ..tasks import AbstractTask, Task, from_arrays
 
 
 def check_trajectory(trajectory: Trajectory, *, use: str = "") -> None:
-    """Raises at what is none, and says what to `use` instead."""
+    """Raise if the argument is no trajectory, and say what to `use` instead."""
     if not isinstance(trajectory, Trajectory):
         raise ValueError(
             "`trajectory` must be what `festina.gradient_flow` or `gradient_descent` returned, got "
@@ -23,7 +23,7 @@ def check_trajectory(trajectory: Trajectory, *, use: str = "") -> None:
 
 
 def networks_of(network: AbstractNetwork | Trajectory) -> AbstractNetwork:
-    """One network or a batch of them; those along a trajectory are one."""
+    """Return one network or a batch of them; those along a trajectory are one batch."""
     if isinstance(network, Trajectory):
         return network.network
     if not isinstance(network, AbstractNetwork):
@@ -35,7 +35,7 @@ def networks_of(network: AbstractNetwork | Trajectory) -> AbstractNetwork:
 
 
 def layer_of(network: Layer | ArrayLike, v: ArrayLike | None, activation: UnitLike | None) -> Layer:
-    """One layer with finite weights."""
+    """Return one layer with finite weights, from a network or from plain arrays."""
     if isinstance(network, AbstractNetwork):
         if v is not None or activation is not None:
             raise ValueError("`v` and `activation` go with plain arrays; a network has its own.")
@@ -61,7 +61,7 @@ def task_of(
     y: ArrayLike | None,
     output_bias: ArrayLike | None = None,
 ) -> AbstractTask:
-    """What the network learns, or has nothing to learn of: without any targets they are zero."""
+    """Return the task of a network; without any targets they are zero."""
     if output_bias is not None and y is None:
         raise ValueError(
             "`output_bias` goes with plain inputs and `y`; of a task subtract it from the targets: "
@@ -127,7 +127,7 @@ def _layer_or_turned(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
 def groups(
     name: str, kind: str, given: ArrayLike, count: int, *, hint: str = ""
 ) -> tuple[np.ndarray, Int[np.ndarray, " sample"]]:
-    """The values of a label, and which of them each of `count` examples has; two or more."""
+    """Return the values of a label, two or more, and which of them each of `count` examples has."""
     try:
         values = np.asarray(given)
     except ValueError:  # ragged

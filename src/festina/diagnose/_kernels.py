@@ -87,7 +87,7 @@ def _alignments(
 def alignment_between_kernels(
     a: ArrayLike | Array, b: ArrayLike | Array, *, axes: int = 4
 ) -> Float[Array, "*batch"]:
-    r"""Cosine of the angle between two kernels, $\langle A, B\rangle/(\|A\|\,\|B\|)$.
+    r"""Return the cosine of the angle between two kernels, $\langle A, B\rangle/(\|A\|\,\|B\|)$.
 
     **Arguments:**
 
@@ -101,7 +101,7 @@ def alignment_between_kernels(
 def distance_between_kernels(
     initial: ArrayLike | Array, kernel: ArrayLike | Array, *, axes: int = 4
 ) -> Float[Array, "*batch"]:
-    r"""One minus `alignment_between_kernels`: 0 for a kernel that only changed its scale (lazy).
+    r"""Return one minus `alignment_between_kernels`: 0 if only the scale changed (lazy).
 
     Accurate where it is small: computed from the difference of the normalised kernels.
     """
@@ -152,7 +152,7 @@ def _normalised(k: Float[Array, "..."], axes: int) -> Float[Array, "..."]:
 def tangent_kernel_distance(
     trajectory: Trajectory, x: AbstractTask | ArrayLike
 ) -> Float[np.ndarray, "*batch save"]:
-    """How far the neural tangent kernel is from where it started, at each sample of a run.
+    """Return how far the neural tangent kernel is from its start, at each sample of a run.
 
     One minus the cosine: 0 for a kernel that only changed its scale (lazy learning). On the
     examples `x`, or those of a task with their weights; of given kernels:
@@ -187,7 +187,7 @@ def _distances(
 def _weighted(
     network: AbstractNetwork, x: Float[Array, "sample ..."], root: Float[Array, " sample"]
 ) -> Float[Array, "output sample output sample"]:
-    """The kernel of examples times the roots of their weights."""
+    """Return the kernel of examples times the roots of their weights."""
     return root[:, None, None] * root * _kernel(network, x)
 
 
@@ -198,7 +198,7 @@ def representational_similarity(
     centred: bool = False,
     cosine: bool = False,
 ) -> Float[Array, "*batch layer sample sample"]:
-    r"""Similarity of the hidden activities that examples cause, $H_l^\top H_l$ for each layer l.
+    r"""Return how similarly examples activate each hidden layer, $H_l^\top H_l$.
 
     **Arguments:**
 

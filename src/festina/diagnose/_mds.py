@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MdsResult(Result):
-    """Where each item lies in a few dimensions.
+    """Result of `classical_mds`: where each item lies in a few dimensions.
 
     - `points`: coordinates; time comes first for a trajectory.
     - `share`: of the variance of all items (at all times) that each dimension shows.
@@ -42,7 +42,7 @@ def classical_mds(
     distances: ArrayLike | None = None,
     dimensions: int = 2,
 ) -> MdsResult:
-    r"""Classical multidimensional scaling, with one set of axes for a whole trajectory.
+    r"""Embed items by classical multidimensional scaling, with the same axes at all times.
 
     Inner products $S$ of items, freed of their mean ($B = JSJ$, $J = I - \frac1n 11^\top$), are
     those of the rows of $B^{1/2}$. The axes shown are the leading eigenvectors of $B$, or of its

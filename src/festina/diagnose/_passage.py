@@ -13,7 +13,7 @@ from .._types import ArrayLike
 def passage_time(
     times: ArrayLike, loss: ArrayLike, level: ArrayLike, *, slope: ArrayLike | None = None
 ) -> Any:
-    """When losses first pass `level` on their way down, between samples by a monotone cubic.
+    """Return when losses first fall below `level`, between samples by a monotone cubic.
 
     Of one curve, or of a batch with samples along the last axis, as a trajectory has them; `times`
     may be the same for all, and `level` of any shape that fits the batch. `slope` is dL/dt in the
@@ -56,7 +56,7 @@ def passage_time(
 
 
 class Passages(NamedTuple):
-    """A question: when does one loss pass levels on its way down, each between two samples?"""
+    """A request for the times at which one loss passes levels, each between two samples."""
 
     t: Float[np.ndarray, " save"]
     loss: Float[np.ndarray, " save"]

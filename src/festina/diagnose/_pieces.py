@@ -42,7 +42,7 @@ class _Fit(NamedTuple):
 
 
 def denoised(t: np.ndarray, loss: np.ndarray, median: int) -> Denoised:
-    """The curve, off spikes by a running median, and if it is not smooth off noise as well."""
+    """Return the curve without spikes (by a running median), and without noise if it is rough."""
     from scipy.ndimage import median_filter
     from scipy.optimize import isotonic_regression
 

@@ -35,7 +35,7 @@ def plateaus(
     smoothing: float = 1.5,
     median: int = 9,
 ) -> Plateaus:
-    r"""Plateaus of one loss curve, and the drops between them.
+    r"""Return the plateaus of one loss curve, and the drops between them.
 
     **With gradients.** Along gradient flow the loss falls at the rate
     $r = \lVert \partial L/\partial\theta \rVert^2$. A drop is a peak of $\log_{10} r$ that rises

@@ -29,7 +29,7 @@ def plateaus_of_batch(
     merge: float = 1e-3,
     dims: tuple[str, ...] | None = None,
 ) -> "xr.Dataset":
-    """Plateaus of every network of a batch, and when it passes the middle between given levels.
+    """Return the plateaus of every network of a batch, and when it passes midway between levels.
 
     Slowness is judged by the gradient, along mini-batch descent by the loss alone.
 

@@ -1,4 +1,4 @@
-"""What `plateaus` hands out."""
+"""The result of `plateaus`, its words and its drawing."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +20,7 @@ _DECADES = 1.0  # between levels, from which on the lower ones could not be told
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plateaus(Result):
-    """The plateaus of one trajectory, the initial and the final one included.
+    """Result of `plateaus`: the plateaus of one trajectory, with the initial and the final one.
 
     There are $K$ plateaus and $K - 1$ drops between them, in the order of time, with strictly
     falling levels. Times are in the units of the `times` that were given.
@@ -74,7 +74,7 @@ class Plateaus(Result):
 
     @property
     def at_speed(self) -> Bool[np.ndarray, " plateau"]:
-        """Where the record begins or ends within a drop: no plateau, but a row for its level."""
+        """Whether a row is no plateau: the record begins or ends within a drop at its level."""
         return self.strength < AT_SPEED
 
     @property

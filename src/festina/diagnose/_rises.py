@@ -12,7 +12,7 @@ _BRIEF = 0.1  # of a rise: where the loss rests for less beside it, it only pass
 def lasting_rises(
     loss: np.ndarray, curve: np.ndarray, negligible: np.ndarray, error: np.ndarray
 ) -> Bool[np.ndarray, " sample"]:
-    """The samples at which a curve, having fallen, lies above its lowest so far.
+    """Return the samples at which a curve, having fallen, lies above its lowest so far.
 
     By more than is `negligible` and more than its standard error there, for certain somewhere, and
     lastingly so: one from the start to the end hides nothing. The samples of the `loss` must rise
@@ -29,12 +29,12 @@ def lasting_rises(
 
 
 def runs(marked: np.ndarray) -> Int[np.ndarray, "run 2"]:
-    """Where samples that are marked begin, and where they no longer are."""
+    """Return where runs of marked samples begin, and where they end."""
     return np.flatnonzero(np.diff(marked, prepend=False, append=False)).reshape(-1, 2)
 
 
 def flanks(curve: np.ndarray, risen: np.ndarray, edge: float) -> Float[np.ndarray, " sample"]:
-    """How far the flank of a rise goes on below where it began, for the levels beside it.
+    """Return how far the flank of a rise goes on below its beginning, for the levels beside it.
 
     As every drop it comes to its end with a fraction `edge` of its height.
     """

@@ -16,7 +16,7 @@ _VALUES, _NEIGHBOURS = 8, 5  # of a curve that passes through its last decimals
 
 
 def grain(loss: np.ndarray) -> float:
-    """One unit of the last decimal of losses that were written with few; zero for all others.
+    """Return one unit of the last decimal of losses written with few decimals, else zero.
 
     A staircase of a few round numbers is no such curve: it does not pass through what is between.
     """
@@ -36,7 +36,7 @@ def grain(loss: np.ndarray) -> float:
 def last_digit(
     loss: Float[np.ndarray, " sample"], at: Float[np.ndarray, " sample"]
 ) -> Float[np.ndarray, " sample"]:
-    """One unit of the last digit, at a level, of losses that were not written in full.
+    """Return one unit of the last digit, at a level, of losses that were not written in full.
 
     Zero for double precision, and for a staircase of a few round numbers.
     """

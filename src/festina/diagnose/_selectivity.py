@@ -47,7 +47,7 @@ _PARTS = "object", "context", "interaction", "within"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selectivity(Result):
-    r"""What the units of a layer tell of objects and contexts: see `selectivity`.
+    r"""Result of `selectivity`: what the units of a layer tell about objects and contexts.
 
     Numbers are means over units, weighted by their strengths.
 
@@ -158,7 +158,7 @@ def selectivity(
     shuffles: int = 20,
     key: Keys | None = None,
 ) -> Selectivity:
-    r"""What hidden units are selective for, with the same of random features beside it.
+    r"""Return what hidden units are selective for, and the same for random features.
 
     A unit is on for an example where its activity, of either sign, is above `threshold` of its
     largest one. Entropy and variance hardly tell trained units from random features; in how many
@@ -363,7 +363,7 @@ def _of_network(
 
 
 def unit_strengths(network: AbstractNetwork) -> list[Float[np.ndarray, " unit"]]:
-    """|w_in||w_out| of the units of every hidden layer; of a gated network all are one."""
+    """Return |w_in||w_out| by hidden layer; all nodes of a gated network are one layer."""
     size = lambda weight, axis: np.linalg.norm(
         np.moveaxis(np.asarray(weight), axis, 0).reshape(np.shape(weight)[axis], -1), axis=1
     )
@@ -387,7 +387,7 @@ def unit_strengths(network: AbstractNetwork) -> list[Float[np.ndarray, " unit"]]
 
 
 def _labels(name: str, given: ArrayLike | None, task: Task | None, count: int) -> np.ndarray:
-    """Values of a label as whole numbers from 0."""
+    """Return the values of a label as whole numbers from 0."""
     if given is None:
         known = {} if task is None else task.labels
         if name not in known:
@@ -412,7 +412,7 @@ def _weights(given: ArrayLike | None, count: int) -> Float[np.ndarray, " unit"]:
 def _seen(
     x: ArrayLike | None, task: Task | None, labels: dict[str, np.ndarray], count: int
 ) -> Float[np.ndarray, "example input"]:
-    """What random features see."""
+    """Return the inputs of the random features."""
     if x is not None:
         x = finite_array("x", x)
         if len(x) != count:

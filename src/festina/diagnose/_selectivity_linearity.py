@@ -15,7 +15,7 @@ from ..tasks import Task
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayerNonlinearity(Result):
-    """How nonlinear each hidden layer is: see `layer_nonlinearity`.
+    """Result of `layer_nonlinearity`: how nonlinear each hidden layer is.
 
     - `kept`: of the power of what goes into each layer's activation, what comes out.
     - `on`: share of units and examples with activity above zero.
@@ -31,7 +31,7 @@ class LayerNonlinearity(Result):
 
 @float64
 def layer_nonlinearity(network: AbstractNetwork, task: Task) -> LayerNonlinearity:
-    r"""How nonlinear each layer is: what its activation takes away, and the loss without it.
+    r"""Return how nonlinear each layer is: what its activation removes, and the loss without it.
 
     A rectifier of which all units are off for some examples may still be linear in what it does, if
     what it cuts is small: $\sum h^2/\sum a^2$ near 1, for the activity $h = \sigma(a)$, and a loss
@@ -59,7 +59,7 @@ def layer_nonlinearity(network: AbstractNetwork, task: Task) -> LayerNonlinearit
 
 
 def _without_each(network: AbstractNetwork) -> list[AbstractNetwork]:
-    """The network with each of its layers in turn made linear."""
+    """Return the network with each of its layers in turn made linear."""
     unit = network.unit if isinstance(network, Layer | DeepNetwork) else None
     if type(unit) is not NeuronUnit or getattr(network, "skips", ()):
         raise ValueError(

@@ -13,13 +13,13 @@ from .._types import ArrayLike
 def shared_by(
     amount: Float[np.ndarray, "example unit"], label: Int[np.ndarray, " example"]
 ) -> Float[np.ndarray, "value unit"]:
-    """Of each unit's activity the part that falls on each value of a label, all as frequent."""
+    """Return the part of each unit's activity at each value of a label, all equally frequent."""
     mean = _means(amount, label)
     return mean / mean.sum(axis=0)
 
 
 def entropy(share: Float[np.ndarray, "value unit"]) -> Float[np.ndarray, " unit"]:
-    """0 where all falls on one value, 1 where it is spread evenly."""
+    """Return the entropy of shares: 0 if all falls on one value, 1 if it is spread evenly."""
     logarithm = np.log(share, out=np.zeros_like(share), where=share > 0)
     return -np.sum(share * logarithm, axis=0) / np.log(len(share)) + 0.0
 
@@ -27,7 +27,7 @@ def entropy(share: Float[np.ndarray, "value unit"]) -> Float[np.ndarray, " unit"
 def fraction_on(
     active: Bool[np.ndarray, "example unit"], label: Int[np.ndarray, " example"]
 ) -> Float[np.ndarray, "value unit"]:
-    """For how many of the examples of each value a unit is on."""
+    """Return for what fraction of the examples of each value a unit is on."""
     return _means(active.astype(float), label)
 
 
@@ -38,7 +38,7 @@ def anova(
     *,
     means: bool,
 ) -> Float[np.ndarray, "part unit"]:
-    r"""Shares of a unit's variance: object, context, both together, and within the pairs of them.
+    r"""Return the shares of a unit's variance: object, context, interaction, and within pairs.
 
     The split $h_{oc} = \mu + \alpha_o + \beta_c + \gamma_{oc}$ is orthogonal where every pair
     counts the same: in a full design, or of the means of pairs. Raises where it is not.
@@ -144,7 +144,7 @@ def split_levels(
 def candidate_sets(
     given: Mapping[str, ArrayLike] | None, contexts: Int[np.ndarray, " example"]
 ) -> tuple[tuple[str, ...], Bool[np.ndarray, "candidate example"]]:
-    """Gatings by name, and for which examples they are open: one context, all but one, all."""
+    """Return gatings by name, by default sets of one, all but one, and all contexts."""
     if given is None:
         count = int(contexts.max()) + 1
         sizes = sorted({1, count - 1, count})
@@ -178,7 +178,7 @@ def alignment(
     shuffles: int,
     rng: np.random.Generator,
 ) -> tuple[Float[np.ndarray, " unit"], Int[np.ndarray, " unit"], Float[np.ndarray, " unit"]]:
-    """Cohen's κ to the best of candidates, which that is, and the best κ of shuffled examples."""
+    """Return for each unit Cohen's κ with the best candidate, its index, and κ by chance."""
     # Examples that no candidate tells apart are one: only how many of them are on counts.
     patterns, which = np.unique(candidates.T, axis=0, return_inverse=True)
     size = np.bincount(which.ravel())
@@ -195,7 +195,7 @@ def alignment(
 def _dealt(
     on: Int[np.ndarray, " unit"], size: Int[np.ndarray, " pattern"], rng: np.random.Generator
 ) -> Int[np.ndarray, "pattern unit"]:
-    """As many examples on as before, but any: how many of them are of each pattern."""
+    """Shuffle the examples for which units are on: return how many of them have each pattern."""
     left, rest, rows = on.copy(), int(size.sum()), []
     for each in size:
         rest -= int(each)
@@ -225,12 +225,12 @@ def _kappa(
 def _means(
     values: Float[np.ndarray, "example unit"], label: Int[np.ndarray, " example"]
 ) -> Float[np.ndarray, "value unit"]:
-    """Over the examples of each value of a label."""
+    """Return the means over the examples of each value of a label."""
     return _sums(values, label) / np.bincount(label)[:, None]
 
 
 def _sums(values: np.ndarray, label: Int[np.ndarray, " example"]) -> np.ndarray:
-    """Over the examples of each value of a label, all of which there are."""
+    """Return the sums over the examples of each value of a label; every value has examples."""
     order = np.argsort(label, kind="stable")
     starts = np.concatenate(([0], np.cumsum(np.bincount(label))[:-1]))
     return np.add.reduceat(values[order], starts, axis=0)

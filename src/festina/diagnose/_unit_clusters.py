@@ -16,7 +16,7 @@ from ._given import networks_of
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnitClusters(Result):
-    """Clusters of unit directions, the largest share of the contributions first.
+    """Result of `unit_clusters`: clusters of unit directions, the largest contribution first.
 
     - `direction`: unit vectors, one per ray.
     - `share`: of all contributions that the ray's units make.
@@ -69,7 +69,7 @@ def unit_clusters(
 def unit_clusters_from(
     u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 0.05
 ) -> UnitClusters:
-    """The `unit_clusters` of units with the weights `u`, `(unit, input)`, and `v`, `(unit, ...)`.
+    """Cluster units with the weights `u`, `(unit, input)`, and `v`, `(unit, ...)`.
 
     A unit contributes |u_i||v_i|: many small units that point anywhere are not a ray.
     """

@@ -56,7 +56,7 @@ class _Question(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EffectiveWidth(Result):
-    """How narrow a network could be, all hidden layers at once.
+    """Result of `effective_width`: how narrow the network could be, all hidden layers at once.
 
     - `layers`: name, units and effective width of each hidden layer.
     - `kinds`: the ways in which the narrow network sits in the wide one (Theorem 1 of Zhang, Saxe &

@@ -1,4 +1,4 @@
-"""Classes of orthogonal inputs: the code of any bounded activation, of rectifiers and of linear."""
+"""The code of orthogonal classes: bounded activations, rectifiers, and linear networks."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,7 +33,7 @@ Scheme = Literal["analog", "redundant", "sparse", "none"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClassificationCode(Result):
-    r"""The law of a neuron for classes of orthogonal inputs: see `classification_code`.
+    r"""Result of `classification_code`: how neurons code classes of orthogonal inputs.
 
     - `dual`: $t_c$; T times it is the mean training residual of class c.
     - `outputs`: $f_c$, the mean predictor on examples of class c.
@@ -98,7 +98,7 @@ class ClassificationCode(Result):
         return max((analog, "analog"), (redundant, "redundant"), (sparse, "sparse"))[1]
 
     def gram(self) -> Float[np.ndarray, "sample sample"]:
-        """The kernel of all examples, class by class."""
+        """Return the kernel of all examples, class by class."""
         which = np.repeat(np.arange(len(self.sizes)), self.sizes.astype(int))
         full = self.kernel[np.ix_(which, which)]
         np.fill_diagonal(full, self.kernel_diagonal[which])
@@ -195,7 +195,7 @@ def classification_code(
     targets: ArrayLike | None = None,
     readout_variance: float | None = None,
 ) -> ClassificationCode:
-    r"""How a wide network with one hidden layer codes classes of orthogonal inputs.
+    r"""Return the code of classes of orthogonal inputs in a wide network with one hidden layer.
 
     $f = \frac1N\sum_i a_i\phi(z_i)$, $K_0 = 1$, likelihood $\exp(-\frac{N}{2T}|Y - f|^2)$ summed
     over examples, priors $N(0, 1)$ for weights and $N(0, \sigma_a^2)$ for readouts. As N → ∞ at
@@ -232,7 +232,7 @@ def class_codes(
     targets: ArrayLike | None,
     readout_variance: float | None,
 ) -> list[ClassificationCode]:
-    """The codes at falling temperatures, for the price of the last."""
+    """Return the codes at falling temperatures, for the price of the last."""
     n = sizes_of(sizes)
     y = targets_of(targets, len(n))
     temperatures = [temperature_of(each) for each in temperatures]

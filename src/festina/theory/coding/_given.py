@@ -46,7 +46,7 @@ def targets_of(targets: ArrayLike | None, groups: int) -> Float[np.ndarray, "gro
 
 
 def kernel_of(kernel: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """K₀, symmetric and without negative eigenvalues, and Y to go with it."""
+    """Return K₀, symmetric and without negative eigenvalues, and Y to go with it."""
     k0, y = finite_array("kernel", kernel), finite_array("y", y)
     y = y[:, None] if y.ndim == 1 else y
     if k0.ndim != 2 or k0.shape[0] != k0.shape[1] or y.ndim != 2 or len(y) != len(k0):

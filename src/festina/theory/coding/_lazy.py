@@ -66,7 +66,8 @@ def lazy_predictor(
     activation: CodeActivation = "linear",
     temperature: float = 0.0,
 ) -> Predictor:
-    r"""Mean and variance of $f = N^{-1/2}\sum_i a_i\phi(z_i)$ with likelihood $e^{-|Y-f|^2/2T}$.
+    r"""Return mean and variance of $f = N^{-1/2}\sum_i a_i\phi(z_i)$ with likelihood
+    $e^{-|Y-f|^2/2T}$.
 
     As N → ∞ this is a Gaussian process with the kernel $\sigma_a^2 K$ of `lazy_kernel`:
     $\langle f\rangle = k(K + T/\sigma_a^2)^{-1}Y$ and, for every output alike, $\mathrm{Var} f =

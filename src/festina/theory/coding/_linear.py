@@ -22,7 +22,7 @@ _MOST = 4096  # samples × outputs
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinearCode(Result):
-    r"""The posterior of a linear network of infinite width: see `linear_code`.
+    r"""Result of `linear_code`: the posterior of a linear network of infinite width.
 
     - `dual`: t, T times which is the mean training residual; NaN for two hidden layers, where it
       is not derived.
@@ -66,12 +66,13 @@ class LinearCode(Result):
         return "\n".join(lines)
 
     def mean(self, x: ArrayLike) -> Float[np.ndarray, "sample output"]:
-        r"""$\langle f(x)\rangle = k_0(x)\,t\,U$: as T → 0 that of the lazy network, exactly."""
+        r"""Return $\langle f(x)\rangle = k_0(x)\,t\,U$: as T → 0 that of the lazy network,
+        exactly."""
         cross, _ = self._seen(x)
         return cross @ _weights(self.prior_kernel, self.outputs)
 
     def predictor(self, x: ArrayLike, *, width: int) -> Predictor:
-        r"""Mean and variance of new inputs, to leading order in 1/N.
+        r"""Return mean and variance for new inputs, to leading order in 1/N.
 
         The output of a wide network is a mean over neurons, Gaussian to this order:
         $\mathrm{Cov} f = \frac1N[\Sigma_{**} - \Sigma_{*f}(\Sigma_{ff} + T)^{-1}\Sigma_{f*}]$ with
@@ -122,7 +123,7 @@ def linear_code(
     readout_variance: float | None = None,
     depth: int = 1,
 ) -> LinearCode:
-    r"""The posterior of a wide linear network in the non-lazy scaling, in closed form.
+    r"""Return the posterior of a wide linear network in the non-lazy scaling, in closed form.
 
     $f(x) = \frac1N\sum_i a_i\, w_i\cdot x/\sqrt D$ with priors $w \sim N(0, 1)$, $a \sim N(0,
     \sigma_a^2)$ and likelihood $\exp(-\frac{N}{2T}|Y - f|^2)$, summed over examples. As N → ∞
@@ -156,7 +157,7 @@ def linear_code_from_kernel(
     readout_variance: float | None = None,
     depth: int = 1,
 ) -> LinearCode:
-    """As `linear_code`, from K₀ = XXᵀ/D and Y."""
+    """Return the `linear_code` of a kernel K₀ = XXᵀ/D and targets Y."""
     k0, y = kernel_of(kernel, y)
     return _code(None, k0, y, temperature, readout_variance, depth)
 

@@ -1,4 +1,4 @@
-"""Populations of neurons: where readouts gather, how many, and what they say to each class."""
+"""Populations of neurons: where readouts gather, how many, and their codewords."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _ONE = 0.5  # populations closer than this, in prior deviations, are one
 
 @dataclass(frozen=True, repr=False)
 class NeuronPopulation(Result):
-    r"""Neurons that gather around a mode of the readouts' law, and say the same.
+    r"""Neurons whose readouts gather around one mode of their law, with the same codeword.
 
     - `word`: their code, a letter for each class: 1 or 0, or + or - where φ has both signs.
     - `share`: the share of neurons that belong to it.

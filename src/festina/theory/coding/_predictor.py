@@ -29,7 +29,7 @@ class BiasVariance(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Predictor(Result):
-    """Mean and variance over the posterior, of every input and output; `kind` says of which."""
+    """Mean and variance over a posterior, for every input and output; `kind` names it."""
 
     mean: Float[np.ndarray, "sample output"]
     variance: Float[np.ndarray, "sample output"]

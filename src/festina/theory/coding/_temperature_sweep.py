@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TemperatureSweep(Result, also=("contrast", "populated")):
-    """Codes at several temperatures, in the order in which these were given."""
+    """Result of `temperature_sweep`: codes at several temperatures, in the order given."""
 
     temperature: Float[np.ndarray, " temperature"]
     codes: tuple[ClassificationCode, ...]
@@ -73,7 +73,7 @@ def temperature_sweep(
     targets: ArrayLike | None = None,
     readout_variance: float | None = None,
 ) -> TemperatureSweep:
-    """`classification_code` at many temperatures, each from the one above it."""
+    """Return `classification_code` at many temperatures, each solved from the next higher one."""
     given = finite_array("temperatures", temperatures)
     if given.ndim != 1:
         raise ValueError(f"`temperatures` must be a list of them, got shape {given.shape}.")
@@ -92,7 +92,7 @@ def crossover_temperature(
     targets: ArrayLike | None = None,
     readout_variance: float | None = None,
 ) -> float:
-    r"""About where the code appears, coming from high temperature.
+    r"""Estimate the temperature at which the code appears, coming from high temperature.
 
     There outputs tell no classes apart, t is the contrast of the targets over T, and the law of
     readouts becomes unstable where $\sigma_a^2 \mathrm{Var}\phi\sum_c n_c t_c t_c^\top$ reaches 1:

@@ -1,4 +1,4 @@
-r"""What a neuron answers when the task pulls at it: cumulants of φ(z) under a tilted Gaussian.
+r"""How a neuron responds when the task pulls at it: cumulants of φ(z) under a tilted Gaussian.
 
 All that the theory of classes asks of an activation is $g(h) = \log E_{z\sim N(0,1)}\,e^{h\phi(z)}$
 with its derivatives: $g'$ is the mean answer of a neuron that is pulled with h, $g''$ its variance.
@@ -54,7 +54,7 @@ class Tilt:
 
 
 def tilt(activation: CodeActivation) -> Tilt:
-    """Names mean what this package says; an `Activation` or a function means itself."""
+    """Return the `Tilt` of a name of this package, an `Activation` or a function."""
     name, function = code_activation(activation)
     name = activation.name if isinstance(activation, Activation) else name
     known = {"linear": _linear, "relu": _relu}

@@ -54,16 +54,16 @@ class AnimalWeights(Result):
         return self.striatum * self.gains[:, None, :]
 
     def merged(self) -> "AnimalWeights":
-        """Animals that behave alike and have a single layer: gains of one, $W$ in the striatum."""
+        """Return single-layer animals with the same behaviour: gains 1, $W$ in the striatum."""
         return AnimalWeights(np.ones_like(self.gains), self.products)
 
     def mirrored(self) -> "AnimalWeights":
-        """The same animals in a mirror: left and right change places, as lines and as actions."""
+        """Return the same animals with left and right exchanged, as lines and as actions."""
         swap = [1, 0, 2]
         return AnimalWeights(self.gains[:, swap], self.striatum[:, ::-1, swap])
 
     def repeated(self, count: int) -> "AnimalWeights":
-        """Each animal `count` times, one copy after the other, for runs with different luck."""
+        """Return each animal `count` times, copy after copy, for independent runs."""
         if count < 1:
             raise ValueError(f"`count` must be at least 1, got {count}.")
         return AnimalWeights(self.gains.repeat(count, axis=0), self.striatum.repeat(count, axis=0))
@@ -72,7 +72,7 @@ class AnimalWeights(Result):
 def naive_animals(
     left_gain: ArrayLike, right_gain: ArrayLike, constant_gain: ArrayLike = 0.05
 ) -> AnimalWeights:
-    r"""Animals before learning, told apart by their gains. (Our reconstruction.)
+    r"""Return animals before learning that differ in their gains. (Our reconstruction.)
 
     A stimulus leans towards the action on its own side by half of its gain, the constant line
     towards both alike,
@@ -117,7 +117,7 @@ def draw_naive_animals(
     constant_gain: float = 0.05,
     key: PRNGKeyArray,
 ) -> AnimalWeights:
-    r"""Animals that differ by chance: $\ln v_L$ and $\ln v_R$ uniform and independent.
+    r"""Draw animals that differ by chance: $\ln v_L$ and $\ln v_R$ uniform and independent.
 
     The logarithm is what counts: a silent line grows as $v e^{|g|t}$, so the time at which it is
     used is linear in $\ln v$. (Our reconstruction; see `naive_animals` for the other weights.)

@@ -23,7 +23,7 @@ _CONVERGED = 1e-12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AsymptoticWeights(Result):
-    r"""What a deep animal with `heterogeneous` teaching approaches as $t \to \infty$.
+    r"""Result of `asymptotic_weights`: what a deep animal approaches as $t \to \infty$.
 
     - `products`: $W_{ai}$, which converge.
     - `pull`: $\kappa_i$, what the own error of a line still asks for.
@@ -38,7 +38,7 @@ class AsymptoticWeights(Result):
 
 
 def asymptotic_weights(model: ContrastChoiceLearner) -> AsymptoticWeights:
-    r"""The weights at late times of a deep animal with `heterogeneous` teaching.
+    r"""Return the weights at late times of a deep animal with `heterogeneous` teaching.
 
     There is no point at which all lines are active and rest: $\delta^{tot}$, which teaches the
     gains, and the lines' own errors, which teach the striatum, cannot all vanish. With $g$ and $g'$

@@ -118,7 +118,7 @@ def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def check_distinguishable(model: ContrastChoiceLearner) -> None:
-    """Without it the constant line can stand in for the stimuli, and no point is by itself."""
+    """Raise if the constant line can replace the stimuli, so that no point is isolated."""
     if np.linalg.matrix_rank(model.stimuli) < len(LINES):
         raise ValueError(
             f"With the `contrasts` {model.contrasts} the constant line does what both stimuli do "

@@ -83,7 +83,7 @@ class DecisionLearning(
 
     @property
     def final(self) -> AnimalWeights:
-        """The animals at the last time, to go on from there."""
+        """The animals at the last time, from which learning can continue."""
         return AnimalWeights(self.gains[:, -1], self.striatum[:, -1])
 
     def to_dataset(self) -> "xr.Dataset":

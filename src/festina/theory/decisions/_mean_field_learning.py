@@ -34,7 +34,7 @@ def mean_field_learning(
     rtol: float = 1e-9,
     atol: float = 1e-12,
 ) -> DecisionLearning:
-    r"""The learning of animals in the limit of small learning rates.
+    r"""Integrate the learning of animals in the limit of small learning rates.
 
     Integrates the equations of `ContrastChoiceLearner`: a trial-by-trial learner of rate $\eta$ is
     at time $t = \eta\tau n$ after $n$ trials, and fluctuates around this by $O(\sqrt\eta)$.
@@ -79,7 +79,7 @@ def mean_field_learning(
 
 
 def weight_velocity(model: ContrastChoiceLearner, animals: AnimalWeights) -> AnimalWeights:
-    r"""$(\dot v, \dot u)$ of the mean field, for phase portraits.
+    r"""Return $(\dot v, \dot u)$ of the mean field, for phase portraits.
 
     **Arguments:**
 

@@ -35,7 +35,7 @@ _NEUTRAL = 1e-6
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StationaryPoint(Result):
-    r"""A point at which the mean field rests, with what leads away from it.
+    r"""A point at which the mean field rests, and how it is left.
 
     - `active`: the lines in use, as names of `("left", "right", "constant")`.
     - `products`: $W_{ai}$, zero for silent lines.
@@ -60,13 +60,13 @@ class StationaryPoint(Result):
 
     @property
     def animals(self) -> AnimalWeights:
-        """An animal that rests there, with balanced weights."""
+        """An animal that rests at this point, with balanced weights."""
         v = np.sqrt(np.linalg.norm(self.products, axis=0))
         return AnimalWeights(v, self.products / np.where(v > 0, v, 1.0))
 
 
 def stationary_points(model: ContrastChoiceLearner) -> tuple[StationaryPoint, ...]:
-    r"""The hierarchy of saddle points.
+    r"""Return the stationary points of the mean field: the hierarchy of saddle points.
 
     A deep animal with `total` teaching obeys, with $g_{ai} = E_c\,\pi_a\delta^{tot}_a x_i$,
 

@@ -14,7 +14,7 @@ from ._saddles import StationaryPoint
 def stimulus_use_times(
     learning: DecisionLearning, *, threshold: float = 0.25
 ) -> Float[np.ndarray, "animal side"]:
-    r"""When each stimulus starts to matter for what the animal does.
+    r"""Return when each stimulus starts to influence the choices of each animal.
 
     A stimulus is used from the first recorded time at which showing it at full contrast moves the
     choices by more than `threshold` towards its own side,
@@ -53,7 +53,7 @@ def stimulus_use_times(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SaddleVisits(Result):
-    r"""Which stationary point animals are nearest to.
+    r"""Result of `visited_saddles`: the stationary point that each animal is nearest to.
 
     - `points`: the stationary points.
     - `nearest`: which of `points`, shape `(animal, time)`.
@@ -65,14 +65,15 @@ class SaddleVisits(Result):
     distance: Float[np.ndarray, "animal time point"]
 
     def path(self, animal: int) -> tuple[tuple[str, ...], ...]:
-        """The active lines of the points that one animal is nearest to, in the order of time."""
+        """Return the active lines of the points that one animal is nearest to, in temporal
+        order."""
         visited = self.nearest[animal]
         entered = np.concatenate([[True], np.diff(visited) != 0])
         return tuple(self.points[point].active for point in visited[entered])
 
 
 def visited_saddles(learning: DecisionLearning, points: Sequence[StationaryPoint]) -> SaddleVisits:
-    r"""The path of each animal through the hierarchy of `stationary_points`.
+    r"""Return the path of each animal through the hierarchy of `stationary_points`.
 
     Distances are between products $W_{ai}$, which is what behaviour depends on. The nearest point
     need not be near: where animals linger, the distance has a minimum in time.

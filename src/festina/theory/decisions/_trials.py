@@ -23,7 +23,7 @@ def simulate_learning(
     save_every: int = 1,
     key: PRNGKeyArray,
 ) -> DecisionLearning:
-    r"""The learning of animals that see one stimulus at a time, choose, and are rewarded.
+    r"""Simulate animals that see one stimulus at a time, choose, and are rewarded.
 
     On each trial the contrast is drawn, then the action from the softmax, then the reward, and the
     weights change at once by

@@ -18,7 +18,7 @@ def alone(
     initial: dict[str, Float[np.ndarray, " _"]],
     tau: float,
 ) -> Float[np.ndarray, "*time mode"]:
-    """The product along a path from the strengths of its edges, see `RaceReduction.alone`."""
+    """Return the product along a path from its edges' strengths: see `RaceReduction.alone`."""
     k, depth = group.paths.index(path), len(path.edges)
     s, d = group.s[k], group.d[k, k]
     b = np.stack([initial[edge] for edge in path.edges])

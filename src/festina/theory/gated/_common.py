@@ -1,4 +1,4 @@
-"""Paths that have to do with each other, in the directions that they have in common."""
+"""Directions that paths have in common if they share an edge, an output or examples."""
 
 import functools
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Frames = dict[str, Float[np.ndarray, "_node _direction"]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CommonModes(Result):
-    r"""Directions in which some paths, that have to do with each other, see numbers.
+    r"""Directions in which the matrices of some interacting paths are diagonal.
 
     $\Sigma^{yx}(p) = U\,S(p)\,V^\top$ and $\Sigma^x(j, p) = V\,D(j, p)\,V^\top$ with diagonal S and
     D, where U and V are those of the output and input of each path. A direction that a node does
@@ -34,7 +34,7 @@ class CommonModes(Result):
 
     @functools.cached_property
     def edges(self) -> tuple[str, ...]:
-        """All along these paths."""
+        """Names of all edges along these paths."""
         return tuple(dict.fromkeys(edge for path in self.paths for edge in path.edges))
 
     @functools.cached_property
@@ -45,7 +45,7 @@ class CommonModes(Result):
         return np.array([row + [len(self.edges)] * (longest - len(row)) for row in rows])
 
     def velocity(self, b: Float[np.ndarray, " edge_mode"]) -> Float[np.ndarray, " edge_mode"]:
-        """τ dB_e/dt = Σ_p B_{p∖e} [S(p) − Σ_j B_j D(j, p)], of all edges in one column."""
+        """Return τ dB_e/dt = Σ_p B_{p∖e} [S(p) − Σ_j B_j D(j, p)], of all edges in one column."""
         modes = self.s.shape[1]
         steps = np.append(b, np.ones(modes)).reshape(len(self.edges) + 1, modes)[self._along]
         before, behind = np.ones_like(steps), np.ones_like(steps)
@@ -59,7 +59,7 @@ class CommonModes(Result):
     def explained(
         self, strengths: dict[str, Float[np.ndarray, "time _"]]
     ) -> Float[np.ndarray, " time"]:
-        """What these paths take off the loss, Σ_p B_p [S(p) − ½ Σ_j B_j D(j, p)]."""
+        """Return what these paths take off the loss, Σ_p B_p [S(p) − ½ Σ_j B_j D(j, p)]."""
         b = np.stack([strengths[str(path)] for path in self.paths], axis=1)
         pull = self.s - 0.5 * np.einsum("tjm,jpm->tpm", b, self.d)
         return np.sum(b * pull, axis=(1, 2))

@@ -8,7 +8,8 @@ from ._samples import check_gated
 
 
 def conserved_quantities(network: Gated) -> dict[str, Float[np.ndarray, "*batch _ _"]]:
-    r"""$\sum_{e \to v} W_e W_e^\top - \sum_{e \leftarrow v} W_e^\top W_e$ of every hidden node v.
+    r"""Return $\sum_{e \to v} W_e W_e^\top - \sum_{e \leftarrow v} W_e^\top W_e$ of every hidden
+    node v.
 
     Constant under gradient flow whatever the gates: both sums change by
     $\langle g_v b_v a_v^\top\rangle$ plus its transpose, a_v being what arrives at v and b_v what

@@ -22,7 +22,7 @@ _NOTHING = 1e-12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ContextSpectrum(Result):
-    r"""Modes of the pathways that are open in k of C contexts: see `context_spectrum`.
+    r"""Result of `context_spectrum`: modes of the pathways that are open in k of C contexts.
 
     - `objects`, `contexts`, `on`, `of`: N, C, k, and what of the targets they see.
     - `singular_values`: S of $\langle g\,y x^\top\rangle$, the largest first.
@@ -68,18 +68,18 @@ class ContextSpectrum(Result):
 
     @property
     def pathways(self) -> int:
-        """How many there are, one for each k of the C contexts."""
+        """Number of pathways: one for each choice of k of the C contexts."""
         return math.comb(self.contexts, self.on)
 
     @property
     def final(self) -> Float[np.ndarray, " mode"]:
-        """S/D_eff: the strength of every mode of each pathway in the end."""
+        """S/D_eff: the strength of every mode of each pathway at the end."""
         return self.singular_values / self.effective_variance
 
     def strength(
         self, times: ArrayLike, initial_strength: ArrayLike, *, tau: ArrayLike = 1.0
     ) -> Float[np.ndarray, "*time mode"]:
-        r"""Strength of every mode of each pathway, when all of them learn from equal weights.
+        r"""Return the strength of every mode of each pathway, if all learn from equal weights.
 
         $\tau\dot\pi = 2\pi(S - D_\text{eff}\pi)$, solved by `festina.theory.linear.chain_strength`.
 
@@ -117,7 +117,7 @@ class ContextSpectrum(Result):
     def loss(
         self, times: ArrayLike, initial_strength: ArrayLike, *, tau: ArrayLike = 1.0
     ) -> Float[np.ndarray, "*time"]:
-        r"""½⟨‖y − f‖²⟩ of all these pathways together, arguments as in `strength`.
+        r"""Return ½⟨‖y − f‖²⟩ of all these pathways together, arguments as in `strength`.
 
         $L = L(0) - \binom Ck\sum_a(S_a\pi_a - \frac12 D_\text{eff}\pi_a^2)$, where L(0) is that of
         the targets they see. Of one pathway in each context it is that of a modular network.
@@ -135,7 +135,7 @@ def context_spectrum(
     of: Of = "raw",
     context_input: float = 1.0,
 ) -> ContextSpectrum:
-    r"""What a pathway that is open in k of C contexts sees of the task, exactly.
+    r"""Return what a pathway that is open in k of C contexts sees of the task, exactly.
 
     The task is `festina.tasks.objects_in_contexts`.
 
@@ -234,7 +234,7 @@ def _parts(
 
 
 def linear_residual_task(task: Task) -> Task:
-    """The task that a linear network without biases leaves once it has learned all it can."""
+    """Return the task that is left once a linear network without biases has learned all it can."""
     if not isinstance(task, Task) or task.population or task.x.ndim != 2:
         raise ValueError("`task` must be finite, with vectors as inputs.")
     root = np.sqrt(task.weight)[:, None]
@@ -244,7 +244,7 @@ def linear_residual_task(task: Task) -> Task:
 
 
 def best_linear_loss(task: Task) -> float:
-    r"""The loss ½⟨‖y − f‖²⟩ of the best linear network without biases.
+    r"""Return the loss ½⟨‖y − f‖²⟩ of the best linear network without biases.
 
     Of `objects_in_contexts`, $\frac12(1 - \frac1C)\sum_a\tilde\sigma_a^2/N$ with σ̃ as in
     `context_spectrum`.

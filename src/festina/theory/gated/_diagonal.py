@@ -12,7 +12,7 @@ _NOTHING = 1e-9  # relative size of what is taken for zero
 
 
 def interacting(seen: PathStatistics) -> list[list[int]]:
-    """Paths that share an edge, or an output and examples, in groups."""
+    """Return paths in groups: those that share an edge, or an output and examples."""
     edges = sorted({edge for path in seen.paths for edge in path.edges})
     along = np.array([[edge in path.edges for edge in edges] for path in seen.paths], float)
     ends = np.array([path.nodes[-1] for path in seen.paths])
@@ -26,7 +26,7 @@ def common_modes(
     members: list[int],
     weights: list[list[Float[np.ndarray, "_ _"]]] | None = None,
 ) -> CommonModes:
-    """Directions of a group of paths with how well they serve.
+    """Return common directions of a group of paths, and how well they fit.
 
     Where data leave a choice weights decide: which directions those of modes that are alike are,
     and which modes of inputs that share an edge, but no target, are the same one. They are given

@@ -1,4 +1,4 @@
-"""Pathways of two layers that race, with directions that stay or turn."""
+"""Two-layer pathways that race, along directions that stay or turn."""
 
 import functools
 from dataclasses import dataclass, replace
@@ -60,7 +60,7 @@ class Field:
 
 
 class Ran(NamedTuple):
-    """How pathways ran."""
+    """The course of a race of pathways."""
 
     time: Float[np.ndarray, " time"]
     strength: Float[np.ndarray, "time gating"]
@@ -74,7 +74,7 @@ def held(
     starts: Float[np.ndarray, " gating"],
     rtol: float,
 ) -> Ran | None:
-    """The race of strengths along directions that stay; None if they do not."""
+    """Integrate the race of strengths along directions that stay; None if they turn."""
     v, s, u = (np.concatenate(each) for each in zip(*modes, strict=True))
     owner = np.repeat(np.arange(len(modes)), [len(each) for _, each, _ in modes])
     of = (owner[:, None] == np.arange(len(modes))) * 1.0
@@ -102,7 +102,7 @@ def held(
 
 
 def free(field: Field, starts: Float[np.ndarray, " gating"], rtol: float) -> Ran:
-    """The race of whole weights, from such as favour no direction."""
+    """Integrate the race of whole weights, from initial weights that favour no direction."""
     # Outputs that no target has are never driven: a basis of the others is enough.
     _, size, basis = np.linalg.svd(np.sqrt(field.weight)[:, None] * field.y, full_matrices=False)
     field = replace(field, y=field.y @ basis[size > NOTHING * size[0]].T)

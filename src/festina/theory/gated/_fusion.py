@@ -20,7 +20,7 @@ _TIGHT: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-13}
 
 
 def early_fusion_shares(amplitudes: ArrayLike) -> Float[np.ndarray, " view"]:
-    r"""What each view contributes where all enter one dense layer: $a_v^2/\sum_u a_u^2$.
+    r"""Return what each view contributes if all enter one dense layer: $a_v^2/\sum_u a_u^2$.
 
     For $x = (a_1 e_k, \dots, a_V e_k)$ and $y = e_k$ (`festina.tasks.multi_view_classes`) the
     views of a class are one direction of the input, with $S = \lVert a\rVert/K$ and $D = \lVert
@@ -44,7 +44,7 @@ def late_fusion_strengths(
     classes: int = 1,
     tau: float | int = 1.0,
 ) -> Float[np.ndarray, "*time view"]:
-    r"""Strength of each view where every one has a pathway of two layers, whose outputs are summed.
+    r"""Return the strength of each view if every view has a two-layer pathway of its own.
 
     For $x = (a_1 e_k, \dots, a_V e_k)$ and $y = e_k$ with balanced weights all classes are alike:
 
@@ -83,7 +83,7 @@ def capacity_limited_strengths(
     capacity: float | int = 1.0,
     tau: float | int = 1.0,
 ) -> Float[np.ndarray, "*time mode"]:
-    r"""Modes that fill one capacity by their squares, exactly.
+    r"""Return the strengths of modes whose squares share one capacity, exactly.
 
     $$\tau\dot s_m = r_m s_m\Big(1 - \sum_n s_n^2/\mathcal K\Big),\qquad
       s_m = s_m(0)\, e^{r_m\vartheta},\qquad
@@ -121,7 +121,7 @@ def view_contributions(
     target: float | int = 1.0,
     tau: float | int = 1.0,
 ) -> Float[np.ndarray, "*time view"]:
-    r"""What views contribute where their errors overlap by κ, between two tasks and one.
+    r"""Return what views contribute if their errors overlap by κ, from two tasks (0) to one (1).
 
     $$\tau\dot c_v = 2 a_v c_v\Big(m - c_v - \kappa\sum_{u \neq v} c_u\Big)$$
 
@@ -178,7 +178,7 @@ def latecomer_delay(
     overlap: float | int,
     target: float | int = 1.0,
 ) -> float:
-    r"""When the slower of two views has half of its share, as κ → 1.
+    r"""Return when the slower of two views has half of its share, as κ → 1.
 
     The faster has won before: contributions are close to the line $c_1 + c_2 = m$, at what the race
     of κ = 1 left, $c_2^*$, and creep along it,

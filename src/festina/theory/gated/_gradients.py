@@ -29,7 +29,8 @@ class GatedGradient(NamedTuple):
 def gated_gradient(
     network: Gated, task: Task, *, form: Form | Literal["cheapest"] = "cheapest"
 ) -> GatedGradient:
-    r"""∂L/∂W of $L = \frac12\langle\lVert y - f\rVert^2\rangle$ by samples, patterns or paths.
+    r"""Return ∂L/∂W of $L = \frac12\langle\lVert y - f\rVert^2\rangle$ by samples, patterns or
+    paths.
 
     - `data`: back-propagation through every sample.
     - `patterns`: the same, through samples that stand for all with the same gates. Among these the

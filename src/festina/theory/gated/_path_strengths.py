@@ -19,7 +19,7 @@ _ALIKE = 1e-6
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PathStrengths(Result):
-    """The paths of a gated network on their way: see `race_reduction`.
+    """Strengths of the paths of a gated network over time: see `race_reduction`.
 
     - `time`: in the units of τ.
     - `edges`: B_e of every edge, `(time, mode)`.

@@ -32,7 +32,7 @@ class Path(NamedTuple):
 
 
 def count_paths(network: Gated) -> int:
-    """How many paths lead from inputs to outputs, without going along any of them."""
+    """Return how many paths lead from inputs to outputs, without enumerating them."""
     check_gated(network)
     ways = {name: 1 for name, _ in network.plan.inputs}
     for name, _ in network.plan.nodes:
@@ -41,7 +41,7 @@ def count_paths(network: Gated) -> int:
 
 
 def paths(network: Gated) -> tuple[Path, ...]:
-    """All paths from inputs to outputs; raises where they are too many."""
+    """Return all paths from inputs to outputs; raises if there are too many."""
     if (count := count_paths(network)) > MOST_PATHS:
         raise ValueError(
             f"The network has {count:,} paths, of which at most {MOST_PATHS:,} are enumerated. "
@@ -60,7 +60,7 @@ def paths(network: Gated) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PathStatistics(Result):
-    """What paths see of a task: see `path_statistics`."""
+    """Result of `path_statistics`: what paths see of a task."""
 
     paths: tuple[Path, ...]
     gates: Float[np.ndarray, "sample path"]
@@ -72,14 +72,14 @@ class PathStatistics(Result):
     _samples: Samples
 
     def covariance(self, j: int, p: int) -> Float[np.ndarray, "input_j input_p"]:
-        """Σ^x(j, p) = ⟨g_j x_s(j) x_s(p)ᵀ g_p⟩."""
+        """Return Σ^x(j, p) = ⟨g_j x_s(j) x_s(p)ᵀ g_p⟩."""
         both = self._samples.weight * self.gates[:, j] * self.gates[:, p]
         x, z = (self._samples.inputs[self.paths[k].nodes[0]] for k in (j, p))
         return (both[:, None] * x).T @ z
 
 
 def path_statistics(network: Gated, task: Task) -> PathStatistics:
-    r"""The gate $g_p$ of every path, and what it sees of the data.
+    r"""Return the gate $g_p$ of every path, and what it sees of the data.
 
     $g_p$ is the product of all gates along p, both ends included. The network's output at v is
     $\sum_p g_p W_p x_{s(p)}$ over the paths that end there, so that data enter its gradients by

@@ -27,7 +27,7 @@ _LINES = 8  # that a legend tells apart
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Race(Result):
-    r"""How gatings race: see `race_of_gatings`.
+    r"""Result of `race_of_gatings`: what each gating explains over time.
 
     - `names`: of the gatings.
     - `rate`: the largest singular value S of each, which grows as $e^{2St/\tau}$ while it is small.
@@ -56,7 +56,7 @@ class Race(Result):
 
     @property
     def winner(self) -> str:
-        """Who has explained most in the end."""
+        """The gating that explains most at the end."""
         return self.names[int(np.argmax(self.share))]
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ def race_of_gatings(
     tau: float = 1.0,
     rtol: float = 1e-8,
 ) -> Race:
-    r"""Who wins between gatings of a hidden layer, when, and with what share.
+    r"""Return which gatings of a hidden layer win the race, when, and with what share.
 
     Every gating is a pathway of two layers that is open for some examples. From small weights it
     grows along the singular directions of its $\langle g\,y x^\top\rangle = \sum_a S_a u_a

@@ -61,7 +61,7 @@ class RaceReduction(Result):
     def __call__(
         self, times: ArrayLike | None = None, *, tau: float = 1.0, rtol: float = 1e-10
     ) -> PathStrengths:
-        """The network at these times; without, from the start until nothing happens any more.
+        """Return the paths' strengths at these times; by default from the start until convergence.
 
         - `tau`: time constant of the flow.
         - `rtol`: tolerance of the integrator, of the largest strength in each group of paths.
@@ -98,7 +98,7 @@ class RaceReduction(Result):
     def alone(
         self, times: ArrayLike, *, tau: float = 1.0
     ) -> dict[str, Float[np.ndarray, "*time _"]]:
-        r"""B_p of every path as if no other were there, by closed forms.
+        r"""Return B_p of every path as if there were no other, by closed forms.
 
         A path of N edges is a chain with correlation S(p) and input variance D(p, p):
         $\tau\dot\pi = N\pi^{2-2/N}(S - D\pi)$ if its edges are balanced, `linear.chain_strength`.
@@ -139,7 +139,7 @@ class RaceReduction(Result):
 
 
 def race_reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> RaceReduction:
-    r"""The race between the paths of a network, from its actual weights.
+    r"""Return the race between the paths of a network, from its actual weights.
 
     Where weights are *decoupled*, $W_e = R_{t(e)} B_e R_{s(e)}^\top$ with diagonal $B_e$ and
     orthonormal R, and what paths see of the data is diagonal together, $\Sigma^{yx}(p) = U\,S(p)\,
@@ -193,7 +193,8 @@ def race_reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> Ra
 
 
 def path_directions(network: Gated, task: Task) -> Frames:
-    """Directions of its paths: V of the inputs, U of the outputs, for `with_decoupled_weights`.
+    """Return directions of its paths: V of the inputs, U of the outputs, for
+    `with_decoupled_weights`.
 
     Columns are modes. Where groups of paths that have nothing to do with each other meet at a node,
     the edges there have directions of their own. How far the data are from diagonal in them,

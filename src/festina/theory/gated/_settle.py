@@ -1,4 +1,4 @@
-"""A differential equation until nothing happens any more."""
+"""A differential equation, integrated until it has converged."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ def settle(
     rtol: float,
     atol: float,
 ) -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, "time *n"]]:
-    """What is observed on the way, up to where the last half of all time changed next to nothing.
+    """Return what is observed, until the last half of all time changed next to nothing.
 
     That is no `size` by 10⁻⁶ of the largest, or by 10⁻³ of itself if it grows: what is small has to
     be given its time. At the start nothing has changed yet, which is not meant. The `rate` at which
