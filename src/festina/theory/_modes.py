@@ -80,7 +80,7 @@ def modes_of(
     tolerance: float,
     degeneracy: float,
 ) -> Modes:
-    """The `modes` of these moments."""
+    """Return the `modes` of these moments."""
     tolerance, degeneracy = real_number("tolerance", tolerance), number("degeneracy", degeneracy)
     size = correlation.shape[1]
     u, s, vt = np.linalg.svd(correlation)
@@ -116,7 +116,7 @@ def modes_of(
 
 
 def equals(values: Float[np.ndarray, " mode"], degeneracy: float) -> list[slice]:
-    """Runs of falling values that differ by less than this fraction of the first."""
+    """Return runs of falling values that differ by less than this fraction of the first."""
     steps = np.flatnonzero(-np.diff(values) > degeneracy * values[:1]) + 1
     return [slice(a, b) for a, b in itertools.pairwise([0, *steps.tolist(), len(values)])]
 
@@ -124,7 +124,7 @@ def equals(values: Float[np.ndarray, " mode"], degeneracy: float) -> list[slice]
 def _diagonalising(
     covariance: Float[np.ndarray, "input input"], v: Float[np.ndarray, "input mode"]
 ) -> Float[np.ndarray, "mode mode"]:
-    """The rotation within the span of v that makes its part of the covariance diagonal."""
+    """Return the rotation within the span of v that makes its part of the covariance diagonal."""
     block = v.T @ covariance @ v
     variance = np.trace(block) / max(len(block), 1)
     if np.linalg.norm(block - variance * np.eye(len(block))) <= 1e-12 * variance:

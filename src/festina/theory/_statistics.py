@@ -21,7 +21,7 @@ class Moments(NamedTuple):
 
 
 def moments(task: AbstractTask, loss: LossConvention = "half") -> Moments:
-    """Times the factor of a loss: then L = ½⟨‖y − Wx‖²⟩ of them is that loss, and its clock."""
+    """Return moments times the factor of a loss: ½⟨‖y − Wx‖²⟩ of them is that loss."""
     check_type("task", task, AbstractTask)
     factor = loss_factor(loss, task)
     given = task if isinstance(task, MomentTask) and task.degree == 1 else None

@@ -65,8 +65,7 @@ class SaddleVisits(Result):
     distance: Float[np.ndarray, "animal time point"]
 
     def path(self, animal: int) -> tuple[tuple[str, ...], ...]:
-        """Return the active lines of the points that one animal is nearest to, in temporal
-        order."""
+        """Return the active lines of the points that one animal visits, in temporal order."""
         visited = self.nearest[animal]
         entered = np.concatenate([[True], np.diff(visited) != 0])
         return tuple(self.points[point].active for point in visited[entered])

@@ -15,17 +15,17 @@ _WHITE = 1e-8
 
 
 class BalanceWarning(UserWarning):
-    """The weights are nearly balanced: the solution has an error that goes with the residual."""
+    """Warns that the weights are only nearly balanced, so that the solution has an error."""
 
 
 class ObstructionWarning(UserWarning):
-    """The weights do not reach what is to be learned: the flow ends at a saddle."""
+    """Warns that the weights cannot reach the task: the flow ends at a saddle."""
 
 
 def measured_balance(
     network: AbstractNetwork,
 ) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
-    r"""The λ of a two-layer network, and how far it is from being λ-balanced.
+    r"""Return the λ of a two-layer network, and how far it is from being λ-balanced.
 
     $$\lambda = \frac{1}{N_h}\mathrm{tr}\,(W_2^\top W_2 - W_1W_1^\top),\qquad
       \Delta = W_2^\top W_2 - W_1W_1^\top - \lambda I,$$
@@ -52,7 +52,7 @@ def own_balance(
     first: Float[np.ndarray, "*batch hidden input"],
     second: Float[np.ndarray, "*batch output hidden"],
 ) -> Float[np.ndarray, "*batch"]:
-    """λ of weights that may not be balanced."""
+    """Return λ of weights that may not be balanced."""
     squares = (np.sum(weights**2, axis=(-2, -1)) for weights in (second, first))
     return np.asarray(np.subtract(*squares) / first.shape[-2])
 
@@ -60,7 +60,7 @@ def own_balance(
 def two_layers(
     network: AbstractNetwork,
 ) -> tuple[Float[Array, "*batch hidden input"], Float[Array, "*batch output hidden"]]:
-    """Weights of a linear network of two layers; raises at any other."""
+    """Return the weights of a two-layer linear network; raises for any other."""
     if isinstance(network, Layer) and network.unit == NeuronUnit():
         network = DeepLinear.from_layer(network)
     if isinstance(network, DeepLinear) and len(network.weights) == 2:
@@ -90,7 +90,7 @@ def is_exact(
     second: Float[np.ndarray, "*batch output hidden"],
     found: Float[np.ndarray, "*batch"],
 ) -> Bool[np.ndarray, "*batch"]:
-    """Whether a residual is rounding."""
+    """Whether a residual is no more than rounding."""
     size = np.sum(first**2, axis=(-2, -1)) + np.sum(second**2, axis=(-2, -1))
     return np.asarray(found <= _EXACT * size)
 
@@ -131,7 +131,7 @@ def in_white_coordinates(
 
 
 def check_white(covariance: Float[np.ndarray, "input input"]) -> None:
-    """Raises unless the inputs are white, with the ways out."""
+    """Raise unless the inputs are white, with ways to whiten them."""
     found = float(np.linalg.norm(covariance - np.eye(len(covariance)), 2))
     if found > _WHITE:
         raise ValueError(

@@ -35,7 +35,7 @@ FOREVER = 1e250  # every difference of rates has decided by then
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class BalancedFlow(Result):
-    """A network with balanced weights on its way: call it with times. See `balanced_flow`."""
+    """The exact learning of a network with balanced weights: call it with times."""
 
     first: Float[Array, "*batch hidden input"]
     second: Float[Array, "*batch output hidden"]
@@ -44,7 +44,7 @@ class BalancedFlow(Result):
     balance: Float[Array, "*balance"]
 
     def __call__(self, times: ArrayLike) -> BalancedSolution:
-        """The network at these times, in the order given; or at one, without an axis for it."""
+        """Return the solution at these times, in the order given; a single time has no axis."""
         check_times(times)
         times = as_array(times)
         inward, outward, reached = self.solve(times.reshape(-1))
@@ -64,11 +64,11 @@ class BalancedFlow(Result):
         )
 
     def solve(self, times: Array) -> tuple[Array, Array, Array]:
-        """Both blocks of the factor at a list of times, and whether the task is reached."""
+        """Return both blocks of the factor at a list of times, and whether the task is reached."""
         return _blocks(times, self.first, self.second, self.correlation, self.tau, self.balance)
 
     def state(self, times: Array, inward: Array, outward: Array) -> BalancedSolution:
-        """What a solution amounts to, as the network that this is."""
+        """Return a solution as the network at these times."""
         batch = self.first.shape[:-2]
         times = np.broadcast_to(times, (*batch, *np.shape(times))) if batch else times
         return BalancedSolution(
@@ -76,7 +76,7 @@ class BalancedFlow(Result):
         )
 
     def limit(self) -> BalancedSolution:
-        r"""Where the flow ends, as a state at time infinity.
+        r"""The state at time infinity, where the flow ends.
 
         $M \to 2PF$, with $P$ the projector on the fastest growing eigenvectors of $F$ that the
         initial weights reach, at most one for each hidden unit: generically the $N_h$ largest
@@ -89,7 +89,7 @@ class BalancedFlow(Result):
 
     @property
     def obstructed(self) -> Bool[Array, "*batch"]:
-        r"""Whether the flow ends at a saddle, as the weights do not reach what is to be learned.
+        r"""Whether the flow ends at a saddle, because the weights cannot reach the task.
 
         For $\lambda = 0$ and square full-rank weights the sign of $\det W_2W_1$ is conserved. Where
         it is not that of $\det\Sigma$, as in half of random draws, the weakest mode is not learned
@@ -107,7 +107,7 @@ class BalancedFlow(Result):
         return residual(*(np.asarray(a) for a in (self.first, self.second, self.balance)))
 
     def error_estimate(self, times: ArrayLike) -> Float[np.ndarray, "*batch"]:
-        r"""Size of the error that comes from weights which are not quite balanced.
+        r"""Estimated error due to weights that are not exactly balanced.
 
         With $\Delta = W_2^\top W_2 - W_1W_1^\top - \lambda I$ the exact flow is $\tau\dot Q = FQ -
         \frac12QQ^\top Q + \frac12 JQ\Delta$, $J = \mathrm{diag}(-I, I)$: each unit has a balance of

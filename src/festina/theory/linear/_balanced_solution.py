@@ -1,4 +1,4 @@
-"""What is known of a balanced network along its flow: everything but a rotation of its units."""
+"""The solution of a balanced network along its flow: all but a rotation of its hidden units."""
 
 import functools
 import operator
@@ -91,7 +91,8 @@ class BalancedSolution(Result):
         return self._numbers(_loss(self.outward, self.inward, self._target(correlation)))
 
     def alignment(self, correlation: ArrayLike | None = None) -> Float[Array, "*batch"]:
-        r"""Cosine of the angle between $W_2W_1$ and Σ, or the `correlation` of another task.
+        r"""Return the cosine of the angle between $W_2W_1$ and Σ, or the `correlation` of another
+        task.
 
         NaN where either is zero: it has no direction.
         """
@@ -100,7 +101,7 @@ class BalancedSolution(Result):
     def neural_tangent_kernel(
         self, x: ArrayLike | None = None
     ) -> Float[Array, "*batch output_sample output_sample"]:
-        r"""$I\otimes XW_1^\top W_1X^\top + W_2W_2^\top\otimes XX^\top$ for examples in rows.
+        r"""Return $I\otimes XW_1^\top W_1X^\top + W_2W_2^\top\otimes XX^\top$ for examples in rows.
 
         `x` has shape `(sample, input)`; the unit vectors if there are none. Outputs are the
         slow index.
@@ -111,7 +112,7 @@ class BalancedSolution(Result):
     def kernel_alignment(
         self, target: ArrayLike | None = None, x: ArrayLike | None = None
     ) -> Float[Array, "*batch"]:
-        r"""Cosine of the angle between the tangent kernel and a `target` kernel.
+        r"""Return the cosine of the angle between the tangent kernel and a `target` kernel.
 
         The target is a symmetric matrix over outputs and examples as `neural_tangent_kernel` has
         them, or if there is none that of the task itself, $yy^\top$ with $y = \mathrm{vec}\,\Sigma
@@ -135,7 +136,7 @@ class BalancedSolution(Result):
         return _cosine(self.neural_tangent_kernel(x), kernel)
 
     def kernel_distance(self, x: ArrayLike | None = None) -> Float[Array, "*batch"]:
-        r"""How far the tangent kernel has moved: $1 - \cos(K(0), K(t))$.
+        r"""Return how far the tangent kernel has moved: $1 - \cos(K(0), K(t))$.
 
         Zero throughout is the lazy regime. `x` as in `neural_tangent_kernel`; the kernel
         itself is not formed. NaN for weights that are all zero.
@@ -164,7 +165,7 @@ class BalancedSolution(Result):
         return target
 
     def to_dataset(self, dims: tuple[str, ...] | None = None) -> "xr.Dataset":
-        """Loss, map, Gram matrices and kernel distance with named axes, as a run has them.
+        """Return loss, map, Gram matrices and kernel distance with named axes, as a run has them.
 
         `dims` name the axes of a batch, `network` by default.
         """
@@ -244,7 +245,7 @@ def _gram(side: Float[Array, "*batch side unit time"]) -> Float[Array, "*batch t
 
 
 def as_array(value: Any) -> Array:
-    """NumPy's in float64, but for what JAX is tracing."""
+    """Return a NumPy array in float64, or what JAX is tracing as it is."""
     return jnp.asarray(value) if is_traced(value) else np.asarray(value, dtype=float)
 
 

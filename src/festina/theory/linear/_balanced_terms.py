@@ -1,4 +1,4 @@
-"""The balanced solution as the source writes it, for showing what is printed there."""
+"""The balanced solution in the terms of its source, for showing what is printed there."""
 
 import warnings
 from typing import NamedTuple
@@ -24,7 +24,7 @@ def balanced_gram(
     tau: float = 1.0,
     as_printed: bool = False,
 ) -> Float[np.ndarray, "*time both both"]:
-    r"""$M(t) = QQ^\top$ by Eqs. (13)–(15) of the slides (Dominé et al., 2025), literally.
+    r"""Return $M(t) = QQ^\top$ by Eqs. (13)–(15) of the slides (Dominé et al., 2025), literally.
 
     With the matrices of `balanced_solution_terms`, $M = ZA^{-1}Z^\top$ and
 
@@ -87,7 +87,7 @@ def balanced_gram(
 
 
 class BalancedSolutionTerms(NamedTuple):
-    r"""The matrices of Eqs. (13)–(15), as `balanced_solution_terms` has them.
+    r"""Result of `balanced_solution_terms`: the matrices of Eqs. (13)–(15).
 
     - `b`, `c`, `d`: $B$, $C$ and $D$, what the initial weights hold of directions that grow at
       $\tilde S_\lambda$, decay at it, and go at $\lambda_\perp$. $D$ has no columns in a network
@@ -114,7 +114,8 @@ class BalancedSolutionTerms(NamedTuple):
 def balanced_solution_terms(
     first: ArrayLike, second: ArrayLike, correlation: ArrayLike, *, balance: float
 ) -> BalancedSolutionTerms:
-    r"""$B$, $C$, $D$ and $\tilde S_\lambda$ of Eqs. (13)–(15), which the slides leave undefined.
+    r"""Return $B$, $C$, $D$ and $\tilde S_\lambda$ of Eqs. (13)–(15), which the slides leave
+    undefined.
 
     With $\Sigma = \tilde U\tilde S\tilde V^\top$, $\tilde S_\lambda = \sqrt{\tilde S^2 +
     \lambda^2/4}$, $\tilde H = \frac{\lambda/2}{\tilde S_\lambda + \tilde S}$ and $\tilde G = (I +

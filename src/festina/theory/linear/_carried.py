@@ -1,4 +1,4 @@
-r"""Weights from task to task in as many digits as it takes.
+r"""Weights carried from task to task with as many digits as needed.
 
 After a reversal what has to grow is what the task before has left of it, $e^{-2st}$, and doubles
 lose that beside anything of order one. The solution is short where digits are no concern: in the
@@ -50,7 +50,8 @@ def carried(flow: BalancedFlow) -> Carried:
 
 
 def follow(flow: BalancedFlow, times: Float[np.ndarray, " time"], before: Carried) -> Stage:
-    """One task from where another was left, whose weights in doubles are those of the flow.
+    """Continue on a task from where another was left, whose weights in doubles are those of the
+    flow.
 
     Directions that two tasks share to rounding are the same: of nothing but rounding a long time
     would make something, and hide what the weights do hold.

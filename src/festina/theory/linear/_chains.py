@@ -49,7 +49,7 @@ def chain_strength(
     input_variance: Values = 1.0,
     tau: Values = 1.0,
 ) -> Float[Array, "*time_mode"]:
-    r"""Product of the weights of a balanced chain, exactly, at any depth.
+    r"""Return the product of the weights of a balanced chain, exactly, at any depth.
 
     The solution of $\tau\,\dot a = D\,|a|^{2-2/D}(s - \lambda_x a)$:
 
@@ -115,7 +115,7 @@ def chain_strength(
 
 
 def depth_scaled_time_constant(depth: Depth, tau: float | Array = 1.0) -> float | Array:
-    r"""Time constant of one layer if the learning rate falls as $1/D$.
+    r"""Return the time constant of one layer if the learning rate falls as $1/D$.
 
     $D\,\tau_\infty$ for finite depth and $\tau_\infty$ itself for `math.inf`, so that
     `chain_strength(..., depth=depth, tau=depth_scaled_time_constant(depth))` runs on the same clock
@@ -212,14 +212,14 @@ def relaxation(rate: Array, theta: Array) -> Array:
 
 
 def with_time(times: Array, *values: Array) -> tuple[Array, ...]:
-    """Everything in the shape (*time, *mode)."""
+    """Return all arguments in the shape (*time, *mode)."""
     modes = jnp.broadcast_arrays(*values)
     t = times.reshape(times.shape + (1,) * modes[0].ndim)
     return tuple(jnp.broadcast_arrays(t, *modes))
 
 
 def as_arrays(*values: Values) -> tuple[Array, ...]:
-    """Numbers, lists and arrays in one form, for which a program is compiled once."""
+    """Return numbers, lists and arrays in one form, so that a program is compiled once."""
     return tuple(
         jnp.asarray(value, dtype=float) if is_traced(value) else np.asarray(value, dtype=float)
         for value in values
@@ -227,7 +227,7 @@ def as_arrays(*values: Values) -> tuple[Array, ...]:
 
 
 def check_depth(depth: Depth) -> float:
-    """Depth as a number: a positive integer or infinity."""
+    """Return depth as a number; raises unless it is a positive integer or infinity."""
     given = real_array("depth", depth)
     value = float(given) if given.ndim == 0 else math.nan
     if not (value >= 1 and (math.isinf(value) or value.is_integer())):

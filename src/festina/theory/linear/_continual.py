@@ -24,7 +24,7 @@ _DOUBTFUL = 1e-6  # of an overlap that decides when a task is learned
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Curriculum(Result, also=("after", "forgetting"), drawn="losses"):
-    """Tasks learned in turn, and the loss of each all the while.
+    """Result of `continual_learning`: the loss of each task while tasks are learned in turn.
 
     **Attributes:**
 
@@ -53,7 +53,7 @@ class Curriculum(Result, also=("after", "forgetting"), drawn="losses"):
 
     @property
     def forgetting(self) -> Float[np.ndarray, "trained task"]:
-        """By how much a task's loss has risen since the end of its own stage; NaN before that."""
+        """How far a task's loss has risen since the end of its own stage; NaN before that."""
         after = self.after
         risen = after - np.diagonal(after)
         return np.where(np.tri(len(after), dtype=bool), risen, np.nan)
@@ -160,7 +160,7 @@ def _warn(number: int, loss: float) -> None:
 def interference(
     correlations: ArrayLike, *, hidden: int | None = None
 ) -> Float[np.ndarray, "learned task"]:
-    r"""By how much the loss of one task rises when another is learned to the end.
+    r"""Return by how much the loss of one task rises when another is learned to the end.
 
     $\frac12\lVert\Sigma_i - \Sigma_k\rVert_F^2$ where there are units enough for the rank of both;
     it depends on neither balance nor depth. With fewer, $N_h$, what is learned of a task are its

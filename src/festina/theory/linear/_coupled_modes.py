@@ -1,4 +1,4 @@
-r"""Small random weights of two layers: what of them grows, and what it grows into.
+r"""Small random weights of two layers: the part of them that grows, with modes coupled.
 
 Near zero $W_1v_\alpha + W_2^\top u_\alpha$ grows while the difference of the two decays, so that
 soon only $c_\alpha = \frac12(W_1v_\alpha + W_2^\top u_\alpha)$ is left in both layers. Such weights
@@ -15,7 +15,8 @@ from ..._types import ArrayLike
 def initial_mode_overlaps(
     first: ArrayLike, second: ArrayLike, left: ArrayLike, right: ArrayLike
 ) -> Float[np.ndarray, "*batch mode mode"]:
-    r"""$G_{\alpha\beta} = c_\alpha\cdot c_\beta$ over hidden units, of the part that grows.
+    r"""Return $G_{\alpha\beta} = c_\alpha\cdot c_\beta$, the overlaps over hidden units of growing
+    modes.
 
     Its diagonal are the `effective_initial_strengths`; what is beside it is the race of modes for
     units.
@@ -47,7 +48,7 @@ def initial_mode_overlaps(
 def coupled_mode_strengths(
     times: ArrayLike, gram: ArrayLike, singular_values: ArrayLike, *, tau: float = 1.0
 ) -> Float[np.ndarray, "*batch_time mode mode"]:
-    r"""Coupled strengths $U^\top W(t) V$ that grow from small initial weights, for white inputs.
+    r"""Return $U^\top W(t) V$ from small initial weights, modes coupled, for white inputs.
 
     With all modes of the data given,
 

@@ -24,7 +24,7 @@ def learning_time_by_depth(
     input_variance: float = 1.0,
     fraction: float = 0.9,
 ) -> Float[np.ndarray, " depth"]:
-    r"""The time to learn a mode at each of some depths, at a learning rate of $1/D$.
+    r"""Return the time to learn a mode at each of some depths, at a learning rate of $1/D$.
 
     The balanced chain of `learning_time` from $a_0 = b_0^D$ with $\tau = D$. Two starts matter:
 
@@ -66,7 +66,7 @@ def pretrained_learning_time_by_depth(
     input_variance: float = 1.0,
     fraction: float = 0.9,
 ) -> Float[np.ndarray, " depth"]:
-    r"""The time at each depth if layers are first trained one by one to pass on their input.
+    r"""Return the time at each depth if layers are first pretrained one by one as autoencoders.
 
     $D$ autoencoders, each a chain of `module_depth` layers that learns $s = \lambda_x = 1$ from
     $b_0$ with $\tau = 1$; one layer of each is kept. Their stack starts from
@@ -116,7 +116,7 @@ def small_weight_law(
     correlation: Values = 1.0,
     tau: Values = 1.0,
 ) -> Float[np.ndarray, "..."]:
-    r"""How the learning time of a chain grows as its weights become small, to leading order.
+    r"""Return the learning time of a chain as its weights become small, to leading order.
 
     $$\frac{\tau}{s}\ln\frac{1}{b_0}\quad(D = 2),\qquad
       \frac{\tau}{s\,(D-2)\,b_0^{D-2}}\quad(2 < D < \infty),\qquad

@@ -1,4 +1,4 @@
-"""Which initial strengths a network's own weights amount to."""
+"""The strengths of modes that a network's own initial weights amount to."""
 
 from typing import NamedTuple
 
@@ -44,7 +44,8 @@ def effective_initial_strengths(
 
 
 class DecoupledStrengths(NamedTuple):
-    r"""Decoupled weights: $W^l = R_l\,\mathrm{diag}(b_l)\,R_{l-1}^\top$, up to `residual`.
+    r"""Result of `measured_layer_strengths`: $W^l = R_l\,\mathrm{diag}(b_l)\,R_{l-1}^\top$, up to
+    `residual`.
 
     - `strengths`: $b_{l\alpha}$, the first layer first; their product is $a_\alpha$.
     - `residual`: the largest departure of a layer, or of a frame from orthonormality, as a

@@ -24,7 +24,7 @@ def tangent_kernel(
     output_gram: Float[Array, "*batch output output"],
     inputs: Float[Array, "sample input"],
 ) -> Float[Array, "*batch output_sample output_sample"]:
-    """K for examples in rows, outputs in the slow index."""
+    """Return K for examples in rows, outputs in the slow index."""
     first = jnp.einsum("pi,...ij,qj->...pq", inputs, input_gram, inputs)
     identity = jnp.eye(output_gram.shape[-1])
     blocks = identity[:, None, :, None] * first[..., None, :, None, :]
@@ -41,7 +41,7 @@ def kernel_distance(
     start_output_gram: Float[Array, "*start output output"],
     second_moment: Float[Array, "input input"],
 ) -> Float[Array, " *batch"]:
-    r"""$1 - \cos(K_0, K)$, as half the squared distance of the normalised kernels.
+    r"""Return $1 - \cos(K_0, K)$, as half the squared distance of the normalised kernels.
 
     The subtraction from one would leave nothing of the $10^{-9}$ that a lazy network moves.
     """

@@ -25,7 +25,7 @@ def learning_time(
     tau: Values = 1.0,
     never: Literal["raise", "infinite"] = "raise",
 ) -> Float[Array, "*mode"]:
-    r"""Time a balanced chain takes from its initial strength to a given one, exactly.
+    r"""Return the time a balanced chain takes from its initial strength to a given one, exactly.
 
     For $\tau\,\dot a = D\,|a|^{2-2/D}(s - \lambda_x a)$, with
     $\ell = \ln\frac{a(s - \lambda_x a_0)}{a_0(s - \lambda_x a)}$:

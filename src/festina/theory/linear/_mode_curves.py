@@ -23,7 +23,8 @@ def mode_strengths(
     depth: Depth = 2,
     tau: Values = 1.0,
 ) -> Float[Array, "*time mode"]:
-    r"""Strength of every mode of a deep linear network, $a_\alpha(t) = u_\alpha^\top W(t)v_\alpha$.
+    r"""Return the strength of every mode of a deep linear network, $a_\alpha(t) = u_\alpha^\top
+    W(t)v_\alpha$.
 
     $$\tau\,\dot a_\alpha = D\,|a_\alpha|^{2-2/D}\,(s_\alpha - \lambda_\alpha a_\alpha),$$
 
@@ -65,7 +66,7 @@ def mode_strengths(
 
 
 def map_from_modes(strengths: Values, modes: Modes) -> Float[Array, "*time output input"]:
-    r"""The network's map over time, $W(t) = U\,\mathrm{diag}(a(t))\,V^\top$.
+    r"""Return the network's map over time, $W(t) = U\,\mathrm{diag}(a(t))\,V^\top$.
 
     **Arguments:**
 
@@ -77,7 +78,7 @@ def map_from_modes(strengths: Values, modes: Modes) -> Float[Array, "*time outpu
 
 
 def mode_loss(strengths: Values, modes: Modes) -> Float[Array, "*time"]:
-    r"""Loss above that of least squares over time.
+    r"""Return the loss above that of least squares over time.
 
     $$L(t) - L_\mathrm{min} = \tfrac12\sum_\alpha \lambda_\alpha\Bigl(a_\alpha(t) -
       \frac{s_\alpha}{\lambda_\alpha}\Bigr)^2,\qquad
@@ -104,7 +105,7 @@ def item_similarity(
     depth: int = 2,
     x: ArrayLike | None = None,
 ) -> Float[Array, "*time item item"]:
-    r"""How alike items are to one layer, $h_l = W^l\cdots W^1x$, over time.
+    r"""Return how alike items are to one layer, $h_l = W^l\cdots W^1x$, over time.
 
     $$h_l^\top h_l = X^\top V\,\mathrm{diag}\bigl(|a_\alpha(t)|^{2l/D}\bigr)\,V^\top X.$$
 

@@ -18,7 +18,7 @@ _FOREVER = 1e200
 
 @dataclass(frozen=True, repr=False)
 class LearningRegime(Result):
-    """How a balanced network learns, in numbers.
+    """Result of `learning_regime`: how a balanced network learns, in numbers.
 
     **Attributes:**
 
@@ -42,7 +42,7 @@ class LearningRegime(Result):
 
 
 def learning_regime(flow: BalancedFlow) -> LearningRegime:
-    r"""The regime of a balanced network on its task (Dominé et al., 2025).
+    r"""Return the regime of a balanced network on its task (Dominé et al., 2025).
 
     Where $|\lambda|$ dominates the singular values one layer is much larger than the other, and the
     loss falls on the scale $\tau/|\lambda|$. What becomes of the kernel depends on the shape. If

@@ -10,7 +10,7 @@ from ..._types import ArrayLike
 def reversal_time(
     singular_values: ArrayLike, balance: ArrayLike, *, tau: float = 1.0
 ) -> Float[np.ndarray, "*modes"]:
-    r"""When a mode passes through zero, after a task that was learned has been reversed.
+    r"""Return when a mode passes through zero, after a learned task has been reversed.
 
     A network of balance λ has converged on Σ and is given −Σ. The strength of a mode crosses zero
     after
@@ -46,7 +46,7 @@ def reversal_time(
 def reversal_initial_amplitude(
     singular_values: ArrayLike, balance: ArrayLike
 ) -> Float[np.ndarray, "*modes"]:
-    r"""What a converged network holds of the directions that grow once its task is reversed.
+    r"""Return how much of the growing directions a converged network holds at a task reversal.
 
     $-\lambda/\sqrt{S_\lambda}$ for each mode, the size of a row of $B$ in Eq. (15) of the slides:
     nothing at $\lambda = 0$, where the saddle is never left, and more the larger the balance.

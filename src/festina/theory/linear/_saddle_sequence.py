@@ -15,7 +15,7 @@ from ._learning_time import learning_time
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SaddleSequence(Result, drawn="loss"):
-    r"""The saddles that a deep linear network passes, and when it leaves one for the next.
+    r"""Result of `saddle_sequence`: the saddles that a deep linear network passes, and when.
 
     At stage $k$ the first $k$ modes of `order` are learned and the others are not there yet.
 
@@ -34,7 +34,7 @@ class SaddleSequence(Result, drawn="loss"):
 def saddle_sequence(
     modes: Modes, initial_strength: Values, *, depth: Depth = 2, tau: float = 1.0
 ) -> SaddleSequence:
-    r"""The plateaus of learning from small weights, for a network of independent chains.
+    r"""Return the plateaus of learning from small weights, for a network of independent chains.
 
     Modes $1, \dots, k$ learned, $a_\alpha = s_\alpha/\lambda_\alpha$, and the others zero is a
     stationary point with
@@ -106,7 +106,7 @@ def differentiation_times(
     depth: Depth = 2,
     tau: float = 1.0,
 ) -> Float[np.ndarray, " kind"]:
-    r"""When a network that learns a world's items has learned each kind of its modes by half.
+    r"""Return when a network that learns a world's items has half learned each kind of modes.
 
     With one-hot items and the loss summed over them, $s = \sqrt{Nc}$ and for two layers
 

@@ -28,7 +28,7 @@ def unbalanced_weights(
     input_variance: Values = 1.0,
     tau: Values = 1.0,
 ) -> tuple[Float[Array, "*time_mode"], Float[Array, "*time_mode"]]:
-    r"""Both weights of a two-layer chain, exactly, from any initial weights.
+    r"""Return both weights of a two-layer chain, exactly, from any initial weights.
 
     With $c = w_2^2 - w_1^2$, $\kappa = \sqrt{4s^2 + \lambda_x^2c^2}$ and $E = e^{-\kappa t/\tau}$,
 
@@ -76,7 +76,7 @@ def unbalanced_strength(
     input_variance: Values = 1.0,
     tau: Values = 1.0,
 ) -> Float[Array, "*time_mode"]:
-    r"""Product $a = w_2w_1$ of a two-layer chain, exactly, from any initial weights.
+    r"""Return the product $a = w_2w_1$ of a two-layer chain, exactly, from any initial weights.
 
     Solution of $\tau\,\dot a = \sqrt{c^2 + 4a^2}\,(s - \lambda_x a)$ with $c = w_2^2 - w_1^2$: the
     logistic curve of `chain_strength` at $c = 0$, an exponential of rate $\lambda_x|c|/\tau$ for

@@ -29,7 +29,7 @@ def mode_drop_times(
     tolerance: float = 1e-6,
     degeneracy: float = 1e-9,
 ) -> Float[np.ndarray, "*batch mode"]:
-    r"""When each mode of a two-layer linear network is learned, from its initial weights alone.
+    r"""Return when each mode of a two-layer linear network is learned, from its initial weights.
 
     Let the inputs' covariance share the singular directions of the correlation,
     $\Sigma_{zz} r_k = \lambda_k r_k$. Then $e_k = q_k$ in Eqs. (40)–(42) of Zhang, Saxe and Latham:
@@ -119,7 +119,7 @@ def mode_drop_times(
 
 
 def _independent_amplitudes(c: np.ndarray, groups: list[slice]) -> np.ndarray:
-    """What each mode holds orthogonally (over units) to the modes learned before it.
+    """Return the part of each mode that is orthogonal (over units) to modes learned before.
 
     With c = QR over units this is the squared diagonal of R; for a group of equal s, the squared
     singular values of its diagonal block, which no choice of basis within the group can change.

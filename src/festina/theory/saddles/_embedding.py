@@ -48,7 +48,7 @@ def embed_units(
     parent: int | Sequence[int] | None = None,
     key: PRNGKeyArray | None = None,
 ) -> Network:
-    r"""A wider network that computes the same and is a fixed point where the narrow one is.
+    r"""Return a wider network that computes the same and is at a fixed point if the narrow one is.
 
     Theorem 1 of Zhang, Saxe & Latham: of the units of the wider network the first are those given,
     with their v changed, the others are
@@ -119,7 +119,7 @@ def embed_weights(
     *,
     axis: int = 0,
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
-    """(u, v) of the wider network, from weights whose units lie along `axis`, whatever φ is.
+    """Return (u, v) of a wider network, from weights whose units lie along `axis`, for any φ.
 
     For which Γ the result is a fixed point depends on φ: `embed_units` checks it, this does not.
     """
@@ -204,7 +204,7 @@ def _parents(parent: int | Sequence[int] | None, added: int, units: int) -> np.n
 def _check_kind(
     kind: Kind, unit: AbstractUnit, weight_shape: tuple[int, ...], read_shape: tuple[int, ...]
 ) -> None:
-    """Raises where the unit's algebra does not admit the kind, with the defect that forbids it."""
+    """Raise if the unit's algebra does not admit the kind, with the defect that forbids it."""
     if kind not in EQUATION:
         raise ValueError(f"Unknown kind '{kind}'. There are: {', '.join(EQUATION)}.")
     allowed = admissible(unit.algebra)
@@ -242,7 +242,7 @@ def _check_sign(
 def unit_defects(
     unit: AbstractUnit, weight_shape: tuple[int, ...], read_shape: tuple[int, ...]
 ) -> Defects:
-    """How far φ is from each property of its algebra, at random inputs and weights."""
+    """Return how far φ is from each property of its algebra, at random inputs and weights."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((32, *unit.input_shape(weight_shape, read_shape)))
     psi = jax.vmap(unit.features)(x)

@@ -27,7 +27,7 @@ _PRECISION = 1e-11  # of an eigenvalue, relative to the largest
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EscapeDirections(Result, Generic[Network]):
-    r"""The directions of negative curvature at a fixed point.
+    r"""Result of `escape_directions`: the directions of negative curvature at a fixed point.
 
     - `index`: how many there are; zero at a minimum, and at a saddle of higher order. None where
       the search ended with the `most` that were asked for.
@@ -77,7 +77,7 @@ def escape_directions(
     stationary: float = 1e-6,
     most: int | None = None,
 ) -> EscapeDirections[Network]:
-    r"""Index of a fixed point, its escape rates and directions, from the Hessian of the loss.
+    r"""Return index, escape rates and directions of a fixed point, from the Hessian of the loss.
 
     Up to 2400 weights the Hessian is formed and diagonalised. Above, it is only multiplied with: by
     Lanczos, a few eigenvectors at a time, each time on the complement of those found, because

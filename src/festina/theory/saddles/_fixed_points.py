@@ -1,4 +1,4 @@
-"""Fixed points of any architecture: how to make one, and how to tell one."""
+"""Fixed points of any architecture: how to make one, and how to recognise one."""
 
 import functools
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from ._loss_function import natural_size
 def task_with_fixed_point(
     network: AbstractNetwork, x: ArrayLike, *, residual: float = 1.0, key: PRNGKeyArray
 ) -> Task:
-    r"""A task for which the given weights are a fixed point, though not a solution.
+    r"""Return a task for which the given weights are a fixed point, though not a solution.
 
     Gradient flow stands still where $J^\top R = 0$, with $J$ the derivative of all outputs at all
     samples by the weights and $R$ the errors $y - f$. So draw $R$ at random, project it on
@@ -66,7 +66,7 @@ def task_with_fixed_point(
 
 
 class Stationarity(NamedTuple):
-    """How far from a fixed point each network of a batch is.
+    """Result of `stationarity`: how far each network of a batch is from a fixed point.
 
     `gradient` is $|\\partial L/\\partial\\theta|$. `relative` is $|\\partial L/\\partial\\theta|
     \\,|\\theta|/L(0)$: to first order no relative change of the weights changes the loss by more
@@ -83,7 +83,7 @@ class Stationarity(NamedTuple):
 def stationarity(
     network: AbstractNetwork, task: AbstractTask, *, loss: LossConvention = "half"
 ) -> Stationarity:
-    """The gradient at a point, bare and on the scale of the weights and of the loss.
+    """Return the gradient at a point, bare and relative to the weights and the loss.
 
     **Arguments:**
 
@@ -109,7 +109,7 @@ def stationarity(
 def check_stationary(
     network: AbstractNetwork, task: AbstractTask, tolerance: float, loss: LossConvention
 ) -> None:
-    """Raises where a statement about fixed points would be made of something else."""
+    """Raise unless the network is at a fixed point, which statements about it assume."""
     found = stationarity(network, task, loss=loss)
     if not found.relative <= tolerance:
         raise ValueError(
@@ -123,7 +123,7 @@ def check_stationary(
 def losses_and_gradients(
     network: AbstractNetwork, task: AbstractTask, *, loss: LossConvention = "half"
 ) -> tuple[Float[np.ndarray, " lane"], Float[np.ndarray, "lane weight"]]:
-    """Loss and ∂L/∂θ of every network of a batch, as columns of its structure are."""
+    """Return losses and ∂L/∂θ of every network of a batch, as columns of its structure."""
     problem = objective(network, task, loss)
     columns = problem.structure.columns(*network.parts)
     losses, slopes = _excess(problem.structure, columns, problem.data)
@@ -143,7 +143,7 @@ def _excess(
 def _outputs_and_jacobian(
     network: AbstractNetwork, x: Float[Array, "sample ..."]
 ) -> tuple[Float[Array, "sample output"], Float[Array, "number weight"]]:
-    """f at every sample, and its derivative by all weights."""
+    """Return f at every sample, and its derivative by all weights."""
     outputs = lambda network: jax.vmap(network)(x)
     f = outputs(network)
     slopes = jax.tree.leaves(jax.jacfwd(outputs)(network))

@@ -19,7 +19,7 @@ class HiddenLayer(NamedTuple):
 
 
 def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
-    """Each hidden layer of a network as Eq. (1) of Zhang, Saxe & Latham sees it."""
+    """Return each hidden layer of a network as Eq. (1) of Zhang, Saxe & Latham sees it."""
     if isinstance(network, Layer):
         return (HiddenLayer(network.unit, network.u, network.v),)
     if isinstance(network, DeepLinear):
@@ -40,7 +40,8 @@ def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
 
 
 def only_layer(network: Layer) -> Layer:
-    """The network, if it is a single layer, all of whose weights belong to its units."""
+    """Return the network; raises unless it is a single layer, all of whose weights are its
+    units'."""
     if not isinstance(network, Layer):
         raise ValueError(
             f"`network` must be one layer, Σ φ(x; u_i) v_i, got {type(network).__name__}. Of a "
@@ -56,7 +57,7 @@ def with_hidden_layer(
     incoming: Float[np.ndarray, "..."],
     outgoing: Float[np.ndarray, "..."],
 ) -> Network:
-    """The network with other weights, and possibly more units, in one of its hidden layers."""
+    """Return the network with other weights, and possibly more units, in one hidden layer."""
     if isinstance(network, DeepNetwork) and any(layer + 1 in skip for skip in network.skips):
         raise ValueError(
             f"Hidden layer {layer + 1} is an end of a skip of {network.skips}: what its units "
@@ -74,5 +75,5 @@ def with_hidden_layer(
 def combine(
     matrix: Float[np.ndarray, "new unit"], weights: Float[np.ndarray, "..."], axis: int
 ) -> Float[np.ndarray, "..."]:
-    """Σ_i M_ni w_i for weights whose units lie along `axis`."""
+    """Return Σ_i M_ni w_i for weights whose units lie along `axis`."""
     return np.moveaxis(np.tensordot(matrix, weights, (1, axis)), 0, axis)

@@ -14,7 +14,7 @@ SIMPLEST_FIRST: tuple[Kind, ...] = ("zero", "equal", "proportional", "linear")
 
 
 def admissible(algebra: Algebra) -> tuple[Kind, ...]:
-    """The kinds that a unit's algebra allows, simplest first.
+    """Return the kinds that a unit's algebra allows, simplest first.
 
     A unit can always be copied (Eq. 4). A silent unit needs φ(z; 0) = 0 (Eq. 5), a proportional
     one a response that is homogeneous of degree one (Eq. 6), a linear combination one that is

@@ -9,7 +9,7 @@ _TERMS = 40
 
 
 def koenigs(a: np.ndarray | float, step: np.ndarray) -> np.ndarray:
-    r"""Koenigs function ψ of F(a) = a (1 + h(1 − a))² at its repelling fixed point a = 0.
+    r"""Return Koenigs function ψ of F(a) = a (1 + h(1 − a))² at its repelling fixed point a = 0.
 
     ψ(F(a)) = μ ψ(a), ψ(a) = a + …, μ = (1 + h)²: the coordinate in which gradient descent on one
     mode is multiplication by μ at every step. Matching powers of a, with g = h/(1 + h),

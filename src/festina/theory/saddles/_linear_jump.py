@@ -1,4 +1,4 @@
-"""The way of a linear network from one saddle to the next, and the growth of what waits there.
+"""The way of a linear network from one saddle to the next, and the growth of dormant weights.
 
 Weights are columns Θ = [v; u], one for each unit. Few of them are active and make up W, the others
 are small and only carried along: all move by the same matrix, which Σ̃ = Σ_yz − WΣ_zz makes up.
@@ -140,7 +140,7 @@ def grow(
     size: float,
     still: float,
 ) -> tuple[float, Float[np.ndarray, "weight unit"]] | None:
-    """How long until the largest dormant column has this size, and all of them then.
+    """Return how long until the largest dormant column has this size, and all of them then.
 
     On a plateau Σ̃ does not change, and columns grow by e^{Mt}. None if nothing grows faster than
     `still`.
@@ -169,7 +169,7 @@ def grow(
 def turn(
     dormant: Float[np.ndarray, "weight unit"],
 ) -> tuple[Float[np.ndarray, "weight unit"], Float[np.ndarray, " unit"]]:
-    """Columns turned into each other such that they are orthogonal, the largest first."""
+    """Return columns turned into each other such that they are orthogonal, the largest first."""
     _, size, turned = np.linalg.svd(dormant, full_matrices=True)
     return dormant @ turned.T, size
 

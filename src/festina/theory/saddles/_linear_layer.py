@@ -20,7 +20,7 @@ class LinearLayer(NamedTuple):
 
 
 def as_layer(network: AbstractNetwork) -> AbstractNetwork:
-    """Two layers of a deep linear network as the layer that they are; others unchanged."""
+    """Return a deep linear network of two layers as the layer that it is; others unchanged."""
     if isinstance(network, DeepLinear) and network.depth == 2:
         return network.to_layer()
     return network
@@ -32,7 +32,7 @@ def is_linear(layer: Layer) -> bool:
 
 
 def linear_layer(network: AbstractNetwork, task: AbstractTask) -> LinearLayer:
-    """Raises unless the network is linear, has two layers, and fits the task."""
+    """Return the layer and its averages; raises unless it is linear and fits the task."""
     check_kinds(network, task)
     layer = as_layer(network)
     if not isinstance(layer, Layer) or not is_linear(layer):

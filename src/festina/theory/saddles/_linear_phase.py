@@ -28,7 +28,7 @@ from ._linear_layer import as_layer, linear_layer
 def initial_mode_amplitudes(
     network: AbstractNetwork, task: AbstractTask
 ) -> Float[np.ndarray, "*batch mode"]:
-    r"""How much of each growing mode the initial weights hold.
+    r"""Return how much of each growing mode the initial weights hold.
 
     $$a_k(0) = \sum_i c_{ki}^2,\qquad
       c_{ki} = \tfrac12\left(q_k^\top v_i(0) + r_k^\top u_i(0)\right),$$
@@ -63,7 +63,7 @@ def linear_phase(
     *,
     loss: LossConvention = "half",
 ) -> Network:
-    r"""Weights of a linear network near zero, as long as its output is negligible.
+    r"""Return weights of a linear network near zero, as long as its output is negligible.
 
     Exact solution of $\dot v_i = \Sigma_{yz} u_i$, $\dot u_i = \Sigma_{yz}^\top v_i$ (Eq. 10 of
     Zhang, Saxe and Latham), which is their Eq. (34),
@@ -118,7 +118,7 @@ def unit_growth_times(
     loss: LossConvention = "half",
     degeneracy: float = 1e-9,
 ) -> Float[np.ndarray, "*batch unit"]:
-    r"""When the growing part of each unit reaches a given size in the linear phase.
+    r"""Return when the growing part of each unit reaches a given size in the linear phase.
 
     $$T_i = \frac{1}{s_1}\ln\frac{\text{size}}{\lVert P\theta_i(0)\rVert},\qquad
       \lVert P\theta_i(0)\rVert^2 = 2\sum_{k\le r} c_{ki}^2,$$
@@ -160,7 +160,7 @@ def unit_growth_times(
 
 
 def residual_exponent(singular_values: ArrayLike, *, degeneracy: float = 1e-9) -> float:
-    r"""Power of the initial scale that is left outside the top directions at the escape.
+    r"""Return the power of the initial scale that remains outside the top directions at escape.
 
     Theorem 4 of Zhang, Saxe and Latham (Eq. 39): when the part of a unit along the top singular
     directions is $O(1)$, the rest is $O(\epsilon^p)$ with

@@ -70,7 +70,7 @@ class LinearSaddle(Result):
         return (width - len(self.modes)) * len(self.escape_rates) + self.better
 
     def network(self, width: int, *, key: PRNGKeyArray | None = None, unread: float = 0.0) -> Layer:
-        r"""Weights at this fixed point.
+        r"""Return weights at this fixed point.
 
         With $W = \sum_k \sigma_k a_k b_k^\top$ and orthonormal columns $o_k$ over units, $v_i =
         \sum_k o_{ki}\sqrt{\sigma_k}\,a_k$ and $u_i = \sum_k o_{ki}\sqrt{\sigma_k}\,b_k$.
@@ -130,7 +130,7 @@ def linear_saddles(
     loss: LossConvention = "half",
     degeneracy: float = DEGENERACY,
 ) -> Iterator[LinearSaddle]:
-    r"""Every fixed point of a linear network on a task, one for each set of modes.
+    r"""Return every fixed point of a linear network on a task, one for each set of modes.
 
     There are $2^D$ of them for $D$ modes, made one at a time: those with few modes first, among
     them those with large $\mu_k$. Points are counted by what they compute; each stands for all
@@ -154,7 +154,7 @@ def linear_saddle(
     loss: LossConvention = "half",
     degeneracy: float = DEGENERACY,
 ) -> LinearSaddle:
-    """The fixed point at which exactly these modes are learned; the rest as `linear_saddles`."""
+    """Return the fixed point at which exactly these modes are learned; see `linear_saddles`."""
     return _chosen(_modes_of(task, loss, degeneracy), modes)
 
 
@@ -275,7 +275,7 @@ def linear_modes(seen: Statistics, degeneracy: float) -> LinearModes:
 
 
 def _null_space(matrix: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "m k"]:
-    """Orthonormal vectors x with matrix·x = 0."""
+    """Return orthonormal vectors x with matrix·x = 0."""
     _, s, rows = np.linalg.svd(matrix)
     rank = int(np.sum(s > 1e-10 * max(float(s[0]), np.finfo(float).tiny)))
     return rows[rank:].T

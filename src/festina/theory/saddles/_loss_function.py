@@ -1,4 +1,4 @@
-"""The loss of a network as an optimiser wants it: a column of weights to value and gradient."""
+"""The loss of a network for an optimiser: from a column of weights to value and gradient."""
 
 import functools
 
@@ -15,7 +15,7 @@ _ROUNDING = 1e-20
 
 
 def loss_function(structure: AbstractStructure, data: Data) -> Function:
-    """The loss above that of least squares, and its gradient."""
+    """Return the loss above that of least squares, with its gradient, as a function."""
     held = jax.device_put(data)
 
     def function(weights: Point) -> tuple[float, Point]:
@@ -26,15 +26,15 @@ def loss_function(structure: AbstractStructure, data: Data) -> Function:
 
 
 def relative_slope(weights: Point, gradient: Point, least: float = 0.0) -> float:
-    """To first order no relative change of the weights changes the loss by more than that.
+    """Return a bound: no relative change of the weights changes the loss by more, to first order.
 
-    They count as no smaller than `least`.
+    The weights count as no smaller than `least`.
     """
     return float(np.linalg.norm(gradient) * max(np.linalg.norm(weights), least))
 
 
 def natural_size(loss: float, slope: float) -> float:
-    """Of weights that to first order remove all of the loss at zero weights, from their slope.
+    """Return the size of weights that remove all of the loss at zero weights, to first order.
 
     Zero where zero weights are at rest, as they are where silent units are: then they set no scale.
     """

@@ -88,7 +88,7 @@ class ManifoldConstraint:
             )
 
     def row(self, side: Side, width: int) -> Float[np.ndarray, " {width}"]:
-        """c with Σ_k c_k w_k = 0, for w the units' `u`, their `v`, or their responses φ(z; u)."""
+        """Return c with Σ_k c_k w_k = 0, for w the units' `u`, `v`, or responses φ(z; u)."""
         units = (self.unit, *self.others)
         unknown = [unit for unit in units if not 0 <= unit < width]
         if unknown:
@@ -104,7 +104,7 @@ class ManifoldConstraint:
 
 
 def flow_keeps_constraint(unit: UnitLike, constraint: ManifoldConstraint) -> bool:
-    """Whether the algebra of a unit, or of one with this φ, makes gradient flow keep the relation.
+    """Return whether gradient flow keeps the relation, by the algebra of a unit or of this φ.
 
     That is Theorem 3, and beyond it mirrored units of even φ and opposite ones of odd φ.
     """
@@ -123,7 +123,7 @@ def flow_keeps_constraint(unit: UnitLike, constraint: ManifoldConstraint) -> boo
 def manifold_distance(
     network: Layer, *constraints: ManifoldConstraint
 ) -> Float[np.ndarray, "*batch"]:
-    r"""Euclidean distance of the weights from the manifold on which all constraints hold.
+    r"""Return the distance of the weights from the manifold on which all constraints hold.
 
     Each constraint is linear in the weights, so that the manifold is a subspace: with the
     constraints as rows of $C$, the part of the weights that is normal to it is $C^+ C\Theta$. For
@@ -139,14 +139,14 @@ def manifold_distance(
 def is_on_manifold(
     network: Layer, *constraints: ManifoldConstraint, tolerance: float = 1e-10
 ) -> Bool[np.ndarray, "*batch"]:
-    """Whether the constraints hold to within `tolerance` of the norm of all weights."""
+    """Return whether the constraints hold to within `tolerance` of the norm of all weights."""
     tolerance = number("tolerance", tolerance)
     size = np.sqrt(np.sum([np.sum(rows**2, axis=(-1, -2)) for rows in unit_rows(network)], axis=0))
     return np.asarray(manifold_distance(network, *constraints) <= tolerance * size)
 
 
 def project_on_manifold(network: Layer, *constraints: ManifoldConstraint) -> Layer:
-    """The nearest network on which all constraints hold: orthogonal projection."""
+    """Return the nearest network on which all constraints hold: orthogonal projection."""
     parts = [
         (rows - normal).reshape(part.shape)
         for rows, normal, part in zip(
@@ -159,7 +159,7 @@ def project_on_manifold(network: Layer, *constraints: ManifoldConstraint) -> Lay
 def max_manifold_distance(
     network: Layer, *constraints: ManifoldConstraint
 ) -> Float[np.ndarray, "*batch"]:
-    """Largest distance from the manifold along a flow: over the last axis of a batch.
+    """Return the largest distance from the manifold along a flow: the last axis of a batch.
 
     Of a `Trajectory`, give its `network`, whose last axis is the samples in time. Zero to rounding
     where it starts on an invariant manifold. Rounding itself adds up: the manifold of proportional
@@ -178,7 +178,7 @@ def escape_rate(
     *constraints: ManifoldConstraint,
     loss: LossConvention = "half",
 ) -> float:
-    r"""How fast gradient flow leaves the manifold: the part of $\dot\theta$ that is normal to it.
+    r"""Return how fast gradient flow leaves the manifold: the part of $\dot\theta$ normal to it.
 
     Taken at the network's projection on the manifold, as a fraction of $|\dot\theta|$ there. Zero
     on an invariant manifold, for any data; what `flow_keeps_constraint` concludes from the algebra,
@@ -194,7 +194,8 @@ def escape_rate(
 
 
 def gamma_v_on_manifold(gamma_u: ArrayLike) -> Float[np.ndarray, "..."]:
-    r"""$\gamma_v = \gamma_u/(1 + |\gamma_u|^2)$: the embedded fixed points that lie on a manifold.
+    r"""Return $\gamma_v = \gamma_u/(1 + |\gamma_u|^2)$: embedded fixed points that lie on a
+    manifold.
 
     Theorem 1 leaves $\gamma_u$ and $\gamma_v$ free. The new unit of an embedding is proportional to
     unit $i$ (Eq. 6), or a combination of several (Eq. 7), in *both* layers with the same
@@ -221,7 +222,7 @@ def gamma_v_on_manifold(gamma_u: ArrayLike) -> Float[np.ndarray, "..."]:
 
 
 def unit_rows(network: Layer) -> tuple[Rows, Rows]:
-    """u and v with one row of numbers for each unit, `(*batch, unit, weight)`."""
+    """Return u and v with one row of numbers for each unit, `(*batch, unit, weight)`."""
     front = (*only_layer(network).batch_shape, network.width)
     u, v = (np.asarray(part, dtype=float).reshape(*front, -1) for part in network.parts)
     return u, v

@@ -55,7 +55,7 @@ class Mechanism(Result):
 
 
 def mechanism_of_unit(unit: UnitLike) -> Mechanism:
-    """The mechanism by which units of this kind learn from small weights.
+    """Return the mechanism by which units of this kind learn from small weights.
 
     **Arguments:**
 
@@ -69,7 +69,7 @@ def mechanism_of_unit(unit: UnitLike) -> Mechanism:
 
 
 def _leaving_zero(unit: AbstractUnit) -> tuple[Separates | None, Kind | None, str]:
-    """What separates, the kind of saddle that it leads to, and all of it in a sentence."""
+    """Return what separates, the kind of saddle that it leads to, and both in a sentence."""
     algebra = unit.algebra
     order = algebra.order
     if order is None:
@@ -101,7 +101,7 @@ def _leaving_zero(unit: AbstractUnit) -> tuple[Separates | None, Kind | None, st
 
 @float64
 def _without_order(unit: AbstractUnit) -> str:
-    """Why no whole number is the order of a unit."""
+    """Return why no whole number is the order of a unit."""
     if unit.algebra.linear and unit.algebra.even:  # φ(−u) is −φ(u) and φ(u)
         return "The response is zero whatever u is: nothing is learned."
     if isinstance(unit, NeuronUnit | ConvolutionUnit):
@@ -121,7 +121,7 @@ def _without_order(unit: AbstractUnit) -> str:
 
 @dataclass(frozen=True, repr=False)
 class LowestOrderDrive(Result):
-    r"""What pulls small weights away from zero: the statistic of the unit's lowest order.
+    r"""Result of `lowest_order_drive`: the statistic of the data that drives small weights.
 
     $\Sigma_{yz} = \langle y z^\top\rangle$ for linear units, $\Sigma_{yZ}$ for quadratic ones and
     attention, in general $u \mapsto \langle y\,\phi_p(z; u)\rangle$ with the lowest term φ_p of φ.
@@ -152,7 +152,7 @@ def lowest_order_drive(
     draws: int = 64,
     key: Keys | None = None,
 ) -> LowestOrderDrive:
-    """How strongly the data drive units of this kind at their lowest order.
+    """Return how strongly the data drive units of this kind at their lowest order.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""Merging units: for each kind of saddle, the few that come closest to what many compute.
+"""Merging units: for each kind of saddle, the few units that come closest to all.
 
 Every kind ranks units such that the first h of them are the narrow network of width h: by adding
 one at a time, all widths are judged in one pass.
@@ -22,7 +22,7 @@ from ._responses import OnData
 
 
 class MergedNetwork(NamedTuple):
-    """A narrow network, units in the order in which they count, and what each of them gains.
+    """A narrow network, its units in order of importance, and its error at every width.
 
     `error[h]` is the root mean square of f − f_h as a fraction of `scale`, where f_h are the first
     h units of `network`; h runs from 0 to all of them.
@@ -39,7 +39,7 @@ class MergedNetwork(NamedTuple):
         return int(fine[0]) if fine.size else None
 
     def narrow(self, width: int) -> Layer:
-        """The network of the first `width` units."""
+        """Return the network of the first `width` units."""
         if not 1 <= width <= self.network.width:
             raise ValueError(f"`width` must be 1 to {self.network.width}, got {width}.")
         return self.network.with_parts(*(part[:width] for part in self.network.parts))
@@ -49,7 +49,7 @@ class MergedNetwork(NamedTuple):
 def merged_networks(
     network: Layer, task: AbstractTask, *, angle: float = 0.2, own_scale: bool = False
 ) -> tuple[MergedNetwork, ...]:
-    r"""Narrow networks of every admissible kind, simplest kind first.
+    r"""Return narrow networks of every admissible kind, simplest kind first.
 
     Each is a network of Zhang, Saxe & Latham's F.3 for the nearest point on a manifold of
     Theorem 3:

@@ -24,7 +24,7 @@ from ._subgradient import slope_at_rest
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NarrowMinima(Result, Generic[Network]):
-    """Local minima of a narrow network, lowest loss first, each counted once.
+    """Result of `narrow_minima`: local minima, lowest loss first, each counted once.
 
     `loss` are their levels, `network` the weights, one network for each, `share` the fraction of
     starts that ended there; what is missing to one ended nowhere.

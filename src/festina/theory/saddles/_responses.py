@@ -99,5 +99,5 @@ class OnData:
 def respond(
     unit: AbstractUnit, psi: Float[Array, "sample ..."], u: Float[Array, "..."]
 ) -> Float[Array, "sample ..."]:
-    """φ(x; u_i) of every sample and unit, compiled once for each shape."""
+    """Return φ(x; u_i) of every sample and unit, compiled once for each shape."""
     return unit.response(psi, u)

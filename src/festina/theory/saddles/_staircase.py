@@ -1,4 +1,4 @@
-"""The staircase of a training run, predicted, by whatever predicts that of its architecture."""
+"""The staircase of a training run, predicted by the theory for its architecture."""
 
 from dataclasses import replace
 
@@ -106,7 +106,7 @@ def _predict(network: AbstractNetwork, task: AbstractTask) -> Staircase:
 
 
 def _advice(network: AbstractNetwork) -> str:
-    """What is known of others."""
+    """Return what to use for networks without a predicted staircase."""
     if network.kinked:
         return "When rectified units leave zero depends on which samples each of them sees: train."
     return (

@@ -43,7 +43,7 @@ _LONGEST = 1e3  # way of what waits, in units of its own size, after which it ne
 
 
 def deep_staircase(weights: Sequence[np.ndarray], seen: Statistics) -> Staircase:
-    """The staircase of three or more layers, from the input's side to the output's."""
+    """Return the staircase of three or more layers, from the input's side to the output's."""
     modes = linear_modes(seen, DEGENERACY)
     layers = [np.asarray(weight, float) for weight in weights]
     count, of_map = len(modes.mu), lambda matrix: np.linalg.svd(matrix, compute_uv=False)
@@ -77,7 +77,7 @@ def deep_staircase(weights: Sequence[np.ndarray], seen: Statistics) -> Staircase
 
 
 def _wait(layers: Layers, left: Map, learned: int, enough: float) -> tuple[float, Layers] | None:
-    """How long until what is small adds so much to W, and all weights then. None if it never does.
+    """Return the time until small weights add so much to W, and all weights then; None if never.
 
     The clock is the way that weights make in units of their size, |dθ|/|θ|: near infinity one unit
     is a factor e.

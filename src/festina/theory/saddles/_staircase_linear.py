@@ -37,7 +37,7 @@ _ROUND_OFF = 1e-14  # of the largest unit: one that differs by less from others 
 def linear_staircase(
     u: Float[np.ndarray, "unit input"], v: Float[np.ndarray, "unit output"], seen: Statistics
 ) -> Staircase:
-    r"""The staircase of a two-layer linear network, whose levels are those of Lemma 6.
+    r"""Return the staircase of a two-layer linear network, whose levels are those of Lemma 6.
 
     With $\mu_k$ the eigenvalues of $\Sigma_{yz}\Sigma_{zz}^{+}\Sigma_{zy}$ and $A$ the modes
     learned,

@@ -45,7 +45,7 @@ def has_growing_units(network: Layer) -> bool:
 
 
 def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
-    r"""The staircase of a layer of quadratic neurons or linear-attention heads.
+    r"""Return the staircase of a layer of quadratic neurons or linear-attention heads.
 
     Each stage asks which of the dormant units is the first to escape, from their weights at that
     time (Proposition 5 of Zhang, Saxe & Latham with its correction, for any shape of $v$: where $v$
@@ -147,7 +147,7 @@ class _Stage(NamedTuple):
         return np.asarray(pull).reshape(wide.shape)[:, : dormant.shape[1]]
 
     def race(self, active: np.ndarray, dormant: np.ndarray) -> Escape | None:
-        """The first of the dormant units to escape; None if none does."""
+        """Return the first of the dormant units to escape; None if none does."""
         moves = np.flatnonzero(np.linalg.norm(dormant, axis=0))
         steepest = float(np.linalg.norm(self.correlation(active)))
         if not moves.size or not steepest > 0:

@@ -1,4 +1,4 @@
-"""A staircase: its levels, when it falls, what is active; and what all that predict one share."""
+"""`Staircase`, and what all functions that predict one share."""
 
 import functools
 import warnings
@@ -151,12 +151,12 @@ class Staircase(Result):
         return "\n".join([heading, *rows, *self.doubts()])
 
     def loss(self, times: Float[np.ndarray, " time"]) -> Float[np.ndarray, "*batch time"]:
-        """The staircase as a function of time: the level of the plateau at each of `times`."""
+        """Return the level of the plateau at each of `times`: a step function of time."""
         losses = [each.levels[np.searchsorted(each.times, times)] for each in self.lanes()]
         return np.reshape(losses, (*self.batch_shape, *np.shape(times)))
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """The loss as a staircase over time, with what is learned on each step.
+        """Draw the loss as a staircase over time, with what is learned on each step.
 
         Upon axes that are given, with training in them or other staircases, of other seeds say: it
         reaches as far as they do, and the legend has one entry for all of them. For a batch, one
@@ -216,7 +216,7 @@ def warned(found: Staircase) -> Staircase:
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where the function changes its sign between two points."""
+    """Return where the function changes its sign between two points."""
     from scipy.optimize import root_scalar
 
     return float(root_scalar(function, bracket=(low, high), method="brentq").root)
@@ -237,7 +237,7 @@ def warn_unless_ended(solution: Any) -> None:
 def joining_times(
     active: list[tuple[int, ...]], times: list[float], members: int
 ) -> Float[np.ndarray, " member"]:
-    """When each member became active, as `Staircase.joined` has it."""
+    """Return when each member became active, as `Staircase.joined` has it."""
     joined = np.full(members, np.inf)
     joined[list(active[0])] = 0.0
     for before, after, time in zip(active[:-1], active[1:], times, strict=True):

@@ -13,7 +13,7 @@ _SAMPLES = 16  # gradients for each weight: of eight units on ten kinks four are
 def slope_at_rest(
     function: Function, point: Point, gradient: Point, *, enough: float, kinked: bool
 ) -> float:
-    """Gradient times weights; on a kink, if that is not small enough, the smallest subgradient."""
+    """Return gradient times weights; on a kink the smallest subgradient, if that is not small."""
     slope = relative_slope(point, gradient)
     if not kinked or not enough < slope < np.inf:
         return slope
@@ -27,7 +27,7 @@ def smallest_subgradient(
     radius: float = _RADIUS,
     block: Int[np.ndarray, " n"] | None = None,
 ) -> Point:
-    """The shortest vector in the convex hull of gradients around a point.
+    """Return the shortest vector in the convex hull of gradients around a point.
 
     It is zero at a minimum, smooth or not (gradient sampling: Burke, Lewis & Overton 2005), and at
     other kinks at which a descent may stop. Weights of units that have kinks of their own, alone,

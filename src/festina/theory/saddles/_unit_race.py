@@ -108,14 +108,14 @@ class Race:
         return _Standing(growth, aligned, self.degree * log_r + gain)
 
     def _escape(self, unit: int, table: np.ndarray) -> Escape:
-        """It will be gone at the rate that it has by now."""
+        """Extrapolate the escape at the present rate."""
         log_r, t = table[-2:, unit]
         growth = float(self._standing(table).growth[unit])
         gone = t + np.exp((2 - self.degree) * log_r) / ((self.degree - 2) * growth)
         return Escape(unit, float(gone) * self.unit_of_time, table[:-2, unit], growth / self.degree)
 
     def _grown(self, solver: "DOP853", unit: int) -> np.ndarray:
-        """The table within the last step at which the unit became large."""
+        """Return the table within the last step, at which the unit became large."""
         between = solver.dense_output()
         at = lambda sigma: self._table(between(sigma))
         # A unit that does not grow at the beginning of the step is infinitely far below.
