@@ -114,7 +114,7 @@ def test_what_is_there_is_not_trained_again(out, festina, here, monkeypatch):
     after = festina("reproduce", "toy", "--seeds", "2", "--claims", *out)
     assert after.status == 0
     said = (
-        "4 of them were there already, of the same parameters and the same festina: "
+        "4 of them were there already, with the same parameters and the same festina: "
         "`--fresh` trains again. "
     )
     assert said in " ".join(after.out.split())

@@ -30,7 +30,7 @@ def application(
     verb: str = "run",
     common: Mapping[str, Any] | None = None,
 ) -> cyclopts.App:
-    """The command `festina run NAME`, or another one with other `common` flags.
+    """Return the command `festina run NAME`, or another `verb` with other `common` flags.
 
     `command` gets only what was given, by name.
     """
@@ -52,7 +52,7 @@ def command_of(
     parameters: list[inspect.Parameter],
     command: Callable[..., int],
 ) -> cyclopts.App:
-    """A command whose flags are known only now."""
+    """Return a command with flags that are computed from an experiment or a function."""
 
     def run(**given: Any) -> int:
         return command(**given)
@@ -99,13 +99,13 @@ def _common(experiment: Experiment) -> dict[str, Any]:
     presets = ", ".join(experiment.presets) or "none for this experiment"
     return {
         "preset": Annotated[
-            str | None, Parameter(help=f"Parameters under a name. There are: {presets}.")
+            str | None, Parameter(help=f"A named set of parameters. There are: {presets}.")
         ],
         "parameters": Annotated[
             Path | None,
             Parameter(
-                help="A parameters.toml, as every run folder has one. Flags go before it, "
-                "and it goes before --preset."
+                help="A parameters.toml, as in every run folder. Flags override this file; this "
+                "file overrides --preset."
             ),
         ],
         "quick": Quick,
@@ -120,7 +120,7 @@ def _common(experiment: Experiment) -> dict[str, Any]:
 
 
 def keywords(annotations: Mapping[str, Any]) -> list[inspect.Parameter]:
-    """Flags by name; what is true or false is false unless it is given."""
+    """Return keyword-only parameters for flags; a switch is false unless it is given."""
     return [
         inspect.Parameter(
             name, _KEYWORD, default=False if get_args(kind)[0] is bool else None, annotation=kind
@@ -141,9 +141,9 @@ def _presets(experiment: Experiment) -> str:
 
 
 def _typed(annotation: Any) -> Any:
-    """The type that the command line reads: numbers are left to pydantic, wherever they stand.
+    """Return the type that cyclopts reads: numbers stay text, which pydantic converts.
 
-    So are the bounds of an entry of a tuple, which cyclopts would check with words of its own.
+    Bounds on entries of a tuple are dropped: cyclopts would check them with messages of its own.
     """
     if get_origin(annotation) is Annotated:
         return _typed(get_args(annotation)[0])
@@ -164,7 +164,7 @@ def _bounds(field: "FieldInfo") -> str:
 
 
 def _of_entries(field: "FieldInfo") -> list[str]:
-    """Bounds of the entries of a tuple, once where they are the same for all."""
+    """Return the bounds of the entries of a tuple, without repetition."""
     entries = [part for part in get_args(field.annotation) if get_origin(part) is Annotated]
     return list(dict.fromkeys(bound for part in entries for bound in _in_words(part.__metadata__)))
 

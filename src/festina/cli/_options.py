@@ -19,8 +19,8 @@ Out = Annotated[Path | None, Parameter(help="Write here instead of the next free
 Quick = Annotated[
     bool,
     switch(
-        "Fewer seeds, smaller sizes or shorter runs, where the experiment has such: the same "
-        "verdicts from less. What is asked for otherwise goes before it."
+        "The same verdicts from fewer seeds, smaller sizes or shorter runs, if the experiment has "
+        "such a version. Presets, files and flags override it."
     ),
 ]
 Animation = Annotated[
@@ -31,8 +31,8 @@ Quiet = Annotated[bool, switch("No progress on standard error.")]
 Claims = Annotated[
     list[str] | None,
     Parameter(
-        help="Print every claim, in a table: predicted, measured, tolerance, verdict. With "
-        "identifiers behind it (--claims drop-times) only these claims.",
+        help="Print every claim, in a table: predicted, measured, tolerance, verdict. "
+        "Identifiers after it select claims: --claims drop-times.",
         consume_multiple=True,
         negative=(),
         negative_iterable=(),

@@ -59,7 +59,7 @@ def reproduce(
     out: Annotated[
         Path | None, Parameter(help="Write here instead of ./runs/reproduce-SOURCE/001, 002, …")
     ] = None,
-    fresh: Annotated[bool, switch("Train everything again, also what is there already.")] = False,
+    fresh: Annotated[bool, switch("Train everything again, also finished runs.")] = False,
     claims: Claims = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -72,14 +72,12 @@ def reproduce(
     Each gets its own run folder and a line; one claims.json holds all claims, --claims prints them,
     and --claims ID only those with this identifier.
     An experiment that fails is reported and the others go on; Ctrl-C keeps what was finished.
-    With --quick each is made as cheap as it can be without another verdict, one that is cheap
-    already stays as it is, and presets are left out.
+    --quick makes each run as cheap as it can be with the same verdicts, and leaves presets out.
 
-    The same command again, after it was stopped in whatever way, goes on: runs that are there, of
-    the same parameters and the same festina, are not made again.
+    After an interruption, the same command resumes: finished runs with the same parameters and the
+    same code are not repeated.
 
-    The exit status is 0 when every claim that is known to hold does, 1 when one is broken or an
-    experiment failed.
+    The exit status is 1 if a claim is broken or an experiment failed, and 0 otherwise.
     """
     sweep(*([] if out is None else [out.expanduser()]))
     results = Results()
@@ -129,7 +127,7 @@ class Results:
     done: "list[Done]" = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     there: int = 0
-    """How many were there already."""
+    """Number of runs that an earlier command had made."""
 
     def fail(self, label: str, error: Exception, *, debug: bool) -> None:
         complain(f"{label} failed: {describe(error)}", debug=debug)
@@ -158,7 +156,7 @@ def _missing(label: str, verdict: str, note: str) -> dict[str, Any]:
 
 
 def _chosen(source: str) -> tuple[str, ...]:
-    """Names of the experiments that are meant."""
+    """Return the names of the experiments of a source, or those that begin like it."""
     if source.endswith(".py"):
         find_entry(source)
         return (source,)
@@ -166,7 +164,9 @@ def _chosen(source: str) -> tuple[str, ...]:
     if chosen := tuple(name for name in experiment_names() if name.startswith(beginning)):
         return chosen
     choices = experiment_names() if "/" in source else (*experiment_groups(), "all")
-    raise Complaint(unknown("source", source, choices))
+    _, _, id = source.partition("#")
+    hint = f" `--claims {id}` selects a claim." if id else ""
+    raise Complaint(unknown("source", source, choices) + hint)
 
 
 def _jobs(
@@ -178,7 +178,7 @@ def _jobs(
     *,
     debug: bool,
 ) -> list[Job]:
-    """What is to be run; a bad flag is said before any of it is."""
+    """Return all runs to make; an invalid flag raises before any of them."""
     if not source:
         raise Complaint(
             "Missing SOURCE of `festina reproduce`. There are: "
@@ -269,9 +269,9 @@ def _each(results: Results, top: Path, progress: Progress, *, debug: bool) -> No
 def _folder(
     source: tuple[str, ...], out: Path | None, jobs: list[Job], stack: ExitStack, *, fresh: bool
 ) -> tuple[Path, list[Path]]:
-    """The folder for all runs, in hand, and what was made for it, innermost first.
+    """Return the folder for all runs, locked, and the folders made for it, innermost first.
 
-    It is one that an earlier command has begun, where all that is in there is what is wanted.
+    It is the folder of an earlier command, if that holds nothing but runs that are wanted.
     """
     called = [find_entry(each).name if each.endswith(".py") else each for each in source]
     parent = Path("runs", f"reproduce-{'-'.join(called).replace('/', '-')}").absolute()
@@ -308,7 +308,7 @@ def _folder(
 
 
 def _begun(top: Path, jobs: list[Job]) -> bool:
-    """Whether a folder holds runs that are wanted, or nothing yet, and nothing else."""
+    """Return whether a folder is empty or holds nothing but runs that are wanted."""
     if not top.is_dir():
         return False
     expected = {"claims.json", *(job.folder.split("/")[0] for job in jobs)}
@@ -318,7 +318,7 @@ def _begun(top: Path, jobs: list[Job]) -> bool:
 
 
 def _is_old(top: Path, jobs: list[Job]) -> Iterator[bool]:
-    """Whether the claims in a folder, or in that of a run in it, have no identifiers."""
+    """Yield whether claims have no identifiers: those of a folder, then those of each run in it."""
     from festina.experiments._identifiers import is_without_identifiers
 
     return map(is_without_identifiers, (top, *(top / job.folder for job in jobs)))
@@ -329,7 +329,7 @@ def _old(top: Path) -> str:
 
 
 def _try(folder: Path) -> None:
-    """Write something there: a folder that exists may still be read-only."""
+    """Raise `OSError` if a folder is read-only."""
     import tempfile
 
     with tempfile.TemporaryFile(dir=folder):
@@ -344,7 +344,7 @@ def _report(
     interrupted: bool,
     json: bool,
 ) -> "list[Done]":
-    """Print what there is to say, and return the runs with the claims that are asked for."""
+    """Print the results, and return the runs with the claims that are asked for."""
     from festina.experiments._runner import choose, claims_json
 
     done = results.done
@@ -359,14 +359,14 @@ def _report(
     finished, wanted = len(results.done), len(results.jobs)
     said = [
         f"Interrupted: {finished} of {wanted} runs are finished, and only those are counted below; "
-        "the same command goes on from there."
+        "the same command resumes."
         if interrupted
         else f"{finished} of {wanted} run{'s' * (wanted != 1)}.",
     ]
     if results.there:
         said.append(
-            f"{results.there} of them {'was' if results.there == 1 else 'were'} there already, of "
-            "the same parameters and the same festina: `--fresh` trains again."
+            f"{results.there} of them {'was' if results.there == 1 else 'were'} there already, "
+            "with the same parameters and the same festina: `--fresh` trains again."
         )
     if top is not None and finished:
         said.append(f"All of it is in {shorter(top)}.")

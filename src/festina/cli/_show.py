@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from festina.experiments import Experiment, load_experiment
-from festina.experiments._own_file import found
+from festina.experiments._own_file import file_of_run
 
 from ._complaint import Complaint
 from ._folder import WITHOUT_IDENTIFIERS, sweep, unwritable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PICTURES = (".png", ".pdf", ".svg", ".gif", ".mp4")
 _NAMED = 8  # runs, at most, in one line
-_LARGEST = 200.0  # inches, of a sheet
+_LARGEST = 200.0  # inches of a figure's width or height
 _FINEST = 2400.0  # dots per inch
 
 
@@ -124,25 +124,32 @@ def refuse_without_identifiers(folder: Path) -> None:
 
 
 def stored(run: Path, file: Path | None = None) -> "tuple[xr.DataTree, Experiment]":
-    """A saved run and the experiment that made it, which may be in this file."""
+    """Return a saved run and the experiment that made it, read from `file` if it is given."""
     run = run.expanduser()
     store = run if run.suffix == ".zarr" else run / "run.zarr"
     if not store.exists():
-        raise Complaint(f"There is no run in '{run}': '{store}' does not exist.{_below(run)}")
+        hint = _below(run) or " `festina run` makes folders such as runs/race/xor/001."
+        folder, _, id = str(run).rpartition("#")
+        if Path(folder, "run.zarr").exists() and folder:
+            hint = f" For one claim of a run: `festina show {folder} --claims {id}`."
+        raise Complaint(f"There is no run in '{run}': '{store}' does not exist.{hint}")
     from festina import _run
 
     data = _run.load(store)
     name = data.attrs.get("experiment")
     if not isinstance(name, str):
-        raise Complaint(f"'{store}' does not say which experiment made it; `festina run` would.")
+        raise Complaint(
+            f"'{store}' was not made by an experiment, so there is nothing to draw. `festina.load` "
+            "reads its data in Python."
+        )
     return data, load_experiment(
         name if not (file or data.attrs.get("file")) else _own(data, run, file)
     )
 
 
 def _own(data: "xr.DataTree", run: Path, file: Path | None) -> str:
-    """Return the file of an experiment that no table lists: the one the user names, or `found`."""
-    path = file or found(data.attrs, run)
+    """Return the file of an experiment that no table lists, as the user or the run names it."""
+    path = file or file_of_run(data.attrs, run)
     if path is None:
         name = Path(str(data.attrs["file"])).name
         raise Complaint(
@@ -184,7 +191,7 @@ def _between(text: str, least: float, most: float, flag: str, unit: str) -> floa
 
 
 def _below(folder: Path) -> str:
-    """The runs somewhat further down, where somebody may have meant one of them."""
+    """Return a sentence that names the runs below a folder; empty if there are none."""
     depths = ("*/run.zarr", "*/*/run.zarr", "*/*/*/run.zarr")
     found = (store.parent for depth in depths for store in folder.glob(depth))
     runs = sorted(str(run) for run in found if "/." not in run.as_posix())  # not those being made

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .claims import Claim as Claim
     from .figures import save_animation as save_animation
 
-# NumPy, pydantic and matplotlib cost more than all that `festina list` needs: they come when asked.
+# NumPy, pydantic and matplotlib cost more than all of `festina list`: imported when first used.
 _PACKAGES = ("claims", "figures")
 _HOMES = {
     "Claim": ".claims",
@@ -48,11 +48,12 @@ _LIGHT = (
     "ExperimentEntry",
     "Experiment",
     "Progress",
+    "experiment_groups",
     "experiment_names",
     "find_entry",
     "load_experiment",
+    "unknown",
 )
-_LIGHT += ("experiment_groups", "unknown")
 __all__ = [*_HOMES, *_PACKAGES, *_LIGHT]  # pyright: ignore[reportUnsupportedDunderAll]
 
 __getattr__, _ = attach(__name__, _HOMES, _PACKAGES)

@@ -8,7 +8,8 @@ class ExperimentEntry:
     """One line of `festina list`.
 
     `seconds` is the expected time on two cores, compilation included; `references` are keys of
-    `festina.papers.bibtex`. An experiment outside the package has the `file` that it is in.
+    `festina.papers.bibtex`. `file` is the path of an experiment outside
+    the package, empty for all others.
     `packages` are the modules that the optional dependency `extra` installs and the run imports.
     """
 
@@ -24,5 +25,5 @@ class ExperimentEntry:
 
     @property
     def typed(self) -> str:
-        """What the command line calls it."""
+        """What to type for it on the command line: its name or file."""
         return self.file or self.name

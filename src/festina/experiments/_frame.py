@@ -22,7 +22,7 @@ _Body: TypeAlias = Callable[[_Given, Key, Progress], Tables]
 
 @runtime_checkable  # tests check types at run time
 class Run(Protocol[_Given]):
-    """How an experiment is called."""
+    """The signature of the `run` of an experiment."""
 
     def __call__(
         self, parameters: _Given, *, key: Key = None, progress: Progress | None = None
@@ -30,20 +30,20 @@ class Run(Protocol[_Given]):
 
 
 def make_run(name: str) -> Callable[[_Body[_Given]], Run[_Given]]:
-    """Make the `run` of an experiment from a body that computes its tables and says how it goes.
+    """Make the `run` of an experiment from a body that computes its tables and reports progress.
 
-    The body is `(parameters, key, say) → {name: table}`; attributes of a table "/" are those of the
-    run. The run computes in float64, is silent unless asked for progress, says when it is done, and
-    carries its name and the parameters that made it.
+    The body is `(parameters, key, progress) → {name: table}`; attributes of a table "/" become
+    those of the run. The run computes in float64 and records its name and parameters. Without
+    `progress` it is silent.
     """
 
     def wrap(body: _Body[_Given]) -> Run[_Given]:
         def run(
             parameters: _Given, *, key: Key = None, progress: Progress | None = None
         ) -> xr.DataTree:
-            say = progress or (lambda words, fraction: None)
-            tables = body(parameters, key, say)
-            say("done", 1.0)
+            progress = progress or (lambda words, fraction: None)
+            tables = body(parameters, key, progress)
+            progress("done", 1.0)
             tree = xr.DataTree.from_dict(
                 {f"/{at.strip('/')}": table for at, table in tables.items()}
             )
@@ -51,8 +51,7 @@ def make_run(name: str) -> Callable[[_Body[_Given]], Run[_Given]]:
             tree.attrs = {"experiment": name, "parameters": made_by, **tree.attrs}
             return tree
 
-        # Not `functools.wraps`: `help(run)` is to show these arguments, with the type of the
-        # body's.
+        # Not `functools.wraps`: `help(run)` has to show the arguments of `run`, not of the body.
         run.__module__, run.__qualname__, run.__doc__ = body.__module__, "run", body.__doc__
         run.__annotations__["parameters"] = body.__annotations__["parameters"]
         return float64(run)
@@ -61,10 +60,10 @@ def make_run(name: str) -> Callable[[_Body[_Given]], Run[_Given]]:
 
 
 def parameters_of_run(run: xr.DataTree, kind: type[_Own]) -> _Own:
-    """The parameters that a run was made with, read back from it."""
+    """Return the parameters that a run was made with, read from its attributes."""
     return kind(**json.loads(run.attrs["parameters"]))
 
 
 def part_of(progress: Progress, start: float, share: float) -> Progress:
-    """Progress of a piece of work that begins at `start` and is this share of the whole."""
+    """Return the progress of a piece of work: its start and its share of the whole."""
     return lambda words, done: progress(words, start + share * done)

@@ -1,4 +1,4 @@
-"""Identifiers of claims, read from the source of an experiment, and runs that have none."""
+"""Identifiers of claims, read from the source of an experiment; runs from before they existed."""
 
 import ast
 import json
@@ -16,7 +16,7 @@ _LEAVES = ast.Return | ast.Raise | ast.Continue
 def identifiers(module: ModuleType) -> tuple[str, ...] | None:
     """Return the identifiers of all claims of a module, `None` if they are not all written in it.
 
-    What an f-string fills in is a `*`: `f"{name}-times"` is `*-times`.
+    A `*` stands for what an f-string fills in: `f"{name}-times"` is `*-times`.
 
     Raises `ValueError` for an identifier that is not kebab-case, and if a function makes two claims
     with one identifier. Identifiers that are computed, and claims of several cases, are checked
@@ -29,14 +29,14 @@ def identifiers(module: ModuleType) -> tuple[str, ...] | None:
         tree = ast.parse(file.read_text(encoding="utf-8"))
     except (AttributeError, OSError, SyntaxError, ValueError):  # no file, or not of Python
         return None
-    ledgers = {"claim", *_collectors(tree)}
+    collectors = {"claim", *_collectors(tree)}
     found: list[str] = []
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
         earlier: list[tuple[str, str, Branches]] = []
         for call, branches in _calls(function.body, {}):
-            if not isinstance(call.func, ast.Name) or call.func.id not in ledgers:
+            if not isinstance(call.func, ast.Name) or call.func.id not in collectors:
                 continue
             if (id := _written(call)) is None:
                 continue
@@ -50,7 +50,7 @@ def identifiers(module: ModuleType) -> tuple[str, ...] | None:
                 if other == id and not apart:
                     raise ValueError(twice(id, first, line))
             earlier.append((id, line, branches))
-    return tuple(dict.fromkeys(found)) if _are_all_written(tree, ledgers) else None
+    return tuple(dict.fromkeys(found)) if _are_all_written(tree, collectors) else None
 
 
 def is_without_identifiers(folder: Path) -> bool:
@@ -63,7 +63,7 @@ def is_without_identifiers(folder: Path) -> bool:
 
 
 def _collectors(tree: ast.Module) -> Iterator[str]:
-    """Yield what collects claims: the second argument of `claims`, and each `ClaimCollector`."""
+    """Yield names of collectors: the second argument of `claims`, and each `ClaimCollector`."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name="claims", args=ast.arguments(args=[_, second])):
@@ -111,10 +111,10 @@ def _written(call: ast.Call) -> str | None:
     return None
 
 
-def _are_all_written(tree: ast.Module, ledgers: set[str]) -> bool:
-    """Return whether ledgers are only called with what is written, or given to such functions."""
+def _are_all_written(tree: ast.Module, collectors: set[str]) -> bool:
+    """Return whether collectors are only called with literals, or passed on within the module."""
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    own = {f.name for f in functions if ledgers & {argument.arg for argument in f.args.args}}
+    own = {f.name for f in functions if collectors & {argument.arg for argument in f.args.args}}
     own.add("list")
     expected: set[int] = set()
     for call in ast.walk(tree):
@@ -122,7 +122,7 @@ def _are_all_written(tree: ast.Module, ledgers: set[str]) -> bool:
             expected |= {id(call.func)} if _written(call) is not None else set()
             expected |= {id(given) for given in call.args} if call.func.id in own else set()
     names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
-    loads = (node for node in names if node.id in ledgers and isinstance(node.ctx, ast.Load))
+    loads = (node for node in names if node.id in collectors and isinstance(node.ctx, ast.Load))
     made_here = any(
         isinstance(node, ast.FunctionDef) and node.name == "claims" for node in tree.body
     )

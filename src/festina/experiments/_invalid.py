@@ -1,4 +1,4 @@
-"""What pydantic complains about, as one sentence that names the way out."""
+"""Errors of pydantic as sentences that name the parameter and what it must be."""
 
 import difflib
 import re
@@ -30,12 +30,12 @@ def invalid(
     valid: Sequence[str] = (),
     where: Callable[[str], str] = "`{}`".format,
 ) -> str:
-    """Say in a sentence for each parameter why it is not valid.
+    """Return a sentence for each invalid parameter that explains why it is invalid.
 
     **Arguments:**
 
     - `valid`: the names of all parameters, where they are known.
-    - `where`: turns the path of a parameter, `a.b[2]`, into how the user wrote it.
+    - `where`: returns how the user wrote the path of a parameter, `a.b[2]`.
     """
     sentences: dict[str, str] = {}
     for details in error.errors(include_url=False):
@@ -70,6 +70,7 @@ def _sentence(
 
 
 def nearest(value: Any, expected: str) -> str:
+    """Return a question that names the quoted word in `expected` nearest to a value, if any."""
     near = difflib.get_close_matches(str(value), re.findall(r"'([^']*)'", expected), n=1)
     return f" Did you mean '{near[0]}'?" if near else ""
 
@@ -95,7 +96,7 @@ def _expected(kind: str, context: Mapping[str, Any]) -> str | None:
 
 
 def _path(location: tuple[int | str, ...]) -> str:
-    """`a.b[2]`, as the key would be written."""
+    """Return the path of a parameter as one writes it: `a.b[2]`."""
     text = ""
     for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -103,7 +104,7 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as it was typed: quotes only where it is no number."""
+    """Return a value as it was typed, with quotes unless it is a number."""
     if value is None:
         return "'none'"
     try:

@@ -14,7 +14,7 @@ Key: TypeAlias = PRNGKeyArray | None
 
 
 def keys_from_parameters(parameters: Parameters, key: Key) -> Keys:
-    """One key for each seed: seed 3 is the same network however many are trained with it."""
+    """Return one key for each seed: seed 3 is the same network however many are trained with it."""
     if key is None:
         return seeds(parameters.seeds, first=parameters.seed)
     return jax.random.split(key, parameters.seeds)

@@ -1,4 +1,4 @@
-"""An experiment in a file of one's own, which no table lists."""
+"""An experiment in a file of the user, which no table lists."""
 
 import hashlib
 import importlib.util
@@ -14,12 +14,12 @@ NEEDED = ("Parameters", "run", "claims", "draw")
 
 
 def is_file(name: str) -> bool:
-    """Whether a file is meant, and not the name of an experiment."""
+    """Return whether a name is the path of a file."""
     return name.endswith(".py")
 
 
 def entry_of(name: str) -> ExperimentEntry:
-    """The entry of the experiment in a file: called like the file, and nothing of it imported."""
+    """Return the entry of the experiment in a file, named after it; the file is not imported."""
     path = Path(name).expanduser().resolve()
     if not path.is_file():
         raise ValueError(f"There is no file '{name}' with an experiment.")
@@ -29,7 +29,7 @@ def entry_of(name: str) -> ExperimentEntry:
 
 
 def module_of(entry: ExperimentEntry) -> ModuleType:
-    """Import the file, with those beside it in reach, as of a script. Once, as modules are."""
+    """Import the file once, with its folder on `sys.path`, as for a script."""
     path = Path(entry.file)
     name = f"festina_own_{path.stem}_{_checksum(path)[:8]}"
     if name not in sys.modules:
@@ -57,13 +57,13 @@ def module_of(entry: ExperimentEntry) -> ModuleType:
 
 
 def shown_by(module: ModuleType) -> str:
-    """What an experiment shows: the first line of its docstring, as in the list of others."""
+    """Return what an experiment shows, for `festina list`: the first line of its docstring."""
     first = (module.__doc__ or "").strip().partition("\n")[0].rstrip(".")
     return first or "an experiment of your own"
 
 
-def recorded(file: str) -> dict[str, str]:
-    """Return the attributes of a run by which `found` recognises the file that made it.
+def file_attributes(file: str) -> dict[str, str]:
+    """Return the attributes of a run by which `file_of_run` recognises the file that made it.
 
     `file` is relative to the working folder, or only a name where the file lies elsewhere. The
     checksum is that of the absolute path, which is not stored itself.
@@ -75,7 +75,7 @@ def recorded(file: str) -> dict[str, str]:
     return {"file": below.as_posix(), "file_checksum": _checksum(path)}
 
 
-def found(attributes: Mapping[Any, Any], run: Path) -> Path | None:
+def file_of_run(attributes: Mapping[Any, Any], run: Path) -> Path | None:
     """Return the file that made a run, if it lies below the working folder where it lay before.
 
     A run may come from a stranger, and the file is executed. A file that came with the run does not

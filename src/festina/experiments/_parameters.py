@@ -79,7 +79,7 @@ class Parameters(BaseModel):
         found: dict[str, str] = {}
         for part in reversed(cls.mro()):
             if issubclass(part, Parameters):
-                # Typed in, made by a program, or without its source: then without explanation.
+                # A class typed into a prompt, or without source, has no help texts.
                 with contextlib.suppress(OSError, TypeError, SyntaxError):
                     found |= _docstrings(textwrap.dedent(inspect.getsource(part)))
         return found
@@ -129,7 +129,10 @@ PowerOfTwo = Annotated[int, AfterValidator(_power_of_two)]
 def check_increasing(
     least: float | int, most: float | int = math.inf, *, count: int = 2
 ) -> AfterValidator:
-    """Check that a tuple, `Annotated[tuple[…], check_increasing(0)]`, has `count` rising values."""
+    """Check that a tuple has `count` numbers or more, each above the one before.
+
+    As an annotation: `Annotated[tuple[float, ...], check_increasing(0)]`.
+    """
     return AfterValidator(lambda given: _ordered(given, least, most, count, "increasing"))
 
 
@@ -137,11 +140,11 @@ def check_decreasing(
     most: float | int, least: float | int = -math.inf, *, count: int = 2
 ) -> AfterValidator:
     """Check that a tuple has `count` numbers or more, each below the one before."""
-    return AfterValidator(lambda given: _ordered(given, least, most, count, "falling"))
+    return AfterValidator(lambda given: _ordered(given, least, most, count, "decreasing"))
 
 
 def _ordered(given: Any, least: float | int, most: float | int, count: int, words: str) -> Any:
-    ordered = sorted(set(given), reverse=words == "falling")
+    ordered = sorted(set(given), reverse=words == "decreasing")
     inside = given and least <= min(given) and max(given) <= most
     if len(given) < count or list(given) != ordered or not inside:
         low, high = least > -math.inf, most < math.inf
@@ -152,7 +155,7 @@ def _ordered(given: Any, least: float | int, most: float | int, count: int, word
 
 
 def _docstrings(source: str) -> dict[str, str]:
-    """The string that stands behind each field of a class; empty where there is none."""
+    """Return the docstring under each field of a class, empty for a field without one."""
     statements = (each for part in ast.parse(source).body for each in getattr(part, "body", ()))
     return {
         field.target.id: " ".join(_text(after).split())

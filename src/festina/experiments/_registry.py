@@ -1,12 +1,11 @@
 """Every experiment by name, readable without importing any of them.
 
-`festina list`, `--help` and the error for an unknown name come from this table alone, so that they
-do not pay for JAX. An experiment is a module with `Parameters`, `run`, `claims` and `draw`;
-`load_experiment` imports it. What it cites stands in the table, so that `festina cite` is light
-too. The path of a file with such a module (`./mine.py`) is as good as a name.
+`festina list`, `festina cite`, `--help` and the error for an unknown name read this table alone,
+so that they do not import JAX. An experiment is a module with `Parameters`, `run`, `claims` and
+`draw`; `load_experiment` imports it. The path of such a file (`./mine.py`) is accepted for a name.
 
-Three more are optional: `PRESETS`, parameters by name; `QUICK`, those under which the experiment is
-much cheaper and comes to the same verdicts; and `animate`, its run as a moving picture.
+Three more names are optional in the module: `PRESETS`, parameters by name; `QUICK`, parameters that
+make the experiment much cheaper with the same verdicts; and `animate`, which makes an animation.
 """
 
 import difflib
@@ -33,12 +32,12 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Experiment:
-    """A named experiment: what everything generic (command line, tests, gallery) works with.
+    """An experiment as the command line, sweeps and tests use it.
 
-    `parameters` is its class of `Parameters`, with fields of its own. `quick` are the parameters of
-    `--quick`, none for an experiment that is quick as it is; `animate` is `None` where there is
-    nothing that moves. `identifiers` are those of all claims, with a `*` for what is known only
-    when they are made, or `None`.
+    `parameters` is its class of `Parameters`. `quick` are the parameters of `--quick`, empty for an
+    experiment that is quick anyway. `animate` is `None` for an experiment without animation.
+    `identifiers` are those of all claims, with a `*` for parts that are known only when the claims
+    are made. They are `None` if the source does not tell them.
     """
 
     entry: ExperimentEntry
@@ -62,18 +61,18 @@ class Experiment:
 
 
 def entries() -> "tuple[ExperimentEntry, ...]":
-    """Every experiment of the sources, in the order of `festina list`."""
+    """Return every experiment of the sources, in the order of `festina list`."""
     # The papers use this package, so the registry imports their table only when asked.
     return importlib.import_module("festina.papers").EXPERIMENTS
 
 
 def experiment_names() -> tuple[str, ...]:
-    """The names of all experiments, such as `saddles/figure-1b`."""
+    """Return the names of all experiments, such as `saddles/figure-1b`."""
     return tuple(entry.name for entry in entries())
 
 
 def experiment_groups() -> tuple[str, ...]:
-    """The first part of every name: what `festina reproduce` takes."""
+    """Return the sources of experiments, such as `saddles`: the first part of their names."""
     return tuple(dict.fromkeys(name.split("/")[0] for name in experiment_names()))
 
 
@@ -81,7 +80,7 @@ _FEW = 12  # names that can be read in one line
 
 
 def find_entry(name: str) -> ExperimentEntry:
-    """The entry called `name`; an unknown one raises with the nearest that exists."""
+    """Return the entry of a name or file; an unknown name raises with the nearest that exists."""
     if is_file(name):
         return entry_of(name)
     for entry in entries():
@@ -93,7 +92,7 @@ def find_entry(name: str) -> ExperimentEntry:
 
 
 def load_experiment(name: str) -> Experiment:
-    """Import an experiment, by its name or its file. This is the moment that JAX is paid for."""
+    """Import an experiment by its name or its file. This imports JAX, which listing does not."""
     entry = find_entry(name)
     if entry.file:
         module = module_of(entry)
@@ -114,7 +113,7 @@ def load_experiment(name: str) -> Experiment:
 
 
 def unknown(what: str, name: str, valid: Sequence[str]) -> str:
-    """One line for a name that does not exist, with the nearest one that does."""
+    """Return the message for a name that does not exist, with the nearest one that does."""
     if not valid:
         return f"Unknown {what} '{name}': there are none."
     bare = {choice.lstrip("-"): choice for choice in valid}  # every flag begins alike

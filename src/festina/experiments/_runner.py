@@ -1,9 +1,9 @@
 """The one way an experiment is run: parameters → run → claims → figure → folder."""
 
 import dataclasses
-import fnmatch
 import functools
 import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from .._cache import switched_on
 from .._run._beside import replacing
 from .._run._code import code
 from ._identifiers import is_without_identifiers
-from ._own_file import recorded
+from ._own_file import file_attributes
 from ._parameters import Parameters, to_toml
 from ._registry import Experiment, Progress, unknown
 from .claims import Claim
@@ -36,23 +36,25 @@ def run_experiment(
 ) -> "ExperimentRun":
     """Run an experiment, in memory: nothing is written.
 
-    `preset` is the preset that the parameters come from; the run is called after it unless the
-    parameters have other values than it.
+    `preset` is the preset that the parameters come from. The run records it, unless some parameters
+    differ from it.
     """
+    if preset and preset not in experiment.presets:
+        raise ValueError(unknown("preset", preset, tuple(experiment.presets)))
     switched_on()
     tree = experiment.run(parameters, key=None, progress=progress)
     tree.attrs |= {"experiment": experiment.name, "code": code(experiment.entry.file)}
     tree.attrs |= {"preset": in_force(experiment, preset, parameters) or ""}
-    tree.attrs |= recorded(experiment.entry.file)
+    tree.attrs |= file_attributes(experiment.entry.file)
     tree.attrs.setdefault("parameters", parameters.model_dump(mode="json"))
     return ExperimentRun(experiment, tree)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExperimentRun:
-    """A run of an experiment, new or read from disk, and everything that is made of it.
+    """A run of an experiment, new or read from disk, with its claims, figure and files.
 
-    `data` are its tables and the attributes that say how it was made.
+    `data` are its tables and the attributes that record how it was made.
     """
 
     experiment: Experiment
@@ -146,11 +148,13 @@ def choose(claims: Iterable[Claim], identifiers: Sequence[str]) -> list[Claim]:
 
 
 def check_identifiers(identifiers: Sequence[str], valid: Sequence[str]) -> None:
-    """Raise `ValueError` for an identifier that is none of the valid ones, which may have a `*`."""
+    """Raise `ValueError` for an identifier that is not valid; a `*` in a valid one is any text."""
+    patterns = [re.escape(name).replace(r"\*", "[a-z0-9-]+") for name in valid]
     for each in identifiers:
-        if not any(fnmatch.fnmatchcase(each, pattern) for pattern in valid):
+        if not any(re.fullmatch(pattern, each) for pattern in patterns):
             alike = [name for name in valid if ("#" in name) == ("#" in each)]
-            raise ValueError(unknown("claim", each, tuple(dict.fromkeys(alike))))
+            shown = [name.replace("*", "…") for name in dict.fromkeys(alike)]
+            raise ValueError(unknown("claim", each, shown))
 
 
 def write_figure(

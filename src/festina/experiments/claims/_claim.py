@@ -12,7 +12,8 @@ Verdict = Literal["holds", "holds with a correction", "does not hold"]
 class Judgement:
     """What is predicted beside what is measured, and whether the two agree.
 
-    `holds` follows from the numbers alone; `remark` is what the way of judging has to tell.
+    `holds` follows from the numbers alone. `remark` describes how they were judged, such as
+    "7 of 8 seeds".
     """
 
     predicted: Any
@@ -23,12 +24,12 @@ class Judgement:
 
     @property
     def is_told(self) -> bool:
-        """Whether there is a measurement at all: neither NaN nor infinity."""
+        """Whether something was measured, without NaN and infinity."""
         flat = _plain(self.measured)
         return flat != [] and None not in (flat if isinstance(flat, list) else [flat])
 
     def __and__(self, other: "Judgement") -> "Judgement":
-        """One statement in two cases: both hold."""
+        """Return the judgement of a statement in two cases, which holds if both do."""
         listed = lambda value: value if isinstance(value, list) else [value]
         same = self.tolerance == other.tolerance
         return Judgement(
@@ -41,11 +42,11 @@ class Judgement:
 
     def __str__(self) -> str:
         shown = lambda value: f"{value:.5g}" if isinstance(value, float) else str(value)
-        kept = "" if self.holds else ", which does not hold either"
-        return f"{shown(self.predicted)}, measured {shown(self.measured)}{kept}"
+        failed = "" if self.holds else ", which does not hold either"
+        return f"{shown(self.predicted)}, measured {shown(self.measured)}{failed}"
 
     def to_json(self) -> dict[str, object]:
-        """The numbers as plain JSON, null where nothing was measured."""
+        """Return the numbers as plain JSON, null where nothing was measured."""
         numbers = {"predicted": self.predicted, "measured": self.measured}
         plain = {name: _plain(value) for name, value in numbers.items()}
         return {**plain, "tolerance": _plain(self.tolerance), "holds": self.holds}
@@ -61,7 +62,7 @@ class Claim:
     - `correction`: the correction under which a statement of the source holds.
     - `wrong`: why a statement of the source is known not to hold. Such a claim is a finding and not
       broken, as long as the judgement of what is right `instead` holds.
-    - `note`: what else a reader wants to know.
+    - `note`: a remark for the reader.
     - `headline`: whether this claim stands for its experiment in one line.
     - `preset`: the preset of the run, where it has one.
     """
@@ -133,14 +134,14 @@ class Claim:
 
     @property
     def remarks(self) -> str:
-        """Everything that a table says below the statement, in one line."""
+        """Everything that a table shows below the statement, in one line."""
         instead = "" if self.instead is None else f"instead {self.instead}"
         silent = "" if self.judged.is_told else "nothing was measured"
         parts = (self.correction, self.wrong, instead, silent, self.note, self.judged.remark)
         return "; ".join(filter(None, parts))
 
     def __and__(self, other: "Claim") -> "Claim":
-        """The same claim in two cases: one claim that holds where both do."""
+        """Return the claim for two of its cases together, which holds if both do."""
         return replace(
             self,
             judged=self.judged & other.judged,
@@ -151,7 +152,7 @@ class Claim:
         )
 
     def to_json(self) -> dict[str, object]:
-        """The fields of `claims.json`."""
+        """Return the entry of this claim in `claims.json`."""
         return {
             "experiment": self.experiment,
             "preset": self.preset,
@@ -176,12 +177,12 @@ def labelled(experiment: str, preset: str) -> str:
 
 
 def headline_claim(claims: Sequence[Claim]) -> Claim | None:
-    """The claim that stands for its experiment: the one that says so, else the first."""
+    """Return the claim with `headline=True`, or else the first one."""
     return next((claim for claim in claims if claim.headline), claims[0] if claims else None)
 
 
 def _plain(value: Any) -> object:
-    """Python numbers instead of NumPy's and JAX's, null instead of NaN: valid JSON everywhere."""
+    """Return Python numbers for those of NumPy and JAX, and `None` for NaN, which JSON lacks."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, str | int):
         return value

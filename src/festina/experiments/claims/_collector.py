@@ -53,7 +53,7 @@ class ClaimCollector(list[Claim]):
         - `corrected`: the correction under which the statement holds.
         - `wrong`: why it is known not to hold; `instead` is then the judgement of what is right,
           which must hold for the claim not to be broken.
-        - `note`: what else a reader wants to know, before the note of the ledger.
+        - `note`: what else a reader wants to know, before the `note` of `claims_from_source`.
         - `headline`: whether this claim stands for the experiment in one line; by default the first
           claim does.
         - `case`: where the claim is made in a loop over a parameter, what this case is called, such
@@ -116,9 +116,9 @@ def claims_from_source(source: str, place: str, *, note: str = "") -> Callable[[
     def wrap(body: Body) -> Claims:
         @functools.wraps(body)
         def claims(run: "xr.DataTree") -> list[Claim]:
-            ledger = ClaimCollector(str(run.attrs["experiment"]), source, place, note)
-            body(run, ledger)
-            return list(ledger)
+            collector = ClaimCollector(str(run.attrs["experiment"]), source, place, note)
+            body(run, collector)
+            return list(collector)
 
         return claims
 

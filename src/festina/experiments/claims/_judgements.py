@@ -1,7 +1,7 @@
-"""The few ways in which measurements are judged: each knows by itself whether it holds.
+"""Judgements: functions that compare measurements with predictions and decide whether they hold.
 
-All statistics of the papers' claims are here: one level of chance, one binomial test, one rule for
-means. Nothing holds that was not measured: NaN, infinity and empty selections do not.
+All statistics of claims are here: one significance level, one binomial test, one rule for means.
+A judgement of NaN, infinity or an empty selection does not hold.
 """
 
 import math
@@ -13,13 +13,13 @@ import numpy as np
 from ._claim import Judgement
 
 SIGNIFICANCE_LEVEL = 0.01
-"""A claim about draws fails where chance alone would do that to a true one so often."""
+"""Probability that a test of random draws rejects a claim that is true."""
 
 
 def agree(
     measured: Any, predicted: Any, *, within: float | int = 0.0, relative: bool = False
 ) -> Judgement:
-    """Every entry is within the tolerance, or within that fraction of what is predicted."""
+    """Judge whether every entry is within the tolerance, or that fraction of the prediction."""
     wanted, seen = np.broadcast_arrays(np.asarray(predicted, float), np.asarray(measured, float))
     near = np.abs(seen - wanted) <= within * (np.abs(wanted) if relative else 1.0)
     near &= np.isfinite(seen) & np.isfinite(wanted)
@@ -36,7 +36,7 @@ def max_error_below(
     over: Any = 1.0,
     relative: bool = False,
 ) -> Judgement:
-    """The largest difference anywhere, in units of `over` or of what is predicted, is none."""
+    """Judge the largest difference, in units of `over` or of the prediction, against `within`."""
     scale = np.abs(predicted) if relative else np.asarray(over, float)
     off = np.abs(np.asarray(measured, float) - np.asarray(predicted, float)) / scale
     known = off.size and np.isfinite(scale).all()
@@ -46,7 +46,10 @@ def max_error_below(
 
 
 def most_seeds(holds: Any, share: float | int = 1, *, of: str = "seeds") -> Judgement:
-    """At least this share of draws shows something: a one-sided binomial test. One must."""
+    """Judge whether at least this share of draws is true, by a one-sided binomial test.
+
+    A share of one requires all of them, any other share at least one.
+    """
     holds = np.asarray(holds, bool).ravel()
     seen, total = int(holds.sum()), holds.size
     if share == 1:
@@ -59,7 +62,7 @@ def most_seeds(holds: Any, share: float | int = 1, *, of: str = "seeds") -> Judg
 
 
 def frequency_agrees(holds: Any, expected: float | int, *, of: str = "seeds") -> Judgement:
-    """Whether draws show something as often as a known probability says: two-sided binomial."""
+    """Judge whether draws are true with a known probability, by a two-sided binomial test."""
     holds = np.asarray(holds, bool).ravel()
     seen, total = int(holds.sum()), holds.size
     low, high = (
@@ -75,7 +78,7 @@ def frequency_agrees(holds: Any, expected: float | int, *, of: str = "seeds") ->
 def mean_agrees(
     values: Any, expected: Any, spread: Any, *, there: float | int = math.inf
 ) -> Judgement:
-    """Whether means over the first axis are those expected; the one furthest off is told.
+    """Judge whether means over the first axis are as expected; report the one furthest off.
 
     `spread` is the standard deviation of a draw, `there` the number of draws behind `expected`.
     """
@@ -100,7 +103,7 @@ def mean_agrees(
 
 
 def follows_power_law(x: Any, y: Any, expected: Any, *, within: float | int) -> Judgement:
-    """Whether y goes as this power of x, along its first axis: the slope of its logarithm."""
+    """Judge whether y goes as this power of x: the slope of ln y over ln x along the first axis."""
     x, y = np.asarray(x, float), np.asarray(y, float)
     if len(x) < 2 or not (np.isfinite(y) & (y > 0)).all():
         return agree(math.nan, expected, within=within)
@@ -109,34 +112,34 @@ def follows_power_law(x: Any, y: Any, expected: Any, *, within: float | int) -> 
 
 
 def all_above(measured: Any, bound: float | int) -> Judgement:
-    """The smallest entry is still larger than the bound."""
+    """Judge whether the smallest entry is larger than the bound."""
     least, words = _extreme(measured, np.min, "smallest")
     return Judgement(f"> {bound:g}", least, "above", least > bound, words)
 
 
 def all_below(measured: Any, bound: float | int) -> Judgement:
-    """The largest entry is still smaller than the bound."""
+    """Judge whether the largest entry is smaller than the bound."""
     largest, words = _extreme(measured, np.max, "largest")
     return Judgement(f"< {bound:g}", largest, "below", largest < bound, words)
 
 
 def decreasing(values: Any) -> Judgement:
-    """Each value is below the one before it."""
+    """Judge whether each value is below the one before it."""
     return _in_order(values, -1.0, "falls")
 
 
 def increasing(values: Any) -> Judgement:
-    """Each value is above the one before it."""
+    """Judge whether each value is above the one before it."""
     return _in_order(values, 1.0, "rises")
 
 
 def equal_to(measured: Any, predicted: Any) -> Judgement:
-    """Words, or whole numbers."""
+    """Judge whether words or whole numbers are equal."""
     return Judgement(predicted, measured, "exact", bool(measured == predicted))
 
 
 def join_numbers(values: Any, digits: int = 4) -> str:
-    """Numbers in a row, with the places that they belong to where they have any."""
+    """Return numbers as text, separated by commas, each with its coordinate if it has one."""
     dims = getattr(values, "dims", ())
     if len(dims) == 1 and dims[0] in values.coords:
         places = [p if isinstance(p, str) else f"{p:g}" for p in values[dims[0]].values]
