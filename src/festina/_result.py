@@ -1,4 +1,4 @@
-"""What every public result can do: become a data set or a table, be shown, and be drawn."""
+"""Base class of results: conversion to a data set or a table, `repr`, and drawing."""
 
 import dataclasses
 import html
@@ -54,7 +54,7 @@ class Result:
             cls._named[name] = words or ()
 
     def _parts(self) -> Iterator[tuple[str, tuple[str, ...], Any]]:
-        """Return name, dimensions and value of each public field, containers part by part."""
+        """Yield name, dimensions and value of each public field, containers part by part."""
         for name in (*(field.name for field in _fields(self)), *self._also):
             if not name.startswith("_"):
                 yield from _split(name, getattr(self, name), self._named.get(name, ()))
@@ -63,8 +63,8 @@ class Result:
         """Return arrays and numbers with named dimensions, words as attributes.
 
         An array with the name of a dimension is its coordinate. The variables and dimensions of a
-        result within this one have the name of the field in front. So has a dimension that has
-        another size in an earlier field. Networks are left out.
+        result within this one get the name of the field in front, and so does a dimension whose
+        size differs from that in an earlier field. Networks are left out.
         """
         import xarray as xr
 
@@ -106,7 +106,7 @@ class Result:
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
         """Draw the first array over time, or else over its first dimension, on new axes by default.
 
-        Of a result without arrays its numbers are drawn. `style` goes to `Axes.plot`.
+        A result without arrays is drawn as its numbers. `style` goes to `Axes.plot`.
         """
         import xarray as xr
 

@@ -98,7 +98,7 @@ def test_the_file_of_another_experiment_is_refused(festina, here):
     file.write_text("# toy/two, festina 0.1.0. Run it again with\nwidth = 3\n")
     outcome = festina("run", "toy/one", "--parameters", str(file), "--out", "a")
     assert outcome.status == 2
-    assert "is of toy/two, not of toy/one" in outcome.err
+    assert "was written for toy/two, not for toy/one" in outcome.err
     assert not (here / "a").exists()
     file.write_text("width = 3\n")
     assert festina("run", "toy/one", "--parameters", str(file), "--out", "a").status == 0

@@ -113,7 +113,9 @@ def test_where_a_process_cannot_be_started_none_is_left(tmp_path, monkeypatch):
 def test_a_piece_that_kills_its_process_is_recorded(tmp_path):
     data = festina.sweep(functions.deadly, {"a": "0:2:3"}, tmp_path / "s.zarr", processes=1)
     assert data["status"].values.tolist() == ["done", "failed", "done"], data["reason"].values
-    assert str(data["reason"].values[1]) == "3 processes ended over it, by signal 6"
+    assert (
+        str(data["reason"].values[1]) == "3 processes died while computing it, the last by signal 6"
+    )
 
 
 @pytest.fixture
@@ -265,7 +267,7 @@ def test_an_interruption_says_how_to_go_on(tmp_path):
     with pytest.raises(KeyboardInterrupt) as stopped:
         sweep()
     assert stopped.value.__notes__[0].startswith("2 of 5 pieces are in '")
-    assert stopped.value.__notes__[0].endswith("'; the same again goes on from there.")
+    assert stopped.value.__notes__[0].endswith("'; the same sweep again resumes.")
     (tmp_path / "again").touch()
     assert sweep()["y"].values.tolist() == [0, 1, 2, 3, 4]
 

@@ -1,7 +1,7 @@
-"""What appears complete or not at all: made out of sight beside its place, then moved there.
+"""Files and folders that appear complete or not at all: made hidden beside the target, then moved.
 
-What a killed process leaves out of sight is nobody's: whoever makes something holds it, and the
-system lets go of it when the process ends, in whatever way.
+The process that makes one holds a lock on it, which the system releases when the process ends, even
+if it is killed. A hidden file that nobody locks is left over.
 """
 
 import contextlib
@@ -18,16 +18,16 @@ except ImportError:  # Windows: nothing is held there, and nothing cleared away
 
 
 def hidden_beside(target: Path) -> Path:
-    """A path beside the target that is nobody's yet."""
-    # What `tempfile` makes, nobody else on a cluster can read.
+    """Return an unused hidden path beside the target."""
+    # Not `tempfile`, whose files only their owner can read.
     return target.parent / f".festina-{os.urandom(6).hex()}{target.suffix}"
 
 
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[Literal["ours", "theirs", "unknown"]]:
-    """Whose a file or a folder is within: ours, if no other process has it in hand.
+    """Lock a file or folder within the block: "theirs" if another process holds the lock.
 
-    Some file systems cannot say: what is unknown can be used, but should not be removed.
+    It is "unknown" on file systems without locks: the path can be used, but should not be removed.
     """
     try:
         handle = os.open(path, os.O_RDONLY) if fcntl else -1
@@ -55,7 +55,7 @@ def held(path: Path) -> Iterator[Literal["ours", "theirs", "unknown"]]:
 
 @contextlib.contextmanager
 def hidden(target: Path, make: Callable[[Path], object]) -> Iterator[Path]:
-    """A file or folder beside `target`, in hand and removed at the end unless it was moved."""
+    """Yield a locked hidden file or folder beside `target`, removed at the end unless moved."""
     while True:
         path = hidden_beside(target)
         try:
@@ -70,14 +70,14 @@ def hidden(target: Path, make: Callable[[Path], object]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A file beside `target` that takes its place when written."""
+    """Yield a hidden file that replaces `target` at the end of the block."""
     with hidden(target, Path.touch) as path:
         yield path
         os.replace(path, target)
 
 
 def remove(path: Path) -> None:
-    """A file, or a folder with all that is in it."""
+    """Remove a file, or a folder with its contents, if possible."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -86,7 +86,7 @@ def remove(path: Path) -> None:
 
 
 def left_over(folder: Path) -> Iterator[Path]:
-    """What killed processes have left out of sight in a folder; gone when asked for the next."""
+    """Remove what killed processes have left hidden in a folder; yield each path."""
     for path in folder.glob(".festina-*"):
         with held(path) as whose:
             if whose == "ours":

@@ -1,4 +1,4 @@
-"""Which code is running: a version alone would hide a line that was changed."""
+"""Identify the running code: a version alone would not reveal a changed line."""
 
 import datetime
 import functools
@@ -11,7 +11,7 @@ from typing import Any
 
 @functools.cache
 def code(file: str) -> str:
-    """Tells festina's own code, and that of an experiment in a file, from any other."""
+    """Return a checksum of festina's code and of the file of an experiment, if there is one."""
     digest = hashlib.sha256()
     for path in (*sorted(Path(__file__).parents[1].rglob("*.py")), *filter(None, [file])):
         digest.update(Path(path).read_bytes())

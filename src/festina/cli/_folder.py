@@ -1,4 +1,4 @@
-"""Run folders: built out of sight, moved into place when the run is saved."""
+"""Run folders: built hidden, moved into place when the run is saved."""
 
 import os
 import re
@@ -45,7 +45,7 @@ class Building:
         return self
 
     def finish(self) -> Path:
-        """Move the folder to its final place, and say where that is."""
+        """Move the folder to its final place and return that."""
         with undisturbed():
             if self._out is None:
                 target = self._number()
@@ -56,7 +56,7 @@ class Building:
         return target
 
     def _number(self) -> Path:
-        """The next free number in the parent, also if another process is quicker."""
+        """Move the folder to the next free number, also if another process takes one meanwhile."""
         count = next((int(path.name) for path in reversed(numbered(self._parent))), 0)
         while True:
             count += 1
@@ -83,15 +83,15 @@ def _move(folder: Path, target: Path) -> None:
 
 
 def numbered(parent: Path) -> list[Path]:
-    """The folders 001, 002, … in `parent`, in order."""
+    """Return the folders 001, 002, … in `parent`, in order."""
     found = [path for path in parent.iterdir() if re.fullmatch(r"\d{3,}", path.name)]
     return sorted(found, key=lambda path: int(path.name))
 
 
 def sweep(*folders: Path) -> None:
-    """Clear away what killed processes have left below ./runs and in these folders.
+    """Remove what killed processes have left below ./runs and in these folders.
 
-    That is what was being made out of sight, and folders that are empty for it.
+    That is hidden files and folders, and numbered folders that are empty without them.
     """
     places = list(folders)
     for place, below, _ in os.walk(Path("runs").absolute()):
@@ -106,7 +106,7 @@ def sweep(*folders: Path) -> None:
 
 
 def free(out: Path) -> Path:
-    """`out` as an absolute path, if something can be put there."""
+    """Return `out` as an absolute path; raise if something is there already."""
     out = Path(os.path.abspath(out.expanduser()))
     if out.is_dir():
         try:
@@ -139,7 +139,7 @@ def make(folder: Path) -> list[Path]:
 
 
 def remove_empty(folders: Iterable[Path]) -> bool:
-    """Remove them one by one until one is not empty; whether all were."""
+    """Remove folders one by one until one is not empty; return whether all were."""
     for folder in folders:
         try:
             folder.rmdir()
@@ -149,7 +149,7 @@ def remove_empty(folders: Iterable[Path]) -> bool:
 
 
 def shorter(path: Path) -> Path:
-    """Relative to where the user stands, if it is below."""
+    """Return a path relative to the working folder, if it is below."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 

@@ -22,7 +22,10 @@ def resolve(
     file: Path | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> "Parameters":
-    """What the run is made with: flags before file before preset before quick before defaults."""
+    """Return the parameters of a run.
+
+    Flags override the file, which overrides the preset, then quick, then the defaults.
+    """
     import pydantic
 
     from festina.experiments._invalid import invalid
@@ -59,7 +62,7 @@ def setting(name: str, value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as the command line takes it, but for `True` and `False`, which are flags there."""
+    """Return a value as typed on the command line, where `True` and `False` are flags instead."""
     if isinstance(value, list | tuple):
         return " ".join(shown(entry) for entry in value)
     if isinstance(value, float):
@@ -68,7 +71,7 @@ def shown(value: Any) -> str:
 
 
 def read(file: Path, name: str) -> dict[str, Any]:
-    """The values in a `parameters.toml`, which must not be that of another experiment."""
+    """Return the values in a `parameters.toml`; raise if it is that of another experiment."""
     import tomllib
 
     try:
@@ -88,14 +91,14 @@ def read(file: Path, name: str) -> dict[str, Any]:
     written_for = re.match(r"# (\S+), festina ", text)
     if written_for and written_for[1] != name:
         raise Complaint(
-            f"`--parameters` '{file}' is of {written_for[1]}, not of {name}. Without its first "
-            "line it is taken all the same."
+            f"`--parameters` '{file}' was written for {written_for[1]}, not for {name}. Remove "
+            "its first line to use it all the same."
         )
     return values
 
 
 def changed(experiment: Experiment, parameters: "Parameters") -> list[str]:
-    """Flags whose values are not the defaults, but for the seeds."""
+    """Return the flags whose values are not the defaults, without the seeds."""
     usual = experiment.parameters()
     return [
         setting(name, value)

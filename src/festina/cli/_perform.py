@@ -1,4 +1,4 @@
-"""An experiment run into a complete folder, in spite of interruptions and full disks."""
+"""Run an experiment into a folder; interruptions and full disks do not lose the run."""
 
 import contextlib
 import sys
@@ -18,7 +18,7 @@ from ._signals import interruptible
 
 @dataclass(frozen=True)
 class Done:
-    """An experiment that was run: its claims, its files, and a line on seeds that broke off."""
+    """An experiment that was run: its claims, its files, and a line on seeds that stopped early."""
 
     label: str
     shows: str
@@ -38,10 +38,10 @@ def perform(
     progress: Progress,
     picture: str | None = None,
 ) -> Done:
-    """Run an experiment and write its folder. Where that cannot be written, nothing is run.
+    """Run an experiment and write its folder. If the folder cannot be written, nothing is run.
 
-    The run is saved first of all: whatever fails afterwards, nothing is trained again. `picture` is
-    how the animation is written, `gif` or `mp4`, where one is wanted.
+    The run is saved before claims and figures are made, so that their failure does not lose it.
+    `picture` is the format of the animation, `gif` or `mp4`, if one is wanted.
     """
     with Building(out, numbered_in=numbered_in) as building:
         with _at_work():
@@ -68,7 +68,7 @@ def conclude(
     picture: str | None = None,
     redraw: bool = True,
 ) -> Done:
-    """Claims and figures of a run, into its folder; without `redraw` only those that lack."""
+    """Write claims and figures into the folder of a run; without `redraw` only missing figures."""
     try:
         with _at_work():
             progress("checking the claims", 1.0)
@@ -90,7 +90,7 @@ def conclude(
 
 
 def done(run: ExperimentRun, folder: Path, pictures: list[Path]) -> Done:
-    """Return what there is to say about a run."""
+    """Return a run with what the command line prints of it."""
     shows, remark = run.experiment.entry.shows, unconverged(run.data)
     return Done(run.label, shows, run.claims, folder, pictures, remark)
 

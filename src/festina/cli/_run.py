@@ -34,13 +34,14 @@ def run(
     NAME is one of `festina list`, or the file of an experiment of your own, such as ./mine.py. Its
     parameters are flags, shown by `festina run NAME --help`.
 
-    A new folder ./runs/NAME/001, 002, … appears with run.zarr and parameters.toml as soon as the
-    run is made, and gets claims.json, figure.png and figure.pdf. Where one of these fails, `festina
-    show` makes them from what is there. A line says how it went; --claims prints every claim, and
-    `festina run NAME#ID` or `festina run NAME --claims ID` the claim with that identifier.
+    A new folder ./runs/NAME/001, 002, … appears with run.zarr and parameters.toml as soon as
+    training has ended; claims.json, figure.png and figure.pdf follow. If one of these fails,
+    `festina show` makes them from the saved run. A line summarises the run. --claims prints every
+    claim; `festina run NAME#ID` and `festina run NAME --claims ID` print the claim with that
+    identifier.
 
-    The exit status is 0 when the run was made, whatever the verdicts; `festina reproduce` is the
-    command whose exit status tells whether a claim broke.
+    The exit status is 0 when the run was made, whatever the verdicts. That of `festina reproduce`
+    is 1 if a claim is broken.
     """
     if not any(_is_name(token) for token in tokens):
         tokens = tuple(part for token in tokens for part in _parts(token))
@@ -81,7 +82,7 @@ def _parts(token: str) -> tuple[str, ...]:
 
 
 def _name(tokens: tuple[str, ...]) -> str | None:
-    """The experiment that is meant: a name that exists, else what looks most like one."""
+    """Return the token that names the experiment: an existing name, or else the likeliest."""
     files = [token for token in tokens if token.endswith(".py")]
     for known in (experiment_names(), experiment_groups(), files):
         for token in tokens:

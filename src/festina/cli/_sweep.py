@@ -38,10 +38,10 @@ _COMMON = {
     "scheduler": _flag(
         str | None, "Address of Dask's scheduler, or `slurm`; needs festina[cluster]."
     ),
-    "retry": _flag(bool, "Compute again what has failed before."),
-    "changed": _flag(bool, "Go on although the code was changed since; what is done stays."),
-    "yes": _flag(bool, "Yes, more than 10,000 pieces are meant."),
-    "out": _flag(Path | None, "The store, if not ./runs/NAME/sweep-….zarr of this grid."),
+    "retry": _flag(bool, "Compute pieces again that have failed before."),
+    "changed": _flag(bool, "Resume although the code has changed; finished pieces stay."),
+    "yes": _flag(bool, "Allow more than 10,000 pieces."),
+    "out": _flag(Path | None, "The store; by default ./runs/NAME/sweep-….zarr of this grid."),
     "quiet": Quiet,
     "json": _flag(bool, "Print how it went as JSON, and nothing else."),
     "debug": Debug,
@@ -58,12 +58,12 @@ def sweep(
     """Run an experiment, or a function of yours, at every point of a grid.
 
     NAME is one of `festina list`, the file of an experiment of your own (./mine.py), or a function
-    (MODULE:FUNCTION). `--over scale=1e-6:1:log:20 width=2,3,4` makes the grid, and what else is the
-    same at all points is a flag as in `festina run`: `festina sweep NAME --help` shows them.
+    (MODULE:FUNCTION). `--over scale=1e-6:1:log:20 width=2,3,4` makes the grid. Parameters that are
+    the same at all points are flags as in `festina run`: `festina sweep NAME --help` shows them.
 
-    All goes to one Zarr store, ./runs/NAME/sweep-….zarr, piece by piece as they finish. The same
-    command again, after it was stopped in whatever way, goes on. Pieces that fail are recorded with
-    their reason, and the others go on.
+    Results go to one Zarr store, ./runs/NAME/sweep-….zarr, each piece when it is finished. After an
+    interruption, the same command resumes. Pieces that fail are recorded with their reason, and the
+    others go on.
 
     The exit status is 0 when every piece is done, 1 when some have failed.
     """
@@ -135,7 +135,7 @@ def _sweep_experiment(
 
     own = {name: given.pop(name) for name in list(given) if name not in _COMMON}
     fixed = resolve(experiment, preset=preset, quick=quick, file=parameters, flags=own)
-    # What a preset says gives way to an axis; what a flag says cannot be meant.
+    # An axis overrides a preset. An axis that is also a flag is an error, raised by the plan.
     free = _axes(given.get("over")).keys() - own.keys()
     kept = {name: getattr(fixed, name) for name in sorted(fixed.model_fields_set - free)}
     return _sweep(experiment.entry.typed, experiment.name, parameters=kept, **given)
@@ -190,7 +190,7 @@ def _axes(over: list[str] | None) -> dict[str, str]:
 
 
 def _failures(data: "xr.Dataset") -> list[dict[str, Any]]:
-    """Where pieces have failed, and why."""
+    """Return the points of pieces that have failed, and the reasons."""
     from numpy import ndindex
 
     status, reasons = data["status"].values, data["reason"].load()
@@ -202,7 +202,7 @@ def _failures(data: "xr.Dataset") -> list[dict[str, Any]]:
 
 
 def _report(data: "xr.Dataset", title: str, store: str, failures: list[dict[str, Any]]) -> None:
-    """What is in the store now."""
+    """Print a summary of the store."""
     from festina.sweeps._grid import duration
 
     from ._table import console
@@ -223,7 +223,7 @@ def _report(data: "xr.Dataset", title: str, store: str, failures: list[dict[str,
 
 
 def _summary(data: "xr.Dataset") -> "Table":
-    """A line for each claim, or for each number that a function returns."""
+    """Return a table with a row for each claim, or for each number that a function returns."""
     from ._table import plain_table
 
     if "claim" in data.dims:

@@ -16,21 +16,21 @@ from ._grid import Grid, Index
 from ._local import Engine, Finished, Work
 from ._work import Outcome, computed
 
-_AHEAD = 2  # pieces for each thread of a worker: one under way, one that waits
-_PATIENCE = 5  # seconds until nobody is at an address
+_AHEAD = 2  # pieces for each thread of a worker: one that runs, one that waits
+_PATIENCE = 5  # seconds to wait for an answer from an address
 _ALIKE = "Install the same on all machines."
 
 
 def connected(
-    scheduler: Any, stack: contextlib.ExitStack, *, jobs: int, say: Progress
+    scheduler: Any, stack: contextlib.ExitStack, *, jobs: int, progress: Progress
 ) -> tuple[Engine, Callable[[], int]]:
-    """What computes pieces by the scheduler at an address, of a client, or of SLURM.
+    """Return an engine that computes pieces by Dask, and a function for its number of threads.
 
-    With it, how many pieces that computes at a time by now.
+    `scheduler` is an address, a client, or "slurm".
     """
     client = _client(scheduler, jobs, stack)
     if not client.scheduler_info()["workers"]:
-        say("waiting for a worker", 0.0)
+        progress("waiting for a worker", 0.0)
         client.wait_for_workers(1)
     for address, there in client.run(_versions, on_error="return").items():
         if words := _difference(there, _versions()):
@@ -50,7 +50,7 @@ def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
         scheduler = stack.enter_context(cluster())
         scheduler.scale(jobs=max(1, jobs))
     try:
-        if isinstance(scheduler, str):  # Dask would try for long, and print words of its own
+        if isinstance(scheduler, str):  # Dask would try for long, and print messages of its own
             _knock(scheduler)
         return stack.enter_context(client(scheduler, timeout=_PATIENCE, set_as_default=False))
     except (OSError, ValueError, OverflowError, TypeError) as error:
@@ -62,9 +62,10 @@ def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
 
 
 def _knock(address: str) -> None:
-    """Raises unless a scheduler is there, which greets at once, with the number of its parts.
+    """Raise unless a scheduler answers: it sends the number of its frames at once.
 
-    A page of the web waits to be asked, and its first letters would be a number beyond all memory.
+    A web server waits for a request instead. Dask would read the first bytes of its answer as a
+    length, and try to allocate as much memory.
     """
     protocol, _, place = address.rpartition("://")
     host, _, port = place.rpartition(":")
@@ -83,7 +84,7 @@ def _finished(client: Any, work: Work, grid: Grid, todo: Sequence[Index]) -> Fin
     def submit() -> None:
         limit = _AHEAD * _threads(client)
         while len(places) < limit and (i := next(waiting, None)) is not None:
-            # Not `pure`: Dask would hash what it is given, to know it again.
+            # With `pure=True` Dask would hash the arguments to reuse results.
             future = client.submit(_computed, alike, work, grid.point(i), grid.count, pure=False)
             places[future] = i
             pending.add(future)
@@ -100,7 +101,10 @@ def _finished(client: Any, work: Work, grid: Grid, todo: Sequence[Index]) -> Fin
             submit()
             yield index, outcome
     except (CancelledError, OSError) as error:
-        raise ValueError("The scheduler is gone, and with it what was under way.") from error
+        raise ValueError(
+            "The scheduler is gone, and with it the pieces that were being computed. The same "
+            "sweep again resumes."
+        ) from error
     finally:
         with contextlib.suppress(Exception):  # where the scheduler is gone
             client.cancel(list(places))
@@ -113,12 +117,12 @@ def _threads(client: Any) -> int:
 def _computed(
     alike: Mapping[str, str], work: Work, point: Mapping[str, Any], count: int
 ) -> Outcome | str:
-    """A piece, unless this worker, which may have come late, is not as the others."""
+    """Compute a piece, unless this worker, which may have joined late, has other versions."""
     return _difference(_versions(), alike) or computed(work, point, count)
 
 
 def _versions() -> dict[str, str]:
-    """What a result may depend on."""
+    """Return the versions that a result may depend on."""
     from festina import __version__
 
     own = {"festina": f"{__version__} (code {code('')})"}
@@ -127,7 +131,7 @@ def _versions() -> dict[str, str]:
 
 
 def _difference(there: Mapping[str, str] | BaseException, here: Mapping[str, str]) -> str:
-    """In which versions a worker differs, in words."""
+    """Return in words which versions of a worker differ; empty if none does."""
     if isinstance(there, BaseException):
         return f"cannot run festina: {type(there).__name__}: {there}"
     other = [f"{k} {there.get(k)} and not {v}" for k, v in here.items() if there.get(k) != v]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 Index = tuple[int, ...]
-"""Where a piece is on the axes that are not taken together."""
+"""The indices of a piece on the axes that are not taken together."""
 
 TEXT = np.dtypes.StringDType()
 
@@ -20,9 +20,9 @@ WAYS = "values with commas (2,3,4), FROM:TO:NUMBER or FROM:TO:log:NUMBER"
 
 @dataclass(frozen=True)
 class Grid:
-    """Values by axis. A piece is one point of it, or all points along the axes taken `together`.
+    """Values by axis. A piece is one point of the grid, or all points along the axes `together`.
 
-    These are in the order of `axes`.
+    `together` has the order of `axes`.
     """
 
     axes: Mapping[str, tuple[Any, ...]]
@@ -48,9 +48,9 @@ class Grid:
         return itertools.product(*map(range, self.sizes(self.outer)))
 
     def point(self, index: Index) -> dict[str, Any]:
-        """What a piece is computed from: a value of each axis, of those together an array.
+        """Return the arguments of a piece: a value for each axis.
 
-        Arrays have an entry for each point.
+        For axes taken together it is an array with an entry for each point.
         """
         rows = itertools.product(*(self.axes[name] for name in self.together))
         arrays = zip(self.together, zip(*rows, strict=True), strict=True)
@@ -58,20 +58,20 @@ class Grid:
         return values | {name: np.array(column) for name, column in arrays}
 
     def region(self, index: Index) -> tuple[int | slice, ...]:
-        """Where a piece is in an array over all axes."""
+        """Return the index of a piece in an array over all axes."""
         places = iter(index)
         return tuple(slice(None) if name in self.together else next(places) for name in self.axes)
 
 
 def axis(name: str, given: Any) -> tuple[Any, ...]:
-    """The values of an axis, from a sequence or from how they are typed."""
+    """Return the values of an axis, given as a sequence or as typed."""
     if not isinstance(given, str):
         given = _plain(given)
         values = [*map(_plain, given)] if isinstance(given, Iterable) else [given]
     elif ":" in given:
         start, end, count, logarithmic = _range(name, given)
         line = (np.geomspace if logarithmic else np.linspace)(start, end, count)
-        line = np.array([float(f"{value:.14g}") for value in line])  # 0.3, as one would type it
+        line = np.array([float(f"{value:.14g}") for value in line])  # 0.3, not 0.30000000000000004
         line[-1:], line[:1] = end, start  # as they were typed
         whole = not logarithmic and "." not in given and (line == np.round(line)).all()
         values = line.astype(int if whole else float).tolist()
@@ -90,21 +90,21 @@ def axis(name: str, given: Any) -> tuple[Any, ...]:
 
 
 def length(name: str, given: Any) -> int:
-    """How many values an axis has, before any of them is made."""
+    """Return how many values an axis has, without making them."""
     if isinstance(given, str):
         return _range(name, given)[2] if ":" in given else given.count(",") + 1
     return operator.length_hint(given, 1)
 
 
 def labels(values: tuple[Any, ...]) -> np.ndarray:
-    """The values of an axis as a coordinate: numbers, or words where they are none."""
+    """Return the values of an axis as a coordinate: numbers, or else words."""
     if all(isinstance(value, int | float) for value in values):
         return np.array(values)
     return np.array([_word(value) for value in values], TEXT)
 
 
 def duration(seconds: float) -> str:
-    """A time as one says it."""
+    """Return a time in a unit that suits it, such as "3 min"."""
     units = {"years": 3.156e7, "days": 86_400.0, "h": 3600.0, "min": 60.0}
     fits = ((size, unit) for unit, size in units.items() if seconds >= 2 * size)
     size, unit = next(fits, (1.0, "s"))
@@ -112,7 +112,7 @@ def duration(seconds: float) -> str:
 
 
 def _range(name: str, text: str) -> tuple[float, float, int, bool]:
-    """Where a range starts and ends, by how many values, and whether it is logarithmic."""
+    """Return start, end and number of values of a range, and whether it is logarithmic."""
     try:
         start, end, *log, count = text.replace(" ", "").split(":")
         first, last, number = float(start), float(end), int(count)
@@ -126,7 +126,7 @@ def _range(name: str, text: str) -> tuple[float, float, int, bool]:
 
 
 def read(text: str) -> Any:
-    """A typed value: a number, true or false, several with spaces between, or a word."""
+    """Parse a typed value: a number, true or false, a word, or several separated by spaces."""
     text = text.strip()
     if " " in text:
         return tuple(map(read, text.split()))
@@ -139,12 +139,12 @@ def read(text: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What an array holds, whosever array it is."""
+    """Return lists and numbers for an array of any library, and other values as they are."""
     return np.asarray(value).tolist() if hasattr(value, "__array__") else value
 
 
 def _kind(value: Any) -> str:
-    """What a value is, in a word; nothing if it is none that a store could name."""
+    """Return "number", "text" or "list"; empty for a value that cannot be a coordinate."""
     if isinstance(value, list | tuple):
         return "list" if all(map(_kind, value)) else ""
     return "number" if isinstance(value, Real) else "text" * isinstance(value, str)

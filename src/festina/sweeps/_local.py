@@ -1,7 +1,7 @@
-"""Pieces in processes of this machine, or in this one.
+"""Compute pieces in processes of this machine, or in this process.
 
-A process is sent pieces over its standard input and ends when that does: also when the one that
-started it is killed. What one has compiled, the others read from disk.
+A process receives pieces over its standard input and ends when that is closed, also when its parent
+is killed. Programs compiled by one process are read from disk by the others.
 """
 
 import contextlib
@@ -26,17 +26,17 @@ _PROGRAM = "import sys; sys.path[:] = {path!r}; from {module} import serve; serv
 Work = bytes | Callable[..., Any]
 Finished = Generator[tuple[Index, Outcome]]
 Engine = Callable[[Work, Grid, Sequence[Index]], Finished]
-"""Computes pieces of a grid, and has each when it is finished."""
+"""Computes pieces of a grid and yields each when it is finished."""
 
 
 def here(work: Work, grid: Grid, todo: Sequence[Index]) -> Finished:
-    """Pieces one after another, in this process."""
+    """Compute pieces one after another, in this process."""
     for index in todo:
         yield index, computed(work, grid.point(index), grid.count)
 
 
 def side_by_side(work: Work, grid: Grid, todo: Sequence[Index], *, processes: int) -> Finished:
-    """Pieces in so many processes."""
+    """Compute pieces in this number of processes."""
     waiting = iter(todo)
     pending: dict[Future[Outcome], tuple[_Server, Index]] = {}
 
@@ -46,7 +46,7 @@ def side_by_side(work: Work, grid: Grid, todo: Sequence[Index], *, processes: in
             pending[pool.submit(server.computed, message)] = server, index
 
     threads, stack = ThreadPoolExecutor(max(1, processes)), contextlib.ExitStack
-    # Stopped first, so that no thread waits for an answer, and closed when none is left.
+    # Processes are stopped first, so that no thread waits for one, and closed after all threads.
     with stack() as closed, threads as pool, stack() as stopped:
         for _ in range(min(processes, len(todo))):
             server = _Server()
@@ -84,7 +84,7 @@ class _Server:
                 ending = f"by signal {-status}" if status < 0 else f"with exit status {status}"
             if self._stopped:
                 break
-        return Outcome(reason=f"{_DEATHS} processes ended over it, {ending}")
+        return Outcome(reason=f"{_DEATHS} processes died while computing it, the last {ending}")
 
     def stop(self) -> None:
         self._stopped = True
@@ -104,7 +104,7 @@ def _started() -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         # Several processes on one accelerator: none may take all of its memory.
         env={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | dict(os.environ),
-        start_new_session=True,  # Ctrl-C is for the one who started it
+        start_new_session=True,  # Ctrl-C interrupts the parent alone
     )
 
 
@@ -114,16 +114,16 @@ def _send(stream: IO[bytes], message: Any) -> None:
 
 
 def serve() -> None:
-    """A process that computes pieces: what it is asked comes in, what comes of it goes out."""
+    """Compute pieces: read them from standard input, and write outcomes to standard output."""
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a function prints belongs to standard error
+    os.dup2(2, 1)  # what a function prints goes to standard error
     asked: queue.SimpleQueue[tuple[bytes, Mapping[str, Any], int]] = queue.SimpleQueue()
 
     def listen() -> None:
         with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
             while True:
                 asked.put(pickle.load(sys.stdin.buffer))
-        os._exit(0)  # nobody wants to know any more, however long a piece still takes
+        os._exit(0)  # the parent has ended: do not finish the piece
 
     threading.Thread(target=listen, daemon=True).start()
     while True:

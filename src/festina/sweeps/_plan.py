@@ -1,4 +1,4 @@
-"""What is to be swept: refused here, in words, if it cannot be."""
+"""Check the arguments of `sweep` and plan it."""
 
 import functools
 import hashlib
@@ -24,9 +24,9 @@ Given = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """A function at every piece of a grid; what tells this sweep from others; and its code.
+    """A function at every piece of a grid, attributes that identify this sweep, and its code.
 
-    It goes to `store` unless somebody says: the same grid to the same place.
+    `store` is the default path, the same for the same grid.
     """
 
     function: Callable[..., Any]
@@ -46,7 +46,7 @@ def plan(
     processes: int,
     yes: bool,
 ) -> Plan:
-    """Check what `sweep` is asked for, and lay it out."""
+    """Check the arguments of `sweep` and return its plan."""
     over, fixed = dict(over), dict(parameters)
     together = (together,) if isinstance(together, str) else together
     if isinstance(what, str):
@@ -85,12 +85,12 @@ def plan(
     made_by = {"what": title, "axes": ", ".join(axes), "together": ", ".join(together)}
     made_by |= {name: _told(value) for name, value in (values | fixed).items()}
     number = _checksum(json.dumps(made_by, sort_keys=True).encode())
-    store = f"runs/{title.strip('<>')}/sweep-{number}.zarr"  # those are of a lambda
+    store = f"runs/{title.strip('<>')}/sweep-{number}.zarr"  # a lambda is called <lambda>
     return Plan(functools.partial(function, **fixed), Grid(axes, together), made_by, code, store)
 
 
 def named_arguments(function: Callable[..., Any]) -> dict[str, Any]:
-    """What a function can be given by name, with the defaults."""
+    """Return the arguments that a function takes by name, with their defaults."""
     taken = inspect.signature(function).parameters.values()
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {each.name: each.default for each in taken if each.kind in named}
@@ -126,7 +126,7 @@ def _check_names(
 def _check_size(
     over: Given, together: Sequence[str], processes: int, seconds: float | None, *, yes: bool
 ) -> None:
-    """Refuse a grid that nobody would wait for, before any of it is made."""
+    """Raise for a grid that is too large, before any of it is made."""
     sizes = {name: length(name, given) for name, given in over.items()}
     points = math.prod(sizes.values())
     pieces = math.prod(size for name, size in sizes.items() if name not in together)
@@ -143,7 +143,7 @@ def _check_size(
 
 
 def _check_values(kind: Any, grid: Grid, fixed: Given) -> None:
-    """Refuse what the experiment does not take, at whichever point."""
+    """Raise for parameters that are invalid at any point."""
     import pydantic
 
     from ..experiments._invalid import invalid
@@ -156,7 +156,7 @@ def _check_values(kind: Any, grid: Grid, fixed: Given) -> None:
 
 
 def _source_of(function: Callable[..., Any]) -> str:
-    """A checksum of a function's own text, and of what `functools.partial` gives it."""
+    """Return a checksum of a function's source and of its `functools.partial` arguments."""
     text = ""
     if isinstance(function, functools.partial):
         text, function = _told([function.args, function.keywords]), function.func
@@ -169,7 +169,7 @@ def _source_of(function: Callable[..., Any]) -> str:
 
 
 def _told(value: Any) -> str:
-    """A value in a few words, with a checksum where they are not all of it."""
+    """Return a value in short, with a checksum if the text is not all of it."""
     try:
         text = json.dumps(value.tolist() if hasattr(value, "tolist") else value)
     except (TypeError, ValueError):

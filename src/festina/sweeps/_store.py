@@ -23,13 +23,13 @@ from ._grid import TEXT, Grid, Index, labels
 from ._work import Outcome, lengths_of
 
 STATUS = {"status": "waiting", "reason": "", "seconds": math.nan}
-"""What is known of each piece, with what is said of it before it is computed."""
+"""Arrays with an entry for each piece, and their values before it is computed."""
 
-_PACKED = 4096  # pieces in a file of these, and files of a variable
+_PACKED = 4096  # pieces in a file of such an array, and files of a variable
 
 
 class Store:
-    """A store that is written to. `open_store` makes or finds it."""
+    """A store open for writing. `open_store` makes or opens it."""
 
     def __init__(self, grid: Grid, group: zarr.Group):
         self._grid, self._group = grid, group
@@ -39,16 +39,16 @@ class Store:
         self._sizes = {d: n for shape in shapes for d, n in shape if d not in grid.axes}
 
     def known(self, name: str) -> np.ndarray:
-        """The `status` of each piece, its `reason`, or its `seconds`."""
+        """Return the `status`, the `reason` or the `seconds` of each piece."""
         return np.asarray(self._known[name][...])
 
     def forget_failures(self) -> None:
-        """Pieces that have failed wait again."""
+        """Set pieces that have failed to waiting."""
         status = self.known("status")
         self._known["status"][...] = np.where(status == "failed", "waiting", status)
 
     def put(self, index: Index, outcome: Outcome) -> bool:
-        """Write down what came of a piece; whether it is done."""
+        """Write the outcome of a piece; return whether it is done."""
         reason, region = outcome.reason, self._grid.region(index)
         try:
             if outcome.misfit:
@@ -83,7 +83,7 @@ class Store:
             array[region] = whole
 
     def _places(self, dim: str, size: int, outcome: Outcome) -> np.ndarray:
-        """Where on an axis of the store the entries of a result belong: text by what it says."""
+        """Return the indices of a result's entries on an axis of the store; text labels by name."""
         if dim in self._grid.axes or dim in STATUS:
             raise _Misfit(f"its results have an axis `{dim}`, and so has the sweep: rename it")
         here = outcome.coordinates.get(dim)
@@ -120,7 +120,7 @@ class Store:
     def _enlarge(
         self, sizes: dict[str, int], places: Mapping[str, np.ndarray], outcome: Outcome
     ) -> None:
-        """Make axes longer and add variables; all of it counts when the root says so."""
+        """Make axes longer and add variables; all of it is valid once the root lists it."""
         for array in self._arrays.values():
             array.resize(
                 tuple(sizes.get(d, n) for d, n in zip(_dims(array), array.shape, strict=True))
@@ -150,7 +150,7 @@ class Store:
 
 
 class _Misfit(ValueError):
-    """A piece that does not fit to those before it."""
+    """A piece whose results do not fit those of earlier pieces."""
 
 
 @contextlib.contextmanager
@@ -163,13 +163,13 @@ def open_store(
     changed: bool,
     of_claims: bool = False,
 ) -> Iterator[Store]:
-    """The store of this sweep, in hand: made where there is none, gone on with where there is.
+    """Yield the store of this sweep, locked: a new one, or the one at `path`.
 
     `of_claims` says that the labels along `claim` are identifiers, in every piece.
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        list(left_over(path.parent))  # of one who was killed here
+        list(left_over(path.parent))  # removes what a killed process left here
         with hidden(path, Path.mkdir) as partial:
             _make(partial, grid, {"sweep": dict(made_by), "code": [code], **origin()})
             try:
@@ -203,7 +203,7 @@ def _make(path: Path, grid: Grid, attributes: dict[str, Any]) -> None:
 def _checked(
     path: Path, made_by: Mapping[str, str], code: str, *, changed: bool, of_claims: bool
 ) -> zarr.Group:
-    """What the root says; a store of another sweep or of other code is refused by what differs."""
+    """Return the root; raise with the difference for a store of another sweep or other code."""
     try:
         group = zarr.open_group(path, mode="r+", use_consolidated=True)
         attributes: dict[str, Any] = group.attrs.asdict()
@@ -233,7 +233,7 @@ def _checked(
 
 
 def _recovered(path: Path, listed: zarr.Group) -> zarr.Group:
-    """The arrays as the root lists them, whatever was under way when a process was killed."""
+    """Return the arrays as the root lists them, without unfinished work of a killed process."""
     for unfinished in path.rglob("*.partial"):
         unfinished.unlink(missing_ok=True)
     shapes = {name: array.shape for name, array in listed.arrays()}
@@ -247,7 +247,7 @@ def _recovered(path: Path, listed: zarr.Group) -> zarr.Group:
 
 
 def _chunks(grid: Grid, names: tuple[str, ...], pieces: int) -> tuple[int, ...]:
-    """How much of each axis is in a file, with about so many pieces in it: of last axes first."""
+    """Return the length of a file along each axis, with about this number of pieces in it."""
     sizes = dict(zip(names, grid.sizes(names), strict=True))
     for name in reversed(grid.outer):
         sizes[name] = min(sizes[name], pieces)
@@ -256,7 +256,7 @@ def _chunks(grid: Grid, names: tuple[str, ...], pieces: int) -> tuple[int, ...]:
 
 
 def _settle(group: zarr.Group) -> None:
-    with warnings.catch_warnings():  # that others might not read it: they have the arrays' own
+    with warnings.catch_warnings():  # Zarr warns that other readers may ignore these metadata
         warnings.simplefilter("ignore")
         zarr.consolidate_metadata(group.store)
 

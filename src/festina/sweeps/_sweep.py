@@ -36,9 +36,9 @@ def sweep(
 ) -> "xr.Dataset":
     """Compute an experiment, or a function, at every point of a grid, into one Zarr store.
 
-    Pieces are written as they finish. Called again with the same arguments after it was stopped in
-    whatever way, a sweep goes on: what is done is not computed again, and nothing done is lost. A
-    piece that fails is recorded with its reason, and the others go on.
+    Each piece is written when it is finished. After an interruption or a kill, the same call
+    resumes: finished pieces are not computed again. A piece that fails is recorded with its reason,
+    and the others go on.
 
     **Arguments:**
 
@@ -47,8 +47,8 @@ def sweep(
       arrays, or an `xarray.Dataset`.
     - `over`: values of each axis, a sequence or as typed: "2,3,4", "0:1:11", "1e-6:1:log:20".
     - `store`: the folder, for example "phases.zarr"; by default one for this grid below ./runs.
-    - `seeds`: of an experiment how many it trains at each point, all in one batch; of a function
-      the length of one more axis, `seed`.
+    - `seeds`: for an experiment, how many seeds it trains at each point, in one batch; for a
+      function, the length of one more axis, `seed`.
     - `parameters`: one value for each parameter that is not swept over.
     - `together`: axes of which a function takes all values at once, as arrays with an entry for
       each point; what it returns has that axis first. So a batch is one compiled program.
@@ -56,9 +56,9 @@ def sweep(
       for this process itself; with SLURM how many jobs.
     - `scheduler`: the address of a Dask scheduler, a `dask.distributed.Client`, or "slurm", as
       dask-jobqueue is configured. Needs the extra `cluster`.
-    - `retry`: also compute again what has failed before.
-    - `changed`: go on although the code was changed since; what is done stays as it is.
-    - `yes`: more than 10,000 pieces are meant.
+    - `retry`: compute pieces again that have failed before.
+    - `changed`: resume although the code has changed; finished pieces stay as they are.
+    - `yes`: allow more than 10,000 pieces.
     - `progress`: called with words and the fraction done, for example `print`. The words say how
       much time is left as soon as pieces are done that did not compile, which the first piece of
       each process does. Without `progress` nothing is printed.
@@ -76,14 +76,14 @@ def sweep(
     seeds = None if seeds is None else _whole("seeds", seeds, 1)
     planned = plan(what, over, parameters or {}, together, seeds, processes=count, yes=yes)
     path = Path(os.path.abspath(Path(planned.store if store is None else store).expanduser()))
-    say = progress or (lambda words, fraction: None)
+    progress = progress or (lambda words, fraction: None)
     grid = planned.grid
     with contextlib.ExitStack() as stack:
         width = lambda: max(1, count)  # pieces at a time
         if scheduler is not None:
             from ._dask import connected
 
-            engine, width = connected(scheduler, stack, jobs=count, say=say)
+            engine, width = connected(scheduler, stack, jobs=count, progress=progress)
         else:
             engine = functools.partial(side_by_side, processes=count) if count else here
         work = planned.function if engine is here else packed(planned.function)
@@ -111,7 +111,7 @@ def sweep(
             if steady and (waiting := grid.pieces - done - failed):
                 rounds = -(-waiting // width())
                 words += f", {duration(rounds * sum(steady) / len(steady))} left"
-            say(words, (done + failed) / grid.pieces)
+            progress(words, (done + failed) / grid.pieces)
 
         tell()
         finished = stack.enter_context(contextlib.closing(engine(work, grid, todo)))
@@ -124,7 +124,7 @@ def sweep(
                     failed += 1
                 tell()
         except BaseException as error:
-            further = "; the same again goes on from there" * bool(done)
+            further = "; the same sweep again resumes" * bool(done)
             error.add_note(f"{done + failed} of {grid.pieces} pieces are in '{path}'{further}.")
             raise
     return xr.open_zarr(path, chunks=None)

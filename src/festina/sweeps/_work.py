@@ -1,4 +1,4 @@
-"""What is computed at a piece, by whichever process; and what comes back from it."""
+"""Compute one piece of a sweep, in any process, and return its outcome."""
 
 import functools
 import itertools
@@ -28,9 +28,9 @@ _LONGEST = 500  # characters of a reason
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a piece: arrays, or the reason why there are none.
+    """The outcome of a piece: arrays, or the reason why there are none.
 
-    A `misfit` is the reason where there is a result, and it is none that could be kept.
+    `misfit` is the reason why a result cannot be stored.
     """
 
     values: Table = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Outcome:
 
 
 def packed(function: Callable[..., Any]) -> bytes:
-    """A function as bytes, for a process that may know nothing of the script it is from."""
+    """Return a function as bytes, for a process that cannot import the script it is from."""
     import cloudpickle
 
     # A file beside the script, which other machines may not have, goes along as a whole.
@@ -64,7 +64,7 @@ def packed(function: Callable[..., Any]) -> bytes:
 
 
 def computed(work: bytes | Callable[..., Any], point: Mapping[str, Any], count: int) -> Outcome:
-    """Compute a piece; of one with several points, `count` of them, results have an axis first."""
+    """Compute a piece; with `count` points in it, results have an axis of these in front."""
     start = time.perf_counter()
     try:
         function = _unpacked(work) if isinstance(work, bytes) else work
@@ -79,7 +79,7 @@ def computed(work: bytes | Callable[..., Any], point: Mapping[str, Any], count: 
 
 
 def claims_at(name: str, /, **point: Any) -> "xr.Dataset":
-    """An experiment at a point: of each claim what is predicted and measured, and if it holds."""
+    """Run an experiment at a point; return prediction, measurement and verdict of each claim."""
     import xarray as xr
 
     from ..experiments import load_experiment, run_experiment
@@ -96,7 +96,7 @@ def claims_at(name: str, /, **point: Any) -> "xr.Dataset":
 
 
 def _rows(values: list[Any]) -> np.ndarray:
-    """A row for each, filled up with NaN; words are no numbers."""
+    """Return a row for each value, padded with NaN; a row for words is empty."""
     rows = [np.ravel(v) if np.asarray(v).dtype.kind in "biuf" else [] for v in values]
     columns = [*itertools.zip_longest(*rows, fillvalue=np.nan)]
     return np.array(columns, float).reshape(len(columns), len(rows)).T
@@ -106,7 +106,7 @@ def _rows(values: list[Any]) -> np.ndarray:
 def _unpacked(work: bytes) -> Callable[..., Any]:
     function = pickle.loads(work)
     if "jax" in sys.modules:
-        switched_on()  # what one process has compiled, the others read
+        switched_on()  # processes share compiled programs on disk
     return function
 
 
@@ -136,7 +136,7 @@ def _table(result: Any, count: int) -> tuple[Table, dict[str, np.ndarray]]:
 
 
 def lengths_of(values: Table) -> set[tuple[str, int]]:
-    """The axes of a result with their lengths, but for that of points taken together."""
+    """Return the axes of a result with their lengths, without that of points taken together."""
     shapes = ((dims, array.shape[array.ndim - len(dims) :]) for dims, array in values.values())
     return {pair for dims, shape in shapes for pair in zip(dims, shape, strict=True)}
 
@@ -153,7 +153,7 @@ def _plain(name: object, value: Any) -> np.ndarray:
 
 
 def _reason(error: BaseException) -> str:
-    """An error in a line, with the place it comes from."""
+    """Return an error in a line, with the file and line that raised it."""
     from ..experiments._invalid import told
 
     text = " ".join(f"{type(error).__name__}: {told(error)}".split())[:_LONGEST]
