@@ -171,7 +171,7 @@ def test_help_of_a_function_is_its_own(festina, mine):
     page = festina("sweep", "sweepable:energy", "--help").out
     assert "What a scale costs." in page
     assert "--depth" in page
-    assert "0.0 unless said." in page
+    assert "By default 0.0." in page
     assert "Needed, if not in --over." in page
     assert page.index("Arguments of the function") < page.index("Flags of the command")
 

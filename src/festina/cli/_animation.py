@@ -1,4 +1,4 @@
-"""Whether a moving picture can be made, before anything is run for it."""
+"""Check whether an animation can be made, before the run."""
 
 from festina.experiments import Experiment
 from festina.experiments.figures._ffmpeg import ffmpeg
@@ -18,7 +18,7 @@ def moving_picture(experiment: Experiment, *, animation: bool, mp4: bool) -> str
         return "gif"
     if ffmpeg() is None:
         raise Complaint(
-            "`--mp4` needs ffmpeg, which is not to be found here: pip install 'festina[video]' "
-            "brings it. `--animation` alone writes a GIF."
+            "`--mp4` needs ffmpeg, which is not installed: pip install 'festina[video]' installs "
+            "it. `--animation` alone writes a GIF."
         )
     return "mp4"

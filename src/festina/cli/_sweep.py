@@ -34,7 +34,7 @@ _ARGUMENTS = Group("Arguments of the function", sort_key=0)
 _Several = list[str] | None
 _COMMON = {
     "over": _flag(_Several, "Axes: NAME=2,3,4, NAME=FROM:TO:NUMBER or NAME=FROM:TO:log:NUMBER."),
-    "processes": _flag(Whole | None, "Processes, or jobs of SLURM; one for each core unless said."),
+    "processes": _flag(Whole | None, "Processes, or jobs of SLURM; by default one for each core."),
     "scheduler": _flag(
         str | None, "Address of Dask's scheduler, or `slurm`; needs festina[cluster]."
     ),
@@ -108,7 +108,7 @@ def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
     return {
         name: _flag(
             _Several,
-            "Needed, if not in --over." if default is Argument.empty else f"{default} unless said.",
+            "Needed, if not in --over." if default is Argument.empty else f"By default {default}.",
             group=_ARGUMENTS,
         )
         for name, default in arguments.items()

@@ -1,4 +1,4 @@
-"""The vocabulary of figures: one hand for all, theory thin and dashed, simulation wide and pale."""
+"""Functions and styles of all figures: theory thin and dashed, simulation wide and pale."""
 
 from ._animation import save_animation as save_animation
 from ._curves import diagonal as diagonal

@@ -1,4 +1,4 @@
-"""Moving pictures on disk."""
+"""Write animations to files."""
 
 import os
 from pathlib import Path
@@ -66,8 +66,8 @@ def save_animation(
     elif path.suffix == ".mp4":
         if program is None:
             raise ValueError(
-                f"'{path}' needs ffmpeg, which is not to be found here: pip install "
-                "'festina[video]' brings it. Or write a .gif."
+                f"'{path}' needs ffmpeg, which is not installed: pip install "
+                "'festina[video]' installs it. Or write a .gif."
             )
         writer = FFMpegWriter(fps=rate)
     else:

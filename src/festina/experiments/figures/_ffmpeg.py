@@ -4,7 +4,7 @@ import shutil
 
 
 def ffmpeg() -> str | None:
-    """The machine's own, else that of the extra `video`; None where there is neither."""
+    """Return the path of ffmpeg: that on PATH, else that of the extra `video`, or `None`."""
     if (own := shutil.which("ffmpeg")) is not None:
         return own
     try:

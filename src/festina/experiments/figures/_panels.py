@@ -1,4 +1,4 @@
-"""A sheet with its axes, and what is written on them."""
+"""A figure with its panels, and labels of axes."""
 
 from typing import Any
 
@@ -22,9 +22,9 @@ def panels(
     height: float | int = 3.5,
     **options: Any,
 ) -> tuple[Figure, Any]:
-    """A figure with its title at the top left, and its axes, as of `Figure.subplots`.
+    """Return a figure with its title at the top left, and its axes as from `Figure.subplots`.
 
-    `width` and `height` are inches of each of the axes.
+    `width` and `height` of each panel are in inches.
     """
     apart = ConstrainedLayoutEngine(w_pad=_APART)
     figure = Figure(figsize=(width * columns, height * rows), layout=apart)
@@ -43,12 +43,12 @@ def label_axes(
     legend_title: str | None = None,
     **settings: Any,
 ) -> None:
-    """Words for the axes, and a legend with what was labelled.
+    """Set labels, title and settings of axes, and draw a legend of labelled lines.
 
     **Arguments:**
 
-    - `theory`: what dashed lines stand for, as one entry of the legend.
-    - `legend`: where it is: a place of matplotlib's, "beside" the axes, or `None` for none.
+    - `theory`: the entry of the legend for dashed lines.
+    - `legend`: a location of matplotlib, "beside" for the right of the axes, or `None` for none.
     - `settings`: further settings of the axes, such as `xscale="log"` or `xlim`.
     """
     if theory:

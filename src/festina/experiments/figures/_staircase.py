@@ -18,10 +18,10 @@ def draw_staircase(
     right: float | int,
     **style: Any,
 ) -> None:
-    """One loss curve to the edge of the figure, with predicted levels and falls, where finite.
+    """Draw one loss curve to the right edge, with a dashed line at each finite predicted drop.
 
-    A network that has converged stays where it is. `falls[k]` leads from `levels[k]` to the next
-    one and is drawn in the colour of its curve.
+    The last loss is extended to `right`, because a converged network stays there. `falls[k]` is the
+    time of the drop from `levels[k]` to the next level, drawn in the colour of the curve.
     """
     times, loss = np.append(times, max(right, times[-1])), np.append(loss, loss[-1])
     ax.plot(times, loss, **{**SIMULATION_STYLE, "alpha": 0.6, **style})

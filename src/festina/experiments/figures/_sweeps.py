@@ -27,11 +27,11 @@ def phase_diagram(
     level: float | int = 0.5,
     **style: Any,
 ) -> Axes:
-    """A number over two axes as colours, with theory's boundary dashed.
+    """Draw a number over two axes as colours, with the boundary that theory predicts dashed.
 
-    Axes on which the grid is geometric are logarithmic, also one of both signs without zero. What
-    is missing (NaN) stays blank. Axes and colour bar say the `long_name` of what they show, or its
-    name, and of a sweep of claims which one it is. Of few values each has a tick.
+    An axis with a geometric grid is logarithmic, also a symmetric one without zero. Missing values
+    (NaN) stay blank. Labels are the `long_name` of an array, or else its name. For a sweep of
+    claims, the colour bar also names the claim. If an axis has few values, each has a tick.
 
     **Arguments:**
 
@@ -80,14 +80,15 @@ def draw_distribution(
     label: str = "",
     **style: Any,
 ) -> Axes:
-    """How draws are distributed, pale, with theory's law dashed: a density, or what is below.
+    """Draw the distribution of draws, pale, and that of theory, dashed.
 
-    Draws that are not finite (what never happens) are in no bin, but count.
+    It is a density or, with `cumulative`, the share of draws below each value. Draws that are not
+    finite (such as the time of an event that never happens) are in no bin, but count in the total.
 
     **Arguments:**
 
     - `draws`: over any dimensions, seeds most often.
-    - `theory`: its density, or its cumulative law, over one coordinate.
+    - `theory`: the density, or the cumulative distribution, over one coordinate.
     - `bins`: how many, or their edges; a `cumulative` figure has a step for each draw.
     - `style`: to what is drawn.
     """
@@ -117,13 +118,13 @@ def draw_collapse(
     symbol: str = "",
     **style: Any,
 ) -> Axes:
-    """Curves of a sweep on a coordinate on which theory has them fall onto one, which is dashed.
+    """Draw curves of a sweep over a coordinate on which theory predicts that they coincide.
 
     **Arguments:**
 
     - `curves`: over two dimensions, one curve for each value of `over`.
     - `x`: the common coordinate of every point, over one or both of the two.
-    - `theory`: the one curve, over its coordinate.
+    - `theory`: the common curve over its coordinate, drawn dashed.
     - `symbol`: of `over`, for the legend.
     - `style`: to each curve.
     """
@@ -139,7 +140,7 @@ def draw_collapse(
 
 
 def _edges(ax: Axes, which: str, coordinate: xr.DataArray) -> Float[np.ndarray, " _"]:
-    """Where cells meet, halfway on an axis of the scale that the grid asks for."""
+    """Set the scale of an axis that suits its grid, and return the edges of cells on it."""
     values = np.asarray(coordinate.values, float)
     positive = values[values > 0]
     steps = np.diff(np.log(positive))
