@@ -1,4 +1,4 @@
-"""Checks of what the closed forms are given. Values that JAX is tracing pass unseen."""
+"""Checks of the arguments of closed forms. Values that JAX is tracing are not checked."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from ._values import real_array
 
 
 def check_times(times: Any) -> None:
-    """One time or several, in any order: a closed form answers each time by itself."""
+    """Raise unless this is one time or several, in any order: a closed form answers each alone."""
     if is_traced(times):
         return
     check_finite("times", times)
@@ -37,13 +37,13 @@ def check_positive(name: str, value: Any) -> None:
 
 
 def finite(name: str, value: ArrayLike) -> Float[np.ndarray, "..."]:
-    """An array in float64; raises unless all of it is finite."""
+    """Return an array in float64; raises unless all of it is finite."""
     check_finite(name, value)
     return np.asarray(value, dtype=float)
 
 
 def check_modes(**values: Any) -> None:
-    """Raises unless each is a number or has one value for each mode, as many as the others."""
+    """Raise unless each is a number or has one value for each mode, as many as the others."""
     values = {name: value for name, value in values.items() if value is not None}
     shapes = [
         np.shape(value if is_traced(value) else real_array(name, value))

@@ -1,4 +1,4 @@
-"""Numbers and arrays that were given, checked and made our own."""
+"""Checks of numbers and arrays, which return float64 copies."""
 
 import os
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ def whole_numbers(name: str, values: object, least: int = 1) -> tuple[int, ...]:
 
 
 def real_number(name: str, value: object) -> float:
-    """A number, which may be infinite; raises at what is none."""
+    """Return a number, which may be infinite; raises for anything else."""
     found = _number(value)
     if np.isnan(found) or isinstance(value, bool | np.bool):
         raise ValueError(f"`{name}` must be a number, got {_shown(value)}.")
@@ -46,7 +46,7 @@ def real_number(name: str, value: object) -> float:
 
 
 def number(name: str, value: object) -> float:
-    """Return a finite number as a float; raises at anything else."""
+    """Return a finite number as a float; raises for anything else."""
     try:
         found = real_number(name, value)
     except ValueError:
@@ -57,7 +57,7 @@ def number(name: str, value: object) -> float:
 
 
 def acute(angle: object) -> float:
-    """Between units that count as one; raises unless it is less than a right angle."""
+    """Return the angle within which units count as one; raises unless it is less than π/2."""
     found = real_number("angle", angle)
     if not 0 < found < np.pi / 2:
         raise ValueError(f"`angle` must lie between 0 and π/2 radians, got {angle}.")
@@ -65,7 +65,7 @@ def acute(angle: object) -> float:
 
 
 def _number(value: object) -> float:
-    """NaN, where it is none."""
+    """Return a number as a float; NaN for anything else."""
     try:
         found = real_array("", value)
     except ValueError:
@@ -74,7 +74,7 @@ def _number(value: object) -> float:
 
 
 def real_array(name: str, given: object) -> Float[np.ndarray, "..."]:
-    """A copy, which later changes of the caller's do not reach; raises at what is not real."""
+    """Return a copy in float64; raises for anything that is not real."""
     if given is np.ma.masked or np.ma.is_masked(given):
         raise ValueError(
             f"`{name}` must be an array without masked values, {np.ma.count_masked(given)} of them "
@@ -95,7 +95,7 @@ def real_array(name: str, given: object) -> Float[np.ndarray, "..."]:
 
 
 def check_finite(name: str, value: object) -> None:
-    """Raise unless all values are finite. Values that JAX is tracing pass unseen."""
+    """Raise unless all values are finite. Values that JAX is tracing are not checked."""
     if is_traced(value):
         return
     array = real_array(name, value)
@@ -113,7 +113,7 @@ def check_size(name: str, value: object) -> None:
 
 
 def finite_array(name: str, given: object) -> Float[np.ndarray, "..."]:
-    """A copy of something that has entries along every axis, all finite and not too large."""
+    """Return a copy of a non-empty array; raises unless entries are finite and not too large."""
     array = real_array(name, given)
     if 0 in array.shape:
         raise ValueError(
@@ -126,7 +126,7 @@ def finite_array(name: str, given: object) -> Float[np.ndarray, "..."]:
 def finite_matrix(
     name: str, given: object, rows: str, columns: str, count: int | None = None
 ) -> Float[np.ndarray, "row column"]:
-    """A copy of a finite matrix; `count`: how many columns it must have."""
+    """Return a copy of a finite matrix; `count`: how many columns it must have."""
     array = finite_array(name, given)
     if array.ndim != 2 or count not in (None, array.shape[1]):
         raise ValueError(f"`{name}` must be ({rows}, {count or columns}), got shape {array.shape}.")
@@ -144,7 +144,7 @@ def check_memory(numbers: int) -> None:
 
 
 def check_type(name: str, value: object, kind: type, hint: str = "") -> None:
-    """Raises at what is not an object of a kind."""
+    """Raise unless the value is an instance of this class."""
     if not isinstance(value, kind):
         wanted = kind.__name__.removeprefix("Abstract")
         raise ValueError(f"`{name}` must be a `{wanted}`, got {_shown(value)}.{hint}")
@@ -160,13 +160,13 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def _shown(value: object) -> str:
-    """Short enough for a line."""
+    """Return a value's repr, short enough for a line."""
     text = repr(value).replace("\n", "")
     return text if len(text) < 60 else f"{type(value).__name__} {text[:50]}…"
 
 
 def check_alone(batch: tuple[int, ...], what: str = "network", *, use: str = "") -> None:
-    """Raises at a batch where one network, or one trajectory, is needed."""
+    """Raise for a batch, where one network or one trajectory is needed."""
     if batch:
         zeros = ", ".join("0" * len(batch))
         raise ValueError(
@@ -178,7 +178,7 @@ def check_alone(batch: tuple[int, ...], what: str = "network", *, use: str = "")
 def misfit(
     takes: tuple[int, ...], gives: int, input_shape: tuple[int, ...], outputs: int
 ) -> ValueError:
-    """What to raise at inputs that a network does not take, or at targets that it does not give."""
+    """Return the error for inputs or targets that do not fit a network."""
     if (takes, gives) == (input_shape, outputs):
         return ValueError(
             f"The weights of the network do not fit each other, or its units, at inputs {takes}: "
@@ -196,7 +196,7 @@ def misfit(
 
 
 def check_lane(index: tuple[int, ...], batch: tuple[int, ...], *, alone: str) -> None:
-    """Raises unless there is one such network in a batch; without any batch it is `alone`."""
+    """Raise unless the index names one network of a batch; one without a batch is `alone`."""
     if len(index) != len(batch):
         raise ValueError(
             f"`lane` needs one index for each of the axes {batch}, got {index}."

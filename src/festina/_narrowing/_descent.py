@@ -17,7 +17,7 @@ def descend(
     steps: int,
     look: Callable[[Weights], bool] = lambda weights: True,
 ) -> Weights:
-    """Down a loss with the `free` weights; every so often `look` says whether to go on."""
+    """Minimise a loss over the `free` weights; every few steps `look` says whether to continue."""
     from scipy.optimize import minimize
 
     names, seen = sorted(free), 0

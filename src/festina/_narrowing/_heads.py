@@ -15,7 +15,7 @@ class Heads(nn.MultiheadAttention):
 
     @staticmethod
     def replace(model: nn.Module, only: str | None = None) -> None:
-        """Turns attention in a model into this kind, where all of it is understood."""
+        """Replace attention in a model by this class, where all of it is understood."""
         for name, module in model.named_modules():
             plain = type(module) is nn.MultiheadAttention
             if plain and only in (None, name) and _understood(module):

@@ -1,4 +1,4 @@
-"""A network of JAX: any tree of weights and a function of it, read from the program it makes."""
+"""Models in JAX: any tree of weights and a function of it, read from its traced program."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from ._trees import Tree, is_real
 
 
 class JaxModel(AbstractModel):
-    """A tree of weights, and `apply(tree, x)`; left out, the tree is called with one example.
+    """A tree of weights and `apply(tree, x)`; without `apply` the tree is called with one example.
 
     What changes its shape compiles anew: narrow networks are run as wide ones with units of zeros.
     """
@@ -89,7 +89,7 @@ class JaxModel(AbstractModel):
         return jax.jit(jax.value_and_grad(lambda weights, x, y: loss(self._call(weights, x), y)))
 
     def _wide(self, weights: Weights) -> dict[str, np.ndarray]:
-        """With units of zeros, which nobody reads, up to the shapes of the wide network."""
+        """Return weights padded with unread zero units, up to the shapes of the wide network."""
         found = {}
         for name, each in weights.items():
             sizes = zip(self.weights[name].shape, each.shape, strict=True)
@@ -137,7 +137,7 @@ class JaxModel(AbstractModel):
     def _run(
         self, weights: Mapping[str, Array], x: Data, nudges: dict[str, Array] | None = None
     ) -> tuple[Array, dict[str, jax.Array], Program]:
-        """Outputs, and what each product with weights is given, nudged if asked."""
+        """Return outputs, and the input of each product with weights, with nudges if asked."""
         flat = {name: jnp.asarray(each) for name, each in weights.items()}
         call = lambda arrays, x: self._call(dict(zip(flat, arrays, strict=True)), x)
         shown = jax.make_jaxpr(call)(list(flat.values()), x)

@@ -38,7 +38,7 @@ class Product(NamedTuple):
 
 
 class Program:
-    """One run of a program, in which what products are given can be nudged.
+    """One run of a program, in which the inputs of products can be nudged.
 
     - `read`: what each product with weights is given, by their name, units along the last axis;
     - `products`: in their order; `biases`: what is added to each, by its name.
@@ -69,7 +69,7 @@ class Program:
         return [look(atom) for atom in program.outvars]
 
     def _taken_down(self, step: JaxprEqn, given: list[Seen]) -> list[Seen]:
-        """Notes what is multiplied with weights along one axis."""
+        """Record the input of a product with weights along one axis."""
         if step.primitive.name != "dot_general":
             return given
         contracted, batch = step.params["dimension_numbers"]
@@ -89,7 +89,7 @@ class Program:
         return [weight, other] if side == 0 else [other, weight]
 
     def _origin(self, step: JaxprEqn, given: list[Seen], value: jax.Array) -> Seen:
-        """Whose weights these are still, or whose product; a bias is what is added to one."""
+        """Return whose weights these still are, or whose product; a bias is added to a product."""
         first = given[0] if given else Seen(value)
         match step.primitive.name:
             case "transpose" if first.weight or first.product:

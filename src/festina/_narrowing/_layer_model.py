@@ -1,4 +1,4 @@
-"""A layer of this library, whose units need not be found and whose data may have weights."""
+"""Layers of this library as models: hidden units are known, and data may have weights."""
 
 import math
 from collections.abc import Collection, Iterator
@@ -82,7 +82,7 @@ class LayerModel(AbstractModel):
 
     @float64
     def slope(self, weights: Weights, samples: Samples, loss: Loss | None = None) -> Sloped:
-        """Half the mean squared distance from the targets, above that of least squares."""
+        """Return half the mean squared distance from the targets, above that of least squares."""
         psi, root = samples.x
         parts = self._parts(weights, padded=True)
         structure = replace(self._structure, width=len(parts[0]))
@@ -96,7 +96,7 @@ class LayerModel(AbstractModel):
     def motion(
         self, weights: Weights, free: Collection[str], loss: Loss | None, least: float
     ) -> tuple[float, float]:
-        """Where units have kinks, the slope is that of the smallest subgradient around."""
+        """Return loss and slope; at a kink the slope is that of the smallest subgradient around."""
         here, slope = super().motion(weights, free, loss, least)
         shapes = [weights[name].shape for name in ("u", "v")]
         unit = np.concatenate(
@@ -133,7 +133,7 @@ class LayerModel(AbstractModel):
         return {"u": u.reshape(len(u), -1), "v": read.reshape(-1, outputs)}
 
     def _parts(self, weights: Weights, *, padded: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """u and v as a layer has them; `padded`: with units of zeros up to a power of four.
+        """Return u and v as a layer has them; `padded`: with zero units up to a power of four.
 
         Programs are compiled once for each shape.
         """

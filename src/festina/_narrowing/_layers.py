@@ -1,4 +1,4 @@
-"""Hidden layers of somebody's network: whose weights make a unit, and who reads it.
+"""Hidden layers of a model: which weights make a unit, and which weights read it.
 
 A hidden layer is a symmetry: where the weights that make its units and the weights that read them
 are permuted alike, the outputs stay. This is asked of every pair of layers, and not how the
@@ -47,7 +47,7 @@ class Part:
     outer: int = 1
 
     def combined(self, array: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Few units for many, each of them `shares` `(few, unit)` of those that are there."""
+        """Return the array of few units, combined from all with weights `shares` `(few, unit)`."""
         few, units = shares.shape
         front = np.moveaxis(array, self.axis, 0)
         split = front.reshape(self.outer, units, -1)
@@ -56,7 +56,7 @@ class Part:
         return np.moveaxis(mixed.reshape(self.outer * few * block, *front.shape[1:]), 0, self.axis)
 
     def read(self, array: np.ndarray, mixing: np.ndarray) -> np.ndarray:
-        """What reads the few as the many were read, `mixing` `(few · block, unit · block)`."""
+        """Return the readout of few units by `mixing` `(few · block, unit · block)` that of all."""
         return np.moveaxis(np.tensordot(mixing, np.moveaxis(array, self.axis, 0), 1), 0, self.axis)
 
 
@@ -86,7 +86,7 @@ class Hidden:
     summed: bool = False
 
     def combined(self, weights: Weights, shares: np.ndarray) -> dict[str, np.ndarray]:
-        """Units that are `shares` `(few, unit)` of those that are there, and read so."""
+        """Return weights of units combined by `shares` `(few, unit)`, and read accordingly."""
         found = dict(weights)
         for part in self.makers:
             found[part.name] = part.combined(found[part.name], shares)
@@ -96,7 +96,7 @@ class Hidden:
 
 
 class Pull(NamedTuple):
-    """What readers are given, how many numbers come out of a sample, and slopes between them.
+    """Inputs of readers, numbers in the output of a sample, and slopes between the two.
 
     `slopes` are those of a probe's product with the outputs by what readers are given.
     """
@@ -119,7 +119,7 @@ class Tuning(NamedTuple):
 
 
 class AbstractModel(ABC):
-    """A network as what is asked of it here, whatever library it was written in.
+    """Interface to a network, whatever library it was written in.
 
     Weights are float64 arrays by name, of any width; outputs `(sample, number)`. Those `trained`
     are tuned, what is frozen is only combined; `original` is the network as it was given; `ranks`
@@ -143,14 +143,14 @@ class AbstractModel(ABC):
 
     @abstractmethod
     def candidates(self) -> Iterator[Iterable[Hidden]]:
-        """What may be hidden in it, for each that reads, the likeliest first."""
+        """Return candidate hidden layers for each reader, the likeliest first."""
 
     def left_alone(self) -> Iterator[str]:
         """Say which layers keep all their units, though others of their kind have hidden ones."""
         yield from ()
 
     def layers(self) -> Iterator[Hidden]:
-        """What is hidden in it. Units that are read by one are no other's."""
+        """Yield the hidden layers. Each unit belongs to one layer."""
         taken: set[str] = set()
         for each in self.candidates():
             for layer in each:
@@ -161,7 +161,7 @@ class AbstractModel(ABC):
                     break
 
     def is_hidden(self, layer: Hidden) -> bool:
-        """Whether its units can be permuted, and whether each goes its own way to the reader."""
+        """Return whether units can be permuted, and each goes its own way to the reader."""
         if layer.units < 2:
             return False
         some = self.samples.part(slice(8))
@@ -189,14 +189,14 @@ class AbstractModel(ABC):
 
     @abstractmethod
     def batches(self, samples: Samples) -> Iterable[Samples]:
-        """As many at a time as it is asked about."""
+        """Return the samples in as many parts as they are evaluated in."""
 
     @abstractmethod
     def pull(self, samples: Samples) -> Pull: ...
 
     @abstractmethod
     def slope(self, weights: Weights, samples: Samples, loss: Loss | None = None) -> Sloped:
-        """A loss, or half the mean square to targets, and its gradient by what is trained."""
+        """Return a loss, or half the mean square to targets, and its gradient."""
 
     def motion(
         self, weights: Weights, free: Collection[str], loss: Loss | None, least: float
@@ -229,11 +229,11 @@ class AbstractModel(ABC):
 
     @abstractmethod
     def built(self, weights: Weights) -> Network:
-        """A network of the same kind with these weights."""
+        """Return a network of the same kind with these weights."""
 
     @abstractmethod
     def computed(self, model: Network, samples: Samples) -> Float[np.ndarray, "sample number"]:
-        """What a network of the same kind gives as it is, in its own precision."""
+        """Return the outputs of a network of the same kind as it is, in its own precision."""
 
     def contributions(self, samples: Samples) -> dict[str, np.ndarray]:
         """Return ⟨(r ∂f/∂r)²⟩ by layer: what each unit adds to the squared outputs, to first order.
@@ -299,10 +299,10 @@ def probes(numbers: int) -> Float[np.ndarray, "probe number"]:
 
 
 def rms(rows: Float[np.ndarray, "sample ..."]) -> float:
-    """Root of the mean square over samples, summed over all that is computed of each."""
+    """Return the root of the mean square over samples, summed over all outputs of each."""
     return float(np.sqrt(np.sum(rows**2) / len(rows)))
 
 
 def close(a: np.ndarray, b: np.ndarray, within: float = 1e-6) -> bool:
-    """To a fraction of the largest: what is computed twice on an accelerator is not equal."""
+    """Return whether arrays agree to a fraction of the largest value; accelerators round."""
     return a.shape == b.shape and bool(np.abs(a - b).max() <= within * np.abs(a).max())

@@ -1,4 +1,4 @@
-"""Few units for many: merged by what they respond, and read anew by least squares."""
+"""Few units for many: merged by their responses, and read out anew by least squares."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ _CLOSE = 1e-4  # of the responses: so far measured properties of units hold in s
 
 
 class Census(NamedTuple):
-    """What is known of the units of a layer.
+    """Statistics of the units of a layer.
 
     `cosine` of their responses on the data, `size` (root mean square) and `weight`, what each
     contributes to the squared outputs; `norm`, the product of the norms of its weights.
@@ -56,23 +56,24 @@ class Merging:
         self._leading: dict[str, np.ndarray] = {}
 
     def costs(self) -> list[tuple[float, str]]:
-        """What each merge costs at the outputs, and in which layer, the cheapest first."""
+        """Return what each merge costs at the outputs, and in which layer, the cheapest first."""
         rising = {name: np.maximum.accumulate(c.merges.cost) for name, c in self.census.items()}
         return sorted((float(cost), name) for name, costs in rising.items() for cost in costs)
 
     def merged(self, widths: Widths) -> dict[str, np.ndarray]:
-        """Units merged, layer after layer, each read anew; linear ones also along directions."""
+        """Return weights with units merged layer by layer; linear ones also along directions."""
         turned = lambda layer, few: [*self._merged(layer, few), self._directions(layer, few)]
         return self._narrowed(widths, turned if "linear" in self.kinds else self._merged)
 
     def pruned(self, widths: Widths) -> dict[str, np.ndarray]:
-        """The units of the largest weights, the product of both norms, read anew."""
+        """Return weights of the units with the largest product of both norms, refitted."""
         return self._narrowed(
             widths, lambda layer, few: [_chosen(self.census[layer.name].norm, few)]
         )
 
     def embedded(self, widths: Widths, kind: Kind) -> dict[str, np.ndarray]:
-        """The network that sits in the wide one if it is at a saddle of one kind (Theorem 1).
+        """Return the network embedded in the wide one, if that is at a saddle of one kind (Theorem
+        1).
 
         Silent units are left out; copies are read by the sum of what reads them, each standing for
         all, and proportional units by the sum in proportion. Linear combinations are read anew,
@@ -90,7 +91,7 @@ class Merging:
 
     @functools.cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        """Those that the units of all layers admit: known of them, or else measured on the data."""
+        """Kinds that the units of all layers admit: known, or else measured on the data."""
         by_layer = [self._admissible(layer) for layer in self.network.hidden]
         return tuple(kind for kind in self.network.kinds if all(kind in each for each in by_layer))
 
@@ -118,7 +119,7 @@ class Merging:
         return tuple(kind for kind, fits in allowed.items() if fits)
 
     def _copies(self, layer: Hidden, few: int) -> list[Way]:
-        """The most typical unit of each cluster, which stands for those that respond like it."""
+        """Return the most typical unit of each cluster, for those that respond like it."""
         way, stands = self._merged(layer, few)[0]
         census, typical = self.census[layer.name], way.argmax(1)
         size, chosen = census.size, census.size[typical][:, None]
@@ -126,7 +127,7 @@ class Merging:
         return [(way, stands * (apart <= _ALIKE**2 * np.maximum(size, chosen) ** 2))]
 
     def _directions(self, layer: Hidden, few: int) -> Way:
-        """Linear units along the leading singular directions of what they add up to."""
+        """Return linear units along the leading singular directions of their sum."""
         if layer.name not in self._leading:
             reader = self.network.weights[layer.reader.name]
             flat = np.moveaxis(reader, layer.reader.axis, 0).reshape(layer.units, -1)
@@ -139,7 +140,7 @@ class Merging:
         return shares, shares
 
     def drawn(self, widths: Widths, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Units drawn at random, by what they contribute, read anew."""
+        """Return weights of units drawn at random, by their contributions, refitted."""
 
         def some(layer: Hidden, few: int) -> list[Way]:
             weight = self.census[layer.name].weight
@@ -151,7 +152,7 @@ class Merging:
         return self._narrowed(widths, some)
 
     def _merged(self, layer: Hidden, few: int) -> list[Way]:
-        """What may stand for each cluster: its most typical unit, or a mean of its weights.
+        """Return substitutes for each cluster: its most typical unit, or a mean of its weights.
 
         The mean is of units of one response each where φ is homogeneous, and of units as they are
         where copies are to be one; which of them is right the data say. A head is chosen.
@@ -192,7 +193,7 @@ class Merging:
         stands: np.ndarray,
         reading: Reading,
     ) -> tuple[float, dict[str, np.ndarray]]:
-        r"""Few units in one layer, and what is lost of the sums that are made of them.
+        r"""Return the error in the reader's sums with few units in one layer, and the weights.
 
         The reader's sums are $RV$; with responses $R'$ of the few, and a constant where there is a
         bias to take it up, $V' = R'^+ R V$ comes nearest, whatever V is.
@@ -224,7 +225,7 @@ class Merging:
 def _mixing(
     few: np.ndarray, many: np.ndarray, stands: np.ndarray, reading: Reading
 ) -> Float[np.ndarray, "few many"]:
-    """How much of each of the few stands for each of the many."""
+    """Return how much of each of the few units stands for each of the many."""
     if reading == "in sum":
         return stands
     gram, cross = few.T @ few, few.T @ many
@@ -261,6 +262,6 @@ def _census(layer: Hidden, weights: Weights, reads: np.ndarray, weight: np.ndarr
 
 
 def _chosen(score: np.ndarray, few: int) -> Way:
-    """The units of the highest scores, each for itself."""
+    """Return the units of the highest scores, each for itself."""
     alone = np.eye(len(score))[np.sort(np.argsort(-score, kind="stable")[:few])]
     return alone, alone

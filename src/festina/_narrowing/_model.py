@@ -1,4 +1,4 @@
-"""Whose network it is: that of PyTorch, or of JAX."""
+"""Models by library: this one's layers, PyTorch or JAX."""
 
 from ._jax import JaxModel
 from ._layers import AbstractModel
@@ -9,7 +9,7 @@ from ._samples import Data
 def model_of(
     model: object, x: Data, y: Data = None, apply: Function | None = None
 ) -> AbstractModel:
-    """Reads a network; raises where nothing in it is hidden."""
+    """Return the model of a network; raises if it has no hidden layer."""
     model = unwrapped(model)
     if is_module(model):
         if apply is not None:

@@ -307,7 +307,7 @@ def _scale(y: Any, outputs: np.ndarray, measure: Callable[[np.ndarray], float]) 
 
 
 def _spread(outputs: Float[np.ndarray, "sample number"]) -> float:
-    """About their mean: a constant is for a bias, and no unit's work."""
+    """Return the spread about the mean, since a constant is the work of a bias."""
     found = rms(outputs - outputs.mean(0))
     return found if found > _CONSTANT * rms(outputs) else 0.0
 

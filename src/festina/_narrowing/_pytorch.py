@@ -1,4 +1,4 @@
-"""PyTorch, which is asked for only where it is needed."""
+"""PyTorch, imported only where it is needed."""
 
 import sys
 import warnings
@@ -24,7 +24,7 @@ def torch() -> ModuleType:
 
 
 def is_module(model: object) -> TypeIs["Module"]:
-    """Whether it is a module of PyTorch's; where that was never imported nothing is."""
+    """Return whether the object is a PyTorch module, without importing PyTorch."""
     found = sys.modules.get("torch")
     return found is not None and isinstance(model, found.nn.Module)
 
@@ -35,12 +35,12 @@ def is_tensor(value: object) -> TypeGuard["Tensor"]:
 
 
 def is_optimizer(value: object) -> TypeGuard["Optimizer"]:
-    """Whether it has groups of parameters, as optimisers of PyTorch's have."""
+    """Return whether the object has groups of parameters, as PyTorch's optimisers have."""
     return hasattr(value, "param_groups")
 
 
 def check_pairs(loss: Function, outputs: object, y: object) -> None:
-    """Raises where a loss compares every output with every target, (n, 1) with (n,).
+    """Raise if a loss compares every output with every target, (n, 1) with (n,).
 
     It does not mind then which target belongs to which output, not even where outputs are targets.
     """
@@ -65,12 +65,12 @@ def check_pairs(loss: Function, outputs: object, y: object) -> None:
 
 
 def in_words(layer: str) -> str:
-    """The name of a layer, where it may be a number or, of what is no part of another, nothing."""
+    """Return the name of a layer; a number, or no name, becomes words."""
     return f"layer {layer}" if layer.isdigit() else layer or "model"
 
 
 def unwrapped(model: Any) -> Any:
-    """The module that a compiler or a distributor was wrapped around."""
+    """Return the module that a compiler or a distributor has wrapped."""
     model = getattr(model, "_orig_mod", model)
     wrapped = type(model).__name__ in ("DistributedDataParallel", "DataParallel")
     return getattr(model, "module", model) if wrapped else model

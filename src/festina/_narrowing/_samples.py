@@ -1,4 +1,4 @@
-"""Samples as people have them: arrays, several in a tuple or dict, a dataset, a loader."""
+"""Samples as users have them: arrays, several in a tuple or dict, a dataset, a loader."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,7 +47,7 @@ class Samples:
 def arrays(
     x: Data, y: Data = None, *, most: int = MOST, place: Callable[[Data], Data] = np.asarray
 ) -> Samples:
-    """Those of arrays; `place` puts what was taken to where it is needed."""
+    """Return samples of arrays; `place` puts those that were taken on their device."""
     names = list(x) if isinstance(x, dict) and isinstance(y, dict) and x.keys() == y.keys() else []
     if set(names) & set(TARGETS):
         raise ValueError(
@@ -75,7 +75,7 @@ def torch_samples(
     device: "torch.device | None" = None,
     real: "torch.dtype | None" = None,
 ) -> Samples:
-    """Those of tensors, a Dataset or a DataLoader of PyTorch: real numbers in one precision."""
+    """Return samples of tensors, a Dataset or a DataLoader of PyTorch, in one real precision."""
     from torch.utils import data as torch_data
 
     place = lambda a: a.to(device, real if a.is_floating_point() else a.dtype)
@@ -95,12 +95,12 @@ def torch_samples(
 
 
 def length(data: Data) -> int:
-    """Number of samples."""
+    """Return the number of samples."""
     return len(leaves(data)[0])
 
 
 def mapped(data: Data, what: Callable[[Data], Data]) -> Data:
-    """`what` of each array, in the tuple or dict that it is in; None where there are none."""
+    """Return `what` of each array, in the same tuple or dict; None if there are none."""
     if data is None:
         return None
     if isinstance(data, dict):
@@ -111,7 +111,7 @@ def mapped(data: Data, what: Callable[[Data], Data]) -> Data:
 
 
 def called(model: Callable[..., Data], x: Data) -> Data:
-    """Of a tuple or a dict each is an argument."""
+    """Call with the samples: entries of a tuple or a dict are arguments."""
     if isinstance(x, dict):
         return model(**x)
     return model(*x) if isinstance(x, tuple) else model(x)
@@ -133,7 +133,7 @@ def _tensor(array: Data) -> "torch.Tensor":
 
 
 def leaves(data: Data) -> list[Data]:
-    """All arrays, of which there is one at least."""
+    """Return all arrays, of which there is at least one."""
     parts = tuple(data.values()) if isinstance(data, dict) else data
     if isinstance(parts, tuple) and parts:
         return [leaf for part in parts for leaf in leaves(part)]
@@ -146,13 +146,13 @@ def leaves(data: Data) -> list[Data]:
 
 
 def _some(count: int, most: int) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Which of them are taken, and a word where not all are."""
+    """Return which samples are taken, and a note if these are not all."""
     order = np.random.default_rng(0).permutation(count)[:most]
     return order, (f"{most} of {count} samples stand for all",) * (most < count)
 
 
 def _plain(loader: "DataLoader") -> bool:
-    """Whether each sample of its dataset comes as often as any other."""
+    """Return whether each sample of the dataset comes equally often."""
     from torch.utils import data
 
     plain = isinstance(loader.sampler, data.SequentialSampler) or (
@@ -182,7 +182,7 @@ def _streamed(loader: "DataLoader", most: int) -> tuple[list[Data], tuple[str, .
 
 
 def pair(batch: Data) -> tuple[Data, Data]:
-    """Inputs and targets: of a tuple the last, of a dict what is called so."""
+    """Return inputs and targets: the last entry of a tuple, or the one named so in a dict."""
     if isinstance(batch, dict):
         name = next((name for name in TARGETS if name in batch), None)
         return {key: each for key, each in batch.items() if key != name}, batch.get(name)
@@ -208,7 +208,7 @@ def _joined(parts: tuple[Data, ...]) -> Data:
 
 @contextmanager
 def _untouched(loader: "DataLoader") -> Iterator[None]:
-    """The run's own random numbers are left alone."""
+    """Leave the user's random number generators as they are."""
     import torch
 
     owners = (loader, loader.sampler)

@@ -1,4 +1,4 @@
-"""A network of PyTorch: read with hooks, run with weights of any width."""
+"""Models in PyTorch: read with hooks, run with weights of any width."""
 
 import copy
 import functools
@@ -149,7 +149,7 @@ class TorchModel(AbstractModel):
 
     @functools.cached_property
     def linear(self) -> dict[str, nn.Linear]:
-        """Linear layers that are called once and share their weights with no other."""
+        """Return linear layers that are called once and share their weights with no other."""
         held = [id(each) for _, each in self.module.named_parameters(remove_duplicate=False)]
         return {
             name: module
@@ -159,7 +159,7 @@ class TorchModel(AbstractModel):
 
     @functools.cached_property
     def steady(self) -> frozenset[str]:
-        """Linear layers whose inputs depend on no weights."""
+        """Return linear layers whose inputs depend on no weights."""
         some, random = self.samples.part(slice(8)), np.random.default_rng(0)
         moved = {
             name: each * (1.0 + 0.1 * random.random(each.shape)) + 1e-3
@@ -178,7 +178,7 @@ class TorchModel(AbstractModel):
         return found
 
     def built(self, weights: Weights) -> nn.Module:
-        """A copy of the module as it was given, with narrower layers; what is tied stays tied."""
+        """Return a copy of the given module with narrower layers; tied weights stay tied."""
         model = copy.deepcopy(self.original)
         made: dict[torch.Tensor | None, torch.Tensor | None] = {}
         for path, module in model.named_modules():
@@ -201,7 +201,7 @@ class TorchModel(AbstractModel):
         return _plain(y.reshape(len(samples), -1))
 
     def _as_given(self, tensor: torch.Tensor) -> torch.Tensor:
-        """In the precision of the module that was given."""
+        """Convert to the precision of the module that was given."""
         return tensor.to(self._own) if tensor.is_floating_point() else tensor
 
     def _remade(self, name: str, array: np.ndarray, was: torch.Tensor) -> torch.Tensor:
@@ -236,14 +236,14 @@ class TorchModel(AbstractModel):
         return weights[layer.reader.name].shape[layer.reader.axis] // layer.block
 
     def _shaped(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        """As the module has it, what is kept flat."""
+        """Return a flat array in the shape that the module has."""
         if name not in self.flat:
             return tensor
         axis, rest = self.flat[name]
         return tensor.reshape(-1, *rest).movedim(0, axis)
 
     def _valued(self, loss: Loss, y: torch.Tensor, target: Data) -> torch.Tensor:
-        """A loss that holds tensors of its own, weights of classes say, wants their precision."""
+        """Return the loss; its own tensors, such as class weights, may want their precision."""
         try:
             return loss(y, target)
         except RuntimeError:
@@ -278,7 +278,7 @@ class TorchModel(AbstractModel):
 
 
 def _first(found: object) -> torch.Tensor:
-    """The outputs, of models that give more."""
+    """Return the outputs, the first of several if a model returns more."""
     if isinstance(found, dict):
         found = found.get("logits", next(iter(found.values()), None))
     for name in ("logits", "last_hidden_state"):
@@ -305,7 +305,7 @@ def _array(tensor: torch.Tensor) -> np.ndarray:
 
 
 def _sized(module: nn.Module) -> None:
-    """A layer says how wide it is."""
+    """Set the width that a layer states."""
     match module:
         case nn.Linear():
             module.out_features, module.in_features = module.weight.shape

@@ -1,4 +1,4 @@
-"""What is hidden in a network of PyTorch: candidates by how layers are called, tried each."""
+"""Hidden layers in PyTorch: candidates by the order in which layers are called, each tried."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ Called = list[tuple[str, nn.Module]]
 
 
 def candidates(network: "TorchModel") -> Iterator[Iterator[Hidden]]:
-    """Units that one layer makes and another reads."""
+    """Return candidates: units that one layer makes and another reads."""
     called = order(network)
     for at, (name, module) in enumerate(called):
         if isinstance(module, _READERS):
@@ -29,7 +29,7 @@ def candidates(network: "TorchModel") -> Iterator[Iterator[Hidden]]:
 
 
 def found_in_sums(network: "TorchModel") -> Iterator[Hidden]:
-    """Units in arrays of a module's own, whose contributions are summed in the outputs."""
+    """Return units in a module's own parameters, whose contributions are summed in the outputs."""
     for path, module in network.modules.items():
         arrays = {
             f"{path}.{leaf}".removeprefix("."): each
@@ -59,7 +59,7 @@ def found_in_sums(network: "TorchModel") -> Iterator[Hidden]:
 
 
 def _linear(network: "TorchModel", name: str) -> bool:
-    """Whether the outputs are linear in an array, but for a constant."""
+    """Return whether the outputs are linear in an array, but for a constant."""
     some, held = network.samples.part(slice(8)), network.weights
     none, one, two = (
         network.outputs({**held, name: factor * held[name]}, some) for factor in (0.0, 1.0, 2.0)
@@ -71,7 +71,7 @@ def _linear(network: "TorchModel", name: str) -> bool:
 def _read_by(
     network: "TorchModel", before: Called, reader: str, reads: int, bias: str | None
 ) -> Iterator[Hidden]:
-    """Heads of the module that the reader is in, or else units of a layer before it."""
+    """Return heads of the module that the reader is in, or else units of a layer before it."""
     path, read = reader.rpartition(".")[0], Part(f"{reader}.weight", 1)
     makers = _makers_of_heads(network, path, before, reads)
     for attribute, units in vars(network.modules[path]).items():
@@ -96,7 +96,7 @@ def _read_by(
 def _makers_of_heads(
     network: "TorchModel", path: str, before: Called, reads: int
 ) -> tuple[Part, ...]:
-    """Linear layers of the same module, and the one array that PyTorch's attention has for them."""
+    """Return linear layers of the same module, and PyTorch's one array for all of them."""
     beside = [name for name, each in before if isinstance(each, nn.Linear)]
     leaves = [
         f"{name}.{leaf}"
@@ -111,7 +111,7 @@ def _makers_of_heads(
 
 
 def order(network: "TorchModel") -> Called:
-    """Layers in the order in which they are called; those called twice are nobody's."""
+    """Return layers in the order in which they are called, without those called twice."""
     called: Called = []
     calls = [
         (module, lambda module, _, name=name: called.append((name, module)))

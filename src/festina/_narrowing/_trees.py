@@ -1,4 +1,4 @@
-"""Trees of JAX, whose leaves have names."""
+"""JAX trees, whose leaves have names."""
 
 from collections.abc import Mapping
 from typing import Any, TypeGuard
@@ -9,7 +9,7 @@ from .._types import Array
 
 
 class Tree:
-    """Any tree: its `leaves` by name, and trees alike with others in their place.
+    """Any tree: its `leaves` by name, and a way to replace them.
 
     Names are those of JAX, `['layers'][0]`, or, if they are to be `plain`, `layers.0`.
     """
@@ -33,6 +33,6 @@ class Tree:
 
 
 def is_real(leaf: object) -> TypeGuard[Array]:
-    """Whether it is an array of real numbers, of NumPy or JAX."""
+    """Return whether the value is an array of real numbers, of NumPy or JAX."""
     kind = getattr(leaf, "dtype", None)
     return kind is not None and bool(jax.numpy.issubdtype(kind, jax.numpy.floating))

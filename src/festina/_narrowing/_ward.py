@@ -1,4 +1,4 @@
-"""Ward's merging of weighted directions, which no library has: responses up to their sign."""
+"""Ward's merging of weighted directions up to sign, which no library has."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 
 
 class Merges(NamedTuple):
-    """Which clusters became one, in this order: `second` went into `first`, at a `cost`.
+    """Merges of clusters in order: `second` went into `first`, at a `cost`.
 
     `turned` is −1 where the second had to be turned around.
     """
@@ -18,7 +18,7 @@ class Merges(NamedTuple):
     cost: Float[np.ndarray, " merge"]
 
     def clusters(self, count: int) -> tuple[Int[np.ndarray, " unit"], Float[np.ndarray, " unit"]]:
-        """So many clusters: of which each unit is, counted from zero, and its sign in there."""
+        """Return for `count` clusters the cluster of each unit, counted from zero, and its sign."""
         units = len(self.cost) + 1
         label, sign = np.arange(units), np.ones(units)
         for a, b, turned, _ in zip(*(each[: units - count] for each in self), strict=True):
@@ -28,7 +28,7 @@ class Merges(NamedTuple):
 
 
 def ward(cosine: Float[np.ndarray, "unit unit"], weight: Float[np.ndarray, " unit"]) -> Merges:
-    r"""Merges weighted unit vectors, the two clusters first whose merging costs least.
+    r"""Merge weighted unit vectors, the two clusters with the cheapest merge first.
 
     With weights $w_i$ and directions $p_i$ the cost is the rise of $\sum_i w_i |p_i - c|^2$, c the
     mean of the cluster,

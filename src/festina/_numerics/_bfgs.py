@@ -63,7 +63,8 @@ def bfgs(
 def _line_search(
     function: Function, x: Point, value: float, slope: float, direction: Point
 ) -> tuple[Point, float, Point] | None:
-    """A step that gains enough and after which it falls less steeply (weak Wolfe conditions).
+    """Return a step that gains enough and after which it falls less steeply (weak Wolfe
+    conditions).
 
     By bisection, which also gets past the kinks of rectifiers (Lewis & Overton 2013).
     """

@@ -14,7 +14,7 @@ _AT_ONCE = 4e6  # numbers between input and loss, of as many columns as fit in m
 
 
 def between(weights: Float[Array, " weight"], data: Data) -> int:
-    """How many numbers lie between input and loss, about: of each sample no fewer than units."""
+    """Return about how many numbers lie between input and loss: at least the units per sample."""
     return max(data.psi.size, len(data.psi) * weights.size)
 
 
@@ -22,7 +22,7 @@ def between(weights: Float[Array, " weight"], data: Data) -> int:
 def hessian(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> Float[Array, "weight weight"]:
-    """Column by column, as many at a time as the number of samples allows."""
+    """Return the Hessian column by column, as many at a time as the number of samples allows."""
     gradient = lambda w: jax.grad(excess_loss, argnums=1)(structure, w, data)
     column = lambda direction: jax.jvp(gradient, (weights,), (direction,))[1]
     together = max(1, min(weights.size, int(_AT_ONCE // between(weights, data))))

@@ -1,4 +1,4 @@
-"""Extreme eigenvalues of a symmetric matrix that can only be multiplied with."""
+"""Extreme eigenvalues of a symmetric matrix that is known by its products with vectors."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -15,7 +15,7 @@ def lanczos(
     which: Literal["largest", "absolute"] = "largest",
     rtol: float,
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "n k"]]:
-    """The largest eigenvalues, or the largest absolute ones, and their vectors.
+    """Return the largest eigenvalues, or the largest absolute ones, and their vectors.
 
     On a matrix that is zero Lanczos cannot start: one eigenvalue is known then, along `start`.
     """

@@ -76,7 +76,7 @@ def _error_function(a: Array) -> Array:
 
 @functools.cache
 def power(exponent: int) -> Activation:
-    """σ(a) = aᵖ for a whole number p ≥ 1; the linear and quadratic units are the first two."""
+    """Return σ(a) = aᵖ for a whole number p ≥ 1: linear for p = 1, quadratic for p = 2."""
     p = whole_number("exponent", exponent)
     is_linear = p == 1
     return Activation(
@@ -96,7 +96,7 @@ def power(exponent: int) -> Activation:
 
 @functools.cache
 def leaky_relu(slope: float = 0.1) -> Activation:
-    """σ(a) = a for a > 0 and `slope`·a below, 0 < `slope` < 1. (PyTorch's default is 0.01.)"""
+    """Return σ(a) = a for a > 0 and `slope`·a below, 0 < `slope` < 1; PyTorch has 0.01."""
     if not 0 < slope < 1:
         raise ValueError(f"`slope` must lie between 0 and 1, got {slope}. 0 is relu, 1 is linear.")
     return Activation(
@@ -132,7 +132,7 @@ _NAMED = {
 
 
 def activation_named(name: str) -> Activation | None:
-    """Ours of this name, by which a run on disk knows it; None where it is of a user's own."""
+    """Return this library's activation of a name in a run on disk; None for a user's own."""
     for prefix, make in (("power-", lambda p: power(int(p))), ("leaky-relu-", _leaky)):
         if name not in _NAMED and name.startswith(prefix):
             with contextlib.suppress(ValueError):
@@ -145,7 +145,7 @@ def _leaky(slope: str) -> Activation:
 
 
 def activation(choice: ActivationLike) -> Activation:
-    """An activation by name, as it is, or from your own scalar function.
+    """Return an activation by name, as it is, or from your own scalar function.
 
     The algebra of a function that is not ours is measured up to |a| = 1000, its kinks are looked
     for between −8 and 8.
@@ -212,12 +212,12 @@ def _from_function(function: Scalar) -> Activation:
 
 
 def _own_name(name: str, choice: Activation | None = None) -> str:
-    """Under a name of ours a run on disk would be taken for a network of ours."""
+    """Return a name under which a run on disk is not taken for an activation of this library."""
     return name if activation_named(name) in (None, choice) else f"own {name}"
 
 
 def _far_out(function: Scalar, near: Algebra) -> Algebra:
-    """The algebra without what holds near zero alone, as far as units may ever be driven."""
+    """Return the algebra without what holds only near zero."""
     a = _FAR * np.linspace(-1.0, 1.0, POINTS) ** 3
     at = np.asarray(function(jnp.asarray(a)), dtype=float)
     same = lambda other: np.allclose(at, other, rtol=1e-9, atol=1e-9, equal_nan=True)

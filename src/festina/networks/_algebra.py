@@ -1,4 +1,4 @@
-"""What a unit's response φ(z; u) does as a function of its weights u."""
+"""The algebra of units: properties of the response φ(z; u) as a function of its weights u."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -146,7 +146,7 @@ def measure_algebra(
 
 
 def _lowest_order(response: Callable[[np.ndarray], np.ndarray], weights: np.ndarray) -> int | None:
-    """Slope of log|φ(z; hu)| against log h as h → 0, which also serves kinked functions."""
+    """Return the slope of log|φ(z; hu)| against log h as h → 0; it serves kinked functions too."""
     draws = [np.asarray(u, dtype=float) for u in weights]
     scale = max(float(np.abs(response(u)).max()) for u in draws) or 1.0
     size = lambda h: np.sqrt(np.mean([np.mean(response(h * u) ** 2) for u in draws]))

@@ -1,4 +1,4 @@
-"""What a network of rectifiers does to given examples, as a gated network."""
+"""ReLU networks on given examples, as gated linear networks."""
 
 import itertools
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ Gates = tuple[Float[np.ndarray, "*batch unit example"], ...]
 
 @float64
 def rectifier_gates(network: AbstractNetwork, x: ArrayLike) -> Gates:
-    r"""The slopes of a network's rectifiers on given examples, layer by layer.
+    r"""Return the slopes of a network's rectifiers on given examples, layer by layer.
 
     A rectifier is linear on either side of its kink, $\sigma(a) = g\,a$ with g = 1 or 0 (of a leaky
     one its slope, of a linear unit always 1).
@@ -52,7 +52,7 @@ def rectifier_gates(network: AbstractNetwork, x: ArrayLike) -> Gates:
 def gated_equivalent(
     network: AbstractNetwork, x: ArrayLike, *, gates: ArrayLike | Sequence[ArrayLike] | None = None
 ) -> Gated:
-    r"""The gated network whose gates are the slopes of a network's rectifiers on given examples.
+    r"""Return the gated network whose gates are the slopes of rectifiers on given examples.
 
     A rectifier is linear on either side of its kink, so that on these examples both say the same,
     and learn the same as long as no unit changes sides. Units of a layer that are on for the same
@@ -106,7 +106,7 @@ def gated_equivalent(
 
 
 def layers_of(network: AbstractNetwork) -> tuple[list[np.ndarray], list[NeuronUnit]]:
-    """Weights (*batch, out, in) from layer to layer, and the units of hidden ones."""
+    """Return weights (*batch, out, in) from layer to layer, and the units of hidden ones."""
     if isinstance(network, Layer):
         weights = [network.u, network.v.swapaxes(-1, -2)]
         units, skips = [network.unit], ()
@@ -144,12 +144,12 @@ def _given(
 
 
 def _all(batch: tuple[int, ...], width: int) -> list[Int[np.ndarray, "*batch unit"]]:
-    """One node with every unit."""
+    """Return one node with every unit."""
     return [np.broadcast_to(np.arange(width), (*batch, width))]
 
 
 def _placed(which: Int[np.ndarray, "*batch unit"], nodes: int) -> list[np.ndarray]:
-    """The units of each node, as many as it has in any network of a batch; −1 where there is none.
+    """Return the units of each node, as many as in any network of a batch; −1 stands for none.
 
     A unit whose weights in and out are zero stays so: it changes nothing.
     """

@@ -24,7 +24,7 @@ def lambda_balanced(
     product: ArrayLike | None = None,
     key: Keys | None = None,
 ) -> DeepLinear:
-    r"""Two-layer weights with $W_2^\top W_2 - W_1 W_1^\top = \lambda I$.
+    r"""Return two-layer weights with $W_2^\top W_2 - W_1 W_1^\top = \lambda I$.
 
     Where the product $W_2W_1 = USV^\top$ has the singular value s, the layers have
 
@@ -86,7 +86,7 @@ def lambda_balanced(
 def _layer_strengths(
     λ: Float[np.ndarray, "..."], s: Float[np.ndarray, "*batch mode"]
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
-    """p and q of the first and of the second layer: q² − p² = λ and pq = s."""
+    """Return p and q of the first and of the second layer: q² − p² = λ and pq = s."""
     large = np.sqrt((np.hypot(λ, 2 * s) + np.abs(λ)) / 2)
     # s over the large one and not the formula with its minus sign, where digits cancel.
     small = s / np.where(large > 0, large, 1.0)
@@ -96,7 +96,7 @@ def _layer_strengths(
 def _svd(
     product: Float[np.ndarray, "*batch output input"], widths: tuple[int, ...]
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "*batch mode"], Float[np.ndarray, "..."]]:
-    """U, s and V, with as many modes as these widths let through."""
+    """Return U, s and V, with as many modes as these widths let through."""
     modes = min(widths)
     u, s, vt = np.linalg.svd(product)
     if s.shape[-1] > modes and (s[..., modes] > 1e-10 * s[..., 0]).any():

@@ -34,7 +34,7 @@ def fully_connected(
     scale: ArrayLike = 1e-6,
     key: Keys,
 ) -> Layer:
-    """Two-layer fully-connected network, Σ v_i σ(u_i·x), with weights from N(0, scale²).
+    """Draw a two-layer fully-connected network, Σ v_i σ(u_i·x), with weights from N(0, scale²).
 
     **Arguments:**
 
@@ -63,7 +63,7 @@ def convolutional_1d(
     scale: ArrayLike = 1e-6,
     key: Keys,
 ) -> Layer:
-    """One 1-d convolutional layer of `width` kernels, read out linearly at every position.
+    """Draw a 1-d convolutional layer of `width` kernels, read out linearly at every position.
 
     `inputs` is the length of the input, `kernel` and `stride` are those of the convolution; with a
     `bias` each kernel has one more weight, the last. The rest as in `fully_connected`.
@@ -85,7 +85,7 @@ def attention(
     scale: ArrayLike = 5e-3,
     key: Keys,
 ) -> Layer:
-    """One layer of self-attention, read at the query in the last `outputs` rows of the embedding.
+    """Draw one layer of self-attention, read at the query in the last `outputs` embedding rows.
 
     **Arguments:**
 
@@ -121,7 +121,7 @@ def gaussian_layer(
     scale: ArrayLike,
     key: Keys,
 ) -> Layer:
-    """Independent weights from N(0, scale²), for any unit, say `NeuronUnit("relu", bias=True)`."""
+    """Draw weights from N(0, scale²) for any unit, such as `NeuronUnit("relu", bias=True)`."""
     return _initialise(unit, input_shape, width, outputs, scale, key)
 
 
@@ -136,7 +136,8 @@ def low_rank_layer(
     scale: ArrayLike,
     key: Keys,
 ) -> Layer:
-    r"""Large weights of low rank plus small noise, $\Theta = \sigma Z R/\sqrt H + \epsilon\,$noise.
+    r"""Draw large weights of low rank plus small noise, $\Theta = \sigma Z R/\sqrt H +
+    \epsilon\,$noise.
 
     θ_i = [v_i, u_i] are the rows of Θ (H × N), Z (H × rank) and R (rank × N) have standard normal
     entries, σ is `strength` and ε is `scale`: near an invariant manifold of effective width `rank`
@@ -182,7 +183,7 @@ def _initialise(
 
 
 def check_scale(scale: ArrayLike, *, name: str = "scale") -> Float[np.ndarray, "..."]:
-    """Standard deviations as an array; raises unless they are positive."""
+    """Return standard deviations as an array; raises unless they are positive."""
     scales = real_array(name, scale)
     if not scales.size:
         raise ValueError(f"`{name}` must hold at least one number, got shape {scales.shape}.")
@@ -196,7 +197,7 @@ def check_scale(scale: ArrayLike, *, name: str = "scale") -> Float[np.ndarray, "
 
 
 def check_keys(key: Keys) -> Key[jax.Array, "..."]:
-    """Random keys of JAX's newer kind; raises at anything else than a key."""
+    """Return random keys of JAX's newer kind; raises for anything else than a key."""
     if not hasattr(key, "dtype"):
         raise ValueError(
             f"`key` must be a JAX random key, got {key!r}: jax.random.key(0), or "
@@ -208,7 +209,7 @@ def check_keys(key: Keys) -> Key[jax.Array, "..."]:
 
 
 def check_key(key: Keys) -> Key[jax.Array, ""]:
-    """Return one random key, of JAX's newer kind; raises at a batch of keys."""
+    """Return one random key, of JAX's newer kind; raises for a batch of keys."""
     if (found := check_keys(key)).shape:
         raise ValueError(
             f"`key` must be one key, got a batch {found.shape}: festina.seeds(1)[0] is one."
@@ -219,7 +220,7 @@ def check_key(key: Keys) -> Key[jax.Array, ""]:
 def check_batch(
     scales: Float[np.ndarray, "..."], key: Key[jax.Array, "..."], *, name: str = "scale"
 ) -> tuple[int, ...]:
-    """Axes of the batch that scales and keys make; raises where they do not broadcast."""
+    """Return the batch axes that scales and keys make; raises where they do not broadcast."""
     try:
         return np.broadcast_shapes(scales.shape, key.shape)
     except ValueError:
@@ -233,7 +234,7 @@ def check_batch(
 def random_parts(
     shapes: tuple[tuple[int, ...], ...], scale: ArrayLike, key: Keys
 ) -> tuple[tuple[Float[np.ndarray, "..."], ...], dict[str, np.ndarray]]:
-    """Weights from N(0, scale²) for every scale and key, and the labels of the batch."""
+    """Draw weights from N(0, scale²) for every scale and key, and label the batch."""
     scales, key = check_scale(scale), check_keys(key)
     batch = check_batch(scales, key)
     # Not in the program, where rounding would depend on how many networks it makes.
@@ -247,7 +248,7 @@ def random_parts(
 def normals(
     key: Key[jax.Array, "..."], shapes: tuple[tuple[int, ...], ...]
 ) -> tuple[Float[np.ndarray, "..."], ...]:
-    """Standard normal arrays for every key."""
+    """Draw standard normal arrays for every key."""
     check_memory(key.size * sum(map(math.prod, shapes)))
     drawn = over_keys(lambda keys: _draw(keys, shapes), key)
     return tuple(array.reshape(*key.shape, *array.shape[1:]) for array in drawn)
@@ -257,7 +258,7 @@ def normals(
 def _draw(
     keys: Key[jax.Array, " lane"], shapes: tuple[tuple[int, ...], ...]
 ) -> tuple[Float[Array, "lane ..."], ...]:
-    """One program, where each operation would be one."""
+    """Draw in one compiled program, where each operation would be one."""
 
     def draw(key: PRNGKeyArray) -> tuple[Array, ...]:
         keys = (key,) if len(shapes) == 1 else jax.random.split(key, len(shapes))

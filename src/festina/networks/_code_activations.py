@@ -14,13 +14,13 @@ CodeActivation = TypeAliasType("CodeActivation", str | Activation | Scalar)
 
 
 def unit_slope_erf(z: Array) -> Array:
-    r"""$\mathrm{erf}(\sqrt\pi z/2)$, of slope 1 at zero; `festina.networks` has another scale."""
+    r"""Return $\mathrm{erf}(\sqrt\pi z/2)$, of slope 1 at zero, unlike `erf` of networks."""
     z = z if isinstance(z, jax.Array) else real_array("z", z)
     return jsp.erf(jnp.sqrt(jnp.pi) / 2 * z)
 
 
 def erf_sigmoid(z: Array) -> Array:
-    r"""$\frac12[1 + \mathrm{erf}(\sqrt\pi z/2)]$: an error function too, not the logistic one."""
+    r"""Return $\frac12[1 + \mathrm{erf}(\sqrt\pi z/2)]$, which is not the logistic function."""
     return (1 + unit_slope_erf(z)) / 2
 
 
@@ -41,7 +41,7 @@ NAMED: dict[str, Scalar] = {
 
 
 def code_activation(given: CodeActivation) -> tuple[str, Scalar]:
-    """Its name and what it computes: names mean what is said here, a function means itself."""
+    """Return name and function of an activation, by a name of this module or a function."""
     if isinstance(given, str):
         if given not in NAMED:
             raise ValueError(

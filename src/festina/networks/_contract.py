@@ -18,7 +18,7 @@ _LARGE = 2**14  # products of two matrices from which on the library is best, a 
 
 
 def mix(matrix: Float[Array, "k n"], x: Float[Array, "n *rest"]) -> Float[Array, "k *rest"]:
-    """Σ_n matrix_kn x_n."""
+    """Return Σ_n matrix_kn x_n."""
     if 0 < matrix.size <= _FEW and x.ndim > 1:
         rows = jnp.split(x, len(x))
         return jnp.concatenate(
@@ -33,7 +33,7 @@ def mix(matrix: Float[Array, "k n"], x: Float[Array, "n *rest"]) -> Float[Array,
 def pair(
     a: Float[Array, "m shared *lane"], b: Float[Array, "n shared *lane"]
 ) -> Float[Array, "m n *lane"]:
-    """Σ_i a_mi b_ni over the shared axis, in every lane."""
+    """Return Σ_i a_mi b_ni over the shared axis, in every lane."""
     if a.ndim > 2 and len(a) <= _FEW:
         # Split and not indexed, because the gradient by an index is an array padded with zeros.
         return jnp.stack([jnp.sum(row * b, axis=1) for row in jnp.split(a, len(a))])
@@ -45,7 +45,7 @@ def pair(
 def chain(
     a: Float[Array, "m shared *lane"], b: Float[Array, "n shared *lane"]
 ) -> Float[Array, "m n *lane"]:
-    """What `pair` computes, for matrices of any size."""
+    """Return what `pair` computes, for matrices of any size."""
     if a.ndim == 3 and len(a) * a.shape[1] * len(b) > _LARGE:
         lanes = tuple(jnp.moveaxis(matrix, -1, 0) for matrix in (a, b))
         return jnp.moveaxis(jax.lax.map(lambda each: each[0] @ each[1].T, lanes), 0, -1)
@@ -53,5 +53,5 @@ def chain(
 
 
 def outer(a: Float[Array, "m *rest"], b: Float[Array, "n *rest"]) -> Float[Array, "m n *rest"]:
-    """a_m b_n, elementwise in all other axes."""
+    """Return a_m b_n, elementwise in all other axes."""
     return a[:, None] * b[None]

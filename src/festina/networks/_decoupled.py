@@ -27,7 +27,7 @@ def decoupled(
     frames: Sequence[ArrayLike] | None = None,
     key: Keys | None = None,
 ) -> DeepLinear:
-    r"""Weights under which every mode of the task is learned by a chain of its own.
+    r"""Return weights under which every mode of the task is learned by a chain of its own.
 
     $$W_l = R_l\,\mathrm{diag}(b_l)\,R_{l-1}^\top, \qquad R_0 = V,\ R_D = U,$$
 
@@ -90,7 +90,7 @@ def with_decoupled_weights(
     initial_strength: ArrayLike | Mapping[str, ArrayLike],
     key: Keys | None = None,
 ) -> Gated:
-    r"""A gated network with weights under which every mode is learned by numbers of its own.
+    r"""Return a gated network with weights under which modes are learned independently.
 
     $W_e = R_{t(e)}\,\mathrm{diag}(b_e)\,R_{s(e)}^\top$ of every edge, with the directions of the
     task, V and U, at inputs and outputs and any orthonormal frames at hidden nodes: where what
@@ -161,7 +161,7 @@ def with_decoupled_weights(
 
 
 def _columns(name: str, given: ArrayLike) -> Float[np.ndarray, "width mode"]:
-    """A frame in which some columns may be zero."""
+    """Return a frame in which some columns may be zero."""
     frame = real_array(f"directions['{name}']", given)
     if frame.ndim == 2 and (there := frame.any(axis=0)).any():
         check_frame(f"directions['{name}']", frame[:, there])
@@ -195,7 +195,7 @@ def _layer_strengths(
 def _in_frames(
     frames: Sequence[Float[np.ndarray, "..."]], b: Float[np.ndarray, "*batch layer mode"]
 ) -> DeepLinear:
-    """R_l diag(b_l) R_{l−1}ᵀ in every layer."""
+    """Return R_l diag(b_l) R_{l−1}ᵀ in every layer."""
     pairs = itertools.pairwise(frames)
     return joined(
         *(

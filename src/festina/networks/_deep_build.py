@@ -21,7 +21,7 @@ def deep_network(
     scale: ArrayLike,
     key: Keys,
 ) -> DeepNetwork:
-    """Fully-connected network of any depth, with weights from N(0, scale²).
+    """Draw a fully-connected network of any depth, with weights from N(0, scale²).
 
     **Arguments:**
 
@@ -59,7 +59,7 @@ def deep_convolutional(
     scale: ArrayLike,
     key: Keys,
 ) -> DeepNetwork:
-    """A 1-d convolution and fully-connected layers behind it, with weights from N(0, scale²).
+    """Draw a 1-d convolution and fully-connected layers behind it, with weights from N(0, scale²).
 
     `inputs` is the length of the input, `kernel` and `stride` are those of the convolution;
     `widths` are the number of kernels, the widths of the hidden layers behind, and of the output.
@@ -86,7 +86,7 @@ def linear_transformer(
     scale: ArrayLike,
     key: Keys,
 ) -> DeepNetwork:
-    r"""One layer of linear self-attention, Eq. (69), and fully-connected layers behind it.
+    r"""Draw one layer of linear self-attention, Eq. (69), and fully-connected layers behind it.
 
     What is passed on is $x_q + \sum_i V_i X X^\top K_i^\top Q_i x_q$, the whole embedding of the
     query.
@@ -129,7 +129,7 @@ def deep_gaussian(
     scale: ArrayLike,
     key: Keys,
 ) -> DeepNetwork:
-    """Independent weights from N(0, scale²), for any unit.
+    """Draw a `DeepNetwork` of any unit, with independent weights from N(0, scale²).
 
     `widths` are the number of units, the widths of the hidden layers behind, and of the output;
     `activations` those of the hidden layers behind the units.
@@ -154,7 +154,7 @@ def deep_gaussian(
 
 
 def _hidden(layers: Sequence[int]) -> int:
-    """Number of hidden layers, which must be at least one."""
+    """Return the number of hidden layers; raises unless it is at least one."""
     if len(layers) < 2:
         raise ValueError(
             f"`widths` needs a hidden layer between input and output, got {len(layers)} layers. "

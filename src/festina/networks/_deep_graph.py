@@ -51,7 +51,7 @@ def deep_graph(
     activations: tuple[Activation, ...] = (),
     skips: Skips = (),
 ) -> Graph:
-    """Layer l as node l, of weights u (unit, *weight), w2 (out, *read, unit), w3 (out, in), …."""
+    """Return layer l as node l, of weights u (unit, *weight), w2 (out, *read, unit), …."""
     widths = layer_widths(shapes)
     inputs = [Input(_feature_shape(unit, shapes))]
     if any(source == 0 for source, _ in skips):
@@ -73,7 +73,7 @@ def deep_graph(
 
 
 def layer_widths(shapes: tuple[Shape, ...]) -> tuple[int, ...]:
-    """Numbers of each layer's activity, from the first to the output."""
+    """Return the numbers of each layer's activity, from the first to the output."""
     reads = math.prod(shapes[1][1:-1]) if shapes[1:] else 1
     return shapes[0][0] * reads, *(shape[0] for shape in shapes[1:])
 

@@ -44,7 +44,7 @@ class DeepLinear(AbstractGraphNetwork):
 
     @staticmethod
     def from_layer(layer: Layer) -> "DeepLinear":
-        """The two weight matrices of a fully-connected linear layer: W₁ = u and W₂ = vᵀ."""
+        """Return the two weight matrices of a fully-connected linear layer: W₁ = u and W₂ = vᵀ."""
         if layer.unit != _LINEAR:
             raise ValueError(
                 "Only a layer of linear neurons is a deep linear network, this one has "
@@ -53,7 +53,7 @@ class DeepLinear(AbstractGraphNetwork):
         return DeepLinear((layer.u, layer.v.swapaxes(-1, -2)))._labelled_like(layer)
 
     def to_layer(self) -> Layer:
-        """The layer of linear neurons with the same weights: for depth two."""
+        """Return the layer of linear neurons with the same weights; for depth two only."""
         if self.depth != 2:
             raise ValueError(f"A layer has two weight matrices, this network {self.depth}.")
         first, second = self.weights
@@ -93,13 +93,13 @@ class DeepLinear(AbstractGraphNetwork):
 
 
 def layer_shapes(widths: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Of every weight matrix, (out, in)."""
+    """Return the shape (out, in) of every weight matrix."""
     return tuple(zip(widths[1:], widths[:-1], strict=True))
 
 
 @float64
 def deep_linear(widths: Sequence[int], *, scale: ArrayLike, key: Keys) -> DeepLinear:
-    """Deep linear network with weights from N(0, scale²).
+    """Draw a deep linear network with weights from N(0, scale²).
 
     **Arguments:**
 
@@ -114,7 +114,7 @@ def deep_linear(widths: Sequence[int], *, scale: ArrayLike, key: Keys) -> DeepLi
 
 
 def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
-    """A deep linear network from given matrices, checked.
+    """Return a deep linear network from given matrices, checked.
 
     **Arguments:**
 
@@ -143,7 +143,7 @@ def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
 
 
 def check_widths(widths: Sequence[int], *, depth: int | None = None) -> tuple[int, ...]:
-    """Layer sizes as a tuple; raises unless they are whole numbers, enough of them."""
+    """Return layer sizes as a tuple; raises unless they are whole numbers, enough of them."""
     sizes = tuple(widths)
     if len(sizes) < 2 or (depth is not None and len(sizes) != depth + 1):
         least = "at least an input and an output size" if depth is None else f"{depth + 1} sizes"

@@ -1,4 +1,4 @@
-"""Networks of depth: a layer of any units, fully-connected layers behind it, and skips."""
+"""Deep networks: a layer of any units, fully-connected layers behind it, and skips."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class DeepNetwork(AbstractGraphNetwork):
         return f"{units} units {self.unit}, then {widths}{names}{skips}"
 
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
-        """The activity of each hidden layer; of the first as `(*read, unit)`."""
+        """Return the activity of each hidden layer; of the first as `(*read, unit)`."""
         first, *others = super().hidden(x)
         return first.reshape(*self.shapes[1][1:-1], -1), *others
 
@@ -142,7 +142,7 @@ def deep_network_from(
     activations: ActivationLike | Sequence[ActivationLike] = "linear",
     skips: Sequence[tuple[int, int]] = (),
 ) -> DeepNetwork:
-    """A network of depth from given arrays, checked.
+    """Return a deep network from given arrays, checked.
 
     **Arguments:**
 
@@ -195,7 +195,7 @@ def _fit_together(unit: AbstractUnit, shapes: Sequence[tuple[int, ...]]) -> bool
 def check_activations(
     activations: ActivationLike | Sequence[ActivationLike], layers: int
 ) -> tuple[Activation, ...]:
-    """One activation for each of so many layers; one that is given alone serves all."""
+    """Return one activation for each of so many layers; one alone serves all."""
     if isinstance(activations, str | Activation) or callable(activations):
         return (activation(activations),) * max(layers, 0)
     if len(activations) != layers:

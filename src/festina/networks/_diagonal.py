@@ -32,7 +32,7 @@ class DiagonalLinear(AbstractNetwork):
         return f"{self.inputs} inputs"
 
     def hidden(self, x: Float[Array, " input"]) -> tuple[Float[Array, "..."], ...]:
-        """u_i x_i of every coordinate."""
+        """Return u_i x_i of every coordinate."""
         return (self.u * self._checked(x),)
 
     def coefficients(self) -> Float[Array, "*batch input"]:
@@ -80,14 +80,14 @@ class DiagonalStructure(AbstractStructure):
     def outputs(
         self, psi: Float[Array, "sample input"], *parts: Float[Array, "..."]
     ) -> Float[Array, "sample output *lane"]:
-        """Σ_i u_i v_i ψ_i for every sample."""
+        """Return Σ_i u_i v_i ψ_i for every sample."""
         u, v = parts
         return mix(psi, u * v)[:, None]
 
 
 @float64
 def diagonal_linear(inputs: int, *, scale: ArrayLike, key: Keys) -> DiagonalLinear:
-    """Diagonal linear network with weights from N(0, scale²).
+    """Draw a diagonal linear network with weights from N(0, scale²).
 
     **Arguments:**
 
@@ -102,7 +102,7 @@ def diagonal_linear(inputs: int, *, scale: ArrayLike, key: Keys) -> DiagonalLine
 
 
 def diagonal_linear_from(u: ArrayLike, v: ArrayLike) -> DiagonalLinear:
-    """A diagonal linear network from given weights `(*batch, input)`, checked."""
+    """Return a diagonal linear network from given weights `(*batch, input)`, checked."""
     u, v = finite_array("u", u), finite_array("v", v)
     if u.shape != v.shape or u.ndim < 1:
         raise ValueError(

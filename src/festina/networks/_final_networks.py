@@ -46,7 +46,7 @@ def final_networks(
     activations: "ActivationLike | list[ActivationLike] | None" = None,
     gates: Mapping[str, Rule] | None = None,
 ) -> AbstractNetwork:
-    """The trained networks at the end of a run, with their labels.
+    """Return the trained networks at the end of a run, with their labels.
 
     To train them starts a new run: only a trajectory that is still at hand can `extend`.
 
@@ -163,12 +163,12 @@ def _gated(attributes: Any, parts: Any, _: Any, gates: Mapping[str, Rule] | None
 
 
 def _tuples(given: Any) -> Any:
-    """What Zarr made lists of."""
+    """Return tuples for the lists that Zarr made of them."""
     return tuple(map(_tuples, given)) if isinstance(given, list | tuple) else given
 
 
 def _matrices(parts: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """W₁, W₂, … in their order, which w10 does not have among names."""
+    """Return W₁, W₂, … in numerical order, which names with w10 do not have."""
     return [parts[name] for name in sorted(filter(_is_matrix, parts), key=lambda n: int(n[1:]))]
 
 
@@ -182,7 +182,7 @@ _BUILD: dict[str, Any] = {
 
 
 def _unit(text: str) -> AbstractUnit:
-    """A unit from how it is written, without executing anything."""
+    """Return a unit from how it is written, without executing anything."""
     try:
         call = ast.parse(text, mode="eval").body
         assert isinstance(call, ast.Call), "a unit is written as a call"

@@ -19,7 +19,7 @@ ORTHONORMAL = 1e-8  # deviation from orthonormal columns at which a frame is ref
 
 
 def check_frame(name: str, given: ArrayLike) -> Float[np.ndarray, "width mode"]:
-    """A frame that was given; modes are columns."""
+    """Return a frame that was given; modes are columns. Raises unless these are orthonormal."""
     frame = real_array(name, given)
     if frame.ndim != 2 or 0 in frame.shape:
         raise ValueError(f"`{name}` must be a matrix (width, mode), got shape {frame.shape}.")
@@ -33,7 +33,7 @@ def check_frame(name: str, given: ArrayLike) -> Float[np.ndarray, "width mode"]:
 
 
 def haar(key: Keys | None, shapes: Sequence[tuple[int, int]]) -> list[Float[np.ndarray, "..."]]:
-    """Uniformly distributed frames for every key."""
+    """Draw uniformly distributed frames for every key."""
     if not shapes:
         return []
     return [orthonormal(draw) for draw in normals(needed_key(key), tuple(shapes))]
@@ -42,20 +42,20 @@ def haar(key: Keys | None, shapes: Sequence[tuple[int, int]]) -> list[Float[np.n
 def orthonormal(
     gaussian: Float[np.ndarray, "*batch width mode"],
 ) -> Float[np.ndarray, "*batch width mode"]:
-    """The frame of a Gaussian matrix."""
+    """Return the frame of a Gaussian matrix."""
     frame, triangle = np.linalg.qr(gaussian)
     # Without the signs a library's convention for them would decide on the distribution.
     return frame * np.sign(np.diagonal(triangle, axis1=-2, axis2=-1))[..., None, :]
 
 
 def needed_key(key: Keys | None) -> Key[jax.Array, "..."]:
-    """The key, where randomness cannot do without."""
+    """Return the key; raises if there is none."""
     if key is None:
         raise ValueError("Random weights need a `key`: jax.random.key(0), or festina.seeds(8).")
     return check_keys(key)
 
 
 def joined(*weights: Float[np.ndarray, "..."]) -> DeepLinear:
-    """A network of these layers, each with the axes of the whole batch."""
+    """Return a network of these layers, each with the axes of the whole batch."""
     batch = np.broadcast_shapes(*(weight.shape[:-2] for weight in weights))
     return DeepLinear(tuple(np.broadcast_to(w, (*batch, *w.shape[-2:])).copy() for w in weights))

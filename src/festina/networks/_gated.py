@@ -59,7 +59,7 @@ class GatedView(AbstractView):
     def wanted(
         self, psi: Float[np.ndarray, "sample feature"], y: Float[np.ndarray, "sample output"]
     ) -> Float[np.ndarray, "sample output"]:
-        """Targets, but 0 where the gate of an output is closed; raises at unknown gates."""
+        """Return targets, 0 where the gate of an output is closed; raises for unknown gates."""
         names = self.gating.names
         if not np.isfinite(gates := psi[:, len(psi.T) - self.gates :]).all():
             sample, gate = np.argwhere(~np.isfinite(gates))[0]
@@ -111,7 +111,7 @@ class Gated(AbstractGraphNetwork):
         return f"{nodes}; {', '.join(self.part_axes)}{gated}"
 
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
-        """The activity of every node but the outputs: one network, one example."""
+        """Return the activity of every node but the outputs: one network, one example."""
         widths = [width for _, width in self.plan.nodes[: -self.plan.ends]]
         together = jnp.concatenate((jnp.zeros(0), *super().hidden(x)))
         return tuple(jnp.split(together, np.cumsum(widths))[: len(widths)])
@@ -124,7 +124,7 @@ class Gated(AbstractGraphNetwork):
         label: str | None = None,
         **style: Any,
     ) -> "Axes":
-        """The graph from left to right, edges as thick as they are strong, and for what gates open.
+        """Draw the graph from left to right, edges as thick as they are strong, and its gates.
 
         Gates have a sign for each of their patterns, or with `task` and `label` for each value of
         that label. Gates that are functions need a `task`. `style` goes to `Axes.plot`, for the
@@ -159,7 +159,7 @@ class Gated(AbstractGraphNetwork):
 
     @float64
     def predict(self, x: ArrayLike) -> Float[np.ndarray, "*batch sample output"]:
-        """Outputs of every network of a batch for examples `(sample, ...)`, in float64."""
+        """Return outputs of every network of a batch for examples `(sample, ...)`, in float64."""
         outputs = super().predict(x)
         if np.isnan(outputs).any():  # of gates, of which it says which
             psi = np.stack([self.features(each) for each in np.asarray(x, float)])
@@ -190,7 +190,7 @@ def gated(
     scale: ArrayLike,
     key: Keys,
 ) -> Gated:
-    """Gated deep linear network with weights from N(0, scale²).
+    """Draw a gated deep linear network with weights from N(0, scale²).
 
     **Arguments:**
 
@@ -223,7 +223,7 @@ def gated_from(
     x: ArrayLike | None = None,
     inputs: Mapping[str, Sequence[int]] | None = None,
 ) -> Gated:
-    """A gated network from given weights of its edges, `{"x-h": …, "h-y": …}`, checked.
+    """Return a gated network from given weights of its edges, `{"x-h": …, "h-y": …}`, checked.
 
     Each is `(*batch, out, in)`, from which nodes have their widths; inputs and outputs are in the
     order in which edges name them. The rest as in `gated`.
@@ -251,7 +251,7 @@ def gated_from(
 def _plan(
     nodes: Mapping[str, int], paths: Sequence[str], inputs: Mapping[str, Sequence[int]] | None
 ) -> Plan:
-    """The graph by names, its nodes along the edges."""
+    """Return the graph by names, its nodes along the edges."""
     widths = {name: whole_number(f"nodes['{name}']", width) for name, width in nodes.items()}
     if bad := [name for name in widths if not name or "-" in name or name != name.strip()]:
         raise ValueError(

@@ -123,7 +123,7 @@ def _side_by_side(arrays: Sequence[Float[Array, "sample _ *lane"]]) -> Float[Arr
 
 @functools.lru_cache(maxsize=256)
 def gated_graph(plan: Plan, gates: tuple[str, ...]) -> GatedGraph:
-    """The graph of a plan in which nodes with the same neighbours, side by side, are one."""
+    """Return the graph of a plan, nodes with the same neighbours, side by side, as one."""
     gate = {name: number for number, name in enumerate(gates)}
     alone = {name for edge in gates if "-" in edge for name in edge.split("-")}
     alike = lambda name: (

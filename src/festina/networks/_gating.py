@@ -30,7 +30,7 @@ class Gating:
     table: Float[np.ndarray, "example gate"] = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __call__(self, x: Float[Array, " input"]) -> Float[Array, " gate"]:
-        """The gates of one input."""
+        """Return the gates of one input."""
         gates = [jnp.asarray(rule(x), dtype=float).reshape(1) for rule in self.rules]
         if self.table.size:
             same = jnp.all(jnp.asarray(self.examples) == x, axis=1)
@@ -86,7 +86,7 @@ def gating(gates: Mapping[str, ArrayLike | Rule] | None, x: ArrayLike | None, pl
 
 
 def _check_open(plan: Plan, columns: Mapping[str, Float[np.ndarray, " example"]]) -> None:
-    """Raises at an output that no path reaches for any example; rules may open anywhere."""
+    """Raise if no path reaches an output for any example; rules may open anywhere."""
     gate = lambda name: columns[name] != 0 if name in columns else np.array(True)
     reached = {name: gate(name) for name, _ in plan.inputs}
     for node, _ in plan.nodes:

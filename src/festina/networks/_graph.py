@@ -145,7 +145,7 @@ class Graph(AbstractStructure):
     def activities(
         self, psi: Float[Array, "sample *features"], *parts: Float[Array, "..."]
     ) -> list[Float[Array, "sample _ *lane"]]:
-        """Of every node."""
+        """Return the activity of every node."""
         lanes = self._lanes(parts)
         known, gates = self._apart(psi)
         ones = _ones(known)
@@ -200,7 +200,7 @@ class Graph(AbstractStructure):
 def gated_activity(
     runs: Gates, gates: Float[Array, "sample gate"], activity: Float[Array, "sample *rest"]
 ) -> Float[Array, "sample *rest"]:
-    """Activity times its gates, of neurons one after the other."""
+    """Return activity times its gates, of neurons one after the other."""
     if all(gate is None for gate, _ in runs):
         return activity
     numbers, widths = zip(*((len(gates.T) if g is None else g, n) for g, n in runs), strict=True)
@@ -217,7 +217,7 @@ def _ones(inputs: Sequence[Float[Array, "sample ..."]]) -> Float[Array, "sample 
 def through(
     activity: Float[Array, "sample n *lane"], weight: Float[Array, "m n *lane"]
 ) -> Float[Array, "sample m *lane"]:
-    """W a for every sample, in every lane."""
+    """Return W a for every sample, in every lane."""
     if len(activity) <= _FEW:
         return chain(activity, weight)
     return jnp.einsum("sn...,mn...->sm...", activity, weight)

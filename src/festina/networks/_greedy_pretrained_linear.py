@@ -24,7 +24,8 @@ def greedy_pretrained_linear(
     input_modes: ArrayLike | None = None,
     key: Keys,
 ) -> DeepLinear:
-    r"""A `DeepLinear` pretrained layer after layer as autoencoders, with a small random readout.
+    r"""Return a `DeepLinear` pretrained layer by layer as autoencoders, with a small random
+    readout.
 
     Greedy pretraining (Saxe, McClelland & Ganguli, 2014) trains each hidden layer as the first of a
     linear autoencoder of what the layer below hands on, and then drops the rest of that module.

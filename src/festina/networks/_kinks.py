@@ -25,7 +25,8 @@ Samples = Float[np.ndarray, "sample window"]
 def kinks(
     function: Callable[[Float[np.ndarray, " point"]], Float[np.ndarray, " point"]],
 ) -> Float[np.ndarray, " kink"]:
-    r"""Where the slope of a function jumps, to about $10^{-6}$; of several within 0.2 the sharpest.
+    r"""Return where the slope of a function jumps, to about $10^{-6}$; of several within 0.2 the
+    sharpest.
 
     Fourth differences over a spacing $h$ are about $Jh$ at a jump $J$ of the slope and
     $f^{(4)}h^4$ where the function is smooth. Each window looks for the largest, and a window a
@@ -56,13 +57,13 @@ def kinks(
 
 
 def _jump(values: Samples, apart: int) -> Float[np.ndarray, " window"]:
-    """Jump of the slope over so many samples, the largest within as many of the centre."""
+    """Return the jump of the slope over so many samples, the largest near the centre."""
     at = _CENTRE + np.arange(-apart, apart + 1)
     second = values[at + apart] - 2.0 * values[at] + values[at - apart]
     return np.abs(second).max(axis=0) / (apart * _FINE)
 
 
 def _outward(size: Float[np.ndarray, " window"]) -> Float[np.ndarray, " window"]:
-    """The largest value up to |a|, which sets rounding where terms cancel, as in GELU's tail."""
+    """Return the largest value up to |a|: it sets rounding where terms cancel (GELU's tail)."""
     side = np.maximum.accumulate(np.maximum(size, size[::-1])[_WINDOWS // 2 :])
     return np.concatenate([side[:0:-1], side])

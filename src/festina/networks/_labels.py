@@ -17,7 +17,7 @@ Labels = Mapping[str, Shaped[np.ndarray, "*_batch"]]
 
 
 def seed_labels(key: Key[jax.Array, "..."] | None) -> dict[str, np.ndarray]:
-    """The numbers n of keys that are `jax.random.key(n)`; nothing if any is another, as by `split`.
+    """Return the numbers n of keys that are `jax.random.key(n)`; nothing if any is another.
 
     A key of a number below 2³² is this number behind a zero, once or (`rbg`) twice. Those of other
     keys look random, and one in 2³² of them like a number.
@@ -32,7 +32,7 @@ def seed_labels(key: Key[jax.Array, "..."] | None) -> dict[str, np.ndarray]:
 
 
 def checked_labels(labels: Mapping[str, ArrayLike], batch: tuple[int, ...]) -> Labels:
-    """As arrays of our own; raises unless they broadcast against the batch."""
+    """Return labels as arrays of our own; raises unless they broadcast against the batch."""
     arrays = {name: np.array(values) for name, values in labels.items()}
     for name, values in arrays.items():
         try:
@@ -49,12 +49,12 @@ def checked_labels(labels: Mapping[str, ArrayLike], batch: tuple[int, ...]) -> L
 
 
 def lane_labels(labels: Labels, batch: tuple[int, ...], index: tuple[int, ...]) -> Labels:
-    """Those of one network of the batch."""
+    """Return the labels of one network of the batch."""
     return {name: np.asarray(np.broadcast_to(each, batch)[index]) for name, each in labels.items()}
 
 
 def axis_names(labels: Labels, batch: tuple[int, ...]) -> tuple[str, ...]:
-    """What each axis is called: after the label that differs along it alone, or `batch_0`, ….
+    """Return the name of each axis: the label that differs along it alone, or `batch_0`, ….
 
     Where several labels differ together, scales with a key each, the axis is that of the seeds.
     """
@@ -69,9 +69,9 @@ def axis_names(labels: Labels, batch: tuple[int, ...]) -> tuple[str, ...]:
 def coordinates(
     labels: Labels, batch: tuple[int, ...], dims: tuple[str, ...]
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Labels along axes that are called `dims`: of the axis that a label names, under its name.
+    """Return xarray coordinates for a batch whose axes are called `dims`.
 
-    Axes without a label are counted.
+    An axis named after a label gets that label's values; axes without a label are numbered.
     """
     named = axis_names(labels, batch)
     table = {}
@@ -95,7 +95,7 @@ def coordinates(
 def labels_from(
     coordinates: Mapping[str, tuple[tuple[str, ...], np.ndarray]], dims: tuple[str, ...]
 ) -> Labels:
-    """The way back; counted axes have no label."""
+    """Return labels from coordinates; counted axes have none."""
     labels = {}
     for name, (own, values) in coordinates.items():
         if name == f"batch_{dims.index(name) if name in dims else ''}":
@@ -109,7 +109,7 @@ def labels_from(
 
 
 def _own_axes(values: np.ndarray, batch: tuple[int, ...]) -> tuple[int, ...]:
-    """Axes of the batch along which labels differ, or one along which they would if it had more."""
+    """Return the batch axes along which labels differ, else the first one of length one."""
     axes = range(len(batch) - values.ndim, len(batch))
     differ = tuple(axis for axis, length in zip(axes, values.shape, strict=True) if length > 1)
     return differ or tuple(axis for axis in axes if batch[axis] == 1)[:1]

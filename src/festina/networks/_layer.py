@@ -36,7 +36,7 @@ class Layer(AbstractNetwork):
         return f"{self.width} units {self.unit}, {self.outputs} outputs"
 
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
-        """φ(x; u_i) of every unit, `(*read, unit)`."""
+        """Return φ(x; u_i) of every unit, `(*read, unit)`."""
         psi = self.features(self._checked(x))
         return (self.unit.response(psi[None], jnp.moveaxis(self.u, 0, -1))[0],)
 
@@ -56,7 +56,7 @@ class Layer(AbstractNetwork):
         weight_shape: tuple[int, ...],
         value_shape: tuple[int, ...],
     ) -> "Layer":
-        """The layer whose unit i has the weights (v_i, u_i) in row i of an array that it locks."""
+        """Return the layer with (v_i, u_i) of unit i in row i of an array, which is locked."""
         front, border = array.shape[:-1], math.prod(value_shape)
         rows = Rows(array)
         v, u = rows.array[..., :border], rows.array[..., border:]
@@ -66,7 +66,7 @@ class Layer(AbstractNetwork):
 
     @property
     def rows(self) -> Rows:
-        """(v_i, u_i) for each unit; a copy, unless the layer is one `from_rows`."""
+        """Return (v_i, u_i) for each unit; a copy, unless the layer is one `from_rows`."""
         if (rows := vars(self).get("_rows")) is not None:
             return rows
         front = (*self.batch_shape, self.width, -1)
@@ -74,7 +74,7 @@ class Layer(AbstractNetwork):
         return Rows(np.concatenate(parts, axis=-1))
 
     def read(self) -> "Layer":
-        """Itself, once ΘᵀΘ is known where training will ask for it: of many linear units.
+        """Return the layer, with ΘᵀΘ known where training will ask for it: of many linear units.
 
         Weights that have just been written are read fastest: later they may have left the
         processor's cache.
@@ -122,7 +122,7 @@ class Layer(AbstractNetwork):
 
 
 def layer_from(unit: UnitLike, u: ArrayLike, v: ArrayLike) -> Layer:
-    """A layer from copies of given arrays, checked: see `Layer` for the shapes.
+    """Return a layer from copies of given arrays, checked: see `Layer` for the shapes.
 
     For one output a `v` without the output axis is accepted; an activation, or its name, stands for
     the neuron that has it.

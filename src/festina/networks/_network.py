@@ -52,7 +52,7 @@ class AbstractNetwork(abc.ABC):
 
     @abc.abstractmethod
     def with_parts(self: "Network", *parts: Float[Array, "..."]) -> "Network":
-        """The same kind of network with other weights, and of as large a batch the same labels."""
+        """Return the network with other weights; labels stay if the batch has the same shape."""
 
     @property
     def labels(self) -> Labels:
@@ -64,14 +64,14 @@ class AbstractNetwork(abc.ABC):
         return vars(self).get("_labels", {})
 
     def labelled(self: "Network", **labels: ArrayLike) -> "Network":
-        """The same network with these labels, beside or instead of those that it has.
+        """Return the same network with these labels, beside or instead of those that it has.
 
         `layer_from(unit, u, v).labelled(seed=[7, 9])` are two networks along an axis `seed`.
         """
         return self.with_labels({**self.labels, **checked_labels(labels, self.batch_shape)})
 
     def with_labels(self: "Network", labels: Labels) -> "Network":
-        """The same network with just these labels."""
+        """Return the same network with just these labels."""
         network = object.__new__(type(self))
         vars(network).update(vars(self), _labels=labels)
         return network
@@ -110,10 +110,10 @@ class AbstractNetwork(abc.ABC):
 
     @abc.abstractmethod
     def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
-        """Raises if a task with such inputs and outputs is none for this network."""
+        """Raise if the network cannot learn a task with such inputs and outputs."""
 
     def check_finite(self) -> None:
-        """Raises if a weight is infinite or no number."""
+        """Raise if a weight is infinite or no number."""
         for name, part in zip(self.part_axes, self.parts, strict=True):
             finite = lambda some, part=part: np.isfinite(part[some]).all()
             if not all(on_all_cores(finite, blocks(len(part)), part.size)):
@@ -123,14 +123,14 @@ class AbstractNetwork(abc.ABC):
                 )
 
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
-        """One network, one example, in the precision of JAX's setting; `predict` is float64."""
+        """Return one network's outputs for one example, in JAX's precision; see `predict`."""
         x, structure = self._checked(x), self.structure
         parts = structure.inside(*self.parts)
         return structure.outputs(self.features(x)[None], *parts)[0] + self.skip(x)
 
     @abc.abstractmethod
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
-        """The activity of each hidden layer: one network, one example."""
+        """Return the activity of each hidden layer: one network, one example."""
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -139,7 +139,7 @@ class AbstractNetwork(abc.ABC):
         return part.shape[: part.ndim - len(axes)]
 
     def lane(self: "Network", *index: int) -> "Network":
-        """One network of a batch."""
+        """Return one network of a batch."""
         batch = self.batch_shape
         check_lane(index, batch, alone="network")
         one = self.with_parts(*(part[index] for part in self.parts))
@@ -147,7 +147,7 @@ class AbstractNetwork(abc.ABC):
 
     @float64
     def predict(self, x: ArrayLike) -> Float[np.ndarray, "*batch sample output"]:
-        """Outputs of every network of a batch for examples `(sample, ...)`, in float64."""
+        """Return outputs of every network of a batch for examples `(sample, ...)`, in float64."""
         x = np.asarray(x, dtype=float)
         if x.ndim < 2:
             raise ValueError(
@@ -159,18 +159,18 @@ class AbstractNetwork(abc.ABC):
         return outputs.reshape(*batch, *outputs.shape[1:])
 
     def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """ψ(x): what the response is computed from, without any weights."""
+        """Return ψ(x): what the response is computed from, without any weights."""
         return self.view.features(x)
 
     def skip(self, x: Float[Array, "..."]) -> Float[Array, " output"] | float:
-        """What a residual connection adds."""
+        """Return what a residual connection adds."""
         return self.view.skip(x, self.outputs)
 
     def _check_single(self) -> None:
         check_alone(self.batch_shape, use="For outputs of all there is `predict`. ")
 
     def _checked(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """One example of one network; raises if the network does not take such inputs."""
+        """Return one example of one network; raises if the network does not take such inputs."""
         self._check_single()
         x = jnp.asarray(x)
         self.check_fit(x.shape, self.outputs)
@@ -191,7 +191,7 @@ class AbstractGraphNetwork(AbstractNetwork):
     def structure(self) -> Graph: ...
 
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
-        """The activity of every node but the outputs: one network, one example."""
+        """Return the activity of every node but the outputs: one network, one example."""
         psi, structure = self.features(self._checked(x)), self.structure
         activities = structure.activities(psi[None], *structure.inside(*self.weights))
         return tuple(each[0] for each in activities[: -structure.ends])

@@ -17,7 +17,7 @@ from ._labels import seed_labels
 def orthogonal(
     widths: Sequence[int], *, gain: ArrayLike = 1.0, product: ArrayLike | None = None, key: Keys
 ) -> DeepLinear:
-    r"""Every layer a random (semi-)orthogonal matrix times `gain`.
+    r"""Draw every layer as a random (semi-)orthogonal matrix times `gain`.
 
     The rows or the columns of each $W_l$, whichever are fewer, are orthonormal, so that for equal
     widths all singular values of the network are $g^D$ at every depth: Saxe, McClelland & Ganguli

@@ -10,7 +10,7 @@ _USUAL = "threefry2x32"
 
 
 def seeds(count: int, *, first: int = 0) -> Keys:
-    """Keys of the seeds `first`, `first + 1`, … for a batch of `count` networks.
+    """Return keys of the seeds `first`, `first + 1`, … for a batch of `count` networks.
 
     Seed 3 is the same network, however many others are trained beside it.
     """

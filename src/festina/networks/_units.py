@@ -319,14 +319,14 @@ UnitLike = TypeAliasType("UnitLike", AbstractUnit | ActivationLike)
 
 
 def unit_of(phi: UnitLike) -> AbstractUnit:
-    """A unit as it is, or the neuron with this activation."""
+    """Return a unit as it is, or the neuron with this activation."""
     return phi if isinstance(phi, AbstractUnit) else NeuronUnit(phi)
 
 
 def _project(
     psi: Float[Array, "sample *features"], c: Float[Array, "*coefficients_and_units"], axes: int
 ) -> Float[Array, "sample *read_and_units"]:
-    """⟨ψ, c⟩ over the last `axes` of ψ, which are the first of c."""
+    """Return ⟨ψ, c⟩ over the last `axes` of ψ, which are the first of c."""
     kept, units = psi.shape[: psi.ndim - axes], c.shape[axes:]
     size = math.prod(c.shape[:axes])
     return mix(psi.reshape(-1, size), c.reshape(size, *units)).reshape(*kept, *units)

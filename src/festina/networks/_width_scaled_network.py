@@ -1,4 +1,4 @@
-"""Networks whose weights have priors: what posteriors are drawn of."""
+"""Networks whose weights have Gaussian priors, of which posteriors are sampled."""
 
 import math
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class WidthScaledNetwork:
     scaling: Scaling = field(default="non-lazy", metadata={"static": True})
 
     def hidden(self, x: Float[Array, " input"]) -> tuple[Float[Array, " unit"], ...]:
-        """φ(z) of every hidden layer."""
+        """Return φ(z) of every hidden layer."""
         return hidden(self.weights, x / math.sqrt(x.shape[-1]), self.activation)
 
     def __call__(self, x: Float[Array, " input"]) -> Float[Array, " output"]:
@@ -58,7 +58,7 @@ class WidthScaledNetwork:
 def hidden(
     weights: tuple[Array, ...], scaled: Float[Array, "*sample input"], function: Scalar
 ) -> tuple[Float[Array, "... unit"], ...]:
-    """φ(z) of every hidden layer, of inputs that are divided by √D already.
+    """Return φ(z) of every hidden layer, of inputs that are divided by √D already.
 
     Axes in front of the weights' own are in front of the samples' too.
     """
@@ -70,7 +70,7 @@ def hidden(
 
 
 def output_scale(readout: Array, scaling: Scaling) -> float:
-    """N^{-γ}."""
+    """Return N^{-γ}."""
     return float(readout.shape[-1]) ** (-0.5 if scaling == "lazy" else -1.0)
 
 
@@ -83,7 +83,7 @@ def checked_scaling(scaling: object) -> Scaling:
 def readout_variance_of(
     value: float | None, samples: int, depth: int = 1, scaling: Scaling = "non-lazy"
 ) -> float:
-    """σ_a²: $P^{-1/L}$ where nothing is said of a non-lazy network."""
+    """Return σ_a²; by default $P^{-1/L}$ for a non-lazy network."""
     if value is None:
         if scaling == "lazy":
             raise ValueError(
@@ -109,7 +109,7 @@ def draw_from_prior(
     scaling: Scaling = "non-lazy",
     key: Keys,
 ) -> WidthScaledNetwork:
-    r"""A network drawn from the prior: $W \sim N(0, 1)$, $a \sim N(0, \sigma_a^2)$.
+    r"""Draw a network from the prior: $W \sim N(0, 1)$, $a \sim N(0, \sigma_a^2)$.
 
     **Arguments:**
 

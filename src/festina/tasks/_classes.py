@@ -13,7 +13,8 @@ from ._task import Task, from_arrays
 def targets_per_class(
     classes: int, *, own: float = 1.0, other: float = 0.0
 ) -> Float[np.ndarray, "group output"]:
-    """Targets of as many outputs as classes: `own` for the class itself, `other` for the rest.
+    """Return targets of as many outputs as classes: `own` for the class itself, `other` for the
+    rest.
 
     Codes depend on `other`: 0 is one-hot, −1/(classes − 1) makes targets of a class sum to zero.
     """
@@ -27,7 +28,7 @@ def targets_per_class(
 def classification(
     x: ArrayLike, classes: ArrayLike, *, own: float = 1.0, other: float = 0.0
 ) -> Task:
-    """Examples and the classes they are of, as targets `own` (y₊) and `other` (y₋).
+    """Return a task of examples and classes, as targets `own` (y₊) and `other` (y₋).
 
     **Arguments:**
 
@@ -64,7 +65,7 @@ def classification(
 
 
 def orthogonal_inputs(sizes: Sequence[int], *, own: float = 1.0, other: float = 0.0) -> Task:
-    """Classes of orthogonal inputs, K₀ = XXᵀ/D = 1: as many inputs as there are examples."""
+    """Return classes of orthogonal inputs, K₀ = XXᵀ/D = 1: as many inputs as examples."""
     if isinstance(sizes, int | np.integer):
         raise ValueError(f"`sizes` must be examples of each class, [{sizes}, {sizes}] say.")
     counts = [whole_number("sizes", size) for size in sizes]
@@ -76,7 +77,7 @@ def orthogonal_inputs(sizes: Sequence[int], *, own: float = 1.0, other: float = 
 
 
 def examples_of(given: object) -> tuple[Float[np.ndarray, "sample input"], np.ndarray]:
-    """Inputs and targets of a finite task whose examples all count alike."""
+    """Return inputs and targets of a finite task; raises unless all examples weigh the same."""
     if not isinstance(given, Task) or given.population or given.x.ndim != 2:
         raise ValueError(
             "`task` must be a task of examples, with vectors as inputs: the posterior is about "

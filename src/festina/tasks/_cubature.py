@@ -12,7 +12,7 @@ _MOST_POINTS = 1_000_000
 
 
 def square_root(covariance: ArrayLike, *, name: str = "covariance") -> Float[np.ndarray, "d d"]:
-    """Symmetric square root of a covariance; raises if it is not one, by its `name`."""
+    """Return the symmetric root of a covariance; raises, with its `name`, if it is not one."""
     covariance = real_array(name, covariance)
     if covariance.ndim != 2 or covariance.shape[0] != covariance.shape[1]:
         raise ValueError(f"`{name}` must be a square matrix, got shape {covariance.shape}.")
@@ -35,7 +35,7 @@ def square_root(covariance: ArrayLike, *, name: str = "covariance") -> Float[np.
 def gaussian_cubature_points(
     covariance: ArrayLike, *, degree: int = 2, nodes: int | None = None
 ) -> tuple[Float[np.ndarray, "point d"], Float[np.ndarray, " point"]]:
-    """Points and weights whose averages are those of N(0, covariance).
+    """Return points and weights whose averages are those of N(0, covariance).
 
     Exact for polynomials up to `degree`: with 2d points up to degree 3, with a product of
     Gauss–Hermite rules beyond. `nodes` asks for a product rule with that many nodes a dimension,

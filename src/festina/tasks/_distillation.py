@@ -18,7 +18,7 @@ def distillation(
     *,
     through: Literal["outputs", "features", "both"] = "outputs",
 ) -> Task:
-    """The same examples with what a teacher makes of them as targets.
+    """Return the same examples with a teacher's outputs, or features, as targets.
 
     **Arguments:**
 

@@ -42,7 +42,7 @@ def in_context_regression(
     samples: int | None = None,
     key: PRNGKeyArray | None = None,
 ) -> AbstractTask:
-    r"""Labelled tokens $(x_n, w\cdot x_n)$ and a query $(x_q, 0)$, whose label is the target.
+    r"""Return tokens $(x_n, w\cdot x_n)$ and a query $(x_q, 0)$, whose label is the target.
 
     Tokens are drawn from N(0, Λ) and the task vector w of each sequence from N(0, I): Section I of
     Zhang, Saxe & Latham, after Zhang et al. (2025b).
@@ -150,7 +150,7 @@ class InContextPopulation(AbstractTask):
 
 
 def gaussian_moment(covariance: Float[np.ndarray, "d d"], order: int) -> np.ndarray:
-    """The tensor ⟨x⊗…⊗x⟩ of even `order` for N(0, covariance): a sum over pairings (Isserlis)."""
+    """Return ⟨x⊗…⊗x⟩ of even `order` for N(0, covariance): a sum over pairings (Isserlis)."""
     letters = "abcdefgh"[:order]
     total = np.zeros((len(covariance),) * order)
     for pairing in _pairings(letters):

@@ -10,7 +10,8 @@ from ._task import Task, from_arrays
 
 
 def mnist_digits(digits: Sequence[int] = (3, 5), *, split: Split = "train") -> Task:
-    r"""The task to tell MNIST digits apart: pixels in [0, 1], targets one-hot, as in `digits`.
+    r"""Return the task to tell MNIST digits apart: pixels in [0, 1], one-hot targets as in
+    `digits`.
 
     Inputs are the 28 × 28 pixels in a row, neither centred nor scaled otherwise; as Zhang, Saxe &
     Latham's Figure 3 and Table 1 have them.

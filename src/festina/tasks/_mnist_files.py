@@ -41,7 +41,7 @@ _UNSIGNED_BYTES = 8  # the only kind of number that MNIST's idx files have
 def read_split(
     split: Split,
 ) -> tuple[UInt8[np.ndarray, "sample row column"], UInt8[np.ndarray, " sample"]]:
-    """Images and labels of one split, as they are in the files."""
+    """Return images and labels of one split, as they are in the files."""
     prefix = "train" if split == "train" else "t10k"
     images = _read(_located(f"{prefix}-images-idx3-ubyte.gz"), 3)
     labels = _read(_located(f"{prefix}-labels-idx1-ubyte.gz"), 1)
@@ -54,7 +54,7 @@ def read_split(
 
 
 def _located(name: str) -> Path:
-    """The file called `name`, downloaded if it has to be."""
+    """Return the file called `name`; it is downloaded if it is nowhere."""
     given = os.environ.get("FESTINA_DATA")
     if given:
         folder = Path(given).expanduser()
@@ -94,7 +94,7 @@ def _read(file: Path, dimensions: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=4)  # the four files, 55 MB together
 def _parsed(file: Path, dimensions: int, _changed: int, _size: int) -> np.ndarray:
-    """The array in an idx file: two zeros, kind, number of axes, their lengths, the values."""
+    """Return the array in an idx file: two zeros, kind, number of axes, their lengths, values."""
     try:
         content = gzip.decompress(file.read_bytes())
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

@@ -13,7 +13,7 @@ from ._task import Task, from_arrays
 def modular_addition(
     modulus: int, train_fraction: float, *, key: PRNGKeyArray
 ) -> tuple[Task, Task]:
-    r"""Two tasks of addition modulo $p$, (train, test), which share out all $p^2$ pairs.
+    r"""Return two tasks of addition modulo $p$, (train, test), which share out all $p^2$ pairs.
 
     The input is one-hot for each summand, $x = (e_n, e_m) \in \mathbb{R}^{2p}$, the target one-hot
     for the sum, $y = e_{(n+m) \bmod p}$. Networks that have fitted the training pairs long before

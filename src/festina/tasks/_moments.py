@@ -130,7 +130,7 @@ def from_moments(
 
 
 def _check_symmetric(name: str, moment: np.ndarray, first: int) -> None:
-    """Raises unless the inputs, from the axis `first` on, can be exchanged."""
+    """Raise unless the inputs, from the axis `first` on, can be exchanged."""
     for axis in range(first, moment.ndim - 1):
         asymmetry = np.abs(moment - moment.swapaxes(axis, axis + 1)).max()
         if asymmetry > _ROUNDING * np.abs(moment).max():
@@ -140,7 +140,7 @@ def _check_symmetric(name: str, moment: np.ndarray, first: int) -> None:
 
 
 def _explained(yz: Float[np.ndarray, "output f"], zz: Float[np.ndarray, "f f"]) -> float:
-    """Part of ⟨‖y‖²⟩ that least squares fit; raises if no data have these moments."""
+    """Return the part of ⟨‖y‖²⟩ that least squares fit; raises if no data have these moments."""
     variances, axes = np.linalg.eigh(zz)
     if variances[0] < -_ROUNDING * np.abs(zz).max():
         raise ValueError(
@@ -161,7 +161,7 @@ def _explained(yz: Float[np.ndarray, "output f"], zz: Float[np.ndarray, "f f"]) 
 def _monomials(
     view: AbstractView, inputs: int, degree: int
 ) -> Float[np.ndarray, "*features_and_inputs"] | None:
-    """Coefficients of the features in x⊗…⊗x; None if they have terms of lower degree."""
+    """Return coefficients of features in x⊗…⊗x; None if they have terms of lower degree."""
     features = view.features
     with jax.ensure_compile_time_eval():
         x = jnp.linspace(1.0, 2.0, inputs)

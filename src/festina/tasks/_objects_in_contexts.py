@@ -23,7 +23,7 @@ def objects_in_contexts(
     context_input: float | None = None,
     preset: Literal["jarvis-2025"] | None = None,
 ) -> Task:
-    r"""Context-dependent processing: what an object is like, in general and in this context.
+    r"""Return a task of objects with features of their own and features that depend on context.
 
     The inputs are one-hot for object and context, $x = (e_o, e_c)$, the targets the object's
     features once for all contexts and once for each of them, $y = (h_o, [c = 1]\, h_o, \dots,
@@ -73,7 +73,7 @@ def objects_in_contexts(
 
 
 def structured_features(structure: str, objects: int = 8) -> Float[np.ndarray, "feature object"]:
-    r"""The matrix of $2N - 1$ features of $N$ objects, by the name of their structure.
+    r"""Return $2N - 1$ features of $N$ objects, by the name of their structure.
 
     - "tree": those of `nested_tree_features`.
     - "ring": one that all have, and a hill that is moved on by one object for each of the others,

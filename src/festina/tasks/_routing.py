@@ -25,7 +25,7 @@ def domain_routing(
     preset: Literal["saxe-2022"] | None = None,
     key: PRNGKeyArray | None = None,
 ) -> Task:
-    r"""An item of one domain in, its features in another out, for some pairs of domains.
+    r"""Return the task to map an item of one domain to its features in another, for some pairs.
 
     In domain $i$ the items are the columns of an orthogonal matrix, $x_i = V_i e_k$, in inputs of
     its own; asked for domain $j$ the target is $y_j = Q_j h_k$, in outputs of its own, h being the
@@ -89,7 +89,7 @@ def domain_routing(
 def cyclic_domain_pairs(
     domains: int, outputs: int, *, first: int = 0
 ) -> Bool[np.ndarray, "input output"]:
-    """Every domain with the domains at distance `first`, `first` + 1, … in a circle."""
+    """Return pairs of each domain with those at distance `first`, `first` + 1, … in a circle."""
     m = whole_number("domains", domains)
     if not 1 <= (k := whole_number("outputs", outputs)) <= m:
         raise ValueError(f"`outputs` must be from 1 to the number of domains, {m}, got {k}.")
@@ -102,7 +102,7 @@ def cyclic_domain_pairs(
 def features_of_related_domains(
     branching: Sequence[int], source: Featured, features: int, *, key: PRNGKeyArray
 ) -> Float[np.ndarray, "domain feature item"]:
-    """Features of domains that are the leaves of a tree: what an ancestor has, all below have.
+    """Draw features of domains that are leaves of a tree and inherit from common ancestors.
 
     Every node of the tree, the root included, draws `features` from a world, and a domain has those
     of all nodes above it: the closer two domains are related, the more of their structure is the

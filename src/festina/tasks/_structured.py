@@ -22,7 +22,7 @@ class Featured(Protocol):
 def structured_task(
     source: Featured | ArrayLike, features: int | None = None, *, key: PRNGKeyArray | None = None
 ) -> Task:
-    r"""One-hot items in, their features out (Saxe, McClelland & Ganguli 2019).
+    r"""Return one-hot items as inputs, their features as targets (Saxe, McClelland & Ganguli 2019).
 
     Sample $i$ is $x = e_i$ with $y$ the $i$-th column of $Y$ (feature, item). All $P$ items count
     the same; whether they are summed or averaged is the loss's business, and only a clock:
@@ -66,7 +66,7 @@ def structured_task(
 def signed_tree_features(
     levels: int = 3, *, spread: float = 0.0
 ) -> Float[np.ndarray, "feature item"]:
-    r"""A matrix of features that tell items apart as a binary tree does, one for each split.
+    r"""Return features that tell items apart as a binary tree does, one for each split.
 
     $2^L$ items and as many features, broadest first: one that all items have, then for every split
     1 on its left, −1 on its right and 0 elsewhere. Features are orthogonal, and those of one level
@@ -87,7 +87,7 @@ def signed_tree_features(
 def nested_tree_features(
     levels: int = 3, *, values: ArrayLike = 1.0
 ) -> Float[np.ndarray, "feature item"]:
-    r"""A matrix of features that items share as they do ancestors in a binary tree, one per node.
+    r"""Return features that items share as they do ancestors in a binary tree, one per node.
 
     $2^L$ items and $2^{L+1} - 1$ features, broadest first: one that all items have, one for each
     half of them, and so on to one for each item; 0 where an item does not have it. Modes are those
@@ -117,7 +117,7 @@ def nested_tree_features(
 
 
 def features_of(name: str, given: int | ArrayLike) -> Float[np.ndarray, "*domain feature item"]:
-    """Features as they were given, or those of a tree of so many items."""
+    """Return features as they were given, or those of a tree of so many items."""
     found = real_array(name, given)
     if found.ndim == 0:
         items = whole_number(name, np.asarray(given).item())

@@ -82,7 +82,7 @@ class AbstractTask(abc.ABC):
         """Number of samples, None for a population."""
 
     def statistics(self, view: AbstractView) -> Statistics:
-        """What a network with this view sees of the task; computed once for each view."""
+        """Return what a network with this view sees of the task; computed once for each view."""
         known = _STATISTICS.setdefault(self, {})
         if view not in known:
             known[view] = self._statistics(view)
@@ -273,7 +273,7 @@ def from_arrays(
     weight: ArrayLike | None = None,
     labels: Mapping[str, ArrayLike] | None = None,
 ) -> Task:
-    """A finite task from your own arrays, checked.
+    """Return a finite task from your own arrays, checked.
 
     **Arguments:**
 
@@ -320,7 +320,7 @@ def compress(
     power: Float[np.ndarray, " output"],
     shape: tuple[int, ...],
 ) -> Statistics:
-    r"""Pseudo-samples that stand for the moments of fixed features, where these are all there is.
+    r"""Return pseudo-samples with the same moments of fixed features, where only these matter.
 
     With $\langle\psi\psi^\top\rangle = \sum_k \lambda_k e_k e_k^\top$ the samples are
     $\psi_k = \sqrt{\lambda_k}\, e_k$ and $y_k = \langle y\psi^\top\rangle e_k/\sqrt{\lambda_k}$,

@@ -27,7 +27,7 @@ def linear_teacher(
     samples: int | None = None,
     key: PRNGKeyArray | None = None,
 ) -> Task:
-    """Targets y = W*x for inputs from N(0, covariance).
+    """Return a task with targets y = W*x for inputs from N(0, covariance).
 
     **Arguments:**
 
@@ -44,7 +44,7 @@ def linear_teacher(
 def figure_1c_teacher(
     *, nodes: int | None = None, samples: int | None = None, key: PRNGKeyArray | None = None
 ) -> Task:
-    """The linear teacher of Figure 1C: w* = (1, 1, −1, 1)/√5, input variances (1, 1, 2, 1).
+    """Return the task of Figure 1C: w* = (1, 1, −1, 1)/√5, input variances (1, 1, 2, 1).
 
     A convolution with kernel and stride 2 learns its two halves with one kernel each.
     """
@@ -62,7 +62,7 @@ def quadratic_teacher(
     samples: int | None = None,
     key: PRNGKeyArray | None = None,
 ) -> Task:
-    """Targets y = c Σ_j (w_j·x)², with `weights` w_j and c = `target_scale`; the rest as above."""
+    """Return a task with targets y = c Σ_j (w_j·x)² of `weights` w_j, c = `target_scale`."""
     weights, covariance = _checked(weights, covariance)
     target_scale = number("target_scale", target_scale)
 
@@ -81,7 +81,7 @@ def student_teacher(
     samples: int | None = None,
     key: PRNGKeyArray | None = None,
 ) -> Task:
-    """Targets from any network of one layer, for vector inputs from N(0, covariance).
+    """Return targets from any network of one layer, for vector inputs from N(0, covariance).
 
     Population averages use Gauss–Hermite quadrature with `nodes` nodes a dimension. Its error falls
     faster than any power of `nodes` for smooth units (tanh: e^{−c√nodes}); for kinked ones (ReLU)
@@ -114,7 +114,7 @@ def student_teacher(
 
 
 def _warn_of_kinks(teacher: Layer, covariance: np.ndarray, data: Task) -> None:
-    """Where kinks are, a rule depends on how it lies to them: turned, it should say the same.
+    """Warn if a quadrature rule gives other averages when it is turned, as kinks make it.
 
     What is asked is ∂/∂θ of ½⟨|f|²⟩, whose integrand jumps as that of a student's gradient does.
     """

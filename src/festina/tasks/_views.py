@@ -1,4 +1,4 @@
-"""Views: parts of the input that tell of the same thing, of several, or against each other."""
+"""Views: parts of the input that carry the same information, different, or conflicting."""
 
 import itertools
 import math
@@ -14,7 +14,8 @@ _MOST = 10  # views, of which all combinations are shown
 
 
 def multi_view_classes(amplitudes: ArrayLike, classes: int = 5) -> Task:
-    r"""One class in, seen from several sides: $x = (a_1 e_k, \dots, a_V e_k)$, $y = e_k$.
+    r"""Return a task of one class seen in several views: $x = (a_1 e_k, \dots, a_V e_k)$, $y =
+    e_k$.
 
     Every view tells all there is to know. What a network takes from which is its contribution
     $c_v = \langle y\cdot f(x$ with view v alone$)\rangle$, the inputs of view v being columns
@@ -35,7 +36,7 @@ def multi_view_classes(amplitudes: ArrayLike, classes: int = 5) -> Task:
 
 
 def views_of_independent_classes(amplitudes: ArrayLike, classes: int = 5) -> Task:
-    r"""A task of views with independent classes: $x = (a_v e_{k_v})_v$, $y = (e_{k_v})_v$.
+    r"""Return views with independent classes: $x = (a_v e_{k_v})_v$, $y = (e_{k_v})_v$.
 
     Each view has outputs of its own, and all $K^V$ combinations are shown. A linear network
     needs $V(K - 1) + 1$ hidden units, since all views have their mean in common: with fewer
@@ -63,7 +64,7 @@ def views_of_independent_classes(amplitudes: ArrayLike, classes: int = 5) -> Tas
 
 
 def correlated_views(amplitudes: ArrayLike, overlap: float | int, *, target: str = "sum") -> Task:
-    r"""A task of views $x_v = a_v l_v$ of signs $l_v = \pm1$ that are correlated by κ.
+    r"""Return a task of views $x_v = a_v l_v$ of signs $l_v = \pm1$ that are correlated by κ.
 
     All signs are copies of a common one, $z$, and each is true to it with probability
     $(1 + \sqrt\kappa)/2$, so that $\langle l_v z\rangle = \sqrt\kappa$ and
@@ -101,7 +102,7 @@ def correlated_views(amplitudes: ArrayLike, overlap: float | int, *, target: str
 
 
 def conflicting_views(share: float | int, classes: int = 3, *, cue: bool = True) -> Task:
-    r"""Two views that contradict each other at times, and a cue that says which is asked for.
+    r"""Return a task of two views that sometimes conflict, and a cue for the one that counts.
 
     $x = (e_i, e_j, e_t)$, $y = e_i$ if $t = 0$ and $e_j$ if $t = 1$. Both views show the same class
     with probability $1 - c$; then the cue does not matter. A network without gates learns

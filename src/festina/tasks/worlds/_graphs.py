@@ -20,7 +20,7 @@ _STIFFEST = 1e12
 def graph(
     weights: ArrayLike, *, precision: float = 1.0, items: Sequence[int] | None = None
 ) -> World:
-    r"""Items on a weighted graph of any form, with hidden nodes or without.
+    r"""Return items on a weighted graph of any form, with hidden nodes or without.
 
     $$p(y) \propto \exp\Bigl(-\tfrac14\sum_{ij} w_{ij}(y_i - y_j)^2 - \tfrac g2\lVert y\rVert^2
       \Bigr),\qquad C = (\mathcal L + gI)^{-1},$$
@@ -77,7 +77,7 @@ def graph(
 
 
 def clusters(sizes: Sequence[int], *, coupling: float = 1.0, precision: float = 1.0) -> World:
-    r"""Items in separate clusters, each tied to a hidden centre of its own.
+    r"""Return items in separate clusters, each tied to a hidden centre of its own.
 
     The Markov random field of `graph` on stars. A cluster of $n$ items has one uniform mode and
     $n - 1$ contrasts within it,
@@ -139,7 +139,7 @@ def clusters(sizes: Sequence[int], *, coupling: float = 1.0, precision: float = 
 def markov_covariance(
     weights: Float[np.ndarray, "node node"], precision: float
 ) -> Float[np.ndarray, "node node"]:
-    """(𝓛 + gI)⁻¹."""
+    """Return (𝓛 + gI)⁻¹."""
     degree = weights.sum(axis=1)
     if degree.max() > _STIFFEST * precision:
         raise ValueError(
@@ -153,12 +153,12 @@ def markov_covariance(
 
 
 def circle(angle: Float[np.ndarray, " item"]) -> Float[np.ndarray, "item 2"]:
-    """Points of the unit circle."""
+    """Return points of the unit circle."""
     return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
 def check_process(precision: float, coupling: float = 1.0) -> tuple[float, float]:
-    """Both in float64, whatever they came in."""
+    """Return both in float64; raises unless both are positive."""
     precision = number("precision", precision)
     coupling = number("coupling", coupling)
     if coupling <= 0:

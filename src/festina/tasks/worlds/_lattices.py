@@ -13,7 +13,7 @@ from ._world import ModeGroup, World, cosines, world
 
 
 def chain(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
-    r"""Items in a row with free ends, an order.
+    r"""Return items in a row with free ends, an order.
 
     The Markov random field of `graph` on a path. Its modes are cosines (DCT-II), with
 
@@ -35,7 +35,7 @@ def chain(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World
 
 
 def ring(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
-    r"""Items on a closed ring, like the hours or the colours.
+    r"""Return items on a closed ring, like the hours or the colours.
 
     The Markov random field of `graph` on a cycle. Its modes are Fourier waves, with
 
@@ -58,7 +58,7 @@ def ring(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
 
 
 def grid(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
-    r"""Items on a rectangle with free edges.
+    r"""Return items on a rectangle with free edges.
 
     The Markov random field of `graph` on a square lattice. Its modes are products of cosines, with
 
@@ -80,7 +80,7 @@ def grid(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 1
 
 
 def torus(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
-    r"""A grid whose opposite edges are joined: $c_{kl}$ of `grid` with $2\pi$ for $\pi$.
+    r"""Return a grid whose opposite edges are joined: $c_{kl}$ of `grid` with $2\pi$ for $\pi$.
 
     **Arguments:**
 
@@ -114,7 +114,7 @@ def _lattice(
     precision: float,
     position: Float[np.ndarray, "item 2"],
 ) -> World:
-    """Laplacians of the axes add up, their modes multiply."""
+    """Return the world of a product of axes: Laplacians add up, modes multiply."""
     precision, coupling = check_process(precision, coupling)
     weights = np.zeros((1, 1))
     for size in shape:

@@ -13,7 +13,7 @@ from ._world import ModeGroup, World, world
 
 
 def tree(branching: Sequence[int], flip: ArrayLike) -> World:
-    r"""Leaves of a tree, with ±1 features that are inherited and flip now and then.
+    r"""Return leaves of a tree, with ±1 features that are inherited and flip now and then.
 
     A feature is ±1 at the root with equal odds, and on each edge into level $k$ it changes sign
     with probability $\epsilon_k$. With $M_k$ nodes at level $k = 0, \dots, L$, $P = M_L$ items and
@@ -98,14 +98,14 @@ def tree(branching: Sequence[int], flip: ArrayLike) -> World:
 
 
 def contrasts(size: int) -> Float[np.ndarray, "size less"]:
-    """Orthonormal columns that sum to zero: each item against the mean of those before it."""
+    """Return orthonormal columns that sum to zero: each item against the mean of those before."""
     columns = np.triu(np.ones((size, size - 1)))
     columns[np.arange(1, size), np.arange(size - 1)] = -np.arange(1.0, size)
     return columns / np.linalg.norm(columns, axis=0)
 
 
 def _level_contrasts(parents: int, children: int, items: int) -> Float[np.ndarray, "item mode"]:
-    """Between the children of each node of one level, spread evenly over the leaves below."""
+    """Return contrasts between the children of each node of one level, spread over the leaves."""
     leaves = items // (parents * children)
     one = np.kron(contrasts(children), np.full((leaves, 1), leaves**-0.5))
     return np.kron(np.eye(parents), one)

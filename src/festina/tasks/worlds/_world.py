@@ -84,20 +84,21 @@ class World(Result):
         return np.repeat(np.arange(len(self.kinds)), self.multiplicities)
 
     def singular_values(self, features: int) -> Float[np.ndarray, " mode"]:
-        r"""$s_\alpha = \sqrt{N c_\alpha}$ for that many features: exact for `exact_features`."""
+        r"""Return $s_\alpha = \sqrt{N c_\alpha}$ for that many features, exact in
+        `exact_features`."""
         features = whole_number("features", features, 1)
         return np.sqrt(features * self.eigenvalues)
 
     @float64
     def sample(self, features: int, *, key: PRNGKeyArray) -> Float[np.ndarray, "feature item"]:
-        """$Y$: features drawn from the process itself, independently of each other."""
+        """Draw $Y$: features from the process itself, independently of each other."""
         features = whole_number("features", features, 1)
         if not hasattr(key, "dtype"):
             raise ValueError(f"`key` must be a JAX random key, got {key!r}: jax.random.key(0).")
         return self._draw(features, key)
 
     def exact_features(self, features: int) -> Float[np.ndarray, "feature item"]:
-        r"""$Y$ with $Y^\top Y/N = C$ to rounding: the many-feature limit with few features.
+        r"""Draw $Y$ with $Y^\top Y/N = C$ to rounding: the many-feature limit with few features.
 
         $Y = \sqrt N\,U\,\mathrm{diag}(\sqrt{c})\,V^\top$ with cosines of rising frequency for the
         orthonormal columns of $U$. The values are no draws: those of a tree are not ±1.
@@ -121,7 +122,7 @@ def world(
     groups: Int[np.ndarray, "level item"] | None = None,
     draw: Draw | None = None,
 ) -> World:
-    """Kinds in falling order; Gaussian features unless there is another process."""
+    """Return a world of kinds in falling order; features are Gaussian by default."""
     if groups is None:
         groups = np.zeros((0, len(covariance)), dtype=int)
     kinds = sorted((k for k in kinds if k.multiplicity), key=lambda k: -k.eigenvalue)
@@ -131,7 +132,7 @@ def world(
 
 
 def _gaussian(kinds: list[ModeGroup]) -> Draw:
-    """Y = Z diag(√c) Vᵀ with standard normal Z."""
+    """Draw Y = Z diag(√c) Vᵀ with standard normal Z."""
     modes = np.concatenate([np.sqrt(kind.eigenvalue) * kind.modes for kind in kinds], axis=1)
 
     def draw(features: int, key: PRNGKeyArray) -> Float[np.ndarray, "feature item"]:
@@ -141,7 +142,7 @@ def _gaussian(kinds: list[ModeGroup]) -> Draw:
 
 
 def cosines(size: int) -> Float[np.ndarray, "size size"]:
-    """Orthonormal columns cos(πk(i + ½)/P): the modes of a free chain (DCT-II)."""
+    """Return orthonormal columns cos(πk(i + ½)/P): the modes of a free chain (DCT-II)."""
     i, k = np.arange(size)[:, None], np.arange(size)
     columns = np.sqrt(2.0 / size) * np.cos(np.pi * k * (i + 0.5) / size)
     columns[:, 0] = np.sqrt(1.0 / size)

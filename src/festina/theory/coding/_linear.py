@@ -66,8 +66,7 @@ class LinearCode(Result):
         return "\n".join(lines)
 
     def mean(self, x: ArrayLike) -> Float[np.ndarray, "sample output"]:
-        r"""Return $\langle f(x)\rangle = k_0(x)\,t\,U$; for T → 0 exactly that of the lazy
-        network."""
+        r"""Return $\langle f(x)\rangle = k_0(x)\,t\,U$: at T → 0 that of the lazy network."""
         cross, _ = self._seen(x)
         return cross @ _weights(self.prior_kernel, self.outputs)
 

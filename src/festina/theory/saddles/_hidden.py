@@ -40,8 +40,7 @@ def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
 
 
 def only_layer(network: Layer) -> Layer:
-    """Return the network; raises unless it is a single layer, all of whose weights are its
-    units'."""
+    """Return the network; raises unless it is a single layer with no other weights."""
     if not isinstance(network, Layer):
         raise ValueError(
             f"`network` must be one layer, Σ φ(x; u_i) v_i, got {type(network).__name__}. Of a "
