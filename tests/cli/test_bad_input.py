@@ -226,6 +226,8 @@ def test_a_run_that_no_experiment_made(festina, here):
     del run.attrs["experiment"]
     save(run, here / "b" / "run.zarr")
     assert "was not made by an experiment" in festina("show", "b").complaint
+    hint = "`festina show b --claims decay`"
+    assert hint in festina("show", "b#decay").complaint
     run.attrs["experiment"] = "toy/onne"
     save(run, here / "c" / "run.zarr")
     assert festina("show", "c").complaint.startswith("Unknown experiment 'toy/onne'. Did you mean")

@@ -7,7 +7,7 @@ import pytest
 
 from festina.cli._parameters import resolve
 from festina.experiments import load_experiment
-from festina.experiments._runner import in_force
+from festina.experiments._runner import in_force, run_experiment
 
 from . import toy
 
@@ -256,3 +256,9 @@ def test_a_preset_that_was_taken_back_is_no_label():
     changed = resolve(experiment, preset="printed", flags={"teacher": "identity"})
     assert in_force(experiment, "printed", changed) is None
     assert in_force(experiment, None, printed) is None
+
+
+def test_an_unknown_preset_is_found_before_training():
+    experiment = load_experiment("saddles/figure-1b")
+    with pytest.raises(ValueError, match=r"^Unknown preset 'print'\. Did you mean 'printed'\?"):
+        run_experiment(experiment, experiment.parameters(), preset="print")

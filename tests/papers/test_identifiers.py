@@ -109,6 +109,8 @@ def test_an_unknown_identifier_is_told_with_the_nearest():
         check_identifiers(["drop-tims"], ["drop-times", "*-level", "a/b#drop-times"])
     with pytest.raises(ValueError, match=r"Did you mean 'a/b#drop-times'\?"):
         check_identifiers(["a/b#drop-tims"], ["drop-times", "*-level", "a/b#drop-times"])
+    with pytest.raises(ValueError, match=r"Did you mean '…-level'\?"):
+        check_identifiers(["*-level"], ["drop-times", "*-level"])
 
 
 @pytest.mark.parametrize("source", ["linear", "race", "haste", "coding", "saddles"])

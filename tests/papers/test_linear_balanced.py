@@ -66,7 +66,7 @@ def test_no_claim_is_broken_for_other_sizes_and_draws(name):
         ("continual", {"other_balances": (1.0,)}, "must differ"),
         ("continual", {"other_balances": (2.0, 2.0)}, "must differ"),
         ("continual", {"tasks": 1}, "greater than or equal to 2"),
-        ("reversal", {"singular_values": (1.0, 2.0)}, "falling"),
+        ("reversal", {"singular_values": (1.0, 2.0)}, "decreasing"),
         ("reversal", {"singular_values": (1.0, 0.0)}, "greater than 0"),
         ("reversal", {"balances": (0.0, 1.0)}, "increasing numbers from 0.0001"),
         ("reversal", {"balances": (1.0,)}, "2 or more"),

@@ -45,7 +45,7 @@ def test_deep_networks_learn_in_stages():
         ({"width": 3}, "at least 4, the number of modes"),
         ({"initial_strength": 0.9}, "a quarter of the weakest target"),
         ({"depths": (1, 2)}, "from 2 up"),
-        ({"scales": (0.01, 0.1)}, "falling"),
+        ({"scales": (0.01, 0.1)}, "decreasing"),
         ({"scales": (0.5, 0.1)}, "half learned by chance"),
     ],
 )

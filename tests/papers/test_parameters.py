@@ -53,7 +53,7 @@ class Swept(Parameters):
 )
 def test_numbers_in_order_are_asked_for_in_words(wrong):
     (name,) = wrong
-    order = {"widths": "increasing", "scales": "falling"}[name]
+    order = {"widths": "increasing", "scales": "decreasing"}[name]
     with pytest.raises(ValueError, match=f"2 or more {order} numbers"):
         Swept(**wrong)
     assert Swept(widths=(3, 4, 7), scales=(0.01, 1e-9)).widths == (3, 4, 7)

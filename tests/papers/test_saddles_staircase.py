@@ -118,7 +118,7 @@ def test_later_jumps_are_compared_over_seeds(wrong, broken):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"scales": (1e-8, 1e-4)}, "falling"),
+        ({"scales": (1e-8, 1e-4)}, "decreasing"),
         ({"scales": (1e-1, 1e-4)}, "up to 0.001"),
         ({"modes": 11}, "`modes`"),
         ({"coefficients": (1.0, 0.0)}, "`coefficients`"),

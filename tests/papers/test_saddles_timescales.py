@@ -85,10 +85,10 @@ def test_a_single_number_blows_up_at_its_inverse():
         (directions, {"ratios": (1.0,), "multiplicities": (1,)}, "between 0.15"),
         (directions, {"multiplicities": (1,)}, "for each of the 5 ratios"),
         (directions, {"scales": (1e-6, 1e-8)}, "four decades"),
-        (directions, {"scales": (1e-8, 1e-6)}, "falling"),
+        (directions, {"scales": (1e-8, 1e-6)}, "decreasing"),
         (units, {"eigenvalues": (1.0, 0.5)}, "both signs"),
         (units, {"eigenvalues": (1.0, -0.01)}, "factor of ten"),
-        (units, {"scales": (0.1, 0.01)}, "falling"),
+        (units, {"scales": (0.1, 0.01)}, "decreasing"),
     ],
 )
 def test_bad_parameters(experiment, bad, words):
