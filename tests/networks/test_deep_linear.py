@@ -132,7 +132,7 @@ def test_repr_says_what_it_is():
     [
         ([], "`weights` is empty"),
         ([np.ones(3)], r"one has shape \(3,\)"),
-        ([np.ones((2, 0))], "at least one along every axis"),
+        ([np.ones((2, 0))], "at least one entry along every axis"),
         ([np.ones((2, 3)), np.ones((2, 3))], "layer 1 has 2 outputs and layer 2 takes 3 inputs"),
         ([np.ones((4, 2, 3)), np.ones((2, 2))], r"got \(4,\) in layer 1 and \(\) in the next"),
         (

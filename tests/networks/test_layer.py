@@ -199,7 +199,12 @@ def test_an_activation_stands_for_its_neuron():
             np.ones((3, 3)),
             "unit, key_query, rank, embedding",
         ),
-        (NeuronUnit(), np.ones((0, 2)), np.ones(0), r"`u` has shape \(0, 2\).* at least one along"),
+        (
+            NeuronUnit(),
+            np.ones((0, 2)),
+            np.ones(0),
+            r"`u` has shape \(0, 2\).* one entry along",
+        ),
         (NeuronUnit(), np.ones((0, 3, 2)), np.ones((0, 3)), r"`u` has shape \(0, 3, 2\)"),
         (NeuronUnit(), np.ones((3, 0)), np.ones(3), r"`u` has shape \(3, 0\)"),
         (NeuronUnit(), np.ones((3, 2)), np.ones((3, 0)), r"`v` has shape \(3, 0\)"),

@@ -189,7 +189,7 @@ def test_what_a_race_says_and_draws():
     ("gatings", "message"),
     [
         ("view", "label of the task, which has example, .* got 'view'"),
-        ({}, "nobody races"),
+        ({}, "at least one gating"),
         ({"a": [1.0, 0.0]}, "for each of 4 examples"),
         ({"a": [1.0, np.nan, 0, 0]}, "finite"),
         ({"a": [0.0, 0.0, 0.0, 0.0]}, "none of the `gatings` sees"),

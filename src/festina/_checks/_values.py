@@ -117,7 +117,7 @@ def finite_array(name: str, given: object) -> Float[np.ndarray, "..."]:
     array = real_array(name, given)
     if 0 in array.shape:
         raise ValueError(
-            f"`{name}` has shape {array.shape}: there must be at least one along every axis."
+            f"`{name}` has shape {array.shape}: expected at least one entry along every axis."
         )
     check_size(name, array)
     return array

@@ -208,7 +208,9 @@ def coding_scheme(
         raise ValueError(f"`x` must be {examples} examples, as many as `activations`.{hint}")
     scale = np.abs(h).max()
     if np.ptp(h, axis=0).max() <= _ROUNDING * scale:
-        raise ValueError(f"`activations` are constant: every unit says the same to all {examples}.")
+        raise ValueError(
+            f"`activations` are constant: no unit tells the {examples} examples apart."
+        )
     count = whole_number("resamples", resamples)
     rng = generator(key)
     h = h / scale

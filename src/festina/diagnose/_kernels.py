@@ -125,7 +125,7 @@ def _checked(axes: int, **given: ArrayLike | Array) -> tuple[Array, Array]:
 def _directed(cosines: Float[Array, "..."]) -> Float[Array, "..."]:
     if not is_traced(cosines) and np.isnan(cosines).any():
         raise ValueError(
-            "On these examples `x` a kernel is zero, or no double any more: it has no direction."
+            "On these examples `x` a kernel is zero or not finite: it has no direction."
         )
     return cosines
 
@@ -247,7 +247,7 @@ def _examples(x: AbstractTask | ArrayLike | Array) -> tuple[Array, Array]:
         return x.x, np.sqrt(x.weight)
     if isinstance(x, AbstractTask):
         raise ValueError(
-            f"A kernel is one of examples, of which {type(x).__name__} has none: give (sample, …)."
+            f"`x` must be examples, (sample, …), which {type(x).__name__} does not have."
         )
     if is_traced(x):
         traced = jnp.asarray(x)

@@ -365,7 +365,7 @@ def _checked(
     least = min(tolerance, 0.1) ** 2 * empty
     here, slope = network.motion(network.weights, network.trained, loss, least)
     if not math.isfinite(here):
-        raise ValueError(f"The loss is {here}: nothing rests there. See to `loss` and `y`.")
+        raise ValueError(f"The loss is {here}: nothing rests there. Check `loss` and `y`.")
     again, _ = network.slope(network.weights, network.samples, loss)
     if not close(np.array([again]), np.array([here]), 1e-4):
         raise ValueError(

@@ -91,7 +91,9 @@ def measure_defects(response: Callable[[np.ndarray], np.ndarray], weights: np.nd
         raise ValueError(f"`weights` needs at least three draws, got {len(draws)}.")
     at = [np.asarray(response(u), dtype=float) for u in draws]
     if not all(np.isfinite(values).all() for values in at):
-        raise ValueError("The response is not finite at weights of order one: its algebra is open.")
+        raise ValueError(
+            "The response must be finite at weights of order one, else its algebra is unknown."
+        )
     scale = max(float(np.abs(values).max()) for values in at) or 1.0
 
     def apart(left: np.ndarray, right: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""Weights in files, by their names. Nothing in a file is ever executed."""
+"""Weights in files, by name. Nothing in a file is ever executed."""
 
 import copy
 import csv
@@ -39,7 +39,7 @@ _WRAPPERS = ("_orig_mod.", "module.", "model.", "network.", "net.")
 
 
 class Checkpoint(NamedTuple):
-    """What a file says: weights by their names, and when that was and at which loss, if it does.
+    """Content of a checkpoint file: weights by name, and step and loss if the file has them.
 
     The step is that in the file, or else the last number in the file's name. `optimizer` is the
     state of one, as PyTorch writes it.
@@ -52,7 +52,7 @@ class Checkpoint(NamedTuple):
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:
-    """Weights in a file of PyTorch's (`state_dict`), a `.safetensors` or an `.npz`.
+    """Read weights from a PyTorch file (`state_dict`), a `.safetensors` or an `.npz`.
 
     A checkpoint with weights beside other things is one too. Files that hold whole modules are
     refused: to load one is to execute what it says.
@@ -74,7 +74,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
 
 
 def read_data(path: str | Path) -> tuple[object, object | None]:
-    """Inputs and targets, `x` and `y` in an `.npz` or `.safetensors`; targets may be missing."""
+    """Read inputs and targets, `x` and `y` in an `.npz` or `.safetensors`; targets are optional."""
     path = _path(path)
     found = _read(path, (".npz", ".safetensors"))
     if "x" not in found:
@@ -161,7 +161,7 @@ def _columns(path: Path, names: list[str], width: int) -> tuple[int, int | None]
 
 
 def with_weights(model: _Model, weights: Weights, *, origin: str = "`weights`") -> _Model:
-    """A copy of the model with these weights: a module of PyTorch's, or any tree of arrays.
+    """Return a copy of the model with these weights: a PyTorch module, or any tree of arrays.
 
     `origin` is what the weights are called where they are another model's. Weights keep the kind
     and the precision that they have in the model. Raises `ValueError` for numbers that this
@@ -184,7 +184,7 @@ def with_weights(model: _Model, weights: Weights, *, origin: str = "`weights`") 
 
 
 def named_weights(model: object) -> dict[str, Any]:
-    """Weights by their names: the `state_dict` of a module, or the arrays of a tree.
+    """Return weights by name: the `state_dict` of a module, or the arrays of a tree.
 
     The names of a tree are its path, `layers.0.weight`:
     `np.savez("100.npz", **festina.own.named_weights(model))` is a checkpoint.
@@ -200,7 +200,7 @@ def named_weights(model: object) -> dict[str, Any]:
 
 
 def save_weights(path: str | Path, model: object) -> None:
-    """The weights of a model by their names, into a `.safetensors`, an `.npz` or a `.pt`."""
+    """Save the weights of a model by name, to a `.safetensors`, an `.npz` or a `.pt`."""
     path = _path(path)
     _check_suffix(path, _KNOWN)
     weights = named_weights(model)
@@ -314,7 +314,7 @@ def _is_weights(found: object) -> TypeGuard[Weights]:
 
 
 def _weights_in(found: object, path: Path) -> Weights:
-    """The weights of a checkpoint that holds other things too."""
+    """Return the weights of a checkpoint that holds other things too."""
     inside = found if isinstance(found, Mapping) else {}
     for name in _WEIGHTS:
         weights = inside.get(name)
@@ -338,7 +338,7 @@ def _number(found: Weights, names: tuple[str, ...]) -> float | None:
 
 
 def _unwrapped(weights: Weights, have: Weights) -> Weights:
-    """Without what a compiler, a distributor or a trainer has put before every name."""
+    """Return names without the prefix of a compiler, a distributor or a trainer."""
     given = dict(weights)
     for prefix in _WRAPPERS:
         if not set(given) & set(have) and all(str(name).startswith(prefix) for name in given):

@@ -1,4 +1,4 @@
-"""A smaller network that computes the same."""
+"""`shrink`: a smaller network that computes the same."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShrinkResult(Result):
-    """A smaller network, and how far it is from the large one.
+    """Result of `shrink`: a smaller network, and how far it is from the large one.
 
     - `model`: of the same kind, with narrower layers; in the form `"low rank"` some linear layers
       are two, `torch.nn.Sequential(Linear(in, rank), Linear(rank, out))`.

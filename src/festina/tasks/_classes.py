@@ -57,7 +57,7 @@ def classification(
         raise ValueError(
             f"`classes` has no example of {', '.join(map(str, empty[:5]))}"
             f"{f' and {len(empty) - 5} more' * (len(empty) > 5)}, though there are classes up to "
-            f"{len(sizes) - 1}: their outputs would learn to say {other:g} to everything. "
+            f"{len(sizes) - 1}: their outputs would learn {other:g} for every input. "
             "Number the classes without gaps: np.unique(classes, return_inverse=True)[1]."
         )
     targets = targets_per_class(len(sizes), own=own, other=other)

@@ -1,1 +1,1 @@
-"""When the plateau that a run sits on is left."""
+"""Forecasts of when a run leaves its plateau."""

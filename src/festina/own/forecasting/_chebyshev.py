@@ -70,7 +70,7 @@ def integrate(
     own: Steps | None = None,
     left: Callable[[float], float] | None = None,
 ) -> Iterator[Ahead]:
-    """The flow from `start`, one adaptive step after another, until it is no longer finite.
+    """Yield the flow from `start`, one adaptive step after another, until it is no longer finite.
 
     `left` cuts a step to the time that a schedule leaves; the flow ends where nothing is left.
     `tolerance` is the error that a step may make, relative to the step itself: weights that rest
@@ -181,7 +181,7 @@ def _walk(
 
 
 def _grown(speed: float, before: float, h: float, stages: int) -> tuple[float, float]:
-    """The time that growth at a constant rate takes for what a step has made of it, and that rate.
+    """Return the time of growth at a constant rate from what a step made of it, and that rate.
 
     A step of length h makes P(ah) of what grows at the rate a, where e^{ah} was due: it lags
     behind, and it is by the growth that we know when a plateau ends.
@@ -194,13 +194,13 @@ def _grown(speed: float, before: float, h: float, stages: int) -> tuple[float, f
 
 
 def _made_by(s: int, made: float) -> float:
-    """z of P(z) = a + b T(w₀ + w₁z), what s stages make of w' = zw in a unit of time."""
+    """Return z of P(z) = a + b T(w₀ + w₁z), what s stages make of w' = zw in a unit of time."""
     w0, T, w1, b = _chebyshev(s)
     return (math.cosh(math.acosh(T[s] + (made - 1.0) / b[s]) / s) - w0) / w1
 
 
 class _Step(NamedTuple):
-    """Where a step has led, and its error relative to it."""
+    """End of a step, and its error relative to its length."""
 
     w: Vector
     loss: float
@@ -227,7 +227,7 @@ def _step(field: Gradient, w: Vector, f: Vector, h: float, rho: float) -> _Step:
 
 @cache
 def _coefficients(s: int) -> tuple[float, list[tuple[float, float, float, float]]]:
-    """μ̃₁, and μ, ν, μ̃, γ̃ of the stages behind the first."""
+    """Return μ̃₁, and μ, ν, μ̃, γ̃ of the stages behind the first."""
     w0, T, w1, b = _chebyshev(s)
     rows = []
     for j in range(2, s + 1):
@@ -238,7 +238,7 @@ def _coefficients(s: int) -> tuple[float, list[tuple[float, float, float, float]
 
 @cache
 def _chebyshev(s: int) -> tuple[float, list[float], float, list[float]]:
-    """w₀, T_j(w₀), w₁ and b_j, in the letters of the source."""
+    """Return w₀, T_j(w₀), w₁ and b_j, in the letters of the source."""
     w0 = 1 + _DAMPING / s**2
     T, dT, ddT = [1.0, w0], [0.0, 1.0], [0.0, 0.0]
     for j in range(2, s + 1):

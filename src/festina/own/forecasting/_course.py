@@ -34,7 +34,7 @@ Judge = Callable[[Vector], float]
 
 
 def judge_of(metric: Function, restore: Callable[[Vector], object]) -> Judge:
-    """Return the metric of a model as one of its weights; it raises if that is not finite."""
+    """Return the metric of a model as a function of its weights; it raises if not finite."""
 
     def judge(w: Vector) -> float:
         value = metric(restore(w))
@@ -51,7 +51,7 @@ def judge_of(metric: Function, restore: Callable[[Vector], object]) -> Judge:
 
 @dataclass(frozen=True)
 class Drop:
-    """From which level to which, and the sample at which the loss was flattest before it."""
+    """A drop of the loss between two levels, and the sample at which it was flattest before."""
 
     flattest: int
     above: float
@@ -87,15 +87,15 @@ class Course(Result):
         self.metric += [] if judge is None else [judge(here.weights)]
 
     def least(self, level: float) -> float:
-        """The least fall from a level that is a drop."""
+        """Return the least fall from a level that counts as a drop."""
         return max(self.seen(level), LEAST_OF_ALL * self.scale)
 
     def seen(self, level: float) -> float:
-        """The least fall from a level that is seen at all, whether it is a drop or not."""
+        """Return the least fall from a level that can be seen, whether it is a drop or not."""
         return max(LEAST_DROP * abs(level), HIDDEN * self.noise)
 
     def drop(self, *, ended: bool = False) -> Drop | None:
-        """The first drop ahead, once it has been made; what is left of it is extrapolated.
+        """Return the first drop ahead, once it is made; the rest of its fall is extrapolated.
 
         If the look-ahead has `ended` within a drop, the drop counts as far as it was seen.
 
@@ -132,7 +132,7 @@ class Course(Result):
         return None
 
     def resting(self) -> bool:
-        """Whether the loss has all but stood still, and no faster of late, for half of the time."""
+        """Return whether the loss stood nearly still, and no faster of late, for half the time."""
         if len(self.time) < 4 or self.speed[-1] == 0.0:
             return self.speed[-1] == 0.0
         first, second, third = map(self._about, (0.5, 0.75, 1.0))
@@ -141,7 +141,7 @@ class Course(Result):
         return bool(first - third < least and not faster)
 
     def _about(self, share: float) -> float:
-        """The loss at a share of the time, or the mean about it if it is noisy."""
+        """Return the loss at a share of the time, or the mean about it if it is noisy."""
         width = _WINDOW if self.noisy else 0.0
         near = np.linspace(share - width, min(share + width, 1.0), 9) * self.time[-1]
         return float(np.interp(near, self.time, self.loss).mean())
@@ -156,7 +156,8 @@ class Course(Result):
         return bool(not self.noise and min(up, down) > 2.0 * self.least(self.loss[0]))
 
     def bound(self) -> float | None:
-        """Before when it is not left, where the look-ahead ends in a fall that speeds up.
+        """Return until when the plateau is not left, if the look-ahead ends in a fall that speeds
+        up.
 
         What it has fallen by is the least that the drop will be. None if it falls ever slower;
         all the way if it has not fallen.
@@ -170,7 +171,7 @@ class Course(Result):
         return self.passage(0, LEFT * (first - third))
 
     def to_come(self) -> float:
-        """How much further the loss falls if it goes on slowing down; infinite if it does not."""
+        """Return how much further the loss falls if it goes on slowing down, else infinity."""
         if len(self.time) < 3:
             return math.inf
         (t0, t1), (l0, l1), (s0, s1) = self.time[-2:], self.loss[-2:], self.speed[-2:]
@@ -180,13 +181,13 @@ class Course(Result):
 
     @property
     def end(self) -> float:
-        """Where the look-ahead has led: the median loss of its last quarter if it is `noisy`."""
+        """The loss where the look-ahead ended: the median of its last quarter if it is `noisy`."""
         if not self.noisy:
             return self.loss[-1]
         return float(np.median(np.array(self.loss)[-max(len(self.loss) // 4, 1) :]))
 
     def passage(self, flattest: int, fall: float) -> float | None:
-        """When the loss has fallen by that much since the flattest sample.
+        """Return when the loss has fallen by that much since the flattest sample.
 
         Between two samples the loss falls at a speed that changes exponentially.
         """
@@ -204,7 +205,7 @@ class Course(Result):
         return None
 
     def metric_passage(self, before: float, after: float, share: float) -> float | None:
-        """When the metric has made a share of its way from one value to another."""
+        """Return when the metric has made a share of its way from one value to another."""
         made = (np.array(self.metric) - before) / (after - before)
         k = int(np.argmax(made >= share))
         if k == 0:
@@ -213,7 +214,7 @@ class Course(Result):
 
     @property
     def metric_moved(self) -> bool:
-        """Whether the metric has changed: by a tenth, of one if it is a share of something."""
+        """Whether the metric has changed by a tenth (of one, if it is a share of something)."""
         largest = np.abs(self.metric).max()
         share = min(self.metric) >= 0.0 and largest <= 1.0
         return bool(abs(self.metric[-1] - self.metric[0]) > _CHANGE * (1.0 if share else largest))

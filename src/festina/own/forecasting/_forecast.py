@@ -1,4 +1,4 @@
-"""`forecast`: a problem, its rule, a look-ahead, and what is to be said of it."""
+"""`forecast`: from a problem and its rule, by a look-ahead, to a verdict."""
 
 from ..._checks import whole_number
 from ..._narrowing._pytorch import Function

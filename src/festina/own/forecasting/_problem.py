@@ -77,7 +77,7 @@ class Problem:
         return loss, Vector(parts)
 
     def pieces(self, count: int) -> Iterator["Problem"]:
-        """The samples in that many shares, nearly equal."""
+        """Return the samples in that many shares, nearly equal."""
         bounds = np.linspace(0, self.samples, min(count, self.samples) + 1).astype(int)
         for a, b in itertools.pairwise(bounds):
             share = self.share * (b - a) / self.samples
@@ -95,7 +95,7 @@ class Problem:
         return loss, g, [(each - g) * scale for _, _, each in shares]
 
     def appraise(self) -> None:
-        """Set the price of gradients in steps of the run: those of all samples are one each.
+        """Measure the price of gradients in steps of the run: those of all samples are one each.
 
         In mini-batches both are timed. An affine price is what small models have: a gradient of
         ten times the samples takes less than ten times as long.
@@ -112,13 +112,13 @@ class Problem:
         budget.steps = budget.gradients * budget.price(n)
 
     def random(self) -> Vector:
-        """A direction, the same each time, on the device where the weights are."""
+        """Return a direction, the same each time, on the device where the weights are."""
         rng = np.random.default_rng(0)
         draw = lambda w: self.array(rng.normal(size=tuple(w.shape)).astype(np.float32), w)
         return Vector(tuple(draw(w) for w in self.start.parts))
 
     def check(self) -> None:
-        """Set `loss` and `scale`, or raise where the loss is none that can be looked ahead of."""
+        """Set `loss` and `scale`; raises if the loss cannot be looked ahead of."""
         try:
             (first, g), (again, _), (scale, _) = (
                 self(w) for w in (self.start, self.start, self.start * 0.0)
@@ -361,7 +361,7 @@ def _one_number(value: Any) -> Any:
 
 
 def _still(model: "Module", notes: list[str]) -> None:
-    """Evaluation mode, but for normalisation by the batch in training; and a word on both."""
+    """Set evaluation mode, but for normalisation by the batch in training; return notes on both."""
     from torch import nn
     from torch.nn.modules import batchnorm, dropout
 

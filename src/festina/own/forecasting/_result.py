@@ -1,4 +1,4 @@
-"""What `forecast` hands out."""
+"""`Forecast`, the result of `forecast`."""
 
 import math
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Weights as one vector made of arrays of any library, of which little is asked."""
+"""Weights as one vector, made of arrays of any library with a small common interface."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ _Operand: TypeAlias = Any
 
 @runtime_checkable
 class Array(Protocol):
-    """What is asked of a tensor of PyTorch or an array of JAX or NumPy.
+    """The interface that is needed of tensors of PyTorch and arrays of JAX or NumPy.
 
     What it returns is such an array again, but said so, type checkers look into each overload of
     NumPy's for those of the next.
@@ -32,7 +32,7 @@ class Array(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Vector:
-    """A vector in parts, on whatever device they lie; numbers are taken off it by `dot` alone."""
+    """A vector in parts, on whatever device they lie; only `dot` transfers numbers off it."""
 
     parts: tuple[Array, ...]
 
@@ -43,18 +43,18 @@ class Vector:
         return self.with_(lambda a, b: a - b, other)
 
     def __mul__(self, by: "float | Vector") -> "Vector":
-        """By a number, or entry by entry."""
+        """Multiply by a number, or entry by entry."""
         if isinstance(by, Vector):
             return self.with_(lambda a, b: a * b, by)
         return Vector(tuple(a * by for a in self.parts))
 
     def with_(self, what: Callable[..., Array], *others: "Vector") -> "Vector":
-        """`what` of each part and its likes in the others."""
+        """Return `what` of each part and the corresponding parts of the others."""
         them = (other.parts for other in others)
         return Vector(tuple(what(*each) for each in zip(self.parts, *them, strict=True)))
 
     def scaled(self, factors: Iterable[float]) -> "Vector":
-        """Each part by a number of its own."""
+        """Return the vector with each part times a number of its own."""
         return Vector(tuple(a * c for a, c in zip(self.parts, factors, strict=True)))
 
     def dot(self, other: "Vector") -> float:
@@ -76,7 +76,7 @@ class Vector:
 
 
 def combination(*terms: tuple[float, Vector]) -> Vector:
-    """Σ c v, without what has no weight."""
+    """Return Σ c v over the terms with non-zero c."""
     weights, vectors = zip(*(term for term in terms if term[0]), strict=True)
     summed = lambda *parts: sum(c * part for c, part in zip(weights, parts, strict=True))
     return vectors[0].with_(summed, *vectors[1:])

@@ -1,1 +1,1 @@
-"""A run while it trains, or from its checkpoints: where its loss rests, and on what."""
+"""Runs while they train, or from their checkpoints: plateaus, and the network there."""

@@ -1,4 +1,4 @@
-"""Watching where a trainer has the loop: Lightning, Hugging Face."""
+"""Watching a run in a trainer that has its own loop: Lightning, Hugging Face."""
 
 import importlib
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _Trainer: TypeAlias = Any
 
 
 def lightning_callback(**options: _Options) -> "_Lightning":
-    """A callback of Lightning's that watches the run; `.watch` is the `Watch` once it trains.
+    """Return a Lightning callback that watches the run; `.watch` is the `Watch` once it trains.
 
     ```python
     seen = festina.own.lightning_callback(snapshots="1GB")
@@ -36,7 +36,7 @@ def lightning_callback(**options: _Options) -> "_Lightning":
 
 
 def hugging_face_callback(**options: _Options) -> "_HuggingFace":
-    """A callback of the Hugging Face trainer; `.watch` is the `Watch` once it trains.
+    """Return a Hugging Face callback; `.watch` is the `Watch` once it trains.
 
     ```python
     seen = festina.own.hugging_face_callback()

@@ -1,4 +1,4 @@
-"""A run that has been, from a list of checkpoints: of JAX, of PyTorch, of anything."""
+"""Past runs, from a list of checkpoints: of JAX, of PyTorch, of anything."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ def from_checkpoints(
     epoch: int | None = None,
     read: Function | None = None,
 ) -> "CheckpointedRun":
-    """The same as `watch` gives, from checkpoints: in JAX that is a list of models.
+    """Return a past run from its checkpoints, with the methods of `watch`; for JAX, of models.
 
     ```python
     run = festina.own.from_checkpoints(models, losses)
@@ -78,7 +78,7 @@ def from_checkpoints(
 
 
 class CheckpointedRun(AbstractRun):
-    """A run that has been; see `from_checkpoints`."""
+    """A past run with its checkpoints; see `from_checkpoints`."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class CheckpointedRun(AbstractRun):
         return sorted(self._checkpoints)
 
     def network(self, step: float | int) -> Any:
-        """The network of a checkpoint."""
+        """Return the network of a checkpoint."""
         if step not in self._checkpoints:
             raise ValueError(
                 f"There is no checkpoint of step {step}: `steps_with_weights` says of which."

@@ -1,4 +1,4 @@
-"""Numbers along a run: kept where they were computed, fetched in bunches, never too many."""
+"""Numbers along a run: kept on their device, fetched in bunches, limited in number."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ class Record:
         self._each = 1  # of them in a sample
 
     def add(self, step: int, value: "float | Tensor") -> None:
-        """A plain number, or a tensor with one entry on any device, which nothing waits for."""
+        """Add a plain number, or a tensor with one entry on any device, without waiting for it."""
         self._waiting.append((step, value))
         if len(self._waiting) >= _BUNCH:
             self._fetch()
@@ -66,7 +66,7 @@ def _averaged(rows: Float[np.ndarray, "row 2"], each: int) -> Float[np.ndarray, 
 
 
 def numbers(values: Sequence["float | Tensor"]) -> Float[np.ndarray, " value"]:
-    """Numbers and tensors of one entry, wherever they are: one transfer for each device."""
+    """Return numbers of tensors of one entry, with one transfer for each device."""
     found = np.array([np.nan if is_tensor(each) else float(each) for each in values])
     places = dict[object, list[tuple[int, "Tensor"]]]()
     for index, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""Copies of weights along a run, as many as a number of bytes holds."""
+"""Copies of weights along a run, as many as fit into a number of bytes."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _EARLY = 4  # one in so many is spent on the beginning
 
 
 def bytes_of(size: str | int) -> int:
-    """A number of bytes: 256MB, 1.5 GB, or a whole number."""
+    """Return a number of bytes: 256MB, 1.5 GB, or a whole number."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?B?)\s*", str(size).upper())
     if found is None or found[2] not in _UNITS:
         raise ValueError(f"`snapshots` must be a size such as '256MB' or '1.5GB', got {size!r}.")
@@ -54,7 +54,7 @@ class Snapshots:
 
     @property
     def bytes(self) -> int:
-        """All that is held, what waits to be used again included."""
+        """Number of bytes of all copies, including free ones that wait to be used again."""
         copies = [*self._kept.values(), *self._spare]
         return sum(each.numel() * each.element_size() for copy in copies for each in copy)
 

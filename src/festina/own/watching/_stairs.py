@@ -1,4 +1,4 @@
-"""The staircase of somebody's own run: where its loss rests, and what the network is there."""
+"""The staircase of a user's run: its plateaus, and the network on each of them."""
 
 import abc
 import inspect
@@ -32,7 +32,7 @@ _FEWEST = 10 * _SEEN  # samples in an epoch: in shorter ones every moment is nea
 
 @dataclass(frozen=True)
 class Stair:
-    """One plateau of a run.
+    """One plateau of a run, and the network there.
 
     - `level`: its loss; `start`, `end`: the steps between which the run is on it; `strength`: the
       decades by which it is slower there than at the drops beside it.
@@ -63,7 +63,7 @@ class Stair:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stairs(Result):
-    """The plateaus of a run in the order of time, and what is to be said of them all.
+    """The plateaus of a run in the order of time, and remarks on all of them.
 
     Where the record begins or ends within a drop there is none, and a remark says so.
     """
@@ -78,11 +78,14 @@ class Stairs(Result):
         return self.stairs[index]
 
     def to_dataset(self) -> "xr.Dataset":
-        """Return what is known of every plateau along the dimension `stair`."""
+        """Return the plateaus along the dimension `stair`, without widths and notes."""
         import xarray as xr
 
         names = "level", "start", "end", "strength", "epoch", "falls", "kind"
         rows = {name: ("stair", [getattr(row, name) for row in self.stairs]) for name in names}
+        for name in "step", "slope":  # NaN where they are not known
+            values = [getattr(row, name) for row in self.stairs]
+            rows[name] = "stair", [np.nan if each is None else float(each) for each in values]
         return xr.Dataset(rows, attrs={"remarks": list(self.remarks)})
 
     def __str__(self) -> str:
@@ -111,7 +114,7 @@ def _kind(stair: Stair) -> str:
 
 
 class AbstractRun(abc.ABC):
-    """A run of somebody's: its losses, and its weights at some steps."""
+    """A user's run: its losses, and its weights at some steps."""
 
     epoch: int | None
 
@@ -126,7 +129,7 @@ class AbstractRun(abc.ABC):
 
     @abc.abstractmethod
     def network(self, step: float | int) -> Any:
-        """The network with the weights of one of these steps."""
+        """Return the network with the weights of one of these steps."""
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Save losses and weights to a folder, in the format of `festina.save`.
@@ -144,7 +147,7 @@ class AbstractRun(abc.ABC):
         return save_run(self, path, overwrite=overwrite)
 
     def plateaus(self, **options: Any) -> Plateaus:
-        """Where the loss rests, by the loss alone: `festina.diagnose.plateaus`, with its options.
+        """Return plateaus by the loss alone: `festina.diagnose.plateaus`, with its options.
 
         Losses that are not finite are passed over, which a warning says.
         """
@@ -157,7 +160,7 @@ class AbstractRun(abc.ABC):
         loss: Callable[..., Any] | None = None,
         **options: Any,
     ) -> Stairs:
-        """Every plateau with what the network is there.
+        """Return every plateau with the width and kind of the network there.
 
         **Arguments:**
 
@@ -199,7 +202,7 @@ class AbstractRun(abc.ABC):
 
     @property
     def rests_since(self) -> float | None:
-        """The step since which the loss rests; None where the record ends within a drop."""
+        """The step since which the loss rests; None if the record ends within a drop."""
         *_, last = self.stairs().stairs or (None,)
         if last is None or last.falls or last.strength < PROMINENCE:
             return None
@@ -262,7 +265,7 @@ class AbstractRun(abc.ABC):
 def at_epochs(
     found: Plateaus, epoch: int | None, spacing: float = 1.0
 ) -> Bool[np.ndarray, " fall"]:
-    """Which drops begin and end where an epoch does.
+    """Return which drops begin and end where an epoch does.
 
     Mostly it is the same boundary; two where an epoch between was too weak a plateau to count.
     """

@@ -1,4 +1,4 @@
-"""Watching a run of PyTorch's while it trains."""
+"""Watching a PyTorch run while it trains."""
 
 import copy
 import pickle
@@ -66,7 +66,7 @@ def watch(
 
 
 class Watch(AbstractRun):
-    """What was seen of a run so far; see `watch`.
+    """A record of a PyTorch run so far; see `watch`.
 
     - `log(loss)`: before each step. Of several losses before one step (gradient accumulation)
       the mean counts.
@@ -119,7 +119,7 @@ class Watch(AbstractRun):
         self._pending.append(loss)
 
     def before_step(self) -> None:
-        """Look at the run; called by the hook, or by whoever has no hook."""
+        """Record the run; called by the hook, or by the user where there is no hook."""
         if self._pending:
             self._losses.add(self.steps, self._mean())
             self._pending.clear()
@@ -134,7 +134,7 @@ class Watch(AbstractRun):
         self.steps += 1
 
     def _mean(self) -> "float | Tensor":
-        """Of what was logged since the step before."""
+        """Return the mean of the losses logged since the step before."""
         first, *more = self._pending
         return (first + sum(more)) / len(self._pending) if more else first
 
@@ -161,7 +161,7 @@ class Watch(AbstractRun):
         return [*(() if self._snapshots is None else self._snapshots.steps), self.steps]
 
     def network(self, step: float | int) -> "Module":
-        """A copy of the model with the weights before a step, in evaluation mode."""
+        """Return a copy of the model with the weights before a step, in evaluation mode."""
         if step not in self.steps_with_weights:
             raise ValueError(
                 f"There are no weights of step {step}: `steps_with_weights` says of which."
@@ -206,7 +206,7 @@ class Watch(AbstractRun):
 
 
 def _trained(model: "Module", optimizer: "Optimizer") -> Mapping[str, "Tensor"]:
-    """The parameters of the model that the optimiser has, by name."""
+    """Return the parameters of the model that the optimiser has, by name."""
     has = {id(p) for group in optimizer.param_groups for p in group["params"]}
     found = {name: p for name, p in model.named_parameters() if id(p) in has}
     if not found:
@@ -218,7 +218,7 @@ def _trained(model: "Module", optimizer: "Optimizer") -> Mapping[str, "Tensor"]:
 
 
 def _moving(model: "Module", trained: Mapping[str, "Tensor"]) -> list["Tensor"]:
-    """What is trained, and running averages such as those of batch normalisation."""
+    """Return trained parameters, and running averages such as those of batch normalisation."""
     return [*trained.values(), *model.buffers()]
 
 
@@ -244,13 +244,13 @@ def _one_number(loss: object) -> float:
 
 
 def _norm(tensors: list["Tensor"]) -> "Tensor":
-    """Of all of them together; `torch.nn.utils.get_total_norm` takes twice as long."""
+    """Return the norm of all together; `torch.nn.utils.get_total_norm` takes twice as long."""
     each = torch()._foreach_norm(tensors)
     return torch().linalg.vector_norm(torch().stack([one.to(each[0].device) for one in each]))
 
 
 def _hook_of(watch: Watch) -> Function:
-    """What the optimiser calls. It does not keep the watch: who forgets it has closed it."""
+    """Return a hook for the optimiser. It does not keep the watch alive."""
     found = weakref.ref(watch)
 
     def hook(optimizer: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:

@@ -205,7 +205,7 @@ def latecomer_delay(
     kappa, m = _overlap(overlap), number("target", target)
     if len(a) != 2 or kappa == 1:
         raise ValueError(
-            f"There is a late comer of two views whose overlap is below one, got {len(a)} "
+            f"`latecomer_delay` needs two `amplitudes` and an `overlap` below one, got {len(a)} "
             f"`amplitudes` and `overlap` {kappa:g}."
         )
     left = view_contributions(None, a, initial_strength, overlap=1.0, target=m)
@@ -269,7 +269,7 @@ def _rates(name: str, given: ArrayLike) -> Float[np.ndarray, " mode"]:
     found = finite_array(name, given)
     check_positive(name, found)
     if found.ndim != 1:
-        raise ValueError(f"`{name}` must be one number for each, got shape {found.shape}.")
+        raise ValueError(f"`{name}` must be a list of positive numbers, got shape {found.shape}.")
     return found
 
 

@@ -149,9 +149,9 @@ def race_of_gatings(
     runs = (rate > 0) & (consistent | (not only_self_consistent))
     if not runs.any():
         raise ValueError(
-            "Nobody races: none of the `gatings` sees what correlates with the targets."
+            "None of the `gatings` sees what correlates with the targets."
             if not rate.any()
-            else "Nobody races: none of the `gatings` is self-consistent, as those of rectifiers "
+            else "None of the `gatings` is self-consistent, as those of rectifiers "
             "are. With `only_self_consistent=False` gates are taken as given."
         )
     field = replace(field, gates=gates[runs])
@@ -223,7 +223,7 @@ def _checked(task: Task, gatings: Mapping[str, ArrayLike] | str) -> dict[str, np
                 f"examples, got {bad if gate.size == len(task.x) else ''} shape {gate.shape}."
             )
     if not found:
-        raise ValueError("`gatings` is empty: nobody races.")
+        raise ValueError("`gatings` is empty: expected at least one gating.")
     return found
 
 
