@@ -379,7 +379,7 @@ def races(rng):
 
 
 @row(
-    "race",
+    "race_of_gatings",
     races,
     initial_strength=(1e-3, 1e-2),
     only_self_consistent=(True, False),

@@ -55,11 +55,11 @@ RELU = networks.layer_from("relu", np.ones((2, 2)), np.ones((2, 1)))
         ),
         (
             lambda: networks.rectifier_gates(RELU, np.ones((4, 3))),
-            r"must have shape \(example, 2\)",
+            r"`x` must be \(example, 2\)",
         ),
         (
             lambda: networks.gated_equivalent(RELU, np.ones((4, 3))),
-            r"must have shape \(example, 2\)",
+            r"`x` must be \(example, 2\)",
         ),
         (lambda: tasks.classification(np.eye(2), [0, 1e40]), "`classes` goes up to 1e.40"),
         (lambda: tasks.structured_task([[np.inf, 1.0]]), "`source` must be finite"),
