@@ -3,13 +3,17 @@
 import functools
 from collections.abc import Callable
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import festina
 from festina.diagnose._plateaus import Plateaus, plateaus
 from festina.diagnose._scatter import scatter_by_level
+from festina.networks import fully_connected
+from festina.tasks import from_arrays
 
 SEEDS = range(16)
 BIN = 1 / 200  # of the initial loss
@@ -1126,3 +1130,11 @@ def test_the_foot_of_a_steep_drop_is_no_rise():
         found = plateaus(t, clean + noise, prominence=1.0)
         assert len(found) == 3
         assert (found.rises[:, 0] > 600).all()  # later the noise itself wanders
+
+
+def test_a_run_that_diverged_has_no_plateaus():
+    network = fully_connected(2, 4, activation="relu", scale=1.0, key=jax.random.key(0))
+    data = from_arrays(np.eye(2), [10.0, -10.0])
+    run = festina.gradient_descent(network, data, 20.0, steps=500)
+    with pytest.raises(ValueError, match="This run diverged, so its loss shows no plateaus"):
+        plateaus(run)

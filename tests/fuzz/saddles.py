@@ -346,7 +346,7 @@ def _(found, g):
     return "kept" if gamma in (1, 0, -1) else near(found, right)
 
 
-@row("mechanism")
+@row("mechanism_of_unit")
 @row("lowest_order_drive", draws=(64, 8), key=(None, jax.random.key(3)), cost=2)
 def _(found, g):
     if "task" in g:

@@ -265,6 +265,10 @@ def _curves(
             "Use `run.lane(0)` for one, or `festina.diagnose.plateaus_of_batch(run)` for all."
         )
     lane = times.lane()
+    if lane.endings[0].reason == "diverged":
+        raise ValueError(
+            f"This run diverged, so its loss shows no plateaus. {lane.endings[0].message}"
+        )
     slope = slope_of(lane)
     return lane.time, lane.loss, None if slope is None else lane.squared_gradient, slope
 

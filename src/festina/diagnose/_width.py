@@ -55,7 +55,7 @@ class _Question(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EffectiveWidth(Result):
+class EffectiveWidth(Result, also=("width",)):
     """Result of `effective_width`: how narrow the network could be, all hidden layers at once.
 
     - `layers`: name, units and effective width of each hidden layer.

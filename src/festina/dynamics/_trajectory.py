@@ -190,7 +190,10 @@ class Trajectory(Result, Generic[Network]):
         end = "steps" if self.solver == "descent" else "times" if self.shared_times else "t_end"
         given = {"times": times, "t_end": t_end, "steps": steps}
         if [name for name, value in given.items() if value is not None] != [end]:
-            raise ValueError(f"`extend` takes `{end}` for this run, and nothing else.")
+            example = {"steps": "steps=100_000", "times": "times=[200, 300]", "t_end": "t_end=200"}
+            raise ValueError(
+                f"`extend` takes `{end}` for this run and nothing else: run.extend({example[end]})."
+            )
         check = {"times": finite_array, "t_end": number, "steps": whole_number}[end]
         value, reached = check(end, given[end]), np.nanmax(self.time)
         stops = np.ravel(value).astype(float)

@@ -160,7 +160,8 @@ def shrink(
       what is going on, and for how long at most, if it takes more than two seconds.
 
     **Returns:** a `ShrinkResult`. The model that was given stays as it is. Magnitude pruning is
-    tried with the same refit and is taken where it comes closer, so that the answer is never worse.
+    tried with the same refit. In the narrow form it is taken where it comes closer, so that the
+    answer is never worse; a model of low rank says how close pruning comes, in `pruned`.
     Weights that are frozen are merged but not tuned, and those that are tied stay so. Attention of
     PyTorch's that loses heads becomes one that need not divide its embedding by their number.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool
 
+from ..._axes import axes, styled
 from ..._drops import PROMINENCE
 from ..._narrowing._pytorch import in_words
 from ..._result import Result
@@ -28,6 +29,7 @@ _FALLING = "the loss goes on falling, by a third or more in the last quarter of 
 _NEAR = 0.05  # of an epoch, from its boundary to where a drop begins and ends that happens there
 _SEEN = 8  # samples, to which that is known at best
 _FEWEST = 10 * _SEEN  # samples in an epoch: in shorter ones every moment is near a boundary
+_SURE = {True: "yes", False: "no", None: ""}
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,11 @@ class Stair:
     slope: float | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def width(self) -> int | None:
+        """Effective width, of several hidden layers their sum; None without weights."""
+        return sum(width for *_, width in self.layers) if self.layers else None
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stairs(Result):
@@ -78,15 +85,31 @@ class Stairs(Result):
         return self.stairs[index]
 
     def to_dataset(self) -> "xr.Dataset":
-        """Return the plateaus along the dimension `stair`, without widths and notes."""
+        """Return the plateaus along the dimension `stair`, without notes.
+
+        `width` is the sum over hidden layers; what is not known is NaN, or an empty word.
+        """
         import xarray as xr
 
-        names = "level", "start", "end", "strength", "epoch", "falls", "kind"
+        names = "level", "start", "end", "strength", "epoch", "falls"
         rows = {name: ("stair", [getattr(row, name) for row in self.stairs]) for name in names}
-        for name in "step", "slope":  # NaN where they are not known
+        for name in "width", "step", "slope":
             values = [getattr(row, name) for row in self.stairs]
             rows[name] = "stair", [np.nan if each is None else float(each) for each in values]
+        rows["kind"] = "stair", [each.kind for each in self.stairs]
+        rows["confirmed"] = "stair", [_SURE[each.confirmed] for each in self.stairs]
         return xr.Dataset(rows, attrs={"remarks": list(self.remarks)})
+
+    def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
+        """Draw each plateau as a line at its level, with its width. `style` goes to the lines."""
+        ax = axes(ax)
+        for each in self.stairs:
+            span, levels = (each.start, each.end), (each.level, each.level)
+            ax.plot(span, levels, **styled(style, color="C0", lw=2.0))
+            if each.width is not None:
+                ax.annotate(f"width {each.width}", (each.start, each.level), va="bottom")
+        ax.set(xlabel="step", ylabel="loss")
+        return ax
 
     def __str__(self) -> str:
         layers = next((each.layers for each in self.stairs if each.layers), ())
@@ -94,7 +117,7 @@ class Stairs(Result):
         rows = [["level", "from", "to", "strength", *names, "type", "confirmed", "slope"]]
         for each in self.stairs:
             widths = [str(width) for *_, width in each.layers] or ["—"] * len(names)
-            sure = {True: "yes", False: "no", None: "—"}[each.confirmed]
+            sure = _SURE[each.confirmed] or "—"
             slope = "—" if each.slope is None or np.isnan(each.slope) else f"{each.slope:.2g}"
             strength = "—" if np.isnan(each.strength) else f"{each.strength:.2f}"
             span = f"{each.start:.0f}", f"{each.end:.0f}", strength
