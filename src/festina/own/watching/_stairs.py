@@ -101,14 +101,14 @@ class Stairs(Result):
         return xr.Dataset(rows, attrs={"remarks": list(self.remarks)})
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw each plateau as a line at its level, with its width. `style` goes to the lines."""
+        """Draw each plateau as a line at its level from its start to its end. `style` goes to the lines."""
         ax = axes(ax)
-        for each in self.stairs:
+        for k, each in enumerate(self.stairs):
+            name = f"plateau {k}" if each.width is None else f"plateau {k}, width {each.width}"
             span, levels = (each.start, each.end), (each.level, each.level)
-            ax.plot(span, levels, **styled(style, color="C0", lw=2.0))
-            if each.width is not None:
-                ax.annotate(f"width {each.width}", (each.start, each.level), va="bottom")
+            ax.plot(span, levels, **styled(style, label=name, lw=2.0))
         ax.set(xlabel="step", ylabel="loss")
+        ax.legend(frameon=False, fontsize="small")
         return ax
 
     def __str__(self) -> str:
