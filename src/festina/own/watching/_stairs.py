@@ -101,7 +101,7 @@ class Stairs(Result):
         return xr.Dataset(rows, attrs={"remarks": list(self.remarks)})
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw each plateau as a line at its level from its start to its end. `style` goes to the lines."""
+        """Draw each plateau as a line from its start to its end. `style` goes to the lines."""
         ax = axes(ax)
         for k, each in enumerate(self.stairs):
             name = f"plateau {k}" if each.width is None else f"plateau {k}, width {each.width}"
