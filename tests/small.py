@@ -17,7 +17,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "linear/depth": {
         "depths": (4, 7),
         "size": 3,
-        "network_depths": (2, 4),
+        "network_depths": (2, 4, 8),
         "gaussian_depths": (2, 4),
         "gain": 0.6,
         "seeds": 9,
