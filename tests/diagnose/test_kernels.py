@@ -211,5 +211,5 @@ def test_what_is_no_network_is_said(as_a_user):
         neural_tangent_kernel(untyped(3), np.eye(2))
     with pytest.raises(ValueError, match="`trajectory` must be what"):
         tangent_kernel_distance(untyped(network), np.eye(2))
-    with pytest.raises(ValueError, match="InContextPopulation has none"):
+    with pytest.raises(ValueError, match="InContextPopulation does not have"):
         neural_tangent_kernel(network, festina.tasks.in_context_regression(2, 32))

@@ -298,7 +298,7 @@ WRONG = {
         lambda: layer_nonlinearity(
             deep_linear([7, 3, 28], scale=1, key=seeds(1)[0]), objects_in_contexts(4, 3)
         ),
-        "must be neurons",
+        "must be a layer or `DeepNetwork` of neurons",
     ),
 }
 NETWORK = fully_connected(7, 4, 28, activation="relu", scale=1.0, key=seeds(1)[0])

@@ -194,7 +194,7 @@ def test_scales_and_keys_that_do_not_broadcast(shape, keys, way_out, index):
 
 
 def _unknown():
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="must be finite"):
         activation(jnp.log)
 
 

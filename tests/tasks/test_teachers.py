@@ -294,7 +294,7 @@ def test_tasks_that_cannot_be(make, message):
         ),
         (
             lambda: student_teacher(untyped(deep_linear_from([np.ones((1, 2))])), np.eye(2)),
-            r"`teacher` .* one layer, got DeepLinear\. .* task\(x, teacher\.predict\(x\)\)",
+            r"one layer, got DeepLinear\. .*from_arrays\(x, teacher\.predict\(x\)\)",
         ),
         (
             lambda: student_teacher(untyped(deep_network_from(NeuronUnit(), [X, Y.T])), np.eye(2)),

@@ -220,7 +220,7 @@ def test_one_dense_layer_shares_by_squares_up_to_its_initial_weights():
     ("make", "message"),
     [
         (lambda: early_fusion_shares([]), "`amplitudes` has shape"),
-        (lambda: early_fusion_shares([[1.0]]), "one number for each"),
+        (lambda: early_fusion_shares([[1.0]]), "must be a list of positive numbers"),
         (lambda: late_fusion_strengths(1.0, [1.0, -1.0], 0.1), "`amplitudes` must be positive"),
         (lambda: late_fusion_strengths(1.0, [1.0, 1.0], [0.1] * 3), "one for each of 2"),
         (lambda: late_fusion_strengths(-1.0, [1.0], 0.1), "`times` must not be negative"),
@@ -241,7 +241,7 @@ def test_one_dense_layer_shares_by_squares_up_to_its_initial_weights():
             lambda: view_contributions(1.0, [1.0], 0.1, overlap=0.5, target=0),
             "`target` must be pos",
         ),
-        (lambda: latecomer_delay([1.0] * 3, 0.1, overlap=0.5), "of two views"),
+        (lambda: latecomer_delay([1.0] * 3, 0.1, overlap=0.5), "needs two `amplitudes`"),
         (lambda: latecomer_delay([1.0] * 2, 0.1, overlap=1.0), "below one"),
     ],
 )

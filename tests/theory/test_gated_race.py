@@ -192,7 +192,7 @@ def test_what_a_race_says_and_draws():
         ({}, "at least one gating"),
         ({"a": [1.0, 0.0]}, "for each of 4 examples"),
         ({"a": [1.0, np.nan, 0, 0]}, "finite"),
-        ({"a": [0.0, 0.0, 0.0, 0.0]}, "none of the `gatings` sees"),
+        ({"a": [0.0, 0.0, 0.0, 0.0]}, "None of the `gatings` sees"),
         ({"half": [1, 1, 0, 0]}, "self-consistent.* With `only_self_consistent=False`"),
     ],
 )
