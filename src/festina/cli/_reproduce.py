@@ -344,7 +344,7 @@ def _report(
     interrupted: bool,
     json: bool,
 ) -> "list[Done]":
-    """Print the results, and return the runs with the claims that are asked for."""
+    """Print the results, and return the runs with the requested claims."""
     from festina.experiments._runner import choose, claims_json
 
     done = results.done

@@ -39,7 +39,7 @@ def cluster(
     count: int | None,
     most: int,
 ) -> Clusters:
-    """Return as many clusters as were asked for, or as have the best mean silhouette."""
+    """Return the requested number of clusters, or the number with the best mean silhouette."""
     from scipy.cluster.hierarchy import linkage
     from scipy.spatial.distance import squareform
 

@@ -25,5 +25,5 @@ class ExperimentEntry:
 
     @property
     def typed(self) -> str:
-        """What to type for it on the command line: its name or file."""
+        """Name or file that selects it on the command line."""
         return self.file or self.name

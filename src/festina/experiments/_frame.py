@@ -1,4 +1,4 @@
-"""What stands around the run of every experiment: precision, progress, and its tables."""
+"""The frame of every run of an experiment: precision, progress, and its tables."""
 
 import json
 from collections.abc import Callable, Mapping
