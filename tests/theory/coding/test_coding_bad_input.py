@@ -102,7 +102,7 @@ def test_centred_inputs_cannot_fit_targets_that_are_not():
         linear_code(from_arrays(centred, Y))
     code = linear_code(from_arrays(centred, Y), temperature=0.01)
     assert code.unfitted == pytest.approx(6 * 3 * (1 / 3) ** 2)
-    assert "no linear network can fit: inputs are centred" in str(code)
+    assert "no linear network can fit 2 of it: inputs are centred" in str(code)
     scaled = centred / np.linalg.norm(centred, axis=1, keepdims=True)
     with pytest.raises(ValueError, match="inputs are centred"):
         linear_code(from_arrays(scaled, Y))

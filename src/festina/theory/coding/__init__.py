@@ -1,4 +1,4 @@
-"""Bayesian networks of infinite width: what code their neurons use, and what they predict."""
+"""Compute codes and predictions of Bayesian networks with infinitely many hidden neurons."""
 
 from ...networks._code_activations import erf_sigmoid as erf_sigmoid
 from ...networks._code_activations import unit_slope_erf as unit_slope_erf

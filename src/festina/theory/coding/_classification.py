@@ -1,4 +1,4 @@
-"""The code of orthogonal classes: bounded activations, rectifiers, and linear networks."""
+"""Codes of classes of orthogonal inputs in networks of infinite width, for any activation."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,26 +24,43 @@ from ._tilt import tilt
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST = 3  # dimensions of a lattice
-_SEPARATED = 0.1  # of the variance of responses: as much as `diagnose.coding_scheme` asks for
-_SHOWN = 6  # classes that are printed
+_MOST = 3  # largest number of dimensions of the lattice of readouts
+_SEPARATED = 0.1  # separation up to which the scheme is "none", as in `diagnose.coding_scheme`
+_SHOWN = 6  # largest number of classes that are printed
 
 Scheme = Literal["analog", "redundant", "sparse", "none"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClassificationCode(Result):
-    r"""Result of `classification_code`: how neurons code classes of orthogonal inputs.
+    r"""Result of `classification_code`: how hidden neurons code classes of orthogonal inputs.
 
-    - `dual`: $t_c$; T times it is the mean training residual of class c.
-    - `outputs`: $f_c$, the mean predictor on examples of class c.
-    - `kernel`: $E[\phi\phi']$ of two examples by their classes; `kernel_diagonal` of one with
-      itself.
-    - `readout_mean`, `readout_moment`: $E[a]$ and $U = E[aa^\top]$, outliers included.
-    - `populations`: modes of the law of readouts, the largest first: word, population, readout,
-      activity. A linear network, and the bulk of rectifiers, has one.
-    - `condensed`: $q_c$, the share of the kernel of class c that is carried by outliers; zero but
-      for rectifiers.
+    - `activation`: name of the activation φ.
+    - `sizes`: number $n_c$ of examples of each class, `(group,)`.
+    - `targets`: target $Y_c$ of each class, `(group, output)`.
+    - `temperature`, `readout_variance`: temperature T, and prior variance $\sigma_a^2$ of readouts.
+    - `dual`: dual variable $t_c$ of each class; $T t_c$ is the mean training residual of class c.
+    - `outputs`: posterior mean $f_c$ of the network's output on training examples of class c.
+    - `kernel`: $E[\phi\phi']$ of two different examples, by the classes of both.
+    - `kernel_diagonal`: $E[\phi^2]$ of an example of each class.
+    - `readout_mean`: mean $E[a]$ of the readouts; for ReLU without the outliers.
+    - `readout_moment`: second moment $U = E[aa^\top]$ of the readouts, outliers included.
+    - `populations`: one `NeuronPopulation` for each mode of the distribution of readouts, the
+      largest population first. Linear and ReLU networks have a single one.
+    - `condensed`: part $q_c$ of the kernel of class c that outlier neurons carry. It is zero for
+      every activation except ReLU.
+
+    **Example:**
+
+    >>> from festina.theory.coding import classification_code
+    >>> code = classification_code([20, 20], targets=[1, -1])
+    >>> code.scheme
+    'redundant'
+    >>> [population.word for population in code.populations]
+    ['01', '10']
+    >>> code.kernel.round(3)
+    array([[0.439, 0.061],
+           [0.061, 0.439]])
     """
 
     activation: str
@@ -63,10 +80,10 @@ class ClassificationCode(Result):
 
     @property
     def separation(self) -> float:
-        r"""Return how well a neuron tells the two classes apart that it tells apart best, 0 to 1.
+        r"""Return how well neurons separate the best-separated pair of classes, from 0 to 1.
 
-        With $\bar\phi_c$ the mean response of a neuron to class c and v_c the variance of its
-        responses within the class, this is the largest over pairs of classes of
+        With $\bar\phi_c$ the mean response of a neuron to class c and $v_c$ the variance of its
+        responses within the class, the separation is the largest value over pairs of classes of
         $E(\bar\phi_c - \bar\phi_d)^2 / E[(\bar\phi_c - \bar\phi_d)^2 + v_c + v_d]$.
         """
         own = np.diag(self.kernel)
@@ -76,17 +93,18 @@ class ClassificationCode(Result):
 
     @property
     def scheme(self) -> Scheme:
-        r"""Return which part of the code tells classes apart.
+        r"""Return the coding scheme: `"analog"`, `"redundant"`, `"sparse"` or `"none"`.
 
-        The differences $E(\bar\phi_c - \bar\phi_d)^2$ between responses to classes, summed over
-        pairs of classes, have three parts. The scheme is the largest one:
+        The squared difference $E(\bar\phi_c - \bar\phi_d)^2$ between a neuron's mean responses to
+        two classes, summed over pairs of classes, has three parts. The largest part names the
+        scheme:
 
-        - `"sparse"`: a few outliers carry them (`condensed`).
-        - `"redundant"`: the mean responses of `populations` differ between classes, so that many
-          neurons share a pattern. A class may have the same response in all of them (`·`).
-        - `"analog"`: neurons differ from the mean of their population, each to its own degree.
+        - `"sparse"`: the part carried by outlier neurons (`condensed`).
+        - `"redundant"`: the part due to differences between the mean responses of each population.
+          Many neurons of a population then share one pattern of responses.
+        - `"analog"`: the part due to differences between neurons of one population.
 
-        It is `"none"` if `separation` is at most 0.1 for every pair of classes.
+        The scheme is `"none"` if `separation` is at most 0.1.
         """
         if self.separation <= _SEPARATED:
             return "none"
@@ -98,17 +116,18 @@ class ClassificationCode(Result):
         return max((analog, "analog"), (redundant, "redundant"), (sparse, "sparse"))[1]
 
     def gram(self) -> Float[np.ndarray, "sample sample"]:
-        """Return the kernel of all examples, class by class."""
+        r"""Return the kernel $E[\phi\phi']$ of all pairs of training examples, sorted by class."""
         which = np.repeat(np.arange(len(self.sizes)), self.sizes.astype(int))
         full = self.kernel[np.ix_(which, which)]
         np.fill_diagonal(full, self.kernel_diagonal[which])
         return full
 
     def outliers(self, width: int) -> Float[np.ndarray, "group output"]:
-        r"""Return readouts $\sqrt{N q_c}\,\kappa_c t_c$ of outliers, one outlier for each class.
+        r"""Return the readouts $\sqrt{N q_c}\,\kappa_c t_c$ of outliers, for one outlier per class.
 
-        An outlier responds with $\sqrt{N q_c}$ to its own class and with nothing to others. Only
-        the sum of squares over the outliers of a class is fixed: several smaller ones do as well.
+        $\kappa_c = \sigma_a^2 n_c$. An outlier responds with $\sqrt{N q_c}$ to its own class and is
+        silent for the other classes. The theory fixes only the sum of squared responses over the
+        outliers of a class. Several smaller outliers are therefore equivalent to a single one.
         `width` is the number N of hidden neurons.
         """
         size = (
@@ -119,16 +138,16 @@ class ClassificationCode(Result):
         return size[:, None] * self.dual
 
     def marginal(self, values: ArrayLike, output: int = 0) -> Float[np.ndarray, " value"]:
-        """Return the density of the readout to one output, at these values.
+        """Return the probability density of the readout to one output, at the given `values`.
 
-        For rectifiers this is the density of the bulk, without outliers.
+        For ReLU this is the density of the bulk, without outliers.
         """
         values, outputs = finite_array("values", values), self.targets.shape[1]
         output = whole_number("output", output, least=0)
         if values.ndim != 1 or output >= outputs:
             raise ValueError(
-                "`values` must be a list of numbers and `output` one of the outputs 0 to "
-                f"{outputs - 1}, got shape {values.shape} and output {output}."
+                "`values` must be a one-dimensional array and `output` a number from 0 to "
+                f"{outputs - 1}, got `values` of shape {values.shape} and `output` {output}."
             )
         if self._law is None:
             variance = self.readout_moment[output, output]
@@ -136,7 +155,8 @@ class ClassificationCode(Result):
         problem, law = self._law
         along = problem.basis[output]
         at, rest = law.points @ along, self.readout_variance * (1 - along @ along)
-        if rest > 1e-9:  # the lattice is askew, and what it leaves out is Gaussian
+        # The lattice is not aligned with this output; the remaining part of a is Gaussian.
+        if rest > 1e-9:
             bumps = np.exp(-((values[:, None] - at) ** 2) / (2 * rest)) @ law.weight
             return bumps / np.sqrt(2 * np.pi * rest)
         steps = np.round(at / problem.fine - 0.5).astype(int)
@@ -160,17 +180,17 @@ class ClassificationCode(Result):
         ]
         if self.condensed.any():
             lines.append(
-                f"on outliers q = {_listed(self.condensed)}; mean readouts of the bulk "
-                f"{_listed(self.readout_mean)}"
+                f"kernel carried by outliers q = {_listed(self.condensed)}; mean readouts of the "
+                f"bulk {_listed(self.readout_mean)}"
             )
         elif self._law is not None:
             lines += ["word   share    readout   activity", *map(str, self.populations)]
         return "\n".join(lines)
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the law of the readout to the first output, with its populations of neurons.
+        """Draw the density of the readout to the first output, and mark the populations.
 
-        `style` goes to `Axes.plot`.
+        Keyword arguments in `style` are passed to `Axes.plot`.
         """
         ax = axes(ax)
         spots = np.array([group.readout[0] for group in self.populations])
@@ -195,32 +215,45 @@ def classification_code(
     targets: ArrayLike | None = None,
     readout_variance: float | None = None,
 ) -> ClassificationCode:
-    r"""Return the code of classes of orthogonal inputs in a wide network with one hidden layer.
+    r"""Return how a wide network with one hidden layer codes classes of orthogonal inputs.
 
-    $f = \frac1N\sum_i a_i\phi(z_i)$, $K_0 = 1$, likelihood $\exp(-\frac{N}{2T}|Y - f|^2)$ summed
-    over examples, priors $N(0, 1)$ for weights and $N(0, \sigma_a^2)$ for readouts. As N → ∞ at
-    fixed P neurons are independent draws from
+    The network is $f = \frac1N\sum_i a_i\phi(z_i)$, with $K_0 = 1$ (orthogonal inputs of unit
+    variance). The likelihood is $\exp(-\frac{N}{2T}|Y - f|^2)$, summed over examples. The priors
+    are $N(0, 1)$ for input weights and $N(0, \sigma_a^2)$ for readouts. As N → ∞ at fixed number P
+    of examples, neurons are independent draws from
 
     $$p(a) \propto \exp\Big[-\frac{|a|^2}{2\sigma_a^2} + \sum_c n_c\, g(a\cdot t_c)\Big],\qquad
-      g(h) = \log E_z\, e^{h\phi(z)},$$
+      g(h) = \log E_z\, e^{h\phi(z)}.$$
 
-    with t the minimum of the convex dual $\log Z - \langle t, Y\rangle + \frac T2|t|^2$, that is
-    $Y_c = T t_c + E[a\,g'(a\cdot t_c)]$. Derived by us; it agrees with posterior samples.
+    The dual variable t minimises the convex function $\log Z - \langle t, Y\rangle +
+    \frac T2|t|^2$, which gives $Y_c = T t_c + E[a\,g'(a\cdot t_c)]$. This theory was derived for
+    festina and checked against posterior samples.
 
     **Arguments:**
 
-    - `sizes`: n_c, examples of each class.
-    - `activation`: `"linear"`, `"erf"` (of slope 1 at zero), `"erf-sigmoid"` (half of one plus
-      that), `"relu"`, or any bounded function.
+    - `sizes`: number $n_c$ of examples of each class.
+    - `activation`: `"linear"`, `"erf"` ($\mathrm{erf}(\sqrt\pi z/2)$, of slope 1 at zero),
+      `"erf-sigmoid"` ($\frac12[1 + \mathrm{erf}(\sqrt\pi z/2)]$), `"relu"`, or a bounded function.
     - `temperature`: T ≥ 0.
-    - `targets`: `(class, output)`, by default one-hot; see `targets_per_class`. The law is
-      integrated on a lattice, so that of nonlinear activations they may span three dimensions.
-    - `readout_variance`: σ_a², by default 1/P.
+    - `targets`: targets, `(class, output)`, by default one-hot; see `targets_per_class`. For
+      nonlinear activations the targets may span at most three dimensions.
+    - `readout_variance`: prior variance $\sigma_a^2$ of readouts, by default 1/P.
+
+    **Returns:** a `ClassificationCode`.
+
+    **Example:**
+
+    >>> from festina.theory.coding import classification_code
+    >>> print(classification_code([20, 20, 20], "relu"))
+    relu, classes of 20, 20, 20 examples, T = 0.01, σ_a² = 0.01667: sparse code, separation 0.77
+    kernel 1.7798 within class 0, 0.2744 with 1, 0.2744 with 2, 2.2371 of an example with itself
+    outputs for class 0: 0.9830, 0.0022, 0.0022
+    kernel carried by outliers q = 1.4692, 1.4692, 1.4692; mean readouts of the bulk 0.2234, ...
 
     !!! note "When it stops being exact"
 
-        Corrections are of order 1/N. For rectifiers what condenses on outliers is exact for many
-        examples outside each class, see `_relu.py`.
+        Corrections are of order 1/N. For ReLU, the part carried by outliers is exact only if there
+        are many examples outside each class.
     """
     return class_codes(sizes, activation, [temperature], targets, readout_variance)[0]
 
@@ -232,7 +265,7 @@ def class_codes(
     targets: ArrayLike | None,
     readout_variance: float | None,
 ) -> list[ClassificationCode]:
-    """Return the codes at falling temperatures, for the price of the last."""
+    """Return the codes at a falling list of temperatures, each solved from the one before it."""
     n = sizes_of(sizes)
     y = targets_of(targets, len(n))
     temperatures = [temperature_of(each) for each in temperatures]
@@ -247,15 +280,14 @@ def class_codes(
 
 
 def _reduced(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Targets in the dimensions that they span, and those."""
+    """Return the targets as coordinates in the space that they span, and a basis of that space."""
     _, s, right = np.linalg.svd(y, full_matrices=False)
     rank = int((s > 1e-10 * s[0]).sum())
     if rank > _MOST:
         raise ValueError(
-            f"`targets` span {rank} dimensions, and the law of readouts is integrated on a lattice "
-            f"in up to {_MOST}. Centred targets of four classes still do "
-            "(`targets_per_class(4, other=-1/3)`); more outputs have a closed form for "
-            'activation="linear" only.'
+            f"`targets` span {rank} dimensions, expected up to {_MOST}: the distribution of "
+            "readouts is integrated numerically over these dimensions. Four classes work with "
+            'centred targets (`targets_per_class(4, other=-1/3)`), more only with "linear".'
         )
     basis = np.eye(y.shape[1]) if rank == y.shape[1] else right[:rank].T
     return y @ basis, basis

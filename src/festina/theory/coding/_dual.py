@@ -1,10 +1,12 @@
-r"""The convex dual, solved by a trust region that follows its minimum down in temperature.
+r"""Minimise the convex dual with a trust region, at a falling sequence of temperatures.
+
+The dual function
 
 $$D(t) = \log Z(t) - \langle t, Y\rangle + \frac T2 |t|^2$$
 
-has one minimum, where $Y = T\,t + E[a\phi]$. At low T and many examples it is nearly piecewise
-linear, one piece for each branch of the law, so that Newton steps along a line run to and fro
-between pieces; a region within which the quadratic model is trusted does not.
+has one minimum, at which $Y = T\,t + E[a\phi]$. At low T with many examples, D is nearly piecewise
+linear, with one piece for each mode of the distribution of readouts. Newton's method with a line
+search then oscillates between pieces; a trust region does not.
 """
 
 from collections.abc import Iterator
@@ -15,15 +17,18 @@ from scipy.optimize import minimize
 
 from ._law import Classes, Law, law
 
-_RATIO = 0.6  # of one temperature to the next on the way down
-_HOT = 3.0  # where the way starts, in units of the temperature below which codes appear
-_COLD = 1e-3  # in the same units: from here straight to zero
-_CLOSE = 1e-9  # to which Y = T t + E[aφ] is solved
-_ON_THE_WAY = 1e-4  # where nobody looks
+_RATIO = 0.6  # ratio of successive temperatures
+_HOT = 3.0  # first temperature, in units of the crossover temperature
+_COLD = 1e-3  # temperature, in units of the crossover, below which the solver jumps to the goal
+_CLOSE = 1e-9  # gradient tolerance at the requested temperatures
+_ON_THE_WAY = 1e-4  # gradient tolerance at intermediate temperatures
 
 
 class Dual:
-    """D, its gradient and its curvature in √n_c t_c, in which the curvature is that of examples."""
+    r"""Evaluate the dual function D, its gradient and its curvature at $x_c = \sqrt{n_c}\,t_c$.
+
+    In these coordinates the curvature has the same scale as the curvature for single examples.
+    """
 
     def __init__(self, problem: Classes, temperature: float) -> None:
         self.problem, self.temperature = problem, temperature
@@ -51,7 +56,11 @@ class Dual:
 
 
 def scale(problem: Classes) -> float:
-    """A temperature above which nothing is learned: that of `crossover`, all of Y included."""
+    """Return the crossover temperature of the targets without subtracting their mean.
+
+    Above this temperature nothing is learned.
+    `festina.theory.coding.crossover_temperature` subtracts the mean target first.
+    """
     power = (problem.targets * problem.sizes[:, None]).T @ problem.targets
     return float(np.sqrt(problem.variance * problem.tilt.variance * np.linalg.eigvalsh(power)[-1]))
 
@@ -59,7 +68,10 @@ def scale(problem: Classes) -> float:
 def descend(
     problem: Classes, temperatures: list[float]
 ) -> Iterator[tuple[Float[np.ndarray, "group direction"], Law]]:
-    """t and the law at each of the temperatures, which must fall, by way of those in between."""
+    """Yield the dual variable t and the distribution of readouts at each falling temperature.
+
+    The solver passes through intermediate temperatures and starts each one from the last solution.
+    """
     unit = scale(problem)
     hot = max(_HOT * unit, temperatures[0])
     x = (np.sqrt(problem.sizes)[:, None] * problem.targets / hot).ravel()
@@ -67,7 +79,7 @@ def descend(
     for goal in temperatures:
         while (now := dual.temperature) > goal:
             ahead = max(goal, now * _RATIO if now > _COLD * unit else 0.0)
-            # Along the path, (∂²D) dx = −x dT.
+            # The minimum moves with temperature according to (∂²D) dx = −x dT.
             guess = x + np.linalg.solve(dual.curvature(x), x) * (now - ahead)
             x, dual = _minimum(problem, ahead, guess, ahead == goal)
         yield dual.dual(x), dual.law(x)
@@ -93,7 +105,7 @@ def _minimum(
     off = np.abs(dual.gradient(found.x) / dual.root.repeat(problem.basis.shape[1])).max()
     if wanted and not off < 1e-6 * max(np.abs(problem.targets).max(), 1e-300):
         raise RuntimeError(
-            f"The dual was not solved at T = {temperature:g}: outputs are off by {off:.2g}. Fewer "
-            "examples in a class, or a higher temperature, make it less steep."
+            f"The solver for the dual did not converge at T = {temperature:g}: the outputs are off "
+            f"by {off:.2g}. Use fewer examples per class or a higher temperature."
         )
     return found.x, dual

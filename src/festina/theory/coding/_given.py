@@ -1,4 +1,4 @@
-"""What users give, checked."""
+"""Check arguments of the coding theory."""
 
 import numpy as np
 from jaxtyping import Float
@@ -12,19 +12,19 @@ def temperature_of(value: object) -> float:
     found = number("temperature", value)
     if found < 0:
         raise ValueError(
-            f"`temperature` must not be negative, got {found:g}; 0 is the limit in which every "
-            "target is met."
+            f"`temperature` must not be negative, got {found:g}. At temperature 0 the network "
+            "fits every target exactly."
         )
     return found
 
 
 def sizes_of(sizes: ArrayLike) -> Float[np.ndarray, " group"]:
-    """Return how many examples each class has; raises unless these are whole numbers ≥ 1."""
+    """Return the number of examples of each class; raise unless all are whole numbers ≥ 1."""
     found = np.array(whole_numbers("sizes", sizes, 0), float)
     if not found.size or not found.all():
         raise ValueError(
             f"`sizes` must be one whole number from 1 up for each class, got {found.tolist()}. "
-            "Leave out classes without examples, with their rows of `targets`."
+            "Leave out classes without examples, and their rows of `targets`."
         )
     return found
 
@@ -38,15 +38,15 @@ def targets_of(targets: ArrayLike | None, groups: int) -> Float[np.ndarray, "gro
     if found.ndim != 2 or len(found) != groups:
         raise ValueError(
             f"`targets` must be (class, output) with a row for each of {groups} classes, got "
-            f"shape {found.shape}. `targets_per_class({groups}, other=…)` makes them."
+            f"shape {found.shape}. Use `targets_per_class({groups}, other=…)` to make `targets`."
         )
     if not found.any():
-        raise ValueError("`targets` are all zero: there is nothing to learn.")
+        raise ValueError("`targets` are all zero, so there is nothing to learn.")
     return found
 
 
 def kernel_of(kernel: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return K₀, symmetric and without negative eigenvalues, and Y to go with it."""
+    """Return $K_0$ and Y as arrays; raise unless $K_0$ is symmetric and positive semidefinite."""
     k0, y = finite_array("kernel", kernel), finite_array("y", y)
     y = y[:, None] if y.ndim == 1 else y
     if k0.ndim != 2 or k0.shape[0] != k0.shape[1] or y.ndim != 2 or len(y) != len(k0):
@@ -56,7 +56,11 @@ def kernel_of(kernel: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         )
     size = np.abs(k0).max()
     if np.abs(k0 - k0.T).max() > 1e-9 * size:
-        raise ValueError("`kernel` must be symmetric.")
+        raise ValueError(
+            f"`kernel` must be symmetric, its largest asymmetry is {np.abs(k0 - k0.T).max():.3g}."
+        )
     if (lowest := np.linalg.eigvalsh(k0)[0]) < -1e-9 * size:
-        raise ValueError(f"`kernel` must not have negative eigenvalues, one is {lowest:.3g}.")
+        raise ValueError(
+            f"`kernel` must not have negative eigenvalues, the smallest is {lowest:.3g}."
+        )
     return k0, y

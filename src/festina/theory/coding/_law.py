@@ -1,4 +1,4 @@
-r"""The law of one neuron's readout, for classes of orthogonal inputs, on a lattice that adapts."""
+"""Integrate the distribution of one neuron's readout on an adaptive lattice."""
 
 from dataclasses import dataclass
 
@@ -7,17 +7,18 @@ from jaxtyping import Float
 
 from ._tilt import Tilt
 
-_DEPTH = 24.0  # logarithms below the highest point that still count
+_DEPTH = 24.0  # distance below the maximal log density from which on points are dropped
 _FINE = 1.1  # spacing in prior deviations: the trapezoidal rule errs by 5e-6 in second moments
-_MOST = 2_000_000
+_MOST = 2_000_000  # largest number of lattice points
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The problem: groups c of n_c orthogonal inputs with common targets, in few dimensions.
+    """Classification problem: groups c of $n_c$ orthogonal inputs with common targets.
 
-    Outputs that no target reaches are prior draws and carry nothing: `basis` spans the rest, and
-    all else here is in its coordinates.
+    Arrays with the axis `direction` hold coordinates in the space that the targets span. The
+    columns of `basis` span this space. Readouts in the remaining directions keep their prior and
+    carry no information.
     """
 
     sizes: Float[np.ndarray, " group"]
@@ -28,25 +29,34 @@ class Classes:
 
     @property
     def fine(self) -> float:
-        """Spacing of the lattice. Nothing is narrower than the prior, because g is convex."""
+        """Return the spacing of the lattice.
+
+        No mode of the distribution is narrower than the prior, because g is convex.
+        """
         return _FINE * float(np.sqrt(self.variance))
 
     def lift(
         self, a: Float[np.ndarray, "point direction"], t: Float[np.ndarray, "group direction"]
     ) -> Float[np.ndarray, "point direction"]:
-        """Where a would be at rest if its neuron went on answering as it does: uphill, always."""
+        r"""Return the next point of the fixed-point iteration for modes of p(a).
+
+        The iteration is $a \mapsto \sigma_a^2\sum_c n_c t_c\, g'(a\cdot t_c)$. Each step increases
+        the density, and the fixed points are modes.
+        """
         _, first, _ = self.tilt.cumulants(a @ t.T)
         return self.variance * (first * self.sizes) @ t
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    r"""p(a) at one t on the points that carry its mass.
+    r"""Distribution p(a) of a neuron's readout at one t, on the lattice points that carry its mass.
 
     $$\log p(a) = -\frac{|a|^2}{2\sigma_a^2} + \sum_c n_c\, g(a\cdot t_c) - \log Z(t)$$
 
-    - `points`, `weight`: a and its probability.
-    - `first`, `second`: g′ and g″ at a·t_c, mean and variance of what the neuron answers.
+    - `log_z`: $\log Z(t)$.
+    - `points`, `weight`: readouts a, and the probability of each.
+    - `first`, `second`: $g'$ and $g''$ at $a\cdot t_c$, the mean and variance of the neuron's
+      response to an example of group c.
     """
 
     log_z: float
@@ -57,21 +67,24 @@ class Law:
 
     @property
     def outputs(self) -> Float[np.ndarray, "group direction"]:
-        """E[a φ] of each group."""
+        r"""Return the mean output $E[a\phi]$ for each group."""
         return (self.first * self.weight[:, None]).T @ self.points
 
     @property
     def kernel(self) -> Float[np.ndarray, "group group"]:
-        """E[φ φ′] of two different examples."""
+        r"""Return the kernel $E[\phi\phi']$ of two different examples, by their groups."""
         return (self.first * self.weight[:, None]).T @ self.first
 
     @property
     def kernel_diagonal(self) -> Float[np.ndarray, " group"]:
-        """E[φ²] of an example."""
+        r"""Return the kernel $E[\phi^2]$ of one example of each group with itself."""
         return self.weight @ (self.first**2 + self.second)
 
     def curvature(self, sizes: Float[np.ndarray, " group"]) -> Float[np.ndarray, "k k"]:
-        """∂² log Z in √n_c t_c: Cov(aφ) of all examples, folded to groups."""
+        r"""Return the second derivative of $\log Z$ in the coordinates $\sqrt{n_c}\,t_c$.
+
+        This is the covariance of $a\phi$ over all examples, summed within groups.
+        """
         groups, directions = self.first.shape[1], self.points.shape[1]
         pulled = np.sqrt(sizes)[:, None] * self.first[:, :, None] * self.points[:, None, :]
         flat = pulled.reshape(len(pulled), -1)
@@ -86,18 +99,19 @@ class Law:
 
 
 def law(problem: Classes, t: Float[np.ndarray, "group direction"]) -> Law:
-    """The law at t, on the points of a lattice where it is above e^{-24} of its largest value.
+    """Return the distribution of readouts at t, on lattice points above $e^{-24}$ of its maximum.
 
-    Cells are halved only where the law can be of any size: the cost does not grow with P.
+    The lattice starts coarse and is refined only where the density may exceed this bound. The cost
+    therefore does not grow with P.
     """
     sizes, variance, size = problem.sizes, problem.variance, problem.tilt.size
-    # No branch is farther out than if all examples pulled at full strength.
+    # No mode lies further out than the sum of all terms n_c t_c at the largest response.
     reach = variance * size * (sizes @ np.abs(t)) + 7 * np.sqrt(variance)
     levels = max(int(np.ceil(np.log2(reach.max() / (4 * problem.fine)))), 0)
     step = problem.fine * 2.0**levels
     points = _grid([step * (np.arange(-n, n) + 0.5) for n in np.ceil(reach / step).astype(int)])
     directions = points.shape[1]
-    # A bounded answer varies by at most a quarter of its range squared.
+    # The variance of a bounded response is at most a quarter of its squared range.
     spread = (problem.tilt.highest - problem.tilt.lowest) ** 2 / 4
     curved = float(np.linalg.eigvalsh((t * sizes[:, None]).T @ t)[-1]) * spread - 1 / variance
     corners = _grid([np.array([-0.25, 0.25])] * directions)
@@ -109,8 +123,8 @@ def law(problem: Classes, t: Float[np.ndarray, "group direction"]) -> Law:
         points = points[height + rise > height.max() - _DEPTH]
         if len(points) * len(corners) > _MOST:
             raise RuntimeError(
-                f"The law of a neuron needs more than {_MOST:,} points in {directions} dimensions: "
-                "so many examples push it too far out. Use fewer, or a larger `readout_variance`."
+                f"The distribution of readouts needs more than {_MOST:,} lattice points in "
+                f"{directions} dimensions. Use fewer examples or a larger `readout_variance`."
             )
         points = (points[:, None, :] + step * corners).reshape(-1, directions)
         step /= 2
@@ -122,14 +136,14 @@ def on_points(
     t: Float[np.ndarray, "group direction"],
     points: Float[np.ndarray, "point direction"],
 ) -> Law:
-    """The law on the points of a lattice, without those that carry nothing."""
+    """Return the distribution of readouts on the given points; drop points of negligible weight."""
     g, first, second = problem.tilt.cumulants(points @ t.T)
     height = g @ problem.sizes - (points**2).sum(axis=1) / (2 * problem.variance)
     if not len(points) or not np.isfinite(height).all():
         raise RuntimeError(
-            "The law of a neuron leaves what numbers can hold: `sizes`, `targets` or "
-            "`readout_variance` are too large or too small. Targets of order 1 and a variance of "
-            "about one over the number of examples are what the theory is made for."
+            "The distribution of readouts exceeds the range of floating-point numbers: `sizes`, "
+            "`targets` or `readout_variance` are too large or too small. Use targets of order 1 "
+            "and a `readout_variance` of about one over the number of examples."
         )
     top = height.max()
     seen = height > top - _DEPTH
@@ -147,7 +161,7 @@ def _grid(axes: list[np.ndarray]) -> np.ndarray:
 def box(
     problem: Classes, low: Float[np.ndarray, " direction"], high: Float[np.ndarray, " direction"]
 ) -> Float[np.ndarray, "point direction"]:
-    """All points of the lattice between two corners."""
+    """Return all lattice points in the box between the corners `low` and `high`."""
     step = problem.fine
     ends = zip(np.floor(low / step), np.ceil(high / step), strict=True)
     return _grid([step * (np.arange(first, last) + 0.5) for first, last in ends])

@@ -1,4 +1,4 @@
-"""The lazy network of infinite width, which is a Gaussian process: what codes are held against."""
+"""Predict with the lazy network of infinite width, which is a Gaussian process."""
 
 import numpy as np
 from jaxtyping import Float
@@ -17,17 +17,29 @@ from ._tilt import Tilt, tilt
 def lazy_kernel(
     x: ArrayLike, other: ArrayLike | None = None, *, activation: CodeActivation = "linear"
 ) -> Float[np.ndarray, "sample other"]:
-    r"""Return $E[\phi(z)\phi(z')]$ for $z \sim N(0, K_0)$, $K_0 = XX^\top/D$, the prior's kernel.
+    r"""Return the prior kernel $E[\phi(z)\phi(z')]$, for $z \sim N(0, K_0)$ and $K_0 = XX^\top/D$.
 
-    Closed forms for `"linear"`, `"erf"`, `"erf-sigmoid"` and `"relu"`. Any other bounded function
-    is expanded in Hermite polynomials, $E[\phi\phi'] = \sum_n c_n c'_n\rho^n$ with ρ the
-    correlation of z and z′ (Mehler's formula). The coefficients come from quadrature on panels that
-    are halved around kinks and jumps. A warning gives the error where the sum converges too slowly,
-    which happens for discontinuous functions of inputs that are nearly parallel.
+    `"linear"`, `"erf"`, `"erf-sigmoid"` and `"relu"` have closed forms. Any other bounded function
+    is expanded in Hermite polynomials, $E[\phi\phi'] = \sum_n c_n c'_n\rho^n$, with ρ the
+    correlation of z and z′ (Mehler's formula). A warning reports the error if the sum converges too
+    slowly. Slow convergence occurs for discontinuous functions and nearly parallel inputs.
 
     **Arguments:**
 
-    - `x`, `other`: inputs, `(sample, input)`; `other` is `x` where it is not given.
+    - `x`: inputs, `(sample, input)`.
+    - `other`: inputs of the second axis of the kernel, `(sample, input)`; by default `x`.
+    - `activation`: φ, one of the four names or a bounded function.
+
+    **Returns:** the kernel, `(sample, other)`.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.theory.coding import lazy_kernel
+    >>> orthogonal = np.sqrt(2) * np.eye(2)
+    >>> lazy_kernel(orthogonal, activation="relu").round(3)
+    array([[0.5  , 0.159],
+           [0.159, 0.5  ]])
     """
     x = finite_matrix("x", x, "sample", "input")
     if other is not None:
@@ -36,17 +48,20 @@ def lazy_kernel(
 
 
 def _kernel(unit: Tilt, x: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return E[φφ′] of all pairs of inputs."""
+    r"""Return the kernel $E[\phi\phi']$ of all pairs of inputs."""
     own = lambda x: (x**2).mean(axis=1)
     return _average(unit, x @ other.T / x.shape[1], own(x)[:, None], own(other))
 
 
 def _average(unit: Tilt, both: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return E[φφ′] from E[zz′] and the variances of z and of z′, which broadcast."""
+    r"""Return the kernel $E[\phi\phi']$ from $E[zz']$ and the variances of z and z′.
+
+    The arrays broadcast.
+    """
     if unit.name == "linear":
         return both
     if unit.function in (unit_slope_erf, erf_sigmoid):
-        scale = np.pi / 4  # of erf(√(π/4) z)
+        scale = np.pi / 4  # the activation is erf(√(π/4) z)
         norm = np.sqrt((1 + 2 * scale * rows) * (1 + 2 * scale * columns))
         odd = 2 / np.pi * np.arcsin(np.clip(2 * scale * both / norm, -1, 1))
         return odd if unit.function is unit_slope_erf else (1 + odd) / 4
@@ -66,17 +81,36 @@ def lazy_predictor(
     activation: CodeActivation = "linear",
     temperature: float = 0.0,
 ) -> Predictor:
-    r"""Return mean and variance of $f = N^{-1/2}\sum_i a_i\phi(z_i)$ with likelihood
-    $e^{-|Y-f|^2/2T}$.
+    r"""Return mean and variance of the predictions of a lazy network of infinite width.
 
-    As N → ∞ this is a Gaussian process with the kernel $\sigma_a^2 K$ of `lazy_kernel`:
-    $\langle f\rangle = k(K + T/\sigma_a^2)^{-1}Y$ and, for every output alike, $\mathrm{Var} f =
-    \sigma_a^2[k_{**} - k(K + T/\sigma_a^2)^{-1}k^\top]$. The variance is as large as the σ_a that
-    one chooses, and does not fall with N: hence `readout_variance` has no default.
+    The network is $f = N^{-1/2}\sum_i a_i\phi(z_i)$, and the likelihood is $e^{-|Y-f|^2/2T}$.
+    As N → ∞ the network is a Gaussian process with the kernel $\sigma_a^2 K$, where K is the
+    `lazy_kernel`:
+
+    $$\langle f\rangle = k(K + T/\sigma_a^2)^{-1}Y,\qquad
+      \mathrm{Var} f = \sigma_a^2[k_{**} - k(K + T/\sigma_a^2)^{-1}k^\top],$$
+
+    with the same variance for every output. The variance is set by the chosen $\sigma_a^2$ and does
+    not fall with N. This is why `readout_variance` has no default.
 
     **Arguments:**
 
-    - `task`: finite, the examples. `x`: new inputs.
+    - `task`: a finite task with the training examples.
+    - `x`: new inputs, `(sample, input)`.
+    - `readout_variance`: prior variance $\sigma_a^2$ of readouts.
+    - `activation`: φ, as for `lazy_kernel`.
+    - `temperature`: T ≥ 0.
+
+    **Returns:** a `Predictor`.
+
+    **Example:**
+
+    >>> from festina.tasks import from_arrays
+    >>> from festina.theory.coding import lazy_predictor
+    >>> task = from_arrays([[2, 0, 0, 0], [0, 2, 0, 0]], [1, -1])
+    >>> predicted = lazy_predictor(task, [[2, 1, 0, 0]], readout_variance=1.0, temperature=0.1)
+    >>> predicted.mean.round(3), predicted.variance.round(3)
+    (array([[0.455]]), array([[0.114]]))
     """
     inputs, y = examples_of(task)
     new = finite_matrix("x", x, "sample", "input", inputs.shape[1])
@@ -89,9 +123,9 @@ def lazy_predictor(
     along = vectors.T @ y
     if temperature == 0 and ((y - vectors @ along) ** 2).sum() > 1e-9 * (y**2).sum():
         raise ValueError(
-            "At T = 0 every target has to be met, but the kernel is singular along some of them: "
-            "do inputs occur twice, or are there more of them than a linear network can tell "
-            "apart? Give a `temperature`."
+            "At temperature 0 the network must fit every target exactly, but the kernel is "
+            "singular and the targets cannot be fitted: do inputs occur twice, or are there more "
+            "inputs than input dimensions of a linear network? Give a positive `temperature`."
         )
     size = (new**2).mean(axis=1)
     cross = _kernel(unit, new, inputs) @ vectors

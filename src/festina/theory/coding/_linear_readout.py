@@ -1,4 +1,4 @@
-r"""The covariance U of readouts of a linear network, from a concave problem of few unknowns."""
+"""Solve for the readout covariance U of a linear network, by concave maximisation."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,18 +7,18 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import root_scalar
 
-_STEPS = 200
-_CLOSE = 1e-12
-_ALIKE = 1e-13  # eigenvalues of K₀, relative to each other
-_APART = 1e12  # variances of readouts, relative to each other: with more, digits are lost
-_SOLVED = 1e-16  # of the squared residual of a Newton step
+_STEPS = 200  # largest number of Newton steps
+_CLOSE = 1e-12  # relative size of the last Newton step
+_ALIKE = 1e-13  # relative difference below which eigenvalues of K₀ count as equal
+_APART = 1e12  # largest ratio of readout variances; beyond it digits are lost
+_SOLVED = 1e-16  # relative squared residual at which conjugate gradients stop
 
 
 class _Point(NamedTuple):
-    """U at which J is evaluated, by its eigenvalues and eigenvectors.
+    r"""Hold J at one U, given by the eigenvalues `levels` and eigenvectors `axes` of U.
 
-    `resolvent` holds the eigenvalues of $(T + \\lambda_k U)^{-1}$, `pulled` is that matrix times
-    y_k, both along the eigenvectors.
+    `resolvent` holds the eigenvalues of $(T + \lambda_k U)^{-1}$. `pulled` is this matrix times
+    $y_k$. Both use the eigenvectors of U as coordinates.
     """
 
     value: float
@@ -34,18 +34,18 @@ def readout_covariance(
     temperature: float,
     variance: float,
 ) -> Float[np.ndarray, "output output"]:
-    r"""Return U from $T\,t + K_0 t U = Y$ and $1/\sigma_a^2 = U^{-1} + t^\top K_0 t$.
+    r"""Return U, the solution of $T\,t + K_0 t U = Y$ and $1/\sigma_a^2 = U^{-1} + t^\top K_0 t$.
 
     Eliminating t gives the conditions for the maximum of a concave function,
 
     $$J(U) = \log\det U - \mathrm{tr}\,U/\sigma_a^2 - \sum_k y_k^\top(T + \lambda_k U)^{-1} y_k,$$
 
-    λ_k being the eigenvalues of K₀ and y_k the targets along its eigenvectors. At T = 0 it is
-    quadratic, $U^2/\sigma_a^2 = U + G$ with $G = Y^\top K_0^{-1} Y$, and otherwise Newton's method
-    starts there. Its steps are found by conjugate gradients in the eigenbasis of U, where one
-    product with the curvature costs as much as one product of matrices. If all λ_k are equal, as
-    for classes of orthogonal inputs, U and G commute and each eigenvalue has an equation of its
-    own, $1/u + g/(u + T/\lambda)^2 = 1/\sigma_a^2$.
+    with $\lambda_k$ the eigenvalues of $K_0$ and $y_k$ the targets along its eigenvectors. At T = 0
+    the condition is quadratic, $U^2/\sigma_a^2 = U + G$ with $G = Y^\top K_0^{-1} Y$. At T > 0
+    Newton's method starts from the solution at T = 0. Conjugate gradients in the eigenbasis of U
+    solve for each Newton step; one product with the curvature costs as much as one matrix product.
+    If all $\lambda_k$ are equal, as for classes of orthogonal inputs, U and G commute. Each
+    eigenvalue then solves a scalar equation, $1/u + g/(u + T/\lambda)^2 = 1/\sigma_a^2$.
     """
     gram = (targets / strengths[:, None]).T @ targets
     g, axes = np.linalg.eigh(gram)
@@ -53,9 +53,9 @@ def readout_covariance(
     levels = _coldest(g, variance)
     if levels.max() > _APART * levels.min():
         raise ValueError(
-            "Targets of some outputs are so much larger than those of others that variances of "
-            f"readouts would range from {levels.min():.2g} to {levels.max():.2g}, more than "
-            "numbers can hold together. Bring outputs to the same scale."
+            "Targets of some outputs are so much larger than targets of other outputs that readout "
+            f"variances would range from {levels.min():.2g} to {levels.max():.2g}, beyond double "
+            "precision. Rescale the targets of all outputs to the same scale."
         )
     alike = np.ptp(strengths) <= _ALIKE * strengths.max()
     if alike and temperature > 0:
@@ -91,30 +91,37 @@ def readout_covariance(
         u, now = u + length * step, ahead
         if gain < _CLOSE**2 * len(u) or np.abs(step).max() < _CLOSE * np.abs(u).max():
             return (u + u.T) / 2
-    raise RuntimeError(f"U was not found in {_STEPS} steps; the last gained {gain:.2g}.")
+    raise RuntimeError(
+        f"The readout covariance U did not converge in {_STEPS} Newton steps; the last step "
+        f"increased the objective by {gain:.2g}. Use T = 0 or a higher temperature."
+    )
 
 
 def _coldest(g: float | np.ndarray, variance: float) -> Float[np.ndarray, "..."]:
-    """Return the root u of u²/σ_a² = u + g, a level at T = 0."""
+    """Return the root u of u²/σ_a² = u + g, an eigenvalue of U at T = 0."""
     return np.asarray(variance / 2 * (1 + np.sqrt(1 + 4 * g / variance)))
 
 
 def _level(g: float, temperature: float, variance: float) -> float:
-    """Return the root u of 1/u + g/(u + T)² = 1/σ_a²."""
+    """Return the root u of 1/u + g/(u + T)² = 1/σ_a², an eigenvalue of U at T > 0."""
     pulled = lambda u: g / (u + temperature) * (u / (u + temperature))
     return _root(lambda u: 1 - u / variance + pulled(u), g, variance)
 
 
 def _root(off: Callable[[float], float], g: float, variance: float) -> float:
-    """Return the level between its values without targets, σ_a², and for one layer at T = 0."""
-    least, most = variance * (1 - 1e-9), float(_coldest(g, variance)) * (1 + 1e-9)  # rounding
+    r"""Return the root of the function `off` between $\sigma_a^2$ and the value at T = 0."""
+    # The factors make room for rounding errors.
+    least, most = variance * (1 - 1e-9), float(_coldest(g, variance)) * (1 + 1e-9)
     return float(root_scalar(off, bracket=(least, most), xtol=1e-15 * variance).root)
 
 
 def _newton_step(
     now: _Point, strengths: Float[np.ndarray, " mode"], slope: Float[np.ndarray, "output output"]
 ) -> Float[np.ndarray, "output output"]:
-    """Solve (−∂²J) S = ∂J by conjugate gradients, preconditioned by the diagonal."""
+    """Return the Newton step S, which solves (−∂²J) S = ∂J, by conjugate gradients.
+
+    The preconditioner is the diagonal of −∂²J.
+    """
     inverse = 1 / np.outer(now.levels, now.levels)
     weighted, v = strengths[:, None] ** 2 * now.resolvent, now.pulled
     own = weighted.T @ v**2
@@ -140,9 +147,9 @@ def _newton_step(
 
 
 def two_layers(g: float, variance: float) -> tuple[float, float]:
-    r"""(u, M) of one eigenvalue of G for two hidden layers at T = 0.
+    r"""Return u and M for one eigenvalue g of G, for two hidden layers at T = 0.
 
-    $M(1 + gM) = 1/u$ and $u^2/\sigma_a^2 = u + g/(1 + gM)$.
+    The equations are $M(1 + gM) = 1/u$ and $u^2/\sigma_a^2 = u + g/(1 + gM)$.
     """
     inner = lambda u: (2 / u) / (1 + np.sqrt(1 + 4 * g / u))
     if g == 0:

@@ -1,4 +1,4 @@
-"""Populations of neurons: where readouts gather, how many, and their codewords."""
+"""Find the populations of neurons: modes of the distribution of readouts, and their codewords."""
 
 from dataclasses import dataclass
 
@@ -8,20 +8,32 @@ from jaxtyping import Float
 from ..._result import Result
 from ._law import Classes, Law
 
-_SEEN = 12.0  # logarithms below the highest point
-_STEPS = 60
-_LATE = 20_000
-_ONE = 0.5  # populations closer than this, in prior deviations, are one
+_SEEN = 12.0  # distance below the maximal log density from which on points are ignored
+_STEPS = 60  # iterations from every point
+_LATE = 20_000  # largest number of iterations from the merged end points
+_ONE = 0.5  # modes closer than this, in prior deviations, are merged
 
 
 @dataclass(frozen=True, repr=False)
 class NeuronPopulation(Result):
-    r"""Neurons whose readouts gather around one mode of their law, with the same codeword.
+    r"""Neurons whose readouts lie around one mode of their distribution and share a codeword.
 
-    - `word`: their code, a letter for each class: 1 or 0, or + or - where φ has both signs.
-    - `share`: the share of neurons that belong to it.
-    - `mode`: $a_\gamma = \sigma_a^2\sum_c n_c t_c\, g'(a_\gamma\cdot t_c)$.
-    - `readout`, `activity`: means of a and of the answer to each class over these neurons.
+    - `word`: codeword of the population, one letter per class: 1 (active) or 0, + or − if φ has
+      both signs, and · if the response is intermediate.
+    - `share`: fraction of all neurons in this population.
+    - `mode`: mode of the distribution, $a_\gamma = \sigma_a^2\sum_c n_c t_c\, g'(a_\gamma\cdot
+      t_c)$.
+    - `readout`: mean readout of these neurons.
+    - `activity`: mean response of these neurons to each class.
+
+    **Example:**
+
+    >>> from festina.theory.coding import classification_code
+    >>> first = classification_code([20, 20], targets=[1, -1]).populations[0]
+    >>> first.word, first.share
+    ('01', 0.5)
+    >>> first.activity.round(3)
+    array([0.065, 0.935])
     """
 
     word: str
@@ -38,11 +50,14 @@ class NeuronPopulation(Result):
 def populations(
     problem: Classes, t: Float[np.ndarray, "group direction"], law: Law
 ) -> tuple[NeuronPopulation, ...]:
-    """The modes, largest first; every point belongs to the one that it climbs to."""
+    """Return the populations, the largest first.
+
+    Every lattice point belongs to the mode that the fixed-point iteration reaches from it.
+    """
     deviation = np.sqrt(problem.variance)
     seen = law.weight > np.exp(-_SEEN) * law.weight.max()
     points, weight = law.points[seen], law.weight[seen] / law.weight[seen].sum()
-    # Points between two populations climb to neither: take those a little to either side.
+    # A point exactly between two modes converges to neither: start a little to either side of it.
     aside = 1e-3 * deviation * np.sqrt(np.arange(2.0, 2.0 + points.shape[1]))
     ends = np.concatenate([points + aside, points - aside])
     for _ in range(_STEPS):
@@ -56,7 +71,7 @@ def populations(
         if still:
             break
     share = np.bincount(which.ravel(), np.concatenate([weight, weight]) / 2)
-    own = np.full(len(modes), -1)  # the population of each end
+    own = np.full(len(modes), -1)  # population of each end point
     for k in np.argsort(-share, kind="stable"):
         near_by = np.linalg.norm(modes - modes[k], axis=1) < _ONE * deviation
         own[near_by & (own < 0)] = k if own[k] < 0 else own[k]
@@ -68,5 +83,5 @@ def populations(
         readout, activity = mass @ points / held, mass @ law.first[seen] / held
         there = problem.basis @ modes[k], problem.basis @ readout
         found.append(NeuronPopulation(problem.tilt.word(activity), held, *there, activity))
-    # Equal ones are told apart by rounding: then in the order of their words.
+    # Shares that are equal up to rounding are sorted by codeword.
     return tuple(sorted(found, key=lambda group: (-round(group.share, 6), group.word)))

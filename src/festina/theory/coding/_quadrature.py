@@ -1,10 +1,11 @@
 r"""Gaussian averages of activations that may be steep, kinked or discontinuous.
 
-Panels are halved where a polynomial does not follow the activation, so that Gauss's rule sees a
-smooth function on each of them. The kernel of two inputs follows from Mehler's formula,
-$E[\phi(z)\phi(z')] = \sum_n c_n c'_n\rho^n$, with $c_n$ the coefficients of φ in normalised Hermite
-polynomials and ρ the correlation of z and z′. By Parseval's identity the sum of the terms that are
-left out is at most $|\rho|^{n+1}$ times the power that they hold.
+The real line is divided into panels. A panel is halved wherever a polynomial does not follow the
+activation, so that Gauss–Legendre quadrature sees a smooth function on each panel. The kernel of
+two inputs follows from Mehler's formula, $E[\phi(z)\phi(z')] = \sum_n c_n c'_n\rho^n$, with $c_n$
+the coefficients of φ in normalised Hermite polynomials and ρ the correlation of z and z′. By
+Parseval's identity, the sum of all terms of degree above n is at most $|\rho|^{n+1}$ times the
+geometric mean of the remaining powers $\sum_{k>n} c_k^2$ and $\sum_{k>n} c_k'^2$.
 """
 
 import warnings
@@ -15,44 +16,45 @@ from jaxtyping import Float
 from ..._precision import float64
 from ...networks._activations import Scalar
 
-_POINTS = 16
-_REACH = 14.0  # standard deviations
-_EVERY = 0.25  # of one, the widest panel: polynomials of the degrees below vary as fast
-_DEGREES = 64, 512, 2048
-_EXACT = 1e-13  # to which panels are halved, of the largest value times the distance from zero
-_CLOSE = 1e-10  # of the kernel's size: from here on more terms are not needed
-_WRONG = 1e-6  # of the kernel's size: a larger error is warned of
-_ALIKE = 1e-12  # correlations closer to ±1 than this are ±1
-_MOST = 20_000  # panels
-_ZERO = 1e-150  # a deviation that stands for none
-_BLOCK = 2**12  # values of a function at once, always as many: JAX compiles once
+_POINTS = 16  # quadrature points per panel
+_REACH = 14.0  # end of the outermost panel, in standard deviations
+_EVERY = 0.25  # widest panel, in standard deviations: resolves Hermite polynomials of all degrees
+_DEGREES = 64, 512, 2048  # numbers of Hermite polynomials, tried in this order
+_EXACT = 1e-13  # error that ends halving, relative to the largest value times the distance to 0
+_CLOSE = 1e-10  # error, relative to the kernel, below which no more terms are added
+_WRONG = 1e-6  # error, relative to the kernel, above which a warning is given
+_ALIKE = 1e-12  # correlations closer to ±1 than this count as ±1
+_MOST = 20_000  # largest number of panels
+_ZERO = 1e-150  # replaces a standard deviation of zero
+_BLOCK = 2**12  # number of values per call of a function: one size, so that JAX compiles once
 
 _X, _W = np.polynomial.legendre.leggauss(_POINTS)
-_BETWEEN = np.concatenate([_X - 1, _X + 1]) / 2  # the points of both halves of a panel
-# From values at the points of a panel to those at the points of its halves.
+_BETWEEN = np.concatenate([_X - 1, _X + 1]) / 2  # quadrature points of both halves of a panel
+# Matrix from values at the points of a panel to values at the points of its halves.
 _HALVES = np.polynomial.legendre.legvander(_BETWEEN, _POINTS - 1)
 _HALVES = _HALVES @ np.linalg.inv(np.polynomial.legendre.legvander(_X, _POINTS - 1))
 
 
 @float64
 def evaluated(function: Scalar, z: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    """Return φ(z) in float64; raise unless it has one number for each z."""
+    """Return φ(z) in float64; raise unless φ returns one number for each z."""
     flat = z.ravel()
     blocks = np.resize(flat, (-(-flat.size // _BLOCK), _BLOCK))
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is said elsewhere
+    with np.errstate(over="ignore", invalid="ignore"):  # callers check that values are finite
         found = [np.asarray(function(block), dtype=float) for block in blocks]
     if found[0].shape != blocks[0].shape:
         raise ValueError(
-            f"`activation` must give one number for each, got shape {found[0].shape} from "
-            f"{blocks[0].shape}."
+            "`activation` must return one number for each number of its argument, got shape "
+            f"{found[0].shape} for an argument of shape {blocks[0].shape}."
         )
     return np.concatenate(found)[: flat.size].reshape(z.shape)
 
 
 def panels(function: Scalar, largest: float, smallest: float) -> Float[np.ndarray, " edge"]:
-    """Return edges between which φ is a polynomial to all digits, or a panel has no width.
+    """Return panel edges such that φ is a polynomial to double precision on each panel.
 
-    They serve deviations of z from `smallest` to `largest`, and lie symmetrically around zero.
+    Panels also end where they cannot be halved further. The edges suit standard deviations of z
+    from `smallest` to `largest`, and are symmetric around zero.
     """
     reach, scales = _REACH * largest, int(np.ceil(np.log2(largest / smallest))) + 6
     even = np.linspace(0.0, reach, int(_REACH / _EVERY) + 1)
@@ -76,8 +78,8 @@ def panels(function: Scalar, largest: float, smallest: float) -> Float[np.ndarra
         )
         if len(low) > _MOST:
             raise ValueError(
-                f"`activation` is not smooth on {_MOST:,} panels within {reach:.3g} of zero: its "
-                "averages would be wrong. Give a function that varies more slowly."
+                f"`activation` is not smooth on {_MOST:,} panels within {reach:.3g} of zero, so "
+                "its Gaussian averages would be wrong. Use a function that varies more slowly."
             )
     found = np.concatenate(done)
     return np.unique(np.concatenate([found, -found]))
@@ -86,7 +88,7 @@ def panels(function: Scalar, largest: float, smallest: float) -> Float[np.ndarra
 def rule(
     edges: Float[np.ndarray, " edge"],
 ) -> tuple[Float[np.ndarray, " node"], Float[np.ndarray, " node"]]:
-    """Return points z and weights for the average over a standard normal variable."""
+    """Return points z and weights for averages over a standard normal variable."""
     edges = np.unique(np.clip(edges, -_REACH, _REACH))
     half = np.diff(edges)[:, None] / 2
     z = (edges[:-1, None] + half + half * _X).ravel()
@@ -99,9 +101,10 @@ def gaussian_kernel(
     first: Float[np.ndarray, "..."],
     second: Float[np.ndarray, "..."],
 ) -> Float[np.ndarray, "..."]:
-    """Return E[φ(z)φ(z′)] for correlations and standard deviations of z and z′, which broadcast.
+    r"""Return the kernel $E[\phi(z)\phi(z')]$ from the correlation and deviations of z and z′.
 
-    Warns if the terms that are left out may matter.
+    The arguments are the correlation and the two standard deviations; they broadcast. The function
+    warns if the truncation error may matter.
     """
     mantissa, exponent = np.frexp(np.maximum(np.r_[first.ravel(), second.ravel()], _ZERO))
     rounded = np.ldexp(np.round(mantissa * 2**42) / 2**42, exponent)
@@ -132,15 +135,15 @@ def gaussian_kernel(
     if doubtful.any():
         warnings.warn(
             f"The kernel of this `activation` may be off by up to {error[doubtful].max():.3g} for "
-            f"inputs that are nearly parallel: {_DEGREES[-1]} Hermite polynomials do not follow "
-            "its jumps. Use a less steep activation, or leave out inputs that are nearly alike.",
+            f"inputs that are nearly parallel: {_DEGREES[-1]} Hermite polynomials do not resolve "
+            "its jumps. Use a less steep activation, or leave out nearly parallel inputs.",
             stacklevel=4,
         )
     return found
 
 
 def _parallel(function: Scalar, edges: np.ndarray, first: float, second: float) -> float:
-    """Return E[φ(σz)φ(σ′z)]: one integral, with the panels of both."""
+    """Return E[φ(σz)φ(σ′z)] by a single integral, with the panels of both factors."""
     z, weight = rule(np.r_[edges / first, edges / np.abs(second)])
     values = evaluated(function, np.stack([first * z, second * z]))
     return float(weight @ values.prod(axis=0))
@@ -149,13 +152,13 @@ def _parallel(function: Scalar, edges: np.ndarray, first: float, second: float) 
 def _coefficients(
     function: Scalar, edges: np.ndarray, deviation: float, degree: int
 ) -> Float[np.ndarray, " degree"]:
-    """Return c_n of φ(σz) for standard normal z, from n = 0 up."""
-    # Panels as narrow as the waves of the polynomials, too.
+    """Return the Hermite coefficients $c_n$ of φ(σz) for standard normal z, from n = 0 up."""
+    # Panels must also be as narrow as the oscillations of the polynomials.
     z, weight = rule(np.r_[edges / deviation, np.arange(-_REACH, _REACH + _EVERY, _EVERY)])
-    now = np.exp(-(z**2) / 4)  # times He_n/√n!, which would overflow alone
+    now = np.exp(-(z**2) / 4)  # multiplies He_n/√n!, which would overflow without this factor
     seen = evaluated(function, deviation * z) * weight / now
     found, before = np.empty(degree), np.zeros_like(z)
     for n in range(degree):
-        found[n] = np.einsum("z,z->", now, seen)  # BLAS would start threads for it
+        found[n] = np.einsum("z,z->", now, seen)  # BLAS would start threads for this short sum
         before, now = now, (z * now - np.sqrt(n) * before) / np.sqrt(n + 1)
     return found

@@ -1,8 +1,9 @@
-r"""Rectifiers: a bulk of neurons that carries little, and a few outliers that carry the rest.
+r"""Codes of ReLU networks: a bulk of neurons, and a few outliers that carry what the bulk does not.
 
-$g(h) = \log[\frac12 + e^{h^2/2}\Phi(h)]$ is a parabola far out, so that the law of a neuron exists
-only for $\kappa_c |t_c|^2 \le 1$, $\kappa_c = \sigma_a^2 n_c$. The dual is minimal on that boundary
-while the bulk still falls short of the targets; its multipliers are what condenses on outliers,
+$g(h) = \log[\frac12 + e^{h^2/2}\Phi(h)]$ is a parabola for large h. The distribution of a neuron's
+readout is therefore normalisable only for $\kappa_c |t_c|^2 \le 1$, $\kappa_c = \sigma_a^2 n_c$.
+The dual is minimal on this boundary, where the bulk does not yet fit the targets. The multipliers
+of the constraint give the part $q_c$ that outliers carry,
 
 $$Y_c = T\,t_c + f_c^\mathrm{bulk}(t) + \kappa_c q_c\, t_c,\qquad \kappa_c|t_c|^2 = 1,\; q_c > 0.$$
 """
@@ -16,21 +17,21 @@ from scipy.optimize import minimize
 
 from ._law import Classes, Law, box, on_points
 
-_WIDE = 8.0  # standard deviations of the bulk to each side
-_APART = 12.0  # logarithms between the bulk and the valleys in which outliers lie
-_CLOSE = 1e-9
-_INSIDE = 0.5  # of κ|t|²: up to here there is nothing but a bulk
+_WIDE = 8.0  # half width of the lattice around the bulk, in standard deviations
+_APART = 12.0  # smallest entropy cost that separates outliers from the bulk
+_CLOSE = 1e-9  # tolerance of the conditions of a minimum
+_INSIDE = 0.5  # κ|t|² up to which there are no outliers
 
 
 def condensed(
     problem: Classes, temperature: float
 ) -> tuple[Float[np.ndarray, "group direction"], Law, Float[np.ndarray, " group"]]:
-    """t, the law of the bulk, and q of every group."""
+    """Return the dual variable t, the bulk's distribution, and the outliers' part q by group."""
     deviation, shape = np.sqrt(problem.variance), problem.targets.shape
     root = np.sqrt(problem.sizes)[:, None]
     wanted = root * problem.targets * deviation
 
-    # x_c = σ_a √n_c t_c lies in the unit ball.
+    # The unknowns are x_c = σ_a √n_c t_c, which lie in the unit ball.
     def parts(x: np.ndarray) -> tuple[float, np.ndarray, Law]:
         t = x.reshape(shape) / (root * deviation)
         found = bulk(problem, t)
@@ -60,15 +61,15 @@ def condensed(
             return t, parts(x)[2], mu / (problem.variance * problem.sizes)
         touching = should
     raise RuntimeError(
-        f"At T = {temperature:g} it could not be told for which classes rectifiers condense: this "
-        "is where outliers appear. Take a temperature a little off."
+        f"At T = {temperature:g} the solver could not decide which classes have outliers: this "
+        "temperature is too close to a transition. Use a slightly different temperature."
     )
 
 
 def bulk(problem: Classes, t: Float[np.ndarray, "group direction"]) -> Law:
-    """The law around the branch that zero belongs to, as if there were no valleys far out."""
+    """Return the distribution of readouts around the mode reached from zero, without outliers."""
     centre = np.zeros((1, t.shape[1]))
-    # Beyond the boundary it may run away, and then there is no bulk to speak of.
+    # Beyond the boundary the iteration may diverge, and then no bulk exists.
     far = 10 * (np.linalg.norm(problem.lift(centre, t)) + problem.fine)
     for _ in range(200):
         moved = problem.lift(centre, t)
@@ -79,14 +80,15 @@ def bulk(problem: Classes, t: Float[np.ndarray, "group direction"]) -> Law:
     stiff, axes = np.linalg.eigh(
         np.eye(t.shape[1]) - problem.variance * (t * (problem.sizes * second)[:, None]).T @ t
     )
-    # Beyond the boundary, where a step may lead, nothing is stiff; the box is then merely large.
+    # An optimiser step may lead beyond the boundary, where the curvature vanishes; the lower limit
+    # then keeps the box finite.
     spread = (axes**2) @ (problem.variance / np.maximum(stiff, 0.3))
     half = _WIDE * np.sqrt(spread)
     return on_points(problem, t, box(problem, centre[0] - half, centre[0] + half))
 
 
 def _by_group(rows: Float[np.ndarray, "group direction"]) -> Float[np.ndarray, "group unknown"]:
-    """Each row in its own block of columns."""
+    """Return a matrix with each row of `rows` in its own block of columns."""
     return (np.eye(len(rows))[:, :, None] * rows).reshape(len(rows), -1)
 
 
@@ -97,7 +99,10 @@ def _polished(
     touching: Bool[np.ndarray, " group"],
     parts: Callable[[np.ndarray], tuple[float, np.ndarray, Law]],
 ) -> tuple[Float[np.ndarray, " unknown"], Float[np.ndarray, " group"]]:
-    """Newton's method for the conditions of a minimum, with the groups that touch the boundary."""
+    r"""Return x and the multipliers at the minimum of the dual, by Newton's method.
+
+    `touching` marks the groups on the boundary $\kappa_c|t_c|^2 = 1$.
+    """
     shape = problem.targets.shape
     directions = shape[1]
     slope = parts(x)[1].reshape(shape)
@@ -119,28 +124,29 @@ def _polished(
         x = x + step[: x.size]
         mu[touching] += step[x.size :]
     raise RuntimeError(
-        f"Bulk and outliers were not found at T = {temperature:g}: the conditions of a minimum are "
-        f"off by {off:.2g}, with targets up to {np.abs(problem.targets).max():.2g}."
+        f"The solver for bulk and outliers did not converge at T = {temperature:g}: the conditions "
+        f"of a minimum are off by {off:.2g}, with targets up to "
+        f"{np.abs(problem.targets).max():.2g}. Use a slightly different temperature."
     )
 
 
 def _check_alone(problem: Classes, x: Float[np.ndarray, "group direction"]) -> None:
-    """Raises where an outlier would serve several groups, or the bulk is not apart from it."""
+    """Raise if an outlier would serve several groups, or is not separated from the bulk."""
     squared = (x**2).sum(axis=1)
     if squared.max() < _INSIDE:
         return
     others = problem.sizes.sum() - problem.sizes
     if (few := float(others[squared >= _INSIDE].min())) * np.log(2) < _APART:
         raise ValueError(
-            f"`sizes` leave {few:g} examples outside one of the classes: for a rectifier to be "
-            f"silent on them costs {few * np.log(2):.1f} in entropy, too little for outliers to be "
-            f"apart from the bulk. Give at least {int(np.ceil(_APART / np.log(2)))}, or a higher "
-            "temperature."
+            f"`sizes` leave {few:g} examples outside one of the classes. An outlier is silent on "
+            f"these examples, which costs {few * np.log(2):.1f} in entropy, too little to separate "
+            f"outliers from the bulk. Give at least {int(np.ceil(_APART / np.log(2)))} examples "
+            "outside each class, or a higher temperature."
         )
     for chosen in itertools.combinations(range(len(x)), 2):
         pair = x[list(chosen)]
         if pair[0] @ pair[1] > 1e-9 and np.linalg.norm(pair, 2) > 1 + 1e-6:
             raise ValueError(
                 f"Classes {chosen[0]} and {chosen[1]} have targets so alike that one outlier would "
-                "serve both, which this theory leaves out. Make them one class."
+                "serve both, a case that this theory does not cover. Make them one class."
             )

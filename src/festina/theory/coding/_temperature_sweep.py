@@ -1,4 +1,4 @@
-"""Codes against temperature, and where they appear."""
+"""Codes as a function of temperature, and the temperature at which codes appear."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TemperatureSweep(Result, also=("contrast", "populated")):
-    """Result of `temperature_sweep`: codes at several temperatures, in the order given."""
+    """Result of `temperature_sweep`: codes at several temperatures, in the order given.
+
+    - `temperature`: temperatures T.
+    - `codes`: the `ClassificationCode` at each temperature.
+    - `crossover`: estimate of the temperature below which a code appears.
+
+    **Example:**
+
+    >>> from festina.theory.coding import temperature_sweep
+    >>> sweep = temperature_sweep([20, 20], temperatures=[0.01, 0.5], targets=[1, -1])
+    >>> sweep.contrast.round(4), sweep.populated
+    (array([0.3777, 0.0035]), array([2., 1.]))
+    """
 
     temperature: Float[np.ndarray, " temperature"]
     codes: tuple[ClassificationCode, ...]
@@ -30,7 +42,7 @@ class TemperatureSweep(Result, also=("contrast", "populated")):
 
     @property
     def contrast(self) -> Float[np.ndarray, " temperature"]:
-        """How much larger the kernel is within classes than between them, on average."""
+        """Return the mean kernel within classes minus that between classes, by temperature."""
         found = []
         for code in self.codes:
             between = code.kernel[~np.eye(len(code.kernel), dtype=bool)]
@@ -39,7 +51,7 @@ class TemperatureSweep(Result, also=("contrast", "populated")):
 
     @property
     def populated(self) -> Float[np.ndarray, " temperature"]:
-        """Populations that hold more than a thousandth of all neurons."""
+        """Return how many populations hold over a thousandth of all neurons, by temperature."""
         counts = [sum(b.share > 1e-3 for b in code.populations) for code in self.codes]
         return np.array(counts, dtype=float)
 
@@ -51,16 +63,16 @@ class TemperatureSweep(Result, also=("contrast", "populated")):
         return "\n".join(lines)
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the contrast of the kernel against temperature, and the crossover.
+        """Draw the contrast of the kernel against temperature, and mark the crossover temperature.
 
-        `style` goes to `Axes.plot`.
+        Keyword arguments in `style` are passed to `Axes.plot`.
         """
         ax = axes(ax)
         order = np.argsort(self.temperature)
         how = styled(style, color="black", marker=".", ls="--", lw=1.0, label="theory")
         ax.plot(self.temperature[order], self.contrast[order], **how)
         ax.axvline(self.crossover, color="C0", lw=6.0, alpha=0.2, label="crossover")
-        ax.set(xlabel=r"temperature $T$", ylabel="kernel, within less between classes")
+        ax.set(xlabel=r"temperature $T$", ylabel="kernel within minus between classes")
         ax.legend(frameon=False, fontsize="small")
         return ax
 
@@ -73,10 +85,30 @@ def temperature_sweep(
     targets: ArrayLike | None = None,
     readout_variance: float | None = None,
 ) -> TemperatureSweep:
-    """Return `classification_code` at many temperatures, each solved from the next higher one."""
+    """Return the `classification_code` at many temperatures.
+
+    The solver starts at the highest temperature and continues each solution to the next lower one.
+
+    **Arguments:**
+
+    - `sizes`, `activation`, `targets`, `readout_variance`: as for `classification_code`.
+    - `temperatures`: temperatures T ≥ 0, in any order.
+
+    **Returns:** a `TemperatureSweep`.
+
+    **Example:**
+
+    >>> from festina.theory.coding import temperature_sweep
+    >>> print(temperature_sweep([20, 20], temperatures=[0.01, 0.1, 0.5], targets=[1, -1]))
+    erf-sigmoid, crossover near T = 0.323
+           T  contrast  populations  code
+        0.01    0.3777            2  redundant
+         0.1    0.2900            2  redundant
+         0.5    0.0035            1  none
+    """
     given = finite_array("temperatures", temperatures)
     if given.ndim != 1:
-        raise ValueError(f"`temperatures` must be a list of them, got shape {given.shape}.")
+        raise ValueError(f"`temperatures` must be a list of numbers, got shape {given.shape}.")
     falling, back = np.unique(-given, return_inverse=True)
     codes = class_codes(sizes, activation, (-falling).tolist(), targets, readout_variance)
     near = crossover_temperature(
@@ -92,18 +124,34 @@ def crossover_temperature(
     targets: ArrayLike | None = None,
     readout_variance: float | None = None,
 ) -> float:
-    r"""Estimate the temperature at which the code appears, coming from high temperature.
+    r"""Estimate the temperature below which a code of the classes appears.
 
-    There outputs tell no classes apart, t is the contrast of the targets over T, and the law of
-    readouts becomes unstable where $\sigma_a^2 \mathrm{Var}\phi\sum_c n_c t_c t_c^\top$ reaches 1:
+    At high temperature the outputs do not depend on the class, and t is the contrast of the targets
+    over T. The distribution of readouts becomes unstable where the largest eigenvalue of
+    $\sigma_a^2 \mathrm{Var}\phi\sum_c n_c t_c t_c^\top$ reaches 1:
 
     $$T_c = \sigma_a\sqrt{\mathrm{Var}\,\phi(z)\;\lambda_\mathrm{max}\textstyle\sum_c n_c
-      (Y_c - \bar Y)(Y_c - \bar Y)^\top},$$
+      (Y_c - \bar Y)(Y_c - \bar Y)^\top}.$$
 
-    for equal classes $(y_+ - y_-)\,\sigma_a\sqrt{n_c \mathrm{Var}\,\phi}$. An estimate: at finite P
-    all is smooth in T. Rectifiers condense at a sharp temperature: as long as every class has
-    outliers, $T + \kappa_c q_c$ does not depend on T, which is exact where all lose them at once.
-    Otherwise the last to have some is found by bisection, to a thousandth.
+    For equal classes $T_c = (y_+ - y_-)\,\sigma_a\sqrt{n_c \mathrm{Var}\,\phi}$. At finite P this
+    is an estimate, because the code changes smoothly with T.
+
+    ReLU networks have outliers below a sharp temperature. While every class has outliers,
+    $T + \kappa_c q_c$ does not depend on T ($\kappa_c = \sigma_a^2 n_c$). This gives the transition
+    exactly if all classes lose their outliers at the same temperature. Otherwise bisection finds
+    the temperature at which the last outliers vanish, to a relative precision of $10^{-3}$.
+
+    **Arguments:**
+
+    - `sizes`, `activation`, `targets`, `readout_variance`: as for `classification_code`.
+
+    **Returns:** the temperature.
+
+    **Example:**
+
+    >>> from festina.theory.coding import crossover_temperature
+    >>> round(crossover_temperature([20, 20, 20], "erf-sigmoid"), 3)
+    0.187
     """
     n = sizes_of(sizes)
     y, variance = targets_of(targets, len(n)), readout_variance_of(readout_variance, int(n.sum()))

@@ -1,7 +1,8 @@
-r"""How a neuron responds when the task pulls at it: cumulants of φ(z) under a tilted Gaussian.
+r"""Cumulants of an activation φ(z) under a tilted Gaussian, and the codewords of its responses.
 
-All that the theory of classes asks of an activation is $g(h) = \log E_{z\sim N(0,1)}\,e^{h\phi(z)}$
-with its derivatives: $g'$ is the mean answer of a neuron that is pulled with h, $g''$ its variance.
+The theory of classes depends on an activation only through
+$g(h) = \log E_{z\sim N(0,1)}\,e^{h\phi(z)}$ and its derivatives. Under the Gaussian tilted by
+$e^{h\phi(z)}$, $g'$ is the mean response of a neuron and $g''$ its variance.
 """
 
 import functools
@@ -19,18 +20,19 @@ from ._quadrature import evaluated, panels, rule
 
 Cumulants = Callable[[np.ndarray], np.ndarray]
 
-_REACH = 32.0  # of the first table; the next are four times as long
-_LONGEST = 1e5
-_FAR = 1e6
+_REACH = 32.0  # largest |h| of the first table; each further table is four times as long
+_LONGEST = 1e5  # largest |h| of any table
+_FAR = 1e6  # |z| at which the growth of an activation is checked
 
 
 @dataclass(frozen=True)
 class Tilt:
-    """An activation as the theory sees it.
+    """Store an activation φ and the properties of φ that the theory uses.
 
-    - `cumulants`: h ↦ (g, g′, g″), stacked in front.
-    - `mean`, `variance`: of φ(z) for the prior, z ~ N(0, 1).
-    - `lowest`, `highest`: of φ; infinite where it grows without bound.
+    - `name`, `function`: name of φ, and φ itself.
+    - `cumulants`: function h ↦ (g, g′, g″), stacked along a new first axis.
+    - `mean`, `variance`: mean and variance of φ(z) under the prior z ~ N(0, 1).
+    - `lowest`, `highest`: smallest and largest value of φ; infinite if φ is unbounded.
     """
 
     name: str
@@ -46,7 +48,11 @@ class Tilt:
         return max(abs(self.lowest), abs(self.highest))
 
     def word(self, activity: Float[np.ndarray, " group"]) -> str:
-        """A letter for each class: 1 or 0, or + or - where φ has both signs; · if undecided."""
+        """Return the codeword of mean responses, one letter per class.
+
+        The letters are 1 (high) and 0 (low), or + and − if φ has both signs. An intermediate
+        response has the letter ·.
+        """
         middle, half = (self.highest + self.lowest) / 2, (self.highest - self.lowest) / 2
         low, high = "-+" if self.lowest < -0.1 * half else "01"
         off = (activity - middle) / half
@@ -54,7 +60,7 @@ class Tilt:
 
 
 def tilt(activation: CodeActivation) -> Tilt:
-    """Return the `Tilt` of a name of this package, an `Activation` or a function."""
+    """Return the `Tilt` of an activation: a name, an `Activation` or a function."""
     name, function = code_activation(activation)
     name = activation.name if isinstance(activation, Activation) else name
     known = {"linear": _linear, "relu": _relu}
@@ -74,7 +80,10 @@ def _relu() -> Tilt:
 
 
 def _rectified(h: np.ndarray) -> np.ndarray:
-    r"""$g(h) = \log[\frac12 + e^{h^2/2}\Phi(h)]$; far out it is a parabola to all digits."""
+    r"""Return g, g′ and g″ of ReLU, with $g(h) = \log[\frac12 + e^{h^2/2}\Phi(h)]$.
+
+    For h > 30, g is the parabola $h^2/2$ to double precision.
+    """
     near = np.minimum(h, 30.0)
     grown = erfcx(-near / np.sqrt(2)) / 2  # e^{h²/2} Φ(h)
     total = 0.5 + grown
@@ -97,12 +106,13 @@ def _bounded(function: Scalar) -> Tilt:
     phi = evaluated(function, np.linspace(-14, 14, 2801))
     largest = np.abs(phi).max()
     if not (np.isfinite(phi).all() and np.isfinite(far).all() and np.ptp(phi) > 0):
-        raise ValueError(f"`activation` {name} must be finite everywhere and not constant.")
+        raise ValueError(
+            f"`activation` must be finite everywhere and not constant, got {name}, which is not."
+        )
     if np.abs(far).max() > 1.5 * largest:
         raise ValueError(
-            f"`activation` {name} grows to {np.abs(far).max():.3g} at |z| = {_FAR:g}: a neuron of "
-            "it can carry any share of the output, and its law need not exist. The theory is for "
-            'bounded functions, "linear" and "relu".'
+            f'`activation` must be a bounded function, "linear" or "relu", got {name}, which grows '
+            f"to {np.abs(far).max():.3g} at |z| = {_FAR:g}."
         )
     z, weight = _nodes(function)
     phi = evaluated(function, z)
@@ -124,8 +134,8 @@ def _reach(h: np.ndarray) -> float:
         reach *= 4
     if reach > _LONGEST:
         raise RuntimeError(
-            f"A neuron would have to be pulled by a.t = {largest:.3g}: targets this large, or "
-            "temperatures this low, are beyond the table of the activation."
+            f"The theory needs g(h) at |h| = {largest:.3g}, but the table of the activation ends "
+            f"at {_LONGEST:g}. Use smaller targets or a higher temperature."
         )
     return reach
 
@@ -137,7 +147,7 @@ def _nodes(function: Scalar) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.lru_cache(maxsize=64)
 def _spline(function: Scalar, reach: float) -> Cumulants:
-    """(g, g′, g″) from a table of cumulants, each with its own derivative at the nodes."""
+    """Return a spline of (g, g′, g″) in h, through a table with exact derivatives at the nodes."""
     end = np.arcsinh(reach / 2)
     h = 2 * np.sinh(np.linspace(-end, end, 2 * int(end / 0.02) + 1))
     z, each = _nodes(function)
