@@ -1,6 +1,6 @@
-"""What the sources claim: a package per source, a module per figure, table or theorem.
+"""Experiments that check the published sources: a package per source, a module per experiment.
 
-This page is data alone, so that listing experiments imports none of them.
+This module holds data only, so `festina list` imports no experiment.
 """
 
 from . import coding, haste, linear, race, saddles
@@ -13,4 +13,4 @@ EXPERIMENTS = (
     *coding.EXPERIMENTS,
     *saddles.EXPERIMENTS,
 )
-"""Every experiment of the sources, in the order of `festina list`."""
+"""Entries of all experiments of the sources, in the order of `festina list`."""

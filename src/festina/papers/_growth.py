@@ -1,4 +1,4 @@
-"""How fast a pathway starts to learn, measured in trained networks."""
+"""Measurement of the rate at which a pathway starts to learn in trained networks."""
 
 from dataclasses import replace
 
@@ -12,7 +12,8 @@ from ..tasks import Task
 
 _SCALE, _HIDDEN = 1e-5, 8
 _WINDOW = (4.0, 7.0)
-"""In units of 1/S: the fastest direction has won by then, and hardly anything is learned."""
+"""Times of the two measurements, in units of 1/S. Between these times the fastest direction
+dominates the map, and the loss has hardly fallen."""
 
 
 def growth_rate(
@@ -24,10 +25,10 @@ def growth_rate(
 ) -> float:
     """Train pathways from small random weights and return the rate S at which they start to learn.
 
-    A pathway that is open for some examples is a linear network that is trained on these. Its map
-    W₂W₁ grows as e^{2St/τ} until it has learned something. S is read off its largest singular
-    value at two times, and averaged over `keys`. `slowest` is the rate that sets these
-    times if the examples have nothing to learn.
+    A pathway that is open for some examples is a linear network trained on these examples. Early
+    in training its map W₂W₁ grows as e^{2St/τ}. S follows from the largest singular value of W₂W₁
+    at two times, and is averaged over `keys`. If the examples carry no correlation, `slowest`
+    replaces the estimate of S that sets the two times.
     """
     open_ = np.asarray(gate, float)[:, None]
     seen = replace(task, x=open_ * task.x, y=open_ * task.y)

@@ -1,4 +1,4 @@
-"""What papers on races of pathways share: networks with given pathways, and curves in between."""
+"""Networks with one pathway per set of contexts, and interpolation of curves between times."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,10 @@ from ..tasks import Task
 def context_pathways(
     task: Task, sets: Iterable[tuple[int, ...]], units: int, scale: float | np.ndarray, keys: Keys
 ) -> Gated:
-    """Random weights in a pathway of so many units for each set of contexts, open in these."""
+    """Return a gated network with one pathway of `units` hidden units per set of contexts.
+
+    Each pathway is open in the contexts of its set. Its weights are drawn from N(0, scale²).
+    """
     context = task.labels["context"]
     gates = {f"h{k}": np.isin(context, each) * 1.0 for k, each in enumerate(sets)}
     return gated(
@@ -31,7 +34,10 @@ def between(
     seen: Float[np.ndarray, " sample"],
     values: Float[np.ndarray, "sample ..."],
 ) -> Float[np.ndarray, "time ..."]:
-    """A curve at given times, from what was seen at others; it stays where it was in the end."""
+    """Return a curve at `times`, interpolated linearly from its `values` at the times `seen`.
+
+    After the last time of `seen` the curve keeps its last value.
+    """
     columns = values.reshape(len(values), -1).T
     found = np.stack([np.interp(times, seen, each) for each in columns], axis=-1)
     return found.reshape(len(times), *values.shape[1:])

@@ -1,4 +1,4 @@
-"""What the experiments cite, as BibTeX. `festina cite` prints it."""
+"""BibTeX entries of the papers that the experiments cite. `festina cite` prints them."""
 
 from collections.abc import Iterable
 
@@ -181,5 +181,5 @@ BIBTEX = {
 
 
 def bibtex(keys: Iterable[str]) -> str:
-    """The BibTeX entries of `keys`, each once, in the order given."""
+    """Return the BibTeX entries of `keys`, each once, in the order given."""
     return "\n\n".join(BIBTEX[key] for key in dict.fromkeys(keys))

@@ -1,4 +1,4 @@
-"""Gated deep linear networks and the neural race: every slide on them."""
+"""Experiments on gated deep linear networks and the neural race, one per topic of the slides."""
 
 from ...experiments._experiment_entry import ExperimentEntry
 
@@ -15,18 +15,18 @@ def _entry(module: str, slide: str, seconds: int, *references: str, shows: str) 
 # fmt: off
 EXPERIMENTS = (
     _entry("_xor", "XoR dynamics; Assumptions & caveats", 20, *_RACE,
-           shows="exclusive or by gates, and which gating a ReLU network takes"),
+           shows="ReLU networks learn XoR with one gate per example, not with the fastest gating"),
     _entry("_transition", "Transition to nonlinearity", 30, *_RACE,
-           shows="XoR with a margin: from nonlinear to linear where the two pathways tie"),
+           shows="XoR with a margin: the solution turns linear where both rates are equal"),
     _entry("_outcomes", "Transition to nonlinearity", 40, *_RACE,
-           shows="who wins over margin and scale in a thousand networks, from initial weights"),
+           shows="initial weights predict which of a thousand networks find the linear solution"),
     _entry("_context", "Context-dependent processing", 40, *_RACE,
-           shows="pathways for all sets of contexts: those of all, and of all but one, win"),
+           shows="pathways that are open in all contexts, or in all but one, win the race"),
     _entry("_routing", "Dynamics of abstraction", 30, *_RACE,
-           shows="translation between domains: a whole network by three numbers for each mode"),
+           shows="translation between domains: three numbers per mode describe the whole network"),
     _entry("_abstraction", "Race dynamics favor shared structure", 40, *_RACE,
-           shows="one trunk for all pairs of domains against pathways of their own"),
+           shows="a trunk that all pairs of domains share learns faster than dedicated pathways"),
     _entry("_generalisation", "Systematic generalization; rich vs lazy learning", 60, *_RACE,
-           shows="pairs that were never trained: from decoupled and from random weights"),
+           shows="translation of pairs that were never trained, from decoupled and random weights"),
 )
 # fmt: on

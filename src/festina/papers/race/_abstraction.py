@@ -1,10 +1,11 @@
-r"""One trunk for all pairs of domains against pathways of their own: sharing wins the race.
+r"""Race between one trunk shared by all pairs of domains and dedicated pathways: the trunk wins.
 
-M input and M output domains, K trained outputs for each input. The mean over all MK pairs pulls at
-a shared trunk with all of them, at its encoders and decoders with one in M, at a dedicated pathway
-with one in MK. Loss ½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W with τ = 1. From balanced weights
-π̇ = 3 M^(−2/3) π^(4/3) E for the shared path and 3/(MK) π^(4/3) E for a dedicated one, E = S − Dπ:
-the shared one is faster by K M^(1/3).
+The task has M input and M output domains, and each input domain is trained with K output domains.
+The loss is ½⟨‖y − f‖²⟩, a mean over MK pairs, and τ Ẇ = −∂L/∂W with τ = 1. All pairs contribute to
+the gradient of a shared trunk, one in M to that of an encoder or decoder, one in MK to that of a
+dedicated pathway. From balanced weights the strength π of a mode follows
+π̇ = 3 M^(−2/3) π^(4/3) E in the shared path and π̇ = 3/(MK) π^(4/3) E in a dedicated one, with
+E = S − Dπ. The shared path is faster by a factor of K M^(1/3).
 """
 
 from typing import Annotated, Any
@@ -55,22 +56,22 @@ _FEW = 60
 
 
 class Parameters(BaseParameters):
-    """Domains with the features of a tree of four items. Only their rotations are random."""
+    """Domains with the features of a tree of four items; only rotations of domains are random."""
 
     seeds: int = Field(default=1, ge=1)
-    """Makes no difference: the rotations of the domains are those of the first seed."""
+    """Without effect: the rotations of the domains come from the first seed."""
 
     domains: Annotated[tuple[int, ...], check_increasing(2, 12)] = (2, 4, 8)
-    """Numbers M of domains."""
+    """Numbers M of input domains, and of output domains, increasing."""
 
     trained: Annotated[tuple[int, ...], check_increasing(1, 12)] = (1, 2, 4)
-    """Numbers K of outputs that are trained with each input, where there are so many."""
+    """Numbers K of output domains trained with each input domain, increasing; only K ≤ M is run."""
 
     strength: float = Field(default=0.05, gt=0, le=0.2)
-    """Every number b at the start."""
+    """Initial strength b of every mode in every layer."""
 
     contest: tuple[int, int] = (4, 2)
-    """M and K of the networks that are trained, and in which both kinds of pathways race."""
+    """M and K of the networks that are trained, alone and with both kinds of pathways in a race."""
 
     starts: Annotated[tuple[float, ...], check_increasing(0.01, 1.5)] = (
         0.05,
@@ -80,7 +81,7 @@ class Parameters(BaseParameters):
         0.5,
         1.0,
     )
-    """Every number b at the start of a race."""
+    """Initial strengths b of the race, increasing: each is that of every mode in every layer."""
 
     large: tuple[int, int] = (32, 8)
     """M and K of a large network with a shared trunk."""
@@ -91,18 +92,18 @@ QUICK: dict[str, Any] = {"domains": (2, 4), "trained": (1, 2), "large": (12, 3)}
 
 @make_run("race/abstraction")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Half times by the reduction and by training, and races in one network."""
+    """Compute half times by theory and by training, and train networks with both kinds of paths."""
     first = keys_from_parameters(parameters, key)[0]
     progress("every M and K", 0.0)
     tables = {"half_times": _half_times(parameters, first)}
-    progress("trained, and a race", 0.3)
+    progress("training and race", 0.3)
     tables |= _contest(parameters, first)
-    progress("large", 0.7)
+    progress("large network", 0.7)
     return tables | {"large": _large(parameters, first)}
 
 
 def _half_times(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
-    """Return half times of the first mode: theory, its reduction, and trained shared trunks."""
+    """Return half times of the first mode: three numbers, race reduction, trained shared trunks."""
     sizes = [(m, k) for m in parameters.domains for k in parameters.trained if k <= m]
     found = {name: np.zeros((len(sizes), len(_WAYS))) for name in ("reduced", "theory")}
     seen = np.zeros(len(sizes))
@@ -116,8 +117,8 @@ def _half_times(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
             times = np.linspace(0.0, 1.2 * expected, _SAMPLES)
             half = lambda curve, times=times, s=s: passage_time(times, -curve, -s[0] / 2)
             start = with_decoupled_weights(network, frames, initial_strength=parameters.strength)
-            # At K = 1 data leave it open how modes that are alike are turned in each domain, of
-            # which the reduction would warn; the first mode has none that is like it.
+            # At K = 1 the data do not determine the directions of degenerate modes, and the
+            # reduction would warn. The first mode is not degenerate.
             reduced = race_reduction(start, data, tolerance=1.0)(times, rtol=1e-8).network
             found["reduced"][row, column] = half(strengths(reduced, frames, path)[0, :, 0])
             if way == "shared":
@@ -136,13 +137,13 @@ def _layer(edge: str) -> int:
 
 
 def _chain_time(strength: float, s: np.ndarray, *, tau: float) -> float:
-    """Balanced: the half time of a chain of three on the clock of its rates."""
+    """Return the half time of mode 1 in a balanced chain of three layers with time constant tau."""
     how = {"depth": 3, "input_variance": 1 / len(s), "fraction": 0.5, "tau": tau}
     return float(linear.learning_time(s[0] / len(s), strength, **how))
 
 
 def _contest(parameters: Parameters, key: PRNGKeyArray) -> dict[str, xr.Dataset]:
-    """Networks of each kind alone, and of shared and dedicated pathways together, trained."""
+    """Train networks with one kind of path each, and networks with shared and dedicated paths."""
     m, k = parameters.contest
     data, everything = domain_routing(m, k, key=key), domain_routing(m, key=key)
     (frames, s), pair = basis(everything), pairs_of(data)[0]
@@ -152,7 +153,7 @@ def _contest(parameters: Parameters, key: PRNGKeyArray) -> dict[str, xr.Dataset]
         tau = float(np.prod(r) ** (-1 / 3))
         times = np.linspace(0.0, 1.2 * _chain_time(parameters.strength**3, s, tau=tau), _SAMPLES)
         network = translator(data, everything, (way,))
-        # All numbers alike, and balanced ones with the same product: b² as the rates.
+        # Two starts with the same product b₁b₂b₃: equal strengths, and balanced ones, b² ∝ rates.
         balance = np.array([[1.0, 1.0, 1.0], np.sqrt(np.array(r) * tau)])
         b = {edge: parameters.strength * balance[:, [_layer(edge)]] for edge in network.part_axes}
         flow = gradient_flow(
@@ -177,10 +178,10 @@ def _contest(parameters: Parameters, key: PRNGKeyArray) -> dict[str, xr.Dataset]
 
 
 def _race(parameters: Parameters, data: Task, everything: Task) -> xr.Dataset:
-    """Shared and dedicated pathways in one network, from the same numbers."""
+    """Train networks with shared and dedicated paths from equal initial strengths."""
     (frames, s), starts, ways = basis(everything), np.array(parameters.starts), _WAYS[::2]
     slow = [rates(way, *parameters.contest) for way in ways]
-    tau = float(np.prod(slow[0]) ** (-1 / 3)) * s[0] / s[-1]  # until the weakest is learned too
+    tau = float(np.prod(slow[0]) ** (-1 / 3)) * s[0] / s[-1]  # the weakest mode is learned last
     times = np.linspace(0.0, 1.5 * _chain_time(starts[0] ** 3, s, tau=tau), _SAMPLES)
     network = with_decoupled_weights(
         translator(data, everything, ways), frames, initial_strength=starts[:, None]
@@ -208,7 +209,7 @@ def _race(parameters: Parameters, data: Task, everything: Task) -> xr.Dataset:
 
 
 def _large(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
-    """Many domains: a whole network with a shared trunk."""
+    """Train a large network with a shared trunk."""
     m, k = parameters.large
     data = domain_routing(m, k, key=key)
     frames, s = basis(domain_routing(m, key=key))
@@ -217,7 +218,7 @@ def _large(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
     )
     expected = _chain_time(parameters.strength**3, s, tau=m ** (2 / 3))
     times = np.linspace(0.0, 1.2 * expected, _SAMPLES)
-    # The first trained pair of some domains in their order: all are alike.
+    # By symmetry the first trained pairs of a few domains stand for all pairs.
     pairs = pairs_of(data)[:: k * max(1, m // 8)]
     paths = [chain("shared", i, j) for i, j in pairs]
     flow = gradient_flow(network, data, times, rtol=1e-9)
@@ -232,15 +233,15 @@ def _large(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
 
 @claims_from_source("Saxe, slides", "“Race dynamics favor shared structure”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """How fast each kind of pathway is, and who wins."""
+    """Check the speed of each kind of path, and the winner of the race."""
     parameters = parameters_of_run(run, Parameters)
     table, alone, race = (run[name].ds for name in ("half_times", "alone", "race"))
     (m, k), large = parameters.contest, parameters.large
     shared, theory = table["shared_trained"], table["theory"].sel(way="shared", drop=True)
     claim(
         "shared-trunk-half-times",
-        "how fast a shared trunk learns does not depend on K: half times of trained networks are "
-        "those of three numbers",
+        "the half time of a shared trunk does not depend on the number K of outputs trained with "
+        "each input: trained networks follow the theory of three numbers per mode",
         max_error_below(shared, theory, within=1e-6, relative=True),
         note=f"M = {join_numbers(table['domains'].values)}, K = "
         f"{join_numbers(table['trained'].values)}: " + join_numbers(shared.values),
@@ -248,8 +249,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     half = alone["half_time_balanced"]
     claim(
         "balanced-speed-ratio",
-        f"M = {m}, K = {k}: from balanced weights a trained shared path is faster than a dedicated "
-        "one by K M^(1/3)",
+        "from balanced weights a shared path learns faster than a dedicated one by a factor of "
+        f"K M^(1/3), M = {m} domains, K = {k} outputs trained with each",
         agree(
             half.sel(way="dedicated") / half.sel(way="shared"),
             k * m ** (1 / 3),
@@ -260,26 +261,29 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "balanced-half-times",
-        "balanced: half times of trained networks are those of a chain of three",
+        "half times of balanced networks are those of a linear chain of three layers",
         max_error_below(half, alone["half_time_chain"], within=1e-5, relative=True),
         at="“The neural race: edge sharing”",
     )
     claim(
         "half-times",
-        f"M = {m}, K = {k}: half times of trained networks, shared, half shared and dedicated",
+        "half times of networks with shared, half shared and dedicated paths follow the theory of "
+        f"three numbers per mode, M = {m} domains, K = {k} outputs trained with each",
         agree(alone["half_time"], alone["half_time_theory"], within=1e-6, relative=True),
     )
     seen, theory = _shares(race["strength"]), _shares(race["theory"])
     claim(
         "shares-of-shared-path",
-        "both in one network from equal weights: what the shared path ends with, of each mode",
+        "if shared and dedicated paths start equal in one network, the theory predicts the final "
+        "share of the shared path in each mode",
         max_error_below(seen, theory, within=1e-6),
-        note=f"of the first mode {join_numbers(seen[:, 0])}",
+        note=f"shares of the first mode: {join_numbers(seen[:, 0])}",
     )
     at = "“Initialization dependence: rich vs lazy learning”"
     claim(
         "share-against-initial-weights",
-        "the winner's share falls from all to half as weights grow: lazy networks do not race",
+        "the share of the shared path in the first mode falls from 1 to 1/2 as initial weights "
+        "grow: in lazy networks neither kind of path wins",
         decreasing(seen[:, 0]),
         at=at,
     )
@@ -288,33 +292,39 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         law = all_above(seen[0], 0.99)
         claim(
             "winner-takes-all",
-            f"from b = {small:g} the shared path takes all of every mode",
+            f"from small initial strengths b = {small:g} the shared path learns all of every mode",
             law,
             headline=True,
         )
     if big >= 1:
-        claim("lazy-weights", f"from b = {big:g} nobody wins", all_below(seen[-1, 0], 0.6), at=at)
+        claim(
+            "lazy-weights",
+            f"from large initial strengths b = {big:g} neither shared nor dedicated paths win",
+            all_below(seen[-1, 0], 0.6),
+            at=at,
+        )
     many = run["large"].ds
     claim(
         "large-half-time",
-        f"M = {large[0]}, K = {large[1]}: the half time of a whole trained network",
+        "the theory of three numbers per mode gives the half time of a large network, "
+        f"M = {large[0]} domains, K = {large[1]} outputs trained with each",
         agree(many["half_time"].mean(), many["half_time_theory"], within=1e-6, relative=True),
     )
 
 
 def _shares(strength: xr.DataArray) -> xr.DataArray:
-    """The shared path's part of what is learned in the end."""
+    """Return the shared path's share of the final mode strengths."""
     final = strength.isel(time=-1)
     return (final.sel(way="shared") / final.sum("way")).transpose("start", "mode")
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Half times, one race, and who wins from which weights."""
+    """Draw half times, one race, and the winner's share against initial strengths."""
     parameters = parameters_of_run(run, Parameters)
     table, race = run["half_times"].ds, run["race"].ds
     m, k = parameters.contest
-    title = "A trunk that all pairs of domains share learns faster, and wins"
+    title = "A trunk shared by all pairs of domains learns faster and wins"
     figure, (times, curves, shares) = panels(title, 3, width=3.2, height=3.2)
     for trained, color, label in shades(np.unique(table["trained"].values), "dedicated, K ="):
         one = table.isel(size=table["trained"].values == trained)
@@ -327,7 +337,7 @@ def draw(run: xr.DataTree) -> Figure:
     how = {**POINT_STYLE, "marker": "s", "color": "C3"}
     times.plot(one["domains"], one["reduced"].sel(way="shared"), **how, label="shared, any K")
     times.plot(one["domains"], one["theory"].sel(way="shared"), **THEORY_STYLE)
-    words = "number $M$ of domains", "half time of mode 1, in $τ$", "each alone"
+    words = "number $M$ of domains", "half time of mode 1, in $τ$", "one kind of path"
     times.set_ylim(top=3 * float(table["theory"].max()))  # room for the legend
     label_axes(times, *words, theory="theory", xscale="log", yscale="log")
     times.set_xticks(parameters.domains, [f"{each}" for each in parameters.domains])
@@ -340,17 +350,17 @@ def draw(run: xr.DataTree) -> Figure:
             draw_pair(curves, one["time"], curve["strength"], curve["theory"], color=colors)
         curves.plot([], [], **SIMULATION_STYLE, color=colors, alpha=0.6, label=way)
     words = "time $t$ in units of $τ$", "mode strength $b_1b_2b_3$"
-    words = *words, f"together, $M$ = {m}, $K$ = {k}, $b$ = {float(one['start']):g}"
+    words = *words, f"both kinds, $M$ = {m}, $K$ = {k}, $b$ = {float(one['start']):g}"
     label_axes(curves, *words, legend="center right", xlim=(0, None))
     seen = _shares(race["strength"])
     for mode, (_, color, label) in enumerate(
         shades(np.round(race["singular_value"].values, 2), "$s$ =")
     ):
         if mode and np.isclose(*race["singular_value"].values[[mode, mode - 1]]):
-            continue  # as the one before
+            continue  # degenerate modes have equal curves
         shares.plot(race["start"], seen[:, mode], **POINT_STYLE, color=color, label=label)
         shares.plot(race["fine"], race["share_curve"][:, mode], **THEORY_STYLE)
     shares.axhline(0.5, **GUIDE_STYLE)
-    words = "initial numbers $b$", "the shared path's share", "who wins"
+    words = "initial strength $b$", "share of the shared path", "share of the winner"
     label_axes(shares, *words, theory="theory", legend="lower left", xscale="log", ylim=(0, 1.05))
     return figure

@@ -1,10 +1,11 @@
-r"""Context-dependent processing: pathways that are open in any set of contexts race for the task.
+r"""Context-dependent processing: a race between pathways that are open in different contexts.
 
-N objects in C contexts: inputs are one-hot for both, targets the object's features once for all
-contexts and once for each of them (our reading of the slides' pictures). Loss ½⟨‖y − f‖²⟩,
-τ Ẇ = −∂L/∂W with τ = 1. A gated network has a pathway of two layers for every set of contexts, all
-alike at the start: the one that is open in k of them sees at first S = σ₁√((k + 1)(k + N))/NC, with
-σ₁ = √(2N − 1), the largest singular value of the features of a tree.
+The task has N objects in C contexts, and inputs are one-hot for both. Targets are the features of
+the object, once for all contexts and once for each context (our reading of the slides' pictures).
+The loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1. A gated network has one pathway of two layers
+for every set of contexts, and all pathways start alike. A pathway that is open in k contexts has
+the initial correlation S = σ₁√((k + 1)(k + N))/NC, where σ₁ = √(2N − 1) is the largest singular
+value of the tree of features.
 """
 
 import itertools
@@ -48,26 +49,26 @@ from .._pathways import between, context_pathways
 
 _SAMPLES = 161
 _LEFT = 1e-4
-"""Of the loss, when the last modes are nearly learned."""
+"""Fraction of the initial loss at which the last modes are nearly learned."""
 
 
 class Parameters(BaseParameters):
-    """Objects in contexts, and gated networks with a pathway for each set of contexts."""
+    """Objects in contexts, and gated networks with one pathway per set of contexts."""
 
     seeds: int = Field(default=3, ge=1)
-    """How many networks are trained from each scale."""
+    """Number of networks that are trained from each scale."""
 
     objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two."""
 
     contexts: Annotated[tuple[int, ...], check_increasing(3, 5, count=1)] = (3,)
-    """Numbers C of contexts, increasing from 3 to 5; there are 2^C − 1 pathways."""
+    """Numbers C of contexts, increasing, each from 3 to 5; a network has 2^C − 1 pathways."""
 
     hidden: int = Field(default=40, ge=16)
-    """Units of each pathway."""
+    """Number of hidden units of each pathway."""
 
     scales: Annotated[tuple[float, ...], check_decreasing(1e-2, 1e-8)] = (1e-3, 1e-5)
-    """Standard deviations σ of the initial weights, from 0.01 down."""
+    """Standard deviations σ of the initial weights, decreasing, from 0.01 at most."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {"more-contexts": {"objects": 4, "contexts": (4,)}}
@@ -76,7 +77,7 @@ QUICK: dict[str, Any] = {"objects": 4, "seeds": 2}
 
 @make_run("race/context")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Let all sets of contexts race, and train networks that have a pathway for each."""
+    """Solve the race of all sets of contexts, and train networks with one pathway per set."""
     keys, tables = keys_from_parameters(parameters, key), {}
     for k, count in enumerate(parameters.contexts):
         progress(f"{count} contexts", k / len(parameters.contexts))
@@ -85,7 +86,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _raced(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
-    """Training and theory for one number of contexts."""
+    """Train networks and solve the race for one number of contexts."""
     task, scales = objects_in_contexts(parameters.objects, count), np.array(parameters.scales)
     starts = scales**2 * parameters.hidden / 2
     races = [
@@ -119,7 +120,7 @@ def _raced(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
 
 
 def _strength(network: Gated) -> Float[np.ndarray, " pathway"]:
-    """The sum of singular values of each pathway."""
+    """Return the sum of singular values of each pathway's map."""
     weights = dict(zip(network.part_axes, map(np.asarray, network.parts), strict=True))
     count = len(weights) // 2
     maps = np.stack([weights[f"h{k}-y"] @ weights[f"x-h{k}"] for k in range(count)])
@@ -127,13 +128,13 @@ def _strength(network: Gated) -> Float[np.ndarray, " pathway"]:
 
 
 def _by_size(strength: xr.DataArray) -> xr.DataArray:
-    """The share in all strength of a pathway that is open in so many contexts, on average."""
+    """Return the mean share in the total strength of a pathway, by its number of open contexts."""
     return (strength / strength.sum("pathway")).groupby("size").mean()
 
 
 @claims_from_source("Saxe, slides", "“Context-dependent processing”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """How fast pathways are, who wins, and what smaller weights do to it."""
+    """Check the growth rates of pathways, the winners, and the effect of smaller weights."""
     parameters = parameters_of_run(run, Parameters)
     n = parameters.objects
     for count in parameters.contexts:
@@ -143,32 +144,35 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         law = np.sqrt((2 * n - 1) * (size + 1) * (size + n)) / (n * count)
         claim(
             "initial-growth",
-            "S = σ₁√((k + 1)(k + N))/NC, larger correlation in more contexts",
+            "a pathway that is open in k of C contexts, with N objects, starts to grow at the rate "
+            "S = σ₁√((k + 1)(k + N))/NC, σ₁ = √(2N − 1)",
             agree(data["rate"], law, within=0.02, relative=True),
             at="“The neural race reduction”",
-            note="growth of trained pathways "
+            note="rates of trained pathways, by the number k of open contexts: "
             f"{join_numbers(data['rate'].groupby('size').mean(), 3)}",
             case=case,
         )
         claim(
             "final-strengths",
-            "strength of a pathway in 1 … C contexts, as in the race",
+            "the final strength of a pathway that is open in 1 … C contexts is that of the race",
             agree(seen.mean("seed"), theory, within=0.03),
             headline=True,
-            note=f"share of all; σ = {join_numbers(data['scale'].values)}",
+            note="strengths are shares of the sum over pathways; initial scales "
+            f"σ = {join_numbers(data['scale'].values)}",
             case=case,
         )
         winners = seen.isel(size=slice(-2, None)).min("size")
         claim(
             "most-contexts-win",
-            "those in all contexts and in all but one win, in every network",
+            "pathways that are open in all contexts, or in all but one, win in every network",
             most_seeds(winners > seen.isel(size=slice(None, -2)).max("size"), of="networks"),
             case=case,
         )
         many = (last["strength"] / last["strength"].sum("pathway")).where(size < count - 1, 0.0)
         claim(
             "others-fade",
-            "the more so, the smaller the weights: what is left of all others",
+            "the total share of pathways that are open in fewer than C − 1 of C contexts falls as "
+            "initial weights get smaller",
             decreasing(many.sum("pathway").mean("seed")),
             at="“The neural race reduction”",
             case=case,
@@ -176,20 +180,20 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         first = float(data["loss_theory"][0, 0])
         claim(
             "loss",
-            "the loss is that of the race",
+            "the loss of gated networks over time is the loss of the race",
             max_error_below(
                 data["loss"].mean("seed"), data["loss_theory"], within=0.05, over=first
             ),
-            note="of the initial loss",
+            note="in units of the initial loss",
             case=case,
         )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """A row for each number of contexts: the race, the loss, and shares against the scale."""
+    """Draw the race, the loss, and final shares against scale, in a row per number of contexts."""
     counts = parameters_of_run(run, Parameters).contexts
-    title = "Objects in contexts: pathways of all contexts, and of all but one, win"
+    title = "Pathways that are open in all contexts, or in all but one, win"
     how = {"squeeze": False, "width": 3.6, "height": 3.0}
     figure, rows = panels(title, 3, len(counts), **how)
     for count, (course, loss, shares) in zip(counts, rows, strict=True):
@@ -208,9 +212,9 @@ def draw(run: xr.DataTree) -> Figure:
             one = data.sel(scale=scale)
             curves = one["loss"].mean("seed"), one["loss_theory"]
             draw_pair(loss, data["time"], *curves, color=shade, label=label)
-        words = "time $t/τ$", "strength of a pathway", f"{count} contexts, pathways open in k"
+        words = "time $t/τ$", "strength of a pathway", f"{count} contexts, pathways open in $k$"
         label_axes(course, *words, theory="race")
         label_axes(loss, "time $t/τ$", "loss", f"{count} contexts", theory="race")
-        words = "initial weights σ", "share of a pathway", f"{count} contexts, in the end"
+        words = "initial weights σ", "share of a pathway", f"{count} contexts, after training"
         label_axes(shares, *words, theory="race", xscale="log", yscale="log")
     return figure

@@ -1,11 +1,12 @@
-r"""Systematic generalisation: translating between domains that were never trained together.
+r"""Systematic generalisation: translation between domains that were never trained together.
 
-M input and M output domains with one trunk for all pairs, K trained outputs for each input. Loss
-½⟨‖y − f‖²⟩ over trained pairs, τ Ẇ = −∂L/∂W with τ = 1. *Zero-shot loss* is that on all other
-pairs, relative to that of a network that says nothing. Decoupled weights generalise at every K,
-because they presuppose the basis that domains have in common. Random weights have to find it: from
-one pair for each domain they cannot, the pairs of K = 2 are a single circle, and large weights need
-not.
+The task has M input and M output domains, a network has one trunk for all pairs, and each input
+domain is trained with K output domains. The loss is ½⟨‖y − f‖²⟩ over trained pairs, and
+τ Ẇ = −∂L/∂W with τ = 1. The *zero-shot loss* is the loss on untrained pairs, relative to that of a
+network with output zero. Decoupled weights generalise at every K, because their initialisation
+already contains the common basis of all domains. Networks with random weights must learn this
+basis. At K = 1 the data do not determine it, at K = 2 success depends on the seed, and large
+initial weights do not learn it.
 """
 
 from typing import Annotated, Any
@@ -45,37 +46,37 @@ from ...tasks import domain_routing
 from ._translation import basis, pairs_of, translator, with_random_weights
 
 _LEARNED = 1e-5
-"""Of the loss at which training stops, relative to that at the start."""
+"""Loss at which training stops, relative to the initial loss."""
 _GENERALISES = 0.05
-"""Zero-shot loss below which a network has understood."""
+"""Zero-shot loss below which a network counts as generalising."""
 
 
 class Parameters(BaseParameters):
-    """Domains with the features of a tree of four items, from random weights of several scales."""
+    """Domains with the features of a tree of four items, and initial weights of several scales."""
 
     seeds: int = Field(default=8, ge=2)
-    """How many networks with random weights are trained at each scale."""
+    """Number of networks with random weights that are trained at each scale."""
 
     domains: int = Field(default=5, ge=3, le=12)
-    """Number M of domains on either side."""
+    """Number M of input domains, and of output domains."""
 
     trained: Annotated[tuple[int, ...], check_increasing(1)] = (1, 2, 3, 4)
-    """Numbers K of outputs that are trained with each input, fewer than there are."""
+    """Numbers K of output domains trained with each input domain, increasing, each below M."""
 
     width: int = Field(default=24, ge=4)
-    """Units before and behind the trunk."""
+    """Number of hidden units before the trunk, and behind it."""
 
     scales: Annotated[tuple[float, ...], check_decreasing(0.6, 0.005)] = (0.4, 0.2, 0.1, 0.05)
-    """Standard deviations of random weights, the largest first."""
+    """Standard deviations of random weights, decreasing."""
 
     strength: float = Field(default=0.05, gt=0, le=0.2)
-    """Every number b of decoupled weights."""
+    """Initial strength b of every mode in every layer of the decoupled network."""
 
     def _check(self) -> None:
         if self.trained[-1] >= self.domains:
             raise ValueError(
-                f"`trained` must be below `domains`, {self.domains}, or nothing is left to infer: "
-                f"got {self.trained}."
+                f"`trained` must be below `domains` = {self.domains}, got {self.trained}. "
+                "Otherwise no untrained pairs are left."
             )
 
 
@@ -84,7 +85,7 @@ QUICK: dict[str, Any] = {"seeds": 5, "trained": (1, 3), "scales": (0.4, 0.05)}
 
 @make_run("race/generalisation")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train decoupled and random weights at every K, and ask for what was not trained."""
+    """Train decoupled and random weights at every K, and measure the loss on untrained pairs."""
     keys, ks = keys_from_parameters(parameters, key), parameters.trained
     tables: list[xr.Dataset] = []
     for number, k in enumerate(ks):
@@ -96,7 +97,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _trained(parameters: Parameters, k: int, keys: Keys) -> xr.Dataset:
-    """All scales and seeds, and a decoupled network with them: one program."""
+    """Train one decoupled network and all scales and seeds of random ones in one batch."""
     domains = jax.random.fold_in(keys[0], 1)
     data = domain_routing(parameters.domains, k, key=domains)
     everything = domain_routing(parameters.domains, key=domains)
@@ -133,25 +134,27 @@ def _trained(parameters: Parameters, k: int, keys: Keys) -> xr.Dataset:
 
 @claims_from_source("Saxe, slides", "“Systematic generalization”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """What decoupled weights hide, and what random ones need."""
+    """Check zero-shot losses of decoupled and of random initial weights."""
     data = run["zero_shot"].ds
     rich, lazy = data["random"].isel(scale=-1), data["random"].isel(scale=0)
     small, large = (float(data["scale"][k]) for k in (-1, 0))
     claim(
         "trained-loss",
-        "every network has learned what it was trained on (loss relative to silence)",
+        "every network learns its trained pairs (loss relative to that of output zero)",
         all_below(
             xr.concat((data["random_trained"].max(), data["decoupled_trained"].max()), "kind"), 1e-3
         ),
     )
     claim(
         "zero-shot-loss",
-        "a network with a shared trunk translates pairs that were never trained, whatever K "
-        f"(zero-shot loss, σ = {small:g})",
+        "a network with a shared trunk translates pairs that were never trained, for any number K "
+        f"of trained outputs per input (zero-shot loss, σ = {small:g})",
         all_below(rich, _GENERALISES),
-        wrong="only from decoupled weights, which presuppose the basis that domains have in common",
+        wrong="true only for decoupled weights, which contain the common basis of all domains from "
+        "the start",
         instead=agree(data["decoupled"] / data["decoupled_trained"], 1.0, within=1e-4),
-        note="that is their loss over that on trained pairs, at every K; random weights, medians: "
+        note="the number instead is the loss of decoupled weights on untrained pairs over that on "
+        "trained pairs, at every K; medians of random weights: "
         + join_numbers(rich.median("seed"), 2),
         headline=True,
     )
@@ -160,21 +163,22 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         alone = data["random"].sel(trained=1)
         claim(
             "one-domain-each",
-            "K = 1: no random weights of any scale generalise, signs and rotations of the pairs "
-            "are free",
+            "with K = 1 trained output per input no random initial weights generalise: the data "
+            "leave signs and rotations of each pair free",
             all_above(alone, _GENERALISES),
         )
         claim(
             "one-domain-wrong-answers",
-            "K = 1: what was not trained is answered wrongly, which is worse than silence (mean "
-            "over seeds, each scale)",
+            "with K = 1 trained output per input, untrained pairs get wrong outputs, with a larger "
+            "loss than output zero (mean over seeds, at each scale)",
             all_above(alone.mean("seed"), 1.0),
         )
     if 2 in data["trained"]:
         circle = rich.sel(trained=2)
         claim(
             "two-domains-seeds",
-            f"K = 2, σ = {small:g}: it depends on the seed (largest over smallest zero-shot loss)",
+            "with K = 2 trained outputs per input the zero-shot loss depends on the seed (largest "
+            f"over smallest, σ = {small:g})",
             all_above(circle.max() / circle.min(), 10.0),
             note=f"{int((circle < _GENERALISES).sum())} of {circle.size} seeds generalise",
         )
@@ -182,20 +186,22 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     if many.any():
         claim(
             "many-domains",
-            f"K ≥ 3, σ = {small:g}: every seed generalises",
+            "with K ≥ 3 trained outputs per input and small initial weights every seed generalises "
+            f"(σ = {small:g})",
             all_below(rich.isel(trained=many), _GENERALISES),
             note=f"medians {join_numbers(rich.isel(trained=many).median('seed'), 2)}",
         )
         claim(
             "lazy-training",
-            f"σ = {large:g}: training is lazy and does not generalise at any K (median over seeds)",
+            f"from large initial weights, σ = {large:g}, training is lazy and does not generalise "
+            "at any number K of trained outputs per input (median zero-shot loss)",
             all_above(lazy.median("seed"), _GENERALISES),
             at=at,
         )
         claim(
             "smaller-weights",
-            f"K = {int(data['trained'][-1])}: the smaller the weights, the better what was not "
-            "trained (median zero-shot loss from large to small scales)",
+            "the zero-shot loss falls as initial weights get smaller, with "
+            f"K = {int(data['trained'][-1])} trained outputs per input (median over seeds)",
             decreasing(data["random"].isel(trained=-1).median("seed")),
             at=at,
         )
@@ -203,7 +209,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Zero-shot loss over K, and over the scale of random weights."""
+    """Draw the zero-shot loss against K, and against the scale of random weights."""
     data, m = run["zero_shot"].ds, parameters_of_run(run, Parameters).domains
     title = f"Pairs of {m} × {m} domains that were never trained"
     figure, (by_k, by_scale) = panels(title, 2, width=4.2, height=3.4, sharey=True)
@@ -217,9 +223,9 @@ def draw(run: xr.DataTree) -> Figure:
         ks, data["decoupled"], **{**POINT_STYLE, "marker": "s", "color": "C3"}, label="decoupled"
     )
     by_k.axhline(1, **GUIDE_STYLE)
-    words = "outputs $K$ trained with each input", "zero-shot loss, of silence"
+    words = "outputs $K$ trained with each input", "zero-shot loss"
     room = {"yscale": "log", "xticks": ks, "xlim": (ks[0] - 0.4, ks[-1] + 0.4)}
-    label_axes(by_k, *words, "as far as training went", legend="center left", **room)
+    label_axes(by_k, *words, "number of trained pairs", legend="center left", **room)
     for k, color, label in shades(ks, "$K$ ="):
         one = data["random"].sel(trained=k).transpose("scale", "seed")
         by_scale.plot(scales, one, **{**POINT_STYLE, "ms": 3}, color=color, alpha=0.5)

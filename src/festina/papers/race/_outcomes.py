@@ -1,12 +1,16 @@
-r"""Who wins, over margin and scale, in a thousand networks: the race from initial weights.
+r"""XoR or linear solution in a thousand networks, predicted by a race from their initial weights.
 
-XoR with a margin, x = (±1, ±1, Δy) and y = −x₁x₂, loss ½⟨(y − f)²⟩, τ = 1. While nothing is said,
-every ReLU unit moves by itself, linearly for the examples that it is on for, and turns to one
-example or to a whole class; from then on it grows as κe^{2st}, with |x| = √(2 + Δ²) and s = |x|/4
-or Δ/2. So a network starts as six pathways of strength π = σ²Σκ. With θ_k the integral of what is
-left to say of example k, strengths are πe^{|x|θ_k/2} and, of a class, πe^{Δ(θ_1 + θ_2)/2}: the race
-ends where |x|π_ke^{|x|θ_k/2} + Δπe^{Δ(θ_1 + θ_2)/2} = 1 for both, which needs no integration. χ is
-the first term, the share of XoR.
+The task is XoR with a margin, x = (±1, ±1, Δy) and y = −x₁x₂, with loss ½⟨(y − f)²⟩ and τ = 1.
+
+- While the output is small, ReLU units move independently of each other, and linearly as long as
+  their gates stay. Each unit turns to one example or to a whole class. After turning its strength
+  grows as κe^{2st}, with s = |x|/4 for one example, |x| = √(2 + Δ²), and s = Δ/2 for a class.
+- A network with initial weights of scale σ therefore starts as six pathways (four examples, two
+  classes) of strength π = σ²Σκ, summed over the units of a pathway.
+- Let θ_k be the time integral of the residual of example k. A pathway of example k has strength
+  π_ke^{|x|θ_k/2}, the pathway of a class with examples 1 and 2 has strength πe^{Δ(θ_1 + θ_2)/2}.
+- The race ends where |x|π_ke^{|x|θ_k/2} + Δπe^{Δ(θ_1 + θ_2)/2} = 1 for both examples. These
+  equations are solved without integration in time. Their first term is χ, the share of XoR.
 """
 
 from typing import Any
@@ -48,30 +52,30 @@ from ...networks import fully_connected
 from ...tasks import xor
 
 _TIE = float(np.sqrt(2 / 3))
-"""Δ/2 = √(2 + Δ²)/4."""
-_STEP, _STEPS = 0.1, 120  # after 12 τ two units in a thousand have not turned yet, all of them weak
+"""Margin Δ at which both rates are equal, Δ/2 = √(2 + Δ²)/4."""
+_STEP, _STEPS = 0.1, 120  # after 12 τ 0.2 % of the units, all weak, are still turning
 _SMALL = 1e-3
-"""Scales up to which every network changes over within the margins."""
+"""Largest σ at which every network has its transition within the range of margins."""
 _DRAWS = 2000
-"""Networks drawn from the units of all networks, to see how much they vary by chance alone."""
+"""Number of networks resampled from the units of all networks, to estimate the chance spread."""
 _MARGINS, _SCALES = (0.6, 0.75, 0.9, 1.05), (1e-3, 1e-6)
-"""What is trained."""
+"""Margins Δ and scales σ at which networks are trained."""
 
 
 class Parameters(BaseParameters):
-    """A grid of margins and scales, and networks that are the same everywhere."""
+    """Grid of margins and scales, with the same networks at every point."""
 
     seeds: int = Field(default=1000, ge=50, le=20_000)
-    """How many networks there are at every point."""
+    """Number of networks at every point of the grid."""
 
     width: int = Field(default=64, ge=16, le=1024)
-    """Units H of a network."""
+    """Number H of hidden units of each network."""
 
     points: int = Field(default=25, ge=9, le=101)
-    """Margins Δ from 0.65 to 1.15, and scales σ from 10⁻¹² to 10⁻²."""
+    """Number of margins Δ from 0.65 to 1.15, and of scales σ from 10⁻¹² to 10⁻²."""
 
     trained: int = Field(default=8, ge=2)
-    """How many of them are trained, at four margins and two scales."""
+    """Number of networks that are also trained, at four margins and two scales."""
 
 
 QUICK: dict[str, Any] = {"seeds": 200, "points": 13, "trained": 4}
@@ -79,7 +83,7 @@ QUICK: dict[str, Any] = {"seeds": 200, "points": 13, "trained": 4}
 
 @make_run("race/outcomes")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Units turn at each margin, pathways race from every scale; some networks are trained."""
+    """Let units turn at each margin, solve the race from every scale, and train a few networks."""
     keys, points, found = keys_from_parameters(parameters, key), parameters.points, []
     margins, scales = np.linspace(0.65, 1.15, points), np.geomspace(1e-12, 1e-2, points)
     network = fully_connected(3, parameters.width, activation="relu", scale=1.0, key=keys)
@@ -109,7 +113,7 @@ def _turning(
     x: Float[Array, "4 3"],
     y: Float[Array, " 4"],
 ) -> tuple[Array, Array]:
-    """Units alone, each step exact for the examples that are on at its start."""
+    """Integrate units independently of each other; each step is exact while gates stay."""
 
     def step(_: Any, unit: tuple[Array, Array]) -> tuple[Array, Array]:
         u, v = unit
@@ -125,7 +129,7 @@ def _turning(
 def _turned(
     u: Float[np.ndarray, "seed unit 3"], v: Float[np.ndarray, "seed unit"], margin: float
 ) -> Float[np.ndarray, "seed unit 6"]:
-    """κ of every unit, in the place of its pathway: four examples, and the classes y = 1 and −1."""
+    """Return κ of every unit in the column of its pathway: four examples, classes y = 1 and −1."""
     x, y = _examples(margin)
     u, w = (np.asarray(part) for part in _turning(u.reshape(-1, 3), v.ravel(), x, y))
     own = np.sign(w)[:, None] == y
@@ -146,13 +150,13 @@ def _examples(margin: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _race(strength: Float[np.ndarray, "*batch 6"], margin: float) -> Float[np.ndarray, "*batch"]:
-    """χ in the end. Newton's steps on a sum of exponentials, which is convex."""
+    """Return the final χ by Newton steps on a convex sum of exponentials."""
     length, y = np.sqrt(2 + margin**2), _examples(margin)[1]
     chi = np.zeros(strength.shape[:-1])
     for class_, place in ((1.0, 4), (-1.0, 5)):
         pi = np.maximum(strength[..., [*np.flatnonzero(y == class_), place]], 1e-300)
         alone = -np.log(length * pi[..., :2]) * 2 / length, -np.log(margin * pi[..., 2]) / margin
-        theta = np.minimum(alone[0], alone[1][..., None])  # each alone would be done there
+        theta = np.minimum(alone[0], alone[1][..., None])  # θ if one pathway learned alone
         for _ in range(30):
             one = length * pi[..., :2] * np.exp(length * theta / 2)
             all_ = margin * pi[..., 2] * np.exp(margin * theta.sum(axis=-1) / 2)
@@ -166,11 +170,11 @@ def _race(strength: Float[np.ndarray, "*batch 6"], margin: float) -> Float[np.nd
 
 
 def _row(kappa: np.ndarray, margin: float, chi: np.ndarray) -> xr.Dataset:
-    """Return the outcomes at one margin, and what theory needs of its units.
+    """Return the outcomes at one margin, with the statistics of units that the theory needs.
 
-    - `per_unit`: mean strength of a pathway over the number of units.
+    - `per_unit`: mean strength of a pathway, divided by the number of units.
     - `varies`: standard deviation of the lead of linear pathways over networks whose units are
-      drawn independently of each other from the units of all networks.
+      drawn independently from the units of all networks.
     """
     units = kappa.reshape(-1, 6)
     means = units[:, :4].sum(axis=-1).mean(), units[:, 4:].sum(axis=-1).mean()
@@ -188,9 +192,10 @@ def _row(kappa: np.ndarray, margin: float, chi: np.ndarray) -> xr.Dataset:
 
 
 def _lead(of_examples: Any, of_classes: Any, margin: float) -> np.ndarray:
-    """Return by how much θ is larger where pathways of examples say half of it, means over them.
+    """Return the lead of linear pathways: θ of examples minus θ of classes, at half the output.
 
-    Pathways of strength π say half of it at |x|πe^{|x|θ/2} = 1/2 and Δπe^{Δθ} = 1/2.
+    Pathways of strength π reach half of the output at |x|πe^{|x|θ/2} = 1/2 (an example) and at
+    Δπe^{Δθ} = 1/2 (a class). θ is averaged over pathways of examples, and over those of classes.
     """
     length = np.sqrt(2 + margin**2)
     linear = np.log(2 * margin * of_classes).mean(axis=-1) / margin
@@ -198,10 +203,11 @@ def _lead(of_examples: Any, of_classes: Any, margin: float) -> np.ndarray:
 
 
 def _trained(margin: float, width: int, keys: Keys) -> xr.Dataset:
-    """Networks trained to the end, and their race."""
+    """Train networks to convergence, and solve the race from their initial weights."""
     task, (x, y), scales = xor(margin), _examples(margin), np.array(_SCALES)
     network = fully_connected(3, width, activation="relu", scale=scales[:, None], key=keys)
-    # The slowest is the smaller rate where both are alike, left to itself for twice as long.
+    # The winning rate s is smallest where both rates are equal, s = _TIE/2. Strengths grow from
+    # σ² to 1 as e^{2st}; the rest of the time is for convergence.
     times = np.array([0.0, (2 * np.log(1 / scales.min()) + 10) / _TIE])
     final = gradient_flow(network, task, times).network.predict(x * [1, 1, 0])[..., -1, :, 0]
     u, v = (np.asarray(part, float) for part in network.parts)
@@ -219,35 +225,38 @@ def _trained(margin: float, width: int, keys: Keys) -> xr.Dataset:
 
 @claims_from_source("Saxe, slides", "“Example: transition to nonlinearity”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Networks against their race, and where the boundary lies for each of them."""
+    """Check the predicted winners, and the margin at which each network has its transition."""
     width, trained = parameters_of_run(run, Parameters).width, run["trained"].ds
     data = run["map"].ds.sel(scale=slice(None, _SMALL))
     tie, spread, own = *_theory(data, width), _crossing(_against(data["chi"]))
     middle = own.median("seed")
-    # Four standard errors of a mean, three of a median.
+    # Four standard errors of a mean are three of a median.
     few = data.sizes["seed"]
     within = 4 * float(spread.max()) / np.sqrt(few)
     wins = (trained[name] > 0.5 for name in ("seen", "raced"))
     claim(
         "winner",
-        "which of them wins in a trained network is who wins the race from its initial weights",
+        "the race from the initial weights of a network predicts whether its XoR or its linear "
+        "pathways win in training",
         most_seeds(next(wins) == next(wins), 0.9, of="networks"),
         note=f"Δ = {join_numbers(_MARGINS)}, σ = {join_numbers(_SCALES)}",
     )
     claim(
         "winner-share",
-        "and with what share: χ, means over seeds",
-        # A pathway of a class is taken to keep its direction. Examples that start with unequal
-        # strengths, by a fraction of this order, turn it, to the benefit of what is not linear.
+        "the race from initial weights predicts χ, the share of XoR in the output, averaged over "
+        "seeds",
+        # The race fixes the direction of the pathway of a class. Unequal strengths of its two
+        # examples, by a fraction of the order of the tolerance, turn it in favour of XoR.
         max_error_below(
             trained["seen"].mean("seed"), trained["raced"].mean("seed"), within=width**-0.5
         ),
-        note=f"off by {join_numbers((trained['seen'] - trained['raced']).mean().values, 2)} on "
-        "the whole",
+        note="mean error over all networks: "
+        f"{join_numbers((trained['seen'] - trained['raced']).mean().values, 2)}",
     )
     claim(
         "changeover-margin",
-        "the margin at which half of the networks change over is that of pathways of mean strength",
+        "half of the networks turn from the XoR to the linear solution at the margin Δ where "
+        "pathways of mean strength tie in the race",
         max_error_below(middle, tie, within=within),
         headline=True,
         note=f"{own.sizes['seed']} networks, σ up to {_SMALL:g}; Δ = "
@@ -255,40 +264,40 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "equal-rates",
-        f"σ = {float(tie['scale'][-1]):.2g}: the solution changes where the two rates are equal, "
-        "Δ = √(2/3)",
+        "the solution turns linear at the margin Δ = √(2/3), where XoR and linear pathways learn "
+        f"at equal rates, σ = {float(tie['scale'][-1]):.2g}",
         agree(middle[-1], _TIE, within=within),
-        wrong="only in the limit of small weights: more units turn to examples than to classes, "
-        "and XoR wins beyond",
+        wrong="Δ = √(2/3) is the limit of small weights; at finite σ XoR also wins at larger "
+        "margins, because more units turn to examples than to classes",
         instead=agree(middle[-1], float(tie[-1]), within=within),
     )
     far = data["scale"] <= 1e-6
     size = np.log(1 / (width * data["scale"] ** 2))[far]
     claim(
         "approach-to-limit",
-        "it gets there as 1/ln(1/Hσ²)",
+        "the margin of the transition approaches √(2/3) as 1/ln(1/Hσ²), H the number of hidden "
+        "units, σ their initial scale",
         follows_power_law(size, (middle - _TIE)[far], -1.0, within=0.15),
-        note="next is a fraction 1/ln(1/Hσ²) of it",
+        note="the next order is smaller by another factor 1/ln(1/Hσ²)",
     )
     claim(
         "spread-of-seeds",
-        "networks differ in where they change over because units are shared out by chance: the "
-        "standard deviation over seeds is that of networks with units drawn at random",
-        # Three standard errors, and the curvature of the race, which is left out.
+        "networks differ in the margin of their transition because units join pathways by chance: "
+        "networks of randomly drawn units have the same standard deviation",
+        # Three standard errors, plus 0.05 for the neglected curvature of the race.
         agree(own.std("seed"), spread, within=0.05 + 3 / np.sqrt(2 * few), relative=True),
-        note="strengths of few units vary by much, and their logarithms count; "
-        f"{join_numbers(own.std('seed').values[::6], 2)}",
+        note=f"standard deviations {join_numbers(own.std('seed').values[::6], 2)}",
     )
 
 
 def _against(chi: xr.DataArray) -> xr.DataArray:
-    """Odds of a linear solution, as a logarithm, which is smooth across the boundary."""
+    """Return the logarithmic odds of a linear solution, which are smooth across the boundary."""
     chi = chi.clip(1e-12, 1 - 1e-12)
     return xr.DataArray(np.log((1 - chi) / chi))
 
 
 def _theory(data: xr.Dataset, width: int) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the boundary at each scale, where pathways of mean strength tie, and its spread."""
+    """Return the margin at which pathways of mean strength tie, at each scale, and its spread."""
     pi = width * data["scale"] ** 2 * data["per_unit"].transpose("margin", "pathway")
     pi = pi.transpose("margin", "scale", "pathway")
     rows = zip(pi.values[..., :1], pi.values[..., 1:], data["margin"].values, strict=True)
@@ -300,7 +309,7 @@ def _theory(data: xr.Dataset, width: int) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def _crossing(rising: xr.DataArray) -> xr.DataArray:
-    """The margin at which a function first gets above zero; NaN if nowhere."""
+    """Return the margin at which a function first crosses zero upwards, NaN if it never does."""
     rising = rising.transpose("margin", ...)
     values, margin = rising.values, rising["margin"].values
     up = (values[:-1] < 0) & (values[1:] >= 0)
@@ -312,12 +321,12 @@ def _crossing(rising: xr.DataArray) -> xr.DataArray:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Who wins, where; every network against its race; and one curve for all scales."""
+    """Draw the map of winners, networks against their race, and all scales on one curve."""
     width = parameters_of_run(run, Parameters).width
     data, trained = run["map"].ds, run["trained"].ds
     title = f"{data.sizes['seed']:,} networks of {width} ReLU units: XoR or linear"
     figure, (where, each, own) = panels(title, 3)
-    won = (data["chi"] > 0.5).mean("seed").assign_attrs(long_name="share in which XoR wins")
+    won = (data["chi"] > 0.5).mean("seed").assign_attrs(long_name="share of XoR networks")
     won["margin"].attrs["long_name"] = "margin Δ"
     won["scale"].attrs["long_name"] = "initial weights σ"
     tie, spread = _theory(data, width)
@@ -331,7 +340,7 @@ def draw(run: xr.DataTree) -> Figure:
         )
         each.plot([], [], **POINT_STYLE, color=shade, label=label)
     diagonal(each, [0.0, 1.0])
-    label_axes(each, "χ by the race from initial weights", "χ of the trained network")
+    label_axes(each, "χ predicted from initial weights", "χ of the trained network")
     small = data.sel(scale=slice(None, _SMALL))
     small = small.isel(scale=slice(None, None, small.sizes["scale"] // 3))
     over = np.linspace(-3, 3, 61)
@@ -342,7 +351,7 @@ def draw(run: xr.DataTree) -> Figure:
     above = (apart_ > xr.DataArray(over, {"deviation": over}, ("deviation",))).mean("seed")
     normal = xr.DataArray(norm.sf(over), {"deviation": over}, ("deviation",))
     x = above["deviation"].assign_attrs(long_name="margin − boundary, in standard deviations")
-    above.attrs["long_name"] = "share in which XoR wins"
+    above.attrs["long_name"] = "share of XoR networks"
     draw_collapse(own, above, x, normal, over="scale", symbol="σ =")
     label_axes(own, title="all scales on one curve", theory="normal distribution")
     return figure

@@ -1,10 +1,13 @@
-r"""Translation between domains: how a network with one trunk for all pairs becomes abstract.
+r"""Translation between domains: a network with one shared trunk learns abstract representations.
 
-M input and M output domains, K trained outputs for each input; items have the same features in all
-domains. Encoders and decoders belong to a domain, the trunk between them to all. Loss ½⟨‖y − f‖²⟩
-over the examples of trained pairs, τ Ẇ = −∂L/∂W with τ = 1. From decoupled weights every mode is
-three numbers, ḃ₁ = b₂b₃E/M, ḃ₂ = b₁b₃E, ḃ₃ = b₁b₂E/M with E = S − D b₁b₂b₃, S = s/n and D = 1/n for
-n items. The source trains on the sum over pairs of a mean over items and features.
+The task has M input and M output domains, and each input domain is trained with K output domains.
+Items have the same features in all domains. Every domain has its own encoder and decoder, and all
+pairs share the trunk between them. The loss is ½⟨‖y − f‖²⟩ over the examples of trained pairs, and
+τ Ẇ = −∂L/∂W with τ = 1. From decoupled weights, three numbers describe each mode: the strengths b₁
+of encoders, b₂ of the trunk and b₃ of decoders, with ḃ₁ = b₂b₃E/M, ḃ₂ = b₁b₃E, ḃ₃ = b₁b₂E/M. Here
+E = S − D b₁b₂b₃, S = s/n and D = 1/n for n items and the singular value s of the features. The
+source trains on another loss: the sum over pairs of the squared error averaged over items and
+features.
 """
 
 import itertools
@@ -59,43 +62,45 @@ from ._translation import (
 
 _SAMPLES = 241
 _FINER = 16
-"""How much smaller steps of descent are where they stand for a flow."""
+"""Factor by which the learning rate is reduced to approximate gradient flow by descent."""
 
 
 class Parameters(BaseParameters):
-    """Domains with the features of a tree, some pairs of which are trained."""
+    """Domains with the features of a tree, and the pairs of domains that are trained."""
 
     seeds: int = Field(default=6, ge=1)
-    """How many networks with random weights are trained at each scale."""
+    """Number of networks with random weights that are trained at each scale."""
 
     domains: int = Field(default=7, ge=2, le=16)
-    """Number M of domains on either side."""
+    """Number M of input domains, and of output domains."""
 
     trained: int = Field(default=4, ge=1)
-    """Number K of outputs that are trained with each input, neighbours from one before it on."""
+    """Number K of output domains trained with each input domain i: cyclic neighbours from i − 1."""
 
     values: tuple[PositiveFloat, ...] = (6.0, 4.0, 3.0)
-    """Values of the features that all items have, half of them, and so on to single items."""
+    """Values of features, one per level of the tree, from features of all items to single items."""
 
     width: int = Field(default=64, ge=8)
-    """Units before and behind the trunk."""
+    """Number of hidden units before the trunk, and behind it."""
 
     strength: float = Field(default=0.08, gt=0, le=0.5)
-    """Every number b of a decoupled network at the start."""
+    """Initial strength b of every mode in every layer of the decoupled network."""
 
     scales: Annotated[tuple[float, ...], check_decreasing(0.1, 1e-6)] = (0.025, 0.0025)
-    """Standard deviations of random weights; an orthogonal matrix times 0.2 has 0.2/√width."""
+    """Standard deviations of random weights, decreasing. The source's weights, an orthogonal matrix
+    times 0.2, have 0.2/√width."""
 
     learning_rate: float = Field(default=0.02, gt=0)
-    """Of descent on the source's loss."""
+    """Learning rate of gradient descent on the source's loss."""
 
     def _check(self) -> None:
         if self.trained > self.domains:
             raise ValueError(f"`trained` must be at most `domains`, got {self.trained}.")
         if len(self.values) < 2 or 2 ** (len(self.values) - 1) > self.width:
             raise ValueError(
-                "`values` must be two or more numbers, one for each level of a tree with no more "
-                f"items than `width`, got {self.values}."
+                "`values` must be two or more numbers, one for each level of a tree with "
+                "2^(levels − 1) items. The number of items must not exceed "
+                f"`width` = {self.width}, got {self.values}."
             )
 
 
@@ -107,7 +112,7 @@ QUICK: dict[str, Any] = {"seeds": 3, "width": 16}
 
 @make_run("race/routing")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train from decoupled weights, by flow and descent, and from random ones, beside theory."""
+    """Train decoupled weights by flow and by descent, random weights by flow; add the theory."""
     keys, m = keys_from_parameters(parameters, key), parameters.domains
     items = nested_tree_features(len(parameters.values) - 1, values=list(parameters.values))
     how: dict[str, Any] = {"items": items, "key": keys[0]}
@@ -127,7 +132,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _decoupled(parameters: Parameters, network: Gated, data: Task, everything: Task) -> xr.Dataset:
-    """The whole network, the race reduction of its weights, and three numbers for each mode."""
+    """Return mode strengths of the full network, of its race reduction, and of three numbers."""
     frames, s = basis(everything)
     m, trained = parameters.domains, pairs_of(data)
     times = np.linspace(0.0, _end(parameters, s), _SAMPLES)
@@ -163,18 +168,18 @@ def _numbers(
 
 
 def _end(parameters: Parameters, s: np.ndarray) -> float:
-    """Until the weakest mode is learned, from balanced weights as small as the smallest."""
+    """Return a time by which the weakest mode is learned, from balanced weights."""
     m, n = parameters.domains, len(s)
     how = {"depth": 3, "fraction": 0.999, "input_variance": 1 / n, "tau": m ** (2 / 3)}
     return 1.3 * float(linear.learning_time(s[-1] / n, parameters.strength**3, **how))
 
 
 def _descent(parameters: Parameters, network: Gated, data: Task, everything: Task) -> xr.Dataset:
-    """Gradient descent on the source's loss, and the source's equations on their own clock."""
+    """Run gradient descent on the source's loss, and the source's equations in their own time."""
     frames, s = basis(everything)
     m, k, n = parameters.domains, parameters.trained, len(s)
     features = everything.outputs // m
-    # A sum over pairs of mean squares over n items and all features is this times ½⟨‖y − f‖²⟩.
+    # The source's loss is this factor times ½⟨‖y − f‖²⟩.
     factor = 2 * m * k / features
     rate = parameters.learning_rate / np.array([1, _FINER])
     steps = int(_end(parameters, s) / (factor * rate[-1])) + 1
@@ -184,7 +189,7 @@ def _descent(parameters: Parameters, network: Gated, data: Task, everything: Tas
     descent = gradient_descent(lanes, data, factor * rate, steps)
     seen = strengths(descent.network, frames, [chain("shared", *pairs_of(data)[0])])[0]
     half = passage_time(descent.time, -seen[..., 0], -s[0] / 2)
-    # The source has ḃ₂ = (K/M) b₁b₃(s − π), where we have b₁b₃(s − π)/n.
+    # The source has ḃ₂ = (K/M) b₁b₃(s − π), which is b₁b₃(s − π)/n in the time of this module.
     times = np.linspace(0.0, _end(parameters, s), 4 * _SAMPLES)
     theory, clock = _numbers(parameters, s, times).prod(axis=1), m / (k * n) * times
     return xr.Dataset(
@@ -200,7 +205,7 @@ def _descent(parameters: Parameters, network: Gated, data: Task, everything: Tas
 
 
 def _random(parameters: Parameters, start: Gated, data: Task) -> xr.Dataset:
-    """Random weights at several scales, and the reduction from what of them grows."""
+    """Train random weights at several scales, and solve the reduction from their growing part."""
     tables: list[xr.Dataset] = []
     for number in range(len(parameters.scales)):
         lanes = start.with_parts(*(part[number] for part in start.parts))
@@ -229,37 +234,42 @@ def _random(parameters: Parameters, start: Gated, data: Task) -> xr.Dataset:
 
 @claims_from_source("Saxe, slides", "“Dynamics of abstraction”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """The reduction against the whole network, the source's clock, and random weights."""
+    """Check the reduction against the full network, the source's time, and random weights."""
     parameters = parameters_of_run(run, Parameters)
     data, descent, random = (run[name].ds for name in ("decoupled", "descent", "random"))
     m, s = parameters.domains, data["singular_value"]
     at = "“Reduction and (occasionally) exact solutions”"
     claim(
         "reduction",
-        "decoupled weights: the whole network is its race reduction, on every pair (of s)",
+        "from decoupled weights the race reduction gives the mode strengths of the full network on "
+        "every pair of domains",
         max_error_below((data["strength"] - data["reduced"]) / s, within=1e-8),
         at=at,
+        note="in units of the singular value s",
     )
     trained = data["trained"].values
     off = (data["strength"] - data["theory"]) / s
     claim(
         "three-numbers",
-        "every mode is three numbers, an encoder, the trunk and a decoder; K drops out",
+        "three numbers, the strengths of encoders, trunk and decoders, describe each mode, and "
+        "their equations do not contain the number K of outputs trained with each input",
         max_error_below(off[trained], within=1e-8),
-        note="on trained pairs, of s",
+        note="on trained pairs, in units of the singular value s",
         headline=True,
     )
     claim(
         "conserved-strength",
-        "M b₁² − b₂² is conserved",
+        "M b₁² − b₂² is conserved during training, b₁ and b₂ the strengths of a mode in encoders "
+        "and trunk, M the number of domains",
         max_error_below(data["conserved"], (m - 1) * parameters.strength**2, within=1e-7),
-        note="(M − 1) b₀² from weights that are all b₀",
+        note="the value is (M − 1) b₀² if all initial strengths are b₀",
     )
     order = np.unique(np.round(s.values, 9))[::-1]
     halves = [_half_time(data, value) for value in order]
     claim(
         "order-of-modes",
-        "broad distinctions come first: when modes are half learned",
+        "broad distinctions between items are learned first: half times of modes rise from the "
+        "largest to the smallest singular value",
         increasing(halves),
         at="“Dataset”",
     )
@@ -267,21 +277,22 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     clock = descent["half_time"] / (descent["half_updates"] * descent["rate"])
     claim(
         "clock",
-        "time of the source's equations in units of its learning rate times updates",
+        "time in the source's equations is learning rate × updates × 2M²/(items × features), M the "
+        "number of domains",
         agree(clock[-1], 2 * m**2 / (items * features), within=0.01, relative=True),
-        note="2M²/(items × features), which stands there without a reason: 3.5 for M = 7. The loss "
-        f"is a sum over pairs of mean squares; {float(clock[0]):.3g} at a learning rate of "
-        f"{parameters.learning_rate:g}, with which updates are no flow any more",
+        note="the source gives 3.5 for M = 7 and no reason; the reason is its loss, a sum over "
+        f"pairs of mean squares; descent at a learning rate of {parameters.learning_rate:g} has "
+        f"{float(clock[0]):.3g}, because its steps are too large for gradient flow",
     )
     off = abs(random["half_time"] / random["half_time_theory"] - 1).median("seed")
-    # Hidden directions of different modes overlap by 1/√width, and disturb each other by less.
+    # Hidden directions of different modes overlap by 1/√width. The error is smaller.
     claim(
         "random-half-times",
-        "random weights: half of the loss is gone when the reduction says, from what of them "
-        "grows (relative error, median over seeds)",
+        "from random weights the reduction, started from the growing part of the weights, predicts "
+        "when half of the loss is gone",
         all_below(off, parameters.width**-0.5),
         at="“Assumptions & caveats”",
-        note=f"by scale {join_numbers(off, 2)}; early growth looks the same at every scale",
+        note=f"relative error, median over seeds: {join_numbers(off, 2)}",
     )
 
 
@@ -293,11 +304,11 @@ def _half_time(data: xr.Dataset, value: float) -> float:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Modes over time, the clock of the source, and the losses of random weights."""
+    """Draw modes over time, the same in the source's time, and losses of random weights."""
     data, descent, random = (run[name].ds for name in ("decoupled", "descent", "random"))
     parameters = parameters_of_run(run, Parameters)
     m, k = parameters.domains, parameters.trained
-    title = f"One trunk for {m} × {m} domains, {k} outputs trained with each input"
+    title = f"One trunk for {m} × {m} domains, {k} output domains trained with each input"
     figure, (modes, clock, losses) = panels(title, 3, width=3.2, height=3.2)
     trained, s = data["trained"].values, data["singular_value"].values
     values, first = np.unique(np.round(s, 9), return_index=True)
@@ -319,7 +330,7 @@ def draw(run: xr.DataTree) -> Figure:
     clock.plot([], [], **POINT_STYLE, color="0.4", label="descent, as published")
     scale = float(descent["time"][-1]) / float(data["time"][-1])
     how = {"legend": "upper right", "xlim": (0, 1.3 * end * scale), "ylim": (0, top)}
-    words = "time of the source's equations", "mode strength $b_1b_2b_3$", "the source's clock"
+    words = "time of the source's equations", "mode strength $b_1b_2b_3$", "the source's time"
     label_axes(clock, *words, theory="its equations", **how)
     smallest = random.isel(scale=-1)
     first = float(smallest["loss"][0, 0])
@@ -336,7 +347,7 @@ def draw(run: xr.DataTree) -> Figure:
         losses.plot(
             one["time"], one["theory"] / first, **{**THEORY_STYLE, "color": color, "lw": 1.4}
         )
-    words = "time $t$ in units of $τ$", "loss, of that at the start"
+    words = "time $t$ in units of $τ$", "loss / initial loss"
     words = *words, f"random weights, σ = {float(random['scale'][-1]):g}"
     right = 3 * float(smallest["half_time"].median())
     label_axes(losses, *words, theory="reduction", xlim=(0, right), ylim=(0, 1.05))

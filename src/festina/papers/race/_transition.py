@@ -1,9 +1,10 @@
-r"""Transition to nonlinearity: with a margin Δ a linear network can do XoR too.
+r"""Transition to nonlinearity: XoR with a third input Δy, which also has a linear solution.
 
-Inputs x = (±1, ±1, Δy) with y = −x₁x₂ (P = 4), loss ½⟨(y − f)²⟩, τ Ẇ = −∂L/∂W with τ = 1. A ReLU
-unit along the third input is on for one class and grows with s_lin = Δ/2, one along an example with
-s_XoR = √(2 + Δ²)/P. Which of them a network is made of in the end is told by what it says where
-the third input is silenced, χ = (2 + Δ²)/2 ⟨y f(x₁, x₂, 0)⟩: 1 for XoR, 0 for a linear solution.
+Inputs are x = (±1, ±1, Δy) with y = −x₁x₂ and margin Δ (P = 4 examples), the loss is ½⟨(y − f)²⟩,
+and τ Ẇ = −∂L/∂W with τ = 1. A ReLU unit along the third input is on for one class and grows at the
+rate s_lin = Δ/2. A ReLU unit along one example grows at the rate s_XoR = √(2 + Δ²)/P. The order
+parameter χ = (2 + Δ²)/2 ⟨y f(x₁, x₂, 0)⟩ uses the output with the third input set to zero: χ is 1
+for the XoR solution and 0 for the linear solution.
 """
 
 import math
@@ -49,33 +50,33 @@ from .._pathways import between
 
 _SAMPLES = 121
 _CROSSING = math.sqrt(2 / 3)
-"""Δ/2 = √(2 + Δ²)/4."""
+"""Margin Δ at which both rates are equal, Δ/2 = √(2 + Δ²)/4."""
 _BEGUN = 0.01
-"""Fraction of the targets that the output reaches when units have turned, before they learn."""
+"""Output, as a fraction of the targets, at which units have turned but the loss is still high."""
 _TURNED = 0.6
-"""Fraction of the time until then after which small units have turned."""
+"""Time after which small units have turned, as a fraction of the time to `_BEGUN`."""
 _FEW = 0.1
-"""A share below which the winner has finished before it was disturbed by the loser."""
+"""Share of the loser below which the winner has been learned before the loser disturbs it."""
 
 
 class Parameters(BaseParameters):
-    """Exclusive or with a margin, and ReLU networks from several scales."""
+    """ReLU networks on XoR with a margin, from initial weights of several scales."""
 
     seeds: int = Field(default=8, ge=1)
-    """How many networks are trained for each margin and scale."""
+    """Number of networks that are trained for each margin and scale."""
 
     width: int = Field(default=128, ge=16)
-    """Units of a network."""
+    """Number of hidden units of each network."""
 
     scales: Annotated[tuple[float, ...], check_decreasing(1e-2, 1e-8)] = (1e-2, 1e-4, 1e-6)
-    """Standard deviations σ of their initial weights, from 0.01 down."""
+    """Standard deviations σ of the initial weights, decreasing, from 0.01 at most."""
 
     margins: Annotated[tuple[float, ...], check_increasing(0.3, 1.4, count=4)] = (
         *(0.4, 0.5, 0.6, 0.7, 0.75, 0.8),
         *(0.85, 0.9, 1.0, 1.1, 1.2, 1.3),
     )
-    """Margins Δ, increasing: two or more up to 0.8, and two or more from 0.85 to below √2, where a
-    unit along an example is still off for those of the other class."""
+    """Margins Δ, increasing: two or more up to 0.8, and two or more from 0.85 to below √2. Below √2
+    a unit along one example is off for examples of the other class."""
 
 
 QUICK: dict[str, Any] = {"seeds": 4, "margins": (0.6, 0.7, 0.8, 0.85, 1.0, 1.2)}
@@ -83,9 +84,9 @@ QUICK: dict[str, Any] = {"seeds": 4, "margins": (0.6, 0.7, 0.8, 0.85, 1.0, 1.2)}
 
 @make_run("race/transition")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train networks for each margin from every scale, and let the two kinds of pathways race."""
+    """Train networks at each margin and scale, and solve the race of XoR and linear pathways."""
     found, keys = [], keys_from_parameters(parameters, key)
-    # The smaller of two rates is least where they are alike.
+    # The winning rate is smallest where both rates are equal.
     last = (2 * np.log(1 / parameters.scales[-1]) + 10) / _CROSSING
     times = np.linspace(0.0, last, _SAMPLES)
     for k, margin in enumerate(parameters.margins):
@@ -103,7 +104,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _at(margin: float, parameters: Parameters, keys: Keys, times: np.ndarray) -> xr.Dataset:
-    """Networks and the race at one margin: what is said by pathways of examples, and by others."""
+    """Train networks and solve the race at one margin; split outputs into XoR and linear parts."""
     task, scales = xor(margin), np.array(parameters.scales)
     x, y = np.asarray(task.x, float), np.asarray(task.y, float)[:, 0]
     network = fully_connected(
@@ -114,7 +115,7 @@ def _at(margin: float, parameters: Parameters, keys: Keys, times: np.ndarray) ->
     alone = (2 + margin**2) / 2 * said(x * [1, 1, 0])
     gates = {f"example {i}": np.eye(4)[i] for i in range(4)}
     gates |= {"up": (y > 0) * 1.0, "down": (y < 0) * 1.0}
-    # A sixth of the units for each of six pathways.
+    # Each of the six pathways gets a sixth of the units.
     races = [
         race_of_gatings(task, gates, initial_strength=s**2 * parameters.width / 12) for s in scales
     ]
@@ -147,7 +148,7 @@ def _growth(
     start: Int[np.ndarray, " seed"],
     times: Float[np.ndarray, " time"],
 ) -> Float[np.ndarray, "seed 2"]:
-    """Return the rates s of both parts, e^{2st}, from when units have turned up to `start`."""
+    """Return the growth rates s of both parts, e^{2st}, from the end of turning to `start`."""
     parts, seed = np.stack((alone, whole - alone), axis=-1), np.arange(len(start))
     turned = (_TURNED * start).astype(int)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -156,7 +157,10 @@ def _growth(
 
 
 def _starts(u: np.ndarray, v: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Strengths of the pathways of every class, and of its examples, those on the average."""
+    """Return the initial strengths of six pathways: four of examples, then two of classes.
+
+    The two pathways of examples of the same class get their mean strength.
+    """
     up = x[:, 2] > 0
     ways = np.vstack((x, [[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]))
     ways /= np.linalg.norm(ways, axis=1, keepdims=True)
@@ -167,7 +171,7 @@ def _starts(u: np.ndarray, v: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _parts(raced: Race, margin: float, times: np.ndarray) -> np.ndarray:
-    """What pathways of an example, and of a class, say of it: π|x| and πΔ."""
+    """Return the mean output of the pathways of examples, π|x|, and of those of classes, πΔ."""
     pi = between(times, raced.time, raced.strength)
     loudness = np.repeat([math.hypot(math.sqrt(2), margin), margin], [4, 2])
     return np.stack([part.mean(axis=1) for part in np.split(loudness * pi, [4], axis=1)], axis=1)
@@ -175,7 +179,7 @@ def _parts(raced: Race, margin: float, times: np.ndarray) -> np.ndarray:
 
 @claims_from_source("Saxe, slides", "“Example: transition to nonlinearity”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Rates, where the solution changes, how sharply, and what is left of the loser."""
+    """Check growth rates, the margin and sharpness of the transition, and the loser's share."""
     data = run["sweep"].ds
     margin, scale = data["margin"], data["scale"].values
     chi, rate = data["chi"].mean("seed"), data["rate"]
@@ -183,7 +187,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     growth = data["growth"].mean("seed")
     formula = {"XoR": np.sqrt(2 + margin**2) / 4, "linear": margin / 2}
     slower, faster = np.sort(list(formula.values()), axis=0)
-    # If one part is much slower, what units of the other part still have to turn exceeds it.
+    # A much slower part is hidden by units of the faster part that have not finished turning.
     both_seen = slower > 0.7 * faster
     judged = lambda part: agree(
         growth.sel(part=part)[both_seen], formula[part][both_seen], within=0.03, relative=True
@@ -191,27 +195,34 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     if scale[-1] <= 1e-5:
         where = f"growth in trained networks, σ = {scale[-1]:g}, "
         where += f"Δ = {join_numbers(margin.values[both_seen])}"
-        claim("xor-growth", "s_XoR = √(2 + Δ²)/P", judged("XoR"), note=where)
+        claim(
+            "xor-growth",
+            "the XoR part of the output grows at the rate s_XoR = √(2 + Δ²)/P, Δ the margin",
+            judged("XoR"),
+            note=where,
+        )
         claim(
             "linear-growth",
-            "s_lin = Δ/2",
+            "the linear part of the output grows at the rate s_lin = Δ/2, Δ the margin",
             judged("linear"),
-            corrected="of a ReLU unit, which is on for one class, half of the examples; a linear "
-            "pathway that is open for all has s = Δ and would win from Δ = √(2/15) = 0.365 on",
+            corrected="Δ/2 is the rate of a ReLU unit, which is on for half of the examples; a "
+            "linear pathway that is open for all examples has s = Δ and wins above "
+            "Δ = √(2/15) = 0.365",
             note=where,
         )
     claim(
         "crossing",
-        "the solution changes where these are equal, Δ = √(2/3): curves of all σ cross there",
+        "the solution changes from XoR to linear at the margin Δ = √(2/3), where both pathways "
+        "learn at equal rates: order parameters χ from all initial scales σ cross at this margin",
         agree(crossing, _CROSSING, within=0.03),
         headline=True,
-        note=f"largest against smallest σ, means over {data.sizes['seed']} seeds",
+        note=f"crossing of the largest and smallest σ, χ averaged over {data.sizes['seed']} seeds",
     )
     small, slow = data.isel(scale=-1), margin < _CROSSING
     claim(
         "early-nonlinearity",
-        f"nonlinear representations emerge before they are necessary: χ > 1/2 for Δ up to "
-        f"{float(margin[slow][-1]):g}, though any Δ > 0 makes the task linear",
+        f"networks learn the nonlinear solution (χ > 1/2) at margins Δ up to "
+        f"{float(margin[slow][-1]):g}, although the task is linearly separable for any Δ > 0",
         all_above(small["chi"].mean("seed")[slow], 0.5),
         note=f"σ = {scale[-1]:g}",
     )
@@ -224,39 +235,44 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "the faster of the two pathways dominates the solution",
         most_seeds((won == winner)[far], of="networks"),
         at="“Neural Race Reduction”",
-        note=f"σ = {scale[-1]:g}, Δ = {join_numbers(margin.values[far])}: where σ^γ < {_FEW:g}",
+        note=f"σ = {scale[-1]:g}, at margins with σ^γ < {_FEW:g}: "
+        f"Δ = {join_numbers(margin.values[far])}",
     )
     claim(
         "final-share",
-        f"each network ends where the race leads its units, once these have turned: χ, "
-        f"σ = {scale[-1]:g}",
-        # The two examples of a class are taken to be alike; if not, they turn its pathway.
+        "the race from the strengths of its turned units predicts the final order parameter χ of "
+        f"each network, σ = {scale[-1]:g}",
+        # The race gives both examples of a class equal strengths. Unequal strengths turn the
+        # pathway of the class.
         max_error_below(small["chi"], small["chi_own"], within=0.1),
-        note=f"from when {_BEGUN:g} of the targets is said; the race from equal strengths is off "
-        f"by {float(abs(chi - data['chi_theory']).isel(scale=-1).max()):.2g} of the mean over "
-        "seeds, and seeds differ because units are shared out by chance",
+        note=f"strengths taken when the output reaches {_BEGUN:g} of the targets; the race from "
+        "equal strengths misses the mean over seeds by "
+        f"{float(abs(chi - data['chi_theory']).isel(scale=-1).max()):.2g}, and seeds differ "
+        "because units join pathways by chance",
     )
     claim(
         "sharpening",
-        "the change is a step in the limit of small weights: dχ/dΔ where curves cross",
+        "the transition becomes a step for small initial weights σ: the slope dχ/dΔ at the "
+        "crossing grows as σ falls",
         increasing(-_steepness(chi)),
         note=f"σ = {join_numbers(scale)}",
     )
     loser = xr.where(slow, 1 - chi, chi).isel(scale=slice(-2, None))
-    # Integration leaves an error of some 1e-5.
+    # The integration error of these shares is about 1e-5.
     told = ((loser < _FEW) & (loser > 3e-4)).all("scale")
     decades = np.log(scale[-1] / scale[-2])
     seen = np.log(loser[{"scale": 1}] / loser[{"scale": 0}]) / decades
     claim(
         "loser-share",
-        "the loser's share falls as σ^γ, γ = 2(1 − s_slow/s_fast)",
+        "the output share of the slower pathway falls as σ^γ with the initial scale σ, "
+        "γ = 2(1 − s_slow/s_fast)",
         agree(seen[told], gamma[told], within=0.05),
-        note=f"Δ = {join_numbers(margin.values[told])}, where the share is below {_FEW:g}",
+        note=f"margins with a share below {_FEW:g}: Δ = {join_numbers(margin.values[told])}",
     )
 
 
 def _crossing(chi: xr.DataArray) -> float:
-    """The margin at which the curves of the largest and the smallest σ cross."""
+    """Return the margin at which the curves of the largest and the smallest σ cross."""
     margin, gap = chi["margin"].values, (chi.isel(scale=0) - chi.isel(scale=-1)).values
     up = np.flatnonzero((gap[:-1] < 0) & (gap[1:] >= 0))
     if not up.size:
@@ -266,7 +282,7 @@ def _crossing(chi: xr.DataArray) -> float:
 
 
 def _steepness(chi: xr.DataArray) -> xr.DataArray:
-    """dχ/dΔ between the margins next to the crossing, for each σ."""
+    """Return dχ/dΔ between the two margins next to the crossing, for each σ."""
     above = int(np.searchsorted(chi["margin"].values, _CROSSING))
     near = chi.isel(margin=[above - 1, above])
     return (near.diff("margin") / near["margin"].diff("margin")).squeeze("margin")
@@ -274,7 +290,7 @@ def _steepness(chi: xr.DataArray) -> xr.DataArray:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """The order parameter; two races, one on either side; and what is left of the loser."""
+    """Draw the order parameter, one race on either side of the transition, and losers' shares."""
     data = run["sweep"].ds
     margin, scale = data["margin"].values, data["scale"].values
     figure, (order, below, above_, left) = panels("Transition to nonlinearity", 4, width=3.3)
@@ -293,7 +309,7 @@ def draw(run: xr.DataTree) -> Figure:
             seen, theory = one["parts"].sel(part=part), one["parts_theory"].sel(part=part)
             draw_pair(ax, one["time"], seen.mean("seed"), theory, color=color, label=part)
         title = f"Δ = {margin[k]:g}, σ = {scale[-1]:g}"
-        label_axes(ax, "time $t/τ$", "output of a pathway along $y$", title, theory="race")
+        label_axes(ax, "time $t/τ$", "output of pathways along $y$", title, theory="race")
     for k in dict.fromkeys(map(near, (0.6, 0.7, 1.0, 1.2))):
         one = data.isel(margin=k)
         slow = margin[k] < _CROSSING
@@ -303,6 +319,6 @@ def draw(run: xr.DataTree) -> Figure:
         shade = 0.9 if k in (near(0.6), near(1.2)) else 0.5
         left.plot(scale, share, **POINT_STYLE, color=color, alpha=shade, label=f"Δ = {margin[k]:g}")
         power_law_guide(left, scale, float(share[-1]), 2 * (1 - rates[0] / rates[1]))
-    words = "initial weights σ", "share of the loser", "who comes second"
+    words = "initial weights σ", "share of the loser", "the slower pathway"
     label_axes(left, *words, theory="slope γ", xscale="log", yscale="log")
     return figure

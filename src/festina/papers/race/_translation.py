@@ -1,4 +1,4 @@
-"""Networks that translate between domains: one trunk for all pairs, or pathways of their own."""
+"""Networks that translate between domains, with one shared trunk or one pathway per pair."""
 
 import itertools
 from collections.abc import Sequence
@@ -17,13 +17,17 @@ Rates = tuple[float, float, float]
 
 
 def pairs_of(task: Task) -> list[tuple[int, int]]:
-    """Input and output domain of every pair that a task has."""
+    """Return the sorted pairs (input domain, output domain) of a task."""
     labels = task.labels["input_domain"], task.labels["output_domain"]
     return sorted({(int(i), int(j)) for i, j in zip(*labels, strict=True)})
 
 
 def chain(way: str, i: int, j: int) -> str:
-    """The path from domain i to domain j: through a trunk that all share, half of it, or alone."""
+    """Return the path from domain i to domain j as a chain of node names.
+
+    `way` is "shared" (one trunk for all pairs), "half" (encoder and trunk of input domain i) or
+    "dedicated" (a pathway for this pair alone).
+    """
     own = {"shared": "", "half": f"{i}", "dedicated": f"{i}.{j}"}[way]
     return f"x{i}-{way}_in{own}-{way}_out{own}-y{j}"
 
@@ -31,7 +35,10 @@ def chain(way: str, i: int, j: int) -> str:
 def translator(
     task: Task, everything: Task, ways: Sequence[str] = ("shared",), width: int | None = None
 ) -> Gated:
-    """Such a network with weights of zero; gates of outputs are known for all pairs."""
+    """Return a network with zero weights that has the paths of every way in `ways`.
+
+    The gates of outputs cover all pairs of domains, also untrained ones.
+    """
     pairs, domains = pairs_of(task), 1 + max(pairs_of(everything))[0]
     target = everything.labels["output_domain"]
     items = len(np.unique(everything.labels["item"]))
@@ -40,7 +47,7 @@ def translator(
     chains = [chain(way, i, j) for way in ways for i, j in (every if way == "shared" else pairs)]
     size = lambda name: {"x": items, "y": features}.get(name[0], width or items)
     edges = dict.fromkeys(edge for path in chains for edge in itertools.pairwise(path.split("-")))
-    last = lambda edge: int(edge[1][1:]) if edge[1][0] == "y" else -1  # outputs in their order
+    last = lambda edge: int(edge[1][1:]) if edge[1][0] == "y" else -1  # outputs last, in order
     return gated_from(
         {f"{a}-{b}": np.zeros((size(b), size(a))) for a, b in sorted(edges, key=last)},
         gates={f"y{j}": target == j for j in range(domains)},
@@ -50,11 +57,11 @@ def translator(
 
 
 def with_random_weights(network: Gated, scales: Sequence[float], keys: Keys) -> Gated:
-    """A shared trunk with weights from N(0, scale²), `(scale, seed)`."""
+    """Return networks with a shared trunk and weights from N(0, scale²), `(scale, seed)`."""
     edges, shapes = network.plan.edges, network.plan.shapes
     alike = {"x": "encoder", "y": "decoder"}
     kinds = [alike.get(a[0]) or alike.get(b[0], "trunk") for a, b in edges]
-    # All encoders by one draw, and all decoders: every other draw would be compiled.
+    # One draw for all encoders and one for all decoders, because each draw is compiled.
     names = sorted(set(kinds))
     drawn = normals(keys, tuple((kinds.count(k), *shapes[kinds.index(k)]) for k in names))
     draws = {k: iter(np.moveaxis(each, 1, 0)) for k, each in zip(names, drawn, strict=True)}
@@ -62,10 +69,10 @@ def with_random_weights(network: Gated, scales: Sequence[float], keys: Keys) -> 
 
 
 def basis(everything: Task) -> tuple[Frames, Float[np.ndarray, " mode"]]:
-    """The directions of every domain in a basis common to all, and the singular values of H.
+    """Return the directions of every domain in a common basis, and the features' singular values.
 
-    That is what data of all pairs know: those of trained pairs may leave signs and rotations of
-    domains against each other free.
+    The common basis needs the data of all pairs. Data of trained pairs may not determine signs and
+    rotations of the domains relative to each other.
     """
     source, target = everything.labels["input_domain"], everything.labels["output_domain"]
     domains, items = 1 + int(source.max()), 1 + int(everything.labels["item"].max())
@@ -82,7 +89,7 @@ def basis(everything: Task) -> tuple[Frames, Float[np.ndarray, " mode"]]:
 def strengths(
     network: Gated, frames: Frames, paths: Sequence[str]
 ) -> Float[np.ndarray, "path *batch mode"]:
-    """How much of each mode the given paths say, read off the weights of a network."""
+    """Return the strength of each mode along each path, computed from the weights of a network."""
     weights = dict(zip(network.part_axes, map(np.asarray, network.parts), strict=True))
     found = []
     for path in paths:
@@ -95,9 +102,9 @@ def strengths(
 
 
 def rates(way: str, domains: int, trained: int) -> Rates:
-    """How often the edges of a path are used, as a share of all pairs.
+    """Return the fraction of trained pairs that use each edge of a path: encoder, trunk, decoder.
 
-    An edge that several pairs share is pulled by each of them: a trunk by all.
+    The gradient of an edge is a sum over the pairs that use this edge.
     """
     m, p = 1 / domains, 1 / (domains * trained)
     return {"shared": (m, 1.0, m), "half": (m, m, p), "dedicated": (p, p, p)}[way]
@@ -110,10 +117,11 @@ def three_numbers(
     s: Float[np.ndarray, " mode"],
     d: float,
 ) -> Float[np.ndarray, "time way edge mode"]:
-    r"""Encoder, trunk and decoder of every mode, as three numbers for each way to route it.
+    r"""Solve for the strengths of encoder, trunk and decoder of every mode, for each kind of path.
 
-    $\dot b_e = r_e\,(b_1b_2b_3/b_e)\,[S - D\sum_w b_1b_2b_3]$ with the rates r of the edges: by
-    symmetry domains are alike, and so are all pathways of a kind. (Saxe, Sodhani & Lewallen 2022.)
+    The equations are $\dot b_e = r_e\,(b_1b_2b_3/b_e)\,[S - D\sum_w b_1b_2b_3]$, with the rates
+    $r_e$ of the edges and a sum over the kinds $w$ of paths. By symmetry all domains are alike, and
+    so are all pathways of a kind (Saxe, Sodhani & Lewallen 2022).
     """
     r, shape = np.array(ways)[:, :, None], (len(ways), 3, len(s))
 

@@ -1,9 +1,10 @@
-r"""Exclusive or by gates: one pathway for each example, and which gating a ReLU network takes.
+r"""Exclusive or (XoR): a gated network with one pathway per example, and gates of ReLU networks.
 
-Four inputs x = (±1, ±1) with targets y = −x₁x₂, loss ½⟨(y − f)²⟩ and τ Ẇ = −∂L/∂W with τ = 1. A
-pathway that is open for one example sees S = √2/4 and D = ½, so that L = ½(1 − √2 π)². A ReLU unit
-is at first on for two neighbouring examples. That gating is faster, S = ½, but a unit along what it
-sees is on for others: units turn until they are on for a single one.
+Inputs are x = (±1, ±1), targets y = −x₁x₂, the loss is ½⟨(y − f)²⟩, and τ Ẇ = −∂L/∂W with τ = 1. A
+pathway that is open for one example has correlation S = √2/4 and input variance D = ½, so the loss
+is L = ½(1 − √2 π)² at pathway strength π. The initial gates of a ReLU unit are a half plane with
+two examples. The half-plane gating is faster (S = ½) but not self-consistent: the weights that a
+unit learns with it switch the unit on for other examples. Units turn until one example is left.
 """
 
 import math
@@ -52,28 +53,28 @@ from ...theory.linear import chain_strength, learning_time
 
 _SAMPLES = 301
 _HALF = 1 / 8
-"""The loss of XoR where half of it is learned."""
+"""Loss of XoR when the pathway strength π has reached half of its final value."""
 _SIZE, _TRACK = (7.2, 3.3), (0.6, 0.15, 0.67 * 3.3 / 7.2, 0.67)
 _EVERY = 3
 _ON = 0.2
-"""A unit that has turned is on where its activity is above this part of its largest: it slides
-along the border of the half planes of two other examples, now on this side, now on that."""
+"""Fraction of its largest activity above which a unit counts as on. A unit along one example is
+orthogonal to two others, and noise decides the sign of its small input for these two."""
 
 
 class Parameters(BaseParameters):
-    """Exclusive or, and ReLU networks from several scales."""
+    """Gated network on XoR, and ReLU networks from initial weights of several scales."""
 
     seeds: int = Field(default=4, ge=1)
-    """How many ReLU networks are trained at each scale."""
+    """Number of ReLU networks that are trained at each scale."""
 
     width: int = Field(default=64, ge=16)
-    """Units of a ReLU network."""
+    """Number of hidden units of each ReLU network."""
 
     scales: Annotated[tuple[float, ...], check_decreasing(1e-2, 1e-8)] = (1e-2, 1e-3, 1e-4)
-    """Standard deviations σ of their initial weights, from 0.01 down."""
+    """Standard deviations σ of the initial weights, decreasing, from 0.01 at most."""
 
     layer_strength: float = Field(default=1e-2, gt=0, le=0.1)
-    """Weight b₀ of both layers of every pathway in the gated network."""
+    """Initial weight b₀ of both layers of every pathway in the gated network."""
 
 
 QUICK: dict[str, Any] = {"seeds": 2, "width": 32, "scales": (1e-2, 1e-4)}
@@ -81,9 +82,9 @@ QUICK: dict[str, Any] = {"seeds": 2, "width": 32, "scales": (1e-2, 1e-4)}
 
 @make_run("race/xor")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """A gated network and its closed form; ReLU networks, and the same with gates that stay."""
+    """Train a gated network, ReLU networks and their copies with fixed gates; solve the race."""
     task = xor()
-    progress("a pathway for each example", 0.0)
+    progress("gated network", 0.0)
     tables = {"gated": _gated(parameters, task)}
     progress("ReLU networks", 0.2)
     network = fully_connected(
@@ -102,7 +103,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     tables["units"] = xr.Dataset(
         {"u": (("time", "unit", "input"), u), "v": (("time", "unit"), v[..., 0])}, {"time": times}
     )
-    progress("gates that stay", 0.7)
+    progress("fixed gates", 0.7)
     x = np.asarray(task.x, float)
     before, after = (np.asarray(each.u) @ x.T for each in (network, trained.final))
     ends = after > _ON * after.max(axis=-1, keepdims=True)
@@ -134,7 +135,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _gated(parameters: Parameters, task: Task) -> xr.Dataset:
-    """One pathway for each example, along it: what it sees, and what it learns."""
+    """Train one pathway per example, aligned with it, and return its closed form beside it."""
     x, y, b = np.asarray(task.x, float), np.asarray(task.y, float), parameters.layer_strength
     inward, outward = b * x / np.linalg.norm(x, axis=1, keepdims=True), b * y
     edges: dict[str, np.ndarray] = {}
@@ -148,7 +149,7 @@ def _gated(parameters: Parameters, task: Task) -> xr.Dataset:
     chain = {"correlation": s[0], "initial_strength": b**2, "input_variance": d[0], "depth": 2}
     times = np.linspace(0.0, float(learning_time(fraction=0.999, **chain)), _SAMPLES)
     loss = gradient_flow(network, task, times, rtol=1e-10).loss
-    # A ReLU unit along an example gives the two that are orthogonal to it just nothing.
+    # A ReLU unit along one example has exactly zero activity for the two orthogonal examples.
     rectified = gradient_flow(layer_from("relu", inward, outward), task, times, rtol=1e-10).loss
     strength = np.asarray(chain_strength(times, **chain))
     return xr.Dataset(
@@ -165,7 +166,7 @@ def _gated(parameters: Parameters, task: Task) -> xr.Dataset:
 
 
 def _race(parameters: Parameters, task: Task) -> xr.Dataset:
-    """Every gating that a rectifier can have for some input weights, and single examples."""
+    """Race of the gatings of a ReLU unit: half planes and single examples."""
     x = np.asarray(task.x, float)
     turn = np.pi / 2 * np.arange(4)
     planes = x @ np.stack((np.cos(turn), np.sin(turn))) > 0
@@ -181,40 +182,43 @@ def _race(parameters: Parameters, task: Task) -> xr.Dataset:
 
 @claims_from_source("Saxe, slides", "“XoR dynamics”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """The closed form, where it is exact for ReLU networks, and which gating wins."""
+    """Check the closed form, its validity for ReLU networks, and the winner of the race."""
     parameters = parameters_of_run(run, Parameters)
     data, relu, raced = (run[name].ds for name in ("gated", "relu", "race"))
     claim(
         "closed-form-loss",
-        "its loss follows the closed form ½(1 − √2 π)²",
+        "with one pathway per example the loss is ½(1 − √2 π)², π the strength of a pathway",
         max_error_below(data["loss"], data["theory"], within=1e-8),
     )
     claim(
         "half-time",
-        f"from b₀ = {parameters.layer_strength:g} half of it is learned after τ/2S ln(S/Dπ₀ − 1)",
+        f"from layer weights b₀ = {parameters.layer_strength:g} a pathway reaches half of its "
+        "final strength at t = τ/2S ln(S/Dπ₀ − 1), π₀ = b₀²",
         agree(data["half_time"], data["half_time_theory"], within=1e-4),
         headline=True,
     )
     claim(
         "decoupled-relu",
-        "the closed form is exact for a ReLU network too if its weights are decoupled",
+        "the closed form of the loss is also exact for a ReLU network with decoupled weights",
         max_error_below(data["rectified"], data["theory"], within=1e-8),
         at="“Assumptions & caveats”",
     )
     claim(
         "aligned-units",
-        "ReLU, small random weights: units end along one of the four examples",
+        "hidden units of ReLU networks from small random weights end along one of the four "
+        "examples",
         all_above(relu["aligned"], 0.99),
         at="“Which gating structures?”",
-        note="share of |u||v| in units whose cosine with an example is above 0.99",
+        note="share of the total |u||v| in units whose cosine with an example is above 0.99",
     )
     half = relu["half_time"]
     rate = {kind: float(each.max()) for kind, each in raced["rate"].groupby("gating")}
     for gates, kind, words in (
-        ("relu", "example", "ReLU: a decade of σ costs ln 100/2S, with the S of single examples"),
-        ("final", "example", "so it is with fixed gates, of the examples for which units end on"),
-        ("initial", "half plane", "with those they begin with it is the S of half planes, 1/2"),
+        ("relu", "example", "ReLU networks learn later"),
+        ("final", "example", "networks with the final gates of ReLU units learn later"),
+        ("initial", "half plane", "networks with the initial gates of ReLU units learn later"),
     ):
+        words += f" by ln 100/2S per decade of smaller weights σ, S the correlation of one {kind}"
         seen = half.sel(gates=gates).median("seed")
         slope = -np.polyfit(np.log10(seen["scale"]), seen, 1)[0]
         law = math.log(100) / (2 * rate[kind])
@@ -228,10 +232,12 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     near = off.sel(gates="final", drop=True)
     claim(
         "fixed-gates-half-times",
-        "ReLU networks learn when those with final gates do, not when those with initial gates do",
+        "fixing the final gates reproduces the half time of a ReLU network, fixing the initial "
+        "gates does not",
         most_seeds(near < off.sel(gates="initial", drop=True) / 2, of="networks"),
         at="“Assumptions & caveats”",
-        note=f"off by {join_numbers(near.median('seed'), 2)} of the time, less than half as much",
+        note="relative error of the half time with final gates: "
+        f"{join_numbers(near.median('seed'), 2)}; less than half of that with initial gates",
     )
     ends = "example" if float(relu["single"].min()) > 0.5 else "half plane"
     kind, rates = raced["gating"].values, raced["rate"].values
@@ -241,22 +247,22 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "the gating which learns fastest dominates the solution",
         equal_to(ends, str(kind[rates.argmax()])),
         at="“Neural Race Reduction”",
-        wrong="the race is among self-consistent gatings: a unit along what a half plane sees is "
-        "not on for just that half plane, so it leaves the fastest gating",
+        wrong="only self-consistent gatings race: the weights that a unit learns with the "
+        "half-plane gating switch it on for other examples, so units leave this fastest gating",
         instead=equal_to(ends, str(kind[allowed.argmax()])),
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """The closed form; ReLU networks against gates that stay; how long it takes; where units go."""
+    """Draw losses of gated and ReLU networks, half times against scale, and directions of units."""
     data, relu, units = (run[name].ds for name in ("gated", "relu", "units"))
     title = "Exclusive or: pathways of single examples win"
     figure, (form, curves, laws, ends) = panels(title, 4, width=3.4, height=3.4)
     draw_pair(form, data["time"], data["loss"], data["theory"], color="C0", label="gated", lw=6)
     dots = {**POINT_STYLE, "markevery": 12, "label": "ReLU, decoupled"}
     form.plot(data["time"], data["rectified"], **dots, color="C1")
-    words = "time $t/τ$", "loss", "a gate for each example"
+    words = "time $t/τ$", "loss", "one gate per example"
     label_axes(form, *words, theory=r"½$(1 - \sqrt{2}\,π)^2$")
     curve = relu["loss"].isel(seed=0)
     for scale, shade, label in shades(relu["scale"].values, "σ ="):
@@ -264,7 +270,7 @@ def draw(run: xr.DataTree) -> Figure:
         draw_pair(curves, one["time"], *one.sel(gates=["relu", "final"]), color=shade, label=label)
         curves.plot(one["time"], one.sel(gates="initial"), color=shade, lw=1, ls=":")
     curves.plot([], [], color="0.4", lw=1, ls=":", label="initial gates")
-    words = "time $t/τ$", "loss", "ReLU, and gates that stay"
+    words = "time $t/τ$", "loss", "ReLU and fixed gates"
     label_axes(curves, *words, theory="final gates")
     s = run["race"].ds["rate"].groupby("gating").max()
     for gates, color, label, kind in (
@@ -279,21 +285,21 @@ def draw(run: xr.DataTree) -> Figure:
             scale, last = relu["scale"].values, float(seen[-1].median())
             law = last - np.log(scale / scale[-1]) / float(s.sel(gating=kind))
             laws.plot(scale, law, **THEORY_STYLE)
-    words = "initial weights σ", "half learned at $t/τ$", "time against scale"
+    words = "initial weights σ", "half time $t/τ$", "time against scale"
     laws.set_ylim(top=1.3 * laws.get_ylim()[1])  # room for the legend
     label_axes(laws, *words, theory="slope ln 100/2S", legend="upper right", xscale="log")
     _track(ends)
     for time, color, size in ((0, "0.7", 3), (-1, "C0", 5)):
         ends.plot(*_places(units).isel(time=time).T, **{**POINT_STYLE, "ms": size}, color=color)
-    ends.set_title("units, before and after")
+    ends.set_title("units before and after")
     return figure
 
 
 @styled
 def animate(run: xr.DataTree) -> FuncAnimation:
-    """The loss of one network, and its units on their ways to the four examples.
+    """Animate the loss of one network, and its units turning to the four examples.
 
-    Units run outwards at the speed at which they grow: distances are logarithms.
+    The distance of a unit from the centre is the logarithm of its strength |u||v|.
     """
     data, units = run["relu"].ds, run["units"].ds
     time, loss = data["time"].values, data["loss"].sel(gates="relu").isel(scale=-1, seed=0).values
@@ -322,16 +328,16 @@ def animate(run: xr.DataTree) -> FuncAnimation:
 
 
 def _places(units: xr.Dataset) -> xr.DataArray:
-    """Where units are drawn: in the direction of u, as far out as the logarithm of |u||v|."""
+    """Return the position of each unit: in the direction of u, at a distance of log |u||v|."""
     size = np.sqrt((units["u"] ** 2).sum("input"))
     strength = np.log10(np.maximum(size * abs(units["v"]), 1e-300))
-    least = float(np.log10((units["u"][0] ** 2).mean())) - 2  # where chance puts hardly any
+    least = float(np.log10((units["u"][0] ** 2).mean())) - 2  # few units start below this
     out = np.clip((strength - least) / (float(strength.max()) - least), 0.0, None)
     return (units["u"] / size * out).transpose("time", "unit", "input")
 
 
 def _track(ax: Axes) -> None:
-    """The four examples as rays."""
+    """Draw the four examples as rays."""
     for x in (-1, 1):
         for y in (-1, 1):
             ax.plot([0, 0.8 * x], [0, 0.8 * y], **GUIDE_STYLE)
@@ -345,4 +351,4 @@ def _track(ax: Axes) -> None:
                 va="center",
             )
     ax.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05), aspect="equal", xticks=[], yticks=[])
-    ax.set(xlabel="$u$ by its direction", ylabel="outwards: log |$u$||$v$|")
+    ax.set(xlabel="direction of $u$", ylabel="radius: log |$u$||$v$|")
