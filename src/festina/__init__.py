@@ -1,6 +1,6 @@
-"""festina predicts how a neural network learns, trains it, and shows where the two agree.
+"""festina predicts how a neural network learns, trains it, and compares prediction with training.
 
-Names are imported when first used: the command line's help does not pay for JAX.
+Every name is imported at its first use, so that the command line's `--help` need not import JAX.
 """
 
 from typing import TYPE_CHECKING

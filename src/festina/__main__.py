@@ -1,4 +1,4 @@
-"""`python -m festina` is `festina`."""
+"""Run the command line: `python -m festina` is the same as the command `festina`."""
 
 from .cli import main
 

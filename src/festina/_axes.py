@@ -1,4 +1,4 @@
-"""Axes to draw on."""
+"""Create matplotlib axes and style lines for the `draw` methods."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def axes(ax: "Axes | None") -> "Axes":
-    """Those that are given, or new ones."""
+    """Return the given axes, or the axes of a new figure if `ax` is None."""
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -17,9 +17,9 @@ def axes(ax: "Axes | None") -> "Axes":
 
 
 def styled(given: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
-    """Return matplotlib's keywords for a line or a patch: those given replace the defaults.
+    """Return matplotlib's keywords for a line or a patch; given keywords override the defaults.
 
-    `lw` and `linewidth`, as all names of one property, are the same keyword.
+    Short and long names of a keyword, such as `lw` and `linewidth`, count as the same keyword.
     """
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D

@@ -1,4 +1,4 @@
-"""Compiled programs kept on disk, so that the second process does not compile again."""
+"""Keep compiled programs on disk, so that a second process need not compile them again."""
 
 import functools
 import os
@@ -9,42 +9,49 @@ from pathlib import Path
 _OFF = ("", "0", "off", "none")
 
 _EAGER = {
-    # JAX's default keeps only what took a second to compile; ours are many small programs.
+    # JAX by default stores only programs that took a second to compile; festina's are small.
     "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": -1,
 }
 
 
 _switched_off = False
-"""Whether it was us who switched the cache off, and may switch it on again."""
+"""Whether festina switched JAX's compilation cache off, and may therefore switch it on again."""
 
 
 def compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
     """Switch on JAX's persistent compilation cache for this process.
 
-    The command line does so by itself. A script that trains networks calls
-    `festina.compilation_cache()` once, at its beginning: the second time it runs, what it needs is
-    read from disk. A program with host callbacks is never cached (JAX cannot store a Python
-    function), so what is to be quick in the second process has none.
+    The cache makes the second run of a script start faster, because JAX then reads compiled
+    programs from disk. Call `festina.compilation_cache()` once at the start of a script that trains
+    networks; the command line calls this function by itself. JAX cannot cache a program with host
+    callbacks, so such a program is compiled in every process.
 
     **Arguments:**
 
-    - `folder`: where compiled programs are kept. By default what the user has already told JAX
-        (`jax_compilation_cache_dir`, `JAX_COMPILATION_CACHE_DIR`), else `FESTINA_CACHE`, else
-        `xla` in the user's cache folder for festina. `FESTINA_CACHE=off` switches the cache off,
-        whatever JAX was told.
+    - `folder`: folder for the compiled programs. The default is the folder that the user has set in
+        JAX (`jax_compilation_cache_dir` or `JAX_COMPILATION_CACHE_DIR`), then the environment
+        variable `FESTINA_CACHE`, then `xla` in the user's cache folder for festina.
+        Without `folder`, `FESTINA_CACHE=off` switches the cache off and overrides JAX's settings.
 
     **Returns:**
 
-    The folder in use, or `None` where there is none: the cache is off, or its folder cannot be
-    written. Nothing is lost then but time, so that is no error.
+    The folder in use, or `None` if the cache is off, in a remote bucket, or in a folder that cannot
+    be written. Training works without the cache, so no error is raised.
+
+    **Example:**
+
+    >>> import festina
+    >>> folder = festina.compilation_cache()
+    >>> folder is None or folder.is_dir()
+    True
     """
     global _switched_off
     import jax
     from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
     wish = os.environ.get("FESTINA_CACHE")
-    # This is also what JAX_COMPILATION_CACHE_DIR says.
+    # JAX sets this option from the environment variable JAX_COMPILATION_CACHE_DIR.
     chosen = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
     if folder is not None:
         place = Path(folder)
@@ -53,7 +60,7 @@ def compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | No
         jax.config.update("jax_enable_compilation_cache", False)
         return None
     elif chosen:
-        if "://" in chosen:  # a bucket, which only JAX knows how to reach
+        if "://" in chosen:  # a remote bucket: only JAX can access it
             return None
         place = Path(chosen)
     elif wish is None:
@@ -70,11 +77,11 @@ def compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | No
     if _switched_off:
         jax.config.update("jax_enable_compilation_cache", True)
         _switched_off = False
-    reset_cache()  # JAX decides once, at its first compilation, whether there is a cache and where
+    reset_cache()  # JAX reads the folder only once, at its first compilation
     for name, value in _EAGER.items():
         if name.upper() not in os.environ:
             jax.config.update(name, value)
-    # A full disk or a damaged entry means compiling again, which is not worth a word.
+    # With a full disk or a damaged entry JAX compiles again, so its warning is not useful.
     warnings.filterwarnings("ignore", message=".*persistent compilation cache.*")
     return place
 
@@ -89,4 +96,4 @@ def _writable(place: Path) -> bool:
 
 
 switched_on = functools.cache(compilation_cache)
-"""Switch on the cache the first time that it is called, and do nothing afterwards."""
+"""Switch on the compilation cache at the first call; later calls do nothing."""

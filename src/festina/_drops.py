@@ -1,25 +1,25 @@
-"""Where a rate of change peaks and where it rests: drops, and the plateaus between them."""
+"""Find drops and plateaus: maxima of the rate of loss decrease, and minima between them."""
 
 import itertools
 
 import numpy as np
 
-# Round-off makes |∂L/∂θ|² at a converged fixed point a lottery: below this fraction of its maximum
-# all values count as equal.
+# Below this fraction of the largest |∂L/∂θ|², values near a converged fixed point are round-off
+# noise, so all of them are treated as equal.
 RATE_FLOOR = 1e-24
 
-PROMINENCE = 0.5  # decades by which a drop stands out above the valleys beside it
-MERGE = 1e-3  # smallest drop that counts in training, as a fraction of the initial loss
+PROMINENCE = 0.5  # decades by which a drop must rise above the minima of the rate on both sides
+MERGE = 1e-3  # smallest loss decrease that counts as a drop, as a fraction of the initial loss
 
 
 def resting(loss: np.ndarray, rate: np.ndarray, prominence: float = PROMINENCE) -> np.ndarray:
-    """Samples at which a loss that falls at this rate rests, however little it falls in between."""
+    """Return the samples at plateaus of the loss, including plateaus that differ little in loss."""
     speed = log_rate(rate)
     return split(speed, speed, loss, prominence, np.zeros_like(loss))[0]
 
 
 def log_rate(r: np.ndarray) -> np.ndarray:
-    """log₁₀ of the rate relative to the fastest, cut off where it is round-off."""
+    """Return log₁₀ of the rate relative to its maximum, clipped at the level of round-off."""
     fastest = r.max()
     return np.log10(np.maximum(r / fastest, RATE_FLOOR)) if fastest > 0 else np.zeros_like(r)
 
@@ -27,17 +27,18 @@ def log_rate(r: np.ndarray) -> np.ndarray:
 def split(
     speed: np.ndarray, rest: np.ndarray, level: np.ndarray, prominence: float, smallest: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the plateaus and of the drops between them.
+    """Return the positions of the plateaus and of the drops between them.
 
-    Drops are judged by `speed`, plateaus are where `rest` is smallest between them, and a drop
-    that lowers `level` by no more than the `smallest` at either end is undone, the least first.
+    Drops are peaks of `speed`. Between two drops, the plateau is the minimum of `rest`. A drop that
+    lowers `level` by no more than `smallest` at either neighbouring plateau is removed and its two
+    plateaus are merged; the smallest drops are removed first.
     """
     tops = _tops(speed, prominence)
 
-    rest = np.round(rest, 9)  # a constant rate is constant up to round-off
+    rest = np.round(rest, 9)  # so that round-off does not order the samples of a constant rate
     bounds = [0, *tops, len(speed) - 1]
     lowest = [i + int(np.argmin(rest[i : j + 1])) for i, j in itertools.pairwise(bounds)]
-    # Of many samples at rest the last one is the final state.
+    # If several samples share the last minimum, the final state is the last of them.
     lowest[-1] = int(np.flatnonzero(rest == rest[lowest[-1]])[-1])
 
     drops, bottoms = np.array(tops), np.array(lowest)
@@ -55,15 +56,16 @@ def split(
 
 
 def _tops(values: np.ndarray, prominence: float) -> list[int]:
-    """Peaks with valleys at least `prominence` deep on both sides; beyond the edges all is low.
+    """Return the peaks whose valleys on both sides are at least `prominence` deep.
 
-    One pass with hysteresis. SciPy's `find_peaks` calls each of two equal peaks prominent however
-    shallow the valley between them, and importing it takes longer than most runs.
+    Values beyond both edges count as minus infinity. One pass with hysteresis finds the peaks.
+    SciPy's `find_peaks` would keep both of two equal peaks however shallow the valley between them,
+    and importing SciPy takes longer than most runs.
     """
     tops: list[int] = []
     top, bottom, rising = 0, 0, True
     way = np.sign(np.diff(values))
-    turns = np.flatnonzero(way[1:] * way[:-1] <= 0) + 1  # between them nothing is decided
+    turns = np.flatnonzero(way[1:] * way[:-1] <= 0) + 1  # only turning points can be peaks
     for i in (0, *turns.tolist(), len(values) - 1):
         value = values[i]
         if rising:
@@ -80,7 +82,7 @@ def _tops(values: np.ndarray, prominence: float) -> list[int]:
 
 
 def strength(peaks: np.ndarray, valleys: np.ndarray) -> np.ndarray:
-    """Decades from each valley to the lower of the peaks beside it."""
+    """Return the depth of each valley in decades below the lower of its two neighbouring peaks."""
     if not peaks.size:
         return np.array([np.nan])
     beside = np.minimum(np.append(peaks, np.inf), np.insert(peaks, 0, np.inf))

@@ -1,7 +1,7 @@
-"""Any number of networks, in programs for few numbers of them.
+"""Run programs for any number of networks with few compilations.
 
-A program is compiled for the shapes that it is given, and so for a number of networks ("lanes").
-Numbers are rounded up to powers of two: seven networks run where eight have run before.
+A compiled program has a fixed number of lanes, one lane for each network of a batch. The number of
+networks is rounded up to a power of two, so that seven networks reuse the program for eight.
 """
 
 import os
@@ -14,30 +14,30 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int, Key
 
-_MOST = 1024  # lanes of one program; where there are more, it is called several times
+_MOST = 1024  # largest number of lanes in one call on a CPU; larger batches take several calls
 _MOST_ACCELERATED = 16_384
-_BLOCK = 128  # lanes of a piece, at least
-_MANY_NUMBERS = 2**22  # to move, that are worth several threads
+_BLOCK = 128  # smallest number of lanes in the piece that one thread copies
+_MANY_NUMBERS = 2**22  # smallest count of numbers for which several threads are worthwhile
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def places(lanes: int) -> int:
-    """For how many lanes the program is that these run in: the next power of two."""
+    """Return the number of lanes of the program that runs `lanes` networks: a power of two."""
     return 1 << (lanes - 1).bit_length()
 
 
 def accelerated() -> bool:
-    """Whether programs run on something other than the processor."""
+    """Return whether JAX runs programs on a device other than the CPU."""
     device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
     return (getattr(device, "platform", device) or jax.default_backend()) != "cpu"
 
 
 def on_host(array: Any) -> np.ndarray:
-    """The array as one of NumPy's, to read from and let go.
+    """Return a NumPy copy of an array; an array in host memory is not copied.
 
-    An accelerator writes to pages that are pinned by itself, and far faster than to others.
+    Copies from an accelerator go through pinned host memory, which is much faster.
     """
     if isinstance(array, jax.Array) and array.platform() != "cpu":
         (device,) = array.devices()
@@ -47,7 +47,7 @@ def on_host(array: Any) -> np.ndarray:
 
 
 def span(lanes: Int[np.ndarray, " lane"]) -> slice | Int[np.ndarray, " lane"]:
-    """Numbers that follow each other as a slice, which needs no copy."""
+    """Return consecutive lane indices as a slice, which avoids a copy; else the indices."""
     if len(lanes) and np.array_equal(lanes, np.arange(lanes[0], lanes[0] + len(lanes))):
         return slice(lanes[0], lanes[-1] + 1)
     return lanes
@@ -60,9 +60,10 @@ def over_lanes(
     axis: int = 0,
     fetch: Callable[[jax.Array], Any] = np.asarray,
 ) -> Any:
-    """What a program makes of arrays with lanes along `axis`, as arrays of NumPy's or as fetched.
+    """Apply a compiled program to arrays with lanes along `axis`, and return its outputs.
 
-    Places that are left over hold copies of the last lane, which nobody looks at.
+    Lanes that fill up the power of two are copies of the last lane, and their outputs are dropped.
+    `fetch` converts each output; by default the outputs are NumPy arrays.
     """
     total = jax.tree.leaves(lanes)[0].shape[axis]
     if not total:
@@ -83,18 +84,18 @@ def over_lanes(
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def blocks(lanes: int) -> list[slice]:
-    """All of them, in pieces for each of the cores."""
+    """Split the lanes into one slice for each CPU core, each of at least 128 lanes."""
     size = max(_BLOCK, -(-lanes // cores()))
     return [slice(first, min(first + size, lanes)) for first in range(0, lanes, size)]
 
 
 def on_all_cores(function: Callable[[T], R], pieces: Iterable[T], numbers: int) -> list[R]:
-    """Of every piece; where there are many numbers, NumPy works on several pieces at a time."""
+    """Apply a function to every piece, in several threads if there are many numbers in total."""
     pieces = list(pieces)
     if numbers < _MANY_NUMBERS or min(len(pieces), cores()) < 2:
         return [function(piece) for piece in pieces]
@@ -103,7 +104,7 @@ def on_all_cores(function: Callable[[T], R], pieces: Iterable[T], numbers: int) 
 
 
 def over_keys(program: Callable[[Any], Any], keys: Key[jax.Array, "..."]) -> Any:
-    """The same for random keys, a lane for each of them, whatever axes they have."""
+    """Apply a compiled program to an array of random keys of any shape, one lane for each key."""
     kind, words = jax.random.key_impl(keys), np.asarray(jax.random.key_data(keys))
     drawn = lambda words: program(jax.random.wrap_key_data(words, impl=kind))
     return over_lanes(drawn, words.reshape(-1, words.shape[-1]))

@@ -1,4 +1,4 @@
-"""Packages whose names are imported when first used, so that help and errors stay light."""
+"""Import the names of a package at first use, so that `--help` need not import JAX."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -8,9 +8,9 @@ from typing import Any
 def attach(
     package: str, homes: Mapping[str, str], packages: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the `__getattr__` and `__dir__` of a package.
+    """Return the functions `__getattr__` and `__dir__` of a package with lazy imports.
 
-    `homes` gives the module in which each name is defined; `packages` are its own packages.
+    `homes` maps each public name to the module that defines it. `packages` lists the subpackages.
     """
 
     def get(name: str) -> Any:

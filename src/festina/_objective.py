@@ -1,4 +1,4 @@
-"""The loss as a function of one flat vector of weights, in the convention that was asked for."""
+"""The loss as a function of one flat vector of weights, in the chosen loss convention."""
 
 from typing import Literal, NamedTuple
 
@@ -14,6 +14,16 @@ from .tasks._task import Statistics
 
 LossConvention = Literal["half", "mean-square", "mean-over-outputs", "half-sum", "sum-square"]
 
+"""Name of a loss convention: the prefactor of the squared error and how samples are combined.
+
+**Example:**
+
+>>> from typing import get_args
+>>> from festina.dynamics import LossConvention
+>>> get_args(LossConvention)
+('half', 'mean-square', 'mean-over-outputs', 'half-sum', 'sum-square')
+"""
+
 _FORMULAS: dict[str, str] = {
     "half": "½⟨‖y − f‖²⟩",
     "mean-square": "⟨‖y − f‖²⟩",
@@ -24,31 +34,63 @@ _FORMULAS: dict[str, str] = {
 
 
 def loss_formula(convention: str) -> str:
-    """A loss convention in symbols."""
+    """Return the formula of a loss convention as text.
+
+    Here $y$ is the target, $f$ the output of the network, and ⟨·⟩ the mean over samples.
+
+    **Example:**
+
+    >>> from festina.dynamics import loss_formula
+    >>> loss_formula("half")
+    '½⟨‖y − f‖²⟩'
+    """
     return _FORMULAS[convention]
 
 
 def loss_factor(convention: str, task: AbstractTask) -> float:
-    """c in c·½⟨‖y − f‖²⟩.
+    r"""Return $c$, the ratio of the loss in a convention to $\frac12\langle\|y-f\|^2\rangle$.
 
-    A factor in the loss is a factor in time: n steps of size η on c·L are flow time cηn of L.
+    The factor rescales time: $n$ steps of gradient descent with learning rate η on the loss $cL$
+    correspond to gradient flow on $L$ for the time $c\eta n$.
+
+    **Arguments:**
+
+    - `convention`: name of the loss convention, one of `festina.dynamics.LossConvention`.
+    - `task`: task that gives the number of outputs and, for conventions with a sum, of samples.
+
+    **Returns:**
+
+    The factor $c$. Raises `ValueError` for an unknown convention, and for a sum over the samples of
+    a task that is defined by its population average.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.dynamics import loss_factor
+    >>> from festina.tasks import from_arrays
+    >>> task = from_arrays(np.eye(3), np.ones((3, 2)))
+    >>> [loss_factor(name, task) for name in ("half", "mean-square", "half-sum")]
+    [1.0, 2.0, 3.0]
     """
     if convention not in _FORMULAS:
         raise ValueError(
-            f"Unknown loss '{convention}'. There are: "
+            f"Unknown loss '{convention}'. Choose one of: "
             + ", ".join(f"'{name}' = {formula}" for name, formula in _FORMULAS.items())
-            + ". All are squared: training with another, such as a cross-entropy, has other fixed "
-            "points and times."
+            + ". festina trains with squared losses only. Other losses, such as the cross-entropy, "
+            "have other fixed points and learning times."
         )
     if convention in ("half-sum", "sum-square"):
         if task.samples is None:
-            raise ValueError(f"The loss '{convention}' sums over samples; a population has none.")
+            raise ValueError(
+                f"The loss '{convention}' sums over samples, but this task is a population average "
+                "without a number of samples. Use 'half', 'mean-square' or 'mean-over-outputs'."
+            )
         return task.samples * (1.0 if convention == "half-sum" else 2.0)
     return {"half": 1.0, "mean-square": 2.0, "mean-over-outputs": 2.0 / task.outputs}[convention]
 
 
 class Data(NamedTuple):
-    """What the loss is taken over, as arrays that a compiled program receives."""
+    """Inputs, targets and weights of the samples, as arrays for a compiled program."""
 
     psi: Float[Array, "sample ..."]
     y: Float[Array, "sample output"]
@@ -56,17 +98,17 @@ class Data(NamedTuple):
 
 
 def excess_loss(structure: AbstractStructure, weights: Column, data: Data) -> Number:
-    """L − floor: the part of the loss that learning can change."""
+    """Return the loss minus its floor, the least-squares loss that no training can go below."""
     return _excess(structure, data, *structure.split(weights))
 
 
 def descent(structure: AbstractStructure, weights: Column, data: Data) -> tuple[Number, Column]:
-    """L − floor and −∂L/∂θ of every lane."""
-    # Without the barriers the compiler computes the weights again for each use of them.
+    """Return the loss minus its floor, and the negative gradient −∂L/∂θ, for every lane."""
+    # Without the barriers XLA recomputes the weights for each of their uses.
     parts = structure.split(jax.lax.optimization_barrier(weights))
     losses, pull = jax.vjp(lambda *parts: _excess(structure, data, *parts), *parts)
-    # Lanes do not see each other, so that the gradient of their sum is that of each. It is taken
-    # by the parts, because that by the column would be made of columns padded with zeros.
+    # Lanes are independent, so the gradient of the summed loss is the gradient of every lane.
+    # Differentiating by the weight matrices avoids columns padded with zeros.
     slopes = pull(-jnp.ones_like(losses))
     column = jnp.concatenate([slope.reshape(-1, *losses.shape) for slope in slopes])
     return losses, jax.lax.optimization_barrier(column)
@@ -80,7 +122,10 @@ def _excess(structure: AbstractStructure, data: Data, *parts: Array) -> Number:
 
 
 class Objective(NamedTuple):
-    """A network's structure, the data it is trained on, and the loss that no training can reach."""
+    """Structure of a network, its training data, and the floor of its loss.
+
+    The floor is the least-squares loss that no training can go below.
+    """
 
     structure: AbstractStructure
     data: Data
@@ -88,25 +133,25 @@ class Objective(NamedTuple):
 
 
 def check_kinds(network: AbstractNetwork, task: AbstractTask) -> None:
-    """Raise unless the one is a network and the other a task."""
+    """Raise `ValueError` unless `network` is a network and `task` is a task."""
     if not isinstance(network, AbstractNetwork) or not isinstance(task, AbstractTask):
         raise ValueError(
-            "Expected a network (of `festina.networks`; your own weights: "
-            "`festina.networks.layer_from(unit, u, v)`) and a task (of `festina.tasks`; your own "
-            f"data: `festina.tasks.from_arrays(x, y)`), got {type(network).__name__} and "
-            f"{type(task).__name__}."
+            "Expected a network of `festina.networks` and a task of `festina.tasks`, got "
+            f"{type(network).__name__} and {type(task).__name__}. Your own weights become a "
+            "network by `festina.networks.layer_from(unit, u, v)`, and your own data become a task "
+            "by `festina.tasks.from_arrays(x, y)`."
         )
 
 
 def statistics_for(network: AbstractNetwork, task: AbstractTask) -> Statistics:
-    """What the network sees of the task; raises unless they fit and its weights are finite."""
+    """Return the task's data as the network sees them; raise if shapes or weights do not fit."""
     network.check_fit(task.input_shape, task.outputs)
     network.check_finite()
     return task.statistics(network.view)
 
 
 def objective(network: AbstractNetwork, task: AbstractTask, convention: str) -> Objective:
-    """Set up the loss; raises where network and task do not fit."""
+    """Return the loss of a network on a task; raise `ValueError` if they do not fit."""
     check_kinds(network, task)
     factor = loss_factor(convention, task)
     statistics = statistics_for(network, task)

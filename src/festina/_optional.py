@@ -1,11 +1,11 @@
-"""Packages that only some functions need."""
+"""Import optional packages, which only some functions need."""
 
 import importlib
 from typing import Any
 
 
 def required(module: str, package: str, extra: str, *, what: str = "This") -> Any:
-    """Return a module; raise `ValueError` with the command that installs its package."""
+    """Return an optional module; if it is missing, raise `ValueError` with the install command."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Float64 where we compute, without touching the user's JAX configuration."""
+"""Compute in float64 without changing the user's JAX configuration."""
 
 import functools
 from collections.abc import Callable
@@ -14,10 +14,11 @@ _Result = TypeVar("_Result")
 
 
 def float64(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Run a public function in double precision and leave JAX's global flag as it was.
+    """Decorate a function so that JAX computes in float64 during the call.
 
-    Leaving a saddle amplifies rounding by orders of magnitude, so single precision is no option;
-    and a library that flips `jax_enable_x64` at import changes programs that it knows nothing of.
+    JAX's global setting is unchanged afterwards, because other code of the user depends on it.
+    Single precision is not enough: leaving a saddle amplifies rounding errors by orders of
+    magnitude.
     """
 
     @functools.wraps(function)
@@ -31,11 +32,11 @@ def float64(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
 def compiled(
     *static: str,
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
-    """Compile a formula, once for each shape and each value of its `static` arguments.
+    """Compile a formula with JAX, once for each shape and each value of its `static` arguments.
 
-    Called with numbers it computes in float64 and gives NumPy arrays, which keep their precision
-    outside. Called while JAX traces (`jit`, `grad`, `vmap`) it is part of the caller's program; for
-    double precision there, trace under `jax.enable_x64(True)`.
+    A call with numbers computes in float64 and returns NumPy arrays, which stay float64. A call
+    inside `jax.jit`, `jax.grad` or `jax.vmap` becomes part of the caller's program; trace that
+    program under `jax.enable_x64(True)` for float64.
     """
 
     def wrap(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -56,17 +57,17 @@ def compiled(
 
 
 def _double(leaf: Any) -> Any:
-    """JAX's own arrays are float32 by default, and a program computes in what it is given."""
+    """Convert a floating-point array to float64, because JAX's own arrays are float32 by default."""
     dtype = getattr(leaf, "dtype", None)
     lower = dtype is not None and jnp.issubdtype(dtype, jnp.floating)
     return np.asarray(leaf, dtype=float) if lower and dtype != np.float64 else _view(leaf)
 
 
 def _view(leaf: Any) -> Any:
-    """JAX knows a NumPy array by its object: one met in float32 is taken for float32 ever after."""
+    """Return a view of a NumPy array: JAX caches the dtype in which it first saw an array object."""
     return leaf.view() if isinstance(leaf, np.ndarray) else leaf
 
 
 def is_traced(*values: Any) -> bool:
-    """Whether any of these stands for a value that is not known yet and cannot be checked."""
+    """Return whether any value is a JAX tracer, whose number is unknown and cannot be checked."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))

@@ -1,4 +1,4 @@
-"""Frozen dataclasses as trees of arrays, which JAX maps, batches and differentiates."""
+"""Register frozen dataclasses as JAX pytrees, which JAX can map, batch and differentiate."""
 
 import dataclasses
 from typing import Any, TypeVar
@@ -9,10 +9,10 @@ Kind = TypeVar("Kind")
 
 
 def pytree(cls: type[Kind]) -> type[Kind]:
-    """Register a frozen dataclass as a tree; fields marked `static` are part of its kind.
+    """Register a frozen dataclass as a pytree; fields with `static` metadata are not leaves.
 
-    JAX also makes trees of things that are no arrays, which `__init__` has every right to refuse:
-    here they go past it.
+    Unflattening skips `__init__`, because JAX also unflattens placeholders that are not arrays, and
+    `__init__` would reject those placeholders.
     """
     fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
     static = [field.name for field in fields if field.metadata.get("static")]

@@ -17,21 +17,22 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-_SHOWN = 8  # sizes and numbers in a `repr`, and lines that a legend tells apart
-_WORD = 24  # characters of a string that is shown beside numbers
+_SHOWN = 8  # largest number of entries in a `repr` and in a legend
+_WORD = 24  # longest string, in characters, that a `repr` shows
 _NUMBERS = bool, int, float, np.generic
 _PLAIN = *_NUMBERS, str
 
 
 class Result:
-    """Base class of results: frozen dataclasses whose array fields name their dimensions.
+    """Base class of results: frozen dataclasses whose array fields have named dimensions.
 
-    Dimensions are those of the jaxtyping annotation, `Float[np.ndarray, "time mode"]`. A name with
-    an underscore in front, which jaxtyping does not check, counts as a name; `_`, sums, and numbers
-    are called after the field. A tuple of words `Annotated[tuple[str, ...], "mode"]` is the
-    coordinate of that dimension; of a tuple of arrays, all have these dimensions.
-    `field(metadata={"units": …, "long_name": …})` describes a variable. `class Race(Result,
-    also=("gap",), drawn="gap")` counts a property as a field, and draws it.
+    A field's dimension names come from its jaxtyping annotation, for example
+    `Float[np.ndarray, "time mode"]`. Leading underscores of a name, which switch off jaxtyping's
+    size check, are ignored. An axis annotated by `_`, a sum or a number is named after the field.
+    `Annotated[tuple[str, ...], "mode"]` marks a tuple of strings as the coordinate of `mode`; in a
+    tuple of arrays, every array has the annotated dimensions. `field(metadata={"units": …,
+    "long_name": …})` describes a variable. In `class Race(Result, also=("gap",), drawn="gap")`, the
+    property `gap` counts as a field, and `draw` draws this field.
     """
 
     _named: ClassVar[dict[str, tuple[str, ...]]] = {}
@@ -60,11 +61,12 @@ class Result:
                 yield from _split(name, getattr(self, name), self._named.get(name, ()))
 
     def to_dataset(self) -> "xr.Dataset":
-        """Return arrays and numbers with named dimensions, words as attributes.
+        """Return an `xarray.Dataset` of the arrays and numbers; strings become attributes.
 
-        An array with the name of a dimension is its coordinate. The variables and dimensions of a
-        result within this one get the name of the field in front, and so does a dimension whose
-        size differs from that in an earlier field. Networks are left out.
+        An array that has the name of a dimension becomes its coordinate. If a field is a result
+        itself, its variables and dimensions are prefixed with the field's name. A dimension is also
+        prefixed with the field's name if an earlier field uses the same dimension with another
+        size. Networks are left out.
         """
         import xarray as xr
 
@@ -90,10 +92,10 @@ class Result:
         return xr.Dataset(data | nested, attrs=attributes)
 
     def to_dataframe(self, *dims: str) -> "pd.DataFrame":
-        """Return a table with a row for each combination of places along `dims`.
+        """Return a table with one row for each combination of indices along `dims`.
 
-        It has the variables that vary along no other dimension. By default `dims` are those of the
-        first array; a result without arrays is a single row.
+        The columns are the variables that have no other dimension. By default `dims` are the
+        dimensions of the first array. A result without arrays gives a single row.
         """
         data = self.to_dataset()
         first = next((each.dims for each in data.data_vars.values() if each.dims), ())
@@ -104,9 +106,10 @@ class Result:
         return data[some].to_dataframe(dim_order=list(dims)).reset_index()
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the first array over time, or else over its first dimension, on new axes by default.
+        """Draw the first array against time, or against its first dimension if it has no time axis.
 
-        A result without arrays is drawn as its numbers. `style` goes to `Axes.plot`.
+        A result without arrays is drawn as one point for each number. New axes are created if `ax`
+        is None. `style` is passed to `Axes.plot`.
         """
         import xarray as xr
 
@@ -160,7 +163,7 @@ def _fields(result: Result) -> tuple[dataclasses.Field, ...]:
 
 
 def _words(annotation: Any) -> tuple[str, ...] | None:
-    """Return dimensions as annotated, of the first array in a union or a container."""
+    """Return the annotated dimensions of the first array in a union or a container, or None."""
     if get_origin(annotation) is Annotated:
         return tuple(annotation.__metadata__[0].split())
     if (found := getattr(annotation, "dim_str", None)) is not None:
@@ -171,7 +174,7 @@ def _words(annotation: Any) -> tuple[str, ...] | None:
 
 
 def _word(token: str) -> str:
-    """Return the name in a dimension as annotated; none of `_`, of `...`, of sums and numbers."""
+    """Return the name in an annotated dimension, or `""` for `_`, `...`, a sum or a number."""
     word = token.lstrip("*#?_").partition("=")[0]
     return word if word.isidentifier() else ""
 
@@ -179,7 +182,7 @@ def _word(token: str) -> str:
 def _split(
     name: str, value: Any, words: tuple[str, ...]
 ) -> Iterator[tuple[str, tuple[str, ...], Any]]:
-    value = getattr(value, "_asdict", lambda: value)()  # of a named tuple
+    value = getattr(value, "_asdict", lambda: value)()  # a named tuple becomes a dictionary
     if isinstance(value, Mapping):
         for key, each in value.items():
             yield from _split(f"{name}_{key}", each, words)
@@ -193,7 +196,7 @@ def _split(
 
 
 def _dims(name: str, words: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """Return a name for each axis: `*batch` and `...` stand for as many as there are."""
+    """Return a name for each axis; `*batch` and `...` stand for any number of axes."""
     many = [word == "..." or "*" in word[:2] for word in words]
     rest = count - len(words) + sum(many)
     found = list[str]()

@@ -1,4 +1,4 @@
-"""Shared aliases. Those of arguments are called by their names in `help()`, not spelled out."""
+"""Type aliases shared by several modules; `help()` shows an argument's type by the alias name."""
 
 from typing import Any, TypeAlias
 
@@ -9,17 +9,17 @@ from jaxtyping import Bool, Float, Key, UInt32
 from typing_extensions import TypeAliasType
 
 Array: TypeAlias = jax.Array | np.ndarray
-"""JAX's inside a compiled program, NumPy's outside: results keep float64 whatever JAX's setting."""
+"""JAX array inside a compiled program, NumPy array outside, where results stay float64."""
 
 Flag: TypeAlias = Bool[Array, "*lane"]
 Number: TypeAlias = Float[Array, "*lane"]
 Column: TypeAlias = Float[Array, "weight *lane"]
-"""Of every network that a program runs: whether, how much, and a number for each weight."""
+"""A truth value, a number, or a column of weights for every lane (network) of a program."""
 
-# NumPy's own alias writes numbers as `complex` and sequences as what has `__reversed__`, which no
-# tuple has: checks at run time take it at its word.
+# NumPy's own alias includes `complex` numbers, and describes sequences by `__reversed__`, which
+# tuples do not have, so that type checks at run time would reject tuples.
 ArrayLike = TypeAliasType("ArrayLike", float | int | tuple[Any, ...] | npt.ArrayLike)
-"""A number, or what NumPy makes an array of."""
+"""A number, or anything that NumPy converts to an array."""
 
 Keys = TypeAliasType("Keys", Key[jax.Array, "..."] | UInt32[jax.Array, "... _"])
-"""One key or an array of them, of either kind; jaxtyping's `PRNGKeyArray` is a single one."""
+"""A random key or an array of keys, old or new style; jaxtyping's `PRNGKeyArray` is one key."""

@@ -279,7 +279,7 @@ def test_confirmed_at_a_saddle_and_not_elsewhere():
     assert found.confirmed is found.rests is False
     assert "the network moves" in str(found)
     nothing = wide.with_parts(0.0 * wide.u, 0.0 * wide.v)
-    with pytest.raises(ValueError, match=r"One network at a time, got a batch \(1,\)"):
+    with pytest.raises(ValueError, match=r"Expected a single network, got a batch of shape \(1,\)"):
         effective_width(wide.with_parts(wide.u[None], wide.v[None]), data)
     found = effective_width(nothing, data)
     assert found.confirmed
@@ -323,7 +323,10 @@ BAD = [
     (lambda: effective_width(U, X, v=V, activation="rely"), "Unknown activation"),
     (lambda: effective_width(U, X[:, :2], **RELU), "do not fit"),
     (lambda: effective_width(U, X, y=np.ones(7), **RELU), "equally many samples"),
-    (lambda: effective_width(U[None], X, v=V[None], activation="relu"), "One network at a time"),
+    (
+        lambda: effective_width(U[None], X, v=V[None], activation="relu"),
+        "Expected a single network",
+    ),
     (lambda: effective_width(network_of("relu", U, V), X, v=V), "has its own"),
     (
         lambda: effective_width(network_of("relu", U, V), from_arrays(X, X[:, 0]), y=V),

@@ -107,7 +107,7 @@ def test_items_that_are_all_alike_are_one_point():
         ({"similarity": np.ones(3)}, r"`similarity` must be \(item, item\)"),
         ({"similarity": np.ones((2, 3))}, "square over items.*use `points`"),
         ({"similarity": np.triu(np.ones((3, 3)))}, "symmetric, the largest asymmetry is 1"),
-        ({"similarity": np.full((3, 3), np.nan)}, "`similarity` must be finite, 9 of its 9"),
+        ({"similarity": np.full((3, 3), np.nan)}, "`similarity` must be finite, but 9 of its 9"),
         ({"points": np.ones((1, 2, 3, 4))}, r"`points` must be \(item, unit\)"),
         ({"similarity": np.eye(3), "dimensions": 4}, "`dimensions` must lie between 1 and 3"),
         ({"similarity": np.eye(3), "dimensions": 0}, "`dimensions` must be a whole number"),

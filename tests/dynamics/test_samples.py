@@ -156,7 +156,7 @@ def test_a_lane_that_is_not_there(sweep, as_a_user):
     for index in (9, 3, -4):
         with pytest.raises(ValueError, match=f"Index {index} of `lane` is out of range for 3 netw"):
             run.lane(index)
-    with pytest.raises(ValueError, match=r"`lane` takes whole numbers, got 1\.5"):
+    with pytest.raises(ValueError, match=r"`lane` takes whole numbers as indices, got 1\.5"):
         run.lane(1.5)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"Index 5 .* out of range for 3 networks along axis 1"):
         sweep.lane(1, 5)

@@ -137,7 +137,7 @@ def test_repr_says_what_it_is():
         ([np.ones((4, 2, 3)), np.ones((2, 2))], r"got \(4,\) in layer 1 and \(\) in the next"),
         (
             [np.ones((2, 3)), np.array([[1.0, np.nan]])],
-            r"`weights\[1\]` must be finite, 1 of its 2",
+            r"`weights\[1\]` must be finite, but 1 of its 2",
         ),
         ([1j * np.ones((2, 3))], "must be real, got complex numbers"),
     ],
@@ -162,7 +162,7 @@ def test_bad_sizes_scales_and_keys():
         network(np.ones(3))
     with pytest.raises(
         ValueError,
-        match=r"One network at a time, .* `predict`\. Take one of them: network\.lane\(0",
+        match=r"Expected a single network, .* `predict`\. Select one network with network\.lane\(0",
     ):
         deep_linear_from([np.ones((2, 2, 2))])(np.ones(2))
 
@@ -176,7 +176,7 @@ def test_one_network_of_a_batch(as_a_user):
     with pytest.raises(ValueError, match="Index 9 of `lane` is out of range for 3 networks"):
         batch.lane(9)
     for index in (1.5, "1", None, True, np.array([1])):
-        with pytest.raises(ValueError, match="`lane` takes whole numbers, got "):
+        with pytest.raises(ValueError, match="`lane` takes whole numbers as indices, got "):
             batch.lane(untyped(index))
-    with pytest.raises(ValueError, match="This is one network already"):
+    with pytest.raises(ValueError, match="This network is not a batch"):
         batch.lane(1).lane(0)

@@ -386,7 +386,7 @@ U, W2, W3 = np.ones((3, 2)), np.ones((4, 3)), np.ones((1, 4))
         ((U, W3), {}, "do not fit together"),
         ((U, W2, W3[None]), {}, "do not fit together"),
         ((U[0], W2, W3), {}, "do not fit together"),
-        ((U, W2, W3 * np.nan), {}, r"`weights\[2\]` must be finite, 4 of its 4"),
+        ((U, W2, W3 * np.nan), {}, r"`weights\[2\]` must be finite, but 4 of its 4"),
         ((U, W2[:0], W3), {}, "at least one entry along every axis"),
         ((U, 1j * W2, W3), {}, "must be real, got complex numbers"),
         ((U, W2, W3), {"activations": ("relu", "relu")}, "one for each of 1 layers, got 2"),
@@ -424,5 +424,5 @@ def test_what_no_stack_can_do_is_said():
     skipping = given(ConvolutionUnit(), (3, 2), (4, 4, 3), (2, 4), skips=((0, 2),))
     with pytest.raises(ValueError, match="adds 5 numbers of the input to the 4"):
         skipping(jnp.ones(5))
-    with pytest.raises(ValueError, match="One network at a time"):
+    with pytest.raises(ValueError, match="Expected a single network"):
         deep_network_from(NeuronUnit(), (U[None], W2[None], W3[None]))(jnp.ones(2))

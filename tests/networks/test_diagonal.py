@@ -62,5 +62,5 @@ def test_what_does_not_fit_is_refused():
         diagonal_linear_from([1j], [1.0])
     with pytest.raises(ValueError, match="`inputs`"):
         diagonal_linear(0, scale=1.0, key=seeds(1)[0])
-    with pytest.raises(ValueError, match="One network at a time"):
+    with pytest.raises(ValueError, match="Expected a single network"):
         DiagonalLinear(np.ones((2, 3)), np.ones((2, 3)))(jnp.ones(3))

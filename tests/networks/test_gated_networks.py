@@ -415,7 +415,7 @@ BAD = {
     ),
     "NaN gate": (
         lambda: make(gates={"h": [1, np.nan, 0, 0]}, x=XOR.x),
-        r"`gates\['h'\]` must be finite, 1 of its 4",
+        r"`gates\['h'\]` must be finite, but 1 of its 4",
     ),
     "no examples": (lambda: make(gates={"h": np.ones(4)}), "`x=task.x`"),
     "examples": (lambda: make(gates={"h": np.ones(4)}, x=np.ones(4)), "must be .example"),

@@ -208,8 +208,8 @@ def test_an_activation_stands_for_its_neuron():
         (NeuronUnit(), np.ones((0, 3, 2)), np.ones((0, 3)), r"`u` has shape \(0, 3, 2\)"),
         (NeuronUnit(), np.ones((3, 0)), np.ones(3), r"`u` has shape \(3, 0\)"),
         (NeuronUnit(), np.ones((3, 2)), np.ones((3, 0)), r"`v` has shape \(3, 0\)"),
-        (NeuronUnit(), np.array([[1.0, np.nan]]), np.ones(1), "`u` must be finite, 1 of its 2"),
-        (NeuronUnit(), np.ones((1, 2)), np.array([np.inf]), "`v` must be finite, 1 of its 1"),
+        (NeuronUnit(), np.array([[1.0, np.nan]]), np.ones(1), "`u` must be finite, but 1 of its 2"),
+        (NeuronUnit(), np.ones((1, 2)), np.array([np.inf]), "`v` must be finite, but 1 of its 1"),
     ],
 )
 def test_arrays_that_are_no_layer(unit, u, v, message):

@@ -293,7 +293,7 @@ def test_related_domains_share_structure():
         (lambda: distillation(untyped(np.ones(3)), xor()), "`teacher` must be a `Network`"),
         (
             lambda: distillation(fully_connected(2, 2, key=seeds(2)), xor()),
-            "One teacher at a time",
+            "Expected a single teacher",
         ),
         (
             lambda: distillation(

@@ -1,4 +1,4 @@
-"""Checks of arguments, each with a message that names the argument and the way out."""
+"""Checks of arguments; every error message names the argument and says how to correct it."""
 
 from ._closed_forms import check_modes as check_modes
 from ._closed_forms import check_positive as check_positive

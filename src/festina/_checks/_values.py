@@ -1,4 +1,4 @@
-"""Checks of numbers and arrays, which return float64 copies."""
+"""Checks of numbers and arrays; the functions return float64 copies."""
 
 import os
 from collections.abc import Iterable
@@ -8,18 +8,18 @@ from jaxtyping import Float
 
 from .._precision import is_traced
 
-# From here on whole numbers are no longer all doubles.
+# Largest range in which every whole number is exactly a double.
 _MOST = 2**53
 
-# Of weights and of data: products of a few of them are doubles still.
+# Largest allowed size of weights and data: products of a few such numbers do not overflow.
 LARGEST = 1e100
 
-# Of weights, while they are drawn and scaled.
+# Copies of the weights that exist at the same time while weights are drawn and scaled.
 _COPIES = 3
 
 
 def whole_number(name: str, value: object, least: int = 1) -> int:
-    """Return a count or an index as an int; raises unless it is whole and at least `least`."""
+    """Return a count or an index as an int; raise unless it is whole and at least `least`."""
     found = np.nan if isinstance(value, bool | np.bool) else _number(value)
     if not least <= found < _MOST or found % 1 != 0:
         raise ValueError(f"`{name}` must be a whole number from {least} up, got {_shown(value)}.")
@@ -27,7 +27,7 @@ def whole_number(name: str, value: object, least: int = 1) -> int:
 
 
 def whole_numbers(name: str, values: object, least: int = 1) -> tuple[int, ...]:
-    """Return counts or indices as ints; raises unless each is whole and at least `least`."""
+    """Return counts or indices as ints; raise unless each is whole and at least `least`."""
     if (
         isinstance(values, str)
         or not isinstance(values, Iterable)
@@ -38,7 +38,7 @@ def whole_numbers(name: str, values: object, least: int = 1) -> tuple[int, ...]:
 
 
 def real_number(name: str, value: object) -> float:
-    """Return a number, which may be infinite; raises for anything else."""
+    """Return a number, which may be infinite, as a float; raise for anything else."""
     found = _number(value)
     if np.isnan(found) or isinstance(value, bool | np.bool):
         raise ValueError(f"`{name}` must be a number, got {_shown(value)}.")
@@ -46,7 +46,7 @@ def real_number(name: str, value: object) -> float:
 
 
 def number(name: str, value: object) -> float:
-    """Return a finite number as a float; raises for anything else."""
+    """Return a finite number as a float; raise `ValueError` for anything else."""
     try:
         found = real_number(name, value)
     except ValueError:
@@ -57,7 +57,7 @@ def number(name: str, value: object) -> float:
 
 
 def acute(angle: object) -> float:
-    """Return the angle within which units count as one; raises unless it is less than π/2."""
+    """Return an angle in radians; raise `ValueError` unless it lies between 0 and π/2."""
     found = real_number("angle", angle)
     if not 0 < found < np.pi / 2:
         raise ValueError(f"`angle` must lie between 0 and π/2 radians, got {angle}.")
@@ -74,37 +74,42 @@ def _number(value: object) -> float:
 
 
 def real_array(name: str, given: object) -> Float[np.ndarray, "..."]:
-    """Return a copy in float64; raises for anything that is not real."""
+    """Return a float64 copy of an array; raise `ValueError` if its values are not real numbers."""
     if given is np.ma.masked or np.ma.is_masked(given):
         raise ValueError(
-            f"`{name}` must be an array without masked values, {np.ma.count_masked(given)} of them "
-            "are. Leave those out: `.compressed()`, or `.filled(…)` with a number."
+            f"`{name}` must be an array without masked values, but {np.ma.count_masked(given)} of "
+            "its values are masked. Remove the masked values with `.compressed()`, or replace them "
+            "with `.filled(value)`."
         )
     kind = ""
     try:
         found = np.asarray(given)
         kind = found.dtype.kind
-        if given is not None and kind not in "cSUMm":  # dates would be days, and text what it says
+        if given is not None and kind not in "cSUMm":  # NumPy would convert text and dates silently
             return np.array(found, dtype=float)
-    except (ValueError, TypeError):  # ragged lists, and what is no number
+    except (ValueError, TypeError):  # ragged lists, and objects that are not numbers
         pass
     if kind == "c":
         raise ValueError(f"`{name}` must be real, got complex numbers.")
     text = "the text " if isinstance(given, str | bytes) else ""
-    raise ValueError(f"`{name}` must be a number or an array of them, got {text}{_shown(given)}.")
+    raise ValueError(
+        f"`{name}` must be a number or an array of numbers, got {text}{_shown(given)}."
+    )
 
 
 def check_finite(name: str, value: object) -> None:
-    """Raise unless all values are finite. Values that JAX is tracing are not checked."""
+    """Raise `ValueError` unless all values are finite; JAX tracers are not checked."""
     if is_traced(value):
         return
     array = real_array(name, value)
     if bad := int(np.sum(~np.isfinite(array))):
-        raise ValueError(f"`{name}` must be finite, {bad} of its {array.size} values are not.")
+        raise ValueError(
+            f"`{name}` must be finite, but {bad} of its {array.size} values are infinite or NaN."
+        )
 
 
 def check_size(name: str, value: object) -> None:
-    """Raise unless all values are finite, and small enough to be multiplied."""
+    """Raise `ValueError` unless all values are finite and small enough to be multiplied."""
     check_finite(name, value)
     if is_traced(value):
         return
@@ -113,11 +118,11 @@ def check_size(name: str, value: object) -> None:
 
 
 def finite_array(name: str, given: object) -> Float[np.ndarray, "..."]:
-    """Return a copy of a non-empty array; raises unless entries are finite and not too large."""
+    """Return a copy of a non-empty array; raise unless its entries are finite and below 1e100."""
     array = real_array(name, given)
     if 0 in array.shape:
         raise ValueError(
-            f"`{name}` has shape {array.shape}: expected at least one entry along every axis."
+            f"`{name}` must have at least one entry along every axis, got shape {array.shape}."
         )
     check_size(name, array)
     return array
@@ -126,7 +131,7 @@ def finite_array(name: str, given: object) -> Float[np.ndarray, "..."]:
 def finite_matrix(
     name: str, given: object, rows: str, columns: str, count: int | None = None
 ) -> Float[np.ndarray, "row column"]:
-    """Return a copy of a finite matrix; `count`: how many columns it must have."""
+    """Return a copy of a finite matrix; `count` is the required number of columns, if given."""
     array = finite_array(name, given)
     if array.ndim != 2 or count not in (None, array.shape[1]):
         raise ValueError(f"`{name}` must be ({rows}, {count or columns}), got shape {array.shape}.")
@@ -134,24 +139,24 @@ def finite_matrix(
 
 
 def check_memory(numbers: int) -> None:
-    """Raise if so many weights, and the copies that drawing them takes, exceed the memory."""
+    """Raise `ValueError` if weights of this number, and the copies made of them, exceed memory."""
     needed, there = 8 * _COPIES * numbers, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > there:
         raise ValueError(
             f"The networks have {numbers:.3g} weights and need {needed / 2**30:.3g} GiB of memory, "
-            f"this machine has {there / 2**30:.3g}. Use smaller widths or fewer networks."
+            f"but this machine has {there / 2**30:.3g} GiB. Use smaller widths or fewer networks."
         )
 
 
 def check_type(name: str, value: object, kind: type, hint: str = "") -> None:
-    """Raise unless the value is an instance of this class."""
+    """Raise `ValueError` unless the value is an instance of the class `kind`."""
     if not isinstance(value, kind):
         wanted = kind.__name__.removeprefix("Abstract")
         raise ValueError(f"`{name}` must be a `{wanted}`, got {_shown(value)}.{hint}")
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise unless the value is one of the choices."""
+    """Raise `ValueError` unless the value is one of the choices."""
     if value not in choices:
         listed = ", ".join(f'"{each}"' for each in choices)
         raise ValueError(
@@ -160,17 +165,17 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def _shown(value: object) -> str:
-    """Return a value's repr, short enough for a line."""
+    """Return the `repr` of a value, shortened to fit on one line."""
     text = repr(value).replace("\n", "")
     return text if len(text) < 60 else f"{type(value).__name__} {text[:50]}…"
 
 
 def check_alone(batch: tuple[int, ...], what: str = "network", *, use: str = "") -> None:
-    """Raise for a batch, where one network or one trajectory is needed."""
+    """Raise `ValueError` for a batch where a single network or trajectory is needed."""
     if batch:
         zeros = ", ".join("0" * len(batch))
         raise ValueError(
-            f"One {what} at a time, got a batch {batch}. {use}Take one of them: "
+            f"Expected a single {what}, got a batch of shape {batch}. {use}Select one {what} with "
             f"{what}.lane({zeros})."
         )
 
@@ -178,11 +183,11 @@ def check_alone(batch: tuple[int, ...], what: str = "network", *, use: str = "")
 def misfit(
     takes: tuple[int, ...], gives: int, input_shape: tuple[int, ...], outputs: int
 ) -> ValueError:
-    """Return the error for inputs or targets that do not fit a network."""
+    """Return the error for inputs or targets whose shapes do not fit a network."""
     if (takes, gives) == (input_shape, outputs):
         return ValueError(
-            f"The weights of the network do not fit each other, or its units, at inputs {takes}: "
-            "it was made of arrays of other units."
+            f"The shapes of the network's weights do not fit each other, or its units, for inputs "
+            f"of shape {takes}. Create the network again with weights of its own kind of units."
         )
     if gives == outputs:
         return ValueError(
@@ -191,21 +196,21 @@ def misfit(
         )
     return ValueError(
         f"Network and task do not fit: the network takes inputs of shape {takes} and has {gives} "
-        f"outputs, the task's inputs have shape {input_shape}, and its outputs are {outputs}."
+        f"outputs, but the task has inputs of shape {input_shape} and {outputs} outputs."
     )
 
 
 def check_lane(index: tuple[int, ...], batch: tuple[int, ...], *, alone: str) -> None:
-    """Raise unless the index names one network of a batch; one without a batch is `alone`."""
+    """Raise `ValueError` unless the index selects one network of a batch with these axes."""
     if len(index) != len(batch):
         raise ValueError(
             f"`lane` needs one index for each of the axes {batch}, got {index}."
-            + ("" if batch else f" This is one {alone} already.")
+            + ("" if batch else f" This {alone} is not a batch.")
         )
     for axis, (i, length) in enumerate(zip(index, batch, strict=True)):
         found = np.asarray(i)
         if found.ndim or found.dtype.kind not in "iu":
-            raise ValueError(f"`lane` takes whole numbers, got {_shown(i)}.")
+            raise ValueError(f"`lane` takes whole numbers as indices, got {_shown(i)}.")
         if not -length <= i < length:
             which = f" along axis {axis}" if len(index) > 1 else ""
             raise ValueError(f"Index {i} of `lane` is out of range for {length} networks{which}.")

@@ -1,4 +1,4 @@
-"""Quasi-Newton descent to a local minimum. SciPy has it too, and takes 0.4 s to import."""
+"""Quasi-Newton minimisation (BFGS). Importing SciPy's version would take 0.4 s."""
 
 from collections.abc import Callable
 
@@ -6,11 +6,11 @@ import numpy as np
 from jaxtyping import Float
 
 _EPS = float(np.finfo(float).eps)
-_PATIENCE = 50  # steps that gain nothing beyond rounding: on a kink there is no end of them
+_PATIENCE = 50  # steps without a gain beyond rounding after which to stop, for example on a kink
 
 Point = Float[np.ndarray, " n"]
 Function = Callable[[Point], tuple[float, Point]]
-"""A point to the value and the gradient there."""
+"""Function that maps a point to its value and its gradient."""
 
 
 def bfgs(
@@ -20,19 +20,20 @@ def bfgs(
     *,
     max_steps: int,
 ) -> tuple[Point, float, Point]:
-    """Descend from `start` until `finished(point, value, gradient)`, or until no step leads down.
+    """Minimise a function from `start`; return the last point, its value and its gradient.
 
-    The last point with value and gradient: whether it is a minimum is for the caller to judge.
+    The descent stops when `finished(point, value, gradient)` is true, when no step lowers the value,
+    or after `max_steps`. The caller must check whether the last point is a minimum.
     """
     x, (value, gradient) = start, function(start)
     identity = np.eye(len(x))
-    inverse = identity  # of the Hessian, as far as it is known
+    inverse = identity  # estimate of the inverse Hessian
     lowest, in_vain = value, 0
     for _ in range(max_steps):
         if finished(x, value, gradient) or in_vain > _PATIENCE:
             break
         direction = -inverse @ gradient
-        if not gradient @ direction < 0:  # rounding has eaten the inverse
+        if not gradient @ direction < 0:  # rounding has ruined the inverse Hessian
             inverse, direction = identity, -gradient
         found = _line_search(function, x, value, float(gradient @ direction), direction)
         if found is None:
@@ -46,7 +47,7 @@ def bfgs(
         if value < lowest - 4 * _EPS * abs(lowest):
             lowest, in_vain = value, 0
         curvature = s @ y
-        if curvature <= 0:  # below rounding: the line search asks for more
+        if curvature <= 0:  # the line search excludes this case except for rounding
             continue
         if inverse is identity:
             inverse = identity * (curvature / (y @ y))
@@ -63,16 +64,16 @@ def bfgs(
 def _line_search(
     function: Function, x: Point, value: float, slope: float, direction: Point
 ) -> tuple[Point, float, Point] | None:
-    """Return a step that gains enough and after which it falls less steeply (weak Wolfe
-    conditions).
+    """Return a step that satisfies the weak Wolfe conditions, or None.
 
-    By bisection, which also gets past the kinks of rectifiers (Lewis & Overton 2013).
+    The value must fall enough, and the slope at the new point must be less steep. Bisection finds
+    such a step even across the kinks of rectifiers (Lewis & Overton 2013).
     """
     low, high, length = 0.0, np.inf, 1.0
     for _ in range(60):
         there = x + length * direction
         new, gradient = function(there)
-        # At a minimum the value is rounding and only the gradient still tells where to go.
+        # At a minimum, changes of the value are rounding errors, but the gradient is still exact.
         if not new <= value + 1e-4 * length * slope + 4 * _EPS * abs(value):
             high = length
         elif gradient @ direction < 0.9 * slope:

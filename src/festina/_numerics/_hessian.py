@@ -1,4 +1,4 @@
-"""The Hessian of the loss, formed or multiplied with."""
+"""The Hessian of the loss, as a matrix and as a product with vectors."""
 
 import functools
 
@@ -10,11 +10,11 @@ from .._objective import Data, excess_loss
 from .._types import Array
 from ..networks._structure import AbstractStructure
 
-_AT_ONCE = 4e6  # numbers between input and loss, of as many columns as fit in memory
+_AT_ONCE = 4e6  # largest count of intermediate numbers for Hessian columns computed together
 
 
 def between(weights: Float[Array, " weight"], data: Data) -> int:
-    """Return about how many numbers lie between input and loss: at least the units per sample."""
+    """Return roughly how many intermediate numbers one evaluation of the loss holds in memory."""
     return max(data.psi.size, len(data.psi) * weights.size)
 
 
@@ -22,7 +22,7 @@ def between(weights: Float[Array, " weight"], data: Data) -> int:
 def hessian(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> Float[Array, "weight weight"]:
-    """Return the Hessian column by column, as many at a time as the number of samples allows."""
+    """Return the Hessian of the loss; memory limits how many columns are computed together."""
     gradient = lambda w: jax.grad(excess_loss, argnums=1)(structure, w, data)
     column = lambda direction: jax.jvp(gradient, (weights,), (direction,))[1]
     together = max(1, min(weights.size, int(_AT_ONCE // between(weights, data))))
@@ -37,5 +37,6 @@ def hessian_product(
     direction: Float[Array, " weight"],
     data: Data,
 ) -> Float[Array, " weight"]:
+    """Return the product of the Hessian of the loss with a vector."""
     gradient = jax.grad(excess_loss, argnums=1)
     return jax.jvp(lambda w: gradient(structure, w, data), (weights,), (jnp.asarray(direction),))[1]

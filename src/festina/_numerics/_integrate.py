@@ -1,4 +1,4 @@
-"""Differential equations by SciPy, from an array of any shape to arrays at given times."""
+"""Integrate differential equations with SciPy, for arrays of any shape."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,10 +19,10 @@ def integrate(
     atol: float,
     **options: Any,
 ) -> Float[np.ndarray, "..."]:
-    """Return the solution of dx/dt = velocity(t, x), x(0) = start, at these times in any order.
+    """Return the solution of dx/dt = velocity(t, x), x(0) = start, at `times` in any order.
 
-    The shape is that of `times`, then that of `start`. `options` are SciPy's. Raises `RuntimeError`
-    where the integration fails.
+    The axes of `times` come first, then the axes of `start`. `options` are passed to
+    `scipy.integrate.solve_ivp`. If the integration fails, a `RuntimeError` is raised.
     """
     from scipy.integrate import solve_ivp
 

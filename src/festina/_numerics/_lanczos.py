@@ -1,4 +1,4 @@
-"""Extreme eigenvalues of a symmetric matrix that is known by its products with vectors."""
+"""Find extreme eigenvalues of a symmetric matrix from its products with vectors."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -15,9 +15,10 @@ def lanczos(
     which: Literal["largest", "absolute"] = "largest",
     rtol: float,
 ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, "n k"]]:
-    """Return the largest eigenvalues, or the largest absolute ones, and their vectors.
+    """Return the largest eigenvalues, or those largest in absolute value, and their eigenvectors.
 
-    On a matrix that is zero Lanczos cannot start: one eigenvalue is known then, along `start`.
+    If the product with `start` is zero, Lanczos cannot begin. The function then returns the single
+    eigenvalue 0 with the eigenvector `start`.
     """
     from scipy.sparse.linalg import LinearOperator, eigsh
 

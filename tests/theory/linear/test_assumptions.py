@@ -68,7 +68,7 @@ def test_balance_of_a_batch_is_that_of_each():
             lambda: continual_learning(
                 deep_linear_from([MANY.first, MANY.second]), [from_moments(ONE)], [[1.0]]
             ),
-            "One network at a time",
+            "Expected a single network",
         ),
     ],
 )

@@ -240,7 +240,10 @@ def test_whitening_keeps_the_loss():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"weights": (np.full((2, 3), np.nan), np.eye(2))}, "`first` must be finite, 6 of its 6"),
+        (
+            {"weights": (np.full((2, 3), np.nan), np.eye(2))},
+            "`first` must be finite, but 6 of its 6",
+        ),
         ({"weights": (np.eye(2, 3), np.full((2, 2), np.inf))}, "`second` must be finite"),
         ({"correlation": np.eye(2)}, "do not fit: the network takes inputs of shape"),
         ({"tau": 0.0}, "`tau` must be positive"),
@@ -262,10 +265,10 @@ def test_bad_arguments(change, message):
     [
         ([-1.0, 0.0], "must not be negative"),
         ([np.nan], "finite"),
-        ([[1.0]], "a time or a list of"),
+        ([[1.0]], "a number or a list of"),
         ([], "list"),
         ([1j], "`times` must be real"),
-        (np.ma.array([1.0, 2.0], mask=[False, True]), "without masked values, 1 of them"),
+        (np.ma.array([1.0, 2.0], mask=[False, True]), "without masked values, but 1 of"),
     ],
 )
 def test_bad_times(times, message):

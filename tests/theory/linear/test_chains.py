@@ -612,10 +612,10 @@ def test_erratum_2_the_deep_rate_and_the_deep_clock():
         ({"depth": 2.5}, "`depth` must be the number of layers"),
         ({"depth": math.nan}, "`depth` must be the number of layers"),
         ({"times": [-1.0]}, "`times` must not be negative"),
-        ({"times": [[1.0]]}, "`times` must be a time or a list"),
+        ({"times": [[1.0]]}, "`times` must be a number or a list"),
         (
             {"times": np.ma.array([1.0, 2.0], mask=[False, True])},
-            "without masked values, 1 of them",
+            "without masked values, but 1 of",
         ),
         ({"correlation": 1.0 + 1.0j}, "`correlation` must be real"),
         ({"initial_strength": np.array([0.1j])}, "`initial_strength` must be real"),
