@@ -57,14 +57,14 @@ def compiled(
 
 
 def _double(leaf: Any) -> Any:
-    """Convert a floating-point array to float64, because JAX's own arrays are float32 by default."""
+    """Convert a floating-point array to float64; JAX's own arrays are float32 by default."""
     dtype = getattr(leaf, "dtype", None)
     lower = dtype is not None and jnp.issubdtype(dtype, jnp.floating)
     return np.asarray(leaf, dtype=float) if lower and dtype != np.float64 else _view(leaf)
 
 
 def _view(leaf: Any) -> Any:
-    """Return a view of a NumPy array: JAX caches the dtype in which it first saw an array object."""
+    """Return a view of a NumPy array, because JAX caches the dtype by array object."""
     return leaf.view() if isinstance(leaf, np.ndarray) else leaf
 
 

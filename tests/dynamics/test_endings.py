@@ -134,8 +134,8 @@ def test_a_saddle_that_is_left_late_is_said_to_be_one(train, slow):
     network = fully_connected(2, 4, 2, scale=1e-8, key=SEEDS[:2])
     for ending in train(network, two_speeds(slow)).endings:
         assert ending.reason == "saddle"
-        assert f"A saddle, left at rate {slow:.3g}," in ending.message
-        assert "up to a thousand times the" in ending.message
+        assert f"a saddle that it would leave at rate {slow:.3g}," in ending.message
+        assert "up to a thousand times the elapsed" in ending.message
 
 
 def test_a_late_saddle_is_left_about_when_it_was_said():
@@ -404,7 +404,7 @@ def to_and_fro(rate):
 def test_steps_that_are_too_large_but_do_not_diverge_are_named():
     (ending,) = to_and_fro(1.05).endings
     assert ending.reason == "finished"
-    assert "Ran to step 400 as asked, going up and down" in ending.message
+    assert "ran to step 400 as requested, but the loss goes up and down" in ending.message
     assert 0.5 < named(r"sharpness is ([\d.]+)", ending.message) < 1.05
 
 

@@ -258,7 +258,7 @@ def test_diverged_networks_stay_as_they_are_and_alone_are_refused():
     assert [each.reason for each in on.endings] == ["diverged"] * 4 + ["finished"] * 8
     np.testing.assert_array_equal(on.lane(0, 0).loss, run.lane(0, 0).loss)
     alone = gradient_descent(network, POINTS, 3e3, 60)
-    with pytest.raises(ValueError, match=r"nothing to extend. Not finite after step \d.*smaller"):
+    with pytest.raises(ValueError, match=r"nothing to extend\. Not finite after step \d.*smaller"):
         alone.extend(steps=120)
 
 
@@ -292,7 +292,7 @@ def test_ends_that_make_no_sense_are_refused(run, more, message):
 def test_lanes_and_copies_are_refused():
     run = gradient_descent(fully_connected(3, 2, scale=0.1, key=seeds(2)), POINTS, 0.02, 5)
     for other in (run.lane(0), pickle.loads(pickle.dumps(run))):
-        with pytest.raises(ValueError, match="Only the run that training returned"):
+        with pytest.raises(ValueError, match="only on the trajectory that training returned"):
             other.extend(steps=9)
 
 

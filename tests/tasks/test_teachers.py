@@ -401,9 +401,7 @@ def test_networks_that_do_not_fit_the_task():
     right = fully_connected(2, 2, scale=0.1, key=KEY)
     with pytest.raises(ValueError, match=r"Unknown loss 'mse'\. Choose one of: 'half' = ½"):
         festina.gradient_descent(right, from_arrays(X, Y), 0.1, 2, loss=untyped("mse"))
-    with pytest.raises(
-        ValueError, match="'half-sum' sums over samples, but this task is a population"
-    ):
+    with pytest.raises(ValueError, match="'half-sum' sums over samples, but"):
         festina.gradient_descent(right, linear_teacher([[1.0, 1.0]]), 0.1, 2, loss="half-sum")
 
 

@@ -22,7 +22,7 @@ def bfgs(
 ) -> tuple[Point, float, Point]:
     """Minimise a function from `start`; return the last point, its value and its gradient.
 
-    The descent stops when `finished(point, value, gradient)` is true, when no step lowers the value,
+    The descent stops when `finished(point, value, gradient)` is true, if no step lowers the value,
     or after `max_steps`. The caller must check whether the last point is a minimum.
     """
     x, (value, gradient) = start, function(start)

@@ -1,4 +1,4 @@
-"""What adaptive steps have in common: when to land, when to accept, how long the next one is."""
+"""Functions shared by adaptive steps: landing on a time, acceptance, and the next step size."""
 
 import jax.numpy as jnp
 
@@ -6,11 +6,11 @@ from .._types import Column, Flag, Number
 from ._program import REJECTED, RUNNING, STEP_UNDERFLOW, Controls, State, arrived, over_weights
 
 _SHRINK, _GROW = 0.2, 10.0
-_LOSS_ROUNDING = 1e-10  # relative rise of the loss that rounding errors of large weights explain
+_LOSS_ROUNDING = 1e-10  # relative rise of the loss that large weights cause by rounding
 
 
 def next_step(state: State, controls: Controls) -> tuple[Number, Flag]:
-    """How far to go: as wanted, or to the next requested time; and whether that is it."""
+    """Return the next step size, and whether the step ends at the next requested time."""
     until_stop = controls.stops[state.stop] - state.time
     lands = state.step_size >= until_stop
     return jnp.where(lands, until_stop, state.step_size), lands
@@ -19,11 +19,11 @@ def next_step(state: State, controls: Controls) -> tuple[Number, Flag]:
 def relative_error(
     state: State, controls: Controls, weights: Column, error: Column, loss: Number
 ) -> Number:
-    """Return the error of a step in units of what is allowed.
+    """Return the error of a step relative to the tolerance.
 
-    This is the root mean square, over weights, of the error in units of rtol·|θ| + atol. Gradient
-    flow never raises the loss, so that a rise is an error too, in units of rtol times the loss and
-    what there is to learn.
+    The error is the root mean square over weights of the error in units of rtol·|θ| + atol. A rise
+    of the loss is also an error, since gradient flow never raises the loss. This rise is measured
+    in units of rtol times the sum of the loss and the learnable loss.
     """
     scale = controls.atol + controls.rtol * jnp.maximum(jnp.abs(state.weights), jnp.abs(weights))
     size = jnp.sqrt(over_weights((error / scale) ** 2) / len(weights))
@@ -34,7 +34,7 @@ def relative_error(
 
 def settle(
     state: State,
-    reached: State,  # with weights, loss and velocity there
+    reached: State,  # weights, loss and velocity after the step
     controls: Controls,
     h: Number,
     lands: Flag,
@@ -44,9 +44,9 @@ def settle(
     exponent: float,
     safety: float,
 ) -> State:
-    """Take the step or refuse it, and choose the next, whose error grows as h^(1/exponent)."""
+    """Accept or reject a step, and choose the next step size; the error grows as h^(1/exponent)."""
     factor = jnp.clip(safety * jnp.maximum(error, 1e-10) ** -exponent, _SHRINK, _GROW)
-    # A step cut short to land on a requested time says nothing against the step wanted before.
+    # A step that was shortened to land on a requested time does not reduce the next step size.
     grown = jnp.where(lands, jnp.maximum(state.step_size, h * factor), h * factor)
     step_size = jnp.where(accepted, grown, h * jnp.minimum(factor, safety))
 

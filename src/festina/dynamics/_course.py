@@ -1,4 +1,4 @@
-"""How a network is trained, in two nouns: the method, and the course that it takes."""
+"""Settings of a training run: the method (which steps) and the course (which samples)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ from ._worker import Progress
 
 @dataclass(frozen=True)
 class Method:
-    """Which steps are taken."""
+    """Describe the steps of a training run: solver, tolerance, learning rate and momentum."""
 
     name: str
     solver: TakenSolver
     step: Step
-    evaluations: int  # gradients for each step
+    evaluations: int  # gradient evaluations in each step
     rtol: float
     atol: float | None = None
     learning_rate: Float[np.ndarray, "*batch"] | None = None
@@ -28,25 +28,25 @@ class Method:
 
     @property
     def continuous(self) -> bool:
-        """Whether it follows the flow in time, and does not count steps."""
+        """Whether training is a flow in continuous time, rather than a count of steps."""
         return self.learning_rate is None
 
 
 @dataclass(frozen=True)
 class Course:
-    """Where samples are taken, what is kept of them, and where it ends."""
+    """Describe when samples are taken, what is stored of each, and when training ends."""
 
     stops: Float[np.ndarray, " stop"]
-    resolution: SaveResolution | None  # None: at the stops, and nowhere else
+    resolution: SaveResolution | None  # None: samples are taken at the stops only
     converged: float
     max_steps: int
-    observe: Observe | None = None  # None: all weights
+    observe: Observe | None = None  # None: all weights are stored
     progress: Progress | None = None
-    patience: int | None = None  # steps; see `OutOfPatience`
-    spent: int = 1  # gradients for each network before the first step
-    settings: Mapping[str, float | int] = field(default_factory=dict)  # as the result shows them
+    patience: int | None = None  # number of steps after which `OutOfPatience` is raised
+    spent: int = 1  # gradient evaluations for each network before the first step
+    settings: Mapping[str, float | int] = field(default_factory=dict)  # shown in the result
 
     @property
     def at_stops(self) -> bool:
-        """Whether certain times were asked for, to the last of which training goes on."""
+        """Whether the user gave the times of the samples; training then runs to the last one."""
         return self.resolution is None

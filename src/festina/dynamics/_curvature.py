@@ -1,4 +1,4 @@
-"""Extreme curvatures of the loss: is a stationary point a saddle, and how sharp is it."""
+"""Extreme curvatures of the loss, to recognise saddles and to measure sharpness."""
 
 import functools
 from collections.abc import Callable
@@ -15,28 +15,30 @@ from .._types import Array
 from ..networks._structure import AbstractStructure
 from ._program import start
 
+# Largest number of weights for which the Hessian is formed as a matrix.
 _DENSE = 600
-_MANY = 1e9  # numbers between input and loss, of all columns: above, a few products are cheaper
-_ROUNDING, _LANCZOS_ROUNDING = 1e-12, 1e-9  # of the largest: what a small curvature may be
+_MANY = 1e9  # intermediate numbers of a whole Hessian above which products are cheaper
+_ROUNDING, _LANCZOS_ROUNDING = 1e-12, 1e-9  # rounding error of eigenvalues, relative to the largest
 _PROBES = 8
-_LANCZOS = 1e-6  # relative error of its eigenvalues
-_STIFF = 1e-3  # of the largest curvature: along what is steeper, what is left to fall is removed
+_LANCZOS = 1e-6  # relative error of Lanczos eigenvalues
+_STIFF = 1e-3  # relative curvature above which Newton's steps remove the gradient
 _NEWTON = 3
-_SLOW = 1e-3  # of its time constant has passed
-_SMALL = 0.1  # of the weights: how far at most is the way from a saddle that is yet to be left
+_SLOW = 1e-3  # fraction of a weight's time constant below which the weight counts as slow
+_SMALL = 0.1  # largest distance from a saddle, relative to the weights, before the escape
 
 
 def extreme_curvatures(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> tuple[float, float]:
-    """Smallest and largest eigenvalue of the Hessian, by Lanczos where that is cheaper.
+    """Return the smallest and the largest eigenvalue of the Hessian, or NaN if it overflows.
 
-    That is for many weights, or many samples. Both are NaN where the Hessian overflows.
+    Lanczos is used for many weights or many samples, where it is cheaper than the whole matrix.
 
-    Where the smallest is lost in the rounding of the largest it is looked for once more in weights
-    that are scaled by the root of their row in the Hessian. At a saddle that units of order p have
-    yet to leave, the curvature is but their size to the power p − 1. What comes out then is a
-    bound, the curvature along one direction, and zero where that is not negative either.
+    At a saddle with units of order p that are still small, the negative curvature scales as their
+    size to the power p − 1 and may be below the rounding error of the largest curvature. The
+    smallest eigenvalue is then computed again, with each weight scaled by the root of its row in
+    the Hessian. The result is the curvature along one direction, which is an upper bound of the
+    smallest eigenvalue, or zero if no negative curvature is found.
     """
     noise = lambda: _rounding_of_rows(structure, weights, data)
     if _is_formed(weights, data):
@@ -49,7 +51,7 @@ def extreme_curvatures(
         return (_lowest_of(matrix, noise()) if lost else smallest), largest
     product = lambda x: np.asarray(hessian_product(structure, weights, x, data))
     largest = _top(product, weights.size)[0]
-    # The smallest relative to the largest: near zero it has no digits of its own.
+    # Compute the smallest eigenvalue relative to the largest: near zero it has no accurate digits.
     smallest = largest - _top(lambda x: largest * x - product(x), weights.size)[0]
     lost = abs(smallest) <= _LANCZOS_ROUNDING * abs(largest)
     return (_lowest_along(product, noise()) if lost else smallest), largest
@@ -58,12 +60,12 @@ def extreme_curvatures(
 def slow_way_out(
     structure: AbstractStructure, weights: Float[np.ndarray, " weight"], data: Data
 ) -> tuple[float, float] | None:
-    """Rate at which a saddle will be left, and in about what time; None at a minimum.
+    """Return the escape rate of a saddle and the time until the escape, or None at a minimum.
 
-    Near a minimum there is negative curvature too, in proportion to what is left of the gradient;
-    so (of a Hessian that can be formed) that is removed where it soon would be anyway, by Newton's
-    steps along all that is stiff. What is left of it lies along ways out, and is as small as this
-    against rate and weights only near a saddle.
+    Near a minimum, the remaining residual also causes negative curvature. If the Hessian can be
+    formed, Newton's steps along all stiff directions first remove the gradient that training would
+    soon remove. The gradient that remains lies along escape directions. Only near a saddle is it
+    small compared with the escape rate times the weights.
     """
     size = float(np.linalg.norm(weights))
     slope = lambda w: np.asarray(start(w[:, None], data, structure=structure).velocity)[:, 0]
@@ -92,13 +94,13 @@ def slow_way_out(
 
 
 def _is_formed(weights: Float[Array, " weight"], data: Data) -> bool:
-    """Whether the Hessian is, and not only multiplied with."""
+    """Return whether the Hessian is small enough to be formed as a matrix."""
     n = weights.size
     return n <= _DENSE and n * between(weights, data) <= _MANY
 
 
 def _lowest_of(matrix: Float[np.ndarray, "n n"], noise: Float[np.ndarray, " n"]) -> float:
-    """The most negative curvature along an eigenvector of the scaled Hessian, or zero."""
+    """Return the most negative curvature along an eigenvector of the scaled Hessian, or zero."""
     scale = _scale(np.linalg.norm(matrix, axis=1), noise)
     values, vectors = np.linalg.eigh(scale[:, None] * matrix * scale)
     negative = values < -_ROUNDING * np.abs(values).max()
@@ -109,7 +111,7 @@ def _lowest_of(matrix: Float[np.ndarray, "n n"], noise: Float[np.ndarray, " n"])
 def _lowest_along(
     product: Callable[[np.ndarray], np.ndarray], noise: Float[np.ndarray, " n"]
 ) -> float:
-    """The same from products alone, which also tell how long the Hessian's rows are."""
+    """Return the most negative curvature like `_lowest_of`, from Hessian products alone."""
     n = len(noise)
     probes = np.random.default_rng(1).normal(size=(_PROBES, n))
     scale = _scale(np.sqrt(np.mean([product(probe) ** 2 for probe in probes], axis=0)), noise)
@@ -125,7 +127,7 @@ def _lowest_along(
 def _scale(
     rows: Float[np.ndarray, " n"], noise: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, " n"]:
-    """One over the root of every row; a row that is but noise has no part in it."""
+    """Return one over the root of every row's norm, or zero for rows that are only noise."""
     known = rows > noise
     return np.where(known, 1.0 / np.sqrt(np.where(known, rows, 1.0)), 0.0)
 
@@ -133,7 +135,7 @@ def _scale(
 def _rounding_of_rows(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> Float[np.ndarray, " weight"]:
-    """How long a row of the Hessian may be whose terms, of the size of |∂f/∂θ|², cancel."""
+    """Return the norm that rounding errors may give each row of the Hessian."""
     sizes = np.sqrt(_own_curvatures(structure, weights, data))
     return _ROUNDING * sizes * np.linalg.norm(sizes)
 
@@ -143,7 +145,7 @@ def _own_curvatures(
 ) -> Float[np.ndarray, " weight"]:
     """Return ⟨|∂f/∂θ|²⟩ of each weight, estimated by random probes.
 
-    This is the curvature along that weight, but for the second derivative of f.
+    This is the curvature along that weight without the second derivative of f.
     """
     probes = np.random.default_rng(2).normal(size=(_PROBES, *data.y.shape))
     return np.mean(np.asarray(output_slopes(structure, weights, probes, data)) ** 2, axis=0)
@@ -152,11 +154,11 @@ def _own_curvatures(
 def gain_of_slow_weights(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data, elapsed: float
 ) -> float:
-    """Return the fall of the loss that weights with a long time constant have yet to bring about.
+    """Return the decrease of the loss that weights with a long time constant may still cause.
 
-    Where one weight is huge, its own time constant is tiny, and the flow comes to rest along it
-    long before other weights have moved. These have a time constant of one over their own
-    curvature, and are slow if that is more than a thousand times the time elapsed.
+    With one huge weight, whose time constant is tiny, the flow comes to rest along this weight long
+    before other weights have moved. The time constant of a weight is one over its own curvature. A
+    weight is slow if its time constant exceeds a thousand times the elapsed time.
     """
     slope = np.asarray(start(weights[:, None], data, structure=structure).velocity)[:, 0]
     own = _own_curvatures(structure, weights, data)
@@ -167,7 +169,7 @@ def gain_of_slow_weights(
 def _top(
     product: Callable[[np.ndarray], np.ndarray], n: int
 ) -> tuple[float, Float[np.ndarray, " n"]]:
-    """Largest eigenvalue and its vector by Lanczos; if it does not converge, the best it has."""
+    """Return the largest eigenvalue and eigenvector by Lanczos, or its last estimate."""
     from scipy.sparse.linalg import ArpackNoConvergence
 
     start = np.random.default_rng(0).normal(size=n)
@@ -188,7 +190,7 @@ def output_slopes(
     probes: Float[Array, "probe sample output"],
     data: Data,
 ) -> Float[Array, "probe weight"]:
-    """∂/∂θ of Σ √w z·f, for each z: random ones tell the size of all derivatives of f."""
+    """Return ∂/∂θ of Σ √w z·f for each z; random z estimate the size of all derivatives of f."""
     outputs = lambda w: structure.outputs(data.psi, *structure.split(w))
     pull = jax.vjp(outputs, weights)[1]
     root = jnp.sqrt(jnp.abs(data.weight))[:, None]

@@ -39,34 +39,49 @@ def gradient_descent(
 ) -> Trajectory[Network]:
     r"""Train by gradient descent, $\theta \leftarrow \theta - \eta\,\partial L/\partial\theta$.
 
-    The clock counts steps. n steps on a loss $c\cdot\frac12\langle|y-f|^2\rangle$ are flow time
-    $c\eta n$ of the half loss, but a mode of rate s grows per step by $1 + c\eta s$ and not by
-    $e^{c\eta s}$. A learning rate that diverges is reported in the trajectory's `endings`.
+    The time of the trajectory counts steps. On a loss $c\cdot\frac12\langle|y-f|^2\rangle$, n steps
+    correspond to gradient flow on the `"half"` loss for the time $c\eta n$. However, a mode of rate
+    s grows by the factor $1 + c\eta s$ in each step, not by $e^{c\eta s}$. If training diverges,
+    the trajectory's `endings` report the stability limit of the learning rate.
 
     **Arguments:**
 
-    - `network`, `task`, `loss`, `resolution`, `observe`, `progress`: as in `gradient_flow`.
-    - `learning_rate`: η, one for all or one for each network of a batch.
-    - `momentum`: μ of a heavy ball (Polyak 1964, PyTorch's `SGD(momentum=μ)`), from 0 to below 1:
-      $v \leftarrow \mu v - \partial L/\partial\theta$, $\theta \leftarrow \theta + \eta v$,
-      from rest. Where the loss is flat n steps are then flow time $c\eta n/(1-\mu)$.
-    - `steps`: at most so many; full-batch training stops earlier when it has converged.
-    - `batch_size`, `key`: mini-batches of that many samples, drawn without replacement in shuffled
-      epochs. Loss and gradient are those of all samples. With one key for each network of a batch
-      every one learns as it does alone with this key; a single key is split among them.
-    - `save_every`: steps between two samples of a mini-batch run; about 500 samples by default.
-      Each reads the whole data once, for their loss and gradient.
-    - `converged`: training has converged when the loss is above its lowest possible value by less
-      than this fraction of the initial loss, or of that of a network without output where large
-      weights start higher, or when training as long again would gain no more.
-    - `max_steps`: most steps if `steps` is not given.
+    - `network`, `task`, `loss`, `resolution`, `observe`, `progress`: same as in
+      `festina.dynamics.gradient_flow`.
+    - `learning_rate`: η, a number for all networks or an array with one value for each network.
+    - `steps`: largest number of steps; full-batch training stops earlier once it has converged.
+    - `momentum`: μ of heavy-ball momentum (Polyak 1964, PyTorch's `SGD(momentum=μ)`), with
+      0 ≤ μ < 1: $v \leftarrow \mu v - \partial L/\partial\theta$, $\theta \leftarrow \theta + \eta
+      v$, starting from $v = 0$. On a plateau, n steps then correspond to the flow time
+      $c\eta n/(1-\mu)$.
+    - `batch_size`, `key`: number of samples of a mini-batch, and random key for shuffling. Each
+      epoch draws the samples without replacement. The losses and gradients of the trajectory are
+      those of the full data. An array of keys, one for each network, makes each network learn
+      exactly as it does alone with its key; a single key is split among the networks.
+    - `save_every`: number of steps between two samples of a mini-batch run. The default gives about
+      500 samples. Every sample computes the loss and the gradient of the full data.
+    - `converged`: tolerance of convergence, as a fraction of the initial loss, or of the loss of a
+      network with zero output if that is smaller. Training has converged when the loss is this
+      close to its lowest possible value, or when training for as long again would lower the loss by
+      less than this tolerance.
+    - `max_steps`: largest number of steps if `steps` is None.
 
-    Mini-batch runs take exactly `steps` steps: `resolution`, `converged` and `max_steps` are for
-    full batches, `key` and `save_every` for mini-batches.
+    Mini-batch runs take exactly `steps` steps. The arguments `resolution`, `converged` and
+    `max_steps` apply to full-batch runs only, and `key` and `save_every` to mini-batch runs only.
 
     **Returns:**
 
-    A `festina.dynamics.Trajectory`, whose `time` counts steps.
+    A `festina.dynamics.Trajectory` whose `time` counts steps.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> import festina
+    >>> network = festina.networks.deep_linear_from([0.1 * np.eye(2), 0.1 * np.eye(2)])
+    >>> task = festina.tasks.from_arrays(np.eye(2), np.diag([2.0, 1.0]))
+    >>> run = festina.gradient_descent(network, task, 0.1, steps=100)
+    >>> run.time[-1], run.loss[0].round(3), run.loss[-1].round(3)
+    (100.0, 1.235, 0.0)
     """
     check_kinds(network, task)
     rates = _for_each(network, "learning_rate", learning_rate)
@@ -75,7 +90,7 @@ def gradient_descent(
     mu = _for_each(network, "momentum", momentum)
     if not ((mu >= 0) & (mu < 1)).all():
         raise ValueError(f"`momentum` must be at least 0 and below 1, got {momentum}.")
-    mu = mu if mu.any() else None  # the program without it is the simpler one
+    mu = mu if mu.any() else None  # without momentum the compiled program is simpler
     if not 0 < real_number("converged", converged) < 1:
         raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
     steps = None if steps is None else whole_number("steps", steps)
@@ -98,8 +113,8 @@ def gradient_descent(
         )
     if save_every is not None:
         raise ValueError(
-            "`save_every` is for mini-batches: full batches are sampled as `resolution` says. For "
-            "samples at even steps let `batch_size` be all samples."
+            "`save_every` applies to mini-batches only; for full batches use `resolution`. For "
+            "samples at regular steps, set `batch_size` to the number of samples."
         )
     method = Method(
         name="gradient descent" + " with momentum" * (mu is not None),
@@ -131,6 +146,6 @@ def _for_each(
         return np.broadcast_to(values, network.batch_shape)
     except ValueError:
         raise ValueError(
-            f"`{name}` must be one number or one for each network of the batch "
+            f"`{name}` must be a number, or an array with one value for each network of the batch "
             f"{network.batch_shape}, got shape {values.shape}."
         ) from None

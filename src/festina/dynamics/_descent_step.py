@@ -1,4 +1,4 @@
-"""One step of full-batch gradient descent, plain or a heavy ball's. The clock counts steps."""
+"""One step of full-batch gradient descent, with or without momentum; time counts steps."""
 
 import jax.numpy as jnp
 
@@ -6,6 +6,7 @@ from ._program import Controls, Field, State, arrived, over_weights
 
 
 def descent_step(state: State, field: Field, controls: Controls) -> State:
+    """Take one step of gradient descent, θ ← θ − η ∂L/∂θ, in every lane."""
     weights = state.weights + controls.learning_rate * state.velocity
     loss, velocity = field(weights)
     rate = over_weights(velocity**2)
@@ -14,11 +15,11 @@ def descent_step(state: State, field: Field, controls: Controls) -> State:
 
 
 def heavy_ball_step(state: State, field: Field, controls: Controls) -> State:
-    """Polyak's: v ← μ v − ∂L/∂θ, θ ← θ + η v. The state's velocity is v, from rest."""
+    """Take one heavy-ball step (Polyak): v ← μ v − ∂L/∂θ, θ ← θ + η v; the state holds v."""
     weights = state.weights + controls.learning_rate * state.velocity
     loss, force = field(weights)
     velocity = controls.momentum * state.velocity + force
-    controls = controls._replace(learning_rate=controls.speed)  # at which it would go on gaining
+    controls = controls._replace(learning_rate=controls.speed)  # rate of loss decrease on a plateau
     rate = over_weights(force**2)
     state = state._replace(weights=weights, loss=loss, velocity=velocity, rate=rate)
     return _counted(state, controls)

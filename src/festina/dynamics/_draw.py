@@ -1,4 +1,4 @@
-"""The loss of a trajectory as a figure."""
+"""Draw the loss of a trajectory."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from ._trajectory import Trajectory
 
 _TRAINING = "training"
-_MOST = 8  # lines that a legend tells apart
-_LINES = 400  # that are drawn, since more of them are a patch
-_WIDE = 100.0  # ratio from which on the small would not be seen beside the large
+_MOST = 8  # largest number of names in a legend
+_LINES = 400  # largest number of lines drawn, because more lines merge into a patch
+_WIDE = 100.0  # ratio of times or losses from which an axis is logarithmic
 
 
 def draw_loss(trajectory: "Trajectory", ax: "Axes | None", style: dict[str, Any]) -> "Axes":
+    """Draw the loss of every network of a trajectory on `ax` or on new axes."""
     ax = axes(ax)
     names = [f"{_TRAINING}, {name}" if name else _TRAINING for name in _names(trajectory)]
     if "label" in style:
@@ -35,7 +36,7 @@ def draw_loss(trajectory: "Trajectory", ax: "Axes | None", style: dict[str, Any]
     drawn = every[:: -(-len(every) // _LINES)]
     for index, name in drawn:
         one = trajectory.lane(*index)
-        if not one.saves:  # failed before the first of the times asked for
+        if not one.saves:  # the network failed before the first requested time
             continue
         label = name if name in unnamed else None
         unnamed.discard(name)
@@ -48,21 +49,22 @@ def draw_loss(trajectory: "Trajectory", ax: "Axes | None", style: dict[str, Any]
         ax.set_xscale("log")
         ax.set_xlim(left=min(fallen) / 10)
     if levels and 0 < _WIDE * min(levels) < max(levels):
-        # What converges to zero would take most of the axis.
+        # A loss that converges to zero would fill most of a logarithmic axis.
         ax.set_yscale("log")
         ax.set_ylim(bottom=max(min(levels) / _WIDE, ax.get_ylim()[0]))
     clock = r"flow time $t/\tau$" if trajectory.learning_rate is None else "steps"
     ax.set(xlabel=clock, ylabel=f"loss {loss_formula(trajectory.convention)}")
     if set(ax.get_legend_handles_labels()[1]) - {_TRAINING}:
-        some = f"{len(drawn)} of {len(every)} are drawn" if len(drawn) < len(every) else None
+        some = f"{len(drawn)} of {len(every)} networks drawn" if len(drawn) < len(every) else None
         ax.legend(frameon=False, title=some)
     return ax
 
 
 def _names(trajectory: "Trajectory") -> list[str]:
-    """Each network by what it differs in from others, seeds aside where there are too many.
+    """Return a name for each network: the labels in which the networks differ.
 
-    More colours than that for a hundred lines would say what nobody can read.
+    If there are more than eight names, the seed is left out. If there are still more than eight,
+    all networks share one name, because a legend of so many colours cannot be read.
     """
     batch = trajectory.batch_shape
     rates = {"learning rate": trajectory.learning_rate, "momentum": trajectory.momentum}

@@ -1,9 +1,9 @@
-"""The host's part of a simulation: feed lanes to the compiled program, and judge their ends.
+"""The host's part of a simulation: pass lanes to the compiled program, and judge their ends.
 
 Trajectories of a batch differ in length, and the compiled program has a fixed number of lanes. Each
-core of the processor has a worker of its own (`_worker.py`); all take lanes from one queue. A few
-that take very many steps would have a program for many run for them alone: they are laid aside, and
-go on in one of their own size when all others have ended.
+CPU core has its own worker (`_worker.py`), and all workers take lanes from one queue. Lanes that
+take very many steps are set aside, so that a program for many lanes does not run for a few. When
+all other lanes have ended, the set-aside lanes continue in a program of their own size.
 """
 
 import concurrent.futures
@@ -23,23 +23,22 @@ from ._logbook import Logbook, Note
 from ._program import RUNNING, Controls, Lanes, Start, State, Step
 from ._worker import Judge, Progress, Shared, Watch, Worker
 
-_CACHE = 3_600  # numbers: a batch with more weights than this falls out of the processor's cache
-_BUSY = 3_000_000  # numbers: a batch with fewer weights than this leaves an accelerator idle
-# Times as many lanes are at hand as run together, where there are as many, and room for so many
-# samples of each.
+_CACHE = 3_600  # largest count of weights in a batch that fits into the CPU's cache
+_BUSY = 3_000_000  # smallest count of weights in a batch that keeps an accelerator busy
+# Pairs of numbers: lanes of a pool per lane that runs, and samples of each lane that must then fit.
 _TURNS = (1, 0), (4, 8), (16, 64)
-_MOST_NUMBERS = 2_000_000  # of samples that a worker keeps
+_MOST_NUMBERS = 2_000_000  # numbers in the samples that a worker keeps
 _MOST_ROWS = 512
-_MANY_STEPS = 10_000  # of a lane; who has taken as many in a batch is laid aside until others ended
-_FEW = 16  # lanes that do not keep an accelerator busy
-_STATE = 30  # arrays like the weights, that a step works with
+_MANY_STEPS = 10_000  # steps after which a lane of a batch is set aside
+_FEW = 16  # number of lanes that do not keep an accelerator busy
+_STATE = 30  # arrays of the size of the weights that a step needs in memory
 
 
 def initial_state(weights: Float[np.ndarray, "weight lane"], start: Start) -> State:
-    """Every lane at time zero."""
+    """Return the state of every lane at time zero."""
     loss, velocity, rate, size = start
     zero, none, one = np.zeros(loss.shape, int), np.zeros(loss.shape), np.ones(loss.shape)
-    # A hundredth of the time in which usual weights would move by their own size.
+    # The first step is a hundredth of the time in which typical weights move by their own size.
     norm, speed = np.sqrt(len(weights)) * np.asarray(size), np.sqrt(rate)
     moves = (norm > 0) & (speed > 0) & np.isfinite(speed)
     first = np.where(moves, 0.01 * norm / np.where(moves, speed, 1.0), 1e-3)
@@ -79,7 +78,7 @@ def drive(
     keeps_weights: bool = True,
     before: Logbook | None = None,
 ) -> Logbook:
-    """Run every lane to its end, from where a logbook ends or from the start."""
+    """Train every lane to its end, from the start or from the end of an earlier logbook."""
     everyone = Lanes(np.stack(state[:-2]), *state[-2:])
     weights, total = everyone.weights.shape
     numbers = 3 + weights * keeps_weights
@@ -125,24 +124,24 @@ def drive(
 
 
 def _run(shared: Shared, sizes: "_Sizes", total: int) -> None:
-    """All lanes of the queue."""
+    """Train all lanes of the queue with one or several workers."""
     share = min(sizes.pool, math.ceil(total / sizes.workers))
     crew = [Worker(shared, sizes.pool, share) for _ in range(sizes.workers)]
     if len(crew) == 1:
         crew[0].work()
         return
-    crew[0].compile()  # or every worker would, the same program
+    crew[0].compile()  # once, before all workers need the same program
     with concurrent.futures.ThreadPoolExecutor(len(crew)) as pool:
         try:
             for finished in [pool.submit(worker.work) for worker in crew]:
                 finished.result()
         except BaseException:
-            shared.interrupted.set()  # where the user broke off
+            shared.interrupted.set()  # the user interrupted the main thread
             raise
 
 
 def _go_on(shared: Shared, sizes: "_Sizes", controls: Controls) -> None:
-    """Take lanes that were laid aside to their ends, by themselves and on a processor if few."""
+    """Train the set-aside lanes to their ends; few lanes run on the CPU even with a GPU."""
     assert shared.aside is not None
     everyone = Lanes(*(np.array(part) for part in shared.everyone))
     for lanes, laid in shared.aside:
@@ -152,7 +151,7 @@ def _go_on(shared: Shared, sizes: "_Sizes", controls: Controls) -> None:
     everyone.state.status[lanes] = RUNNING
     here = shared.device
     if accelerated() and len(lanes) <= _FEW:
-        with contextlib.suppress(RuntimeError):  # where JAX was told to forget the processor
+        with contextlib.suppress(RuntimeError):  # JAX may be configured without a CPU backend
             here = jax.devices("cpu")[0]
     with jax.default_device(here):
         if not accelerated():
@@ -172,17 +171,17 @@ def _go_on(shared: Shared, sizes: "_Sizes", controls: Controls) -> None:
 
 class _Sizes(NamedTuple):
     workers: int
-    pool: int  # lanes that one worker has in hand
-    slots: int  # of these run together
-    rows: int  # samples of each lane between two looks, at most
+    pool: int  # number of lanes of one worker
+    slots: int  # number of lanes of a pool that run together
+    rows: int  # largest number of samples of a lane between two looks
 
 
 def _sizes(weights: int, total: int, numbers: int) -> _Sizes:
-    """How many lanes run together, and for how many samples of so many numbers there is room.
+    """Choose how many lanes run together, and how many samples of each fit in memory.
 
-    A processor has a worker for each core, with as many lanes at a time as its cache holds; an
-    accelerator one worker, with as many lanes as keep it busy. What programs depend on, all but
-    the number of workers, is the same from one power of two lanes to the next.
+    On a CPU each core has a worker, which runs as many lanes as its cache holds. On an accelerator
+    a single worker runs as many lanes as keep the device busy. All sizes that need a compilation
+    stay the same from one power of two lanes to the next.
     """
     most = places(total)
     if accelerated():
@@ -202,7 +201,7 @@ def _sizes(weights: int, total: int, numbers: int) -> _Sizes:
 
 
 def _accelerator_numbers() -> int:
-    """How many an accelerator has room for: half of its memory."""
+    """Return how many numbers fit into half of an accelerator's memory."""
     device = jax.config.jax_default_device or jax.devices()[0]  # pyright: ignore[reportAttributeAccessIssue]
     if isinstance(device, str):
         device = jax.devices(device)[0]

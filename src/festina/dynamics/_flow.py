@@ -1,4 +1,4 @@
-"""Gradient flow: the one way a network is simulated in continuous time."""
+"""Gradient flow: simulate training in continuous time."""
 
 import contextlib
 
@@ -53,60 +53,68 @@ def gradient_flow(
 ) -> Trajectory[Network]:
     r"""Train by gradient flow, $\dot\theta = -\partial L/\partial\theta$, in float64.
 
-    Without `times` the flow runs until it has converged, and samples lie densely where the loss
-    moves. It is not taken in by saddles: a small gradient counts only against the largest one seen,
-    and only where no direction of negative curvature leads away. A batch of networks (leading axes
-    of the weights) runs in one compiled program, and other values never compile anew.
+    Without `times` the flow runs until it has converged. Samples are then dense where the loss
+    changes quickly. A saddle does not count as converged: the gradient must be small compared with
+    its largest value so far, and no direction of negative curvature may lead away. A batch of
+    networks (leading axes of the weights) is trained by one compiled program.
 
     **Arguments:**
 
-    - `network`: the initial weights.
-    - `task`: what is learned. For units with fixed features the cost does not depend on the number
-      of samples.
-    - `times`: exactly these, in increasing order; the flow then runs to the last of them.
-    - `t_end`: latest time at which to stop.
-    - `loss`: the loss convention, which sets the clock: `"half"` $\frac12\langle|y-f|^2\rangle$ by
-      default, `"mean-square"`, `"mean-over-outputs"`, `"half-sum"` or `"sum-square"`.
-    - `solver`: `"explicit"` steps (Dormand–Prince 5(4)), or `"implicit"` ones (Rodas 4(3), with the
-      exact Hessian), whose number does not grow with the length of plateaus. `"automatic"` chooses
-      implicit ones for a layer of units of lowest order two and more (quadratic, cubic, attention)
-      that starts so small that explicit steps would cost more, or has taken more of them than
-      implicit ones would cost; `solver` of the trajectory says which it was.
-    - `rtol`, `atol`: error allowed per step, relative to each weight and absolute (`rtol` times the
-      size of a typical initial weight by default). Leaving a saddle amplifies errors: the drop
-      times move by about `rtol` over the rate of escape. `rtol` is 1e-8 by default. For implicit
-      steps it is 1e-6, with which the drop times of a quadratic network are right to about 1e-6 of
-      themselves. For units with a kink (ReLU) it is 1e-5, because other networks than those of
-      theory slide along it: both sides push towards it and every step crosses it. There the
-      tolerance is loosened step by step, up to √`rtol` but no more than 3e-3, and the ending says
-      so.
-    - `resolution`: how far loss or gradient must move before the next step is saved; no finer than
-      the steps themselves, which follow from `rtol`. Ask for `times` where you need more. Of
-      a loss that moves to and fro without end, after some two thousand samples (by default) only
-      new lows are kept, and one sample whenever the time has grown by a hundredth.
-    - `observe`: what to keep of the network at every sample instead of all its weights: a function
-      from one network to an array, or a dictionary of such functions by name. The trajectory has
-      `observed` then, and `final`, but no `network`. It is called for one sample after the other,
-      which takes tens of microseconds each by NumPy and more by JAX: where all weights fit into
-      memory, `network` is faster. With an empty dictionary, `{}`, there are losses and `final`
-      alone, which is what to ask for of a hundred thousand seeds.
-    - `converged`: training has converged when the loss is above its lowest possible value by less
-      than this fraction of the initial loss, or of that of a network without output where large
-      weights start higher (never less than 100 `rtol`² of the initial one, which is noise, up to a
-      thousandth of what there is to learn), or when training as long again would gain no more. A
-      flow that slides along kinks, where the gradient does not vanish, has converged when the loss
-      changes by less than 1e-4 of itself, and no unit's weights by more than 1e-3 of theirs, while
-      the time doubles. With `t_end`, a slide runs up to that time. Many slides never come to such a
-      rest: without `t_end` they run out of steps, and the ending says when the loss came within 1 %
-      of its last value.
-    - `max_steps`: most steps for each network.
-    - `progress`: called with words and the fraction done.
+    - `network`: network with its initial weights, or a batch of networks.
+    - `task`: task to learn. For units with fixed features the cost does not depend on the number of
+      samples.
+    - `times`: increasing times of the samples; the flow ends at the last time.
+    - `t_end`: latest time, for a flow without `times`.
+    - `loss`: loss convention, which sets the unit of time: `"half"` is
+      $\frac12\langle|y-f|^2\rangle$. The others are `"mean-square"`, `"mean-over-outputs"`,
+      `"half-sum"` and `"sum-square"`; see `festina.dynamics.loss_formula`.
+    - `solver`: `"explicit"` takes Dormand–Prince 5(4) steps. `"implicit"` takes Rodas 4(3) steps
+      with the exact Hessian; their number does not grow with the length of plateaus. `"automatic"`
+      chooses the cheaper solver and prefers explicit steps. It considers implicit steps only for a
+      layer of units of order two or higher, such as quadratic units and attention heads.
+    - `rtol`, `atol`: error allowed in each step, relative to each weight and absolute. The default
+      `rtol` is 1e-8 for explicit steps and 1e-6 for implicit steps. The default `atol` is `rtol`
+      times the size of a typical initial weight. Leaving a saddle amplifies errors: drop times
+      change by about `rtol` divided by the escape rate. With units that have a kink (ReLU) the
+      default `rtol` is 1e-5, because a trajectory can slide along a kink: the flow on both sides
+      points to the kink, and every step crosses it. During a slide the tolerance rises step by step
+      to at most the smaller of √`rtol` and 3e-3, and the ending reports this.
+    - `resolution`: change of loss or gradient between samples of a flow without `times`. Samples
+      are at most as dense as the solver's steps. If the loss oscillates without end, then after
+      some two thousand samples only new minima of the loss are saved, and one sample whenever the
+      time has grown by 1 %.
+    - `observe`: function from one network to an array, or a dictionary of such functions by name.
+      The trajectory then stores their values at every sample as `observed` instead of all weights,
+      and has `final` but no `network`. The functions are called once for each sample, which takes
+      tens of microseconds with NumPy and longer with JAX. An empty dictionary stores only losses
+      and `final`, which saves memory for very many seeds.
+    - `converged`: tolerance $c$ of convergence, relative to $L_0$. $L_0$ is the initial loss,
+      or the loss of a network with zero output if that is smaller. Training has converged when the
+      loss is within $cL_0$ of its lowest possible value, or when training for as long again would
+      lower the loss by less than $cL_0$. For a loose `rtol`, $c$ is raised to the level of the
+      solver's noise. A slide along a kink has converged when, while the time doubles, the loss
+      changes by less than 1e-4 of itself and no unit's weights by more than 1e-3 of theirs. Many
+      slides never meet this condition: set `t_end` for them.
+    - `max_steps`: largest number of steps for each network.
+    - `progress`: function that is called with a text and the fraction of the work that is done.
 
     **Returns:**
 
-    A `festina.dynamics.Trajectory`: time (of the flow of this loss), loss, squared gradient and
-    weights at each sample, `final` for the trained network. One that fails is a result as well:
-    see its `endings`.
+    A `festina.dynamics.Trajectory` with times, losses, squared gradients and weights of all
+    samples, and the trained network as `final`. A run that fails is also returned; see `endings`.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> import festina
+    >>> network = festina.networks.deep_linear_from([0.1 * np.eye(2), 0.1 * np.eye(2)])
+    >>> task = festina.tasks.from_arrays(np.eye(2), np.diag([2.0, 1.0]))
+    >>> run = festina.gradient_flow(network, task)
+    >>> run.endings[0].reason
+    'converged'
+    >>> run.final.end_to_end().round(3)
+    array([[2., 0.],
+           [0., 1.]])
     """
     if not 0 < real_number("converged", converged) < 1:
         raise ValueError(f"`converged` must lie between 0 and 1, got {converged}.")
@@ -142,8 +150,9 @@ def gradient_flow(
     rows = rows_to_solve(network, problem)
     if solver == "implicit" and rows > MOST_ROWS:
         raise ValueError(
-            f"`solver` 'implicit' would invert a matrix of {rows} rows in every step. Use "
-            "'explicit', fewer samples or a narrower network."
+            f"`solver` 'implicit' would invert a matrix of {rows} rows in every step, and at most "
+            f"{MOST_ROWS} rows are allowed. Use `solver='explicit'`, fewer samples or a narrower "
+            "network."
         )
     if solver == "implicit":
         return flow(implicit)
@@ -160,7 +169,7 @@ def gradient_flow(
 def _methods(
     network: AbstractNetwork, rtol: float | None, atol: float | None
 ) -> tuple[Method, Method]:
-    """By explicit steps, and by implicit ones."""
+    """Return the method with explicit steps and the method with implicit steps."""
     explicit = Method(
         name="gradient flow",
         solver="explicit",

@@ -1,16 +1,16 @@
-r"""Solve $(\sigma + \partial^2 L)\,x = b$, which an implicit step does once for each stage.
+r"""Solve $(\sigma + \partial^2 L)\,x = b$, once for each stage of an implicit step.
 
-A layer is a sum over units, $f = \sum_i f_i(\theta_i)$, so that the Hessian of its loss is a block
-for each unit and a part of low rank that couples them,
+A layer is a sum over units, $f = \sum_i f_i(\theta_i)$. The Hessian of its loss is therefore a sum
+of one block for each unit and a low-rank matrix that couples the units,
 
 $$\partial^2 L = \mathrm{diag}_i(S_i) + J^\top J, \qquad
 S_i = -\langle (y - f)\,\partial^2 f_i\rangle, \quad
 J = \sqrt{w}\,(\partial f_1, \dots, \partial f_H),$$
 
-with one row of J for each (pseudo-)sample and output. Woodbury's identity then takes the inverses
-of the blocks and of one matrix as large as J has rows, and the cost is linear in the width. A unit
-of small weights has a small block and small rows of J, and is found to its own relative accuracy:
-the few digits that a unit of order one loses never reach it.
+with one row of $J$ for each (pseudo-)sample and output. Woodbury's identity needs only the inverses
+of the blocks and of one matrix with as many rows as $J$, so the cost is linear in the width. A unit
+of small weights has a small block and small rows of $J$. Its solution is accurate relative to its
+own size, because rounding errors of large units do not enter it.
 """
 
 import math
@@ -28,13 +28,14 @@ from ..networks._structure import AbstractStructure, Structure
 from ._program import Field
 
 Solve = Callable[[Column], Column]
-"""From b to x, in every lane."""
+"""Function from b to the solution x, in every lane."""
 
+# Largest matrix for which the elimination is unrolled when it is compiled.
 _WRITTEN_OUT = 4
 
 
 def implicit_solve(field: Field, weights: Column, shift: Number) -> Solve:
-    """The way from b to x at these weights, by whichever route has the smaller matrix."""
+    """Return the function that solves for x, by units or by the whole Hessian if it is smaller."""
     if not isinstance(field.structure, Structure):
         return _as_one(hessian(field, weights), shift)
     blocks, rows = unit_curvature(field.structure, weights, field.data)
@@ -44,7 +45,7 @@ def implicit_solve(field: Field, weights: Column, shift: Number) -> Solve:
 
 
 def derivatives_per_solve(structure: AbstractStructure) -> int:
-    """How many derivatives of the gradient a Hessian takes: one for each weight of a unit."""
+    """Return the number of derivatives of the gradient in a Hessian: one per weight of a unit."""
     return structure.size // (structure.width if isinstance(structure, Structure) else 1)
 
 
@@ -73,7 +74,7 @@ def _as_one(matrix: Float[Array, "weight weight *lane"], shift: Number) -> Solve
 
 
 def hessian(field: Field, weights: Column) -> Float[Array, "weight weight *lane"]:
-    """∂²L of any network, one derivative of the gradient for each weight."""
+    """Return the Hessian of any network, from one derivative of the gradient for each weight."""
     along = _eye(len(weights), weights.ndim - 1) * jnp.ones_like(weights)
     slope = lambda direction: jax.jvp(lambda w: -field(w)[1], (weights,), (direction,))[1]
     return jax.vmap(slope)(along)
@@ -82,7 +83,7 @@ def hessian(field: Field, weights: Column) -> Float[Array, "weight weight *lane"
 def assembled(
     blocks: Float[Array, "d d unit *lane"], rows: Float[Array, "row weight *lane"]
 ) -> Float[Array, "weight weight *lane"]:
-    """∂²L of a layer, from its parts."""
+    """Return the Hessian of a layer from the units' blocks and the coupling rows."""
     width, lanes = blocks.shape[2], blocks.ndim - 3
     same = jnp.eye(width).reshape(1, width, 1, width, *(1,) * lanes)
     diagonal = jnp.moveaxis(blocks, 2, 1)[:, :, :, None] * same
@@ -93,10 +94,10 @@ def assembled(
 def unit_curvature(
     structure: Structure, weights: Column, data: Data
 ) -> tuple[Float[Array, "d d unit *lane"], Float[Array, "row weight *lane"]]:
-    """S_i of every unit, whose d weights are its u and its v, and J.
+    """Return the block S_i of every unit, over its d weights u and v, and the coupling rows J.
 
-    f_i is linear in v_i, which leaves derivatives by u. Units do not see each other there, so that
-    one derivative along the a-th weight of all of them is that of each.
+    Since f_i is linear in v_i, only derivatives by u are needed. Units do not interact in f_i, so
+    one derivative along the a-th weight of all units at once gives the derivative of each unit.
     """
     width, lanes = structure.width, weights.shape[1:]
     samples, outputs = data.y.shape
@@ -106,7 +107,7 @@ def unit_curvature(
     root = jnp.sqrt(data.weight)
     psi = data.psi * root.reshape(-1, *(1,) * (data.psi.ndim - 1))
 
-    # Where the response is linear in ψ, what is differentiated is c(u), without samples.
+    # For a response that is linear in ψ, differentiate the coefficients c(u), without samples.
     ahead = structure.unit.fixed_features
     reader = psi.reshape(samples * v.shape[1], -1)
 
@@ -118,7 +119,7 @@ def unit_curvature(
         return (root[:, None] * responses).reshape(-1, *u.shape[1:])
 
     def read(code: Float[Array, "code *rest"]) -> Float[Array, "sample read *rest"]:
-        """√w φ(x; u_i), or a derivative of it."""
+        """Return √w φ(x; u_i), or a derivative of it."""
         read = jnp.tensordot(reader, code, 1) if ahead else code
         return read.reshape(samples, -1, *code.shape[1:])
 
@@ -148,10 +149,10 @@ def unit_curvature(
 
 
 def invert(matrix: Float[Array, "n n *rest"]) -> Float[Array, "n n *rest"]:
-    """Gauss–Jordan elimination of many small matrices at once, without pivoting.
+    """Invert many small matrices at once, by Gauss–Jordan elimination without pivoting.
 
-    A vanishing pivot needs a step whose length meets an exact value; it shows as an error of that
-    step, which is then not taken.
+    A pivot is almost never exactly zero. If it is, the error of the step is not finite and the step
+    is rejected.
     """
     n = len(matrix)
     index = jnp.arange(n).reshape(-1, *(1,) * (matrix.ndim - 2))
@@ -163,7 +164,7 @@ def invert(matrix: Float[Array, "n n *rest"]) -> Float[Array, "n n *rest"]:
         a = jnp.where(here[None], 0.0, a) - column[:, None] * row[None]
         return jnp.where(here[:, None], row[None], a)
 
-    # Written out, the compiler would compute early eliminations again for each later one.
+    # If unrolled, XLA would recompute early eliminations for each later one.
     if n > _WRITTEN_OUT:
         return jax.lax.fori_loop(0, n, eliminate, matrix)
     for p in range(n):

@@ -1,4 +1,4 @@
-"""What is kept of every trajectory of a batch: samples where it moves, and how it ended."""
+"""Record the samples and the latest state of every lane of a batch."""
 
 import functools
 import threading
@@ -13,16 +13,35 @@ from .._lanes import blocks, on_all_cores, on_host, span
 from ._program import Lanes
 
 NOBODY = -1
-"""The lane of a slot without one."""
+"""Index of a slot that holds no lane."""
 
 _NOTHING = np.empty((3, 0))
 _ONE_AT_A_TIME = threading.Lock()
-_DECADES = 20  # between the rate of a drop and that of convergence
+_DECADES = 20  # number of decades between the rate of a drop and the rate at convergence
 
 
 @dataclass(frozen=True)
 class SaveResolution:
-    """How far loss (in units of the initial one) or log₁₀ of the rate moves between two saves."""
+    """Set how densely a run is sampled.
+
+    A sample is saved each time the sum of both changes, each in units of its setting, passes a
+    whole number.
+
+    - `loss`: change of the loss per sample, in units of the initial loss.
+    - `rate`: change of $\\log_{10}|\\partial L/\\partial\\theta|^2$ per sample.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> import festina
+    >>> from festina.dynamics import SaveResolution
+    >>> network = festina.networks.deep_linear_from([0.1 * np.eye(2), 0.1 * np.eye(2)])
+    >>> task = festina.tasks.from_arrays(np.eye(2), np.diag([2.0, 1.0]))
+    >>> fine = festina.gradient_flow(network, task)
+    >>> coarse = festina.gradient_flow(network, task, resolution=SaveResolution(loss=0.2, rate=2.0))
+    >>> fine.saves > coarse.saves
+    True
+    """
 
     loss: float = 2e-3
     rate: float = 0.05
@@ -36,37 +55,38 @@ class SaveResolution:
 
     @property
     def most(self) -> float:
-        """Samples of a lane after which only what is new is worth another.
+        """Largest usual number of samples of a lane; later samples are saved only at new minima.
 
-        A staircase leads once through the loss and a few times through the decades of its rate.
+        A staircase of drops passes once through all losses, and a few times through the decades of
+        its rate.
         """
         return 2 * (1 / self.loss + _DECADES / self.rate)
 
 
 Note = Callable[[int, np.ndarray], np.ndarray]
-"""From a lane and its weights `(save, weight)` to what is written down, `(save, number)`."""
+"""Function from a lane and its weights `(save, weight)` to the stored values `(save, number)`."""
 
 
 class Piece(NamedTuple):
-    """So many samples of some lanes, one lane after the other."""
+    """Consecutive samples of several lanes, sorted by lane."""
 
     lanes: Int[np.ndarray, " lane"]
-    first: Int[np.ndarray, " lane"]  # how many samples these had before
+    first: Int[np.ndarray, " lane"]  # number of earlier samples of each lane
     counts: Int[np.ndarray, " lane"]
     numbers: Float[np.ndarray, "3 row"]  # time, loss, rate
-    weights: Float[np.ndarray, "row number"]  # or what is observed of them
+    weights: Float[np.ndarray, "row number"]  # or observed values
 
 
 @dataclass
 class Pieces:
-    """Samples of all lanes as they came; each table that is made of them is all that stays."""
+    """Samples of all lanes in order of arrival; a table replaces them at its first use."""
 
     saves: Int[np.ndarray, " lane"]
     pieces: list[Piece] = field(default_factory=list)
     _weights: Float[np.ndarray, "1 lane save number"] | None = None
 
     def copied(self) -> "Pieces":
-        """The same samples, to which others can be added."""
+        """Return a copy, to which other samples can be added."""
         there = np.arange(self.numbers.shape[-1]) < self.saves[:, None]
         lanes = np.flatnonzero(self.saves)
         numbers, weights = self.numbers[:, there], self.weights[there]
@@ -85,14 +105,14 @@ class Pieces:
 
     @functools.cached_property
     def numbers(self) -> Float[np.ndarray, "3 lane save"]:
-        """Time, loss and rate."""
+        """Return time, loss and rate of all samples."""
         table = self._spread([piece.numbers for piece in self.pieces])
         self.pieces = [piece._replace(numbers=_NOTHING) for piece in self.pieces]
         return table
 
     @property
     def weights(self) -> Float[np.ndarray, "lane save number"]:
-        """Or what is observed of them. By far the most of what is kept: made when asked for."""
+        """Return weights or observed values of all samples, as a table made at the first access."""
         with _ONE_AT_A_TIME:
             if self._weights is None:
                 self._weights = self._spread([piece.weights[None] for piece in self.pieces])
@@ -102,9 +122,9 @@ class Pieces:
     def _spread(
         self, columns: list[Float[np.ndarray, "column _ *number"]]
     ) -> Float[np.ndarray, "column lane save *number"]:
-        """A table for each column of the pieces, short lanes padded with their last.
+        """Return a table for each column of the pieces; short lanes repeat their last sample.
 
-        A lane without a sample, which failed before the first time asked for, has nothing to show.
+        A lane without samples, which failed before the first requested time, is filled with NaN.
         """
         count, _, *numbers = columns[0].shape
         lanes, saves = len(self.saves), max(1, int(self.saves.max()))
@@ -133,7 +153,7 @@ class Pieces:
 
 
 class Logbook:
-    """Samples, latest state and status of every lane; each lane has one writer."""
+    """Samples, latest state and status of every lane; only one thread writes to each lane."""
 
     def __init__(
         self,
@@ -150,7 +170,7 @@ class Logbook:
         self._lanes = Lanes(start.numbers.copy(), self.initial.copy(), velocity)
         self.last = self._lanes.state
         self.samples = Pieces(np.zeros(self.initial.shape[1], int))
-        # Weights at the latest sample; where none are kept, where they are now.
+        # Weights at the latest sample; if no weights are kept, the current weights.
         self.sampled = self.initial.copy() if keeps_weights else self.last.weights
         if before is not None:
             self.initial, self.samples = before.initial, before.samples.copied()
@@ -158,19 +178,19 @@ class Logbook:
 
     @property
     def steps(self) -> Int[np.ndarray, " lane"]:
-        """Taken or thrown away."""
+        """Return the number of accepted and rejected steps of each lane."""
         return np.asarray(self.last.steps).astype(int)
 
     def glance(
         self, lanes: Int[np.ndarray, " slot"], whose: Bool[np.ndarray, " slot"], pool: Lanes
     ) -> None:
-        """How far some lanes are: all that there is time to look at often."""
+        """Copy the numbers of the running lanes, but not their weights, from a pool."""
         self._lanes.numbers[:, lanes[whose]] = pool.numbers[:, whose]
 
     def follow(
         self, lanes: Int[np.ndarray, " slot"], whose: Bool[np.ndarray, " slot"], pool: Lanes
     ) -> None:
-        """Where exactly."""
+        """Copy the weights and velocities of the selected lanes from a pool."""
         (some,) = np.nonzero(whose)
         here, there = span(lanes[some]), span(some)
         self.last.weights[:, here] = on_host(pool.weights)[:, there]
@@ -184,7 +204,7 @@ class Logbook:
         numbers: Float[np.ndarray, "3 row"],
         weights: Float[np.ndarray, "row weight"],
     ) -> None:
-        """So many samples of some lanes, of each at least one."""
+        """Add samples of some lanes, `counts` samples for each lane and at least one."""
         if not lanes.size:
             return
         ends = np.cumsum(counts)
@@ -193,18 +213,18 @@ class Logbook:
         if self._note is not None and self._keeps_weights:
             each = np.split(weights, ends[:-1])
             seen = [self._note(int(lane), part) for lane, part in zip(lanes, each, strict=True)]
-            weights = np.concatenate(seen)  # the rest is let go
+            weights = np.concatenate(seen)  # the weights themselves are not kept
         self.samples.add(lanes, counts, numbers, weights)
 
     def add_states(self, lanes: Int[np.ndarray, " lane"]) -> None:
-        """Where some lanes are is a sample of each."""
+        """Add the latest state of some lanes as a sample of each."""
         now = np.stack((self.last.time, self.last.loss, self.last.rate))[:, lanes]
         here = self.last.weights[: len(self.initial) * self._keeps_weights, lanes]
         self.add(lanes, np.ones(len(lanes), int), now, np.asarray(here).T)
         self.last.sampled[lanes] = self.last.time[lanes]
 
     def add_nothing(self) -> None:
-        """Nobody has a sample: an empty piece still says how many numbers one would have."""
+        """Add an empty piece, whose columns still tell how many numbers a sample would have."""
         first, nobody = self.initial[:, :1].T, np.empty(0, int)
         seen = first if self._note is None else self._note(0, first)
         self.samples.add(nobody, nobody, np.empty((3, 0)), seen[:0])

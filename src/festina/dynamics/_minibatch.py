@@ -1,4 +1,4 @@
-"""Mini-batch gradient descent: shuffled epochs, judged by the loss of all samples."""
+"""Mini-batch gradient descent with shuffled epochs; samples hold the loss of the full data."""
 
 import copy
 import functools
@@ -39,11 +39,17 @@ def minibatch_descent(
     observe: Observe | None,
     progress: Progress | None,
 ) -> Trajectory[Network]:
-    """See `gradient_descent`. There is a sample every `save_every` steps."""
+    """Train by mini-batch gradient descent, with a sample every `save_every` steps.
+
+    `festina.dynamics.gradient_descent` describes the arguments.
+    """
     if not isinstance(task, Task) or task.samples is None:
-        raise ValueError("Mini-batches need a finite task: give it `samples=…, key=…`.")
+        raise ValueError(
+            "Mini-batches need a task with a finite number of samples: create the task with "
+            "`samples=…, key=…`."
+        )
     if steps is None:
-        raise ValueError("Mini-batch training needs `steps`, how many to take.")
+        raise ValueError("Mini-batch training needs `steps`, the number of steps to take.")
     shuffling = _seeds(key, network.batch_shape)
     batch_size = whole_number("batch_size", batch_size)
     if batch_size > task.samples:
@@ -53,16 +59,17 @@ def minibatch_descent(
     every = max(1, steps // 500) if save_every is None else whole_number("save_every", save_every)
     if not np.allclose(task.weight, 1.0 / task.samples):
         raise ValueError(
-            "Mini-batches are drawn evenly: samples of unequal weight are not supported."
+            "Mini-batches are drawn uniformly, so samples of unequal weight are not supported. Use "
+            "full-batch training without `batch_size`."
         )
 
     whole = objective(network, task, loss)
     observation = None if observe is None else Observation(observe, network)
-    # A mini-batch is made of samples, so the moments of fixed features do not serve here.
+    # Mini-batches need the samples themselves, not the moments that replace them elsewhere.
     psi = jax.vmap(network.features)(jnp.asarray(task.x))
     skipped = jax.vmap(lambda x: jnp.broadcast_to(network.skip(x), (network.outputs,)))(task.x)
     y = jnp.asarray(task.y) - skipped
-    # Of `batch_size` samples each has weight 1/batch_size, in the loss's convention.
+    # Each of the `batch_size` samples has the weight 1/batch_size, times the loss convention's c.
     weight = loss_factor(loss, task) / batch_size
 
     rates, mu = learning_rate.reshape(-1), None if momentum is None else momentum.reshape(-1)
@@ -71,13 +78,13 @@ def minibatch_descent(
         steps: int,
         weights: Float[np.ndarray, "weight lane"],
         velocity: Float[np.ndarray, "weight lane"] | None,
-        last: Float[np.ndarray, "weight lane"],  # finite ones
+        last: Float[np.ndarray, "weight lane"],  # last finite weights
         epochs: list[Epochs],
         samples: Pieces,
         saves: Int[np.ndarray, " lane"],
         times: list[int],
     ) -> Trajectory[Network]:
-        """From anywhere on, and what is counted and kept is counted on."""
+        """Train up to `steps` from any state, and append to the samples so far."""
         finite = saves == len(times)
         while not times or (times[-1] < steps and finite.any()):
             step = min(times[-1] + every, steps) if times else 0
@@ -92,7 +99,7 @@ def minibatch_descent(
             noted = last.T
             if observation is not None:
                 noted = observation.rows(network.with_parts(*whole.structure.arrays(last)))
-            lanes = np.flatnonzero(finite | (step == 0))  # the start is shown, whatever it is
+            lanes = np.flatnonzero(finite | (step == 0))  # always keep a sample of the start
             numbers = np.stack((np.full(len(rates), float(step)), losses, rate))
             samples.add(lanes, np.ones_like(lanes), numbers[:, lanes], noted[lanes])
             times.append(step)
@@ -140,11 +147,11 @@ def minibatch_descent(
 
 def _ending(times: list[int], saves: int, rate: float) -> Ending:
     if saves == len(times):
-        return Ending("finished", f"Ran to step {times[-1]} as asked.")
+        return Ending("finished", f"Training ran to step {times[-1]} as requested.")
     return Ending(
         "diverged",
-        f"Not finite after step {times[max(saves - 1, 0)]}: a smaller learning rate than {rate:g} "
-        "is the likely cure.",
+        f"Not finite after step {times[max(saves - 1, 0)]}: use a smaller learning rate than "
+        f"{rate:g}.",
     )
 
 
@@ -159,9 +166,9 @@ def take_steps(
     velocity: Float[np.ndarray, "weight lane"] | None = None,
     momentum: Float[np.ndarray, " lane"] | None = None,
 ) -> tuple[Float[np.ndarray, "weight lane"], Float[np.ndarray, "weight lane"] | None]:
-    """Some steps of every lane, each on mini-batches of its own.
+    """Take steps in every lane, on each lane's own mini-batches; return weights and velocities.
 
-    Of heavy balls, which have momentum, with the velocity that they go on with.
+    Without momentum the velocity is None.
     """
     program = lambda lanes: _take_steps(structure, *lanes, psi, y, weight)
     speeds = None if velocity is None else velocity.T
@@ -197,13 +204,14 @@ def _take_steps(
 
 
 class Epochs:
-    """Mini-batches without replacement; what does not fill one at an epoch's end is dropped."""
+    """Draw mini-batches without replacement; an incomplete batch ends each epoch and is dropped."""
 
     def __init__(self, shuffler: np.random.Generator, samples: int, batch_size: int):
         self._shuffler, self._samples, self._size = shuffler, samples, batch_size
         self._left = np.empty((0, batch_size), int)
 
     def take(self, count: int) -> Int[np.ndarray, "step batch"]:
+        """Return the sample indices of the next `count` mini-batches."""
         while len(self._left) < count:
             order = self._shuffler.permutation(self._samples)
             full = order[: self._samples // self._size * self._size].reshape(-1, self._size)
@@ -213,23 +221,23 @@ class Epochs:
 
 
 def _seeds(key: Any, batch: tuple[int, ...]) -> UInt32[np.ndarray, " lane"]:
-    """A seed for each lane, of its key: those given, or parts of a single one for the whole batch.
+    """Return a seed for each lane, from one key for each lane or from a single key that is split.
 
-    The key of a single network is its own, so that it learns as it would in a batch.
+    The key of a single network is not split, so that it learns as it would in a batch.
     """
     lanes = math.prod(batch)
     typed = hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     words = jax.random.key_data(jax.random.key(0)).shape
-    if getattr(key, "dtype", None) == np.uint32 and key.shape[-1:] == words:  # of `PRNGKey`
+    if getattr(key, "dtype", None) == np.uint32 and key.shape[-1:] == words:  # old-style `PRNGKey`
         key, typed = jax.random.wrap_key_data(key), True
     if typed and key.shape == batch:
         return over_keys(_bits, key)
     if typed and key.shape == ():
         return over_keys(_bits, jax.random.split(key, places(lanes)))[:lanes]
     found = f"{key.shape} keys" if typed else repr(key)
-    several = f", or one for each of the {batch} networks" if batch else ""
+    several = f", or one key for each of the {batch} networks" if batch else ""
     raise ValueError(
-        "Mini-batch training needs a random `key` for the shuffling: jax.random.key(0)"
+        "Mini-batch training needs a random `key` for shuffling, for example jax.random.key(0)"
         f"{several}, got {found}."
     )
 

@@ -1,4 +1,4 @@
-"""What is kept of a network at every sample, where that is not all of its weights."""
+"""Store functions of the network at every sample instead of all of its weights."""
 
 import math
 import threading
@@ -15,31 +15,31 @@ from ._logbook import Pieces
 from ._trajectory import NAMES
 
 Observe: TypeAlias = Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]]
-"""From one network to an array; or several such functions, by name; or none of them."""
+"""A function from one network to an array, or a dictionary of such functions by name."""
 
 _ALONE = "observed"
 _TAKEN = (*NAMES, "seed", "scale", "learning_rate", "momentum")
 
 
 class Observation:
-    """The functions by name, and the shapes of what they make of a batch's first network."""
+    """Functions to observe by name, and the shapes of their values for a batch's first network."""
 
     def __init__(self, observe: Observe, network: AbstractNetwork):
         self._functions = _named(observe)
         first = network.lane(*(0,) * len(network.batch_shape))
         self._shapes = {name: self._see(name, first).shape for name in self._functions}
         _check_axes(self._shapes, network)
-        self._seeing = threading.Lock()  # a user's function need not expect several at once
+        self._seeing = threading.Lock()  # a user's function need not be thread-safe
 
     def rows(self, networks: AbstractNetwork) -> Float[np.ndarray, "network number"]:
-        """All that is observed of each network of a batch with one axis, one after the other."""
+        """Return the observed values of each network of a batch, flattened to one row each."""
         if not self._functions:
             return np.empty((*networks.batch_shape, 0))
         with self._seeing:
             return np.stack([self._row(networks.lane(i)) for i in range(*networks.batch_shape)])
 
     def of(self, samples: Pieces, batch: tuple[int, ...]) -> dict[str, Float[np.ndarray, "..."]]:
-        """What was written down of a batch, by name and in its shapes again."""
+        """Return the stored values of a batch by name, in the shapes of the functions' values."""
         if not self._functions:
             return {}
         rows = samples.weights
@@ -55,8 +55,8 @@ class Observation:
         for name, array in seen.items():
             if array.shape != self._shapes[name]:
                 raise ValueError(
-                    f"`observe` must give arrays of one shape at all samples: '{name}' has shape "
-                    f"{array.shape}, and {self._shapes[name]} at the first."
+                    f"`observe` must return arrays of the same shape at all samples: '{name}' has "
+                    f"shape {array.shape} here and {self._shapes[name]} at the first sample."
                 )
         return np.concatenate([array.ravel() for array in seen.values()])
 
@@ -64,12 +64,12 @@ class Observation:
         try:
             found = self._functions[name](network)
         except Exception as error:
-            error.add_note(f"This was `observe`, of '{name}'.")
+            error.add_note(f"This error was raised in the `observe` function '{name}'.")
             raise
         if isinstance(found, tuple):
             raise ValueError(
-                f"`observe` must give an array for a network, '{name}' gives a tuple of "
-                f"{len(found)}. For several arrays: a dictionary of functions, one each."
+                f"`observe` must return one array for a network, but '{name}' returns a tuple of "
+                f"{len(found)}. For several arrays, pass a dictionary of functions."
             )
         try:
             array = np.asarray(found)
@@ -77,14 +77,17 @@ class Observation:
             array = np.empty(0, object)
         if array.dtype.kind not in "fiub":
             raise ValueError(
-                f"`observe` must give an array of real numbers for a network, '{name}' gives "
-                f"{found!r}."
+                f"`observe` must return an array of real numbers for a network, but '{name}' "
+                f"returns {found!r}."
             )
         return array.astype(float)
 
 
 def _check_axes(shapes: Mapping[str, tuple[int, ...]], network: AbstractNetwork) -> None:
-    """Raise at a name that the run's data set has for an axis; a label gives way to it."""
+    """Raise `ValueError` if an observed name is also the name of an axis of the data set.
+
+    A coordinate with an observed name is replaced, so only axes can clash.
+    """
     axes = {axis for part in network.part_axes.values() for axis in part}
     labels = {name: each for name, each in network.labels.items() if name not in shapes}
     axes |= {*axis_names(labels, network.batch_shape)}
@@ -92,8 +95,8 @@ def _check_axes(shapes: Mapping[str, tuple[int, ...]], network: AbstractNetwork)
     for name in shapes:
         if name in axes:
             raise ValueError(
-                f"`observe` names what it keeps; {name!r} is the name of an axis of these "
-                f"networks. Any other name will do than {', '.join(sorted(axes))}."
+                f"`observe` cannot use the name {name!r}, because it is the name of an axis of "
+                f"these networks. Choose a name other than {', '.join(sorted(axes))}."
             )
 
 
@@ -107,13 +110,13 @@ def _named(observe: Observe) -> dict[str, Callable[[Any], Any]]:
     for name, function in functions.items():
         if not callable(function):
             raise ValueError(
-                f"`observe` must hold functions from a network to an array, got {function!r} as "
-                f"{name!r}."
+                f"`observe` must contain functions from a network to an array, got {function!r} "
+                f"for the name {name!r}."
             )
-        known = isinstance(name, str) and name and "/" not in name  # of groups in a store
+        known = isinstance(name, str) and name and "/" not in name  # a slash would make a group
         if not known or name in _TAKEN or name.startswith(FINAL):
             raise ValueError(
-                f"`observe` names what it keeps; {name!r} is no name for it. Any text "
-                f"without '/' will do but {', '.join(_TAKEN)} and what begins with {FINAL}."
+                f"`observe` cannot use the name {name!r}. Choose any text without '/', other than "
+                f"{', '.join(_TAKEN)} and names that begin with '{FINAL}'."
             )
     return dict(functions)

@@ -1,4 +1,4 @@
-"""The compiled part of a simulation: steps of a batch of lanes, and samples where they move."""
+"""The compiled part of a simulation: steps of a batch of lanes, and their samples."""
 
 import functools
 from collections.abc import Callable
@@ -15,84 +15,84 @@ from .._types import Array, Column, Flag, Number
 from ..networks._structure import AbstractStructure
 
 RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW, OUT_OF_STEPS = range(7)
-"""Status of a lane; all but the first end it."""
+"""Status of a lane; every status except the first ends the lane."""
 
 SLIDING = 7
-"""Status of a lane on kinks for the host to judge; it returns whenever the time has doubled."""
+"""Status of a sliding lane that the host must judge, each time when the time has doubled."""
 
 REJECTED, ACCEPTED, AT_STOP = range(3)
-"""What a step is: thrown away, taken, taken and landing on a requested time."""
+"""Result of a step: rejected, accepted, or accepted and at a requested time."""
 
 NEVER = -1.0
-"""A tolerance that nothing meets."""
+"""A tolerance that is never met."""
 
-_ROUNDING = 1e-20, 1e-14  # of the largest weight: between these a weight is a rounding error
-_ROUNDS = 8  # in which the mean settles
-_LATER = 1.01  # times the time of the last sample: when there is another, whatever happens
+_ROUNDING = 1e-20, 1e-14  # relative sizes between which a weight counts as a rounding error
+_ROUNDS = 8  # iterations after which the capped mean has converged
+_LATER = 1.01  # growth of the time after which there is always another sample
 
 
 class State(NamedTuple):
-    """Of every lane: where it is, how fast it moves, and what it does next."""
+    """State of every lane: position, speed, and settings of its next step."""
 
-    stop: Int[Array, "*lane"]  # which of the requested times comes next
+    stop: Int[Array, "*lane"]  # index of the next requested time
     status: Int[Array, "*lane"]
     event: Int[Array, "*lane"]
-    steps: Int[Array, "*lane"]  # taken or thrown away
-    samples: Int[Array, "*lane"]  # so far, that at the start included
+    steps: Int[Array, "*lane"]  # accepted and rejected
+    samples: Int[Array, "*lane"]  # so far, including the sample at the start
     time: Number
     loss: Number
     rate: Number  # |∂L/∂θ|² = −dL/dt
-    peak: Number  # the largest rate so far
+    peak: Number  # largest rate so far
     step_size: Number
-    roughness: Number  # error of the last step tried over its square
-    kinks: Number  # how often it was a kink that stopped us lately
-    slack: Number  # factor by which the tolerance is loosened there
-    loosest: Number  # the largest of these so far
-    path: Number  # length of the way through (loss, log rate), in samples
+    roughness: Number  # error of the last attempted step over its squared length
+    kinks: Number  # number of recent steps that a kink stopped, decaying in time
+    slack: Number  # factor by which the tolerance is increased on a kink
+    loosest: Number  # largest `slack` so far
+    path: Number  # distance travelled in (loss, log rate), in units of samples
     sampled: Number  # time of the last sample
-    lowest: Number  # and the smallest loss of all
+    lowest: Number  # smallest loss of all samples
     weights: Column
     velocity: Column
 
     def of(self, lane: int) -> "State":
-        """Where one lane is."""
+        """Return the state of one lane."""
         return State(*(part[..., lane] for part in self))
 
 
-_WHOLE = 5  # of these, the first
+_WHOLE = 5  # number of leading fields of `State` that are whole numbers
 
 
 class Lanes(NamedTuple):
-    """The same in three arrays, because every array that a program is given takes its time.
+    """The state in three arrays, because each array that is passed to a program costs time.
 
-    To the host numbers are floats, those that count something among them.
+    On the host all numbers are floats, including counts.
     """
 
-    numbers: Float[Array, "number *lane"]  # all others, the first few of them whole
+    numbers: Float[Array, "number *lane"]  # all fields but weights and velocity; counts come first
     weights: Column
     velocity: Column
 
     @property
     def state(self) -> State:
-        """With rows of ours: of NumPy's arrays, what is written to one is in the other."""
+        """Return the state as views of these arrays, so that writing to one changes the other."""
         return State._make((*self.numbers, self.weights, self.velocity))
 
 
-EACH = 6  # from where on controls are those of each lane
+EACH = 6  # index of the first field of `Controls` that has one value for each lane
 
 
 class Controls(NamedTuple):
-    """What a user can turn without recompiling; the per-lane ones are arrays over lanes."""
+    """Settings that do not require a new compilation; some have one value for each lane."""
 
     stops: Float[Array, " stop"]
-    at_stops: Bool[Array, ""]  # samples are taken there, and nowhere else
+    at_stops: Bool[Array, ""]  # samples are taken at the stops only
     rtol: Float[Array, ""]
     most_steps: Int[Array, ""]
-    most_samples: Float[Array, ""]  # after which only what is new is worth another
-    rate_resolution: Float[Array, ""]  # of log₁₀ of the rate, between two samples
+    most_samples: Float[Array, ""]  # number after which only new minima of the loss are saved
+    rate_resolution: Float[Array, ""]  # change of log₁₀ of the rate between two samples
     loss_resolution: Number
     atol: Number
-    loss_scale: Number  # what there is to learn, to which errors of the loss are relative
+    loss_scale: Number  # the learnable loss, relative to which errors of the loss are measured
     loss_tolerance: Number
     gain_tolerance: Number
     learning_rate: Number
@@ -100,62 +100,62 @@ class Controls(NamedTuple):
 
     @property
     def speed(self) -> Number:
-        """Time of the flow in one tick of the clock; momentum adds up the steps before."""
+        """Return the flow time of one unit of the clock; momentum accumulates earlier steps."""
         return self.learning_rate / (1.0 - self.momentum)
 
     @property
     def common(self) -> Float[np.ndarray, " setting"]:
-        """What all lanes have in common, the stops aside."""
+        """Return the settings that all lanes share, except the stops."""
         return np.array(self[1:EACH], float)
 
     @property
     def each(self) -> Float[np.ndarray, "control lane"]:
-        """What each has of its own."""
+        """Return the settings with one value for each lane."""
         return np.stack(self[EACH:])
 
 
 class Start(NamedTuple):
-    """What there is to know of weights before the first step."""
+    """Loss, velocity, rate and typical size of weights, before the first step."""
 
     loss: Float[Array, " lane"]
     velocity: Float[Array, "weight lane"]  # −∂L/∂θ
     rate: Float[Array, " lane"]  # |∂L/∂θ|²
-    size: Float[Array, " lane"]  # root mean square of the weights, but for outliers
+    size: Float[Array, " lane"]  # root mean square of the weights without outliers
 
 
 class Kept(NamedTuple):
-    """Samples that the host has not fetched yet: time, loss, rate, and weights where wanted."""
+    """Samples on the device that the host has not fetched: time, loss, rate and maybe weights."""
 
     rows: Float[Array, "*lane row number"]
     counts: Int[Array, "*lane"]
 
 
 class Field(NamedTuple):
-    """What moves the weights: a loss, on the data it is taken over."""
+    """The loss on the training data, whose negative gradient moves the weights."""
 
     structure: AbstractStructure
     data: Data
 
     def __call__(self, weights: Column) -> tuple[Number, Column]:
-        """Loss and velocity −∂L/∂θ."""
+        """Return the loss and the velocity −∂L/∂θ."""
         return descent(self.structure, weights, self.data)
 
 
 Carry = tuple[Int[Array, ""], State, Kept]
-"""How many steps were taken, where everybody is, and what was kept on the way."""
+"""Number of steps taken, state of all lanes, and samples, inside a compiled loop."""
 
 Turn = tuple[Int[Array, ""], Lanes, Kept]
-"""The same between turns."""
+"""Number of steps taken, lanes and samples, between two loops."""
 
 Step = Callable[[State, Field, Controls], State]
-"""One step of every lane: by Runge–Kutta, by Rosenbrock or by gradient descent."""
+"""One step of every lane: Runge–Kutta, Rosenbrock or gradient descent."""
 
 
 @functools.partial(
     jax.jit,
     static_argnames=("slots", "step", "structure"),
     donate_argnames="kept",
-    # Our cores have a worker each: XLA would hand its small operations from one to the other.
+    # Every core has a worker already, so XLA should not split small operations between cores.
     compiler_options={"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"},
 )
 def advance(
@@ -172,10 +172,10 @@ def advance(
     step: Step,
     structure: AbstractStructure,
 ) -> tuple[Lanes, Kept]:
-    """Take steps of the lanes of a pool, `slots` at a time, and keep samples where they move.
+    """Step the lanes of a pool, `slots` lanes at a time, and save samples.
 
-    Until no more than `enough` of them run, or no more than wait for the host; or until `limit`
-    steps are taken.
+    The loop ends when at most `enough` lanes run, when at least as many lanes wait for the host as
+    run, or after `limit` steps.
     """
     field = Field(structure, data)
 
@@ -186,7 +186,7 @@ def advance(
         which: Int[Array, " slot"] | None,
         enough: Int[Array, ""],
     ) -> Turn:
-        """Until no more than `enough` of these lanes run."""
+        """Step these lanes until at most `enough` of them run."""
         controls = Controls(stops, *common, *(each[:, 0] if which is None else each[:, which]))
 
         def body(carry: Carry) -> Carry:
@@ -200,13 +200,13 @@ def advance(
             count, state, kept = carry
             return (count < limit) & (jnp.sum(_runs(state, kept)) > enough)
 
-        # The compiler makes a better program of those that are whole if it knows that.
+        # XLA compiles a faster program if counts have an integer type.
         start = State._make((*some.numbers[:_WHOLE].astype(int), *some.state[_WHOLE:]))
         count, state, kept = jax.lax.while_loop(unfinished, body, (count, start, kept))
         return count, Lanes(jnp.stack(state[:-2]), *state[-2:]), kept
 
     def turn(carry: Turn) -> Turn:
-        """As many lanes as there are slots, until an eighth of them has stopped."""
+        """Step as many lanes as there are slots, until an eighth of them has stopped."""
         count, pool, kept = carry
         lanes = jnp.argsort(~_runs(pool.state, kept), stable=True)[:slots]
         some = jax.tree.map(lambda part: part[..., lanes], pool)
@@ -229,23 +229,24 @@ def advance(
     if pool.weights.shape[1] > 1:
         _, pool, kept = jax.lax.while_loop(unfinished, turn, (none, pool, kept))
         return pool, kept
-    # A batch of one is slower than no batch.
+    # For a single lane, a program without a batch axis is faster.
     alone = jax.tree.map(lambda part: part[..., 0], pool), Kept(*(part[0] for part in kept))
     _, pool, kept = steps(none, *alone, None, none)
     return jax.tree.map(lambda part: part[..., None], pool), Kept(*(p[None] for p in kept))
 
 
 def _runs(state: State, kept: Kept) -> Flag:
-    """Which lanes take steps: those that have not ended and have room for a sample."""
+    """Return which lanes take steps: lanes that have not ended and have room for a sample."""
     return (state.status == RUNNING) & (kept.counts < kept.rows.shape[-2])
 
 
 def _marked(runs: Flag, before: State, after: State, controls: Controls) -> tuple[State, Flag]:
-    """Which lanes to sample: those whose way through (loss, log rate) has passed a mark.
+    """Return the state after a step, and which lanes to sample at it.
 
-    What goes on moving to and fro, along a kink or by the noise of a coarse tolerance, would fill
-    the memory: of a lane with many samples only new lows of the loss are kept, and one whenever the
-    time has grown by a hundredth.
+    A lane is sampled when its distance travelled in (loss, log rate) passes a whole number. An
+    oscillating loss, from a kink or from noise of a loose tolerance, would fill the memory. A lane
+    with many samples is therefore sampled only at new minima of the loss, and once whenever the
+    time has grown by 1 %.
     """
     taken = runs & (after.event >= ACCEPTED) & (after.status != NOT_FINITE)
     by_loss = jnp.abs(after.loss - before.loss) / controls.loss_resolution
@@ -270,7 +271,7 @@ def _keep(
     row = jnp.stack((state.time, state.loss, state.rate))
     if numbers > len(row):
         row = jnp.concatenate((row, state.weights))
-    place = jnp.where(marked, kept.counts, room)  # where there is none it is dropped
+    place = jnp.where(marked, kept.counts, room)  # an index beyond the end drops the row
     where = place if lanes is None else (lanes, place)
     return Kept(jnp.asarray(kept.rows).at[where].set(row.T, mode="drop"), kept.counts + marked)
 
@@ -279,7 +280,7 @@ def _keep(
 def packed(
     rows: Float[Array, "lane row number"], counts: Int[Array, " lane"], total: int
 ) -> tuple[Float[Array, "3 sample"], Float[Array, "sample weight"]]:
-    """So many samples of each lane, one lane after the other, in arrays for so many at most."""
+    """Return the samples of all lanes in sequence, in arrays with room for `total` samples."""
     lanes = jnp.repeat(jnp.arange(len(counts)), counts, total_repeat_length=total)
     before = jnp.cumsum(counts) - counts
     samples = rows[lanes, jnp.arange(total) - before[lanes]]
@@ -289,9 +290,9 @@ def packed(
 def start(
     weights: Float[Array, "weight lane"], data: Data, *, structure: AbstractStructure
 ) -> Start:
-    """Where weights are, and where the loss pushes them.
+    """Return loss, velocity, rate and typical size of weights.
 
-    What is as large as the weights stays where it was made: an accelerator will want it there.
+    On an accelerator, arrays as large as the weights stay on the device for the next step.
     """
     program = lambda lanes: _start(lanes, data, structure=structure)
     fetch = lambda made: made if accelerated() and made.ndim > 1 else np.asarray(made)
@@ -307,11 +308,11 @@ def _start(
 
 
 def _size(weights: Float[Array, "weight lane"]) -> Number:
-    """Return the size of a typical weight, which a few huge ones do not change.
+    """Return the size of a typical weight, which a few huge weights do not change.
 
-    This is the root mean square, but no more than ten times the geometric mean, in which a weight
-    counts as no more than ten times that mean. Zeros do not enter it, nor do rounding errors of the
-    largest weight.
+    The size is the root mean square, limited to ten times a geometric mean. In this geometric mean
+    each weight counts as at most ten times the mean. Zeros, and rounding errors of the largest
+    weight, are left out.
     """
     sizes = jnp.abs(weights)
     largest = jnp.max(sizes, axis=0)
@@ -327,16 +328,16 @@ def _size(weights: Float[Array, "weight lane"]) -> Number:
 
 
 def over_weights(x: Column) -> Number:
-    """The sum over all weights.
+    """Return the sum over all weights.
 
-    In a batch by a matrix product, because the compiler makes a slow thing of a long sum over an
-    axis that is not the last.
+    A batch uses a matrix product, because XLA compiles slow code for long sums over an axis that is
+    not the last.
     """
     return jnp.sum(x) if x.ndim == 1 else jnp.ones(len(x)) @ x
 
 
 def arrived(state: State, controls: Controls, time: Number, lands: Flag, finite: Flag) -> State:
-    """Where a step has led: the clock there, and whether that is the end, for any kind of step."""
+    """Return the state after an accepted step of any method, with its new time and status."""
     state = state._replace(
         time=time,
         peak=jnp.maximum(state.peak, state.rate),
@@ -344,8 +345,8 @@ def arrived(state: State, controls: Controls, time: Number, lands: Flag, finite:
         event=jnp.where(lands, AT_STOP, ACCEPTED),
     )
     status = jnp.where(state.stop >= controls.stops.shape[0], FINISHED, RUNNING)
-    # Training as long again would gain next to nothing; and the rate has been far larger before,
-    # which at the initial saddle, however slow, it has not.
+    # Stationary: training for as long again would gain almost nothing, and the rate is far below
+    # its maximum. The second condition excludes a slow initial saddle.
     gain = state.rate * state.time * controls.learning_rate
     still = (gain <= controls.gain_tolerance) & (state.rate <= 1e-6 * state.peak)
     status = jnp.where(still, STATIONARY, status)
@@ -354,7 +355,7 @@ def arrived(state: State, controls: Controls, time: Number, lands: Flag, finite:
 
 
 def _select(runs: Flag, before: State, after: State, controls: Controls) -> State:
-    """Freeze the lanes that do not run; of those that broke off stays what was finite last."""
+    """Keep the old state of lanes that do not run, and of lanes whose new state is not finite."""
     steps = before.steps + runs
     status = jnp.where(
         (after.status == RUNNING) & (steps >= controls.most_steps), OUT_OF_STEPS, after.status

@@ -1,11 +1,11 @@
-r"""One adaptive step of Rodas 4(3), for flows that are stiff.
+r"""One adaptive step of Rodas 4(3), an implicit method for stiff flows.
 
-With a unit or two of order one and the rest tiny, a flow is stiff: curvatures of order one hold the
-learned units in place, while the others grow at a rate of the order of their weights. An explicit
-step is no longer than the first allow, and a plateau takes as many as it is long; an implicit one
-is as long as the second do. Rodas is linearly implicit: each of its stages solves one linear system
-with the exact Hessian, and none is iterated. It is L-stable, so that what has come to rest stays at
-rest whatever the step, and stiffly accurate.
+A flow with one or two units of order one and many tiny units is stiff. Curvatures of order one hold
+the learned units in place, while the other units grow at a rate of the order of their weights. The
+learned units limit explicit steps, so a plateau takes a number of steps proportional to its length.
+Implicit steps are limited only by the growth of the tiny units. Rodas is linearly implicit: each
+stage solves one linear system with the exact Hessian, without iteration. Rodas is L-stable, so
+learned units stay at rest for any step size, and it is stiffly accurate.
 """
 
 import jax
@@ -18,9 +18,9 @@ from ._adaptive import next_step, relative_error, settle
 from ._implicit_solve import implicit_solve
 from ._program import Controls, Field, State
 
-# Hairer & Wanner, Solving Ordinary Differential Equations II, Section VI.4, RODAS. In increments
-# U = ΣγK, for which no Jacobian has to be multiplied. Row s leads from the increments 0 … s to the
-# next point; the last is the solution, and the last increment the error of that before it.
+# Hairer & Wanner, Solving Ordinary Differential Equations II, Section VI.4, RODAS. In terms of
+# increments U = ΣγK no product with a Jacobian is needed. Row s combines the increments 0 … s to
+# the next point. The last row is the solution, and the last increment estimates the error.
 _GAMMA = 0.25
 _FOURTH = (1.221224509226641, 6.019134481288629, 12.53708332932087, -0.6878860361058950)
 _POINTS = np.array(
@@ -48,15 +48,15 @@ _COUPLINGS = np.array(
 )
 STAGES = len(_POINTS)
 
-# At 0.9 of the step that would just pass, every other one does not: its error has next to no part
-# of higher order.
+# A safety factor of 0.9 would reject every other step, because the error estimate has almost no
+# contribution of higher order.
 _SAFETY = 0.8
 
 
 def rosenbrock_step(state: State, field: Field, controls: Controls) -> State:
     """Try a step; accept it if the embedded error estimate is within rtol·|θ| + atol."""
     asked, lands = next_step(state, controls)
-    stays = asked == 0.0  # a time that is asked for and has been reached already: 0, or by a step
+    stays = asked == 0.0  # the requested time is the present time, for example 0
     h = jnp.where(stays, state.step_size, asked)
     solve = implicit_solve(field, state.weights, 1.0 / (_GAMMA * h))
 

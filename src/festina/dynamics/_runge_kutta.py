@@ -12,9 +12,9 @@ from .._types import Array, Column, Number
 from ._adaptive import next_step, relative_error, settle
 from ._program import REJECTED, RUNNING, SLIDING, Controls, Field, State, over_weights
 
-# Dormand & Prince (1980). SciPy has the same table, but importing it costs more than a run. Row s
-# leads from the slopes 0 … s to the next point; the sixth is the solution, at which the last slope
-# is taken, and stands there twice because nothing follows it.
+# Dormand & Prince (1980). SciPy has the same table, but importing it takes longer than a run. Row s
+# combines the slopes 0 … s to the next point. The sixth row is the solution, at which the last
+# slope is computed; the seventh row is never used and repeats the sixth.
 _SOLUTION = (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84, 0.0)
 _POINTS = np.array(
     [
@@ -28,14 +28,14 @@ _POINTS = np.array(
     ]
 )
 _ERROR = np.array((-71 / 57600, 0, 71 / 16695, -71 / 1920, 17253 / 339200, -22 / 525, 1 / 40))
-_SLIDING = 3.0, -0.3  # kinks that make a slide: factor and power of rtol
-_FORGET = 0.05  # kinks forgotten in a step
-_FEW_PARTS = 4  # of a network: with more, six stages written out take too long to compile
-_LOOSE, _LOOSEST = 0.5, 3e-3  # along a kink the tolerance is rtol to this power, or the second
+_SLIDING = 3.0, -0.3  # factor and power of rtol in the number of kinks that make a slide
+_FORGET = 0.05  # decrease of the number of kinks in each accepted step
+_FEW_PARTS = 4  # weight arrays of a network; for more, six unrolled stages compile too slowly
+_LOOSE, _LOOSEST = 0.5, 3e-3  # tolerance on a kink: rtol to the first power, at most the second
 
 
 def kinked_runge_kutta_step(state: State, field: Field, controls: Controls) -> State:
-    """The same for units with a kink, along which a trajectory may slide."""
+    """Try a Runge–Kutta step for units with a kink, along which a trajectory may slide."""
     return runge_kutta_step(state, field, controls, kinked=True)
 
 
@@ -71,7 +71,7 @@ def runge_kutta_step(
         return settled
     doubled = jnp.floor(jnp.log2(settled.time)) > jnp.floor(jnp.log2(state.time))
     looks = doubled & (state.loosest > 1.0) & (settled.status == RUNNING)
-    looks &= jnp.isinf(controls.stops[-1])  # a flow that was given a last time runs up to it
+    looks &= jnp.isinf(controls.stops[-1])  # a flow with a last time slides up to this time
     return settled._replace(**slides, status=jnp.where(looks, SLIDING, settled.status))
 
 
@@ -85,13 +85,14 @@ def _dormand_prince(state: State, h: Array, field: Field, controls: Controls) ->
 
 
 def _along_a_kink(state: State, h: Array, field: Field, controls: Controls) -> tuple[Array, ...]:
-    """A step along a kink, by Heun: the mean of the slopes where it starts and where that leads.
+    """Return weights, loss, velocity and error after a Heun step along a kink.
 
-    Short steps of this kind stay beside the kink, to and fro, and what they do in the mean is what
-    the flow does on it: coefficients of both signs, as those of the pair above, leave a mixture of
-    slopes that is on neither side nor between. The error is how far a step is off the kink, which
-    does not add up. It is in proportion to each unit, and is measured against all of them, since a
-    weight beside the kink may be next to zero.
+    Heun's rule averages the slopes at the start and at the end of an Euler step. Short steps of
+    this kind oscillate around the kink, and their average follows the flow along it. The
+    Dormand–Prince coefficients have both signs, so their combination of slopes would lie outside
+    the slopes of both sides. The error is the distance of the step from the kink, which does not
+    accumulate. It is measured against all units together, since a single weight may be almost zero
+    at the kink.
     """
     _, ahead = field(state.weights + h * state.velocity)
     off = 0.5 * h * (ahead - state.velocity)
@@ -105,14 +106,14 @@ def _along_a_kink(state: State, h: Array, field: Field, controls: Controls) -> t
 def _slide(
     state: State, controls: Controls, roughness: Array, accepted: Array
 ) -> dict[str, Number]:
-    """Count kinks, and loosen the tolerance where a trajectory slides along one.
+    """Count kinks, and increase the tolerance where a trajectory slides along one.
 
-    Where both sides of a kink push towards it, as they do for ReLU units, the flow stays on it and
-    crosses it with every step. Its error then falls in proportion to the step, not with the sixth
-    power of it, and the tolerance asked for would take 1/rtol steps for one unit of time. To cross
-    a kink once takes some ten such steps, which is no reason to give up accuracy; ten times in a
-    row is at rtol 1e-5, and eighty times at 1e-8, since a tight tolerance asks for accuracy at some
-    cost. From then on steps are short and simple ones (`_along_a_kink`).
+    Where both sides of a kink push towards it, as for ReLU units, the flow stays on the kink and
+    every step crosses it. The error then falls only in proportion to the step, and the requested
+    tolerance would take 1/rtol steps for one unit of time. Crossing a kink once takes about ten
+    such steps and does not reduce accuracy. A trajectory slides after ten crossings in a row at
+    rtol 1e-5, and after eighty at 1e-8, because a tight tolerance asks for accuracy at some cost.
+    During a slide the steps are short and simple; see `_along_a_kink`.
     """
     crosses = (state.event == REJECTED) & ~accepted & (roughness > state.roughness)
     most = _slide_from(controls)
@@ -127,13 +128,13 @@ def _slide(
 
 
 def _slide_from(controls: Controls) -> Number:
-    """Return the number of kinks from which on a trajectory slides."""
+    """Return the number of kinks above which a trajectory slides."""
     factor, power = _SLIDING
     return factor * controls.rtol**power
 
 
 def _written_out(state: State, h: Array, field: Field) -> tuple[Array, Array, list[Array]]:
-    """The point reached, its loss, and all slopes: for a network alone, and on an accelerator."""
+    """Return point, loss and slopes of a step with unrolled stages, for one lane or a device."""
     slopes, point, loss = [state.velocity], state.weights, state.loss
     for coefficients in _POINTS[:-1]:
         point = state.weights + h * _combine(coefficients, slopes)
@@ -143,10 +144,10 @@ def _written_out(state: State, h: Array, field: Field) -> tuple[Array, Array, li
 
 
 def _in_a_loop(state: State, h: Array, field: Field) -> tuple[Array, Array, Array]:
-    """The same for a batch on a processor.
+    """Return point, loss and slopes of a step with stages in a loop, for a batch on a CPU.
 
-    Written out, the compiler would compute the sum that makes a point again in each of the many
-    places where the field uses it; what a loop hands on is computed once.
+    If the stages were unrolled, XLA would recompute the sum of slopes at each of its many uses. The
+    result of a loop iteration is computed once.
     """
 
     def stage(s: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:

@@ -1,4 +1,4 @@
-"""What gradient flow and full-batch descent share: set-up, the run itself, the result."""
+"""Set-up, run and result that gradient flow and full-batch gradient descent share."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,26 +30,26 @@ from ._trajectory import Samples, Trajectory
 from ._verdict import Verdict, first_status
 from ._width import Widen, condense
 
-_MOST_NOISE = 1e-3  # of what there is to learn
+_MOST_NOISE = 1e-3  # largest tolerance for solver noise, as a fraction of the learnable loss
 
 
 class OutOfPatience(Exception):
-    """More than half of the networks of a batch take more steps than was thought worth while."""
+    """Raised when most networks take so many explicit steps that implicit steps are cheaper."""
 
 
 class Beginning(NamedTuple):
-    """Networks in front of their task."""
+    """Networks with their loss and their state before the first step."""
 
-    network: Any  # as it was given
+    network: Any  # as the user passed it
     loss: str
-    widen: Widen  # to it, from the few units that learn the same
+    widen: Widen  # maps networks with fewer equivalent units back to the user's width
     problem: Objective
     weights: Float[np.ndarray, "weight lane"]
     start: Start
 
 
 def begin(network: AbstractNetwork, task: AbstractTask, loss: str) -> Beginning:
-    """Everything but steps; raises where network and task do not fit."""
+    """Prepare a simulation; raise `ValueError` if network and task do not fit."""
     condensed, widen = condense(network)
     problem = objective(condensed, task, loss)
     weights = problem.structure.columns(*condensed.parts)
@@ -58,12 +58,12 @@ def begin(network: AbstractNetwork, task: AbstractTask, loss: str) -> Beginning:
 
 
 def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory[Any]:
-    """Run every network of a batch and put the samples into one `Trajectory`."""
+    """Train every network of a batch, and return all samples as one `Trajectory`."""
     problem, at_start = beginning.problem, beginning.start
     state, size = initial_state(beginning.weights, at_start), np.asarray(at_start.size)
     controls = _controls(problem, np.asarray(state.loss), size, method, course)
     state = state._replace(status=first_status(problem, state, controls, size))
-    # Without where it began, which is as large as the weights.
+    # The start state is left out, so that its memory, as large as the weights, can be freed.
     return _trained(beginning[:4], method, course, controls, state)
 
 
@@ -75,7 +75,7 @@ def _trained(
     state: State,
     before: Logbook | None = None,
 ) -> Trajectory[Any]:
-    """From any state on, with what was written down before."""
+    """Train from any state, and append to the samples of an earlier logbook if there is one."""
     network, loss, widen, problem = given
     observation = None if course.observe is None else Observation(course.observe, network)
     verdict = Verdict(problem, method, controls)
@@ -87,7 +87,7 @@ def _trained(
         return observation.rows(jax.tree.map(lambda leaf: leaf[0], wide))
 
     def watch(book: Logbook) -> None:
-        # Of all lanes, ended or not: who has got how far by now depends on the machine.
+        # Count all lanes, ended or not: which lanes run at this moment depends on the machine.
         if 2 * np.sum(book.steps > course.patience) > len(book.steps):
             raise OutOfPatience
 
@@ -108,7 +108,7 @@ def _trained(
     batch, longest = network.batch_shape, time.shape[1]
     over = (*batch, longest)
     observed = {} if observation is None else observation.of(samples, batch)
-    if course.at_stops:  # the axis is the one asked for, also beyond where a lane broke off
+    if course.at_stops:  # the time axis is the requested one, even where a lane stopped early
         time = np.broadcast_to(course.stops[:longest], over).copy()
         broke_off = saves[:, None] <= np.arange(longest)
         losses[broke_off] = rate[broke_off] = np.nan
@@ -121,7 +121,7 @@ def _trained(
     ) -> Trajectory[Any]:
         last = book.last
         goes_on = np.isin(last.status, (FINISHED, OUT_OF_STEPS, SLIDING))
-        velocity = last.velocity  # which a heavy ball has of its own
+        velocity = last.velocity  # with momentum, the velocity is part of the state
         if method.momentum is None:
             velocity = start(last.weights, problem.data, structure=problem.structure).velocity
         there = last._replace(
@@ -167,13 +167,13 @@ def _controls(
     method: Method,
     course: Course,
 ) -> Controls:
-    """What a method and a course come to for weights of this size."""
+    """Return the solver's settings for a method and a course, for weights of the given size."""
     each, rtol, rates = np.ones(len(size)), method.rtol, method.learning_rate
     momentum = 0.0 * each if method.momentum is None else method.momentum.reshape(-1)
     rates = each if rates is None else rates.reshape(-1).astype(float)
-    # Large weights may start far above the loss of a network that computes nothing, which is then
-    # what there is to learn. And weights known to a relative error rtol leave a loss of order rtol²
-    # that no step can remove; where that is much of what there is to learn, nothing has converged.
+    # The learnable loss: with large weights the initial loss may be far above the loss of a network
+    # with zero output, so the smaller of both counts. Weights with a relative error rtol leave a
+    # loss of order rtol² that no step can remove; the tolerance must not be below this noise.
     _, y, weight = problem.data
     silent = 0.5 * float(np.sum(np.asarray(weight)[:, None] * np.square(y)))
     to_learn = np.minimum(initial, silent if silent > 0 else np.inf)

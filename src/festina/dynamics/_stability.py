@@ -1,4 +1,4 @@
-"""Learning rates that are too large: 2 / sharpness along the path of the flow."""
+"""Detect learning rates above 2 / sharpness along the path of gradient flow."""
 
 import numpy as np
 from jaxtyping import Float
@@ -14,31 +14,31 @@ from ._runge_kutta import runge_kutta_step
 def cause_of_divergence(
     problem: Objective, initial: Float[np.ndarray, " weight"], learning_rate: float, momentum: float
 ) -> str:
-    """The likely one: a step beyond 2/sharpness of the path of the flow."""
+    """Return a text with the likely cause: a learning rate above the stability limit, or not."""
     limit = stability_limit(problem, initial, momentum)
     if learning_rate > limit:
         return too_large(learning_rate, limit, momentum)
     return (
         f"The learning rate {learning_rate:g} is below the stability limit {limit:.3g} "
-        "of the path that gradient flow takes, so that the cause is another."
+        "of the path of gradient flow, so training diverged for another reason."
     )
 
 
 def too_large(learning_rate: float, limit: float, momentum: float) -> str:
-    """In words."""
+    """Return a text that compares a learning rate with its stability limit."""
     return (
         f"The learning rate {learning_rate:g} is above the stability limit {limit:.3g} "
-        f"({2 * (1 + momentum):g} / sharpness) of the path that gradient flow takes: use a smaller "
-        "one."
+        f"({2 * (1 + momentum):g} / sharpness) of the path of gradient flow. Use a smaller "
+        "learning rate."
     )
 
 
 def stability_limit(
     problem: Objective, initial: Float[np.ndarray, " weight"], momentum: float
 ) -> float:
-    """2 / sharpness where it is largest along the flow, from plateau to plateau and at its end.
+    """Return (2 + 2μ) / sharpness for the largest sharpness along the path of gradient flow.
 
-    Of a heavy ball, 1 + μ times as much.
+    The sharpness is computed at twelve samples of the flow, μ is the momentum.
     """
     one, weights = np.ones(1), initial[:, None]
     at_start = start(weights, problem.data, structure=problem.structure)
@@ -71,8 +71,8 @@ def stability_limit(
 def restlessness(
     problem: Objective, weights: Float[np.ndarray, " weight"], learning_rate: float, momentum: float
 ) -> str:
-    """That steps are too large for the valley here; nothing where they are not."""
-    # Here and a step further: to and fro the valley is steeper on one side.
+    """Return a text if steps are too large for the sharpness at these weights, or `""`."""
+    # Check both ends of an oscillation, because one side of the valley is steeper.
     here = weights[:, None]
     slope = start(here, problem.data, structure=problem.structure)
     there = here + learning_rate * np.asarray(slope.velocity)
@@ -86,6 +86,6 @@ def restlessness(
     if learning_rate * sharpness <= limit:
         return ""
     return (
-        f"going up and down: {limit:g} / sharpness is {limit / sharpness:.3g} here, and the "
-        f"learning rate {learning_rate:g} is above it. Use a smaller one."
+        f"but the loss goes up and down: {limit:g} / sharpness is {limit / sharpness:.3g} here, "
+        f"and the learning rate {learning_rate:g} is larger. Use a smaller learning rate."
     )

@@ -1,4 +1,4 @@
-"""Which steps a flow should take: explicit ones, or implicit ones where plateaus are long."""
+"""Choose explicit steps for a flow, or implicit steps where plateaus are long."""
 
 import math
 from typing import Literal, TypeGuard
@@ -12,39 +12,39 @@ from ._program import Start
 Solver = Literal["automatic", "explicit", "implicit"]
 
 IMPLICIT_RTOL = 1e-6
-"""Default tolerance of implicit steps."""
+"""Default `rtol` of implicit steps."""
 
 MOST_ROWS = 400
-"""Of the matrix that an implicit step inverts, for it to pay at all."""
+"""Largest number of rows of the matrix that an implicit step inverts."""
 
-_BREAK_EVEN = 300.0  # slower at the start than later, for each explicit step an implicit costs
-_IMPLICIT_STEPS = 500  # of a flow, two to five hundred as a rule
+_BREAK_EVEN = 300.0  # ratio of time scales above which implicit steps pay, per unit of their cost
+_IMPLICIT_STEPS = 500  # steps of an implicit flow; two to five hundred are typical
 
 
 def learns_by_units(network: AbstractNetwork) -> TypeGuard[Layer]:
-    """Whether this is a layer of units of order two and more, whose plateaus are long."""
+    """Return whether a network is a layer of units of order at least two, with long plateaus."""
     order = network.unit.algebra.order if isinstance(network, Layer) else None
     return order is not None and order >= 2
 
 
 def prefers_implicit(network: Layer, problem: Objective, start: Start, rtol: float) -> bool:
-    r"""Whether explicit steps of such a layer would cost more than implicit ones.
+    r"""Return whether explicit steps would cost more than implicit steps for this layer.
 
-    Units of order p ≥ 2 learn one by one (Zhang, Saxe & Latham, Proposition 5): tiny weights θ grow
-    at a rate ∝ |θ|^{p−1}, until one unit explains part of the loss, |θ|^{p+1} ∼ L, and holds
-    explicit steps to its own, far shorter, time. The ratio of both times,
+    Units of order p ≥ 2 learn one after another (Zhang, Saxe & Latham, Proposition 5). Tiny weights
+    θ grow at a rate ∝ |θ|^{p−1} until one unit explains part of the loss, |θ|^{p+1} ∼ L. From then
+    on this unit's far shorter time constant limits explicit steps. The ratio of both times is
 
-    $$\left(\frac{L}{|\theta|\,|\partial L/\partial\theta|}\right)^{(p-1)/(p+1)},$$
+    $$\left(\frac{L}{|\theta|\,|\partial L/\partial\theta|}\right)^{(p-1)/(p+1)}.$$
 
-    has no units; on plateaus explicit steps are one to ten times as many, and two or three times as
-    a rule. Implicit ones are two to five hundred whatever the ratio (more at tight tolerances, as
-    rtol^{−1/4}), each of which costs some `_cost` of the others: they pay from a ratio of about
-    three hundred times that cost on. This is where they take as long for the same error of the drop
-    times, by the median over seeds of a quadratic and an attention layer; from there on they gain
-    in proportion to the ratio.
+    A flow takes one to ten explicit steps, typically two or three, for each unit of this ratio. It
+    takes two to five hundred implicit steps whatever the ratio, and more at tight tolerances, in
+    proportion to rtol^{−1/4}. An implicit step costs as much as `_cost` explicit steps. Implicit
+    steps pay if the ratio exceeds about 300 times this cost. This threshold was measured for a
+    quadratic and an attention layer: the median over seeds of the run times at equal error of the
+    drop times. Above the threshold the gain is proportional to the ratio.
     """
     p = network.unit.algebra.order
-    assert p is not None, "`learns_by_units` has asked"
+    assert p is not None, "`learns_by_units` has checked this"
     drive = np.sqrt(network.structure.size) * np.asarray(start.size) * np.sqrt(start.rate)
     moving = (drive > 0) & np.isfinite(drive) & np.isfinite(start.loss)
     if not moving.any():
@@ -55,30 +55,30 @@ def prefers_implicit(network: Layer, problem: Objective, start: Start, rtol: flo
 
 
 def explicit_steps_for_implicit(network: Layer, problem: Objective, rtol: float) -> int:
-    """As many explicit steps as cost what all the implicit ones of a flow do.
+    """Return the number of explicit steps that cost as much as all implicit steps of a flow.
 
-    Whoever tries explicit ones first, and gives up after so many, has lost no more than half of the
-    time, whatever made them short: units of high order, or data whose modes differ much.
+    If explicit steps are tried first and abandoned after this number, at most half of the total
+    time is lost, whatever limits the explicit steps: a high order, or modes of different strength.
     """
     return math.ceil(_IMPLICIT_STEPS * _cost(network, problem) * _tightness(rtol))
 
 
 def _tightness(rtol: float) -> float:
-    """By how much a tolerance multiplies the number of implicit steps."""
+    """Return the factor by which a tolerance multiplies the number of implicit steps."""
     return max(1.0, (IMPLICIT_RTOL / rtol) ** 0.25)
 
 
 def _cost(network: Layer, problem: Objective) -> float:
-    """Of an implicit step in explicit ones, as measured: three to ten.
+    """Return the measured cost of an implicit step in explicit steps: three to ten.
 
-    It grows with the matrix to invert and with the derivatives that a unit takes, far less than in
-    proportion, and hardly with the width, of which both are linear.
+    The cost grows less than linearly with the matrix to invert and with the number of weights of a
+    unit, and hardly with the width.
     """
     per_unit = network.structure.size // network.width
     return 2.0 + 0.25 * math.sqrt(rows_to_solve(network, problem) * per_unit)
 
 
 def rows_to_solve(network: AbstractNetwork, problem: Objective) -> int:
-    """Of the matrix that a step inverts: (pseudo-)samples times outputs, or all weights as one."""
+    """Return the rows of the matrix that a step inverts: (pseudo-)samples × outputs, or weights."""
     size, samples = network.structure.size, problem.data.y.size
     return min(samples, size) if isinstance(network, Layer) else size

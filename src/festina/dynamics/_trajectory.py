@@ -1,4 +1,4 @@
-"""What a simulation returns, and how it becomes a Run."""
+"""The result of training: losses, weights and endings of one network or of a batch."""
 
 import functools
 from collections import Counter
@@ -40,27 +40,43 @@ TakenSolver = Literal["explicit", "implicit", "descent"]
 
 LAST = slice(-1, None)
 NAMES = ("loss", "squared_gradient", "time", "save", "saves", "evaluations", "ending", "message")
-"""Names of variables and axes in every data set of a trajectory."""
+"""Names of variables and axes that every trajectory's data set contains."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How one trajectory ended, in a word and in a sentence."""
+    """How the training of one network ended: a reason, and a sentence that explains it.
+
+    - `reason`: `"converged"`, `"stationary"`, `"saddle"`, `"finished"`, `"interrupted"`,
+      `"out of steps"`, `"diverged"` or `"step underflow"`.
+    - `message`: sentence with the time, the loss and the cause of this ending.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> import festina
+    >>> network = festina.networks.deep_linear_from([0.1 * np.eye(2), 0.1 * np.eye(2)])
+    >>> task = festina.tasks.from_arrays(np.eye(2), np.diag([2.0, 1.0]))
+    >>> run = festina.gradient_descent(network, task, 0.1, steps=100)
+    >>> run.endings[0]
+    Ending(reason='finished', message='Training ran to step 100 as requested.')
+    """
 
     reason: Reason
     message: str
 
     @property
     def failed(self) -> bool:
+        """Whether training diverged, ran out of steps, or found no step that was small enough."""
         return self.reason in ("diverged", "step underflow", "out of steps")
 
 
 @dataclass(frozen=True)
 class Samples(Generic[Network]):
-    """The weights at samples of a run, made as wide as the network when they are asked for."""
+    """Weights at the samples of a run, expanded to the user's network width on request."""
 
     like: Network
-    structure: AbstractStructure  # of as many units as were trained
+    structure: AbstractStructure  # of the trained network, which may have fewer units
     widen: Widen
     every: Pieces | None
     last: Float[np.ndarray, "lane 1 weight"]
@@ -72,8 +88,8 @@ class Samples(Generic[Network]):
             weights = self.every.weights[:, which]
         else:
             raise ValueError(
-                "Where `observe` says what is kept, of the weights only `final` is: `observe` "
-                "whatever else you need of the network at all samples, or train without it."
+                "This run stored only what `observe` returned, so that of the weights only `final` "
+                "is available. Add what you need to `observe`, or train without `observe`."
             )
         few = self.like.with_parts(*self.structure.arrays(np.moveaxis(weights, -1, 0)))
         wide, batch = self.widen(few, slice(None)), self.like.batch_shape
@@ -82,28 +98,43 @@ class Samples(Generic[Network]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectory(Result, Generic[Network]):
-    r"""Training of one network or of a batch of them.
+    r"""Training of one network or of a batch of networks, as returned by `gradient_flow`.
 
-    Axes of a batch come first, then the saved samples, which lie densely where the loss moves.
-    Lanes of a batch that were saved at times of their own are padded with copies of their last
-    sample; `saves` counts the true ones. At times that were asked for, the loss of a lane that did
-    not get there is NaN; one that failed before the first has no weights either, and its ending
-    says how far it got.
+    The axes of the batch come first, then the axis of the saved samples. If the networks of a batch
+    were saved at different times, shorter trajectories are padded with copies of their last sample,
+    and `saves` gives the true number of samples. If the user gave the times, the loss is NaN after
+    the time at which a network failed, and `endings` says when that was.
 
-    - `time`: of each sample: flow time for `gradient_flow`, steps for `gradient_descent`.
-    - `loss`, `squared_gradient`: $L$ and $|\partial L/\partial\theta|^2$ there.
-    - `network`: the weights there, as one network with leading axes. They are put side by
-      side when first looked at.
-    - `observed`: what was to be kept instead of all weights, by name, `(*batch, save, …)`. Where
-      there is any, only the `final` network is known; and where `losses_alone` were asked for.
-    - `endings`: how each lane ended, in the order of the flattened batch.
-    - `floor`: the loss of least squares on fixed features, which no training can go below.
-    - `evaluations`: gradients computed for each lane, derivatives of them included.
-    - `solver`: the steps that a flow took, `"explicit"` or `"implicit"` ones, or `"descent"`.
-    - `settings`: what else it was trained with, by the names of the arguments: when it counts as
-      converged, how large its mini-batches are.
-    - `labels`: what the networks were drawn with (`scale`, `seed`, …), which names their axes.
-    - `resume`: trains on to later stops, see `extend`; of a lane or a copy there is none.
+    - `time`: time of each sample, `(*batch, save)`: flow time, or steps of gradient descent.
+    - `loss`, `squared_gradient`: $L$ and $|\partial L/\partial\theta|^2$ at each sample.
+    - `network`: network with the weights of all samples; its leading axes are `(*batch, save)`.
+    - `final`: trained network, with the weights of the last sample.
+    - `observed`: values of the `observe` functions by name, `(*batch, save, …)`. A run with
+      `observe` has no `network`.
+    - `losses_alone`: whether `observe` was an empty dictionary, so that only losses were stored.
+    - `endings`: how the training of each network ended, in the order of the flattened batch.
+    - `saves`: number of samples of each network.
+    - `floor`: least-squares loss on fixed features, which no training can go below.
+    - `evaluations`: number of gradient evaluations for each network, including derivatives of the
+      gradient.
+    - `solver`: kind of steps: `"explicit"`, `"implicit"` or `"descent"`.
+    - `convention`, `method`, `learning_rate`, `momentum`: loss convention and method of training.
+    - `settings`: other arguments of the training by name, such as `rtol` or `batch_size`.
+    - `labels`: values with which the networks were drawn (`scale`, `seed`, …), which name the axes.
+    - `resume`: function that `extend` calls to train on; None for a lane or a copy.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> import festina
+    >>> network = festina.networks.deep_linear_from([0.1 * np.eye(2), 0.1 * np.eye(2)])
+    >>> task = festina.tasks.from_arrays(np.eye(2), np.diag([2.0, 1.0]))
+    >>> run = festina.gradient_descent(network, task, 0.1, steps=100)
+    >>> run
+    Trajectory(gradient descent, 101 samples, time 0 to 100, loss from 1.235 to ..., finished)
+    >>> run.final.end_to_end().round(2)
+    array([[2., 0.],
+           [0., 1.]])
     """
 
     time: Float[np.ndarray, "*batch save"]
@@ -128,28 +159,31 @@ class Trajectory(Result, Generic[Network]):
 
     @functools.cached_property
     def network(self) -> Network:
+        """Return the network with the weights of all samples, computed at the first access."""
         labels = {name: np.asarray(each)[..., None] for name, each in self.labels.items()}
         return self.weights(slice(None)).with_labels(labels)
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the network, which can be made again of what is kept, and unable to go on."""
+        """Return the state to pickle: the network is computed again, and `extend` is disabled."""
         left_out = ("network", "resume")
         return {name: part for name, part in vars(self).items() if name not in left_out}
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
+        """Return the sizes of the batch axes."""
         return self.saves.shape
 
     @property
     def failed(self) -> bool:
-        """Whether any lane failed; `endings` says why."""
+        """Whether the training of any network of the batch failed; `endings` gives the causes."""
         return any(ending.failed for ending in self.endings)
 
     @property
     def slope(self) -> Float[np.ndarray, "*batch save"]:
-        r"""$dL/dt = -|\partial L/\partial\theta|^2$; of descent, which counts steps, times η.
+        r"""$dL/dt = -|\partial L/\partial\theta|^2$; for gradient descent, times η.
 
-        With momentum μ, times η/(1 − μ): so fast a heavy ball is where its slope changes slowly.
+        With momentum μ the factor is η/(1 − μ), the effective learning rate of a heavy ball where
+        the gradient changes slowly.
         """
         rate = 1.0 if self.learning_rate is None else self.learning_rate[..., None]
         lasting = 1.0 if self.momentum is None else 1.0 - self.momentum[..., None]
@@ -157,11 +191,11 @@ class Trajectory(Result, Generic[Network]):
 
     @property
     def final(self) -> Network:
-        """The trained network, or the batch of them, NaN where a lane has no sample at all."""
+        """Return the trained network or networks; weights are NaN for a network without samples."""
         if not self.saves.any():
             raise ValueError(
-                "`final` is the network of the last sample, and there is none: "
-                f"{self.endings[0].message}"
+                "`final` is the network at the last sample, but no network of this run has a "
+                f"sample: {self.endings[0].message}"
             )
         last = (*(slice(None),) * len(self.batch_shape), -1)
         trained = jax.tree.map(lambda leaf: leaf[last], self.weights(LAST))
@@ -175,59 +209,64 @@ class Trajectory(Result, Generic[Network]):
         t_end: float | None = None,
         steps: int | None = None,
     ) -> "Trajectory[Network]":
-        """Train on to a later end: the run that had gone there in one go, to its tolerance.
+        """Continue training to a later end, and return the trajectory of the whole run.
 
-        Its clock, its next step and a heavy ball's velocity are those of the end of this run, which
-        stays a sample. Networks that have converged or failed stay as they are; the others have as
-        many steps again. `gradient_flow(run.final, task)` instead starts a new run.
+        Clock, step size and momentum continue from the end of this run, so the result is the run
+        that had been trained for that long at once, up to the tolerance. The end of this run stays
+        a sample. Networks that have converged or failed stay as they are. The other networks may
+        take `max_steps` further steps. By contrast, `gradient_flow(run.final, task)` starts a new
+        run at time zero.
 
-        **Arguments**, one of them, on the clock of this run:
+        **Arguments**, exactly one of:
 
-        - `times`: samples to be added to those of a flow that was given `times`.
-        - `t_end`: where any other flow stops.
-        - `steps`: where descent stops; those that it has taken count.
+        - `times`: further sample times, for a flow that was given `times`.
+        - `t_end`: new latest time, for any other flow.
+        - `steps`: new total number of steps, for gradient descent.
         """
         end = "steps" if self.solver == "descent" else "times" if self.shared_times else "t_end"
         given = {"times": times, "t_end": t_end, "steps": steps}
         if [name for name, value in given.items() if value is not None] != [end]:
             example = {"steps": "steps=100_000", "times": "times=[200, 300]", "t_end": "t_end=200"}
             raise ValueError(
-                f"`extend` takes `{end}` for this run and nothing else: run.extend({example[end]})."
+                f"`extend` takes only `{end}` for this run, for example run.extend({example[end]})."
             )
         check = {"times": finite_array, "t_end": number, "steps": whole_number}[end]
         value, reached = check(end, given[end]), np.nanmax(self.time)
         stops = np.ravel(value).astype(float)
         if (np.diff(stops, prepend=reached) <= 0).any():
-            more = ", and increase" * (end == "times")
-            raise ValueError(f"`{end}` must lie after the end of this run, {reached:g}{more}.")
+            more = " and increase" * (end == "times")
+            raise ValueError(f"`{end}` must lie after the end of this run, {reached:g},{more}.")
         if all(ending.reason in ("diverged", "step underflow") for ending in self.endings):
-            raise ValueError(f"There is nothing to extend. {self.endings[0].message}")
+            raise ValueError(
+                f"Every network has failed, nothing to extend. {self.endings[0].message}"
+            )
         if self.resume is None:
             raise ValueError(
-                "Only the run that training returned can be extended, no lane or copy of it. Train "
-                "its `final` network, which starts a new run."
+                "`extend` works only on the trajectory that training returned, not on a lane or a "
+                "copy. Train its `final` network instead, which starts a new run."
             )
         return self.resume(stops, {} if end == "times" else {end: value})
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """What the axes of the batch are called, by what the networks were drawn with.
+        """Return the names of the batch axes, derived from how the networks were drawn.
 
-        An axis along which just one thing differs has its name (`scale`, `seed`, `balance`, …), one
-        that seeds and something else differ along is called `seed`, and any other `batch_0`,
-        `batch_1`, … by its place. An observable of the same name replaces such a label.
+        If a single label (`scale`, `seed`, `balance`, …) varies along an axis, the axis has its
+        name. If seeds and another label vary along an axis, it is called `seed`. Any other axis is
+        called `batch_0`, `batch_1`, … by its position. A label with the name of an `observed` value
+        is ignored.
         """
         return axis_names(self._own_labels, self.batch_shape)
 
     def coordinates(
         self, dims: tuple[str, ...] | None = None
     ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        """What the networks were drawn with, along axes with the names of `dims`."""
+        """Return the labels of the networks as xarray coordinates along axes called `dims`."""
         return coordinates(self._own_labels, self.batch_shape, self.dims if dims is None else dims)
 
     @property
     def _own_labels(self) -> Labels:
-        """Labels whose names no observable has."""
+        """Return the labels whose names are not names of observed values."""
         return {name: each for name, each in self.labels.items() if name not in self.observed}
 
     def __repr__(self) -> str:
@@ -246,7 +285,7 @@ class Trajectory(Result, Generic[Network]):
         return f"Trajectory({batch}{self.method}{steps}, {samples}, {self._ends()})"
 
     def _ends(self) -> str:
-        """How many lanes ended how, the most frequent first."""
+        """Return the counts of the endings' reasons as text, most frequent reason first."""
         counts = Counter(ending.reason for ending in self.endings).most_common()
         (reason, count), *others = counts
         if not others:
@@ -255,7 +294,7 @@ class Trajectory(Result, Generic[Network]):
         return ", ".join((f"{count} of {len(self.endings)} {reason}", *rest))
 
     def lane(self, *index: int) -> "Trajectory[Network]":
-        """One trajectory of a batch, without padding."""
+        """Return the trajectory of one network of a batch, without padding."""
         check_lane(index, self.batch_shape, alone="trajectory")
         index = tuple(i % length for i, length in zip(index, self.batch_shape, strict=True))
         flat = int(np.ravel_multi_index(index, self.batch_shape)) if index else 0
@@ -278,32 +317,34 @@ class Trajectory(Result, Generic[Network]):
         )
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the loss against time, a thin line for each network; on new axes if none are given.
+        """Draw the loss against time, one thin line for each network, on `ax` or on new axes.
 
-        `style` goes to `Axes.plot`, for example `color` or `label`.
+        `style` is passed to `Axes.plot`, for example `color` or `label`.
 
-        Lines are named by what the networks differ in (`labels`, learning rates), as long as there
-        are no more than eight such names; of more networks than that seeds share theirs. Time is
-        logarithmic where some loss has halved within a hundredth of it, the loss where it rests at
-        levels a hundredfold apart: `draw().set_yscale("log")` says otherwise.
+        The legend names each line by the labels and learning rates in which the networks differ. If
+        there would be more than eight names, seeds share one. The time axis is logarithmic if some
+        loss halves within 1 % of the time. The loss axis is logarithmic if the plateaus differ by a
+        factor above 100; call `draw().set_yscale(…)` to choose another scale.
         """
         from ._draw import draw_loss
 
         return draw_loss(self, ax, style)
 
     def to_dataset(self, dims: tuple[str, ...] | None = None) -> "xr.Dataset":
-        """The trajectory with named axes: `dims` for the batch, then `time`.
+        """Return an `xarray.Dataset` with named axes: the axes of the batch, then `time`.
 
-        By default axes have the names that the trajectory's own `dims` say, with what the networks
-        were drawn with as coordinates: `scale[:, None]` and `seeds(3, first=10)` make an axis
-        `scale` of these scales and an axis `seed` of 10, 11, 12. What differs along several axes,
-        or beside another thing along one, is a coordinate over these; what is the same for all is
-        one without axes. Seeds are known of `festina.seeds` and `jax.random.key`; axes of which
-        nothing is known, as of keys made by `jax.random.split`, are `batch_0`, … and are counted:
-        `network.labelled(…)` says more. Names in `dims` replace those of the axes.
+        By default the property `dims` names the axes of the batch, and the labels with which the
+        networks were drawn become coordinates. For example, `scale[:, None]` and
+        `seeds(3, first=10)` give an axis `scale`, and an axis `seed` with the values 10, 11, 12.
+        Several labels that vary along one axis become coordinates of this axis. A label with a
+        single value becomes a coordinate without axes. Seeds are known for keys from
+        `festina.seeds` and `jax.random.key`, but not from `jax.random.split`. An unlabelled axis
+        is called `batch_0`, … and numbered; add labels with `network.labelled(…)`. The argument
+        `dims` overrides the names of the batch axes.
 
-        Lanes with times of their own have an axis `save` and a coordinate `time(…, save)`. Where
-        `observe` said what is kept, the weights of the `final` network are `final_u`, `final_v`, ….
+        Networks that were saved at different times have an axis `save` and a coordinate
+        `time(…, save)`. A run with `observe` stores the weights of the `final` network as
+        `final_u`, `final_v`, ….
         """
         import xarray as xr
 
@@ -311,14 +352,17 @@ class Trajectory(Result, Generic[Network]):
 
         batch = self.dims if dims is None else dims
         if len(batch) != len(self.batch_shape):
-            raise ValueError(f"`dims` must name the axes {self.batch_shape}, got {batch}.")
+            raise ValueError(
+                f"`dims` must have one name for each of the batch axes {self.batch_shape}, got "
+                f"{batch}."
+            )
         parts = (*self._kept(), *self._ended())
         taken = {*NAMES, *(name for name, *_ in parts)}
         taken |= {axis for _, axes, _ in parts for axis in axes}
         if clash := taken & {*batch}:
             raise ValueError(
-                f"`dims` calls an axis {clash.pop()!r}, which is the name of something else in "
-                "the data set. Choose another name."
+                f"`dims` uses the name {clash.pop()!r} for an axis, but the data set already has "
+                "a variable or an axis of this name. Choose another name."
             )
         axis = "time" if self.shared_times else "save"
         over = (*batch, axis)
@@ -353,7 +397,7 @@ class Trajectory(Result, Generic[Network]):
         return data.assign_coords(self.coordinates(batch))
 
     def _kept(self) -> list[tuple[str, tuple[str, ...], Array]]:
-        """Name, axes and values of what is known at every sample: weights, or what was observed."""
+        """Return name, axes and values of all data at samples: weights, or observed values."""
         if not self.observed and not self.losses_alone:
             parts = self.network.part_axes.items(), self.network.parts
             return [(name, axes, part) for (name, axes), part in zip(*parts, strict=True)]
@@ -364,7 +408,7 @@ class Trajectory(Result, Generic[Network]):
         ]
 
     def _ended(self) -> list[tuple[str, tuple[str, ...], Array]]:
-        """The weights at the end, where they are not among those at every sample."""
+        """Return name, axes and values of the final weights, if samples hold no weights."""
         if not self.observed and not self.losses_alone:
             return []
         last, axis = self.weights(LAST), len(self.batch_shape)
@@ -373,20 +417,20 @@ class Trajectory(Result, Generic[Network]):
 
 
 def _within(batch: Trajectory[Network], index: tuple[int, ...], which: slice) -> Network:
-    if which == LAST:  # beyond the last sample of a lane there are copies of it
+    if which == LAST:  # padding after a lane's last sample repeats this sample
         return jax.tree.map(lambda leaf: leaf[index], batch.weights(which))
     saves = int(batch.saves[index])
     return jax.tree.map(lambda leaf: leaf[index][:saves][which], batch.network)
 
 
 def _range(values: Float[np.ndarray, "*batch"]) -> str:
-    """One number, or the smallest and the largest."""
+    """Return the smallest and the largest value as text, or one number if they are equal."""
     low, high = f"{values.min():.4g}", f"{values.max():.4g}"
     return low if low == high else f"{low}…{high}"
 
 
 def _rates(rates: np.ndarray | None) -> float | list | str:
-    """As an attribute: one number if all lanes have the same."""
+    """Return the rates as an attribute of a data set: one number if all rates are equal."""
     if rates is None:
         return "none"
     return rates.tolist() if _differs(rates) else float(rates.flat[0])

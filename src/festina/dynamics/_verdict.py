@@ -1,4 +1,4 @@
-"""Why a trajectory ended, and whether it did: a small gradient may be a saddle on the way."""
+"""Decide whether training has ended, and explain why: a small gradient may also be a saddle."""
 
 import functools
 from collections import Counter
@@ -28,17 +28,18 @@ from ._runge_kutta import runge_kutta_step
 from ._stability import cause_of_divergence, restlessness, stability_limit, too_large
 from ._trajectory import Ending
 
-_RECENT = 8  # samples
-# A slide rests if loss and weights change by no more than these fractions while the time grows by
-# the first. A unit that grows exponentially would then take a thousand times the time to matter.
+_RECENT = 8  # number of last samples that are checked for an oscillating loss
+# A slide is at rest if loss and weights change by no more than the second and third number while
+# the time grows by the first factor. An exponentially growing unit would then need a thousand times
+# the elapsed time to matter.
 _LONGER, _SAME_LOSS, _SAME_WEIGHTS = 1.9, 1e-4, 1e-3
 
 
-@np.errstate(invalid="ignore")  # of weights that are far too large
+@np.errstate(invalid="ignore")  # overflowing weights give NaN
 def first_status(
     problem: Objective, state: State, controls: Controls, size: Float[np.ndarray, " lane"]
 ) -> Int[np.ndarray, " lane"]:
-    """Who has nothing to learn from the start: a network at rest."""
+    """Return the initial status of every lane: a network with zero gradient is stationary."""
     status = np.asarray(state.status)
     if not controls.at_stops:
         status = np.where(_at_rest(problem, state, size), STATIONARY, status)
@@ -48,9 +49,10 @@ def first_status(
 def _at_rest(
     problem: Objective, state: State, size: Float[np.ndarray, " lane"]
 ) -> Bool[np.ndarray, " lane"]:
-    """Which lanes start where the gradient is nothing but rounding.
+    """Return which lanes start at a point where the gradient is only rounding error.
 
-    Small weights near a saddle have a small gradient too, of the order of weights times curvature.
+    Small weights near a saddle also have a small gradient, of the order of weights times curvature,
+    so the gradient is compared with this product.
     """
     speed, norm = np.sqrt(state.rate), np.sqrt(len(state.weights)) * size
     still = np.asarray(speed <= 1e-10 * norm)
@@ -62,7 +64,7 @@ def _at_rest(
 
 
 class Endings(Sequence[Ending]):
-    """How every lane ended, put into words when it is asked for."""
+    """Endings of all lanes; each ending is computed when it is first read."""
 
     def __init__(self, count: int, ending: Callable[[int], Ending]):
         self._count, self._ending = count, functools.cache(float64(ending))
@@ -93,7 +95,7 @@ class Endings(Sequence[Ending]):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Judges every lane that stands still, and says of all how they ended."""
+    """Judge lanes whose gradient is small, and describe how every lane ended."""
 
     problem: Objective
     method: Method
@@ -102,7 +104,7 @@ class Verdict:
     looks: dict[int, tuple[float, float, np.ndarray]] = field(default_factory=dict)
 
     def goes_on(self, lane: int, state: State) -> bool:
-        """Whether a lane that stands still is on the way past a saddle."""
+        """Return whether a lane with a small gradient trains on, and record its ending if not."""
         judged = self._on_kinks if state.status == SLIDING else self._at_standstill
         ending = judged(lane, state)
         if ending is not None:
@@ -117,7 +119,7 @@ class Verdict:
         losses: Float[np.ndarray, "lane save"],
         saves: Int[np.ndarray, " lane"],
     ) -> Endings:
-        """How every lane ended; losses at samples tell whether it went up and down."""
+        """Return the ending of every lane; losses at samples show whether the loss oscillated."""
 
         def ended(lane: int) -> Ending:
             state, controls = last.of(lane), self.controls
@@ -133,12 +135,11 @@ class Verdict:
         return Endings(len(saves), ended)
 
     def _at_standstill(self, lane: int, state: State) -> Ending | None:
-        """Is a point with a small gradient a minimum, or a saddle on the way (None)?
+        """Return the ending at a point with a small gradient, or None if training goes on.
 
-        A saddle on the way is one that would be left, at the rate of its most negative curvature,
-        within a thousand times the time elapsed. Near a minimum there is negative curvature too, in
-        proportion to what is left of the residual, but it leads nowhere in such a time. A saddle
-        that is left later is said to be one.
+        Training goes on at a saddle that would be left within a thousand times the elapsed time, at
+        the rate of its most negative curvature. Near a minimum the residual also causes negative
+        curvature, which leads nowhere in such a time. A slower saddle ends the run as a saddle.
         """
         speed = float(self.controls.speed[lane])
         elapsed = float(state.time) * speed
@@ -150,16 +151,16 @@ class Verdict:
             kind = f"a saddle of curvature {smallest:.3g}" if saddle else "a stationary point"
             return Ending(
                 "saddle" if saddle else "stationary",
-                f"The gradient is zero to rounding: the network starts on {kind} and does not "
+                f"The gradient is zero up to rounding: the network starts at {kind} and does not "
                 "move.",
             )
-        if not -smallest * elapsed <= 1e-3:  # or unknown
+        if not -smallest * elapsed <= 1e-3:  # also true if the curvature is NaN
             return None
         if smallest == largest == 0.0:
             return Ending(
                 "stationary",
-                "Gradient and curvature are zero: no unit responds to any sample any more. Smaller "
-                "weights, and in descent a smaller learning rate, keep them alive.",
+                "Gradient and curvature are zero: no unit responds to any sample any more. Use "
+                "smaller initial weights, or a smaller learning rate in gradient descent.",
             )
         point = self.problem.structure, np.asarray(state.weights), self.problem.data
         way = slow_way_out(*point) if smallest < 0.0 else None
@@ -168,8 +169,8 @@ class Verdict:
                 return None
             return Ending(
                 "converged",
-                f"A minimum: gradient {np.sqrt(state.rate):.3g} and no way out within a thousand "
-                "times the time so far.",
+                f"Training reached a minimum: the gradient is {np.sqrt(state.rate):.3g}, and no "
+                "descent direction would matter within a thousand times the elapsed time.",
             )
         after, until = way[1] / speed, self.controls.stops[-1]
         if np.isfinite(until) and state.time + after < until:
@@ -179,16 +180,17 @@ class Verdict:
             when, more = f"t = {after:.3g}", "a later `t_end`"
         return Ending(
             "saddle",
-            f"A saddle, left at rate {way[0]:.3g}, in about {when}. That is slower than training "
-            f"goes on by itself, which is up to a thousand times the {state.time:.6g} so far: ask "
-            f"for {more} to see it.",
+            f"Training stopped at a saddle that it would leave at rate {way[0]:.3g}, in about "
+            f"{when}. Training waits at a saddle for up to a thousand times the elapsed time, "
+            f"{state.time:.6g}; use {more} to continue.",
         )
 
     def _on_kinks(self, lane: int, state: State) -> Ending | None:
-        """Judge a lane that slides along kinks, where the gradient does not vanish.
+        """Return the ending of a lane that slides along kinks, or None if training goes on.
 
-        It rests if neither its loss nor any row or column of its weights has moved while the time
-        doubled. A unit that still grows keeps it going, however slow and however small it is.
+        On kinks the gradient does not vanish. The lane is at rest if its loss and every row and
+        column of its weights stayed nearly constant while the time doubled. Any unit that still
+        grows, however small, keeps the lane running.
         """
         now, loss, weights = float(state.time), float(state.loss), np.array(state.weights)
         since, loss_before, weights_before = self.looks.setdefault(lane, (now, loss, weights))
@@ -201,9 +203,9 @@ class Verdict:
             return None
         return Ending(
             "converged",
-            f"At rest on kinks: from time {since:.6g} to {now:.6g} the loss changed by "
-            f"{change / loss:.1g} of itself, and no unit's weights by more than {move:.1g} of "
-            "theirs. A `t_end` makes it go on.",
+            f"At rest on kinks: from time {since:.6g} to {now:.6g} the loss changed by a fraction "
+            f"of {change / loss:.1g}, and no unit's weights by a fraction above {move:.1g}. Set "
+            "`t_end` to train further.",
         )
 
     def _ending(
@@ -219,32 +221,32 @@ class Verdict:
         if state.status == AT_FLOOR:
             return Ending(
                 "converged",
-                f"At {where} the loss came within {state.loss:.3g} of the lowest possible one.",
+                f"At {where} the loss came within {state.loss:.3g} of its lowest possible value.",
             )
         if state.status == FINISHED:
             restless = self._restless(state, pace, losses)
-            return Ending("finished", f"Ran to {where} as asked{restless or '.'}")
+            return Ending("finished", f"Training ran to {where} as requested{restless or '.'}")
         if state.status == STEP_UNDERFLOW:
             return Ending(
                 "step underflow",
-                f"At {where}, loss {loss:.6g}, no step was small enough for the tolerance asked "
-                "for. A looser `rtol` gets past a kink.",
+                f"At {where}, loss {loss:.6g}, even the smallest step exceeded the tolerance. Use "
+                "a larger `rtol` to get past a kink.",
             )
         if not np.isfinite(state.loss + state.rate):
-            return Ending("diverged", "The weights are so large that the loss overflows.")
+            return Ending("diverged", "The initial weights are so large that the loss overflows.")
         if state.status == NOT_FINITE:
             cause = cause_of_divergence(self.problem, start, *pace)
             return Ending("diverged", f"Not finite after {where}. {cause}")
         return Ending(
             "out of steps",
-            f"Stopped after {state.steps:.0f} steps at {where}, loss {loss:.6g}, "
+            f"Training stopped after {state.steps:.0f} steps at {where}, loss {loss:.6g}, "
             + self._what_goes_on(state, pace, times, losses, start),
         )
 
     def _restless(
         self, state: State, pace: tuple[float, float], losses: Float[np.ndarray, " save"]
     ) -> str:
-        """That the loss does not rest because steps are too large; nothing where it does."""
+        """Return a text if the loss oscillates because steps are too large, or `""` if not."""
         recent = losses[-_RECENT:]
         if self.method.continuous or not (_rises(recent) and (np.diff(recent) < 0).any()):
             return ""
@@ -259,14 +261,14 @@ class Verdict:
         losses: Float[np.ndarray, " save"],
         start: Float[np.ndarray, " weight"],
     ) -> str:
-        """Why so many steps did not suffice, and what would."""
+        """Return a text that says why the steps did not suffice, and what would help."""
         if state.loosest > 1.0:
             near = times[np.argmax(losses <= 1.01 * state.loss)]
             return (
-                "short ones, because the flow slides along kinks. The loss came within 1 % of this "
-                f"value at time {near:.4g}: if that is enough, set `t_end` there. The loss may "
-                "still drop later. More `max_steps` follow the slide further, a looser `rtol` "
-                "hardly does."
+                "because sliding along kinks takes short steps. The loss came within 1 % of this "
+                f"value at time {near:.4g}: if that is enough, set `t_end` to this time. The loss "
+                "may still drop later. A larger `max_steps` follows the slide further; a larger "
+                "`rtol` hardly helps."
             )
         if not self.method.continuous and _rises(losses):
             rate, momentum = pace
@@ -281,12 +283,12 @@ class Verdict:
             sharpness = extreme_curvatures(*point)[1]
             if sharpness * state.step_size > 1.0:
                 return (
-                    f"where the largest curvature, {sharpness:.3g}, keeps explicit steps as short "
-                    f"as {state.step_size:.3g}: `solver='implicit'` takes longer ones."
+                    f"because the largest curvature, {sharpness:.3g}, limits explicit steps to "
+                    f"{state.step_size:.3g}. `solver='implicit'` takes longer steps."
                 )
         return (
-            f"still learning slowly: a larger `converged`{ends} costs less than more `max_steps`."
-            + " So may `solver='implicit'`." * smooth
+            f"still learning slowly. A larger `converged`{ends} costs less than more `max_steps`."
+            + " `solver='implicit'` may also cost less." * smooth
         )
 
     def _remarks(self, state: State) -> str:
@@ -295,8 +297,8 @@ class Verdict:
             remarks += f" It took {state.steps:.0f} implicit step{'s' * int(state.steps != 1)}."
         if state.loosest > 1.0:
             remarks += (
-                " It slid along kinks on the way, where the tolerance was loosened up to "
-                f"{state.loosest:.3g}-fold."
+                " It slid along kinks, where the tolerance was increased by a factor of up to "
+                f"{state.loosest:.3g}."
             )
         return remarks
 
@@ -317,5 +319,5 @@ def _largest_move(
 
 
 def _rises(losses: Float[np.ndarray, " save"]) -> bool:
-    """Whether the loss rises somewhere, by more than rounding."""
+    """Return whether the loss rises between any two samples, by more than rounding."""
     return bool((np.diff(losses) > 1e-6 * losses[1:]).any())

@@ -1,11 +1,11 @@
-r"""Many linear units learn what few do.
+r"""Train a wide linear layer as an equivalent layer with few units.
 
-A linear unit's weights θ_i = (v_i, u_i) move by $\dot\theta_i = M\theta_i$, with the same matrix M
-for every unit, which depends on the units only through $\sum_i v_i \otimes u_i$. Rotating units
-into each other therefore commutes with training. With $\Theta(0) = QR$, one row for each unit, the
-rows of R are the units of a network no wider than a unit has weights, and $\Theta(t) = Q R(t)$ with
-the loss and the gradient norm of R(t): the cost does not grow with the width. Q is left for when
-the weights of all units are looked at.
+The weights $\theta_i = (v_i, u_i)$ of a linear unit follow $\dot\theta_i = M\theta_i$. The matrix
+$M$ is the same for every unit and depends on the units only through $\sum_i v_i \otimes u_i$.
+Rotating units into each other therefore commutes with training. Write the initial weights, one row
+for each unit, as $\Theta(0) = QR$. The rows of $R$ are the units of a network that is no wider than
+a unit has weights. Then $\Theta(t) = Q R(t)$, with the loss and the gradient norm of $R(t)$, so the
+cost does not grow with the width. $Q$ is computed only when all weights are needed.
 """
 
 import functools
@@ -22,22 +22,22 @@ from ..networks import Layer
 from ..networks._network import Network
 from ..networks._rows import MANY
 
-# The part of a weight's column, over units, that the columns before it do not have.
+# Smallest part of a weight's column, over units, that is independent of the columns before it.
 _INDEPENDENT = 1e-6
-# Smallest eigenvalue of the columns' cosines from which squaring them costs no more than a digit.
+# Smallest eigenvalue of the columns' cosines at which a Gram matrix loses at most one digit.
 _FAR_FROM_DEPENDENT = 0.1
 
 Widen = Callable[[Any, slice], Any]
-"""From networks `(lane, save, unit, …)` of the few units back to all; which lanes these are."""
+"""Function from condensed networks `(lane, save, unit, …)` and their lanes to the full width."""
 
 
-@np.errstate(over="ignore")  # of weights that are far too large
+@np.errstate(over="ignore")  # far too large weights overflow
 def condense(network: Network) -> tuple[Network, Widen]:
-    """The network with as few units as learn the same, and the way back.
+    """Return an equivalent network with the fewest units, and the function back to full width.
 
-    Of a deep network there are none to spare: what surrounds a hidden layer is as wide as it is.
+    A deep network is returned unchanged, because its hidden layers cannot be condensed.
     """
-    # Linear by construction: a measured algebra knows nothing of weights that it has not tried.
+    # Only units that are linear by construction: a measured degree holds at tested weights only.
     if not isinstance(network, Layer) or network.unit.degree != 1:
         return network, as_it_is
     width, structure = network.width, network.structure
@@ -48,14 +48,14 @@ def condense(network: Network) -> tuple[Network, Widen]:
     few = _from_gram(rows.gram) if width > MANY else None
     squared = few is not None
     if few is None:
-        # Not by SVD: Householder's R keeps the relative accuracy of each weight's column.
+        # QR instead of SVD: Householder's R keeps the relative accuracy of each weight's column.
         triangle = lambda some: np.linalg.qr(flat[some], mode="r")
         few = np.concatenate(on_all_cores(triangle, blocks(len(flat)), flat.size * flat.shape[-1]))
         few = few.reshape(*network.batch_shape, *few.shape[1:])
         independent = np.abs(np.diagonal(few, axis1=-2, axis2=-1))
         if not (independent > _INDEPENDENT * np.linalg.norm(few, axis=-2)).all():
-            # Units that span less (all alike, say) lie on an invariant manifold, and rounding in R
-            # would lead away from it. (Nor is there anything to condense in what is not finite.)
+            # Units that span fewer directions, such as identical units, lie on an invariant
+            # manifold, and rounding errors in R would leave it. NaN weights also end here.
             return network, as_it_is
     widen = _Rotation(network, flat, _flat(few), squared)
     return _layer(network, few), widen  # pyright: ignore[reportReturnType]
@@ -64,7 +64,7 @@ def condense(network: Network) -> tuple[Network, Widen]:
 def _from_gram(
     gram: Float[np.ndarray, "... weight weight"],
 ) -> Float[np.ndarray, "... weight weight"] | None:
-    """R from RᵀR = ΘᵀΘ, where columns are far from dependent."""
+    """Return R from RᵀR = ΘᵀΘ, or None if the columns are almost dependent."""
     size = np.sqrt(np.diagonal(gram, axis1=-2, axis2=-1))
     if not size.all() or not np.isfinite(size).all():
         return None
@@ -76,18 +76,18 @@ def _from_gram(
 
 @dataclass(frozen=True)
 class _Rotation:
-    """Θ(t) = Q R(t), with Q formed when it is asked for."""
+    """The map Θ(t) = Q R(t) from condensed to full networks; Q is computed at its first use."""
 
     network: Layer
     rows: Float[np.ndarray, "lane unit weight"]
     few: Float[np.ndarray, "lane weight weight"]
-    squared: bool  # R is of ΘᵀΘ, and well enough conditioned that Q = Θ(0) R(0)⁻¹
+    squared: bool  # R was computed from ΘᵀΘ and is well conditioned, so that Q = Θ(0) R(0)⁻¹
 
     @functools.cached_property
     def _basis(self) -> Float[np.ndarray, "lane unit weight"]:
         rows, few = self.rows, self.few
         basis = rows @ np.linalg.inv(few) if self.squared else np.linalg.qr(rows)[0]
-        # A unit without weights has none ever after, not even rounding.
+        # A unit with zero weights stays exactly zero; rounding errors are removed.
         basis[~rows.any(axis=-1)] = 0.0
         return basis
 
@@ -100,7 +100,7 @@ class _Rotation:
 
 
 def as_it_is(condensed: Network, lanes: slice) -> Network:
-    """The way back where nothing was condensed."""
+    """Return a network that was not condensed unchanged."""
     del lanes
     return condensed
 

@@ -1,7 +1,7 @@
-"""A worker: a pool of lanes that the compiled program runs, and a queue that waits for them.
+"""A worker: a thread that trains a pool of lanes with the compiled program.
 
-When half of its lanes have ended they make room for the next of the queue. Workers share nothing
-but what `Shared` names, the queue among it.
+When half of the lanes in its pool have ended, lanes from the queue replace them. Workers share only
+the fields of `Shared`, including the queue.
 """
 
 import itertools
@@ -37,40 +37,40 @@ from ._program import (
 )
 
 Progress = Callable[[str, float], None]
-"""Called with words and the fraction done, by one thread at a time but not always the same."""
+"""Function called with a text and the fraction done, by one thread at a time."""
 
 Judge = Callable[[int, State], bool]
-"""Of a lane, and where it is: whether it only passes a saddle, and goes on."""
+"""Function from a lane and its state to whether training goes on past a saddle."""
 
 Watch = Callable[[Logbook], None]
-"""Looks at how it stands, now and then, and raises what ends it all."""
+"""Function that looks at the logbook now and then, and may raise to end the simulation."""
 
 _GAIN_TOLERANCE = Controls._fields[EACH:].index("gain_tolerance")
-_SHORT, _LONG = 0.1, 0.5  # seconds, between which the host is to look again
-_FEWEST_STEPS, _MOST_STEPS = 8, 4096  # between two looks
+_SHORT, _LONG = 0.1, 0.5  # target range for the seconds between two looks by the host
+_FEWEST_STEPS, _MOST_STEPS = 8, 4096  # steps between two looks
 _NO_ROOM = Kept(np.empty((0, 0, 0)), np.empty(0, int))
-_FIRST, _FIRST_ACCELERATED = 1e8, 1e10  # products of a weight and a sample before the first look
+_FIRST, _FIRST_ACCELERATED = 1e8, 1e10  # weights × samples × steps before the first look
 
 
 @dataclass
 class Shared:
-    """What all workers of a simulation have in common; each writes only to lanes of its own."""
+    """Data that all workers of a simulation share; each worker writes only to its own lanes."""
 
     objective: Objective
-    everyone: Lanes  # at their start
+    everyone: Lanes  # all lanes at their start
     controls: Controls
-    each: Float[np.ndarray, "control lane"]  # of the controls, those that each lane has
+    each: Float[np.ndarray, "control lane"]  # settings with one value for each lane
     step: Step
     goes_on: Judge
     book: Logbook
-    slots: int  # lanes of a pool that run together
-    rows: int  # samples of a lane for which the device has room
-    numbers: int  # of a sample
+    slots: int  # number of lanes of a pool that run together
+    rows: int  # number of samples of a lane that fit on the device
+    numbers: int  # count of numbers in a sample
     progress: Progress | None
     watch: Watch | None
-    queue: Iterator[int]  # of lanes; to take the next ones is a single operation of the interpreter
-    device: Any  # which another thread does not inherit
-    # Lanes that have taken all steps they may for now; None where that is the end of them.
+    queue: Iterator[int]  # indices of waiting lanes; taking the next ones is thread-safe
+    device: Any  # a new thread does not inherit JAX's default device
+    # Lanes that have reached the step limit of the first round; None if no further round follows.
     aside: list[tuple[Int[np.ndarray, " lane"], Lanes]] | None = None
     ended: int = 0
     interrupted: threading.Event = field(default_factory=threading.Event)
@@ -78,14 +78,14 @@ class Shared:
 
     @property
     def _time_done(self) -> float:
-        """Of the time asked for, over all lanes; where none was, nothing is known of it."""
+        """Return the mean fraction of the requested time that is done, or 0 if it is unknown."""
         stop = float(self.controls.stops[-1])
         if not 0 < stop < np.inf:
             return 0.0
         return float(np.clip(np.nan_to_num(self.book.last.time) / stop, 0.0, 1.0).mean())
 
     def report(self, running: Int[np.ndarray, " lane"], ended: int) -> None:
-        """So many more have ended; say how it stands, unless somebody has broken off."""
+        """Count lanes that have ended and report progress, unless a worker was interrupted."""
         with self.speaking:
             if self.interrupted.is_set():
                 return
@@ -93,7 +93,7 @@ class Shared:
             try:
                 self._tell(running)
             except BaseException:
-                self.interrupted.set()  # before anybody else can speak
+                self.interrupted.set()  # before another worker reports
                 raise
 
     def _tell(self, running: Int[np.ndarray, " lane"]) -> None:
@@ -111,7 +111,7 @@ class Shared:
 
 
 class Worker:
-    """Takes lanes of the queue to their ends, a pool of them at a time."""
+    """Train lanes from the queue to their ends, a pool of lanes at a time."""
 
     def __init__(self, shared: Shared, pool: int, share: int):
         self.shared = shared
@@ -121,7 +121,7 @@ class Worker:
         first = list(itertools.islice(shared.queue, share))
         self.lanes = np.array(first + [NOBODY] * (pool - len(first)))
         self.running = self.lanes != NOBODY
-        self.pool = Lanes(*(part[..., self.lanes] for part in shared.everyone))  # of nobody, any
+        self.pool = Lanes(*(part[..., self.lanes] for part in shared.everyone))  # empty slots: any
         self.pool.state.status[~self.running] = FINISHED
         self.kept = _NO_ROOM
 
@@ -130,12 +130,12 @@ class Worker:
             with jax.default_device(self.shared.device):
                 self._work()
         except BaseException:
-            self.shared.interrupted.set()  # the others stop too
+            self.shared.interrupted.set()  # stop the other workers
             raise
 
     @float64
     def compile(self) -> None:
-        """The program, by taking no step."""
+        """Compile the program by calling it without any step."""
         limit, self.limit = self.limit, 0
         self._take_steps()
         self.limit = limit
@@ -174,14 +174,14 @@ class Worker:
         jax.block_until_ready(self.kept.counts)
 
     def _pace(self, seconds: float) -> None:
-        """Steps between two looks: few enough to be broken off, enough that looks cost nothing."""
+        """Adapt the steps between two looks: short enough to interrupt, long enough to be cheap."""
         if seconds > _LONG:
             self.limit = max(self.limit // 2, _FEWEST_STEPS)
         elif seconds < _SHORT:
             self.limit = min(self.limit * 2, _MOST_STEPS)
 
     def _judge(self) -> int:
-        """Which of the lanes that have stopped go on, and which have ended; how many these are."""
+        """Decide which stopped lanes go on and which have ended; return how many have ended."""
         self.pool = self.pool._replace(numbers=np.array(on_host(self.pool.numbers)))
         book, status = self.shared.book, self.pool.state.status
         book.glance(self.lanes, self.running, self.pool)
@@ -197,22 +197,22 @@ class Worker:
             laid = Lanes(*(np.asarray(part)[..., late] for part in self.pool))
             self.shared.aside.append((self.lanes[late], laid))
             ended &= ~late
-        # To the program all that have ended are the same: nobody waits for us any more.
+        # The program does not distinguish endings, and no lane waits for the host any more.
         status[:] = np.where(self.running, RUNNING, FINISHED)
         return int(ended.sum())
 
     def _after_standstill(self, lane: int, state: State) -> int:
-        """Whoever may go on but has no step or no time left is over as well."""
+        """Return the new status of a lane whose gradient is small: it may also be out of steps."""
         if not self.shared.goes_on(lane, state):
             return int(state.status)
         if state.status == STATIONARY:
-            self.shared.each[_GAIN_TOLERANCE, lane] *= 1e-2  # ask again at a tenth of this gradient
+            self.shared.each[_GAIN_TOLERANCE, lane] *= 1e-2  # next check at a tenth of the gradient
         if state.stop >= len(self.shared.controls.stops):
             return FINISHED
         return OUT_OF_STEPS if state.steps >= self.shared.controls.most_steps else RUNNING
 
     def _make_room(self) -> None:
-        """For the next lanes of the queue in place of those that have ended, and for samples."""
+        """Replace ended lanes by lanes from the queue, and fetch samples if their space is full."""
         free = np.flatnonzero(~self.running)
         following = list(itertools.islice(self.shared.queue, len(free)))
         full = np.asarray(self.kept.counts).max() == self.shared.rows
@@ -226,26 +226,26 @@ class Worker:
                 part[..., there] = at_start[..., following]
 
     def _fetch(self, whose: Bool[np.ndarray, " slot"]) -> None:
-        """Where they are, and samples, to the logbook."""
+        """Copy states and samples of the selected slots to the logbook."""
         self.shared.book.follow(self.lanes, whose & (self.lanes != NOBODY), self.pool)
         counts, rows = np.array(self.kept.counts), cast(Any, self.kept.rows)
         (some,) = np.nonzero(whose & (counts > 0))
         if rows.platform() == "cpu":
-            # Unlike what `asarray` makes, it is not held on to, and its memory can be used again.
+            # Unlike `np.asarray`, this view does not keep the buffer alive, so JAX can reuse it.
             there = np.arange(self.shared.rows) < np.where(whose, counts, 0)[:, None]
             every = np.from_dlpack(rows).reshape(-1, self.shared.numbers)
             samples = every.compress(there.ravel(), axis=0)
             numbers, weights = np.ascontiguousarray(samples[:, :3].T), samples[:, 3:]
         else:
             total = int(counts[some].sum())
-            most = -(-total // (part := max(1, places(total) // 8))) * part  # for few programs
+            most = -(-total // (part := max(1, places(total) // 8))) * part  # few distinct sizes
             numbers, weights = map(on_host, packed(rows, np.where(whose, counts, 0), most))
-            numbers, weights = numbers[:, :total], weights[:total].copy()  # they stay for long
+            numbers, weights = numbers[:, :total], weights[:total].copy()  # frees the larger array
         self.shared.book.add(self.lanes[some], counts[some], numbers, weights)
         self.kept = self.kept._replace(counts=np.where(whose, 0, counts))
 
     def _room(self) -> Kept:
         pool = len(self.lanes)
-        empty = np.empty if pool == 1 else jax.lax.empty  # what is large is made on the device
+        empty = np.empty if pool == 1 else jax.lax.empty  # large arrays are made on the device
         room = empty((pool, self.shared.rows, self.shared.numbers), float)
         return Kept(room, np.zeros(pool, np.int64))
