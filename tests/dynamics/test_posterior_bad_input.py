@@ -23,14 +23,14 @@ def short(given=TASK, **changed):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"temperature": 0.0}, "must be positive and finite to sample at, got 0: as T → 0"),
-        ({"temperature": -1.0}, "must be positive and finite to sample at"),
+        ({"temperature": 0.0}, "must be positive and finite, got 0. As T → 0"),
+        ({"temperature": -1.0}, "must be positive and finite, got -1"),
         ({"temperature": np.nan}, "`temperature` must be a number"),
         ({"temperature": np.inf}, "must be positive and finite"),
         ({"width": 0}, "`width` must be a whole number"),
         ({"depth": 0}, "`depth` must be a whole number"),
         ({"chains": 0}, "`chains` must be a whole number"),
-        ({"moves": 5, "thin": 2}, "multiple of `thin`.*Take 4"),
+        ({"moves": 5, "thin": 2}, "multiple of `thin`.*moves=4"),
         ({"moves": 0}, "`moves` must be a whole number from 1 up"),
         ({"method": "gibbs"}, '`method` must be "hmc" or "langevin"'),
         ({"scaling": "lazy"}, "of a lazy network has no default"),
@@ -42,7 +42,7 @@ def short(given=TASK, **changed):
         ({"jitter": 1.0}, "`jitter` must lie between 0 and 1"),
         ({"acceptance": 1.0}, "`acceptance` must lie between"),
         ({"precision": "half"}, '`precision` must be "double" or "single"'),
-        ({"key": jax.random.split(KEY, 3)}, "one for each of the 2 chains"),
+        ({"key": jax.random.split(KEY, 3)}, "one key for each of the 2 chains"),
         ({"key": 0}, "`key` must be a JAX random key"),
         ({"given": from_arrays(np.zeros((3, 2)), np.ones(3))}, "All inputs are zero"),
         ({"given": from_arrays(np.eye(2), np.ones(2), weight=[1, 2])}, "weigh its examples alike"),
@@ -63,7 +63,7 @@ def test_what_is_refused(as_a_user, changed, message):
         (lambda: orthogonal_inputs([3, 0]), "`sizes` must be a whole number from 1 up"),
         (lambda: orthogonal_inputs([]), "a number for each class"),
         (lambda: continue_sampling(short(thin=2), moves=3), "multiple of `thin`, 2"),
-        (lambda: continue_sampling(short().to_dataset().drop_attrs()), "no posterior"),
+        (lambda: continue_sampling(short().to_dataset().drop_attrs()), "must be a posterior"),
         (lambda: short().predict(np.eye(3), key=KEY), r"must be \(sample, 4\)"),
         (lambda: short(moves=2).diagnostics(), "at least 4 draws.*continue_sampling"),
         (lambda: draw_from_prior(3, 4, 1, readout_variance=-1.0, key=KEY), "must be positive"),
@@ -77,9 +77,9 @@ def test_what_else_is_refused(as_a_user, call, message):
 def test_duplicate_inputs_are_sampled_and_said():
     x = np.eye(3)[[0, 1, 1, 2]]
     alike = short(from_arrays(x, [1.0, 0.0, 0.0, 1.0]))
-    assert "examples 1, 2): each counts as often as it occurs" in str(alike)
+    assert "examples 1, 2): each example counts separately" in str(alike)
     apart = short(from_arrays(x, [1.0, 0.0, 1.0, 1.0]), activation="erf")
-    assert "a squared error of 0.5 is left whatever the weights" in str(apart)
+    assert "every network has a squared error of at least 0.5" in str(apart)
     assert (2 * apart.kept("loss") >= 0.5).all()
 
 
@@ -102,7 +102,7 @@ def test_a_langevin_chain_that_diverges_stays_where_it_was():
     drawn = short(method="langevin", step=50.0, anneal=0, burn=0, activation="relu")
     assert drawn.failed
     assert all(ending.reason == "diverged" for ending in drawn.endings)
-    assert "Take a smaller `step`" in str(drawn)
+    assert "Use a smaller `step`" in str(drawn)
     assert np.isfinite(drawn.readout).all()
 
 

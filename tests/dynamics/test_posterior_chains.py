@@ -31,7 +31,7 @@ def test_frozen_populations_are_recognised():
     answers[1, :, :40] = answers[1, :, 40:80]  # all of the second chain say 011
     other = populations(answers, erf_sigmoid)
     assert other.apart
-    assert "up to 40 of 100 neurons, more than those" in other.message
+    assert "up to 40 of 100 neurons, more than for" in other.message
 
 
 def test_populations_that_change_are_not_frozen():
@@ -74,7 +74,7 @@ def test_diagnostics_are_arvizs_and_know_of_frozen_kernels():
     assert found.ess["loss"] == pytest.approx(float(stats.ess(loss[..., 0])))
     assert found.rhat["kernel"] > 1.5
     assert found.converged
-    assert "Chains differ in kernel: populations are frozen." in str(found)
+    assert "Chains differ in kernel: codewords are frozen." in str(found)
     moving = populations(rng.choice([0.1, 0.9], size=(4, 10, 50, 3)), erf_sigmoid)
     assert not diagnostics({"loss": loss, "kernel": kernel}, moving).converged
 
@@ -98,7 +98,7 @@ def test_one_chain_is_compared_with_itself():
     assert found.rhat["loss"] == pytest.approx(float(stats.rhat(halves)))
     assert "halves of the chain differ in loss" in str(found)
     kept = populations(spoken(["110"] * 5 + ["011"] * 6, chains=1), erf_sigmoid)
-    assert "Other chains would have others" in kept.message
+    assert "Other chains would have other codewords" in kept.message
     with pytest.raises(ValueError, match="at least 8 draws of each, got 7"):
         diagnostics(mixed(1, 7, rng), alone)
 

@@ -65,10 +65,10 @@ def test_an_interrupted_chain_goes_on_from_disk(tmp_path, stage):
     path = tmp_path / "chains.zarr"
     with pytest.raises(KeyboardInterrupt) as raised:
         chains(checkpoint=path, progress=interrupt)
-    assert "`continue_sampling` goes on from there" in raised.value.__notes__[0]
+    assert "`continue_sampling` resumes them" in raised.value.__notes__[0]
     run = festina.load(path)["simulation"]
     assert set(run["ending"].to_numpy()) == {"interrupted"}
-    assert "`continue_sampling` goes on" in str(run["message"].to_numpy()[0])
+    assert "`continue_sampling` resumes it" in str(run["message"].to_numpy()[0])
     whole = chains()
     found = continue_sampling(path)
     same(found, whole)
@@ -91,7 +91,7 @@ def test_a_saved_posterior_says_what_it_is(tmp_path):
 def test_others_chains_are_not_overwritten(tmp_path):
     path = tmp_path / "run.zarr"
     chains(checkpoint=path)
-    with pytest.raises(FileExistsError, match="`continue_sampling` goes on with the chains"):
+    with pytest.raises(FileExistsError, match="`continue_sampling` to resume its chains"):
         chains(checkpoint=path)
 
 
@@ -100,7 +100,7 @@ def test_a_function_of_ones_own_is_given_again(tmp_path):
         return z / (1 + z**2)
 
     path = festina.save(chains(activation=own), tmp_path / "run.zarr")
-    with pytest.raises(ValueError, match="give it as `activation`"):
+    with pytest.raises(ValueError, match="Pass the function as `activation`"):
         continue_sampling(path, moves=3)
     same(continue_sampling(path, moves=3, activation=own), chains(activation=own, moves=15))
 
@@ -123,7 +123,7 @@ def test_nothing_is_overwritten_unasked(tmp_path):
         continue_sampling(drawn, moves=3, checkpoint=path)
     tree = xr.DataTree.from_dict({"simulation": drawn.to_dataset(), "theory": xr.Dataset({"t": 1})})
     both = festina.save(tree, tmp_path / "both.zarr")
-    with pytest.raises(ValueError, match="holds more than chains"):
+    with pytest.raises(ValueError, match="which saving the chains"):
         continue_sampling(both, moves=3)
 
 

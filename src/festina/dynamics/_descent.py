@@ -80,8 +80,10 @@ def gradient_descent(
     >>> network = festina.networks.deep_linear_from([0.1 * np.eye(2), 0.1 * np.eye(2)])
     >>> task = festina.tasks.from_arrays(np.eye(2), np.diag([2.0, 1.0]))
     >>> run = festina.gradient_descent(network, task, 0.1, steps=100)
-    >>> run.time[-1], run.loss[0].round(3), run.loss[-1].round(3)
-    (100.0, 1.235, 0.0)
+    >>> run.time[[0, -1]]
+    array([  0., 100.])
+    >>> run.loss[[0, -1]].round(3)
+    array([1.235, 0.   ])
     """
     check_kinds(network, task)
     rates = _for_each(network, "learning_rate", learning_rate)

@@ -1,4 +1,4 @@
-"""Weights drawn from the posterior of a Bayesian network, and what their chains show."""
+"""Sample weights from the posterior of a Bayesian network, and check whether chains agree."""
 
 from ._agreement import Diagnostics as Diagnostics
 from ._agreement import Populations as Populations

@@ -1,4 +1,4 @@
-"""Whether chains agree, and on which words their neurons froze where they do not."""
+"""Check whether chains agree, and whether their neurons are frozen in different codewords."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,28 +12,44 @@ from ...networks._activations import Scalar
 from ._extra import needed
 
 _AGREE = 1.05
-_AGREE_ALL = 1.1  # the largest of many elements is above what one of them would be
+_AGREE_ALL = 1.1  # higher, because the largest of many elements exceeds a typical one
 _FEWEST = 4
-_ASKED = 997  # elements of a kernel, evenly: R-hat of 10,000 takes longer than sampling
+_ASKED = 997  # elements of a kernel that are compared, evenly spaced, to save time
 _SCALARS = ("loss", "potential", "trace_U")
 _FAR = 1e3
-_OUTLYING = 8.0  # deviations from the median, by the median of deviations
-_SELDOM = 0.01  # of neurons that change their word between two samples
-_ALIKE = 3.0  # deviations by which populations of independent neurons may differ
+_OUTLYING = 8.0  # distance of outliers from the median, in median absolute deviations
+_SELDOM = 0.01  # largest share of neurons that change between two draws of frozen populations
+_ALIKE = 3.0  # standard deviations by which shares of independent neurons may differ
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Populations(Result):
-    """How many neurons speak which word, chain by chain.
+    """Shares of neurons with each codeword, for every chain.
 
-    - `words`: a letter for each class: 1 where a neuron answers more than half of what it can, 0
-      where less (+ and - where φ has both signs). Of rectifiers only neurons that stand out have
-      one, the others are `bulk`. Linear networks have none.
-    - `shares`: of neurons, `(chain, word)`, mean over draws.
-    - `changing`: the share of neurons that change their word from one draw to the next, by chain;
-      of rectifiers the share of what those that stand out carry, squared.
-    - `frozen`: words never or hardly change, while there is more than one.
-    - `apart`: populations differ between chains by more than those of independent neurons would.
+    The codeword of a neuron has one letter for each class: 1 if its mean response to the class is
+    in the upper half of its range, and 0 otherwise (+ and − if φ has both signs).
+
+    - `words`: codewords. Rectifiers have codewords only for outliers, the neurons with unusually
+      large differences between classes; `bulk` stands for all other neurons. A linear network has
+      no codewords.
+    - `shares`: share of neurons with each codeword, `(chain, word)`, averaged over draws.
+    - `changing`: share of neurons whose codeword changes from one draw to the next, `(chain,)`. For
+      rectifiers, outliers are weighted by their squared response.
+    - `frozen`: whether several codewords occur, and neurons hardly ever change their codeword.
+    - `apart`: whether shares differ between chains more than for independent neurons.
+    - `width`: number of neurons.
+
+    **Example:**
+
+    >>> import jax, numpy as np
+    >>> from festina.dynamics.posterior import sample
+    >>> from festina.tasks import from_arrays
+    >>> task = from_arrays(np.eye(2), np.eye(2))
+    >>> options = dict(chains=2, anneal=4, burn=4, moves=8, thin=2, method="langevin")
+    >>> key = jax.random.key(0)
+    >>> drawn = sample(task, width=3, temperature=0.1, activation="erf", key=key, **options)
+    >>> drawn.populations.shares.sum(axis=1).round(3)
+    array([1., 1.])
     """
 
     words: Annotated[tuple[str, ...], "word"]
@@ -45,24 +61,25 @@ class Populations(Result):
 
     @property
     def message(self) -> str:
+        """Return a sentence that says whether neurons change their codewords."""
         if not self.words:
-            return "φ grows without bound on both sides: an analog code has no words to freeze in."
-        who = "what outliers carry changes its" if "bulk" in self.words else "neurons change their"
-        rate = f"{100 * self.changing.mean():.2g} % of {who} word between two draws"
+            return "φ is unbounded on both sides, so neurons have an analog code without codewords."
+        who = "the weight of outliers" if "bulk" in self.words else "neurons"
+        rate = f"{100 * self.changing.mean():.2g} % of {who} changes between two draws"
         if not self.frozen:
-            return f"Code words change along chains ({rate})."
+            return f"Codewords change along chains ({rate})."
         if len(self.shares) == 1:
             return (
-                f"Populations are frozen: {rate}, so the chain keeps those that cooling left it. "
-                "Other chains would have others: sample several and average."
+                f"Codewords are frozen ({rate}), so the chain keeps the codewords that cooling "
+                "left. Other chains would have other codewords: sample several chains and average."
             )
         spread = self.width * np.ptp(self.shares, axis=0).max()
-        chance = "more than" if self.apart else "as"
+        chance = "more than" if self.apart else "as much as"
         return (
-            f"Populations are frozen: {rate}, so each chain keeps those that cooling left it. They "
-            f"differ between chains by up to {spread:.0f} of {self.width} neurons, {chance} those "
-            "of independent neurons would, and kernels with them: their R-hat shows it, and is no "
-            "fault of the step. Average over chains, or cool more slowly."
+            f"Codewords are frozen ({rate}), so each chain keeps the codewords that cooling left. "
+            f"The counts of a codeword differ between chains by up to {spread:.0f} of {self.width} "
+            f"neurons, {chance} for independent neurons. Kernels therefore also differ, and their "
+            "R-hat is large for any step size. Average over chains, or cool more slowly."
         )
 
     def __str__(self) -> str:
@@ -72,14 +89,14 @@ class Populations(Result):
         order = np.argsort(-self.shares.mean(axis=0), kind="stable")
         for k in order[:12]:
             rows.append(f"{self.words[k]:8}" + "".join(f"{s:<10.3f}" for s in self.shares[:, k]))
-        rarer = [f"and {len(order) - 12} rarer words"] if len(order) > 12 else []
+        rarer = [f"and {len(order) - 12} rarer codewords"] if len(order) > 12 else []
         return "\n".join([self.message, *rows, *rarer])
 
 
 def populations(
     responses: Float[np.ndarray, "chain draw unit group"], function: Scalar
 ) -> Populations:
-    """Of the mean answer of every neuron to every class."""
+    """Return the codewords of neurons from their mean response to every class."""
     chains, draws, width, groups = responses.shape
     low, high = _range(function)
     if np.isinf(low) and np.isinf(high):
@@ -92,7 +109,7 @@ def populations(
     else:
         size = np.abs(responses)
         spoken, talks = size > 0.5 * size.max(axis=-1, keepdims=True), _outlying(responses)
-        weight = (size**2).sum(axis=-1)  # those that hardly stand out come and go
+        weight = (size**2).sum(axis=-1)  # so that borderline outliers hardly count
     said = np.where(talks[..., None], spoken, 2).astype(np.int8).reshape(-1, groups)
     kinds, codes = np.unique(said, axis=0, return_inverse=True)
     codes = codes.reshape(talks.shape)
@@ -109,7 +126,7 @@ def populations(
 
 
 def _range(function: Scalar) -> tuple[float, float]:
-    """Lowest and highest of φ, infinite where it still grows far out."""
+    """Return the lowest and the highest value of φ, infinite where φ is unbounded."""
     near, far = (np.asarray(function(np.array([-z, z]))) for z in (_FAR, 1e3 * _FAR))
     ends = [*np.asarray(function(np.linspace(-_FAR, _FAR, 20_001))), *far]
     grows = np.abs(far - near) > 0.5 * np.abs(near).max()
@@ -119,7 +136,7 @@ def _range(function: Scalar) -> tuple[float, float]:
 
 
 def _outlying(responses: np.ndarray) -> np.ndarray:
-    """Neurons whose answers differ between classes far more than those of most."""
+    """Return which neurons' responses differ between classes far more than most neurons' do."""
     size = np.linalg.norm(responses - responses.mean(axis=-1, keepdims=True), axis=-1)
     middle = np.median(size, axis=-1, keepdims=True)
     spread = np.median(np.abs(size - middle), axis=-1, keepdims=True)
@@ -127,28 +144,40 @@ def _outlying(responses: np.ndarray) -> np.ndarray:
 
 
 def classes_of(y: Float[np.ndarray, "sample output"]) -> Int[np.ndarray, " sample"]:
-    """Examples with the same targets are a class, numbered as they first occur."""
+    """Return the class of each example: examples with the same targets form a class."""
     _, first, which = np.unique(y.round(12), axis=0, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[which.reshape(-1)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnostics(Result):
-    """Split R-hat by ranks, and effective sample sizes of the bulk, by ArviZ.
+    """Agreement of chains: rank-normalised split R-hat and bulk effective sample sizes (ArviZ).
 
-    Neurons can be exchanged, and so can weights that differ by such an exchange: the chains' own
-    weights need not agree, and are not compared.
+    Permuting the neurons of a network leaves its outputs unchanged. The weights of different chains
+    therefore need not agree, and only quantities that do not depend on the order are compared.
 
-    - `rhat`, `ess`: by observable; for those with several elements (a thousand of them at most) the
-      largest and the smallest. R-hat of a single chain compares its two halves.
-    - `populations`: of code words. Where they are frozen each chain has kernels, and by a little
-      outputs, of its own: their R-hat then says nothing of steps.
-    - `draws`, `chains`: numbers of draws, in all chains together, and of chains.
-    - `stuck`: chains that never moved. Each counts as one draw, and R-hat is infinite.
-    - `apart`: observables on which chains do not agree: R-hat above 1.05, or above 1.1 for the
-      largest of many elements.
-    - `converged`: there are several chains, and none is apart, but for what frozen populations
-      explain.
+    - `rhat`, `ess`: R-hat and effective sample size of each observable. For an observable with
+      several elements they are the largest R-hat and the smallest size over at most a thousand
+      elements. For a single chain, R-hat compares its two halves.
+    - `populations`: codewords of the neurons. If they are frozen, the kernels differ between
+      chains,
+      and their R-hat does not measure convergence.
+    - `draws`, `chains`: number of draws in all chains together, and number of chains.
+    - `stuck`: indices of chains that never moved. Each counts as one draw, and R-hat is infinite.
+    - `apart`: names of observables with R-hat above 1.05, or above 1.1 for several elements.
+    - `converged`: whether several chains agree, apart from differences that frozen codewords cause.
+
+    **Example:**
+
+    >>> import jax, numpy as np
+    >>> from festina.dynamics.posterior import sample
+    >>> from festina.tasks import from_arrays
+    >>> task = from_arrays(np.eye(2), np.eye(2))
+    >>> options = dict(chains=2, anneal=4, burn=4, moves=8, thin=2, method="langevin")
+    >>> drawn = sample(task, width=3, temperature=0.1, key=jax.random.key(0), **options)
+    >>> found = drawn.diagnostics()
+    >>> found.draws, list(found.rhat)
+    (8, ['loss', 'potential', 'trace_U', 'outputs', 'kernel'])
     """
 
     rhat: Mapping[str, float]
@@ -160,29 +189,31 @@ class Diagnostics(Result):
 
     @property
     def apart(self) -> tuple[str, ...]:
+        """Return the names of the observables in which chains differ."""
         highest = lambda name: _AGREE if name in _SCALARS else _AGREE_ALL
         return tuple(name for name, value in self.rhat.items() if not value <= highest(name))
 
     @property
     def converged(self) -> bool:
+        """Whether several chains agree, apart from differences that frozen codewords cause."""
         explained = () if not self.populations.frozen else set(self.rhat) - set(_SCALARS)
         return self.chains > 1 and set(self.apart) <= set(explained)
 
     @property
     def verdict(self) -> str:
-        """Say whether chains agree, and what to do if they do not."""
+        """Return a sentence that says whether chains agree, and what to do if they do not."""
         if self.stuck:
             which = ", ".join(map(str, self.stuck))
-            return f"Chain {which} never moved: take a smaller `step`, or a longer `burn`."
-        longer = "sample longer or cool slower"
+            return f"Chain {which} never moved. Use a smaller `step`, or a longer `burn`."
+        longer = "sample longer or cool more slowly"
         if self.chains == 1:
-            alone = "Whether other chains would agree is not known: sample with `chains=2` or more."
+            alone = "Use `chains=2` or more to check whether other chains agree."
             if self.apart:
                 return f"The halves of the chain differ in {', '.join(self.apart)}: {longer}."
             return f"The halves of the only chain agree. {alone}"
         if not self.apart:
             return "Chains agree."
-        cause = "populations are frozen" if self.converged else longer
+        cause = "codewords are frozen" if self.converged else longer
         return f"Chains differ in {', '.join(self.apart)}: {cause}."
 
     def __str__(self) -> str:
@@ -194,14 +225,14 @@ class Diagnostics(Result):
 def diagnostics(
     observables: Mapping[str, Float[np.ndarray, "chain draw ..."]], populations: Populations
 ) -> Diagnostics:
-    """Compare chains in every observable."""
+    """Return R-hat and effective sample size of every observable."""
     array_stats = needed("arviz_stats.base").array_stats
     chains, draws = next(iter(observables.values())).shape[:2]
     fewest = _FEWEST if chains > 1 else 2 * _FEWEST
     if draws < fewest:
         raise ValueError(
-            f"R-hat compares halves of chains and needs at least {fewest} draws of each, got "
-            f"{draws}. Sample on: `continue_sampling(posterior, moves=…)`."
+            f"R-hat compares halves of chains and needs at least {fewest} draws in each chain, got "
+            f"{draws}. Add draws with `continue_sampling(posterior, moves=…)`."
         )
     flat = {
         name: np.moveaxis(values.reshape(chains, draws, -1), -1, 0).astype(float)
@@ -212,7 +243,7 @@ def diagnostics(
     rhat, ess = {}, {}
     for name, each in flat.items():
         each = each[:: -(-len(each) // _ASKED)][:, moving]
-        # An element that never changes (a kernel's that is exactly zero) has no variance.
+        # Leave out elements that never change, such as zeros of a kernel: they have no variance.
         spread = np.ptp(each, axis=(1, 2)) if each.size else np.zeros(len(each))
         each = each[spread > 1e-12 * max(np.abs(each).max(initial=0.0), 1e-300)]
         if not moving.all():

@@ -1,4 +1,4 @@
-"""Chains on all cores of a processor, in groups; on an accelerator all in one program."""
+"""Run chains in groups on all CPU cores, or all chains in one program on an accelerator."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,17 +10,18 @@ from ._model import Data, Model
 from ._moves import Chains, Settings, advance
 
 _OF_A_CHAIN = ("position", "momentum", "log_step", "words")
-_TOGETHER = 10_000  # weights: chains of small networks go together, or Python is what costs
+_TOGETHER = 10_000  # weights in a group of chains; smaller groups would cost Python time
 
 
 def advanced(
     model: Model, method: str, data: Data, settings: Settings, chains: Chains, stop: int
 ) -> tuple[Chains, dict]:
-    """All chains up to the move `stop`, and what to note of them.
+    """Return all chains after the move `stop`, and their log entries.
 
-    Groups do not depend on how many cores there are: rounding does on the size of a group.
+    The group size does not depend on the number of cores, because rounding depends on the group
+    size.
     """
-    # Which another thread does not inherit.
+    # A new thread does not inherit JAX's default device.
     device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
 
     def group_of(first: int) -> Chains:
@@ -30,7 +31,7 @@ def advanced(
 
     def move(group: Chains) -> tuple[Chains, dict]:
         double = data.y.dtype == np.float64
-        # An accelerator would round products to ten bits, which energies do not forgive.
+        # An accelerator would round matrix products to ten bits, which is too coarse for energies.
         exact = jax.default_matmul_precision("highest")
         with jax.default_device(device), jax.enable_x64(double), exact:
             found = advance(model, method, data, settings, group, np.asarray(stop))

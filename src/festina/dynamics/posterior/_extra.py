@@ -1,14 +1,15 @@
-"""Packages that only sampling needs."""
+"""Import packages that only sampling needs."""
 
 import importlib
 from typing import Any
 
 
 def needed(module: str) -> Any:
-    """The module, or in words what to install."""
+    """Return a module, or raise `ImportError` with the command that installs its package."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"Posteriors need {module.partition('.')[0]}: pip install 'festina[posterior]'."
+            f"Sampling posteriors needs the package {module.partition('.')[0]}: pip install "
+            "'festina[posterior]'."
         ) from error

@@ -1,4 +1,4 @@
-"""The limit of wide networks where no equation is solved for it: extrapolated from chains."""
+"""Extrapolate chains of several widths to infinite width, where no equation is solved."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from ._sample import Progress, sample
 
 
 class Estimate(NamedTuple):
-    """A mean and its standard error, by the differences between chains."""
+    """A mean over chains and its standard error, from the differences between chains."""
 
     value: np.ndarray
     error: np.ndarray
@@ -26,12 +26,28 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InfiniteWidthLimit(Result):
-    """What networks of any depth, activation and data come to as N → ∞: approximate.
+    """Result of `infinite_width_limit`: approximate mean-field limit of wide networks.
 
-    - `outputs`: f `(sample, output)`; `readout_covariance`: U; `kernels`: of every hidden layer.
-      Each has a `value` and a standard `error`.
-    - `correction`: by how much the kernel of the widest network differs, at most.
-    - `drawn`: the posteriors, by width.
+    - `outputs`: network outputs f, `(sample, output)`.
+    - `readout_covariance`: covariance U of the readout weights, `(output, output)`.
+    - `kernels`: kernel of every hidden layer, `(sample, sample)`.
+    - `correction`: largest difference between the kernels of the limit and of the widest network.
+    - `drawn`: posteriors from which the limit was extrapolated, in order of width.
+
+    `outputs`, `readout_covariance` and `kernels` each have a `value` and a standard `error`.
+
+    **Example:**
+
+    >>> import jax, numpy as np
+    >>> from festina.dynamics.posterior import infinite_width_limit
+    >>> from festina.tasks import from_arrays
+    >>> options = dict(chains=2, anneal=4, burn=4, moves=8, thin=2, method="langevin")
+    >>> task, key = from_arrays(np.eye(2), np.eye(2)), jax.random.key(0)
+    >>> limit = infinite_width_limit(task, widths=(3, 6), temperature=0.1, key=key, **options)
+    >>> limit.kernels[0].error.shape
+    (2, 2)
+    >>> [posterior.model.width for posterior in limit.drawn]
+    [3, 6]
     """
 
     outputs: Annotated[Estimate, "sample output"]
@@ -41,12 +57,12 @@ class InfiniteWidthLimit(Result):
     drawn: tuple[Posterior, ...]
 
     def width_for(self, fraction: float) -> float:
-        """About from which width on kernels are within a fraction of the limit.
+        """Return about the smallest width at which kernels are within a fraction of the limit.
 
-        By their Frobenius norm and the widest network; noise of chains makes it larger.
+        The estimate uses the Frobenius norm and the widest network. Sampling noise increases it.
         """
         if not (fraction := real_number("fraction", fraction)) > 0:
-            raise ValueError(f"`fraction` must be positive, 0.02 say, got {fraction:g}.")
+            raise ValueError(f"`fraction` must be positive, such as 0.02, got {fraction:g}.")
         widest = self.drawn[-1]
         off = [
             np.linalg.norm(seen.mean((0, 1)) - kernel.value) / np.linalg.norm(kernel.value)
@@ -58,9 +74,9 @@ class InfiniteWidthLimit(Result):
         widths = ", ".join(str(each.model.width) for each in self.drawn)
         error = max(float(kernel.error.max()) for kernel in self.kernels)
         lines = [
-            f"InfiniteWidthLimit({self.drawn[0].model.activation}, from widths {widths}; kernels "
-            f"to {error:.2g} by chains, {self.correction:.2g} from those of the widest; "
-            "approximate)"
+            f"InfiniteWidthLimit({self.drawn[0].model.activation}, from widths {widths}; "
+            f"approximate; standard error of the kernels {error:.2g}, largest difference from the "
+            f"kernels of the widest network {self.correction:.2g})"
         ]
         for each in self.drawn:
             odd = [ending.message for ending in each.endings if ending.failed]
@@ -78,33 +94,55 @@ def infinite_width_limit(
     key: Keys,
     **options: Any,
 ) -> InfiniteWidthLimit:
-    r"""The mean-field limit of networks of any activation and depth, extrapolated from `widths`.
+    r"""Return the approximate mean-field limit of wide networks, extrapolated from `widths`.
 
-    `theory.coding` solves for the law of a neuron where inputs are orthogonal, or neurons linear.
-    Elsewhere a network of width N is itself N particles of that law, whose means are off by
-    $c/N + O(N^{-2})$: chains of several widths give c and the limit. What is left is of order
-    $N^{-2}$ (of rectifiers, with the logarithm of N that outliers cost), and where neurons cannot
-    leave their words (`Populations.frozen`), what cooling did.
+    The functions of `festina.theory.coding` solve for this limit if inputs are orthogonal or
+    neurons are linear. This function samples instead, for any activation, depth and data. Means of
+    a network of width N differ from the limit by $c/N + O(N^{-2})$, so chains of several widths
+    determine c and the limit. The remaining error is of order $N^{-2}$, with an additional
+    logarithm of N for rectifiers. If neurons cannot change their codeword (`Populations.frozen`),
+    the result also depends on the cooling.
 
     **Arguments:**
 
-    - `widths`: at least two.
-    - `chains`: of each width, at least two, which give the error.
-    - `progress`: called with words and the fraction done.
-    - `options`: as in `sample`, but for `checkpoint`: chains that are to be resumed are sampled one
-      width at a time.
+    - `task`: task with a finite number of examples.
+    - `widths`: at least two widths N.
+    - `chains`: number of chains of each width, at least two; their differences give the error.
+    - `progress`: function that is called with a text and the fraction of the work that is done.
+    - `key`: a single random key.
+    - `options`: further arguments of `festina.dynamics.posterior.sample`, except `checkpoint`.
+
+    **Returns:**
+
+    A `festina.dynamics.posterior.InfiniteWidthLimit` with means and standard errors.
+
+    **Example:**
+
+    >>> import jax, numpy as np
+    >>> from festina.dynamics.posterior import infinite_width_limit
+    >>> from festina.tasks import from_arrays
+    >>> options = dict(chains=2, anneal=4, burn=4, moves=8, thin=2, method="langevin")
+    >>> task, key = from_arrays(np.eye(2), np.eye(2)), jax.random.key(0)
+    >>> limit = infinite_width_limit(task, widths=(3, 6), temperature=0.1, key=key, **options)
+    >>> limit.outputs.value.shape  # example, output
+    (2, 2)
     """
     if {"checkpoint", "width"} & {*options}:
-        raise ValueError("A limit takes `widths`, and no `width` or `checkpoint`.")
+        raise ValueError(
+            "`infinite_width_limit` takes `widths` instead of `width`, and no `checkpoint`. To "
+            "resume chains, call `sample` for each width."
+        )
     sizes = sorted({whole_number("widths", width) for width in widths})
     if len(sizes) < 2 or whole_number("chains", chains) < 2:
         raise ValueError(
-            f"A limit needs two `widths` and an error two `chains`, got {tuple(widths)} and "
-            f"{chains}."
+            f"Expected at least two `widths` for the limit and two `chains` for its error, got "
+            f"{tuple(widths)} and {chains}."
         )
     key = check_keys(key)
     if key.shape:
-        raise ValueError(f"`key` must be one key, jax.random.key(0), got {key.shape} of them.")
+        raise ValueError(
+            f"`key` must be one key, such as jax.random.key(0), got keys of shape {key.shape}."
+        )
     drawn = list[Posterior]()
     for k, width in enumerate(sizes):
         say = lambda words, done, k=k, width=width: (
@@ -112,7 +150,7 @@ def infinite_width_limit(
         )
         each = jax.random.fold_in(key, width)
         drawn.append(sample(task, width=width, chains=chains, progress=say, key=each, **options))
-    # The first row of the least-squares solution: what is left at 1/N = 0.
+    # First row of the pseudo-inverse: the weight of each width in the value at 1/N = 0.
     share = np.linalg.pinv(np.stack([np.ones(len(sizes)), 1 / np.array(sizes)], axis=1))[0]
     limit = lambda seen: _extrapolated(share, [each.mean(axis=1) for each in seen])
     kernels = tuple(

@@ -15,9 +15,9 @@ from ...networks._width_scaled_network import Scaling, hidden, output_scale
 
 @dataclass(frozen=True)
 class Model:
-    """What programs are compiled for: no number that a user turns is in it.
+    """Shapes, activation and scaling of the network, for which programs are compiled.
 
-    - `directions`: how many directions of the inputs the examples span.
+    - `directions`: number of directions of the inputs that the examples span.
     """
 
     width: int
@@ -30,16 +30,17 @@ class Model:
 
     @property
     def shapes(self) -> tuple[tuple[int, int], ...]:
-        """Of W¹ … W^L and of the readout, in the order in which they are in the vector."""
+        """Return the shapes of W¹ … W^L and of the readout, in their order in the vector."""
         deeper = ((self.width, self.width),) * (self.depth - 1)
         return ((self.width, self.directions), *deeper, (self.outputs, self.width))
 
     @property
     def size(self) -> int:
+        """Return the number of weights."""
         return sum(math.prod(shape) for shape in self.shapes)
 
     def split(self, position: Float[Array, "*batch weight"]) -> tuple[Array, ...]:
-        """W¹ … W^L and a/σ_a."""
+        """Return W¹ … W^L and a/σ_a from vectors of whitened weights."""
         parts, start = [], 0
         for shape in self.shapes:
             end = start + math.prod(shape)
@@ -49,7 +50,7 @@ class Model:
 
 
 class Data(NamedTuple):
-    """Inputs by their directions and divided by √D, targets, and σ_a."""
+    """Inputs in the basis of their directions divided by √D, targets, and σ_a."""
 
     x: Float[Array, "sample direction"]
     y: Float[Array, "sample output"]
@@ -59,24 +60,24 @@ class Data(NamedTuple):
 def reduce(
     x: Float[np.ndarray, "sample input"],
 ) -> tuple[Float[np.ndarray, "sample direction"], Float[np.ndarray, "input direction"]]:
-    r"""XV/√D and V, the directions that examples span: $X = USV^\top$.
+    r"""Return XV/√D and V, the orthonormal directions that the examples span: $X = USV^\top$.
 
-    The likelihood asks W only for WV, and the prior of that is as white as that of W: what is
-    orthogonal to all examples keeps its prior, and need not be sampled. Exact, and of use where
-    there are more inputs than examples.
+    The likelihood depends on W only through WV, and the prior of WV is white like that of W.
+    Weights orthogonal to all examples keep their prior and need not be sampled. This reduction is
+    exact and saves time if there are more inputs than examples.
     """
     root = math.sqrt(x.shape[1])
     u, s, v = np.linalg.svd(x, full_matrices=False)
     if not s[0] > 0:
-        raise ValueError("All inputs are zero: the network says the same of each of them.")
+        raise ValueError("All inputs are zero, so the network has the same output for all of them.")
     seen = s > 1e-12 * s[0]
-    if seen.sum() == x.shape[1]:  # nothing to gain: weights stay those of the inputs
+    if seen.sum() == x.shape[1]:  # nothing to reduce, so the original inputs are kept
         return x / root, np.eye(x.shape[1])
     return (u * s)[:, seen] / root, v[seen].T
 
 
 def loss(model: Model, data: Data, position: Float[Array, " weight"]) -> Float[Array, ""]:
-    """½|Y − f|², summed over examples."""
+    """Return the loss ½|Y − f|², summed over examples."""
     *weights, white = model.split(position)
     layer = hidden(tuple(weights), data.x, model.function)[-1]
     f = layer @ white.T * (data.deviation * output_scale(white, model.scaling))
@@ -86,6 +87,6 @@ def loss(model: Model, data: Data, position: Float[Array, " weight"]) -> Float[A
 def potential(
     model: Model, data: Data, temperature: Float[Array, ""], position: Float[Array, " weight"]
 ) -> Float[Array, ""]:
-    """Minus the log of prior and likelihood exp(−|Y − f|²/2T′), up to a constant."""
+    """Return minus the log of prior times likelihood exp(−|Y − f|²/2T′), up to a constant."""
     noise = temperature if model.scaling == "lazy" else temperature / model.width
     return 0.5 * jnp.sum(position**2) + loss(model, data, position) / noise

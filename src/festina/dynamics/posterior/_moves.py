@@ -1,4 +1,4 @@
-"""Moves of many chains at once: Hamiltonian ones with their test, or Langevin's without."""
+"""Moves of many chains at once: Hamiltonian moves with an acceptance test, or Langevin moves."""
 
 import functools
 from collections.abc import Callable
@@ -12,16 +12,19 @@ from ..._types import Array
 from ._extra import needed
 from ._model import Data, Model, loss, potential
 
-_GAIN = 0.02  # of log step for each move that is accepted with certainty and should not be
+_GAIN = 0.02  # change of the log step size for each move that is accepted with certainty
 
-KIND = "threefry2x32"  # of keys: the same on every machine
+KIND = "threefry2x32"  # kind of random keys, which gives the same numbers on every machine
 
 
 class Chains(NamedTuple):
-    """All that a chain knows of itself: whoever has it can go on as if nothing had been.
+    """State of all chains, from which sampling continues with identical results.
 
-    - `momentum`: of Langevin's chains; Hamiltonian ones draw it anew and have none.
-    - `words`: of the key. A move's own key is made of it and of the number of the move.
+    - `position`: whitened weights of each chain.
+    - `momentum`: momentum of Langevin chains; empty for Hamiltonian chains, which draw it anew.
+    - `log_step`: logarithm of the step size of each chain.
+    - `words`: words of each chain's random key; the key of a move also depends on its number.
+    - `move`: number of moves so far.
     """
 
     position: Float[Array, "chain weight"]
@@ -32,7 +35,7 @@ class Chains(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """The plan in numbers that compile nothing anew."""
+    """Settings of the plan as arrays, so that other values need no compilation."""
 
     temperature: Array
     hottest: Array
@@ -51,7 +54,7 @@ _Moved = tuple[Array, Array, Array, Array]  # position, momentum, acceptance, wh
 def hamiltonian(
     key: Array, position: Array, momentum: Array, target: Target, step: Array, settings: Settings
 ) -> _Moved:
-    """One move of HMC with unit masses: BlackJAX's."""
+    """Make one move of Hamiltonian Monte Carlo with unit masses (BlackJAX)."""
     hmc = needed("blackjax.mcmc.hmc")
     start = hmc.init(position, target)
     masses = jnp.ones_like(position)
@@ -62,10 +65,11 @@ def hamiltonian(
 def langevin(
     key: Array, position: Array, momentum: Array, target: Target, step: Array, settings: Settings
 ) -> _Moved:
-    r"""$\ddot\theta = -\nabla V - \gamma\dot\theta + \sqrt{2\gamma}\,\xi$, in `leapfrog` steps.
+    r"""Make `leapfrog` steps of $\ddot\theta = -\nabla V - \gamma\dot\theta + \sqrt{2\gamma}\,\xi$.
 
-    Half a step of friction and noise on either side of a leapfrog. Nothing is rejected but weights
-    that are no numbers: what a test would have accepted says how far the step is from none.
+    Half a step of friction and noise comes before and after each leapfrog step. Only weights that
+    are not finite are rejected. The returned acceptance is that of the test which Hamiltonian moves
+    would make; it measures the error of the step size.
     """
     slope = jax.value_and_grad(target)
     kept = jnp.exp(-0.5 * settings.friction * step)
@@ -96,7 +100,7 @@ def langevin(
 def advance(
     model: Model, method: str, data: Data, settings: Settings, chains: Chains, stop: Array
 ) -> tuple[Chains, dict[str, Float[Array, " chain"]]]:
-    """Moves of all chains up to the number `stop`, however they are divided, and what to note."""
+    """Move all chains up to the move number `stop`, and return their log entries."""
     dtype = chains.position.dtype
     kernel = hamiltonian if method == "hmc" else langevin
 
@@ -134,7 +138,7 @@ def advance(
     note = {
         "loss": jax.vmap(functools.partial(loss, model, data))(chains.position),
         "potential": jax.vmap(cold)(chains.position),
-        # `chains.move` is still the number at which this began.
+        # `chains.move` is still the number of moves before this call.
         "acceptance": accepted / jnp.maximum(stop - chains.move, 1),
         "divergent": divergent,
         "duration": duration,

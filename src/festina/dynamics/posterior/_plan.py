@@ -1,4 +1,4 @@
-"""How long chains are cooled, left to settle and sampled."""
+"""Schedule of sampling: numbers of moves, temperature, and settings of a move."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,13 +10,16 @@ from ..._checks import real_number, whole_number
 Method = Literal["hmc", "langevin"]
 
 _HOT = 1.0
-_NOTES = 40  # of what happens before sampling
+_NOTES = 40  # number of log entries before sampling
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Moves, in this order: `anneal` from T = 1 down, `burn` at T, then `moves` of which every
-    `thin`-th is kept."""
+    """Numbers of moves and settings of each move.
+
+    A chain makes `anneal` moves while the temperature falls from 1, then `burn` moves at the final
+    temperature, and then `moves` moves of which every `thin`-th is stored.
+    """
 
     temperature: float
     anneal: int
@@ -37,17 +40,17 @@ class Plan:
             object.__setattr__(self, name, whole_number(name, getattr(self, name), least=least))
         if self.moves % self.thin:
             raise ValueError(
-                f"`moves` must be a multiple of `thin`, so that every move is of some use: got "
-                f"{self.moves} and {self.thin}. Take {max(self.moves // self.thin, 1) * self.thin}."
+                f"`moves` must be a multiple of `thin`, got {self.moves} and {self.thin}. Use "
+                f"`moves={max(self.moves // self.thin, 1) * self.thin}`."
             )
         for name in ("temperature", "step", "friction", "jitter", "acceptance"):
             object.__setattr__(self, name, real_number(name, getattr(self, name)))
         if not 0 < self.temperature < np.inf:
             raise ValueError(
-                "`temperature` must be positive and finite to sample at, got "
-                f"{self.temperature:g}: as T → 0 the posterior is a surface without width, on "
-                "which no step is small enough. Sample at a small T (0.01, say) and compare with "
-                "T/2; `theory.coding` knows the limit."
+                f"`temperature` must be positive and finite, got {self.temperature:g}. As "
+                "T → 0 the posterior concentrates on a surface, where no step size is small enough. Sample "
+                "at a small T, such as 0.01, and compare with T/2. The functions of "
+                "`festina.theory.coding` give the limit."
             )
         highest = {"step": np.inf, "friction": np.inf, "jitter": 1.0, "acceptance": 1.0}
         for name, high in highest.items():
@@ -57,29 +60,33 @@ class Plan:
 
     @property
     def hottest(self) -> float:
+        """Return the initial temperature: 1, or the final temperature if it is higher."""
         return max(_HOT, self.temperature)
 
     @property
     def warm(self) -> int:
-        """Moves before the first that counts."""
+        """Return the number of moves before the first stored move."""
         return self.anneal + self.burn
 
     @property
     def end(self) -> int:
+        """Return the total number of moves."""
         return self.warm + self.moves
 
     def stops(self, done: int) -> list[int]:
-        """Moves after which something is written down, beyond those done."""
+        """Return the numbers of the remaining moves after which the log gets an entry."""
         every = max(1, -(-self.warm // _NOTES))
         early = [*range(every, self.warm, every), *([self.warm] if self.warm else [])]
         late = range(self.warm + self.thin, self.end + 1, self.thin)
         return [stop for stop in (*early, *late) if stop > done]
 
     def temperature_at(self, move: int) -> float:
+        """Return the temperature during a move."""
         share = min((move + 1) / max(self.anneal, 1), 1.0)
         return float(self.hottest * (self.temperature / self.hottest) ** share)
 
     def stage(self, move: int) -> str:
+        """Return the stage of a move: cooling, settling or sampling."""
         if move < self.anneal:
             return "cooling"
         return "settling" if move < self.warm else "sampling"

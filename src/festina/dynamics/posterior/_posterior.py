@@ -1,4 +1,4 @@
-"""What sampling returns, and how it becomes a Run."""
+"""The result of sampling: weights of all chains, their log, and how the chains ended."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-_STUCK = 0.05  # of moves accepted
+_STUCK = 0.05  # fraction of accepted moves below which a chain counts as stuck
 
 
 class Seen(NamedTuple):
-    """What does not depend on the order of neurons: f, U = ⟨aaᵀ⟩ and K = ⟨φφᵀ⟩ of every layer."""
+    """Quantities that do not depend on the order of neurons: f, U = ⟨aaᵀ⟩ and kernels ⟨φφᵀ⟩."""
 
     outputs: Float[np.ndarray, "chain draw sample output"]
     readout_covariance: Float[np.ndarray, "chain draw output output"]
@@ -40,16 +40,32 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior(Result):
-    r"""Weights drawn from a posterior, in several chains: see `sample`.
+    r"""Result of `sample`: weights drawn from a posterior in several chains.
 
-    - `weights`: $W^1 … W^L$ along the draws, `(chain, draw, out, in)`; of the first those along
-      `basis` alone, the directions that the examples span.
-    - `readout`: a, `(chain, draw, output, unit)`.
-    - `log`: what was written down, before sampling too: `move`, and for each chain `loss`
-      (½|Y − f|², summed), `potential` (at the final T), `acceptance` since the last note,
-      `divergent`, `step` and `duration`, the time of the dynamics.
-    - `inputs`, `targets`: the examples. `notes`: what is odd about them, in words.
-    - `chains`: where the chains are now: `continue_sampling` goes on from there.
+    - `weights`: $W^1 … W^L$ of all draws, `(chain, draw, out, in)`. $W^1$ has only the components
+      along `basis`, the directions that the examples span.
+    - `readout`: readout weights a, `(chain, draw, output, unit)`.
+    - `log`: log entries by name, also from before sampling: the number of the `move`, and for each
+      chain `loss` (½|Y − f|² summed over examples), `potential` (at the final temperature),
+      `acceptance` (mean since the last entry), `divergent` (number of diverged moves), `step` (step
+      size) and `duration` (time of the dynamics).
+    - `inputs`, `targets`: examples, `(sample, input)` and `(sample, output)`.
+    - `readout_variance`: prior variance σ_a² of the readout weights.
+    - `notes`: sentences about unusual properties of the examples.
+    - `chains`: state of the chains, from which `continue_sampling` continues.
+
+    **Example:**
+
+    >>> import jax, numpy as np
+    >>> from festina.dynamics.posterior import sample
+    >>> from festina.tasks import from_arrays
+    >>> task = from_arrays(np.eye(2), np.eye(2))
+    >>> options = dict(chains=2, anneal=4, burn=4, moves=8, thin=2, method="langevin")
+    >>> drawn = sample(task, width=3, temperature=0.1, key=jax.random.key(0), **options)
+    >>> drawn.seen.kernels[0].shape  # kernel of the hidden layer: chain, draw, example, example
+    (2, 4, 2, 2)
+    >>> [ending.reason for ending in drawn.endings]
+    ['finished', 'finished']
     """
 
     model: Model
@@ -67,25 +83,27 @@ class Posterior(Result):
 
     @property
     def moved(self) -> int:
+        """Return the number of moves that each chain has made."""
         return int(self.chains.move)
 
     @property
     def finished(self) -> bool:
-        """Whether all moves of the plan have been made; `continue_sampling` makes the others."""
+        """Whether all planned moves have been made; `continue_sampling` makes missing moves."""
         return self.moved >= self.plan.end
 
     @property
     def draws(self) -> int:
+        """Return the number of stored draws of each chain."""
         return self.readout.shape[1]
 
     def kept(self, name: str) -> Float[np.ndarray, "chain draw"]:
-        """Of the log, at the draws."""
+        """Return the log entries of this name at the stored draws."""
         values = self.log[name]
         return values[..., values.shape[-1] - self.draws :]
 
     @functools.cached_property
     def endings(self) -> tuple[Ending, ...]:
-        """How each chain ended."""
+        """Return how each chain ended."""
         return tuple(self._ending(k) for k in range(len(self.readout)))
 
     def _ending(self, chain: int) -> Ending:
@@ -96,20 +114,21 @@ class Posterior(Result):
             if accepted < _STUCK or (broken and plan.method == "langevin"):
                 return Ending(
                     "diverged",
-                    f"Of the moves that count {100 * accepted:.2g} % were accepted and {broken} "
-                    f"diverged with steps of {step:.3g}: the chain stays where it was, or hardly "
-                    "moves. Take a smaller `step`, or a longer `burn` to find one.",
+                    f"Only {100 * accepted:.2g} % of the moves were accepted and {broken} "
+                    f"diverged, with step size {step:.3g}, so the chain hardly moved. Use a smaller `step`, "
+                    "or a longer `burn` to adapt the step size.",
                 )
         if not self.finished:
             return Ending(
                 "interrupted",
-                f"Interrupted after {self.moved} of {plan.end} moves, while "
-                f"{plan.stage(self.moved)}: `continue_sampling` goes on as if nothing had been.",
+                f"Sampling was interrupted after {self.moved} of {plan.end} moves, while "
+                f"{plan.stage(self.moved)}. `continue_sampling` resumes it.",
             )
-        return Ending("finished", f"All {plan.end} moves made, steps of {step:.3g} at the end.")
+        return Ending("finished", f"All {plan.end} moves were made; last step size {step:.3g}.")
 
     @property
     def failed(self) -> bool:
+        """Whether any chain hardly moved or diverged; `endings` says which."""
         return any(ending.failed for ending in self.endings)
 
     def __str__(self) -> str:
@@ -124,14 +143,14 @@ class Posterior(Result):
             lines.append(
                 f"squared error {2 * self.kept('loss').mean():.4g}, acceptance "
                 f"{self.kept('acceptance').mean():.2f}, "
-                f"steps of {np.exp(np.asarray(self.chains.log_step)).mean():.3g}"
+                f"step size {np.exp(np.asarray(self.chains.log_step)).mean():.3g}"
             )
         ends = {each.reason: each.message for each in self.endings if each.reason != "finished"}
         return "\n".join([*lines, *ends.values(), *self.notes])
 
     @functools.cached_property
     def seen(self) -> Seen:
-        """Outputs, U and kernels on the examples, `(chain, draw, …)`."""
+        """Return outputs, readout covariance U and kernels on the examples, `(chain, draw, …)`."""
         layers = self._layers(self.reduced, self.weights)
         a, width = self.readout.astype(float), self.model.width
         turned = lambda each: np.swapaxes(each, -1, -2)
@@ -141,9 +160,9 @@ class Posterior(Result):
 
     @float64
     def _layers(self, scaled: np.ndarray, weights: tuple[Array, ...]) -> list[np.ndarray]:
-        """φ(z) of all hidden layers, `(chain, draw, sample, unit)`, chain by chain for room."""
+        """Return φ(z) of all hidden layers, `(chain, draw, sample, unit)`; one chain at a time."""
         if not self.draws:
-            raise ValueError(f"There are no draws yet. {self.endings[0].message}")
+            raise ValueError(f"The posterior has no draws yet. {self.endings[0].message}")
         each = [
             hidden(tuple(np.asarray(w[k], float) for w in weights), scaled, self.model.function)
             for k in range(len(self.readout))
@@ -153,7 +172,7 @@ class Posterior(Result):
         ]
 
     def observables(self) -> dict[str, Float[np.ndarray, "chain draw ..."]]:
-        """What does not depend on the order of neurons, by name."""
+        """Return all quantities that do not depend on the order of neurons, by name."""
         seen = self.seen
         kernels = {f"kernel_{k + 1}": kernel for k, kernel in enumerate(seen.kernels)}
         if len(kernels) == 1:
@@ -167,12 +186,12 @@ class Posterior(Result):
         }
 
     def activity(self, layer: int = -1) -> Float[np.ndarray, "chain draw sample unit"]:
-        """φ(z) of a hidden layer on the examples, the last one by default."""
+        """Return φ(z) of a hidden layer on the examples, by default of the last hidden layer."""
         return self._layers(self.reduced, self.weights)[layer]
 
     @functools.cached_property
     def populations(self) -> Populations:
-        """Which words the neurons of the last hidden layer speak, and whether that ever changes.
+        """Return the codewords of neurons in the last hidden layer, and whether they change.
 
         Examples with the same targets count as a class.
         """
@@ -182,14 +201,14 @@ class Posterior(Result):
         return populations(np.stack(groups, axis=-1), self.model.function)
 
     def diagnostics(self) -> Diagnostics:
-        """R-hat and effective sample sizes, and whether populations are frozen."""
+        """Return R-hat, effective sample sizes, and whether codewords are frozen."""
         return diagnostics(self.observables(), self.populations)
 
     def networks(self, *, key: Keys) -> WidthScaledNetwork:
-        r"""All draws as networks of the whole inputs, `(chain, draw)`.
+        r"""Return all draws as networks with leading axes `(chain, draw)`.
 
-        Along directions that no example has, weights are drawn from their prior, which is what the
-        posterior is there: that is what `key` is for.
+        The networks take the original inputs. Along directions that no example has, the posterior
+        is the prior; `key` draws these weights.
         """
         first, *deeper = self.weights
         v, inputs = self.basis, self.basis.shape[0]
@@ -204,14 +223,14 @@ class Posterior(Result):
 
     @float64
     def predict(self, x: ArrayLike, *, key: Keys) -> Float[np.ndarray, "chain draw sample output"]:
-        """f of new inputs by every draw: their mean is the predictor's, their variance its own."""
+        """Return the outputs for new inputs by every draw; average over draws for the predictor."""
         x = finite_matrix("x", x, "sample", "input", self.inputs.shape[1])
         weights, a = self.networks(key=key).weights, self.readout
         layer = self._layers(x / np.sqrt(x.shape[1]), weights)[-1]
         return layer @ np.swapaxes(a, -1, -2) * output_scale(a, self.model.scaling)
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the loss of each draw, a line for each chain. `style` goes to `Axes.plot`."""
+        """Draw the loss of each draw, one line for each chain; `style` goes to `Axes.plot`."""
         ax, names = axes(ax), [f"chain {k}" for k in range(len(self.readout))]
         ax.plot(self.kept("loss").T, **styled(style, marker=".", label=names))
         ax.set(xlabel="draw", ylabel="loss")
@@ -219,15 +238,15 @@ class Posterior(Result):
         return ax
 
     def to_dataset(self) -> "xr.Dataset":
-        """All of it with named axes, for `festina.save` and `continue_sampling`."""
+        """Return a data set with named axes, for `festina.save` and `continue_sampling`."""
         return to_dataset(self)
 
     def to_arviz(self) -> "xr.DataTree":
-        """As ArviZ has it: groups `posterior`, `sample_stats` and `observed_data`."""
+        """Return the groups `posterior`, `sample_stats` and `observed_data` in ArviZ's format."""
         return to_arviz(self)
 
     def followed_by(self, done: Sequence[tuple[Chains, Mapping[str, Any]]]) -> "Posterior":
-        """With what has come since: where chains were and what was noted, stop by stop."""
+        """Return this posterior with further states and log entries, one for each stop."""
         if not done:
             return self
         log = {

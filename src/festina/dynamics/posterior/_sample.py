@@ -1,4 +1,4 @@
-"""`sample` and `continue_sampling`: chains to their end, or to where they were interrupted."""
+"""Sample weights from a posterior with several chains, and continue interrupted chains."""
 
 import os
 import time
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Precision = Literal["double", "single"]
 
-_EVERY = 60.0  # seconds between two savings
+_EVERY = 60.0  # seconds between two checkpoints
 _ACCEPTANCE = {"hmc": 0.8, "langevin": 0.99}
 
 
@@ -62,39 +62,60 @@ def sample(
     progress: Progress | None = None,
     key: Keys,
 ) -> Posterior:
-    r"""Weights of a network given examples, drawn from their posterior.
+    r"""Sample the weights of a network from their posterior given the examples of a task.
 
-    $f(x) = N^{-\gamma}\sum_i a_i\phi(z_i)$ (see `networks.WidthScaledNetwork`) with priors $W \sim
-    N(0, 1)$, $a \sim N(0, \sigma_a^2)$ and likelihood $\exp(-|Y - f|^2/2T')$, summed over examples;
-    $T' = T/N$ in the non-lazy scaling (γ = 1) and T in the lazy one (γ = ½).
+    The network is $f(x) = N^{-\gamma}\sum_i a_i\phi(z_i)$, see
+    `festina.networks.WidthScaledNetwork`. The priors are $W \sim N(0, 1)$ and
+    $a \sim N(0, \sigma_a^2)$. The likelihood is $\exp(-|Y - f|^2/2T')$, summed over examples. The
+    non-lazy scaling has γ = 1 and $T' = T/N$; the lazy scaling has γ = ½ and $T' = T$.
 
-    Chains start at draws from the prior and are cooled geometrically from T = 1. They move in
-    (W, a/σ_a), in which the prior is white, with unit masses. Directions that no example has are
-    left out, which is exact: they keep their prior, and `Posterior.networks` draws them.
-
-    - `"hmc"`: Hamiltonian moves of `leapfrog` steps (BlackJAX), accepted or not, so that the
-      posterior is exact for any step.
-    - `"langevin"`: learning as the physicist sees it, gradient descent with momentum and noise:
-      $\ddot\theta = -\nabla V - \gamma\dot\theta + \sqrt{2\gamma}\xi$, nothing rejected. Moments
-      are off by the order of step². With `anneal=0` its log is how a network learns from scratch.
+    Chains start at samples of the prior, and the temperature falls geometrically from 1 to T. The
+    sampled variables are W and a/σ_a, whose prior is white. Input directions that no example has
+    are left out: their posterior is the prior, from which `Posterior.networks` draws them.
 
     **Arguments:**
 
-    - `task`: finite, all examples alike; `tasks.classification` makes one of classes.
-    - `width`, `depth`: N and L. `activation`: φ by its name in `theory.coding`, or a function.
-    - `temperature`: T > 0.
-    - `readout_variance`: σ_a², by default $P^{-1/L}$; a lazy network has no default.
-    - `chains`: how many, side by side.
-    - `anneal`, `burn`, `moves`, `thin`: moves while cooling, settling at T, and sampling, of which
-      every `thin`-th is kept.
-    - `leapfrog`: steps of a move, 20, or 30 with more than one hidden layer.
-    - `step`, `jitter`, `acceptance`: the first step; how much it varies from move to move; and the
-      acceptance to which it is adapted, chain by chain, before sampling and never after.
-    - `friction`: γ of Langevin's dynamics.
-    - `precision`: `"single"` is faster, and the run says so.
-    - `checkpoint`: a folder to save chains to, every minute and when they end or are interrupted;
-      `continue_sampling` goes on from it, bit for bit.
-    - `progress`: called with words and the fraction done.
+    - `task`: task with a finite number of examples of equal weight, for example from
+      `festina.tasks.classification`.
+    - `width`, `depth`: number $N$ of units in a hidden layer, and number $L$ of hidden layers.
+    - `activation`: nonlinearity φ, a function or a name as in `festina.theory.coding`.
+    - `temperature`: final temperature T > 0.
+    - `scaling`: `"non-lazy"` or `"lazy"`.
+    - `readout_variance`: σ_a², by default $P^{-1/L}$ for $P$ examples; a lazy network has no
+      default.
+    - `chains`: number of chains.
+    - `anneal`, `burn`, `moves`, `thin`: number of moves while cooling, number of moves to settle at
+      T, and number of moves of sampling, of which every `thin`-th is stored.
+    - `method`: `"hmc"` takes Hamiltonian moves with an acceptance test (BlackJAX), so the posterior
+      is exact for any step size. `"langevin"` takes gradient descent with momentum and noise,
+      $\ddot\theta = -\nabla V - \gamma\dot\theta + \sqrt{2\gamma}\xi$, without rejections; its
+      moments have an error of order `step`². With `anneal=0`, the log of `"langevin"` shows how a
+      network learns from its prior.
+    - `leapfrog`: number of leapfrog steps in a move, by default 20, or 30 for several hidden
+      layers.
+    - `step`, `jitter`: initial step size, and its relative variation from move to move.
+    - `acceptance`: target acceptance; each chain adapts its step size to it before sampling only.
+    - `friction`: friction γ of the Langevin dynamics.
+    - `precision`: `"double"` or the faster `"single"`.
+    - `checkpoint`: folder for checkpoints, saved every minute, at the end and at an interrupt.
+      `festina.dynamics.posterior.continue_sampling` resumes from them with identical results.
+    - `progress`: function that is called with a text and the fraction of the moves that is done.
+    - `key`: random key, or an array with one key for each chain.
+
+    **Returns:**
+
+    A `festina.dynamics.posterior.Posterior` with the stored weights of all chains.
+
+    **Example:**
+
+    >>> import jax, numpy as np
+    >>> from festina.dynamics.posterior import sample
+    >>> from festina.tasks import from_arrays
+    >>> task = from_arrays(np.eye(2), np.eye(2))
+    >>> options = dict(chains=2, anneal=4, burn=4, moves=8, thin=2, method="langevin")
+    >>> drawn = sample(task, width=3, temperature=0.1, key=jax.random.key(0), **options)
+    >>> drawn.readout.shape  # chain, draw, output, unit
+    (2, 4, 2, 3)
     """
     x, y = examples_of(task)
     width, depth = whole_number("width", width), whole_number("depth", depth)
@@ -146,14 +167,32 @@ def continue_sampling(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Posterior:
-    """Go on with chains that were interrupted, or with more moves: as in one go, bit for bit.
+    """Resume interrupted chains, or add moves to finished chains.
+
+    The result is identical to that of sampling with all moves at once.
 
     **Arguments:**
 
-    - `run`: a posterior, what `festina.load` gave, or the folder that it was saved to, to which
-      it is then saved again unless `checkpoint` says otherwise.
-    - `moves`: how many more than were planned.
-    - `activation`: needed where it is a function of your own and the run comes from disk.
+    - `run`: posterior, a run that `festina.load` returned, or the folder of a saved run.
+    - `moves`: number of moves to add to the planned ones.
+    - `activation`: required if the activation is a function and the run was loaded from disk.
+    - `checkpoint`: folder for checkpoints; the default is the folder that `run` names.
+    - `progress`: function that is called with a text and the fraction of the moves that is done.
+
+    **Returns:**
+
+    The `festina.dynamics.posterior.Posterior` with the earlier and the new draws.
+
+    **Example:**
+
+    >>> import jax, numpy as np
+    >>> from festina.dynamics.posterior import continue_sampling, sample
+    >>> from festina.tasks import from_arrays
+    >>> task = from_arrays(np.eye(2), np.eye(2))
+    >>> options = dict(chains=2, anneal=4, burn=4, moves=8, thin=2, method="langevin")
+    >>> drawn = sample(task, width=3, temperature=0.1, key=jax.random.key(0), **options)
+    >>> drawn.draws, continue_sampling(drawn, moves=8).draws
+    (4, 8)
     """
     folder = run if isinstance(run, str | os.PathLike) else None
     if folder is None or (checkpoint is not None and Path(checkpoint) != Path(folder)):
@@ -162,15 +201,15 @@ def continue_sampling(
         run = load(run)
         if checkpoint is None and {*run.children} - {"simulation"}:
             raise ValueError(
-                f"'{folder}' holds more than chains ({', '.join(run.children)}), which would be "
-                "lost: give another folder as `checkpoint`."
+                f"'{folder}' also contains {', '.join(run.children)}, which saving the chains "
+                "would delete. Choose another folder as `checkpoint`."
             )
         checkpoint = folder if checkpoint is None else checkpoint
     if isinstance(run, Posterior):
         if activation is not None and code_activation(activation)[1] is not run.model.function:
             raise ValueError(
-                f"`run` is in memory and knows its activation, {run.model.activation!r}: leave "
-                "`activation` out."
+                "`run` is in memory and already has its activation, "
+                f"{run.model.activation!r}. Leave out `activation`."
             )
     else:
         run = _from_dataset(run, activation)
@@ -184,30 +223,34 @@ def continue_sampling(
 def _refuse(checkpoint: str | os.PathLike[str] | None) -> None:
     if checkpoint is not None and Path(checkpoint).exists():
         raise FileExistsError(
-            f"'{checkpoint}' exists already: `continue_sampling` goes on with the chains that are "
-            "there. For others choose another folder."
+            f"'{checkpoint}' exists already. Use `continue_sampling` to resume its chains, or "
+            "choose another folder as `checkpoint`."
         )
 
 
 def _from_dataset(run: "xr.Dataset | xr.DataTree", activation: CodeActivation | None) -> Posterior:
-    """The way back; a function of one's own is not on disk and has to be given again."""
+    """Return the posterior that a data set holds; a user's activation must be passed again."""
     import xarray as xr
 
     if isinstance(run, xr.DataTree):
         run = run.children.get("simulation", run).to_dataset()
     said: dict[str, Any] = dict(run.attrs)
     if said.get("kind") != "posterior":
-        raise ValueError("`run` is no posterior: `festina.dynamics.posterior.sample` makes one.")
+        raise ValueError(
+            "`run` must be a posterior that `festina.dynamics.posterior.sample` returned."
+        )
     if activation is None and said["activation"] not in NAMED:
         raise ValueError(
-            f"This posterior is of the activation {said['activation']!r}, a function of your own "
-            "that is not on disk: give it as `activation`."
+            f"The activation of this posterior, {said['activation']!r}, is a function of your own, "
+            "which is not stored on disk. Pass the function as `activation`."
         )
     name, function = code_activation(said["activation"] if activation is None else activation)
     if name != said["activation"]:
-        raise ValueError(f"`activation` is {name!r}, the posterior is of {said['activation']!r}.")
+        raise ValueError(
+            f"`activation` is {name!r}, but the posterior was sampled with {said['activation']!r}."
+        )
     of = lambda named: run[named].values
-    basis, depth = of("basis"), int(said["depth"])  # another machine's directions may be others
+    basis, depth = of("basis"), int(said["depth"])  # stored: an SVD depends on the machine
     sizes = int(said["width"]), basis.shape[1], run.sizes["output"], depth
     return Posterior(
         model=Model(*sizes, name, function, said["scaling"]),
@@ -228,15 +271,15 @@ def _from_dataset(run: "xr.Dataset | xr.DataTree", activation: CodeActivation | 
 
 
 def _prior(model: Model, plan: Plan, chains: int, key: Keys, precision: Precision) -> Chains:
-    """Chains at draws from the prior, which is white."""
+    """Return chains whose positions are samples of the white prior."""
     key = check_keys(key)
     if key.shape not in ((), (chains,)):
         raise ValueError(
-            f"`key` must be one key, jax.random.key(0), or one for each of the {chains} chains, "
-            f"got {key.shape} of them."
+            f"`key` must be one key, such as jax.random.key(0), or one key for each of the "
+            f"{chains} chains, got keys of shape {key.shape}."
         )
     keys = key if key.shape else jax.random.split(key, chains)
-    # Keys of whatever kind become one that a chain can carry along, on disk too.
+    # Keys of any kind are converted to one kind, whose words can be stored on disk.
     words = jax.vmap(lambda each: jax.random.bits(each, (2,), jnp.uint32))(keys)
     keys = jax.random.wrap_key_data(words, impl=KIND)
     dtype = np.float64 if precision == "double" else np.float32
@@ -257,8 +300,8 @@ def _drive(
 ) -> Posterior:
     plan, state = posterior.plan, posterior.chains
     if plan.method == "hmc":
-        needed("blackjax.mcmc.hmc")  # before anything is compiled
-    done: list[tuple[Chains, dict]] = []  # together: an interrupt may come between any two lines
+        needed("blackjax.mcmc.hmc")  # raise before anything is compiled
+    done: list[tuple[Chains, dict]] = []  # pairs, because an interrupt may come at any line
     saved = time.monotonic()
     dtype = state.position.dtype
     deviation = np.sqrt(posterior.readout_variance)
@@ -282,7 +325,7 @@ def _drive(
         if checkpoint is not None:
             save(posterior.followed_by(done).to_dataset(), checkpoint, overwrite=True)
             interruption.add_note(
-                f"Chains are at '{checkpoint}': `continue_sampling` goes on from there."
+                f"The chains are saved in '{checkpoint}'. `continue_sampling` resumes them."
             )
         raise
     found = posterior.followed_by(done)

@@ -1,4 +1,4 @@
-"""A posterior with named axes."""
+"""Convert a posterior to xarray data sets with named axes."""
 
 import dataclasses
 from typing import TYPE_CHECKING
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 LOG = {
     "loss": "½|Y − f|²",
     "potential": "minus log posterior at the final temperature",
-    "acceptance": "mean over moves since the last note",
-    "divergent": "moves that diverged since the last note",
-    "step": "step of the integrator, before jitter",
-    "duration": "time of the dynamics since the last note",
+    "acceptance": "mean acceptance over moves since the last log entry",
+    "divergent": "number of moves that diverged since the last log entry",
+    "step": "step size of the integrator, before jitter",
+    "duration": "time of the dynamics since the last log entry",
 }
 
 STATE = {
@@ -28,6 +28,7 @@ STATE = {
 
 
 def to_dataset(posterior: "Posterior") -> "xr.Dataset":
+    """Return a data set with the draws, the log and the state of the chains."""
     import xarray as xr
 
     model, chains = posterior.model, posterior.chains
@@ -81,6 +82,7 @@ def to_dataset(posterior: "Posterior") -> "xr.Dataset":
 
 
 def to_arviz(posterior: "Posterior") -> "xr.DataTree":
+    """Return the draws in ArviZ's groups `posterior`, `sample_stats` and `observed_data`."""
     import xarray as xr
 
     data, seen, drawn = posterior.to_dataset(), posterior.observables(), ("chain", "draw")
