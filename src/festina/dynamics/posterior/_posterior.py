@@ -115,8 +115,8 @@ class Posterior(Result):
                 return Ending(
                     "diverged",
                     f"Only {100 * accepted:.2g} % of the moves were accepted and {broken} "
-                    f"diverged, with step size {step:.3g}, so the chain hardly moved. Use a smaller `step`, "
-                    "or a longer `burn` to adapt the step size.",
+                    f"diverged, with step size {step:.3g}, so the chain hardly moved. Use a "
+                    "smaller `step`, or a longer `burn` to adapt the step size.",
                 )
         if not self.finished:
             return Ending(
