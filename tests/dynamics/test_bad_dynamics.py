@@ -114,7 +114,7 @@ def test_weights_must_be_finite(name, value):
     ("network", "message"),
     [
         (fully_connected(3, 4, 2, key=jax.random.key(0)), r"do not fit: .* \(3,\), got \(2,\)"),
-        (fully_connected(2, 4, 1, key=jax.random.key(0)), "has 1 outputs.* outputs are 2"),
+        (fully_connected(2, 4, 1, key=jax.random.key(0)), "has 1 outputs.* 2 outputs"),
         (attention(2, 4, key=jax.random.key(0)), "attention head takes tokens as columns"),
         (
             fully_connected(2, 4, 2, activation="relu", key=jax.random.key(0)),

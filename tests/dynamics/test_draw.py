@@ -93,7 +93,7 @@ def test_of_very_many_some_are_drawn_and_the_legend_says_so(monkeypatch):
     assert len(ax.lines) == 3
     legend = ax.get_legend()
     assert legend is not None
-    assert legend.get_title().get_text() == "3 of 10 are drawn"
+    assert legend.get_title().get_text() == "3 of 10 networks drawn"
 
 
 @pytest.mark.parametrize("style", [{"linewidth": 5}, {"lw": 5}])

@@ -142,7 +142,7 @@ def test_where_there_is_no_sample_nothing_is_observed():
     run = gradient_flow(network, POINTS, np.array([50.0]), max_steps=2, observe=singular_values)
     assert not run.saves.any()
     assert np.isnan(run.observed["observed"]).all()
-    with pytest.raises(ValueError, match="there is none"):
+    with pytest.raises(ValueError, match="no network of this run has a sample"):
         _ = run.final
 
 
@@ -170,20 +170,20 @@ def test_losses_alone(train):
     ("observe", "words"),
     [
         ("u", "must be a function"),
-        ({"u": 3}, "must hold functions"),
-        ({1: products}, "1 is no name"),
-        ({"loss": products}, "'loss' is no name"),
-        ({"final_u": products}, "'final_u' is no name"),
-        ({"a/b": products}, "'a/b' is no name"),
-        ({"": products}, "'' is no name"),
-        ({"unit": products}, "'unit' is the name of an axis"),
-        ({"learning_rate": products}, "'learning_rate' is no name"),
-        ({"map": products, "map_1": products}, "'map_1' is the name of an axis"),
+        ({"u": 3}, "must contain functions"),
+        ({1: products}, "cannot use the name 1"),
+        ({"loss": products}, "cannot use the name 'loss'"),
+        ({"final_u": products}, "cannot use the name 'final_u'"),
+        ({"a/b": products}, "cannot use the name 'a/b'"),
+        ({"": products}, "cannot use the name ''"),
+        ({"unit": products}, "'unit', because it is the name of an axis"),
+        ({"learning_rate": products}, "cannot use the name 'learning_rate'"),
+        ({"map": products, "map_1": products}, "'map_1', because it is the name of an axis"),
         (lambda network: "large", "an array of real numbers"),
         (lambda network: None, "an array of real numbers"),
         (lambda network: 1j * network.u, "an array of real numbers"),
         (lambda network: [[1.0], [1.0, 2.0]], "an array of real numbers"),
-        ({"both": lambda network: (network.u, network.v)}, "'both' gives a tuple of 2. For sev"),
+        ({"both": lambda network: (network.u, network.v)}, "'both' returns a tuple of 2. For sev"),
     ],
 )
 @pytest.mark.parametrize("train", [descent, mini_batches])
@@ -197,20 +197,20 @@ def test_errors_of_observers_say_whose_they_are():
     network = fully_connected(2, 3, 2, scale=0.1, key=jax.random.key(0))
     with pytest.raises(AttributeError) as caught:
         descent(network, POINTS, observe={"map": products, "bias": lambda network: network.b})
-    assert caught.value.__notes__ == ["This was `observe`, of 'bias'."]
+    assert caught.value.__notes__ == ["This error was raised in the `observe` function 'bias'."]
 
 
 @pytest.mark.parametrize("train", [flow, descent, mini_batches])
 def test_arrays_that_grow(train):
     network = fully_connected(2, 3, 2, scale=0.1, key=jax.random.key(0))
     growing = lambda now: np.zeros(1 if (now.u == network.u).all() else 2)
-    with pytest.raises(ValueError, match=r"arrays of one shape.*'observed' has shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"arrays of the same shape.*'observed' has shape \(2,\)"):
         train(network, POINTS, observe=growing)
 
 
 def test_an_axis_of_the_batch_is_no_name_either():
     network = fully_connected(2, 3, 2, scale=0.1, key=jax.random.split(jax.random.key(0)))
-    with pytest.raises(ValueError, match="'batch_0' is the name of an axis"):
+    with pytest.raises(ValueError, match="'batch_0', because it is the name of an axis"):
         descent(network, POINTS, observe={"batch_0": products})
     run = descent(network, POINTS)
     for taken in ("unit", "time", "u", "loss"):

@@ -99,7 +99,7 @@ def test_one_chain_is_compared_with_itself():
     assert "halves of the chain differ in loss" in str(found)
     kept = populations(spoken(["110"] * 5 + ["011"] * 6, chains=1), erf_sigmoid)
     assert "Other chains would have other codewords" in kept.message
-    with pytest.raises(ValueError, match="at least 8 draws of each, got 7"):
+    with pytest.raises(ValueError, match="at least 8 draws in each chain, got 7"):
         diagnostics(mixed(1, 7, rng), alone)
 
 

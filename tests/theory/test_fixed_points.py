@@ -279,7 +279,7 @@ def test_bad_input(as_a_user):
         ),
         (
             lambda: escape_directions(untyped(network.u), task),
-            r"your own weights: `festina\.networks\.layer_from\(unit, u",
+            r"Your own weights .*`festina\.networks\.layer_from\(unit, u",
         ),
         (lambda: stationarity(untyped(network.u), task), "got ndarray and Task"),
         (

@@ -48,7 +48,7 @@ class Plan:
         if not 0 < self.temperature < np.inf:
             raise ValueError(
                 f"`temperature` must be positive and finite, got {self.temperature:g}. As "
-                "T → 0 the posterior concentrates on a surface, where no step size is small enough. "
+                "T → 0 the posterior concentrates on a surface on which any step is too large. "
                 "Sample at a small T, such as 0.01, and compare with T/2. The functions of "
                 "`festina.theory.coding` give the limit."
             )
