@@ -1,11 +1,11 @@
 """Figure 1B: a linear fully-connected network learns rank one, then rank two.
 
-The paper does not print W*. Three readings: `teacher="identity"`; `"general"`, which does not
-commute with the input covariance; and `"whitening"`, W* = Σ^(−1/2) up to a rotation of the outputs,
-which with the loss averaged over outputs is what the printed figure shows (preset `printed`). With
-it either mode takes the same from the loss, and of a finite sample the one that is learned first
-need not take more: one unit then turns slowly from one mode to the other, and the plateau is at
-neither of their levels but between.
+The paper does not print the teacher matrix W*. The experiment offers three: `teacher="identity"`;
+`"general"`, which does not commute with the input covariance Σ; and `"whitening"`, W* = Σ^(−1/2) up
+to a rotation of the outputs. `"whitening"` with the loss averaged over outputs reproduces the
+printed figure (preset `printed`). With this teacher both modes reduce the loss by the same amount;
+for a finite sample, the mode learned first may reduce it less. One unit then turns slowly from one
+mode to the other, and the plateau lies between the levels of the two modes.
 """
 
 from typing import Any, Literal
@@ -24,13 +24,13 @@ from ..panels import Panel, PanelParameters, Reading, staircase
 
 
 class Parameters(PanelParameters):
-    """Section I, Eq. (65)."""
+    """Parameters of Figure 1B (paper: Section I, Eq. 65)."""
 
     teacher: Literal["identity", "general", "whitening"] = "identity"
-    """W*: identity, one that does not commute with the input covariance, or Σ^(-1/2)."""
+    """Teacher matrix W*: the identity, a matrix that does not commute with Σ, or Σ^(-1/2)."""
 
     input_covariance: tuple[float, float, float] = (1.0, 1.0, 4.0)
-    """Input covariance Σ₁₁, Σ₁₂, Σ₂₂."""
+    """Entries Σ₁₁, Σ₁₂, Σ₂₂ of the input covariance Σ."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -46,7 +46,10 @@ def _task(parameters: Parameters, key: Key) -> AbstractTask:
     if parameters.teacher == "whitening":
         variances, axes = np.linalg.eigh(sigma)
         if variances[0] <= 0:
-            raise ValueError("`input_covariance` must be positive definite to be whitened.")
+            raise ValueError(
+                '`input_covariance` must be positive definite for `teacher="whitening"`, but its '
+                f"smallest eigenvalue is {variances[0]:.3g}."
+            )
         weights["whitening"] = (axes / np.sqrt(variances)) @ axes.T
     return linear_teacher(weights[parameters.teacher], sigma, samples=parameters.samples, key=key)
 
@@ -56,12 +59,12 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:
-    """Levels by Lemma 6, and both drops where the modes of the data are not mixed by Σ_xx."""
+    """Predict plateau levels (Lemma 6) and, if Σ_xx does not mix the modes, both drop times."""
     statistics = task.statistics(network.unit)
     sigma_yx, sigma_xx = statistics.correlation, statistics.covariance
     factor, eta = loss_factor(parameters.loss, task), parameters.learning_rate
     best = sigma_yx @ np.linalg.pinv(sigma_xx, hermitian=True)
-    # A fixed point that has learned the set A of modes has removed Σ_A μ_k.
+    # A fixed point that has learned the modes in the set A has a loss lower by Σ_A μ_k.
     mu = np.linalg.eigvalsh(best @ sigma_yx.T)[::-1]
     power = mu.sum() + 2 * task.statistics(network.unit).floor
     alike = parameters.teacher == "whitening" and parameters.samples is not None
@@ -83,12 +86,15 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     lowest, *highest = reading.theory["fixed_point"].values
     if highest:
         between = (lowest <= reading.levels) & (reading.levels <= highest)
-        words = "the plateau is between the levels of either mode"
+        words = "the plateau loss lies between those of the two fixed points with one learned mode"
         note = f"{lowest:.5g} and {highest[0]:.5g}"
         claim("between-modes", words, most_seeds(between), at="Lemma 6", note=note)
     else:
         panels.level(reading, claim)
-    corrected = "with the part of a mode that is orthogonal, over units, to earlier ones"
+    corrected = (
+        "only the part of a mode's initial weights over units that is orthogonal to the modes "
+        "learned earlier counts"
+    )
     panels.falls(reading, claim, 0.005, "Theorem 4 and Eq. (35)", corrected)
     panels.ranks(reading, claim)
     panels.widths(reading, claim)

@@ -1,8 +1,9 @@
 """Figure 1C: a linear convolutional network learns one direction of kernels, then two.
 
-Saddles are those of a matrix sensing problem, not of Lemma 6. One unit that leaves zero along the
-strongest direction comes to rest at a saddle of its own, 1 % above its minimum, which it would
-reach ten times later; in a wide network the second direction is learned long before.
+The saddles are those of matrix sensing, which Lemma 6 does not cover. A single unit that leaves
+zero along the strongest direction comes to rest at a saddle whose loss is 1 % above the width-1
+minimum. The single unit would reach the minimum ten times later. A wide network learns the second
+direction long before that time.
 """
 
 from typing import Any
@@ -19,11 +20,11 @@ from ....tasks import AbstractTask, figure_1c_teacher
 from .. import panels
 from ..panels import Panel, PanelParameters, Reading, staircase
 
-_SMALL = 1e-4  # weights of one unit that leaves zero exactly along its strongest direction
+_SMALL = 1e-4  # initial scale of the unit that leaves zero exactly along its strongest direction
 
 
 class Parameters(PanelParameters):
-    """Section I, Eq. (66)."""
+    """Parameters of Figure 1C (paper: Section I, Eq. 66)."""
 
 
 def _task(parameters: Parameters, key: Key) -> AbstractTask:
@@ -37,7 +38,11 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:
-    """The map learned, Σ v_i u_iᵀ over (position, tap), is the teacher; balanced, Θ has √(2s)."""
+    """Predict the plateau level from training one unit, and the final singular values √(2s).
+
+    The final map Σ v_i u_iᵀ over (position, tap) is the teacher. For balanced weights, the stacked
+    weights Θ then have singular values √(2s), where s are those of the map.
+    """
     statistics = task.statistics(network.unit)
     sigma_yx, sigma_xx = statistics.correlation, statistics.covariance
     best = np.linalg.lstsq(sigma_xx, sigma_yx.ravel(), rcond=None)[0].reshape(2, 2)
@@ -53,8 +58,11 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
 def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     panels.count(reading, claim)
     lowest = float(reading.theory["narrow_minimum"][0])
-    corrected = f"a saddle that one unit reaches from zero, above its minimum {lowest:.6g}"
-    if reading.parameters.samples is None:  # of a sample one unit only slows down there
+    corrected = (
+        "the fixed point is the saddle that one unit reaches from zero, above the width-1 minimum "
+        f"{lowest:.6g}"
+    )
+    if reading.parameters.samples is None:  # on a finite sample, one unit only slows down there
         panels.level(reading, claim, corrected=corrected)
     panels.ranks(reading, claim)
     panels.widths(reading, claim)

@@ -7,7 +7,7 @@ from ..panels._two_points import ray_angles, two_points
 
 
 class Parameters(PanelParameters):
-    """Section I, Eq. (67). The data are two points: there is no population."""
+    """Parameters of Figure 1D (paper: Section I, Eq. 67). The data set has exactly two points."""
 
 
 def _network(parameters: Parameters, keys: Keys) -> Layer:

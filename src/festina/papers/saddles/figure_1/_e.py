@@ -12,7 +12,7 @@ from ..panels import Panel, PanelParameters, rays, refuse_samples, staircase
 
 
 class Parameters(PanelParameters):
-    """Section I, Eq. (68). The data are four points: there is no population."""
+    """Parameters of Figure 1E (paper: Section I, Eq. 68). The data set has exactly four points."""
 
 
 def _task(parameters: Parameters, key: Key) -> AbstractTask:
@@ -28,7 +28,10 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict[str, Any]:
-    """Every input excites one tap of the kernel; the tap with the larger drive is first."""
+    """Predict the angles of the two kernel rays.
+
+    Every input excites one tap of the kernel. The tap with the larger drive is learned first.
+    """
     statistics = task.statistics(network.unit)
     taps = np.abs(statistics.psi).sum(axis=1)
     drive = (statistics.y**2 * taps**2).sum(axis=0)

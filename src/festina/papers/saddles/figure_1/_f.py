@@ -1,8 +1,9 @@
 """Figure 1F: linear attention learns in-context regression with one head, then two.
 
-Eq. (69) as printed does not divide by the context length N. Raw Eq. (69) at (ε, η) is exactly the
-model with 1/N at (N^{1/3}ε, N^{2/3}η): a rate at which descent goes to and fro (preset `raw`). The
-printed curve starts at 1 and not at ⟨y²⟩ = D, as it does for tokens of unit trace (`unit-trace`).
+Eq. (69) as printed does not divide attention by the context length N. Eq. (69) with initial scale ε
+and learning rate η equals the model divided by N with (N^{1/3}ε, N^{2/3}η). At that learning rate
+gradient descent oscillates (preset `raw`). The printed loss curve starts at 1, not at ⟨y²⟩ = D.
+Tokens whose covariance has unit trace give this initial loss (preset `unit-trace`).
 """
 
 from typing import Any
@@ -18,31 +19,31 @@ from ....tasks import AbstractTask, in_context_regression
 from .. import panels
 from ..panels import END, FewUnitsParameters, Panel, Reading, staircase
 
-_USUAL = 0.1  # the tolerance at which widths are compared
-_LINE = 15.0  # degrees; heads that are needed have queries 90 apart
-_FAST = 0.1  # rate with 1/N from which on descent is far from the flow
+_USUAL = 0.1  # tolerance at which widths are compared
+_LINE = 15.0  # degrees; the queries of the two needed heads are 90 degrees apart
+_FAST = 0.1  # learning rate (attention divided by N) above which descent departs from the flow
 
 
 class Parameters(FewUnitsParameters):
-    """Section I, Eq. (69)."""
+    """Parameters of Figure 1F (paper: Section I, Eq. 69)."""
 
     learning_rate: float = Field(default=0.02, gt=0)
     """Learning rate η of gradient descent on the loss."""
 
     token_variances: tuple[PositiveFloat, PositiveFloat] = (1.0, 1.0)
-    """Variances of the two coordinates of a token."""
+    """Variances of the two coordinates of a token x."""
 
     context: int = Field(default=32, ge=1)
     """Number N of labelled tokens in a sequence."""
 
     rank: int = Field(default=1, ge=1)
-    """Rank R of each head's key and query."""
+    """Rank R of the key and query matrices of each head."""
 
     per_token: bool = True
-    """Divide attention by the context length."""
+    """If true, divide attention by the context length N."""
 
     max_steps: int = Field(default=300_000, ge=1)
-    """Most steps of training for each seed; a head that fades out takes very many."""
+    """Maximal number of training steps per seed; a head that decays slowly needs many."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -64,7 +65,7 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
 def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     if words := _too_fast(reading.parameters):
         rises = [np.diff(loss).max() > 1e-3 * loss[0] for loss in reading.curves[1]]
-        instead = most_seeds(rises, 0.75, of="losses rise on the way")
+        instead = most_seeds(rises, 0.75, of="losses increase during training")
         panels.count(reading, claim, 0.75, wrong=words, instead=instead)
         panels.active(reading, claim, 0.75, (END,))
         return
@@ -81,16 +82,18 @@ def _too_fast(parameters: Parameters) -> str:
     if rate < _FAST or parameters.method == "flow":
         return ""
     return (
-        f"this is the model with 1/N at scale {n ** (1 / 3) * parameters.scale:.3g} and learning "
-        f"rate {rate:.3g}: too large, descent goes to and fro and the loss rises on the way"
+        "Eq. (69) without division by N is the model with 1/N at initial scale "
+        f"{n ** (1 / 3) * parameters.scale:.3g} and learning rate {rate:.3g}, which is too large: "
+        "gradient descent oscillates and the loss increases at times"
     )
 
 
 def _crowds(reading: Reading, claim: ClaimCollector) -> None:
-    """Why at times three heads are active at the end: two of them share their query.
+    """Claim that two of the heads share their query wherever three heads are active at the end.
 
-    Heads with one query q sum up to ⟨S, Σ|qᵢ|vᵢkᵢᵀ⟩ q̂ᵀx, where S is symmetric: if its symmetric
-    part has at most one eigenvalue of each sign, one head could do it, and yet none vanishes.
+    Heads with one query q sum up to ⟨S, Σ|qᵢ|vᵢkᵢᵀ⟩ q̂ᵀx, where S is symmetric. One head could
+    compute the same if the symmetric part of Σ|qᵢ|vᵢkᵢᵀ has at most one eigenvalue of each sign.
+    Yet none of these heads vanishes.
     """
     table = reading.run["widths"].ds.isel(plateau=2).sel(within=_USUAL, method="nearest")
     own, enough = table["width"].min("kind").values, table["fitted"].values
@@ -100,21 +103,21 @@ def _crowds(reading: Reading, claim: ClaimCollector) -> None:
     angles = np.array([_nearest_queries(reading, seed, int(own[seed])) for seed in crowded])
     claim(
         "shared-queries",
-        "where more heads stay active than are needed, two of them share the line of their query, "
+        "where more heads stay active than are needed, the queries of two of them lie on one line, "
         f"within {_LINE:g} degrees",
         most_seeds(angles <= _LINE, 0.9),
         at="Eq. (69)",
-        note=f"{join_numbers(angles, 2)} degrees in seeds "
-        f"{join_numbers(reading.names[crowded], 10)}; together they do what one head could, "
-        "although no kind of Theorem 1 merges them",
+        note=f"angles of {join_numbers(angles, 2)} degrees in seeds "
+        f"{join_numbers(reading.names[crowded], 10)}; one head could compute what these two "
+        "compute together, although no relation of Theorem 1 merges them",
     )
 
 
 def _nearest_queries(reading: Reading, seed: int, heads: int) -> float:
-    """Smallest angle between the queries of the heads that contribute most, as lines."""
+    """Return the smallest angle between the query lines of the heads that contribute most."""
     u, v = reading.weights(seed, END)
     most_active = np.argsort(-panels.contributions(u, v))[:heads]
-    # The last entry is for the label, which the query token has none of.
+    # The last entry belongs to the label y, which the query token lacks.
     queries = u.isel(unit=most_active, key_query=1, rank=0).values[:, :-1]
     queries = queries / np.linalg.norm(queries, axis=1, keepdims=True)
     cosine = np.abs(queries @ queries.T)[np.triu_indices(heads, 1)]
@@ -129,7 +132,7 @@ PANEL = Panel(
     _network,
     staircase(),
     _asserts,
-    # Dots are the queries; a key that counts lies on the line of its query.
+    # Dots are the queries; the key of an active head lies on the line of its query.
     drawn={"key_query": 1, "rank": 0},
     symbol="q",
 )

@@ -1,8 +1,8 @@
 """Figure 1G: a quadratic network learns with one active unit, then two.
 
-The first drop and the unit that makes it follow from the initial weights alone (Proposition 5,
-corrected for units whose v changes sign). The printed curve starts at 1 and not at ⟨y²⟩ = 8, as it
-does for targets divided by √8 (preset `printed`).
+Proposition 5 predicts the first drop, and the unit that causes it, from the initial weights alone,
+after a correction for units whose readout v changes sign. The printed loss curve starts at 1, not
+at ⟨y²⟩ = 8. Targets divided by √8 give this initial loss (preset `printed`).
 """
 
 from typing import Any
@@ -19,18 +19,18 @@ from ....theory.saddles import blow_up_times
 from .. import panels
 from ..panels import FewUnitsParameters, Panel, Reading, staircase
 
-_BOUNCE = "with the bounce of units whose v changes sign"
-_LARGEST_ERROR = 0.2  # of a first drop that is predicted at all
+_BOUNCE = "includes units whose readout weight v changes sign before they grow"
+_LARGEST_ERROR = 0.2  # relative error above which no first drop is predicted
 
 
 class Parameters(FewUnitsParameters):
-    """Section I, Eq. (71)."""
+    """Parameters of Figure 1G (paper: Section I, Eq. 71)."""
 
     learning_rate: float = Field(default=0.04, gt=0)
     """Learning rate η of gradient descent on the loss."""
 
     target_scale: float = Field(default=1.0, gt=0)
-    """Factor of the targets; 1/√8 = 0.35355339059327373 gives a loss that starts at one."""
+    """Factor of the targets; 1/√8 = 0.35355339059327373 makes the initial loss 1."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {"printed": {"target_scale": float(1 / np.sqrt(8))}}
@@ -57,10 +57,11 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
 
 
 def _tolerance(parameters: Parameters) -> float:
-    """Of the first drop: 1.5 % for the paper's weights.
+    """Return the tolerance of the first drop time: 1.5 % for the paper's weights.
 
-    What Proposition 5 leaves out is of the order of the initial weights over the final ones, which
-    go with the third root of the targets; descent adds something that does not shrink with ε.
+    Proposition 5 neglects terms of order (initial weights)/(final weights). The final weights are
+    proportional to the cube root of the targets. Gradient descent adds an error that does not
+    shrink with ε.
     """
     relative = parameters.scale / Parameters().scale / parameters.target_scale ** (1 / 3)
     return 0.015 * max(1.0, relative)
@@ -74,12 +75,12 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     )
     _winner(reading, claim)
     panels.active(reading, claim, 0.75)
-    text = "the text has Eq. (5) for panels (E,F), it should read (F,G)"
+    text = "the paper cites Eq. (5) for panels (E,F); it holds for panels (F,G)"
     panels.widths(reading, claim, 0.75, corrected=text)
 
 
 def _winner(reading: Reading, claim: ClaimCollector) -> None:
-    """Of the seeds that are predicted to drop at all; one that does not has no winner."""
+    """Claim the first unit for seeds with a predicted drop; a seed that never drops fails."""
     seeds = np.flatnonzero(np.isfinite(reading.theory["drop_step"].values[:, 0])).tolist()
     if not seeds:
         return
@@ -90,7 +91,7 @@ def _winner(reading: Reading, claim: ClaimCollector) -> None:
     dropped = np.isfinite(reading.drops["step"].values[seeds, 0])
     claim(
         "winner",
-        "the unit that makes the first drop is the one with the shortest escape time",
+        "the unit that grows at the first drop is the unit with the shortest predicted escape time",
         most_seeds(dropped & (grown == reading.theory["winner"].values[seeds])),
         at="Proposition 5",
         corrected=_BOUNCE,

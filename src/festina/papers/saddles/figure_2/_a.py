@@ -1,4 +1,4 @@
-"""Figure 2A: more units hardly matter to a linear network and shorten attention's plateaus."""
+"""Figure 2A: more units hardly speed up a linear network but shorten the plateaus of attention."""
 
 from typing import Annotated, Any
 
@@ -25,22 +25,22 @@ from ._models import ATTENTION, DIRECTIONS, LINEAR, MODELS, STAIRS, draw_pair, s
 
 
 class Parameters(BaseParameters):
-    """Section 6 and Figure 2A; the paper prints neither scales nor rates for it."""
+    """Parameters of Figure 2A (paper: Section 6, without initial scales and learning rates)."""
 
     kappa: float = Field(default=1.0, ge=0.75, le=3)
-    """Exponent κ of the power law of singular values."""
+    """Exponent κ of the power law s_n ∝ n^(−κ) of singular values."""
 
     linear_widths: Annotated[tuple[int, ...], check_increasing(DIRECTIONS)] = (3, 10, 100, 1000)
-    """Widths of the linear network, increasing."""
+    """Numbers of hidden units H of the linear network, increasing."""
 
     attention_widths: Annotated[tuple[int, ...], check_increasing(DIRECTIONS)] = (5, 25, 100, 400)
-    """Numbers of heads of linear attention, increasing."""
+    """Numbers of heads H of linear attention, increasing."""
 
     linear_scale: float = Field(default=1e-6, gt=0, le=1e-5)
-    """Standard deviation ε of the linear network's initial weights."""
+    """Standard deviation ε of the initial weights of the linear network."""
 
     attention_scale: float = Field(default=5e-3, gt=0, le=0.01)
-    """Standard deviation ε of attention's initial weights."""
+    """Standard deviation ε of the initial weights of linear attention."""
 
 
 QUICK: dict[str, Any] = {"seeds": 6, "linear_widths": (10, 100, 1000), "attention_widths": (5, 50)}
@@ -48,7 +48,7 @@ QUICK: dict[str, Any] = {"seeds": 6, "linear_widths": (10, 100, 1000), "attentio
 
 @make_run("saddles/figure-2a")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train both networks at every width."""
+    """Train the linear network and linear attention at every width."""
     keys, s, p = keys_from_parameters(parameters, key), spectrum(parameters.kappa), parameters
     linear = {h: (s, LINEAR.network(h, p.linear_scale, keys)) for h in p.linear_widths}
     heads = {h: (s, ATTENTION.network(h, p.attention_scale, keys)) for h in p.attention_widths}
@@ -57,14 +57,14 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 @claims_from_source("Zhang, Saxe & Latham", "Figure 2A")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """What width does, and what it does not."""
+    """Claim how drop times and plateaus depend on width."""
     p = parameters_of_run(run, Parameters)
     for model, share in ((LINEAR, 1.0), (ATTENTION, 0.75)):
         data = run[model.name].ds
         model.rest_levels(claim, data, "width")
         model.fall_times(claim, data, "width")
-        if model is ATTENTION or (p.kappa >= 1 and p.linear_scale <= 1e-6):  # else they overlap
-            words, counts = f"at every width the loss shows {STAIRS} plateaus", data["count"]
+        if model is ATTENTION or (p.kappa >= 1 and p.linear_scale <= 1e-6):  # else drops overlap
+            words, counts = f"at every width the loss has {STAIRS} plateaus", data["count"]
             model.counted(claim, "plateaus", words, counts, counts >= STAIRS, share)
     linear = run["linear"].ds
     drops = linear["drop_time"].transpose("seed", "width", "fall")
@@ -78,49 +78,51 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         ):
             claim(
                 f"linear-mean-{id}",
-                f"linear network: mean {words} follow from the distribution of initial weights",
+                f"linear network: mean {words} follow from the distribution of the initial weights",
                 mean_agrees(seen, *known),
                 at="Theorem 4; χ² distribution of a mode's initial amplitude",
             )
     if widths[-2] >= 5 * DIRECTIONS:
-        # ln a₀ scatters by √(2/H) from seed to seed, so that means over seeds know no more.
+        # ln a₀ varies by √(2/H) between seeds, which limits the precision of means over seeds.
         octaves = np.log(widths[-1] / widths[-2])
         scatter = np.sqrt(np.sum(2 / widths[-2:]) / linear.sizes["seed"]) / octaves
         last = drops.mean("seed").isel(width=[-2, -1]).diff("width")[0]
         within = round(0.03 + 4 * float(scatter), 3)
         claim(
             "linear-logarithm-of-width",
-            "linear network: width enters through its logarithm alone, dt_k/d ln H = −1/(2 s_k), "
-            f"from width {widths[-2]} to {widths[-1]}",
+            "linear network: drop times t_k depend on width H only through its logarithm, "
+            f"dt_k/d ln H = −1/(2 s_k), from width {widths[-2]} to {widths[-1]}",
             agree(last / octaves, -1 / (2 * s), within=within, relative=True),
-            note="wider networks are a little faster: ‘little effect’, not none",
+            note="wider networks learn slightly faster, so the effect is small but not zero",
             headline=True,
         )
     few, *_, many = p.attention_widths
-    if few > 25 or many < 4 * few:  # from a hundred heads on there is hardly more to gain
+    if few > 25 or many < 4 * few:  # beyond a hundred heads the gain is too small to measure
         return
     stays = [stay(run[model.name].ds) for model in MODELS]
     claim(
         "attention-more-heads",
-        "linear attention: more heads shorten the intermediate plateaus",
+        "linear attention: the intermediate plateaus are shorter with more heads",
         decreasing(stays[1].isel(width=[0, -1])),
-        note=f"median time from first to last drop {join_numbers(stays[1])}",
+        note=f"median time from the first to the last drop: {join_numbers(stays[1])}",
     )
     if_linear, power = (_power(times) for times in stays)
     claim(
         "attention-gains-more",
-        "width shortens attention's intermediate plateaus more than the linear network's",
+        "width H shortens the intermediate plateaus of linear attention more than those of the "
+        "linear network",
         all_below(power, if_linear),
-        note=f"as H to the power {power:.2f}, {if_linear:.2f} if linear",
+        note=f"time ∝ H^{power:.2f} for attention, H^{if_linear:.2f} for the linear network",
     )
 
 
 def _distribution(widths: np.ndarray, s: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of drop times `(width, fall)` over all draws, in closed form.
+    """Return mean and variance of drop times `(width, fall)` over initial weights, in closed form.
 
-    Of what it learns a mode has a₀ = Σcᵢ²/2s_k at first, with cᵢ from N(0, ε²), less what earlier
-    modes span of it: 2s_k a₀/ε² is χ² of ν = H − k + 1 degrees of freedom, whose logarithm has mean
-    ψ(ν/2) + ln 2 and variance ψ′(ν/2). Half of the mode's share is gone at logit ln(√2 − 1).
+    Mode k starts at a₀ = Σcᵢ²/2s_k relative to its final strength. Here cᵢ is drawn from N(0, ε²),
+    and the part that earlier modes span is removed. Hence 2s_k a₀/ε² is χ² distributed with
+    ν = H − k + 1 degrees of freedom, and its logarithm has mean ψ(ν/2) + ln 2 and variance ψ′(ν/2).
+    Half of the mode's part of the loss is gone when the mode's logit is ln(√2 − 1).
     """
     from scipy.special import digamma, polygamma
 
@@ -130,13 +132,13 @@ def _distribution(widths: np.ndarray, s: np.ndarray, scale: float) -> tuple[np.n
 
 
 def _power(times: xr.DataArray) -> float:
-    """Exponent of a power law through the narrowest and the widest network."""
+    """Return the exponent of the power law through the narrowest and the widest network."""
     (short, *_, long), (narrow, *_, wide) = times.values, times["width"].values
     return float(np.log(long / short) / np.log(wide / narrow))
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Both networks side by side, a curve for each width."""
-    title = "2A   Width: logarithmic in a linear network, decisive in attention"
+    """Draw both networks side by side, with one curve for each width."""
+    title = "2A   More units: little effect in a linear network, a large one in attention"
     return draw_pair(title, run, "width", "H =", "theory:\nlevels, first drop")

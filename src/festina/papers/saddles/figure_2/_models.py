@@ -1,10 +1,10 @@
-r"""What the panels of Figure 2 share: two networks, a power-law spectrum, staircases of the loss.
+r"""Shared code of the panels of Figure 2: two networks, a power-law spectrum, staircases of loss.
 
-Singular values $s_n \propto n^{-\kappa}$, n = 1, 2, 3, with sum one: of Σ_yz for a linear network
-(white inputs), of Σ_yZ for linear attention (tokens of variances $\lambda_n = \sqrt{s_n}$, divided
-by the context length). The paper does not print scales and rates for this figure. Times are those
-of gradient flow on ½⟨‖y − f‖²⟩, t = 2ηn for n steps on the paper's loss ⟨‖y − f‖²⟩ (Eq. 64), which
-is the one that is shown.
+The singular values are $s_n \propto n^{-\kappa}$ for n = 1, 2, 3, with sum one. For a linear
+network (white inputs) they are those of Σ_yz. For linear attention (divided by the context length,
+tokens of variances $\lambda_n = \sqrt{s_n}$) they are those of Σ_yZ. The paper prints no initial
+scales and learning rates for this figure. Times are those of gradient flow on ½⟨‖y − f‖²⟩: n steps
+on the paper's loss ⟨‖y − f‖²⟩ (Eq. 64) take a time t = 2ηn. Figures show the paper's loss.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,29 +29,30 @@ from .._units_flow import blow_up
 
 DIRECTIONS, CONTEXT = 3, 32
 STAIRS = DIRECTIONS + 1
-"""Plateaus of a full staircase, the initial and the final one included."""
+"""Number of plateaus of a full staircase, including the initial and the final plateau."""
 
 _SAMPLES, _STRIDE, _RESTS = 4000, 10, 8
 
 Settings: TypeAlias = Mapping[Any, tuple[np.ndarray, Layer]]
-"""From a place on an axis to the spectrum and the weights there."""
+"""Map from a value of the swept parameter to the spectrum and the initial network."""
 
 
 def spectrum(kappa: float) -> Float[np.ndarray, " mode"]:
-    """Singular values n^(−κ), normalised to sum one."""
+    """Return singular values proportional to n^(−κ) with sum one."""
     s = np.arange(1.0, DIRECTIONS + 1) ** -kappa
     return s / s.sum()
 
 
 @dataclass(frozen=True)
 class Model:
-    """A network of the figure: its task, its weights, and what theory knows beforehand.
+    """One of the two networks of Figure 2: its task, its initial weights and its predictions.
 
-    - `levels`: ⟨‖y − f‖²⟩ with none, one, two and three directions learned.
-    - `strengths`: how far each direction is learned, one at the lowest loss.
-    - `predict`: `predicted_time` of every fall from the initial weights, NaN where theory is
-      silent, and where there is one the loss that theory predicts, at times of its own.
-    - `level_within`, `time_within`: tolerances, and what says so: `level_from`, `time_from`.
+    - `levels`: losses ⟨‖y − f‖²⟩ with no, one, two and three directions learned.
+    - `strengths`: how far each direction is learned; one at the lowest loss.
+    - `predict`: from the initial weights, `predicted_time` of every drop (NaN without prediction)
+      and, if available, the predicted loss at its own times.
+    - `level_within`, `time_within`: tolerances of levels and times; `level_from`, `time_from` name
+      the statements of the paper that predict them.
     """
 
     name: str
@@ -81,8 +82,8 @@ class Model:
         return whole.assign_coords(seed=first_seed + np.arange(whole.sizes["seed"]))
 
     def rest_levels(self, claim: ClaimCollector, data: xr.Dataset, axis: str) -> None:
-        """Where the loss rests: of all seeds with a full staircase, where most of them have one."""
-        if self is LINEAR:  # drops of a flatter spectrum than that of κ = 1 overlap
+        """Claim the plateau levels from seeds with a full staircase, where most seeds have one."""
+        if self is LINEAR:  # for spectra flatter than κ = 1 drops overlap
             first, second, _ = data["singular_value"].transpose("mode", axis).values
             data = data.isel({axis: first > 1.99 * second})
         if not data.sizes[axis]:
@@ -94,22 +95,23 @@ class Model:
         seen, within = seen.transpose(axis, "rest"), self.level_within
         claim(
             f"{self.name}-rest-levels",
-            f"{self.words}: the loss rests where none, one, two and three directions are learned",
+            f"{self.words}: the loss rests at the levels with no, one, two and three directions "
+            "learned",
             max_error_below(seen, levels, within=within, over=levels[:, :1]),
             at=self.level_from,
         )
 
     def fall_times(self, claim: ClaimCollector, data: xr.Dataset, axis: str) -> None:
-        """When the loss drops, from the initial weights alone."""
+        """Claim the drop times predicted from the initial weights alone."""
         if not data.sizes[axis]:
             return
         error, linear = abs(data["drop_time"] / data["predicted_time"] - 1), self is LINEAR
-        if not linear:  # two heads that leave together drop the loss a little earlier
+        if not linear:  # two heads that grow together drop the loss a little earlier
             error = error.isel(fall=0).quantile(0.9)
         claim(
             f"{self.name}-drop-times",
-            f"{self.words}: {'every' if linear else 'the first'} drop is predicted from the "
-            "initial weights alone",
+            f"{self.words}: the initial weights alone predict the time of "
+            f"{'every' if linear else 'the first'} drop",
             max_error_below(error, within=self.time_within),
             at=self.time_from,
             corrected=self.corrected,
@@ -125,21 +127,21 @@ class Model:
         holds: Any,
         share: float = 1.0,
     ) -> None:
-        """That at least a share of seeds has so many plateaus."""
+        """Claim a statement about the number of plateaus that holds in a share of seeds."""
         note = f"numbers of plateaus: {', '.join(f'{count:g}' for count in np.unique(counts))}"
         claim(f"{self.name}-{id}", f"{self.words}: {words}", most_seeds(holds, share), note=note)
 
 
 def _linear_levels(s: np.ndarray) -> np.ndarray:
-    """Lemma 6: each mode that is learned takes off μ_k, which is s_k² for white inputs."""
+    """Return the levels of Lemma 6: each learned mode lowers the loss by μ_k = s_k² (white x)."""
     return np.append(np.cumsum((s**2)[::-1])[::-1], 0.0)
 
 
 def _linear_theory(network: Layer, s: np.ndarray) -> dict[str, Any]:
-    """Modes of white inputs are logistic curves, each from its own part of the initial weights."""
+    """Predict the logistic curve of each mode from its initial weights, for white inputs."""
     half = mode_drop_times(network, from_moments(np.diag(s)))
     times = np.linspace(0.0, 1.3 * half.max(), _SAMPLES)
-    # Half of a mode's share of the loss is gone at a strength of 1 − 1/√2: logit ln(√2 − 1).
+    # Half of a mode's part of the loss is gone at a strength of 1 − 1/√2: logit ln(√2 − 1).
     logit = np.log(np.sqrt(2) - 1) + 2 * s * (times[:, None] - half[:, None])
     losses = (s**2 / (1 + np.exp(np.minimum(logit, 300.0))) ** 2).sum(axis=-1)
     middles = (_linear_levels(s)[1:] + _linear_levels(s)[:-1]) / 2
@@ -152,18 +154,18 @@ def _linear_theory(network: Layer, s: np.ndarray) -> dict[str, Any]:
 
 
 def _attention_gain(s: np.ndarray) -> np.ndarray:
-    """What Σ v k qᵀ is along each direction at the lowest loss."""
+    """Return the value of Σ v k qᵀ along each direction at the lowest loss."""
     variances = np.sqrt(s)
     return 1.0 / (variances + (variances + variances.sum()) / CONTEXT)
 
 
 def _attention_levels(s: np.ndarray) -> np.ndarray:
-    """Each direction that is learned takes λ/(1 + (1 + tr Λ/λ)/N) off tr Λ."""
+    """Return the levels: each learned direction lowers tr Λ by λ/(1 + (1 + tr Λ/λ)/N)."""
     return np.sqrt(s).sum() - np.append(0.0, np.cumsum(s * _attention_gain(s)))
 
 
 def _heads(network: Layer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Keys, queries and values of heads of rank one; the query's label is zero and never read."""
+    """Return keys, queries and values of rank-one heads, without the query's unused label entry."""
     u, v = np.asarray(network.u), np.asarray(network.v)
     return u[..., 0, 0, :], u[..., 1, 0, :-1], v[..., 0, :]
 
@@ -175,7 +177,7 @@ def _attention_strengths(network: Layer, s: np.ndarray) -> np.ndarray:
 
 
 def _head_field(theta: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """Gradient of (v_y k + k_y v)·diag(s) q."""
+    """Return the gradient of (v_y k + k_y v)·diag(s) q."""
     k, q, v = np.split(theta, (DIRECTIONS + 1, 2 * DIRECTIONS + 1), axis=1)
     k, k_y, v, v_y = k[:, :-1], k[:, -1:], v[:, :-1], v[:, -1:]
     read = lambda w: np.sum(w * s * q, axis=1, keepdims=True)
@@ -183,11 +185,12 @@ def _head_field(theta: np.ndarray, s: np.ndarray) -> np.ndarray:
 
 
 def _attention_theory(network: Layer, s: np.ndarray) -> dict[str, Any]:
-    """The first head that leaves zero makes the first drop; with it Σ_yZ changes for the others.
+    """Predict the first drop: the first head that leaves zero causes it.
 
-    A head is a rank-one tensor, with the label's entries of value and key beside those of the
-    tokens: more than the one value of Eq. (13), so that it is followed to infinity numerically,
-    each head by itself.
+    The first head changes Σ_yZ for the other heads, so later drops are not predicted. A head has
+    label entries of value and key in addition to the token entries, more than the single value of
+    Eq. (13). Each head is therefore integrated numerically until it diverges, independently of the
+    others.
     """
     heads = np.concatenate(_heads(network), axis=-1)
     each = heads.reshape(-1, heads.shape[-1])
@@ -211,7 +214,7 @@ LINEAR = Model(
     level_within=5e-3,
     time_from="Theorem 4",
     time_within=0.01,
-    corrected="with the part of a mode orthogonal, over units, to earlier ones",
+    corrected="only the part of a mode's initial weights orthogonal to earlier modes counts",
 )
 ATTENTION = Model(
     "attention",
@@ -225,13 +228,13 @@ ATTENTION = Model(
     level_within=0.02,
     time_from="Proposition 5",
     time_within=0.05,
-    corrected="with all entries of a head's key and value",
+    corrected="includes all entries of a head's key and value",
 )
 MODELS = (LINEAR, ATTENTION)
 
 
 def _train(model: Model, s: np.ndarray, network: Layer) -> xr.Dataset:
-    """Curves, plateaus and predictions of every seed side by side."""
+    """Train all seeds of one setting; return curves, plateaus and predictions."""
     flow = gradient_flow(network, model.task(s), loss="half", rtol=1e-5, converged=1e-4)
     levels, speed = model.levels(s), flow.squared_gradient
     found = plateaus_of_batch(flow, levels / 2, dims=("seed",)).reset_coords(drop=True)
@@ -258,7 +261,7 @@ def _train(model: Model, s: np.ndarray, network: Layer) -> xr.Dataset:
 def sweep(
     axis: str, linear: Settings, attention: Settings, first_seed: int, progress: Progress
 ) -> Tables:
-    """Both networks, each at settings of its own."""
+    """Train both networks, each at its own settings."""
     found = {}
     for start, model, settings in zip((0.0, 0.5), MODELS, (linear, attention), strict=True):
         found[model.name] = model.sweep(axis, settings, first_seed, part_of(progress, start, 0.5))
@@ -266,15 +269,15 @@ def sweep(
 
 
 def stay(data: xr.Dataset) -> xr.DataArray:
-    """Median time between the first drop and the last: the intermediate plateaus together."""
+    """Return the median time between the first and the last drop, over seeds."""
     drops = data["drop_time"]
     return (drops.isel(fall=-1) - drops.isel(fall=0)).median("seed")
 
 
 def draw_pair(title: str, run: xr.DataTree, axis: str, symbol: str, theory: str) -> Figure:
-    """Linear network and linear attention side by side, a curve for each value of what is swept.
+    """Draw the linear network and linear attention side by side, with a curve for each setting.
 
-    `theory` is what it draws for attention; of the linear network it draws all of it.
+    `theory` is the legend entry of the theory lines in the panel of attention.
     """
     figure, axes = panels(title, 2)
     for ax, model, drawn in zip(axes, MODELS, ("theory", theory), strict=True):
@@ -285,7 +288,7 @@ def draw_pair(title: str, run: xr.DataTree, axis: str, symbol: str, theory: str)
 def draw_sweep(
     ax: Axes, data: xr.Dataset, axis: str, symbol: str, xlabel: str = "time $t = 2ηn$", **how: str
 ) -> None:
-    """One seed of every setting, with the predicted loss, or drops where there is none."""
+    """Draw one seed of every setting, with the predicted loss if available, else the drops."""
     one = data.isel(seed=0)
     start = one["level"].isel(plateau=0)
     levels, loss = one["level"] / start, one["loss"] / start
@@ -298,9 +301,9 @@ def draw_sweep(
         draw_staircase(ax, *drawn, right=right, color=shade, label=label)
         if curve:
             ax.plot(row["theory_time"], row["theory_loss"] / start.sel(at), **THEORY_STYLE)
-    if np.allclose(levels, levels.isel({axis: 0})):  # the same for all: no crowd of lines
+    if np.allclose(levels, levels.isel({axis: 0})):  # draw levels only if all settings share them
         for level in levels.isel({axis: 0}).values:
             ax.axhline(level, **{**THEORY_STYLE, "lw": 0.6}, zorder=0)
-    top = max(1.0, float(loss.max()))  # large weights may start above the loss of none
+    top = max(1.0, float(loss.max()))  # large weights may start above the loss of zero weights
     limits: dict[str, Any] = {"xlim": (0, right), "ylim": (-0.04 * top, 1.08 * top)}
     label_axes(ax, xlabel, "loss / loss of zero weights", legend="beside", **how, **limits)

@@ -1,10 +1,10 @@
-"""Figure 4A: softmax attention first learns with uniform attention, a fit to the sample alone.
+"""Figure 4A: softmax attention first learns with uniform attention, which fits the sample only.
 
-At u = 0 softmax is uniform and not zero: φ is of order zero, and the values v at once learn what
-the mean token explains of the target. In the population that is nothing, so that the first drop is
-an effect of the sample that falls as 1/P; what follows starts from it, at times that depend on the
-data set. The paper has H = 50 heads and P = 8192 sequences. Cost grows with P and with H², so that
-ten heads and 256 sequences are the default here.
+At u = 0 softmax attention is uniform, not zero. The activation φ is of order zero, and the values v
+learn at once the part of the target that the mean token explains. In the population the mean token
+explains nothing. The first drop is therefore an effect of the finite sample, of size 1/P. The later
+drops start from it, at times that depend on the data set. The paper uses H = 50 heads and P = 8192
+sequences. The cost is proportional to P and to H², so ten heads and 256 sequences are the defaults.
 """
 
 from typing import Any
@@ -24,30 +24,30 @@ from ....tasks import AbstractTask, in_context_regression
 from ..panels import PLATEAU, Reading
 from ._panel import Levels, OtherParameters, other
 
-_MORE = 16  # times the samples, to see how the first drop depends on their number
+_MORE = 16  # factor between the two numbers of samples that give the exponent of the first drop
 _DATA_SETS = 8
 
 
 class Parameters(OtherParameters):
-    """Softmax attention on the in-context regression of Figure 1F."""
+    """Parameters of Figure 4A: softmax attention on the in-context regression of Figure 1F."""
 
     seeds: int = Field(default=1, ge=1)
-    """How many independent initialisations are trained."""
+    """Number of independent initialisations that are trained."""
 
     width: int = Field(default=10, ge=2)
-    """Number of attention heads H; the paper has 50."""
+    """Number H of attention heads; the paper has 50."""
 
     samples: int = Field(default=256, ge=8)  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Number P of sequences; the paper has 8192, at as many times the cost."""
+    """Number P of sequences; the paper has 8192. The cost is proportional to P."""
 
     dimension: int = Field(default=2, ge=2)
-    """Dimension of a token."""
+    """Number of coordinates of a token."""
 
     context: int = Field(default=32, ge=1)
     """Number N of labelled tokens in a sequence."""
 
     max_steps: int = Field(default=6_000, ge=1)
-    """Most steps of training for each seed."""
+    """Maximal number of training steps per seed."""
 
 
 QUICK: dict[str, Any] = {"samples": 128, "max_steps": 1_500}
@@ -64,7 +64,7 @@ def _network(parameters: Parameters, keys: Keys) -> Layer:
 
 
 def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
-    """Least squares on the mean token, for the data set and for larger ones."""
+    """Fit the mean token by least squares, on the data set and on larger ones."""
     rest, _ = _uniform_fit(task, network)
     sizes = np.repeat((1, _MORE), _DATA_SETS) * parameters.samples
     keys = jax.random.split(jax.random.key(parameters.seed), len(sizes))
@@ -76,7 +76,7 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
 
 
 def _uniform_fit(task: AbstractTask, network: Layer) -> tuple[float, float]:
-    """Loss that the best values leave if attention is uniform, and the fraction they take away."""
+    """Return the least loss under uniform attention, and the fraction of loss that it removes."""
     psi, y, *_ = task.statistics(network.unit)
     mean = psi.mean(axis=-1)
     left = np.mean((y - mean @ np.linalg.lstsq(mean, y, rcond=None)[0]) ** 2)
@@ -87,14 +87,15 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     gain = reading.theory["gain"].values.mean(axis=1)
     claim(
         "first-drop-of-the-sample",
-        "the first drop is an effect of the sample: exponent with which it falls with the number "
-        "of sequences",
+        "the first drop of the loss comes from the finite sample: its size is inversely "
+        "proportional to the number of sequences P (exponent of P)",
         follows_power_law((1, _MORE), gain, -1, within=0.4),
         at="Figure 4A; in the population the mean token does not correlate with the target",
-        note=f"{100 * gain[0]:.2g} % of the loss; {100 * gain[1]:.2g} % of {_MORE} times as many",
+        note=f"{100 * gain[0]:.2g} % of the loss; {100 * gain[1]:.2g} % with {_MORE} times the "
+        "sequences",
     )
     fit, levels = float(reading.theory["level"][1]), reading.plateaus["level"].values[:, PLATEAU]
-    words = f"the second plateau is the least-squares fit of uniform attention, {fit:.6g}"
+    words = f"the second plateau has the loss of the best fit under uniform attention, {fit:.6g}"
     claim("uniform-attention-fit", words, max_error_below(levels, fit, within=1e-4, relative=True))
 
 
@@ -106,7 +107,7 @@ run, claims, _draw = other("4A", "softmax attention", Parameters, 0, _asserts, _
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """The first drop, too small to be seen beside the others, is also on a scale of its own."""
+    """Draw the panel, with an inset that enlarges the small first drop."""
     figure, simulation = _draw(run), run["simulation"].ds
     inset = figure.axes[0].inset_axes((0.16, 0.3, 0.5, 0.42))
     step = np.maximum(simulation["step"].values, 0.1)

@@ -1,4 +1,4 @@
-"""Figure 4C: a sine network grows one direction of weights, which is no saddle's."""
+"""Figure 4C: a sine network grows one direction of weights without resting at a saddle."""
 
 from pydantic import Field
 
@@ -6,13 +6,13 @@ from ._panel import TeacherParameters, other
 
 
 class Parameters(TeacherParameters):
-    """φ(x; u) = sin(u·x)."""
+    """Parameters of Figure 4C, with activation φ(x; u) = sin(u·x)."""
 
     spacing: float = Field(default=0.6, gt=0, le=1)
-    """Distance of the grid points that population averages are taken over."""
+    """Spacing of the grid points over which population averages are taken."""
 
     max_steps: int = Field(default=12_000, ge=1)
-    """Most steps of training for each seed."""
+    """Maximal number of training steps per seed."""
 
 
 QUICK = {"seeds": 3, "max_steps": 8_000}

@@ -1,4 +1,4 @@
-"""Figure 4D: a tanh network grows one direction of weights, which is no saddle's."""
+"""Figure 4D: a tanh network grows one direction of weights without resting at a saddle."""
 
 from pydantic import Field
 
@@ -6,10 +6,10 @@ from ._panel import TeacherParameters, other
 
 
 class Parameters(TeacherParameters):
-    """φ(x; u) = tanh(u·x)."""
+    """Parameters of Figure 4D, with activation φ(x; u) = tanh(u·x)."""
 
     max_steps: int = Field(default=10_000, ge=1)
-    """Most steps of training for each seed."""
+    """Maximal number of training steps per seed."""
 
 
 QUICK = {"seeds": 3, "max_steps": 6_000}

@@ -1,6 +1,6 @@
-"""Figure 4E: an activation of order two, which the text does not name: one unit, then two.
+"""Figure 4E: an activation of order two has one active unit on the plateau, then two.
 
-1 − cos z shows what the paper says of the panel, and so does ReLU(z)².
+The paper's text does not name the activation. Both 1 − cos z and ReLU(z)² behave as the paper says.
 """
 
 from typing import Any, Literal
@@ -16,16 +16,16 @@ from ._panel import FewUnitsParameters, Levels, fixed_points, other
 
 
 class Parameters(FewUnitsParameters):
-    """An activation of order two; the text names none for this panel."""
+    """Parameters of Figure 4E; the paper's text names no activation for this panel."""
 
     activation: Literal["1-cos", "squared-relu"] = "1-cos"
-    """The activation function: 1 − cos z or ReLU(z)²."""
+    """Activation φ(z): 1 − cos z or ReLU(z)²."""
 
     spacing: float = Field(default=0.5, gt=0, le=1)
-    """Distance of the grid points that population averages are taken over."""
+    """Spacing of the grid points over which population averages are taken."""
 
     max_steps: int = Field(default=30_000, ge=1)
-    """Most steps of training for each seed."""
+    """Maximal number of training steps per seed."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {"squared-relu": {"activation": "squared-relu"}}
@@ -33,7 +33,7 @@ QUICK: dict[str, Any] = {"seeds": 4}
 
 
 def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
-    """Fixed points of one unit; for ReLU(z)², of which they are whole rays, its minima alone."""
+    """Return the fixed points of one unit; for ReLU(z)², whose fixed points form rays, minima."""
     if parameters.activation == "1-cos":
         return fixed_points(parameters, task, network)
     key = jax.random.key(parameters.seed)

@@ -1,7 +1,7 @@
-"""Figure 4F: φ = z tanh z rests with one active unit, at no fixed point: its u grows on and on.
+"""Figure 4F: a network with φ = z tanh z rests with one active unit, which keeps growing.
 
-A width-1 network has no minimum at finite weights here. With the best v its loss falls as |u|
-grows, towards that of φ = |z|, so that the plateau drifts and lies above the infimum.
+A network of width 1 has no minimum at finite weights. With the best v, its loss decreases with |u|
+towards the loss of φ = |z|. The plateau therefore drifts, above the infimum and at no fixed point.
 """
 
 from typing import Any
@@ -17,20 +17,20 @@ from ._panel import FewUnitsParameters, Levels, other
 
 
 class Parameters(FewUnitsParameters):
-    """φ(x; u) = u·x tanh(u·x)."""
+    """Parameters of Figure 4F, with activation φ(x; u) = u·x tanh(u·x)."""
 
     max_steps: int = Field(default=20_000, ge=1)
-    """Most steps of training for each seed."""
+    """Maximal number of training steps per seed."""
 
 
 QUICK: dict[str, Any] = {"seeds": 4, "max_steps": 12_000}
 
 
 def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
-    """Loss of one unit along the teacher's longer axis as its length grows: that of φ = |z|.
+    """Return the infimum of the loss of one unit: its length grows along the teacher's longer axis.
 
-    Along an axis Gaussian averages are products of integrals over one variable each, exact however
-    steep φ is: ⟨yφ⟩ = ⟨φ₁⟩⟨φ⟩ + ⟨φ₂φ⟩ with φ_j the teacher's two.
+    In this limit φ becomes |z|. Gaussian averages along an axis are products of one-dimensional
+    integrals, which are exact for steep φ as well: ⟨yφ⟩ = ⟨φ₁⟩⟨φ⟩ + ⟨φ₂φ⟩ for the teacher's φ₁, φ₂.
     """
     x = np.linspace(0.0, 12.0, 240_001)
     density = np.exp(-(x**2) / 2)
@@ -48,22 +48,22 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     if not seeds:
         return
     if reading.parameters.samples is None:
-        words = "the plateau lies above the infimum of width-1 networks, no fixed point among them"
-        note = f"up to {reading.levels.max():.4g}"
+        words = "the plateau loss lies above the infimum of width-1 networks"
+        note = f"up to {reading.levels.max():.4g}; width-1 networks have no fixed point here"
         claim("above-infimum", words, all_above(reading.levels, infimum), note=note)
     start, end = np.array(
         [[_longest(reading, k, edge) for k in seeds] for edge in ("start", "end")]
     )
     claim(
         "growing-unit",
-        "along the plateau the active unit grows, |u| by more than a tenth",
+        "the weight norm |u| of the active unit grows by more than 10 % along the plateau",
         most_seeds(end > 1.1 * start, 0.9),
-        note=f"from {np.median(start):.3g} to {np.median(end):.3g} in the median",
+        note=f"median growth from {np.median(start):.3g} to {np.median(end):.3g}",
     )
 
 
 def _longest(reading: Reading, seed: int, edge: str) -> float:
-    """Largest |u| at the start or the end of the plateau."""
+    """Return the largest |u| at the start or the end of the plateau."""
     step = reading.plateaus[edge].values[seed, PLATEAU]
     u, _ = reading.weights_at(seed, int(np.searchsorted(reading.curves[0][seed], step)))
     return float(np.linalg.norm(u.values, axis=1).max())

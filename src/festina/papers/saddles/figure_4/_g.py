@@ -1,9 +1,9 @@
 """Figure 4G: a cubic network rests with one unit on the diagonal, then learns with two.
 
-The stated learning rate, 0.02, is above 2/sharpness of the solution and diverges from every seed;
-0.005 is the default here. With ρ_j the cosines between the unit and the teacher's two,
-⟨(u·x)³(w·x)³⟩ = 9ρ + 6ρ³ for unit vectors, so that one unit leaves 30 − (Σ_j 9ρ_j + 6ρ_j³)²/15 of
-the loss: lowest on the diagonal, 54/5.
+The learning rate stated in the paper, 0.02, exceeds 2/sharpness of the solution, and descent
+diverges from every seed. The default here is 0.005. Let ρ_j be the cosine between the unit u and
+teacher unit j. For unit vectors ⟨(u·x)³(w·x)³⟩ = 9ρ + 6ρ³, so one unit leaves a loss of
+30 − (Σ_j 9ρ_j + 6ρ_j³)²/15. This loss is lowest on the diagonal, where it is 54/5.
 """
 
 from typing import Any, Literal
@@ -20,31 +20,31 @@ from ..panels import BROKEN_OFF, PLATEAU, Reading
 from ._panel import EQ_5, FewUnitsParameters, Levels, fixed_points, other
 
 _STATED = 0.02
-_DIAGONAL = 4 * np.sqrt(2) / 5  # v|u|³ of the best single unit, for teachers of length one
-_CLEAN = 7.0  # decades of the squared gradient: by then units that wait are of no account
+_DIAGONAL = 4 * np.sqrt(2) / 5  # v|u|³ of the best single unit, for a teacher of unit lengths
+_CLEAN = 7.0  # strength of a plateau, in decades, at which dormant units are negligible
 
 
 class Parameters(FewUnitsParameters):
-    """φ(x; u) = (u·x)³."""
+    """Parameters of Figure 4G, with activation φ(x; u) = (u·x)³."""
 
     teacher: tuple[PositiveFloat, PositiveFloat] = (1.0, 1.0)
-    """Lengths of the teacher's two weight vectors u₁* and u₂*, which lie along the two axes."""
+    """Lengths of the teacher's weight vectors u₁* and u₂*, which lie along the two axes."""
 
     learning_rate: float = Field(default=0.005, gt=0)
-    """Learning rate η of gradient descent on the loss; the 0.02 that the paper states diverges."""
+    """Learning rate η of gradient descent on the loss; the paper's 0.02 diverges."""
 
     method: Literal["descent", "flow"] = "descent"
-    """Gradient descent at the learning rate, or gradient flow on the same axis of steps, t/η."""
+    """Training by gradient descent, or by gradient flow with time t plotted in steps t/η."""
 
     max_steps: int = Field(default=300_000, ge=1)
-    """Most steps of training for each seed."""
+    """Maximal number of training steps per seed."""
 
 
 QUICK: dict[str, Any] = {"seeds": 5, "max_steps": 200_000}
 
 
 def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
-    """Also how descent at the stated learning rate ends, and the sharpness of the solution."""
+    """Return fixed points, the end of descent at the stated rate, and the solution's sharpness."""
     rest, points = fixed_points(parameters, task, network)
     steps = min(parameters.max_steps, 100_000)
     stated = gradient_descent(network, task, _STATED, loss=parameters.loss, max_steps=steps)
@@ -56,9 +56,10 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
 
 
 def _balanced(strength: Any) -> tuple[Any, Any]:
-    """|u| and v of a unit with v|u|³ = `strength` that grew from zero.
+    """Return |u| and v of a unit with v|u|³ = `strength` that grew from zero.
 
-    A unit of order p keeps v² − |u|²/p, here zero; of a teacher w it learns v|u|³ = |w|³.
+    Training conserves v² − |u|²/p for a unit of order p, here at zero. From a teacher unit w the
+    unit learns v|u|³ = |w|³.
     """
     length = (np.sqrt(3) * strength) ** 0.25
     return length, length / np.sqrt(3)
@@ -75,27 +76,31 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
         levels, norm = reading.plateaus["level"].values[seeds, 1], np.hypot(*_balanced(_DIAGONAL))
         claim(
             "diagonal-unit",
-            "medians on the plateau: level 54/5, for the unit lies on the diagonal, and its norm, "
-            "balanced with v|u|³ = 4√2/5",
+            "median plateau loss 54/5, since the unit lies on the diagonal, and median norm of its "
+            "weights, balanced with v|u|³ = 4√2/5",
             agree([np.median(levels), np.median(largest)], [54 / 5, norm], within=1e-4),
             at=EQ_5,
         )
     finite = ~np.isin(reading.theory["stated"].values, BROKEN_OFF)
     sharpness = _sharpness(parameters)
-    known: dict[str, Any] = {"note": f"{finite.sum()} of {finite.size} seeds"}
+    known: dict[str, Any] = {"note": f"{finite.sum()} of {finite.size} seeds stay finite"}
     if sharpness * _STATED > 2:
         known["instead"] = all_above(_STATED * reading.theory["sharpness"], 2.0)
-        known["wrong"] = f"2/sharpness of the balanced solution is {2 / sharpness:.2g}"
-    words = f"descent at the stated learning rate, {_STATED}, stays finite from some seed"
+        known["wrong"] = (
+            "the learning rate exceeds 2/sharpness of the balanced solution, "
+            f"which is {2 / sharpness:.2g}"
+        )
+    words = f"gradient descent at the stated learning rate {_STATED} stays finite for some seeds"
     claim("stated-learning-rate", words, all_above(finite.sum(), 0), **known)
 
 
 def _sharpness(parameters: Parameters) -> float:
-    """Largest curvature of the loss where each unit has learned its teacher, balanced.
+    """Return the largest curvature of the loss at the balanced solution.
 
-    Nothing is left of the loss, so that it is that of 2⟨(δf)²⟩. A unit of length ℓ along axis 1 can
-    change f by 2ℓ³x₁³, along itself and v at once, and by √3ℓ³x₁²x₂; the other one alike. Of these,
-    x₁³ of the longer and x₂²x₁ of the shorter go together: ⟨x₁⁶⟩ = 15, ⟨x₁⁴x₂²⟩ = 3.
+    The loss is zero at this solution, so its curvature is that of 2⟨(δf)²⟩. A unit of length ℓ
+    along axis 1 can change f by 2ℓ³x₁³, through its length and v together, and by √3ℓ³x₁²x₂. The
+    other unit has the same changes with axes swapped. The largest curvature combines x₁³ of the
+    longer unit with x₂²x₁ of the shorter one: ⟨x₁⁶⟩ = 15, ⟨x₁⁴x₂²⟩ = 3.
     """
     short, long = sorted(_balanced(np.array(parameters.teacher) ** 3)[0] ** 3)
     change = np.array([2 * long, np.sqrt(3) * short])

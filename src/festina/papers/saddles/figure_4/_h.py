@@ -1,8 +1,9 @@
-"""Figure 4H: an activation of order three, which the text does not name: one unit, then two.
+"""Figure 4H: an activation of order three has one active unit on the plateau, then two.
 
-z² sin z shows what the paper says of the panel, and so does z³/(1 + z²). z² tanh z, by analogy with
-panel F, does as well, but its plateau is no fixed point: one unit does best with infinite weights,
-as z|z|. All of them rest for several times as long as they need to leave zero.
+The paper's text does not name the activation. Both z² sin z and z³/(1 + z²) behave as the paper
+says. So does z² tanh z, by analogy with panel F, but its plateau is not at a fixed point: a single
+unit does best with infinite weights, where φ becomes z|z|. With each of these activations the
+plateau lasts several times as long as the escape from zero.
 """
 
 from typing import Any, Literal
@@ -16,16 +17,16 @@ from ._panel import FewUnitsParameters, Levels, fixed_points, other
 
 
 class Parameters(FewUnitsParameters):
-    """An activation of order three; the text names none for this panel."""
+    """Parameters of Figure 4H; the paper's text names no activation for this panel."""
 
     activation: Literal["z2-sin", "z2-tanh", "z3-rational"] = "z2-sin"
-    """The activation function: z² sin z, z² tanh z or z³/(1 + z²)."""
+    """Activation φ(z): z² sin z, z² tanh z or z³/(1 + z²)."""
 
     teacher: tuple[PositiveFloat, PositiveFloat] = (1.0, 1.0)
-    """Lengths of the teacher's two weight vectors u₁* and u₂*, which lie along the two axes."""
+    """Lengths of the teacher's weight vectors u₁* and u₂*, which lie along the two axes."""
 
     max_steps: int = Field(default=600_000, ge=1)
-    """Most steps of training for each seed."""
+    """Maximal number of training steps per seed."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -36,7 +37,7 @@ QUICK: dict[str, Any] = {"seeds": 4}
 
 
 def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
-    """Fixed points of one unit; where it has none, the infimum, which is that of φ = z|z|."""
+    """Return the fixed points of one unit; for z² tanh z the infimum, that of φ = z|z|."""
     if parameters.activation != "z2-tanh":
         return fixed_points(parameters, task, network)
     x, y, weight, *_ = task.statistics(network.unit)

@@ -1,11 +1,12 @@
-"""What the panels of Figure 4 share: two-layer networks whose activation is not that of Figure 1.
+"""Shared code of the panels of Figure 4: two-layer networks with activations not in Figure 1.
 
-The lowest term of φ around u = 0 decides how learning starts: directions separate at first order,
-units at second and third. Unlike in Figure 1 the saddle of a width-1 network is not always visited,
-so that each panel says where the loss rests and where that is no such level.
+The order of the lowest term of φ around u = 0 determines how learning starts. At order one,
+directions separate; at orders two and three, units separate. Unlike in Figure 1, the saddle of a
+width-1 network is not always visited. Each panel therefore says at which level the loss rests and
+whether a fixed point has this level.
 
-Times: flow of the loss ⟨|y − f|²⟩ in units of the paper's learning rate, t/η = n, unless `method`
-asks for descent itself.
+Times are those of gradient flow on the loss ⟨|y − f|²⟩, in steps t/η of the paper's learning rate,
+unless `method` selects gradient descent.
 """
 
 import dataclasses
@@ -41,12 +42,12 @@ from ..panels import END, PLATEAU, Panel, PanelParameters, Reading
 from ._one_unit import population, width_one
 
 Levels: TypeAlias = tuple[float, dict[str, Any]]
-"""The level to compare with, and more variables of the group `theory`."""
+"""Plateau level to compare with, and further variables of the group `theory`."""
 
 TEXT, EQ_5 = "Figure 4, text", "Theorem 1, Eq. (5)"
 
 _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
-    "1-cos": (lambda z: 2 * jnp.sin(z / 2) ** 2, "1 − cos z"),  # without cancellation
+    "1-cos": (lambda z: 2 * jnp.sin(z / 2) ** 2, "1 − cos z"),  # avoids cancellation
     "squared-relu": (lambda z: jnp.where(z > 0, z, 0.0) ** 2, "ReLU(z)²"),
     "z-tanh": (lambda z: z * jnp.tanh(z), "z tanh z"),
     "z2-tanh": (lambda z: z**2 * jnp.tanh(z), "z² tanh z"),
@@ -56,33 +57,33 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
 
 
 class OtherParameters(PanelParameters):
-    """Figure 4. The paper trains by descent; flow is the same here and takes less time."""
+    """Parameters of Figure 4. Gradient flow gives the curves of gradient descent in less time."""
 
     learning_rate: float = Field(default=0.02, gt=0)
     """Learning rate η of gradient descent on the loss."""
 
     loss: Literal["mean-square"] = "mean-square"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Loss convention: as Eq. 64 is printed."""
+    """Loss: mean over samples ⟨‖y − f‖²⟩, as in Eq. 64."""
 
     method: Literal["descent", "flow"] = "flow"
-    """Gradient descent at the learning rate, or gradient flow on the same axis of steps, t/η."""
+    """Training by gradient descent, or by gradient flow with time t plotted in steps t/η."""
 
 
 class TeacherParameters(OtherParameters):
-    """A student learns from a teacher with two units and the same activation."""
+    """Parameters of a student that learns a teacher with two units and the same activation."""
 
     teacher: tuple[PositiveFloat, PositiveFloat] = (1.0, 2.0)
-    """Lengths of the teacher's two weight vectors u₁* and u₂*, which lie along the two axes."""
+    """Lengths of the teacher's weight vectors u₁* and u₂*, which lie along the two axes."""
 
     spacing: float = Field(default=0.4, gt=0, le=1)
-    """Distance of the grid points that population averages are taken over."""
+    """Spacing of the grid points over which population averages are taken."""
 
 
 class FewUnitsParameters(TeacherParameters):
-    """Where units separate, as in Figures 1F and 1G: few of them, from larger weights."""
+    """Parameters of panels whose units grow one by one, as in Figures 1F and 1G."""
 
     width: int = Field(default=10, ge=2)
-    """Number of units H."""
+    """Number H of hidden units."""
 
     scale: float = Field(default=5e-3, gt=0)
     """Standard deviation ε of the initial weights."""
@@ -90,39 +91,39 @@ class FewUnitsParameters(TeacherParameters):
 
 @functools.cache
 def named(name: str) -> Activation:
-    """The activation itself; the algebra of one that the library does not name is measured."""
+    """Return the activation with this name; for custom functions, its algebra is measured."""
     function, _ = _FUNCTIONS.get(name, (name, ""))
     return dataclasses.replace(activation(function), name=name)
 
 
 def teacher_task(phi: Activation, parameters: Any, key: Key) -> AbstractTask:
-    """y = φ(x; u₁*) + φ(x; u₂*) for x from N(0, I) in the plane: a sample, or the population."""
+    """Return the task y = φ(x; u₁*) + φ(x; u₂*), x from N(0, I): a sample or the population."""
     teacher = layer_from(NeuronUnit(phi), np.diag(parameters.teacher), np.ones(2))
     if parameters.samples is None and not teacher.unit.fixed_features:
         return population(teacher, parameters.spacing)
-    # Of a polynomial as few nodes as it needs (None) average exactly.
+    # For a polynomial, `nodes=None` selects as many quadrature nodes as exact averages need.
     return student_teacher(teacher, np.eye(2), nodes=None, samples=parameters.samples, key=key)
 
 
 def student(phi: Activation, parameters: TeacherParameters, keys: Keys) -> Layer:
-    """A fully-connected network with small weights and the teacher's activation."""
+    """Return a fully-connected network with small weights and the teacher's activation."""
     return fully_connected(2, parameters.width, activation=phi, scale=parameters.scale, key=keys)
 
 
 def fixed_points(parameters: TeacherParameters, task: AbstractTask, network: Layer) -> Levels:
-    """Levels of a width-1 network's fixed points; the one to compare with is the lowest."""
+    """Return the levels of the fixed points of a width-1 network, and the lowest of them."""
     points = width_one(network.unit, task)
     _, levels = points["fixed_point"]
     if not len(levels):
         raise ValueError(
             "A network with one unit has no fixed point with weights up to 5 on these data. "
-            "Take a `teacher` with shorter weights, or a finer `spacing`."
+            "Use a `teacher` with shorter weights, or a smaller `spacing`."
         )
     return float(levels[0]), points
 
 
 def _measured_order(network: Layer, task: AbstractTask) -> float:
-    """Order of φ's lowest term around u = 0, from responses to some of the data."""
+    """Measure the order of the lowest term of φ around u = 0, on some of the data."""
     psi = task.statistics(network.unit).psi
     some, shape = psi[:: max(1, len(psi) // 64)], network.u.shape[len(network.batch_shape) + 1 :]
     response = jax.jit(lambda u: network.unit.response(some, u[..., None]))
@@ -145,45 +146,45 @@ def other(
     scales: tuple[str, str] = ("linear", "linear"),
     **more: Any,
 ) -> tuple[Run[Any], Callable[..., list[Claim]], Callable[..., Figure]]:
-    """`run`, `claims` and `draw` of a panel: a student and its teacher, if not said otherwise.
+    """Return `run`, `claims` and `draw` of a panel, by default with a student and a teacher.
 
-    - `order`: lowest order of φ that the paper states; what it implies is claimed before `asserts`.
-    - `activation`: by name; the parameters have it if it is left out.
-    - `share`: of the seeds in which the loss is expected to rest on the way.
-    - `merge`: smallest drop of the loss that counts, as a fraction of the initial one.
-    - `scales`: of the axes of time and loss; logarithmic where drops could not be seen otherwise.
+    - `order`: lowest order of φ stated in the paper; its consequences are claimed before `asserts`.
+    - `activation`: its name; if empty, the parameters name it.
+    - `share`: share of seeds that are expected to have an intermediate plateau.
+    - `merge`: smallest drop of the loss that counts, as a fraction of the initial loss.
+    - `scales`: scales of the time and loss axes, `"linear"` or `"log"`.
     """
     phi = lambda parameters: named(activation or parameters.activation)
 
     def tables(
         parameters: Any, task: AbstractTask, network: Layer, keys: Keys, progress: Progress
     ) -> Tables:
-        progress("fixed points of one unit", 0.02)
+        progress("searching for the fixed points of one unit", 0.02)
         rest, points = known(parameters, task, network)
         points["order"] = ((), _measured_order(network, task))
         trajectory = panels.train(parameters, network, task, part_of(progress, 0.1, 0.85))
         theory = panels.theory(parameters, task, network, rest, trajectory.floor, points)
         found = panels.records(parameters, trajectory, theory["level"].values, merge=merge)
         if order < 2:
-            # Right after a drop, where the paper looks at the weights: on a plateau that is no
-            # fixed point they have moved on by the time that they are slowest.
+            # Take the weights right after a drop, as the paper does. Where the plateau is not at a
+            # fixed point, the weights have already moved on when the loss is slowest.
             plateaus, step = found["plateaus"], found["simulation"]["step"]
             start = (step < plateaus["start"]).sum("save")
             found["plateaus"] = plateaus.assign(save=np.minimum(plateaus["save"], start))
         return {**found, "theory": theory}
 
     def claimed(reading: Reading, claim: ClaimCollector) -> None:
-        words = "order of the lowest term of φ around zero weights"
+        words = "order of the lowest term in the expansion of the activation φ around zero weights"
         claim("lowest-order", words, agree(reading.theory["order"], order), at=TEXT)
         if order:
             chosen = getattr(reading.parameters, "activation", "")
-            unnamed = chosen and f"the text names no activation; here φ = {_FUNCTIONS[chosen][1]}"
+            unnamed = chosen and f"the paper names no activation; here φ = {_FUNCTIONS[chosen][1]}"
             claim(
                 "rests-between-drops",
-                "after the first drop the loss rests before it drops again",
+                "the loss rests on a plateau between the first and the second drop",
                 most_seeds(reading.counts >= 3, share),
                 corrected=unnamed,
-                note=f"plateaus by seed {join_numbers(reading.counts)}",
+                note=f"plateaus by seed: {join_numbers(reading.counts)}",
                 headline=True,
             )
         if order == 1:
@@ -204,7 +205,7 @@ def other(
 
 
 def _directions(reading: Reading, claim: ClaimCollector) -> None:
-    """φ of order one, not homogeneous: rank one after the first drop, at no width-1 fixed point."""
+    """Claim, for φ of order one that is not homogeneous, rank one without a width-1 fixed point."""
     seeds = np.flatnonzero(reading.counts >= 3).tolist()
     if not seeds:
         return
@@ -213,21 +214,24 @@ def _directions(reading: Reading, claim: ClaimCollector) -> None:
     after, end = s[..., 1] / s[..., 0]
     words = "right after the first drop the weights have rank one: second over first singular value"
     rank_one, note = max_error_below(np.median(after), within=0.01), f"at most {after.max():.2g}"
-    claim("rank-one-after-drop", f"{words}, median", rank_one, at=f"{TEXT}; Theorem 4", note=note)
-    words = "rank one does not last, for it is no invariant manifold: the second ends above a tenth"
-    grown, note = most_seeds(end > 0.1, 0.9), f"median {np.median(end):.2g}"
+    claim("rank-one-after-drop", f"{words} (median)", rank_one, at=f"{TEXT}; Theorem 4", note=note)
+    words = (
+        "weights of rank one are not an invariant manifold and do not keep their rank: the final "
+        "ratio of the second to the first singular value exceeds 0.1"
+    )
+    grown, note = most_seeds(end > 0.1, 0.9), f"median ratio {np.median(end):.2g}"
     claim("rank-one-does-not-last", words, grown, at=f"{TEXT}; Theorem 3", note=note)
     levels = reading.plateaus["level"].values[seeds, PLATEAU]
     points = reading.theory["fixed_point"].values
     away = np.abs(levels[:, None] / points - 1).min(axis=1)
-    words = "the level after the first drop is that of no width-1 fixed point: more than 2 % away"
-    note = f"median {np.median(levels):.6g}; fixed points at {join_numbers(points, 6)}"
+    words = "the loss after the first drop differs by more than 2 % from every width-1 fixed point"
+    note = f"median loss {np.median(levels):.6g}; fixed points at {join_numbers(points, 6)}"
     claim("no-fixed-point", words, most_seeds(away > 0.02, 0.9), at=TEXT, note=note)
 
 
 @styled
 def _draw(panel: Panel, scales: tuple[str, str], run: xr.DataTree) -> Figure:
-    """As Figure 1, with the weights after the first drop."""
+    """Draw the panel as in Figure 1, with the weights after the first drop."""
     reading, title = panel.reading(run), panel.heading(run)
     if chosen := getattr(reading.parameters, "activation", ""):
         title = f"{panel.number}   {panel.title}; here {_FUNCTIONS[chosen][1]}"
@@ -237,7 +241,7 @@ def _draw(panel: Panel, scales: tuple[str, str], run: xr.DataTree) -> Figure:
         after.set_title("after the first drop")
     if "fixed_point" in reading.theory:
         points, minimum = (reading.theory[name].values for name in ("fixed_point", "minimum"))
-        for level in points[minimum][1:]:  # the lowest is among the panel's three levels
+        for level in points[minimum][1:]:  # the lowest level is already drawn
             loss.axhline(level, **THEORY_STYLE)
     if scales[0] == "log":
         loss.set(xscale="log", xlim=(0.1, float(reading.simulation["step"].max()) or 1.0))

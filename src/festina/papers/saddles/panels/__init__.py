@@ -1,16 +1,17 @@
-"""What the panels of Figures 1, 4 and 5 share. A panel is made of five things:
+"""Shared code of the panels of Figures 1, 4 and 5. A panel consists of five parts:
 
-- `Parameters`, from `PanelParameters` or, where units separate, `FewUnitsParameters`;
-- `task(parameters, key)`, `network(parameters, keys)`: what is trained on what, all seeds in one;
-- `tables(parameters, task, network, keys, progress)`: all that is computed. `staircase(predict)`
-  serves Figure 1. Others train by `train`, take what claims and figures read from `records` (the
-  groups `simulation`, `plateaus`, `drops`) and `theory`, and add tables of their own;
-- `asserts(reading, claim)`: its claims, one after another, from those here or its own;
-- how it looks: `title`, `symbol`, `drawn`.
+- `Parameters`: a subclass of `PanelParameters`, or of `FewUnitsParameters` if units separate;
+- `task(parameters, key)` and `network(parameters, keys)`: the data and the initial networks, one
+  for each seed, as one batch;
+- `tables(parameters, task, network, keys, progress)`: all computations. Figure 1 uses
+  `staircase(predict)`. Other panels call `train`, take the tables that claims and figures need
+  from `records` (groups `simulation`, `plateaus`, `drops`) and `theory`, and add their own;
+- `asserts(reading, claim)`: the claims of the panel, from the functions here or its own;
+- the appearance: `title`, `symbol`, `drawn`.
 
-`Panel` makes `run`, `claims`, `draw` and `animate` of them. A `Reading` is a saved run under the
-names that claims and figures use; it knows no panel. `draw_panel` takes one with a title, for
-panels that draw more than others.
+`Panel` builds `run`, `claims`, `draw` and `animate` from these parts. A `Reading` is a saved run
+with named quantities for claims and figures; it does not depend on the panel. `draw_panel` draws a
+`Reading` under a title, for panels that draw more than the standard figure.
 """
 
 from ._claims import count as count

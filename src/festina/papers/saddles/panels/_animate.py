@@ -1,8 +1,8 @@
-"""A panel in motion: the loss with a moving dot, and the weights of every unit.
+"""Animate a panel: the loss with a moving dot, and the weights of every unit.
 
-By the clock there would be nothing to see for most of the time. Frames are equally far apart along
-the path of the loss and the weights, so that each shows as much change as any other, and rest for a
-moment on each plateau, where the path has a corner.
+With frames at equal times, nothing would move most of the time. Frames are therefore equally spaced
+along the path of the loss and the weights, so that all frames show the same amount of change. The
+animation rests briefly on each plateau.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _WEIGHTS = (0.625, 0.15, 0.67 * _SIZE[1] / _SIZE[0], 0.67)
 def animate_panel(
     reading: Reading, title: str, drawn: Mapping[str, int] = {}, symbol: str = "u"
 ) -> FuncAnimation:
-    """One seed of a panel, from its initial weights to the end of training."""
+    """Animate one seed of a panel, from its initial weights to the end of training."""
     seed = shown_seed(reading)
     step, loss, dots = _path(reading, seed, drawn)
     limit = 1.2 * np.abs(dots).max() or 1.0
@@ -69,17 +69,17 @@ def animate_panel(
 def _path(
     reading: Reading, seed: int, drawn: Mapping[str, int] = {}
 ) -> tuple[np.ndarray, np.ndarray, Float[np.ndarray, "frame unit 2"]]:
-    """Step, loss and drawn weights of each frame."""
+    """Return the step, loss and drawn weights of each frame."""
     step, loss = (part[seed] for part in reading.curves)
     drops = reading.drops["step"].values[seed]
     if np.isfinite(drops).all():
-        # Not much longer than the drops: after them only the last digits of the loss still move.
+        # Stop soon after the drops: later only the last digits of the loss change.
         until = int(np.searchsorted(step, 1.25 * drops.max())) + 1
         step, loss = step[:until], loss[:until]
     u = reading.simulation["u"].isel(seed=seed, save=slice(len(step))).isel(drawn)
     dots = u.values[..., :2]
     flat = dots.reshape(len(step), -1)
-    # How far along: of all that the loss falls and of all that the weights move, half each.
+    # Arc length along the path: the loss and the weights contribute half each.
     along = np.zeros(len(step))
     for part in (loss[:, None], flat):
         way = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(part, axis=0), axis=1)))

@@ -1,4 +1,4 @@
-"""Claims about the loss, how often and where it rests and when it falls, and about widths."""
+"""Claims about plateaus, drops and effective widths."""
 
 from typing import Any
 
@@ -10,15 +10,16 @@ from ._reading import Reading
 
 _STAIRS = np.arange(3)
 _USUAL = 0.1
-_CLEAN = 0.6  # of seeds at least where units leave one by one: four of five are
-_MANY = 10  # units: two of three may well be all that counts, whatever they are
+_CLEAN = 0.6  # least share of seeds with clean plateaus, if units grow one by one (four of five do)
+_MANY = 10  # units; in a smaller network, two active units of any type are too common
 
 
 def count(reading: Reading, claim: ClaimCollector, share: float = 1, **known: Any) -> None:
-    """Three plateaus, in as many seeds as are expected to have them, or what is `known` instead."""
+    """Claim three plateaus in a share of seeds; `known` passes on what holds instead."""
     lost = int(np.sum(~reading.trained))
-    note = f"counts {join_numbers(reading.counts)}" + f"; {lost} seeds broke off" * bool(lost)
-    words = "the loss shows three plateaus: initial, width one, final"
+    note = f"plateaus by seed: {join_numbers(reading.counts)}"
+    note += f"; training of {lost} seeds stopped early" * bool(lost)
+    words = "the loss has three plateaus: initial, width one, final"
     three = most_seeds((reading.counts == 3) & reading.trained, share)
     claim("three-plateaus", words, three, note=note, **known)
 
@@ -32,12 +33,13 @@ def level(
     id: str = "plateau-level",
     start: str = "",
 ) -> None:
-    r"""The plateau is at the level of a width-1 fixed point, the nearer the slower the loss falls.
+    r"""Claim that the plateau is at the level of a width-1 fixed point.
 
-    A saddle is passed with other units of a size w. Where φ is of order n, they take off the loss
-    some $w^{n+1}$ and make it fall at a rate of order $w^{2n}$. Thus what separates the plateau
-    from the fixed point goes as the rate to the power (n + 1)/2n, whatever the initial scale is. In
-    units of the fall before it and of the rate there the factor is taken to be one.
+    When a network passes a saddle, its other units have some size $w$. For φ of order $n$ these
+    units lower the loss by a term of order $w^{n+1}$ at a rate of order $w^{2n}$. The distance of
+    the plateau from the fixed point is therefore proportional to the rate to the power
+    $(n + 1)/2n$, for any initial scale. The factor is taken to be one, in units of the preceding
+    drop of the loss and of the rate during that drop.
     """
     if not (seeds := reading.resting):
         return
@@ -48,14 +50,15 @@ def level(
     point, power = points[away.argmin(axis=1)], (order + 1) / (2 * order)
     claim(
         id,
-        f"{start}the plateau is at the level of a fixed point of a width-1 network, as near as it "
-        f"is slow: in units of the fall before it, less {power:g} decades for each by which the "
-        "squared gradient dips",
+        f"{start}the plateau loss is that of a fixed point of a width-1 network; the distance is "
+        f"below 10^(−{power:g} d) times the first drop, where the squared gradient dips by d "
+        "decades on the plateau",
         max_error_below(levels, point, over=(top - point) * 10 ** (-power * decades), within=1.0),
         at="Theorem 1",
         corrected=corrected,
-        note=f"from {levels.min():.6g} to {levels.max():.6g}, at most {away.min(axis=1).max():.2g} "
-        f"from {' or '.join(f'{level:.6g}' for level in np.unique(point))}; dips by "
+        note=f"plateau losses {levels.min():.6g} to {levels.max():.6g}, at most "
+        f"{away.min(axis=1).max():.2g} from "
+        f"{' or '.join(f'{level:.6g}' for level in np.unique(point))}; dips of "
         f"{decades.min():.2g} to {decades.max():.2g} decades",
     )
 
@@ -63,31 +66,34 @@ def level(
 def falls(
     reading: Reading, claim: ClaimCollector, within: float, at: str, corrected: str = ""
 ) -> None:
-    """Every fall that theory speaks about; a panel's `drop_step` is NaN where it is silent."""
+    """Claim the predicted drops; a NaN in a panel's `drop_step` means no prediction."""
     if "drop_step" not in reading.theory:
         return
     predicted, measured = reading.theory["drop_step"].values, reading.drops["step"].values
-    with np.errstate(divide="ignore", invalid="ignore"):  # large weights are past a fall at once
+    with np.errstate(divide="ignore", invalid="ignore"):  # large weights have no first plateau
         error = np.abs(measured / predicted - 1)
-    error[np.isinf(predicted) & np.isnan(measured)] = 0.0  # it never comes, as it should be
+    error[np.isinf(predicted) & np.isnan(measured)] = 0.0  # correctly predicted never to drop
     for fall in np.flatnonzero(np.isfinite(predicted).any(axis=0)):
         which = ("first", "second")[fall]
         steps = measured[np.isfinite(measured[:, fall]), fall]
         claim(
             f"{which}-drop",
-            f"{which} drop predicted from the initial weights, relative error",
+            f"relative error of the {which} drop predicted from the initial weights",
             max_error_below(error[~np.isnan(predicted[:, fall]), fall], within=within),
             at=at,
             corrected=corrected,
-            note=f"steps {steps.mean():.4g} ± {steps.std():.2g}" if steps.size else "no drop",
+            note=f"drop at step {steps.mean():.4g} ± {steps.std():.2g}"
+            if steps.size
+            else "no drop",
         )
 
 
 def widths(reading: Reading, claim: ClaimCollector, share: float = 1, corrected: str = "") -> None:
-    """Widths 0, 1, 2 and the kind that the unit's algebra predicts, on clean plateaus.
+    """Claim widths 0, 1, 2 and the predicted type of relation on clean plateaus.
 
-    Two statements about widths: so few units can do what the network does (fitted), and its own
-    units are so few once those of Theorem 1 are merged. The second is more.
+    Two claims concern widths. First, the fitted width is 0, 1, 2: a network with so few units
+    computes the same function. Second, the network's own units merge into so few by the relations
+    of Theorem 1. The second claim is stronger.
     """
     if not reading.staircases:
         return
@@ -95,14 +101,14 @@ def widths(reading: Reading, claim: ClaimCollector, share: float = 1, corrected:
     left_out = f"no clean plateau from seeds {join_numbers(names[~reading.clean], 10)}"
     claim(
         "clean-plateaus",
-        "all three plateaus are clean: their widths can be told",
+        "all three plateaus are clean, so that their effective widths are well defined",
         most_seeds(reading.clean, min(share, _CLEAN) if share < 1 else 1),
         note="" if reading.clean.all() else left_out,
     )
     if not clean.size:
         return
     table = reading.run["widths"].ds.isel(seed=clean, plateau=slice(3))
-    # (seed, plateau, tolerance, kind); a kind without an answer is never the narrowest.
+    # Axes: (seed, plateau, tolerance, kind). A kind without a width is never the narrowest.
     own = table["width"].fillna(np.inf).values
     narrowest, fitted = own.min(axis=-1), table["fitted"].values
     within = table["within"].values
@@ -114,18 +120,18 @@ def widths(reading: Reading, claim: ClaimCollector, share: float = 1, corrected:
     at = "Theorems 1 and 3"
     claim(
         "effective-widths",
-        "effective width 0, 1, 2 on the three plateaus, where they are clean: so few units, "
-        f"fitted, compute the same (within {every})",
+        "the effective widths on the three clean plateaus are 0, 1 and 2: fitted networks with "
+        f"so few units compute the same function (for {every})",
         most_seeds((fitted == _STAIRS[:, None]).all(axis=(1, 2))),
         at=at,
-        note="; ".join((*remarks, f"with one unit less the error is {short:.2g} at least")),
+        note="; ".join((*remarks, f"the error with one unit less is at least {short:.2g}")),
     )
-    # Of those that wait for each other some are still there at the end that others could replace.
+    # If units compete, some remain at the end that the other units could replace.
     rows = slice(None) if share == 1 else slice(usual, usual + 1)
     claim(
         "own-units-merge",
-        "the network's own units merge into 0, 1, 2 by Eqs. (4) to (7), within "
-        + (every if share == 1 else f"{_USUAL:g}"),
+        "on the three plateaus the network's units merge into 0, 1 and 2 units by the relations "
+        "(4) to (7) of Theorem 1, for " + (every if share == 1 else f"{_USUAL:g}"),
         most_seeds((narrowest[..., rows] == _STAIRS[:, None]).all(axis=(1, 2)), share),
         at=at,
         note=_others(names[clean], narrowest[..., usual]),
@@ -135,23 +141,24 @@ def widths(reading: Reading, claim: ClaimCollector, share: float = 1, corrected:
         return
     kinds: list[Any] = [str(kind) for kind in table["kind"].values]
     fits = own[:, :, usual] == narrowest[:, :, usual, None]
-    # Kinds stand simplest first: the first that fits is the type. One direction is one line too,
-    # so that on the plateau the type may be among several.
+    # Kinds are ordered from simple to general: the first that fits is the type. A single direction
+    # fits several kinds, so the type on the plateau may be ambiguous.
     index = kinds.index(expected)
     of_type = fits[:, 1, index] & (fits[:, 2].argmax(axis=-1) == index)
     ties = [f"({EQUATION[kind]})" for k, kind in enumerate(kinds) if fits[:, 1, k].all()]
     claim(
         "type",
-        f"plateau and end are of type ({EQUATION[expected]}), as the algebra of φ predicts",
+        f"the units on the plateau and at the end are related by Eq. ({EQUATION[expected]}), as "
+        "predicted from the activation φ",
         most_seeds(of_type, share),
         at="Section 3",
         corrected=corrected,
-        note=f"on the plateau {' and '.join(ties)} fit alike" if len(ties) > 1 else "",
+        note=f"on the plateau Eqs. {' and '.join(ties)} fit equally well" if len(ties) > 1 else "",
     )
 
 
 def _others(names: np.ndarray, widths: np.ndarray) -> str:
-    """The widths that are not 0, 1, 2, and the seeds that have them."""
+    """Return text that names the widths other than 0, 1, 2 and the seeds that have them."""
     return "; ".join(
         f"{join_numbers(found)} from seeds {join_numbers(names[(widths == found).all(axis=1)], 10)}"
         for found in np.unique(widths, axis=0)

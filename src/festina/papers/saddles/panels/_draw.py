@@ -1,4 +1,4 @@
-"""A panel: the loss with predicted levels and drops, and the first-layer weights."""
+"""Draw a panel: the loss with predicted levels and drops, and the first-layer weights."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +11,8 @@ from matplotlib.ticker import MaxNLocator
 from ....experiments.figures import GUIDE_STYLE, SIMULATION_STYLE, THEORY_STYLE, styled
 from ._reading import END, PLATEAU, Reading
 
-# A panel always has the same parts, so that their places are known, in inches. Letting matplotlib
-# search for them (constrained layout) takes as long as all the rest of drawing.
+# All panels have the same layout, fixed here in inches. Constrained layout would take as long as
+# the rest of drawing.
 _SIZE = (4.7, 5.0)
 _LOSS = (0.76, 2.74, 3.70, 1.76)
 _ON_PLATEAU = (0.76, 0.5, 1.5, 1.5)
@@ -29,9 +29,10 @@ def draw_panel(
     shown: int | None = None,
     because: str = "",
 ) -> Figure:
-    """Loss of every seed on top; below, the weights of one seed on the plateau and at the end.
+    """Draw the loss of every seed, and the weights of one seed on the plateau and at the end.
 
-    `shown` is that seed, one of the usual kind if it is left out, and `because` says why.
+    `shown` is the index of that seed, by default the one of `shown_seed`. `because` is added to
+    its label.
     """
     shown = shown_seed(reading) if shown is None else shown
     figure = Figure(figsize=_SIZE)
@@ -57,7 +58,7 @@ def draw_panel(
 
 
 def shown_seed(reading: Reading) -> int:
-    """The first that has as many plateaus as most seeds that rest on the way, else the first."""
+    """Return the first seed with the most common number (≥ 3) of plateaus, else seed 0."""
     rested = reading.counts[reading.counts >= 3]
     return int(np.argmax(reading.counts == np.bincount(rested).argmax())) if rested.size else 0
 
@@ -84,25 +85,25 @@ def _draw_loss(reading: Reading, shown: int, because: str, ax: Axes) -> None:
     lines[0].set_label(f"theory: levels{marked}")
     for step in falls:
         ax.axvline(step, **THEORY_STYLE)
-    # A seed that diverges leaves through the top: beside its last losses nothing could be seen.
+    # A diverging seed may leave the axes at the top; its last losses would hide everything else.
     top = max(levels[0], *(losses[k].max() for k in np.flatnonzero(reading.trained))) or 1.0
     left = 0 if scale == "linear" else min(1.0, 0.01 * right)
     ax.set(xscale=scale, xlim=(left, right), ylim=(-0.04 * top, 1.08 * top), **labels(reading))
-    # Above the axes: within them there is no place that a curve of some seed does not pass.
+    # The legend stands above the axes: inside, some curve always passes behind it.
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 3}
     ax.legend(**place, borderaxespad=0.0, borderpad=0.2, columnspacing=1.0, handlelength=1.6)
 
 
 def _span(reading: Reading) -> tuple[float, str]:
-    """Where the axis of steps ends, and its scale.
+    """Return the right end of the step axis and its scale.
 
-    A little after the last drop, since from there on only the last digits of the loss move. A seed
-    that did not converge and was still seen above the lowest level in the second half of its
-    training is shown to its end, in logarithmic time where that is far from the last drop.
+    The axis ends a little after the last drop, because later only the last digits of the loss
+    change. An unconverged seed whose loss exceeds the lowest level in the second half of training
+    is shown to its end. The scale is logarithmic if that end is far from the last drop.
     """
     levels, drops = reading.theory["level"].values, reading.drops["step"].values
     drops, ends = drops[np.isfinite(drops)], np.array([step[-1] for step in reading.curves[0]])
-    beyond = 1.02 * ends  # a curve that ends before the axis does is seen to end
+    beyond = 1.02 * ends  # leaves a gap after the end of a curve
     if not drops.size:
         return float(beyond.max()) or 1.0, "linear"
     right = 1.25 * drops.max()
@@ -117,33 +118,33 @@ def _span(reading: Reading) -> tuple[float, str]:
 
 
 def _stays(reading: Reading) -> np.ndarray:
-    """Which seeds would stay where they ended, however long they were trained."""
+    """Return which seeds would stay where they ended under further training."""
     return np.isin(reading.simulation["ending"].values, ("converged", "stationary", "saddle"))
 
 
 def labels(reading: Reading) -> dict[str, str]:
-    """What the axes of steps and of the loss show, in its convention."""
+    """Return the labels of the step and loss axes for the loss convention of the run."""
     eta = f"η = {reading.parameters.learning_rate:g}"
     losses = {
         "mean-square": "loss ⟨|y − f|²⟩",
         "mean-over-outputs": "loss, mean over outputs",
         "half": "loss ½⟨|y − f|²⟩",
     }
-    steps = {"flow": f"flow time in steps of {eta}", "descent": f"gradient descent step ({eta})"}
+    steps = {"flow": f"flow time, in steps of {eta}", "descent": f"gradient descent step ({eta})"}
     return {"xlabel": steps[reading.parameters.method], "ylabel": losses[reading.parameters.loss]}
 
 
 def weight_axes(reading: Reading, stage: int, limit: float, symbol: str, ax: Axes) -> None:
-    """Axes for the first-layer weights of every unit, with the rays that theory has for them."""
+    """Set up axes for the first-layer weights of every unit, with the predicted rays."""
     ax.axhline(0, **GUIDE_STYLE)
     ax.axvline(0, **GUIDE_STYLE)
     if "ray_angle" in reading.theory:
         angles = np.radians(reading.theory["ray_angle"].values)
         for angle in angles if stage == END else angles[:1]:
             ax.plot([0, 2 * limit * np.cos(angle)], [0, 2 * limit * np.sin(angle)], **THEORY_STYLE)
-    # The same scale along both axes has the same ticks.
+    # Equal limits and equal ticks along both axes.
     ticks = np.asarray(MaxNLocator(4, steps=(1, 2, 5, 10)).tick_values(-limit, limit))
     same = {"lim": (-limit, limit), "ticks": ticks[np.abs(ticks) <= limit]}
     ax.set(**{f"{axis}{name}": value for axis in "xy" for name, value in same.items()})
     ax.set(xlabel=f"{symbol}₁", ylabel=f"{symbol}₂", aspect="equal")
-    ax.yaxis.labelpad = 1  # room for numbers such as −0.25
+    ax.yaxis.labelpad = 1  # leaves room for tick labels such as −0.25

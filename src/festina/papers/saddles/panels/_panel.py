@@ -1,4 +1,4 @@
-"""One panel of Figures 1, 4 or 5, as an experiment."""
+"""Make an experiment from one panel of Figures 1, 4 or 5."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,15 +22,15 @@ from ._tables import Compute, draw_keys
 
 @dataclass(frozen=True)
 class Panel:
-    """What is trained on what, what is computed, and what is claimed.
+    """One panel of a figure: data, networks, computations and claims.
 
-    - `number`: the panel's place in the paper, "1B".
-    - `task`: the data; the key is `None` for population averages, which need none.
-    - `network`: one network for each key.
+    - `number`: the panel's number in the paper, such as "1B".
+    - `task`: function that makes the data; its key is `None` for exact population averages.
+    - `network`: function that makes one network for each key.
     - `tables`: `(parameters, task, network, keys, progress) → {name: table}`.
     - `asserts`: `(reading, claim)` makes the panel's claims.
-    - `drawn`: which of a unit's weights are dots, by the names of their axes; all by default.
-    - `symbol`: what these are called.
+    - `drawn`: indices, by axis name, of the weights that are drawn as dots; by default all.
+    - `symbol`: the symbol of these weights in axis labels.
     """
 
     number: str
@@ -45,11 +45,11 @@ class Panel:
 
     @property
     def run(self) -> Run[Any]:
-        """The panel's experiment."""
+        """Return the function that runs the panel's experiment."""
 
         @make_run(f"saddles/figure-{self.number.lower()}")
         def run(parameters: Any, key: Key, progress: Progress) -> Tables:
-            """Train every seed, find its plateaus, and what theory knows of them beforehand."""
+            """Train every seed, find its plateaus, and predict levels and drops."""
             progress("setting up", 0.0)
             data_key, keys = draw_keys(parameters, key)
             task = self.task(parameters, data_key)
@@ -58,23 +58,23 @@ class Panel:
         return run
 
     def reading(self, run: xr.DataTree) -> Reading:
-        """A run of this panel by the names that claims and figures use."""
+        """Return a run of this panel as a `Reading`."""
         return Reading(run, parameters_of_run(run, self.parameters))
 
     def claims(self, run: xr.DataTree) -> list[Claim]:
-        """What the panel asserts, held against the run. Computes nothing that was not saved."""
+        """Return the panel's claims about a run, computed from saved numbers only."""
         body = lambda run, claim: self.asserts(self.reading(run), claim)
         return claims_from_source(PAPER, f"Figure {self.number}")(body)(run)
 
     def heading(self, run: xr.DataTree) -> str:
-        """The panel's number, what is trained, and under which reading of the paper."""
+        """Return the figure title: panel number, architecture and preset."""
         preset = run.attrs.get("preset", "")
         return f"{self.number}   {self.title}" + f" ({preset})" * bool(preset)
 
     def draw(self, run: xr.DataTree) -> Figure:
-        """The paper's panel: loss on top, first-layer weights on the plateau and at the end."""
+        """Draw the loss, and the first-layer weights on the plateau and at the end."""
         return draw_panel(self.reading(run), self.heading(run), self.drawn, self.symbol)
 
     def animate(self, run: xr.DataTree) -> FuncAnimation:
-        """The loss and the first-layer weights of one seed in motion."""
+        """Animate the loss and the first-layer weights of one seed."""
         return animate_panel(self.reading(run), self.heading(run), self.drawn, self.symbol)

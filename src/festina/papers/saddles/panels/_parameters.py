@@ -1,7 +1,7 @@
-"""Parameters that every panel of Figures 1, 4 and 5 has, with the defaults that most of them share.
+"""Parameters of all panels of Figures 1, 4 and 5, with the most common defaults.
 
-Convention of the paper: loss ⟨‖y − f‖²⟩ without ½ (Eq. 64), so that n steps of size η are time 2ηn
-of the half loss in which Sections 5, G and H are written.
+The paper's loss is ⟨‖y − f‖²⟩ without ½ (Eq. 64). Sections 5, G and H use half of this loss, for
+which n steps of size η are a time of 2ηn.
 """
 
 from typing import Literal
@@ -12,10 +12,10 @@ from ....experiments._parameters import Parameters
 
 
 class PanelParameters(Parameters):
-    """Parameters that every panel of Figures 1, 4 and 5 has."""
+    """Parameters that all panels of Figures 1, 4 and 5 share."""
 
     width: int = Field(default=50, ge=2)
-    """Number of units H: neurons, kernels or heads."""
+    """Number H of hidden units: neurons, convolution kernels or attention heads."""
 
     scale: float = Field(default=1e-6, gt=0)
     """Standard deviation ε of the initial weights."""
@@ -24,31 +24,32 @@ class PanelParameters(Parameters):
     """Learning rate η of gradient descent on the loss."""
 
     samples: int | None = Field(default=None, ge=1)
-    """Size of a finite data set (the paper: 8192); 'none' for exact population averages."""
+    """Number of samples in a finite data set (paper: 8192); 'none' for exact averages."""
 
     loss: Literal["mean-square", "mean-over-outputs", "half"] = "mean-square"
-    """Loss convention: as Eq. 64 is printed, averaged over outputs as well, or half the first."""
+    """Loss: mean over samples (Eq. 64), mean over samples and outputs, or half of Eq. 64."""
 
     method: Literal["descent", "flow"] = "descent"
-    """Gradient descent at the learning rate, or gradient flow on the same axis of steps, t/η."""
+    """Training by gradient descent, or by gradient flow with time t plotted in steps t/η."""
 
     max_steps: int = Field(default=100_000, ge=1)
-    """Most steps of training for each seed."""
+    """Maximal number of training steps per seed."""
 
 
 class FewUnitsParameters(PanelParameters):
-    """Where units separate: few of them, from larger weights."""
+    """Panel parameters for networks whose units grow one by one: fewer units, larger weights."""
 
     width: int = Field(default=10, ge=2)
-    """Number of units or heads H."""
+    """Number H of hidden units or attention heads."""
 
     scale: float = Field(default=5e-3, gt=0)
     """Standard deviation ε of the initial weights."""
 
 
 def refuse_samples(parameters: PanelParameters, points: int, number: str) -> None:
-    """Raise if a panel whose data are these few points is asked for a sample of them."""
+    """Raise `ValueError` if `samples` is set for a panel whose data set is a few fixed points."""
     if parameters.samples not in (None, points):
         raise ValueError(
-            f"`samples` must be none: the task is {number} points, got {parameters.samples}."
+            f"`samples` must be none: the data set is {number} fixed points, but `samples` is "
+            f"{parameters.samples}."
         )

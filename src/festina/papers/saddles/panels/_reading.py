@@ -1,4 +1,4 @@
-"""A saved panel, read back by the names that claims and figures use."""
+"""Read a saved panel under the names that claims and figures use."""
 
 from functools import cached_property
 from typing import Any
@@ -10,13 +10,13 @@ from ._tables import BROKEN_OFF
 
 PAPER = "Zhang, Saxe & Latham"
 PLATEAU, END = 1, -1
-"""The two stages of training at which the weights are looked at."""
+"""The two stages of training at which weights are examined."""
 
-_RESTS, _DEEP = 1.0, 2.0  # decades
+_RESTS, _DEEP = 1.0, 2.0  # strengths of a plateau in decades of the squared gradient
 
 
 class Reading:
-    """A saved panel: computes nothing that was not saved."""
+    """Saved run of a panel, with named quantities; only saved numbers are used."""
 
     def __init__(self, run: xr.DataTree, parameters: Any):
         self.run, self.parameters = run, parameters
@@ -30,12 +30,12 @@ class Reading:
 
     @property
     def names(self) -> np.ndarray:
-        """The number that each seed is called by."""
+        """Random seed of each run, `(seed,)`."""
         return self.simulation["seed"].values
 
     @property
     def curves(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Steps and losses of every seed, as long as it was trained."""
+        """Return the steps and losses of every seed, up to the end of its training."""
         saves, rows = self.simulation["saves"].values.tolist(), range(self.seeds)
         steps, losses = (self.simulation[name].values for name in ("step", "loss"))
         return [steps[k, : saves[k]] for k in rows], [losses[k, : saves[k]] for k in rows]
@@ -46,20 +46,21 @@ class Reading:
 
     @property
     def strengths(self) -> np.ndarray:
-        """Decades by which the squared gradient dips on the intermediate plateau of each seed."""
+        """Decades by which the squared gradient dips on each seed's intermediate plateau."""
         return self.plateaus["strength"].values[:, PLATEAU]
 
     @cached_property
     def staircases(self) -> list[int]:
-        """Seeds with three plateaus: those for which there is *the* intermediate one."""
+        """Return the indices of seeds with three plateaus, hence one intermediate plateau."""
         return np.flatnonzero(self.counts == 3).tolist()
 
     @cached_property
     def clean(self) -> np.ndarray:
-        """Which seeds have three plateaus whose widths can be told.
+        """Return which seeds have three plateaus with well-defined widths.
 
-        Where the squared gradient dips by less than a decade there is no width to tell. By less
-        than two the next unit may be on its way: how many it takes may depend on the tolerance.
+        A plateau on which the squared gradient dips by less than one decade has no well-defined
+        width. If it dips by less than two decades, the next unit may already be growing, and the
+        width may depend on the tolerance.
         """
         table = self.run["widths"].ds.isel(plateau=slice(3))
         fitted = table["fitted"].values
@@ -69,26 +70,26 @@ class Reading:
 
     @property
     def levels(self) -> np.ndarray:
-        """Level of the intermediate plateau, one for each staircase."""
+        """Loss on the intermediate plateau of each seed with three plateaus."""
         return self.plateaus["level"].values[self.staircases, PLATEAU]
 
     @property
     def resting(self) -> list[int]:
-        """Staircases on whose intermediate plateau the loss falls ten times as slowly."""
+        """Return the seeds with an intermediate plateau on which the loss slows down tenfold."""
         return [seed for seed in self.staircases if self.strengths[seed] >= _RESTS]
 
     @property
     def trained(self) -> np.ndarray:
-        """Which seeds were trained to the end of their run."""
+        """Return which seeds were trained to the end of their run."""
         return ~np.isin(self.simulation["ending"].values, BROKEN_OFF)
 
     def weights(self, seed: int, stage: int) -> tuple[xr.DataArray, xr.DataArray]:
-        """u and v of one seed on the plateau or at the end of training, with named axes."""
+        """Return u and v of one seed on the plateau or at the end, with named axes."""
         if stage == END:
             return self.weights_at(seed, int(self.simulation["saves"].values[seed]) - 1)
         return self.weights_at(seed, int(self.plateaus["save"].values[seed, stage]))
 
     def weights_at(self, seed: int, save: int) -> tuple[xr.DataArray, xr.DataArray]:
-        """u and v of one seed at one moment of its record."""
+        """Return u and v of one seed at one saved step."""
         at = {"seed": seed, "save": save}
         return self.simulation["u"].isel(at), self.simulation["v"].isel(at)

@@ -1,4 +1,4 @@
-"""Claims about the weights on the plateau and at the end: ranks, rays, active units."""
+"""Claims about the weights on the plateau and at the end: ranks, rays and active units."""
 
 import numpy as np
 import xarray as xr
@@ -10,7 +10,7 @@ from ._reading import END, PLATEAU, Reading
 
 
 def ranks(reading: Reading, claim: ClaimCollector) -> None:
-    """Linear φ: rank one on the plateau, full rank at the end, balanced (Eq. 7)."""
+    """Claim, for linear φ, rank one on the plateau and balanced full rank at the end (Eq. 7)."""
 
     def singular(seeds: list[int], stage: int) -> np.ndarray:
         theta = [np.hstack([_rows(part) for part in reading.weights(s, stage)]) for s in seeds]
@@ -19,22 +19,22 @@ def ranks(reading: Reading, claim: ClaimCollector) -> None:
     at = "Theorem 1, Eq. (7)"
     if reading.staircases:
         s = singular(reading.staircases, PLATEAU)
-        # What the next direction takes off the loss is of second order in it.
+        # A second direction of relative size x lowers the loss by a term of order x².
         bound = 10 ** (-reading.strengths[reading.staircases] / 2)
         claim(
             "rank-one-on-plateau",
-            "on the plateau the weights have rank one: second over first singular value, in units "
-            "of the square root by which the squared gradient dips",
+            "on the plateau the weights have rank one: the ratio of the second to the first "
+            "singular value is below 10^(−d/2), where the squared gradient dips by d decades",
             max_error_below(s[:, 1] / s[:, 0], over=bound, within=1.0),
             at=at,
-            note=f"at most {np.max(s[:, 1] / s[:, 0]):.2g}",
+            note=f"ratio at most {np.max(s[:, 1] / s[:, 0]):.2g}",
         )
     expected = reading.theory["final_singular_values"].values
     expected = expected[expected > 1e-6 * expected.max()]
     s = singular(list(range(reading.seeds)), END)
     claim(
         "final-singular-values",
-        "at the end their singular values are those that the target asks for, √(2 s) each",
+        "at the end the singular values of the weights are √(2 s), where s are those of the target",
         agree(s[:, : len(expected)].mean(axis=0), expected, within=0.01, relative=True),
         at=at,
         note=f"next singular value {s[:, len(expected) :].max(initial=0.0):.2g}",
@@ -42,29 +42,29 @@ def ranks(reading: Reading, claim: ClaimCollector) -> None:
 
 
 def one_ray_then_two(reading: Reading, claim: ClaimCollector) -> None:
-    """Positively homogeneous φ: one ray of weights on the plateau, one more at the end (Eq. 6)."""
+    """Claim, for homogeneous φ, one ray of weights on the plateau and two at the end (Eq. 6)."""
     at, expected = "Theorem 1, Eq. (6)", reading.theory["ray_angle"].values
     if reading.staircases:
         found = [unit_clusters_from(*reading.weights(seed, PLATEAU)) for seed in reading.staircases]
-        words = "on the plateau the weights that count lie on one ray"
+        words = "on the plateau the weights that contribute to the output lie on one ray"
         claim("one-ray-on-plateau", words, most_seeds([len(each) == 1 for each in found]), at=at)
         first = np.median([each.angle[0] for each in found])
         along = agree(first, expected[0], within=1.0)
-        claim("ray-direction", "direction of that ray, degrees", along, at=at)
+        claim("ray-direction", "angle of the ray of weights on the plateau, degrees", along, at=at)
     found = [unit_clusters_from(*reading.weights(seed, END)) for seed in range(reading.seeds)]
-    # The rays of the data, wherever they stand among those found.
+    # Compare each expected ray with the nearest of the rays found.
     both = np.median([nearest_rays(each, expected) for each in found], axis=0)
     claim(
         "final-rays",
-        "directions of the rays at the end, degrees",
+        "angles of the rays of weights at the end, degrees",
         agree(both, expected, within=1.0),
         at=at,
-        note=f"{join_numbers([len(each) for each in found])} rays by seed",
+        note=f"{join_numbers([len(each) for each in found])} rays, by seed",
     )
 
 
 def rays(reading: Reading, claim: ClaimCollector) -> None:
-    """All claims of a panel whose φ is positively homogeneous."""
+    """Make all claims of a panel with positively homogeneous φ."""
     count(reading, claim)
     level(reading, claim)
     one_ray_then_two(reading, claim)
@@ -72,20 +72,20 @@ def rays(reading: Reading, claim: ClaimCollector) -> None:
 
 
 def apart(angle: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Degrees between two angles."""
+    """Return the difference between two angles in degrees."""
     return np.abs((angle - other + 180) % 360 - 180)
 
 
 def nearest_rays(found: UnitClusters, expected: np.ndarray) -> np.ndarray:
-    """The angle that is nearest to each of those expected."""
+    """Return, for each expected angle, the nearest angle found."""
     return found.angle[apart(found.angle[:, None], expected).argmin(axis=0)]
 
 
 def active(
     reading: Reading, claim: ClaimCollector, share: float, stages: tuple[int, ...] = (PLATEAU, END)
 ) -> None:
-    """φ of order two: one active unit on the plateau, one per direction at the end (Eq. 5)."""
-    alone = "on the plateau one unit is active and the rest stays near zero"
+    """Claim, for φ of order two, one active unit on the plateau and two at the end (Eq. 5)."""
+    alone = "on the plateau one unit is active and all others stay near zero"
     cases = {
         PLATEAU: ("active-on-plateau", alone, 1),
         END: ("active-at-end", "at the end two units are active", 2),
@@ -95,25 +95,25 @@ def active(
         seeds = reading.staircases if stage == PLATEAU else range(reading.seeds)
         units = np.array([active_units(*reading.weights(seed, stage)) for seed in seeds])
         if units.size:
-            note = f"active units {join_numbers(units)}"
+            note = f"active units by seed: {join_numbers(units)}"
             claim(id, words, most_seeds(units == wanted, share), at="Theorem 1, Eq. (5)", note=note)
 
 
 def contributions(u: xr.DataArray, v: xr.DataArray) -> np.ndarray:
-    """How much each unit adds to the output, in order of magnitude: |v||u|² for φ of order two.
+    """Return the order of magnitude of each unit's contribution to the output, |v||u|².
 
-    A head's u is a key and a query whose product it responds to, and training keeps the two
-    balanced: |u|² is then twice that product.
+    This holds for φ of order two. For an attention head, u consists of a key and a query. Training
+    keeps the two balanced, so |u|² is twice the product of their norms.
     """
     return np.linalg.norm(_rows(v), axis=1) * np.sum(_rows(u) ** 2, axis=1)
 
 
 def active_units(u: xr.DataArray, v: xr.DataArray, threshold: float = 0.1) -> int:
-    """Number of units that contribute more than a fraction of what the strongest one does."""
+    """Return the number of units whose contribution exceeds a fraction of the largest one."""
     contribution = contributions(u, v)
     return int(np.sum(contribution > threshold * contribution.max()))
 
 
 def _rows(weights: xr.DataArray) -> np.ndarray:
-    """One row of numbers for each unit."""
+    """Return the weights with one row for each unit."""
     return weights.values.reshape(weights.sizes["unit"], -1)

@@ -1,6 +1,6 @@
-"""What a panel computes, once: training, and all that claims and figures read back, as tables.
+"""Run a panel: train, and save everything that claims and figures need as tables.
 
-Flow and descent share one axis of steps.
+Gradient flow and gradient descent share one axis of steps.
 """
 
 import dataclasses
@@ -22,19 +22,19 @@ from ....theory.saddles import mechanism_of_unit, merged_networks, narrow_minima
 from ._parameters import PanelParameters
 
 Compute: TypeAlias = Callable[[Any, AbstractTask, Any, Keys, Progress], Tables]
-"""`(parameters, task, network, keys, progress) → {name: table}`: what a panel's run computes."""
+"""Function `(parameters, task, network, keys, progress) → {name: table}` that runs a panel."""
 
 TOLERANCES = (0.02, 0.05, 0.1, 0.2)
-"""Of the reduction error of widths, in units of the root mean square target."""
+"""Tolerances of the error of narrower networks, in units of the root mean square target."""
 
-_CLEAN = 1.0  # decades by which the squared gradient on a plateau lies below that at the drops
+_CLEAN = 1.0  # least strength of a clean plateau, in decades of the squared gradient
 
 BROKEN_OFF = ("diverged", "step underflow")
-"""Endings of a seed that was not trained to the end."""
+"""Endings of training that stopped before convergence."""
 
 
 def draw_keys(parameters: PanelParameters, key: Key) -> tuple[Key, Keys]:
-    """Randomness of the samples, where there are any, and of each seed's initial weights."""
+    """Return the random keys of the samples (if any) and of each seed's initial weights."""
     data, networks = (None, None) if key is None else jax.random.split(key)
     if parameters.samples is None:
         data = None
@@ -51,7 +51,7 @@ def train(
     *,
     converged: float = 1e-9,
 ) -> Trajectory:
-    """All seeds together. One that fails is part of the result; all of them are a wrong setting."""
+    """Train all seeds; raise `ValueError` only if training fails for every seed."""
     rate, steps = parameters.learning_rate, parameters.max_steps
     how: Any = {"loss": parameters.loss, "converged": converged, "progress": progress}
     if parameters.method == "flow":
@@ -66,21 +66,21 @@ def train(
 
 
 def _out_of_steps(ending: Ending) -> Ending:
-    """A flow that has come to its latest time is one whose steps did not suffice."""
+    """Mark a flow that reached its latest time without converging as out of steps."""
     if ending.reason != "finished":
         return ending
-    return Ending("out of steps", f"{ending.message} It had not converged: give more `max_steps`.")
+    return Ending("out of steps", f"{ending.message} It did not converge: increase `max_steps`.")
 
 
 def staircase(
     predict: Callable[[Any, AbstractTask, Any], Mapping[str, Any]] = lambda *_: {},
 ) -> Compute:
-    """Train every seed, find its plateaus and their widths, and predict levels and drops.
+    """Return a function that trains every seed, measures plateaus and widths, and predicts them.
 
-    `predict` is `(parameters, task, network) → {name: variable}`, from data and initial weights
-    alone. Two of these have a meaning: `fixed_point (point)`, levels of width-1 networks at one of
-    which the loss should rest, if that is not at their lowest minimum; and `drop_step (seed,
-    fall)`, NaN where theory is silent.
+    `predict` is `(parameters, task, network) → {name: variable}`. It uses the data and the initial
+    weights only. Two variables have a fixed meaning: `fixed_point (point)` holds the losses of
+    width-1 fixed points at which the loss may rest, if these are not the lowest minimum;
+    `drop_step (seed, fall)` holds drop times, NaN where the theory makes no prediction.
     """
 
     def tables(
@@ -113,7 +113,11 @@ def theory(
     floor: float,
     more: Mapping[str, Any],
 ) -> xr.Dataset:
-    """Three levels of the loss: no network at all, ⟨‖y‖²⟩; where it rests; the lowest. And more."""
+    """Return three levels of the loss, and further variables.
+
+    The levels are the loss ⟨‖y‖²⟩ of zero output, the loss of the intermediate plateau, and the
+    lowest loss.
+    """
     statistics = task.statistics(network.view)
     half_power = 0.5 * float(statistics.weight @ (statistics.y**2).sum(axis=1)) + statistics.floor
     initial = loss_factor(parameters.loss, task) * half_power
@@ -123,13 +127,13 @@ def theory(
 def records(
     parameters: PanelParameters, trajectory: Trajectory, levels: np.ndarray, *, merge: float = 1e-3
 ) -> dict[str, xr.Dataset]:
-    """Curves; plateaus of all seeds, as many as three at least; and when each seed falls.
+    """Return the loss curves, the plateaus (at least three columns), and the drops of each seed.
 
-    `drops` has when a seed passes the middle between two predicted `levels`. Unlike a detected
-    plateau that exists for every seed, however weak its plateau is. `merge` is the smallest drop
-    that counts, as a fraction of the initial loss.
+    `drops` holds the time at which a seed crosses the middle between two predicted `levels`. Unlike
+    a detected plateau, this time exists for every seed, even if its plateau is weak. `merge` is the
+    smallest drop that counts, as a fraction of the initial loss.
     """
-    stairs = bool((np.diff(levels) < 0).all())  # else a narrow network can do it all
+    stairs = bool((np.diff(levels) < 0).all())  # false if a narrow network fits the target fully
     found = plateaus_of_batch(trajectory, levels if stairs else None, merge=merge, dims=("seed",))
     found = found.drop_vars("seed").reset_coords(drop=True)
     if not stairs:
@@ -151,10 +155,10 @@ def records(
 
 
 def _widths(trajectory: Trajectory, task: AbstractTask) -> xr.Dataset:
-    """Widths by kind and tolerance; NaN where a plateau is not clean or a kind has no answer.
+    """Return widths by kind and tolerance, NaN on unclean plateaus and for kinds without a width.
 
-    `fitted` is how few units do with other weights, `short` what the best network of one unit less
-    leaves.
+    `fitted` is the smallest width of a fitted network; `short` is the error of the best network
+    with one unit less.
     """
     lanes = [trajectory.lane(i) for i in range(*trajectory.batch_shape)]
     stairs = [plateaus(lane) for lane in lanes]
@@ -165,7 +169,7 @@ def _widths(trajectory: Trajectory, task: AbstractTask) -> xr.Dataset:
     fewest, short = np.full((2, *shape, len(TOLERANCES)), np.nan)
     for at in np.ndindex(shape):
         lane, rests = lanes[at[0]], stairs[at[0]]
-        # Elsewhere weights are on their way. NaN, where there is no drop, is not clean.
+        # Between plateaus the weights are moving. A strength of NaN (no drop) is not clean.
         if at[1] >= len(rests) or not rests.strength[at[1]] >= _CLEAN:
             continue
         clean[at] = 1

@@ -1,4 +1,4 @@
-"""The data of Figures 1D and 5C, two orthogonal points, and which of them is learned first."""
+"""The data of Figures 1D and 5C, two orthogonal points, and the order in which they are learned."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from ._parameters import PanelParameters, refuse_samples
 
 
 def two_points(parameters: PanelParameters, key: Key) -> AbstractTask:
-    """Nothing of them is random."""
+    """Return the task with two orthogonal points; nothing in it is random."""
     del key
     refuse_samples(parameters, 2, "two")
     return two_orthogonal_points()
@@ -20,7 +20,7 @@ def two_points(parameters: PanelParameters, key: Key) -> AbstractTask:
 def ray_angles(
     parameters: PanelParameters, task: AbstractTask, network: Layer | DeepNetwork
 ) -> dict[str, Any]:
-    """Orthogonal inputs are learned one by one, the one with the larger |y||x| first."""
+    """Return the angles of both inputs; the input with the larger |y||x| is learned first."""
     statistics = task.statistics(network.unit)
     drive = np.abs(statistics.y[:, 0]) * np.linalg.norm(statistics.psi, axis=1)
     x = statistics.psi[np.argsort(-drive)]
