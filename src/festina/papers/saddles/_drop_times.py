@@ -1,12 +1,13 @@
-r"""When a quadratic network drops, over very many seeds: the whole law, from its initial weights.
+r"""Distribution over many seeds of the drop times of a quadratic network, from initial weights.
 
-The network of Figure 1G learns y = |x|², so that Σ_yZ = sI with s = 4 and a unit keeps its
-direction: v̇ = 2s(v² − c) with c = v² − |u|²/2 conserved (Eq. 14; loss ½⟨(y − f)²⟩, τ = 1). It
-reaches infinity at t_∞ = arccot(v/k)/2sk with k = √|c|, for c > 0 with the hyperbolic function, and
-never if that is negative. Units of Gaussian weights of size ε are independent, so that the first of
-H has left by t with probability 1 − (1 − F(εt))^H, F an integral over directions. A first unit that
-is learned leaves Σ_yZ = s'(I − nnᵀ) with s' = 8/3: the others go on from where they are then,
-across n alone, and the second drop has the same closed form.
+The network of Figure 1G learns y = |x|². Then Σ_yZ = sI with s = 4, and the weights u of a unit
+keep their direction. The readout follows v̇ = 2s(v² − c), where c = v² − |u|²/2 is conserved (Eq.
+14; loss ½⟨(y − f)²⟩, τ = 1). A unit reaches infinity at t_∞ = arccot(v/k)/2sk with k = √|c|. For c
+> 0 the function is hyperbolic, and a negative result means that the unit never grows. Units with
+Gaussian weights of size ε are independent. The probability that the first of H units has grown by
+time t is therefore 1 − (1 − F(εt))^H, where F is an integral over directions. Once the first unit,
+with direction n, is learned, Σ_yZ = s'(I − nnᵀ) with s' = 8/3. The other units continue from their
+values at this time, now across n only. The second drop has the same closed form.
 """
 
 import itertools
@@ -50,29 +51,29 @@ from ...networks import Layer, fully_connected
 from ...tasks import quadratic_teacher
 
 _S, _NEXT = 4.0, 8 / 3
-"""Rates at zero, and across what the first unit has learned."""
+"""Growth rates at zero, and across the direction of the first learned unit."""
 _MIDDLES = (8 / 3, 2 / 3)
-"""Half losses between plateaus at 4, 4/3 and 0."""
-_BATCH = 4096  # networks whose loss curves are in memory at a time
+"""Middles of the half losses of consecutive plateaus at 4, 4/3 and 0."""
+_BATCH = 4096  # number of networks whose loss curves are in memory at a time
 _NEVER = (1 - 1 / math.sqrt(3)) / 2
-"""Probability that a unit stays: v < 0 and v² > |u|²/2, which is exponential."""
+"""Probability that a unit never grows: v < 0 and v² > |u|²/2, which is exponential."""
 _QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
 class Parameters(BaseParameters):
-    """The network of Figure 1G, drawn again and again."""
+    """Parameters of the drop-time experiment: many random draws of the network of Figure 1G."""
 
     seeds: int = Field(default=10_000, ge=200, le=1_000_000)
-    """How many networks are trained."""
+    """Number of networks that are trained."""
 
     width: int = Field(default=10, ge=2, le=1000)
-    """Units H of a network."""
+    """Number H of hidden units of a network."""
 
     scale: float = Field(default=5e-3, ge=1e-4, le=0.01)
-    """Standard deviation ε of initial weights."""
+    """Standard deviation ε of the initial weights."""
 
     widths: Annotated[tuple[int, ...], check_increasing(1, 1000)] = (1, 3, 30)
-    """Widths at which a tenth as many networks are trained, increasing."""
+    """Further widths H, increasing; a tenth as many networks are trained at each."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {"many": {"seeds": 100_000}}
@@ -90,7 +91,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
         pieces = range(0, len(each), _BATCH)
         parts = list[xr.Dataset]()
         for start in pieces:
-            progress(f"{len(each)} networks of {width} units", done)
+            progress(f"training {len(each)} networks of width {width}", done)
             parts.append(_networks(parameters.scale, width, each[start : start + _BATCH]))
             done += amount / len(pieces)
         found.append(xr.concat(parts, "seed"))
@@ -99,10 +100,10 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _networks(scale: float, width: int, keys: Keys) -> xr.Dataset:
-    """When each network passes the middle between plateaus, and when it should; NaN for never."""
+    """Return measured and predicted times of both drops of each network; NaN for never."""
     network = fully_connected(2, width, activation="quadratic", scale=scale, key=keys)
     predicted = _predict(network)
-    # Few second drops are so late that all would wait for them.
+    # End training at a high quantile, because a few second drops are very late.
     last = max(np.nanmax(predicted[:, 0]), np.quantile(predicted[np.isfinite(predicted)], 0.999))
     task = quadratic_teacher(np.eye(2))
     how: dict[str, Any] = {"rtol": 1e-7, "t_end": last + 10, "converged": 1e-3, "observe": {}}
@@ -118,7 +119,7 @@ def _networks(scale: float, width: int, keys: Keys) -> xr.Dataset:
 
 
 def _escape(v: np.ndarray, half: np.ndarray, rate: float) -> tuple[np.ndarray, np.ndarray]:
-    """t_∞ of units with |u|²/2 = `half`, which is negative for those that never leave; and c."""
+    """Return t_∞ of units with |u|²/2 = `half` (negative for units that never grow), and c."""
     c = v**2 - half
     k = np.sqrt(np.abs(c))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -127,20 +128,20 @@ def _escape(v: np.ndarray, half: np.ndarray, rate: float) -> tuple[np.ndarray, n
 
 
 def _first(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Who leaves first, and when; NaN if nobody does."""
+    """Return the index and the time of the first unit that grows; NaN if no unit grows."""
     left = np.where(times > 0, times, np.inf)
     when = left.min(axis=-1)
     return left.argmin(axis=-1), np.where(np.isfinite(when), when, np.nan)
 
 
 def _predict(network: Layer) -> Float[np.ndarray, "seed fall"]:
-    """Both drops, to leading order in ε."""
+    """Predict both drops to leading order in ε."""
     u, v = (np.asarray(part, float) for part in network.parts)
     v, half = v[..., 0], np.sum(u**2, axis=-1) / 2
     escape, c = _escape(v, half, _S)
     winner, first = _first(escape)
     rest = np.arange(v.shape[1]) != winner[:, None]
-    # Where all others are when the winner has left: v = k cot or coth of what is left of the way.
+    # State of the other units when the first has grown: v = k cot or coth of their remaining time.
     k, left = np.sqrt(np.abs(c)), escape - first[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         v = k / np.where(c < 0, np.tan(2 * _S * k * left), np.tanh(2 * _S * k * left))
@@ -151,10 +152,10 @@ def _predict(network: Layer) -> Float[np.ndarray, "seed fall"]:
 
 
 def advance() -> float:
-    r"""How much earlier than infinity the middle of the first drop is passed.
+    r"""Return how much the middle of the first drop precedes the divergence of the unit.
 
-    A balanced unit, c = 0, has v̇ = 2s v²(1 − 3v³/2), and f = 2v³(n·x)² passes it where
-    6v⁶ − 8v³ + 4/3 = 0.
+    A balanced unit, c = 0, follows v̇ = 2s v²(1 − 3v³/2). Its output f = 2v³(n·x)² crosses the
+    middle where 6v⁶ − 8v³ + 4/3 = 0.
     """
     from scipy.integrate import quad
 
@@ -164,15 +165,15 @@ def advance() -> float:
 
 
 def law(times: np.ndarray, width: int, scale: float) -> Float[np.ndarray, " time"]:
-    """Probability that the first drop is passed by then, over Gaussian weights.
+    """Return the probability that the first drop has happened by each time, for Gaussian weights.
 
-    With v = ρ cos φ, |u|/√2 = ρ sin φ: F = ∫ 2 sin φ/√2π ∫_R ρ² exp(−ρ²(1 + sin²φ)/2) dρ dφ, where
-    R = t_∞(φ)/εt is the size that is left by t.
+    With v = ρ cos φ and |u|/√2 = ρ sin φ, F = ∫ 2 sin φ/√2π ∫_R ρ² exp(−ρ²(1 + sin²φ)/2) dρ dφ.
+    Here R = t_∞(φ)/εt is the smallest size ρ of units that have grown by time t.
     """
     from scipy.special import erfc, roots_legendre
 
     x, weight = roots_legendre(100)
-    # Two pieces, because t_∞ bends where v² = |u|²/2; beyond the second no unit leaves.
+    # Two pieces, because t_∞ has a kink where v² = |u|²/2; units beyond the second never grow.
     edges = (0.0, np.pi / 4, 3 * np.pi / 4)
     phi = np.concatenate([(b - a) / 2 * x + (a + b) / 2 for a, b in itertools.pairwise(edges)])
     weight = np.concatenate([(b - a) / 2 * weight for a, b in itertools.pairwise(edges)])
@@ -187,7 +188,7 @@ def law(times: np.ndarray, width: int, scale: float) -> Float[np.ndarray, " time
 
 @claims_from_source("Zhang, Saxe & Latham", "Proposition 5; Figure 1G")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """The law of the first drop at every width, and the plateau behind it in every network."""
+    """Claim the distribution of the first drop at every width, and each network's plateau."""
     parameters = parameters_of_run(run, Parameters)
     data, widths = run["networks"].ds, run["widths"].ds
     first, plateau = (data["seen"].isel(fall=0), data.diff("fall").isel(fall=0))
@@ -195,48 +196,50 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     scale, count = parameters.scale, data.sizes["seed"]
     claim(
         "first-drop-law",
-        f"first drop of {parameters.width} units: its law over seeds is that of the first of so "
-        "many independent units to leave",
+        f"the time of the first drop of a network with {parameters.width} units is distributed "
+        "over seeds as the shortest escape time of so many independent units",
         all_below(_distance(first, parameters.width, scale), _critical(count)),
         headline=True,
-        note=f"largest difference of the cumulative laws, {count} seeds; chance has less in 99 of "
-        "100 draws",
+        note=f"largest difference of the cumulative distributions, {count} seeds; chance alone "
+        "gives less in 99 of 100 cases",
     )
     claim(
         "before-infinity",
-        "half of the first drop is made before a unit would be infinite, by a time that does not "
-        "depend on its weights",
+        "the middle of the first drop precedes the predicted divergence of the unit by a time that "
+        "does not depend on its initial weights",
         agree((predicted - first).median(), advance(), within=1e-3),
-        note="median; of order τ, where t_∞ is of order τ/ε and right to 1e-6 of itself",
+        note="median; this time is of order τ, the escape time t_∞ of order τ/ε",
     )
     off = [_distance(each.isel(fall=0), int(each["width"]), scale) for each in widths["seen"]]
     claim(
         "every-width",
-        "so it is at every width",
+        "at every width the time of the first drop follows the predicted distribution over seeds",
         all_below(off, _critical(widths.sizes["seed"], len(off))),
-        note=join_numbers(widths["width"].copy(data=off), 2),
+        note="largest differences of the cumulative distributions: "
+        f"{join_numbers(widths['width'].copy(data=off), 2)}",
     )
     width = int(widths["width"][0])
     claim(
         "never-drop",
-        f"networks of {width} unit{'s' * (width > 1)} that never drop: a unit stays at zero with "
-        "probability (1 − 1/√3)/2",
+        f"the loss of networks of {width} unit{'s' * (width > 1)} never drops with probability "
+        f"p^{width}, because each unit stays near zero with probability p = (1 − 1/√3)/2",
         frequency_agrees(widths["never"].isel(width=0), _NEVER**width),
-        corrected="with eigenvalues of one sign, which Proposition 5 excludes",
+        corrected="holds for eigenvalues of one sign, which Proposition 5 excludes",
     )
     middle = widths["seen"].isel(fall=0).quantile([0.25, 0.5, 0.75], "seed")
     spread = (middle[2] - middle[0]) / middle[1]
-    told = spread.isel(width=widths["width"].values >= 3)  # fewer may have no quartile
+    told = spread.isel(width=widths["width"].values >= 3)  # narrower networks may lack a quartile
     claim(
         "wider-more-certain",
-        "wider networks drop at a time that is more certain: quartiles over median",
+        "the time of the first drop varies less over seeds in wider networks (interquartile range "
+        "over median)",
         decreasing(told),
     )
     off = plateau["seen"] - plateau["predicted"]
     claim(
         "plateau-lengths",
-        "the plateau in between lasts as long as the others need, from where they are when the "
-        "first has left: to within 1/s' in 19 of 20 networks",
+        "the intermediate plateau lasts as long as the next unit needs from its state when the "
+        "first has grown, to within 1/s' = 3/8 in 19 of 20 networks",
         most_seeds(abs(off) < 1 / _NEXT, 0.95),
         note=f"lengths {join_numbers(plateau['seen'].quantile(_QUANTILES, 'seed').values, 3)} at "
         f"quantiles {join_numbers(_QUANTILES)}; predicted "
@@ -245,9 +248,9 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 
 def _distance(times: xr.DataArray, width: int, scale: float) -> float:
-    """Kolmogorov's: the largest difference from the law. What never drops is beyond all times."""
+    """Return the largest difference from the predicted distribution; no drop counts as infinity."""
     seen = np.sort(times.values[np.isfinite(times.values)])
-    some = np.geomspace(seen[0], seen[-1], 500)  # close enough for straight lines in between
+    some = np.geomspace(seen[0], seen[-1], 500)  # dense enough for linear interpolation
     expected = np.interp(seen, some, law(some, width, scale))
     steps = np.arange(seen.size + 1) / times.size
     return float(np.maximum(abs(steps[1:] - expected), abs(expected - steps[:-1])).max())
@@ -261,9 +264,9 @@ def _critical(count: int, tests: int = 1) -> float:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """The law of the first drop, the same at other widths, and the plateau behind it."""
+    """Draw the first drop's distribution at several widths, and the length of the plateau."""
     parameters, data = parameters_of_run(run, Parameters), run["networks"].ds
-    title = f"{data.sizes['seed']:,} quadratic networks: when they drop follows from their weights"
+    title = f"Drop times of {data.sizes['seed']:,} quadratic networks, from initial weights"
     figure, (first, wide, lengths, each) = panels(title, 4)
     seen = data["seen"].isel(fall=0).assign_attrs(long_name="first drop at $t/τ$")
     times = np.linspace(0.6 * float(seen.min()), float(seen.quantile(0.999)), 300)

@@ -1,9 +1,9 @@
-"""Figure 6: four-layer networks with skip connections (Eq. 18) learn as shallower ones do.
+"""Figure 6: four-layer networks with skip connections (Eq. 18) learn as shallower networks do.
 
-The paper gives neither the initial scale nor the learning rate: 0.02 and 0.01 here, on the data of
-Figure 1B with W* = I for the linear networks and of Figure 1D for those of ReLU units. A skip
-carries the activity of the first layer past one or two others. Each network with a skip is held
-against the one that is left without the layers skipped, trained from the same weights.
+The paper states neither the initial scale nor the learning rate. Here they are 0.02 and 0.01. The
+linear networks learn the data of Figure 1B with W* = I, the ReLU networks those of Figure 1D. A
+skip connection carries the activity of the first layer past one or two layers. Each network with a
+skip is compared with the network without the skipped layers, trained from the same weights.
 """
 
 from typing import Any, Literal
@@ -33,34 +33,34 @@ from ...tasks import AbstractTask, linear_teacher, two_orthogonal_points
 from ...theory.saddles import minima_near_network
 
 FAMILIES = {"linear": "linear", "relu": "ReLU"}
-"""Activations, in words: the two columns of the figure."""
+"""Names of the two activations, one for each column of the figure."""
 
 LOSS: Literal["mean-square"] = "mean-square"
 _SKIPS = ("no skip", "skips one layer", "skips two layers")
-_COLOURS = ("#0072B2", "#E69F00", "#009E73")  # of Okabe and Ito
-_SHOWN = 6  # seeds; more would hide each other
+_COLOURS = ("#0072B2", "#E69F00", "#009E73")  # from the Okabe–Ito palette
+_SHOWN = 6  # number of seeds drawn; more would hide each other
 
 
 class Parameters(BaseParameters):
-    """Four layers, Eq. (18)."""
+    """Parameters of Figure 6: four-layer networks with skip connections (Eq. 18)."""
 
     seeds: int = Field(default=12, ge=1)
-    """How many independent initialisations are trained."""
+    """Number of independent initialisations that are trained."""
 
     width: int = Field(default=50, ge=2)
-    """Number of units H of each hidden layer."""
+    """Number H of hidden units in each hidden layer."""
 
     scale: float = Field(default=0.02, gt=0)
-    """Standard deviation ε of the initial weights, which the paper does not give."""
+    """Standard deviation ε of the initial weights, which the paper does not state."""
 
     smaller_scale: float = Field(default=1e-3, gt=0)
-    """Initial scale of a second run with two layers skipped, whose plateau is weak or lost at ε."""
+    """Initial scale of a second run with two skipped layers, whose plateau is weak at ε."""
 
     learning_rate: float = Field(default=0.01, gt=0)
-    """Learning rate η of gradient descent on the loss, which the paper does not give."""
+    """Learning rate η of gradient descent on the loss, which the paper does not state."""
 
     max_steps: int = Field(default=30_000, ge=1)
-    """Most steps of training for each seed."""
+    """Maximal number of training steps per seed."""
 
 
 QUICK: dict[str, Any] = {"seeds": 3}
@@ -68,7 +68,7 @@ QUICK: dict[str, Any] = {"seeds": 3}
 
 @make_run("saddles/figure-6")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train the three networks of both families, and the shallower ones that two come down to."""
+    """Train three networks for each activation, and two shallower networks for comparison."""
     p, keys = parameters, keys_from_parameters(parameters, key)
     tables = {}
     for column, family in enumerate(FAMILIES):
@@ -79,7 +79,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
             progress(f"{FAMILIES[family]}, {words}", (3 * column + skipped) / 6)
             network = skipping(family, task, skipped, p.width, p.scale, keys)
             tables[f"{family}_{skipped}"] = _train(p, network, task, levels)
-            if skipped:  # with the weights of the layers that are left
+            if skipped:  # keep the weights of the remaining layers
                 kept = (network.weights[0], *network.weights[1 + skipped :])
                 shallow = deep_network_from(network.unit, kept, activations=family)
                 tables[f"{family}_{skipped}_shallow"] = _train(p, shallow, task, levels)
@@ -89,7 +89,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def task_of(family: str) -> AbstractTask:
-    """What networks with this activation learn."""
+    """Return the task that networks with this activation learn."""
     if family == "relu":
         return two_orthogonal_points()
     return linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]))
@@ -98,7 +98,7 @@ def task_of(family: str) -> AbstractTask:
 def skipping(
     family: str, task: AbstractTask, skipped: int, width: int, scale: float, keys: Keys
 ) -> DeepNetwork:
-    """Eq. (18a) to (18c): the activity of layer 1 is added `skipped` layers further on."""
+    """Return the network of Eq. (18): layer 1's activity is added `skipped` layers further on."""
     return deep_network(
         (2, width, width, width, task.outputs),
         activations=family,
@@ -109,7 +109,7 @@ def skipping(
 
 
 def _levels(family: str, task: AbstractTask, seed: int) -> np.ndarray:
-    """Of the loss: with no network at all, with one unit in every layer, and with all."""
+    """Return the loss with zero output, with one unit in every layer, and with all units."""
     sizes = (2, 1, 1, task.outputs)
     starts = deep_network(sizes, activations=family, scale=0.7, key=seeds(24, first=seed))
     statistics = task.statistics(starts.view)
@@ -120,7 +120,7 @@ def _levels(family: str, task: AbstractTask, seed: int) -> np.ndarray:
 def _train(
     p: Parameters, network: DeepNetwork, task: AbstractTask, levels: np.ndarray
 ) -> xr.Dataset:
-    """Loss curve, plateaus, drops, and how much every layer has grown."""
+    """Train a network; return its loss curve, plateaus, drops, and the growth of every layer."""
     descent = gradient_descent(network, task, p.learning_rate, loss=LOSS, max_steps=p.max_steps)
     found = plateaus_of_batch(descent, levels, merge=0.02, dims=("seed",))[["count", "passage"]]
     found = found.reset_coords(drop=True)
@@ -138,27 +138,28 @@ def _train(
 
 @claims_from_source("Zhang, Saxe & Latham", "Figure 6")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Skipping more is faster, as fast as without the layers skipped."""
+    """Claim that skipping layers speeds up learning as much as removing them."""
     for family, words in FAMILIES.items():
         tables = [run[f"{family}_{skipped}"].ds for skipped in range(3)]
         drops = np.stack([table["drop_step"].values for table in tables])  # (skipped, seed, fall)
-        late = np.nan_to_num(drops, nan=np.inf)  # not come by the end of training
+        late = np.nan_to_num(drops, nan=np.inf)  # no drop by the end of training
         for fall, which in enumerate(("first", "second")):
             claim(
                 f"{family}-{which}-drop",
-                f"{words}: the more layers are skipped the sooner comes the {which} drop",
+                f"{words} networks: the {which} drop is earlier the more layers are skipped",
                 most_seeds(np.all(late[1:, :, fall] < late[:-1, :, fall], axis=0)),
-                note=f"median steps {join_numbers(np.median(late[..., fall], axis=1))}",
+                note="median steps with no, one and two layers skipped: "
+                f"{join_numbers(np.median(late[..., fall], axis=1))}",
             )
         left = (run[f"{family}_{skipped}_shallow"].ds["drop_step"] for skipped in (1, 2))
         shallow = [np.median(steps.isel(fall=0)) for steps in left]
         full, *medians = np.median(drops[..., 0], axis=1)
         claim(
             f"{family}-shallow-networks",
-            f"{words}: with one and two layers skipped the median step of the first drop is about "
-            "that of the three-layer and the two-layer network with the same weights",
+            f"{words} networks: skipping one or two layers makes the first drop about as early as "
+            "removing them, with the same weights in the remaining layers (median steps)",
             agree(medians, shallow, within=0.35, relative=True),
-            note=f"all four layers in turn take {full:.4g} steps",
+            note=f"without a skip the first drop is at step {full:.4g}",
         )
         for skipped, count in ((1, "one"), (2, "two")):
             inside = np.isin(np.arange(4), range(1, 1 + skipped))
@@ -168,23 +169,24 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             before, after = (np.median(norm[:, inside]) for norm in (first, last))
             claim(
                 f"{family}-{count}-skipped-weights",
-                f"{words}, {skipped} skipped: the weights of skipped layers change by less than "
-                "half of what those of any other layer do",
+                f"{words} networks with {skipped} skipped: the weights of skipped layers change "
+                "by less than half the change of any other layer",
                 most_seeds(growth[:, inside].max(axis=1) < 0.5 * growth[:, ~inside].min(axis=1)),
-                note=f"their operator norm goes from {before:.2g} to {after:.2g}",
+                note=f"the median operator norm changes from {before:.2g} to {after:.2g}",
             )
         if family == "linear":
             claim(
                 "linear-balanced-layers",
-                "linear, none skipped: mean operator norm of each layer at the end",
+                "linear networks without a skip: the final operator norm of each layer is one "
+                "(mean over seeds)",
                 agree(tables[0]["final_norm"].mean("seed"), 1.0, within=0.02, relative=True),
-                note="balanced layers share each singular value of W* = I equally",
+                note="balanced layers contribute equally to each singular value of W* = I",
             )
         _say_plateaus(run, claim, family)
 
 
 def _say_plateaus(run: xr.DataTree, claim: ClaimCollector, family: str) -> None:
-    """Three plateaus: for two skipped layers weak or lost, but not from smaller initial weights."""
+    """Claim three plateaus; with two skipped layers they need smaller initial weights."""
     parameters = parameters_of_run(run, Parameters)
     shows = {
         name: run[f"{family}_{name}"].ds["count"].values >= 3
@@ -192,25 +194,25 @@ def _say_plateaus(run: xr.DataTree, claim: ClaimCollector, family: str) -> None:
     }
     claim(
         f"{family}-plateaus",
-        f"{FAMILIES[family]}: with no and with one layer skipped the loss shows three plateaus",
+        f"{FAMILIES[family]} networks with no or one skipped layer: the loss has three plateaus",
         most_seeds(shows["0"] & shows["1"], 0.75),
     )
     claim(
         f"{family}-plateaus-two-skipped",
-        f"{FAMILIES[family]}: with two layers skipped the loss shows three plateaus, from initial "
-        f"weights of {parameters.smaller_scale:g}",
+        f"{FAMILIES[family]} networks with two skipped layers: the loss has three plateaus, from "
+        f"initial weights of size {parameters.smaller_scale:g}",
         most_seeds(shows["2_smaller"], 0.75),
-        corrected="with two layers skipped the plateau is weak or lost at an ε that is small "
-        "enough without skips",
-        note=f"there are three in {shows['2'].sum()} of {shows['2'].size} runs at "
+        corrected="with two layers skipped the plateau is weak or missing at an initial scale ε "
+        "that is small enough without skips",
+        note=f"three plateaus in {shows['2'].sum()} of {shows['2'].size} runs at "
         f"ε = {parameters.scale:g}",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Columns are linear and ReLU networks, rows linear and logarithmic time."""
-    title = "6   A network learns as if the layers that are skipped were not there"
+    """Draw linear and ReLU networks in columns, linear and logarithmic time in rows."""
+    title = "6   A network with skip connections learns as if the skipped layers were absent"
     figure, axes = panels(title, 2, 2, width=3.6, height=2.5, sharey="col")
     for column, family in enumerate(FAMILIES):
         for ax, clock in zip(axes[:, column], ("linear", "log"), strict=True):
@@ -223,7 +225,7 @@ def draw(run: xr.DataTree) -> Figure:
 def _draw_losses(ax: Axes, run: xr.DataTree, family: str, clock: str) -> None:
     slowest = run[f"{family}_0"].ds.isel(seed=slice(_SHOWN))
     drops, shown = slowest["drop_step"], slowest.sizes["seed"]
-    # Training that ends before there is a drop is shown to its end.
+    # If training ends before any drop, show all of it.
     right = 1.15 * float((drops if drops.notnull().any() else slowest["step"]).max())
 
     def curve(name: str, seed: int, **how: Any) -> None:
@@ -234,7 +236,7 @@ def _draw_losses(ax: Axes, run: xr.DataTree, family: str, clock: str) -> None:
         label = f"{words}, {shown} seed{'s' * (shown > 1)}"
         for seed in range(shown):
             curve(f"{skipped}", seed, color=colour, alpha=0.35, label=None if seed else label)
-    for skipped, label in ((1, "without these layers, 1 seed"), (2, None)):
+    for skipped, label in ((1, "skipped layers removed, 1 seed"), (2, None)):
         curve(f"{skipped}_shallow", 0, **THEORY_STYLE, alpha=1, label=label)
     top = float(run[f"{family}_theory"].ds["level"][0])
     label_axes(

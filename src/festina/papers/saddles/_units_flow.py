@@ -1,8 +1,8 @@
-r"""Units near zero, followed all the way to infinity by direct integration.
+r"""Integrate units near zero until they reach infinity.
 
-Near zero a unit of lowest order two moves by itself, $\dot\theta = f(\theta)$ with f homogeneous of
-degree two, and reaches infinity in finite time. With $\theta = \rho n$, |n| = 1, and the clock
-$d\sigma = \rho\,dt$ nothing is infinite:
+Near zero, a unit whose lowest order is two evolves independently of the others:
+$\dot\theta = f(\theta)$ with f homogeneous of degree two. The unit reaches infinity in finite time.
+With $\theta = \rho n$, $|n| = 1$, and the clock $d\sigma = \rho\,dt$ all variables stay finite:
 
 $$\frac{dn}{d\sigma} = f(n) - n\,(n\cdot f(n)),\qquad \frac{d\ln\rho}{d\sigma} = n\cdot f(n),\qquad
   \frac{dt}{d\sigma} = \frac1\rho.$$
@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float
 
 Field = Callable[[np.ndarray], np.ndarray]
-"""f(θ) for units along the first axis."""
+"""Function f(θ) of units along the first axis."""
 
-_GROWTH = 30.0  # e⁻³⁰ of a time is nothing
+_GROWTH = 30.0  # ln of the growth at which a unit counts as infinite; the remaining time is e⁻³⁰
 _CHUNK = 20.0
 
 
@@ -28,10 +28,10 @@ def blow_up(
     rtol: float = 1e-10,
     longest: float = 600.0,
 ) -> tuple[Float[np.ndarray, " unit"], Float[np.ndarray, "unit sample weight"]]:
-    """When each unit reaches infinity, and the directions n through which it goes there.
+    """Return the time at which each unit reaches infinity, and its directions n on the way.
 
-    A unit that has not grown by e³⁰ when σ is `longest` counts as one that never escapes: its time
-    is infinite.
+    A unit that has not grown by a factor of e³⁰ when σ is `longest` counts as never escaping. Its
+    time is infinite.
     """
     from scipy.integrate import solve_ivp
 
@@ -44,7 +44,7 @@ def blow_up(
         growth = np.sum(n * f, axis=1, keepdims=True)
         return np.hstack((f - growth * n, growth, np.exp(np.minimum(-log_rho, 700.0)))).ravel()
 
-    # f is homogeneous: every unit starts at size one, and its time is divided by its true size.
+    # f is homogeneous: integrate every unit from size one, then divide its time by its true size.
     state, passed, sigma = np.hstack((weights / rho, np.zeros((units, 2)))).ravel(), [], 0.0
     how: dict[str, Any] = {"method": "DOP853", "rtol": rtol, "atol": 1e-3 * rtol}
     while sigma < longest and not (passed and (passed[-1][:, -2, -1] > _GROWTH).all()):

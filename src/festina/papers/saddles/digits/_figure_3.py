@@ -1,11 +1,12 @@
-"""Figure 3: wide networks learn to tell two handwritten digits apart, in two drops.
+"""Figure 3: wide networks learn to distinguish two handwritten digits in two drops of the loss.
 
-Linear and ReLU networks of width 1000, mini-batches of 64. The loss falls in two drops, and with
-each of them one more singular value of the first layer grows. For linear networks when each of them
-grows follows from the initial weights and the singular values of Σ_yx.
+Linear and ReLU networks of width 1000 are trained with mini-batches of 64. At each of two drops one
+more singular value of the first layer grows. For linear networks, the initial weights and the
+singular values of Σ_yx predict when each singular value grows.
 
-After the second drop the units of the ReLU network lie in a fan, not on two rays: Eq. (6) alone
-would need more units, but two units that are optimised from there compute the same.
+After the second drop the weights of the ReLU units are spread over a fan of directions, not over
+two rays. Merging units by Eq. (6) alone leaves more than two units. Two units that are optimised
+from there nevertheless compute the same function.
 """
 
 import itertools
@@ -41,27 +42,27 @@ from ._lessons import Lesson, teach
 from ._pairs import PRINTED, Pairs, correlations, descent_rate, digits
 
 NETWORKS = {"linear": "linear", "relu": "ReLU"}
-STAGES = ("plateau", "second drop", "end")  # where networks are reduced
-_NOTED_EVERY = 0.1  # time ηn between two notes of a network's state
-_THRESHOLD = 0.1  # of a singular value of U, still exponential, by which its growth is timed
-_ALIKE = 0.1  # error in function space, targets having size one, up to which networks are alike
-_FAN = 0.6  # radians: so wide a part of the fan of a ReLU network's units gives one to start from
-_PLATEAUS, _EXACT = 3, 1e-3  # the latter an error in function space not worth improving
+STAGES = ("plateau", "second drop", "end")  # stages at which narrower networks are fitted
+_NOTED_EVERY = 0.1  # time ηn between two records of a network's state
+_THRESHOLD = 0.1  # value of a singular value of U, still growing exponentially, that times it
+_ALIKE = 0.1  # largest r.m.s. difference of the outputs of equal networks, for targets of size one
+_FAN = 0.6  # radians; ReLU units within this angle give one initial unit of a narrow network
+_PLATEAUS, _EXACT = 3, 1e-3  # number of plateaus; r.m.s. error below which no fit is needed
 _TOLERANCE = 0.1  # of widths by rays
-_SECOND = "with the second singular value of Σ_yx, not with Table 1's second row"
+_SECOND = "uses the second singular value of Σ_yx instead of the second row of Table 1"
 
 
 class Parameters(_parameters.Parameters):
-    """Appendix B.1, caption of Figure 3."""
+    """Parameters of Figure 3 (paper: Appendix B.1 and caption of Figure 3)."""
 
     seeds: int = Field(default=1, ge=1)
-    """How many networks of each kind are trained for each pair."""
+    """Number of networks of each kind that are trained for each pair."""
 
     pairs: Pairs = tuple(PRINTED)
-    """Which digits are told apart, such as 3/5."""
+    """Pairs of digits to distinguish, such as 3/5."""
 
     width: int = Field(default=1000, ge=10)
-    """Number of hidden units H."""
+    """Number H of hidden units."""
 
     scale: float = Field(default=1e-6, gt=0, le=1e-4)
     """Standard deviation ε of the initial weights."""
@@ -70,13 +71,13 @@ class Parameters(_parameters.Parameters):
     """Learning rate η of stochastic gradient descent on ⟨‖y − f‖²⟩."""
 
     batch_size: int = Field(default=64, ge=1, le=10_000)
-    """Images in a mini-batch."""
+    """Number of images in a mini-batch."""
 
     steps: int = Field(default=2000, ge=400)
-    """How many steps each network is trained for."""
+    """Number of training steps of each network."""
 
     judged: int = Field(default=2000, ge=100, le=10_000)
-    """How many of the training images the loss is taken over."""
+    """Number of training images over which the loss is recorded."""
 
 
 QUICK: dict[str, Any] = {"pairs": ("3/5",), "width": 200, "steps": 1500, "judged": 1000}
@@ -84,16 +85,16 @@ QUICK: dict[str, Any] = {"pairs": ("3/5",), "width": 200, "steps": 1500, "judged
 
 @make_run("saddles/figure-3")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train every network, find its drops, and reduce it on the plateau and after."""
+    """Train every network, find its drops, and fit narrower networks at three stages."""
     keys, eta = keys_from_parameters(parameters, key), parameters.learning_rate
     numbers = (0 if key is not None else parameters.seed) + np.arange(len(keys))
     labels = {"pair": list(parameters.pairs), "seed": numbers}
     index = pd.MultiIndex.from_product([*labels.values(), NETWORKS], names=[*labels, "network"])
     tables: dict[str, list[xr.Dataset]] = {"simulation": [], "reduction": [], "theory": []}
     for p, pair in enumerate(parameters.pairs):
-        progress(f"reading {pair}", p / len(parameters.pairs))
+        progress(f"reading images of {pair}", p / len(parameters.pairs))
         train, test = mnist_digits(digits(pair)), mnist_digits(digits(pair), split="test")
-        # The images by which training is judged, the same for every network.
+        # The same evaluation images for every network.
         shuffled = np.random.default_rng(parameters.seed).permutation(len(train.x))
         chosen = shuffled[: parameters.judged]
         judged, sigma_yx = from_arrays(train.x[chosen], train.y[chosen]), correlations(train)[0]
@@ -119,8 +120,8 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _measured(lesson: Lesson, learning_rate: float) -> xr.Dataset:
-    """Loss, singular values of U, when and how fast they grow, and plateaus, if there are three."""
-    # Of mini-batches: within a plateau the loss also sinks a little, by half a decade more slowly.
+    """Return the loss, the growth of singular values of U, and the plateaus if there are three."""
+    # Under mini-batches the loss also decreases a little within a plateau.
     found = plateaus(lesson.step.astype(float), lesson.loss, prominence=1.0)
     values, clean = lesson.singular_value, len(found) == _PLATEAUS
     told = lambda each, count: np.asarray(each, float) if clean else np.full(count, np.nan)
@@ -141,7 +142,7 @@ def _measured(lesson: Lesson, learning_rate: float) -> xr.Dataset:
 
 
 def passage(steps: np.ndarray, values: np.ndarray, threshold: float) -> float:
-    """When values first pass the threshold, interpolated in ln; NaN if never or from the start."""
+    """Return the step at which values first exceed the threshold, interpolated in ln, else NaN."""
     above = int(np.argmax(values > threshold))
     if above == 0:
         return np.nan
@@ -150,7 +151,7 @@ def passage(steps: np.ndarray, values: np.ndarray, threshold: float) -> float:
 
 
 def _growth(steps: np.ndarray, values: np.ndarray, noise: float, learning_rate: float) -> float:
-    """Rate of exponential growth in t = 2ηn, from well above noise to half the threshold."""
+    """Return the exponential growth rate in t = 2ηn between noise and half the threshold."""
     grown = int(np.argmax(values > _THRESHOLD / 2))
     among = np.flatnonzero(values[:grown] > 10 * noise)
     if len(among) < 2:
@@ -159,12 +160,12 @@ def _growth(steps: np.ndarray, values: np.ndarray, noise: float, learning_rate: 
 
 
 def _predicted(network: Layer, sigma_yx: np.ndarray, learning_rate: float) -> xr.Dataset:
-    r"""The same from the data and the initial weights of a linear network alone.
+    r"""Predict growth and passage of singular values from the data and a linear network's weights.
 
-    Mode k of Σ_yx starts with $c_{ki} = (q_k\cdot v_i + r_k\cdot u_i)/\sqrt2$ in unit i, and grows
-    by $1 + 2\eta s_k$ a step (Theorem 4 and Eq. 35), half of it in U. As if nothing
-    else were learned: Σ_xx is so ill conditioned that the first mode, when it has been learned, has
-    hardly changed what is left of the second.
+    Mode k of Σ_yx starts with $c_{ki} = (q_k\cdot v_i + r_k\cdot u_i)/\sqrt2$ in unit i. It grows
+    by $1 + 2\eta s_k$ per step (Theorem 4 and Eq. 35), half of it in U. The second mode grows as if
+    the first had not been learned: because Σ_xx is ill conditioned, the learned first mode hardly
+    changes the remaining correlation of the second.
     """
     q, s, r = np.linalg.svd(sigma_yx, full_matrices=False)
     c = (np.asarray(network.v) @ q + np.asarray(network.u) @ r.T) / np.sqrt(2)
@@ -175,11 +176,11 @@ def _predicted(network: Layer, sigma_yx: np.ndarray, learning_rate: float) -> xr
 
 
 def _narrowed(lesson: Lesson, simulation: xr.Dataset, judged: Task, test: Task) -> xr.Dataset:
-    """Networks of width one and two that come closest to the wide one, at each of the stages.
+    """Fit networks of width one and two to the wide one at each stage.
 
     - `error`: root mean square of f − f_h over training images, for h = 0, 1, 2.
     - `test_error`, `accuracy`, `narrow_accuracy`: on the test set, for h = 2.
-    - `ray_width`: how many units the nearest invariant manifold has without optimising.
+    - `ray_width`: number of units left if units are merged by relations, without optimisation.
     """
     errors, tests = np.full((len(STAGES), 3), np.nan), np.full((4, len(STAGES)), np.nan)
     off = lambda one, other: np.sqrt(np.mean(np.sum((one - other) ** 2, axis=1)))
@@ -206,11 +207,11 @@ def _narrowed(lesson: Lesson, simulation: xr.Dataset, judged: Task, test: Task) 
 
 
 def _narrow_network(reduction: MergedNetwork, width: int, data: Data) -> Layer:
-    """The network of few units that comes closest to the outputs of a wide one.
+    """Return the narrow network whose outputs are closest to those of a wide one.
 
-    Quasi-Newton descent of ⟨‖f − f_h‖²⟩ from the leading units of the reduction (F.3) of the
-    richest kind that the unit admits: directions for linear units, which need no descent where
-    there are as many as the weights have ranks; rays for ReLU.
+    Quasi-Newton descent on ⟨‖f − f_h‖²⟩ starts from the leading merged units (F.3), using the most
+    general relation that the activation admits. For linear units these are directions, which need
+    no descent if their number is the rank of the weights. For ReLU units these are rays.
     """
     from scipy.optimize import minimize
 
@@ -224,7 +225,7 @@ def _narrow_network(reduction: MergedNetwork, width: int, data: Data) -> Layer:
 
 @claims_from_source("Zhang, Saxe & Latham", "Figure 3")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Drops, singular values, effective widths, for linear and for ReLU networks."""
+    """Claim drops, singular values and effective widths of linear and ReLU networks."""
     names = ("simulation", "reduction", "theory")
     tables = [run[name].ds.transpose("pair", "seed", ...) for name in names]
     pairs = ", ".join(map(str, tables[0]["pair"].values))
@@ -234,14 +235,15 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         counted = agree(simulation["count"], _PLATEAUS)
         claim(
             f"{kind}-drops",
-            f"{words}: the loss falls in two drops, that is, has three plateaus ({pairs})",
+            f"{words} network: the loss drops twice, with three plateaus ({pairs})",
             counted,
         )
         if not counted.holds:
-            continue  # of a curve without the two drops there is nothing else to say
+            continue  # the other claims need both drops
         claim(
             f"{kind}-singular-values-at-drops",
-            f"{words}: each singular value of U passes 0.1 where a drop is (steps)",
+            f"{words} network: each singular value of the first-layer weights U passes 0.1 at a "
+            "drop of the loss (steps)",
             agree(passed, simulation["drop_step"], within=0.2, relative=True),
         )
         if kind == "linear":
@@ -251,7 +253,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             linear = tables[0]["passage"].sel(network="linear")
             claim(
                 "relu-grows-with-linear",
-                "ReLU: singular values grow when the linear network's do (steps)",
+                "ReLU network: singular values of the first-layer weights U grow at the same steps "
+                "as in the linear network",
                 agree(passed, linear, within=0.08, relative=True),
             )
             _third(claim, pairs, simulation)
@@ -262,22 +265,25 @@ def _linear(claim: ClaimCollector, pairs: str, simulation: xr.Dataset, theory: x
     third = simulation["singular_value"].sel(rank=3)
     claim(
         "linear-third-singular-value",
-        "linear: the third singular value of U stays close to zero (largest)",
+        "linear network: the third singular value of the first-layer weights U stays close to zero "
+        "(maximum)",
         agree(third.max(), 0.0, within=max(5e-4, 1.5 * float(third.isel(save=0).max()))),
     )
     for mode, order, corrected in ((0, "first", ""), (1, "second", _SECOND)):
         seen, expected = simulation.sel(mode=mode), theory.sel(mode=mode)
         claim(
             f"linear-{order}-growth-rate",
-            f"linear: growth rate of the {order} singular value of U ({pairs})",
+            f"linear network: the {order} singular value of the first-layer weights U grows at the "
+            f"rate given by the {order} singular value of Σ_yx ({pairs})",
             agree(seen["growth"], expected["growth"], within=0.04, relative=True),
             at="Theorem 4 and Table 1",
             corrected=corrected,
-            note="ln(1 + 2ηs)/2η, as gradient descent has it",
+            note="gradient descent with learning rate η turns a rate s into ln(1 + 2ηs)/2η",
         )
         claim(
             f"linear-{order}-passage",
-            f"linear: step at which the {order} passes 0.1, from initial weights and Σ_yx alone",
+            f"linear network: initial weights and Σ_yx predict the step at which the {order} "
+            "singular value of the first-layer weights U passes 0.1",
             agree(seen["passage"], expected["passage"], within=0.03, relative=True),
             at="Theorem 4 and Eq. (35)",
             corrected=corrected,
@@ -288,7 +294,7 @@ def _difficulty(
     claim: ClaimCollector, simulation: xr.Dataset, theory: xr.Dataset, reduction: xr.Dataset
 ) -> None:
     known = [pair for pair in map(str, simulation["pair"].values) if pair in PRINTED]
-    if len(known) < 2:  # others may be as hard as each other
+    if len(known) < 2:  # other pairs may be equally difficult
         return
     steps = (simulation["end"] - simulation["start"]).sel(plateau=1, pair=known).mean("seed")
     mistakes = 1 - reduction["accuracy"].sel(stage="end", pair=known).mean("seed")
@@ -296,76 +302,81 @@ def _difficulty(
     in_order = lambda values: " < ".join(known[i] for i in np.argsort(values.values))
     claim(
         "linear-most-mistakes",
-        "linear: the pair of most mistakes on the test set has the longest plateau",
+        "linear network: the pair of digits with most mistakes on the test set has the longest "
+        "plateau",
         equal_to(str(steps.idxmax().item()), str(mistakes.idxmax().item())),
-        note=f"steps {join_numbers(steps)}; mistakes {join_numbers(mistakes, 2)}",
+        note=f"plateau steps {join_numbers(steps)}; error rates {join_numbers(mistakes, 2)}",
     )
     claim(
         "linear-plateaus-by-singular-values",
-        "linear: pairs by the lengths of their plateaus are pairs by singular values of Σ_yx",
+        "linear network: the plateau is longer for pairs of digits with a smaller singular value "
+        "of Σ_yx (pairs in order of plateau length)",
         equal_to(in_order(steps), in_order(-s)),
         at="Table 1",
-        corrected="by the second singular value, not by Table 1's second row",
+        corrected="holds for the second singular value of Σ_yx, not for the second row of Table 1",
     )
 
 
 def _third(claim: ClaimCollector, pairs: str, simulation: xr.Dataset) -> None:
-    """The singular value of a ReLU network's U that the paper has close to zero."""
+    """Claim the third singular value of a ReLU network's U, which the paper has close to zero."""
     second, third = (simulation["singular_value"].sel(rank=rank) for rank in (2, 3))
     step, settled = simulation["step"], simulation["start"].sel(plateau=2)
     resting = third.where(step <= simulation["end"].sel(plateau=1)).max("save")
     noise, last = float(third.isel(save=0).max()), third.isel(save=-1)
     claim(
         "relu-third-on-plateau",
-        "ReLU: on the plateau the third singular value of U is close to zero (largest)",
+        "ReLU network: on the plateau the third singular value of the first-layer weights U is "
+        "close to zero (maximum)",
         agree(resting.max(), 0.0, within=max(0.01, 10 * noise)),
     )
-    if (1.3 * settled < step[-1]).all():  # long enough to see it grow
+    if (1.3 * settled < step[-1]).all():  # training is long enough to see it grow
         over = third.where(step <= settled).max("save")
         claim(
             "relu-third-at-end",
-            f"ReLU: to the end the third singular value is small beside the second ({pairs})",
+            "ReLU network: the third singular value of the first-layer weights U stays small "
+            f"relative to the second until the end ({pairs})",
             agree(last / second.isel(save=-1), 0.0, within=0.1),
-            wrong="it starts to grow with the second drop, slowly",
+            wrong="the third singular value grows slowly after the second drop",
             instead=increasing([float(each.mean()) for each in (resting, over, last)]),
         )
 
 
 def _widths(claim: ClaimCollector, kind: str, words: str, reduction: xr.Dataset) -> None:
-    """The smallest width whose network comes close enough, and how close that of width two is."""
+    """Claim the smallest width that matches the wide network, and the match at width two."""
     at, close = "Figure 3 and F.3", reduction["error"] <= _ALIKE
     smallest = xr.where(close.any("width"), close.argmax("width"), np.inf)
     late, end = (reduction.sel(stage=stage) for stage in STAGES[1:])
-    fan = "for units that are optimised; those of the network lie in a fan, and "
-    fan += f"{join_numbers(late['ray_width'])} rays are left when they are merged"
+    fan = "holds for two optimised units; the network's own units lie in a fan, and merging them "
+    fan += f"leaves {join_numbers(late['ray_width'])} rays"
     claim(
         f"{kind}-width-on-plateau",
-        f"{words}: effective width on the plateau",
+        f"{words} network: the effective width on the plateau is one",
         agree(smallest.sel(stage="plateau"), 1),
         at=at,
     )
     claim(
         f"{kind}-width-after-drops",
-        f"{words}: effective width after the second drop",
+        f"{words} network: the effective width after the second drop is two",
         agree(smallest.sel(stage="second drop"), 2),
         at=at,
         corrected=fan * (words == "ReLU"),
     )
     claim(
         f"{kind}-test-predictions",
-        f"{words}: after it a network of width two predicts the same on the test set (r.m.s.)",
+        f"{words} network: after the second drop, a network of width two gives the same outputs on "
+        "the test set (r.m.s. difference)",
         agree(late["test_error"], 0.0, within=_ALIKE),
         at=at,
-        note=f"at the end of training {join_numbers(end['test_error'], 2)}",
+        note=f"at the end of training the difference is {join_numbers(end['test_error'], 2)}",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """A column for each pair: linear networks above, ReLU below."""
+    """Draw one column for each pair of digits, with linear networks above and ReLU below."""
     simulation, theory = run["simulation"].ds, run["theory"].ds
     pairs = simulation["pair"].values
-    title = "3   Two digits at a time: each drop of the loss is one more singular value"
+    title = "3   Two digits: at each drop of the loss one more singular value grows"
     wide, how = max(8.0, 1.5 + 2.2 * len(pairs)) / len(pairs), {"sharex": "col", "sharey": True}
     figure, grid = panels(title, len(pairs), 2, width=wide, height=2.4, squeeze=False, **how)
     for row, (kind, words) in zip(grid, NETWORKS.items(), strict=True):

@@ -1,8 +1,8 @@
-"""Networks that learn to tell two digits apart, in mini-batches, and what is noted on the way.
+"""Train networks to distinguish two digits in mini-batches, and record their progress.
 
-A wide network's weights are too many to keep at every moment. What is kept of each is its loss and
-the leading singular values of its first layer; the weights themselves only until it is known where
-the plateau was.
+The weights of a wide network are too many to save at every step. Each network's loss and the
+leading singular values of its first layer are saved. Its weights are kept in memory until the
+plateau is located.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,19 +19,19 @@ from ....dynamics._minibatch import Epochs, take_steps
 from ....networks import Layer
 from ....tasks import Task
 
-_OFTEN = 75  # notes before they become rare
+_OFTEN = 75  # number of records before they become rarer
 _LEADING = 3
-_SWEEPS = 6  # of the subspace iteration: what leads does so by orders of magnitude
-_SPARE = 5  # further directions, which make it converge
+_SWEEPS = 6  # of subspace iteration; leading singular values are well separated
+_SPARE = 5  # additional directions for faster convergence
 
 
 class Lesson(NamedTuple):
-    """One network's training.
+    """Record of one network's training.
 
-    - `step`: when the samples below were taken.
-    - `loss`: ⟨‖y − f‖²⟩ over the images that training is judged by.
-    - `singular_value`: the leading ones of U.
-    - `networks`: the network itself at the same steps, in single precision.
+    - `step`: steps at which the other fields are recorded.
+    - `loss`: ⟨‖y − f‖²⟩ over the evaluation images.
+    - `singular_value`: leading singular values of the first-layer weights U.
+    - `networks`: the network at the same steps, in single precision.
     """
 
     step: Int[np.ndarray, " save"]
@@ -41,7 +41,7 @@ class Lesson(NamedTuple):
 
 
 def moments_to_note(steps: int, every: int) -> Int[np.ndarray, " save"]:
-    """Often while the loss falls step by step, ten times more rarely later."""
+    """Return the steps to record: at first every `every` steps, later ten times more rarely."""
     dense = np.arange(0, min(steps, _OFTEN * every), every)
     sparse = np.arange(len(dense) * every, steps, 10 * every)
     return np.concatenate((dense, sparse, [steps]))
@@ -63,9 +63,9 @@ def teach(
 
     **Arguments:**
 
-    - `judged`: the samples that the loss is taken over; all of them would take most of the time.
-    - `every`: steps between two notes at first; see `moments_to_note`.
-    - `key`: of the shuffling.
+    - `judged`: images over which the loss is recorded; all images would take most of the time.
+    - `every`: number of steps between early records; see `moments_to_note`.
+    - `key`: random key of the shuffling.
     """
     moments = moments_to_note(steps, every)
     losses, values, networks = [], [], []
@@ -91,7 +91,7 @@ def _walk(
     moments: Int[np.ndarray, " save"],
     key: PRNGKeyArray,
 ) -> Iterator[Float[Array, "weight 1"]]:
-    """The weights, as a column, at each of the moments."""
+    """Yield the weights, as a column, at each recorded step."""
     structure = network.structure
     weights = structure.columns(*network.parts)
     psi, y = jnp.asarray(task.x), jnp.asarray(task.y)
@@ -101,7 +101,7 @@ def _walk(
     at_once = int(np.diff(moments).min())
     yield weights
     for count in np.diff(moments):
-        for start in range(0, count, at_once):  # always as many, so that it is compiled once
+        for start in range(0, count, at_once):  # equal lengths, so that one program is compiled
             indices = epochs.take(min(at_once, count - start))[None]
             weights, _ = take_steps(structure, weights, indices, rates, psi, y, 2.0 / batch_size)
         yield weights
@@ -113,7 +113,7 @@ _loss = jax.jit(excess_loss, static_argnums=0)
 def _leading(
     u: Float[np.ndarray, "unit input"], basis: Float[np.ndarray, "input trial"]
 ) -> tuple[Float[np.ndarray, " rank"], Float[np.ndarray, "input trial"]]:
-    """The largest singular values, and the directions to start from next time."""
+    """Return the largest singular values, and the directions from which to start next time."""
     for _ in range(_SWEEPS):
         basis, _ = np.linalg.qr(u.T @ (u @ basis))
     return np.linalg.svd(u @ basis, compute_uv=False)[:_LEADING], basis

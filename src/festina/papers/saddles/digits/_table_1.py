@@ -1,10 +1,10 @@
 """Table 1: the singular values that govern the plateaus of Figure 3, as printed and as measured.
 
-The first row is the first singular value of Σ_yx. The second is said to be the first singular value
-of (I − e₁e₁ᵀ)Σ_yx, as at the saddle of Lemma 6; computed so, three of four entries are others than
-those printed. Linear networks that are trained on all images tell which number counts: the growth
-rate on the second plateau is the *second* singular value of Σ_yx. Σ_xx is so ill conditioned that
-training leaves long before it has come to the saddle.
+The first row of the table is the first singular value of Σ_yx. The paper describes the second row
+as the first singular value of (I − e₁e₁ᵀ)Σ_yx, as at the saddle of Lemma 6. This computation
+reproduces only one of four printed entries. Linear networks trained on all images show which number
+counts: the growth rate on the second plateau is the *second* singular value of Σ_yx. Because Σ_xx
+is ill conditioned, training leaves long before it reaches the saddle of Lemma 6.
 """
 
 from typing import Any
@@ -32,25 +32,26 @@ from ....networks import fully_connected
 from ....tasks import Task, mnist_digits
 from ._pairs import PRINTED, Pairs, correlations, descent_rate, digits
 
-# Some pixels are blank in every image and others almost: Σ_xx has no inverse. Eigenvalues that a
-# pseudo-inverse leaves out, as fractions of the largest; and what is added to all of them instead.
+# Σ_xx has no inverse, because some pixels are blank in all or almost all images. CUT_OFFS: largest
+# eigenvalues that a pseudo-inverse omits, as fractions of the maximum. RIDGES: constants added to
+# all eigenvalues instead.
 CUT_OFFS, RIDGES, RECIPE = (1e-6, 1e-8, 1e-10, 1e-12, 1e-14), (1e-5, 1e-7, 1e-9), "cut-off 1e-10"
-_RIDGE, _MEAN, _DEVIATION = 1e-7, 0.1307, 0.3081  # the latter of all pixels: many standardise so
-_DIGITS = 0.0055  # half of the last digit that is printed, and a little
-_SMALL = (3e-3, 3e-2)  # singular values of U that are above noise and still grow exponentially
+_RIDGE, _MEAN, _DEVIATION = 1e-7, 0.1307, 0.3081  # usual mean and deviation of MNIST pixels
+_DIGITS = 0.0055  # rounding error of a printed number, with a small margin
+_SMALL = (3e-3, 3e-2)  # singular values of U above noise and in the exponential phase
 
 
 class Parameters(_parameters.Parameters):
-    """Appendix B.1, Table 1."""
+    """Parameters of Table 1 (paper: Appendix B.1)."""
 
     seeds: int = Field(default=1, ge=1)
-    """How many networks are trained for each pair."""
+    """Number of networks that are trained for each pair."""
 
     pairs: Pairs = tuple(PRINTED)
-    """Which digits are told apart, such as 3/5."""
+    """Pairs of digits to distinguish, such as 3/5."""
 
     width: int = Field(default=20, ge=2)
-    """Number of units of the linear networks whose growth is measured."""
+    """Number of hidden units of the linear networks whose growth rates are measured."""
 
     scale: float = Field(default=1e-6, gt=0, le=1e-5)
     """Standard deviation ε of the initial weights."""
@@ -64,17 +65,17 @@ QUICK: dict[str, Any] = {"pairs": ("0/1", "3/5")}
 
 @make_run("saddles/table-1")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Singular values of each pair's images, and the growth of linear networks on them."""
+    """Compute singular values for each pair, and the growth rates of linear networks."""
     keys, tables = keys_from_parameters(parameters, key), []
     for index, pair in enumerate(parameters.pairs):
-        progress(f"digits {pair}", index / len(parameters.pairs))
+        progress(f"digits {pair}: singular values and training", index / len(parameters.pairs))
         tables.append(_pair(mnist_digits(digits(pair)), parameters, keys))
     return {"pairs": xr.concat(tables, "pair").assign_coords(pair=list(parameters.pairs))}
 
 
 def _pair(train: Task, parameters: Parameters, keys: Keys) -> xr.Dataset:
     s, eta = np.linalg.svd(correlations(train)[0], compute_uv=False), parameters.learning_rate
-    # Until the slower mode has grown from ε to one, and a fourth longer.
+    # A quarter longer than the slower mode needs to grow from ε to one.
     steps = int(1.25 * np.log(1 / parameters.scale) / np.log1p(2 * eta * s[1]))
     network = fully_connected(784, parameters.width, 2, scale=parameters.scale, key=keys)
     trained = gradient_descent(network, train, eta, steps, loss="mean-square")
@@ -101,15 +102,17 @@ def _pair(train: Task, parameters: Parameters, keys: Keys) -> xr.Dataset:
 
 
 def _growth(grid: np.ndarray, values: np.ndarray, learning_rate: float) -> float:
-    """Rate in t = 2ηn at which a singular value grows while it is small."""
+    """Return the growth rate in t = 2ηn of a singular value while it is small."""
     low, high = (np.interp(np.log(level), np.log(values), grid) for level in _SMALL)
     return float(np.log(_SMALL[1] / _SMALL[0]) / (2 * learning_rate * (high - low)))
 
 
 def second_rows(train: Task) -> dict[str, float]:
-    """First singular value of (I − e₁e₁ᵀ) Σ_yx, with e₁ the first eigenvector of
-    Σ_yx Σ_xx⁻¹ Σ_xy (Zhang, Saxe & Latham, Appendix B.1 and Lemma 6), for each way to invert, to
-    centre or to scale; `RECIPE` is the text's, on raw pixels.
+    """Return the first singular value of (I − e₁e₁ᵀ) Σ_yx, for several ways to compute e₁.
+
+    e₁ is the first eigenvector of Σ_yx Σ_xx⁻¹ Σ_xy (Zhang, Saxe & Latham, Appendix B.1 and
+    Lemma 6). The ways differ in how they invert Σ_xx and how they centre or scale pixels. `RECIPE`
+    is the way of the paper, on raw pixels.
     """
     sigma_yx, sigma_xx = correlations(train)
     mean_y, mean_x = train.weight @ train.y, train.weight @ train.x
@@ -119,7 +122,7 @@ def second_rows(train: Task) -> dict[str, float]:
         return float(np.linalg.norm(yx - np.outer(e, e @ yx), 2))
 
     def counted_from(origin: np.ndarray) -> float:
-        """With pixels counted from another origin: moments follow from the raw ones."""
+        """Return the result for pixels shifted by `origin`, computed from the raw moments."""
         yx, cross = sigma_yx - np.outer(mean_y, origin), np.outer(mean_x, origin)
         xx = sigma_xx - cross - cross.T + np.outer(origin, origin)
         return left_over(yx, yx @ np.linalg.solve(xx + _RIDGE * np.eye(len(xx)), yx.T))
@@ -138,7 +141,7 @@ def second_rows(train: Task) -> dict[str, float]:
 
 @claims_from_source("Zhang, Saxe & Latham", "Table 1")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Both rows as printed, and the growth rates that decide."""
+    """Claim both printed rows, and the growth rates that decide between them."""
     data, eta = run["pairs"].ds, parameters_of_run(run, Parameters).learning_rate
     pairs = [str(pair) for pair in data["pair"].values]
     known = [pair for pair in pairs if pair in PRINTED]
@@ -148,69 +151,75 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     if known:
         claim(
             "first-row",
-            f"first row, the first singular value of Σ_yx ({', '.join(known)})",
+            f"the first row of Table 1 is the first singular value of Σ_yx ({', '.join(known)})",
             agree(here["singular_value"].sel(mode=0), printed[:, 0], within=_DIGITS),
         )
     for pair, row in zip(known, printed[:, 1], strict=True):
         one, id = here.sel(pair=pair), f"second-row-{pair.replace('/', '-')}"
-        words = f"second row, {pair}: the first singular value of (I − e₁e₁ᵀ)Σ_yx"
+        words = (
+            f"the second row of Table 1 for digits {pair} is the first singular value of "
+            "(I − e₁e₁ᵀ)Σ_yx"
+        )
         judged = agree(one["recipe"], row, within=_DIGITS)
         if pair == "3/5":
             claim(id, words, judged)
             continue
         inverted = one["tried"][one["way"].str.match("cut-off|ridge")]
         right = agree(inverted, one["recipe"], within=0.01, relative=True)
-        claim(id, words, judged, wrong="however Σ_xx is inverted", instead=right)
+        wrong = "computed as the paper says, it is another number, however Σ_xx is inverted"
+        claim(id, words, judged, wrong=wrong, instead=right)
         claim(
             f"{id}-unreached",
-            f"second row, {pair}: no way to invert, centre, scale or choose e₁ gives it (error)",
+            f"the second row of Table 1 for digits {pair} is not reproduced by any way to invert "
+            "Σ_xx, to centre or scale pixels, or to choose e₁ (difference)",
             all_above(np.abs(one["tried"] - row), _DIGITS),
-            note=join_numbers(one["tried"]),
+            note=f"computed values {join_numbers(one['tried'])}",
         )
     if "0/8" in known:
         first = here["singular_value"].sel(pair="0/8", mode=0)
         claim(
             "repeated-number",
-            "second row, 0/8: what is printed is the first singular value of Σ_yx once more",
+            "the second row of Table 1 for digits 0/8 repeats the first singular value of Σ_yx",
             agree(first, PRINTED["0/8"][1], within=_DIGITS),
             corrected="as if e₁ were orthogonal to the first singular vector of Σ_yx",
         )
     claim(
         "first-growth-rate",
-        f"the first row is the growth rate on the first plateau ({', '.join(pairs)})",
+        f"the first row of Table 1 gives the growth rate on the first plateau ({', '.join(pairs)})",
         agree(growth.sel(mode=0), rate.sel(mode=0), within=0.02, relative=True),
-        note="linear networks, all images; ln(1 + 2ηs)/2η, as gradient descent has it",
+        note="linear networks, all images; descent turns a rate s into ln(1 + 2ηs)/2η",
     )
     if known:
         expected = descent_rate(printed[:, 1], eta)
         claim(
             "second-row-is-growth-rate",
-            f"the second row is the growth rate on the second plateau ({', '.join(known)})",
+            "the second row of Table 1 gives the growth rate on the second plateau "
+            f"({', '.join(known)})",
             agree(growth.sel(mode=1, pair=known), expected, within=0.1, relative=True),
-            wrong="neither as printed, nor by the text's recipe: "
-            f"{join_numbers(here['recipe'], 3)}",
+            wrong="neither the printed row nor the paper's recipe gives the growth rate; the "
+            f"recipe gives {join_numbers(here['recipe'], 3)}",
             instead=decided,
         )
     claim(
         "second-growth-rate",
-        f"the growth rate on the second plateau ({', '.join(pairs)})",
+        f"growth rate on the second plateau ({', '.join(pairs)})",
         decided,
-        corrected="is given by the second singular value of Σ_yx itself",
+        corrected="given by the second singular value of Σ_yx itself",
         note="Σ_xx is ill conditioned: training leaves long before the saddle of Lemma 6",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Singular values of U over training on the left; growth rates by pair on the right."""
-    title = "The second plateau is left at the second singular value of $\\Sigma_{yx}$"
+    """Draw a singular value of U over training (left) and growth rates by pair (right)."""
+    title = "Growth on the second plateau: the second singular value of $\\Sigma_{yx}$"
     figure, (growing, rates) = panels(title, 2, height=3.6, width_ratios=(1.25, 1))
     _draw_rates(rates, data := run["pairs"].ds)
     for index, pair in enumerate(data["pair"].values):
         one = data.sel(pair=pair, mode=1).isel(seed=0)
         time, second = one["time"].values, one["weight_singular_value"].values
         draw_pair(growing, time, second, color=f"C{index}", alpha=0.6, label=pair)
-        # A straight line of the predicted slope through where the growth is half over.
+        # A straight line with the predicted slope, through the middle of the growth.
         middle, slope = 1e-3, float(one["predicted_growth"])
         through = float(np.interp(np.log(middle), np.log(second), time))
         ends = through + np.array([-4.0, 5.0]) / slope
@@ -228,7 +237,7 @@ def _draw_rates(ax: Axes, data: xr.Dataset) -> None:
     second = data["predicted_growth"].sel(mode=1).values
     look = {**THEORY_STYLE, "label": "second singular value of $\\Sigma_{yx}$"}
     ax.hlines(second, places - 0.38, places + 0.38, **look)
-    ax.plot(places, recipe, "D", color="C1", ms=11, mew=0, label="the text's recipe")
+    ax.plot(places, recipe, "D", color="C1", ms=11, mew=0, label="the paper's recipe")
     printed = np.array([PRINTED.get(pair, (np.nan, np.nan))[1] for pair in pairs])
     if np.isfinite(printed).any():
         ax.plot(places, printed, "X", color="C3", ms=6, mew=0, label="Table 1, second row")

@@ -15,7 +15,7 @@ from ._deep import DeepParameters, deep, directions, drawing, layers
 
 
 class Parameters(DeepParameters):
-    """Three linear layers on the data of Figure 1B, with the teacher W* = I."""
+    """Parameters of Figure 5A: three linear layers on the data of Figure 1B, teacher W* = I."""
 
 
 QUICK: dict[str, Any] = {"seeds": 4}
@@ -32,7 +32,10 @@ def _network(parameters: Parameters, keys: Keys) -> DeepNetwork:
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: DeepNetwork) -> dict[str, Any]:
-    """Balanced layers share each singular value s of the target as s^(1/3)."""
+    """Predict the final singular values of each layer: s^(1/3) for singular values s of the target.
+
+    Balanced layers contribute equally to each singular value.
+    """
     statistics = task.statistics(network.unit)
     sigma_yx, sigma_xx = statistics.correlation, statistics.covariance
     best = sigma_yx @ np.linalg.pinv(sigma_xx, hermitian=True)
@@ -44,10 +47,13 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     panels.level(reading, claim, order=2)
     directions(reading, claim)
     p, s = reading.parameters, reading.run["layers"].ds["singular_value"].values
-    if p.scale**2 * p.width <= 0.005:  # by which squares of singular values stay unbalanced
+    if p.scale**2 * p.width <= 0.005:  # the imbalance of squared singular values is of this size
         last = s[np.arange(p.seeds), reading.counts - 1, 0, :2].mean(axis=0)
         shared = reading.theory["final_singular_values"].values
-        words = "at the end the layers share each singular value of the target: first layer, mean"
+        words = (
+            "at the end each singular value of the first layer is the cube root of that of the "
+            "target, because the three layers are balanced (mean over seeds)"
+        )
         equal = agree(last, shared, within=0.02, relative=True)
         claim("balanced-layers", words, equal, at="Figure 5A; balanced layers")
 

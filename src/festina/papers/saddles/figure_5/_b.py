@@ -1,4 +1,4 @@
-"""Figure 5B: a linear convolution with a linear layer behind it learns one kernel, then two."""
+"""Figure 5B: a linear convolution followed by a linear layer learns one kernel, then two."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ from ._deep import DeepParameters, Split, deep, directions, drawing, layers, spl
 
 
 class Parameters(DeepParameters):
-    """A convolution and a fully-connected layer, both linear, on the inputs of Figure 1C."""
+    """Parameters of Figure 5B: a linear convolution and a linear layer, inputs of Figure 1C."""
 
     split: Split = "tap"
-    """Which inputs each of the two outputs is made of: those of a kernel tap, or of a patch."""
+    """Inputs on which each of the two outputs depends: those of one kernel tap, or of one patch."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {"patch": {"split": "patch"}}

@@ -12,7 +12,7 @@ from ._deep import DeepParameters, deep, drawing, one_ray_then_two
 
 
 class Parameters(DeepParameters):
-    """Three ReLU layers on the two points of Figure 1D: there is no population."""
+    """Parameters of Figure 5C: three ReLU layers on the two points of Figure 1D."""
 
 
 QUICK: dict[str, Any] = {"seeds": 4}

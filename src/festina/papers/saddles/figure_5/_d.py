@@ -1,9 +1,10 @@
-"""Figure 5D: a ReLU convolution with a ReLU layer behind it learns one kernel ray, then two.
+"""Figure 5D: a ReLU convolution followed by a ReLU layer learns one kernel ray, then two.
 
-The scalar target of Figure 1E is split into two. Split by patch there is no clean plateau at the
-paper's initial scale; split by kernel tap there is in some seeds, and in most from smaller weights.
-One kernel with both signs of its tap needs two ReLU units behind it: the plateau is the minimum of
-the network with one kernel and two such units, and that with one, at 0.6, is passed on the way.
+The scalar target of Figure 1E is split into two outputs. If it is split by patch, the paper's
+initial scale gives no clean plateau. If it is split by kernel tap, some seeds have a clean plateau,
+and most have one from smaller weights. A kernel that passes both signs of a tap needs two ReLU
+units in the next layer. The plateau is therefore at the minimum of a network with one kernel and
+two such units. The loss slows down earlier at 0.6, the minimum of a network with one such unit.
 """
 
 from typing import Any
@@ -22,20 +23,21 @@ from . import _deep
 from ._deep import DeepParameters, Split
 
 _BY_TAP = (
-    "one kernel needs two units behind it, one for each sign of a tap; the paper does not say how "
-    "the scalar target is split: by kernel tap here, while by patch no seed rests (preset `patch`)"
+    "one kernel needs two units in the next layer, one for each sign of a tap; the paper does not "
+    "say how the scalar target is split: here by kernel tap; split by patch, no seed rests (preset "
+    "`patch`)"
 )
-_BY_PATCH = "split by patch all is learned together from so large weights, without a clean plateau"
+_BY_PATCH = "split by patch, the paper's initial weights learn everything together, without plateau"
 
 
 class Parameters(DeepParameters):
-    """A convolution and a fully-connected layer, both ReLU, on the four points of Figure 1E."""
+    """Parameters of Figure 5D: a ReLU convolution and a ReLU layer, four points of Figure 1E."""
 
     split: Split = "tap"
-    """Which inputs each of the two outputs is made of: those of a kernel tap, or of a patch."""
+    """Inputs on which each of the two outputs depends: those of one kernel tap, or of one patch."""
 
     cleaner: float | None = Field(default=1e-3, gt=0)
-    """Initial scale of a second run, for a cleaner plateau; 'none' for no such run."""
+    """Initial scale of a second run, which has a cleaner plateau; 'none' for no second run."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {"patch": {"split": "patch", "cleaner": None}}
@@ -60,9 +62,10 @@ def _narrow(parameters: Parameters, keys: Keys) -> DeepNetwork:
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: DeepNetwork) -> dict[str, Any]:
-    """Every input excites one tap of the kernel: rays lie along the axes.
+    """Predict two kernel rays along the axes, since every input excites one tap of the kernel.
 
-    One kernel with one unit behind it has one sign, and fits the strongest of the four points.
+    Also return the share of the loss that the strongest of the four points contributes. A single
+    kernel with a single unit in the next layer passes one sign and fits this point only.
     """
     statistics = task.statistics(network.view)
     power = statistics.weight * (statistics.y**2).sum(axis=1)
@@ -82,11 +85,11 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
             more = f"; {_BY_TAP}"
             _deep.from_smaller_weights(reading, claim, 0.02, 0.9, more, order=2)
             _stops(reading, claim, stop)
-    elif reading.parameters.scale >= Parameters().scale:  # the paper's; smaller weights do rest
+    elif reading.parameters.scale >= Parameters().scale:  # smaller weights have a plateau
         strength = reading.plateaus["strength"].values[:, 1:]
         between = np.arange(1, 1 + strength.shape[1]) < reading.counts[:, None] - 1
         here = (between & (strength >= 1.0)).any(axis=1)
-        words = "the loss rests at the minimum of one kernel with two units behind it"
+        words = "the loss rests at the minimum of one kernel with two units in the next layer"
         claim(
             "rests-at-one-kernel",
             words,
@@ -99,18 +102,18 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
 
 
 def _stops(reading: Reading, claim: ClaimCollector, stop: float) -> None:
-    """On the way to its plateau the cleaner run slows down at the narrowest network's minimum."""
+    """Claim that the cleaner run slows down near the minimum of the narrowest network."""
     table = reading.run["cleaner"].ds
     away = np.nanmin(np.abs(table["level"].values - stop), axis=1)
     words = (
-        f"from initial weights of {table.attrs['scale']:g} the loss stops on its way, within 0.02 "
-        "of the minimum of the same network with one unit in every hidden layer"
+        f"from initial weights of size {table.attrs['scale']:g}, the loss slows down within 0.02 "
+        "of the minimum of the network with one unit in every hidden layer"
     )
-    note = f"minimum {stop:.4g}; {join_numbers(away, 2)} away"
+    note = f"minimum {stop:.4g}; distances {join_numbers(away, 2)}"
     claim("stops-at-narrowest", words, most_seeds(away <= 0.02, 0.9), at="Corollary 2", note=note)
 
 
-# Of 256 starts one in twenty finds the lowest minimum.
+# One start in twenty finds the lowest minimum, so 256 starts suffice.
 _TABLES = _deep.deep(_network, _predict, narrow=_narrow, starts=256, also=_deep.cleaner(_network))
 PANEL = Panel("5D", "ReLU convolution, then ReLU", Parameters, _task, _network, _TABLES, _asserts)
 run, claims, draw = PANEL.run, PANEL.claims, _deep.drawing(PANEL)

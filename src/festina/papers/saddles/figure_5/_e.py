@@ -1,33 +1,38 @@
 r"""Figure 5E: a linear transformer learns in-context regression with one head, then two.
 
-Behind attention stand two linear layers. At small weights their product with a head is of fifth
-order, and escape would take ε⁻³; what starts learning is the residual connection of Eq. (69), which
-lets the query through to them, together with its correlation with the target, which is an accident
-of a finite data set. Two controls show it: without the residual, or on a data set in which each
-sequence also appears with the opposite sign of its task vector, nothing is learned in that time.
+Two linear layers follow attention. At small weights, their product with a head is of fifth order,
+and escape would take a time of order ε⁻³. Learning starts earlier because of the residual
+connection of Eq. (69), which passes the query $x_q$ to the two layers. The query correlates with
+the target only by chance, in a finite data set. Two controls show both causes. Nothing is learned
+in the same time without the residual connection. The same holds for a data set in which each
+sequence also appears with the opposite task vector.
 
-The first drop follows from that correlation and the initial weights: two waits, one after the
-other. First the residual connection. With the two layers behind it, it is a two-layer linear
-network on the query. The correlation $c = \langle y\,x_q\rangle$ of the sample drives its one mode,
+The first drop follows from this correlation and the initial weights. It takes two stages.
+
+First, the residual connection and the two layers form a two-layer linear network on the query. The
+correlation $c = \langle y\,x_q\rangle$ of the sample drives its one mode,
 $\dot a = 2a\,|c|(1 - a/|p|)$, towards the solution $p = \Sigma_{qq}^{-1} c$. Initial weights w and
-W have the amplitude $a_0 = |m|^2$ in this mode, $m_i = \frac12(w_i + W_i\cdot\hat c)$, and the mode
-is half-way at $t_0 = \ln(|p|/a_0)/2|c|$. Then a head. The two layers read it as
-$(p\cdot V_i) X X^\top k_i\, q_i\cdot x_q$: a unit of three vectors $V_i^\top\hat p$, $k_i$ and
-$q_i$, driven by the residual $y - p\cdot x_q$, which reaches infinity after a time $T_i/|p|$. So
+W have the amplitude $a_0 = |m|^2$ in this mode, with $m_i = \frac12(w_i + W_i\cdot\hat c)$. The
+mode is half learned at $t_0 = \ln(|p|/a_0)/2|c|$.
 
-$$t = t_0 + \min_i T_i/|p| - \delta,$$
+Second, a head grows. The two layers read it as $(p\cdot V_i) X X^\top k_i\, q_i\cdot x_q$. This is
+a unit of three vectors $V_i^\top\hat p$, $k_i$ and $q_i$, driven by the residual $y - p\cdot x_q$.
+It reaches infinity after a time $T_i/|p|$. The first drop is therefore at
 
-inversely proportional to the correlation but for a logarithm. Two terms are smaller by
-$\epsilon/\sqrt{|c|}$. The label of the query is zero, so that nothing drives the component of p
-along the label; it keeps the initial weights, $\sqrt{|p|}\,\hat m\cdot W_y$, and belongs to p when
-heads are read. And heads of size $\sqrt{|c|}$ make p grow in turn. In the clock $ds = a\,dt$ heads
-do not depend on a, and $da/ds = 2(|c| - \sigma a + D)$, where $\sigma = |c|/|p|$ and D is the
-correlation of the heads with the residual. A head that is at infinity after a further r has
-$D = \gamma^{-2} r^{-3}$, with $\gamma$ the drive along its direction, and adds
-$g = 2e^x E_3(x)/(\gamma r)^2$ to a, $x = 2\sigma r$. The drop is earlier by
-$\delta = \int_0^\infty (1/|p| - 1/(|p| + g))\,dr$. The rest is of order $\epsilon^2/|c|$.
+$$t = t_0 + \min_i T_i/|p| - \delta.$$
 
-Times: flow of the loss in units of the paper's learning rate, t/η = n; descent is the same here.
+Up to a logarithm, this time is inversely proportional to the correlation. Two terms are smaller by
+$\epsilon/\sqrt{|c|}$. First, the label of the query is zero, so nothing drives the component of p
+along the label. This component keeps its initial weights, $\sqrt{|p|}\,\hat m\cdot W_y$, and is
+part of the p that reads the heads. Second, heads of size $\sqrt{|c|}$ make p grow. In the clock
+$ds = a\,dt$ heads do not depend on a, and $da/ds = 2(|c| - \sigma a + D)$. Here $\sigma = |c|/|p|$,
+and D is the correlation of the heads with the residual. A head that reaches infinity after a
+remaining time r has $D = \gamma^{-2} r^{-3}$, where $\gamma$ is the drive along its direction. It
+adds $g = 2e^x E_3(x)/(\gamma r)^2$ to a, with $x = 2\sigma r$. The drop is earlier by
+$\delta = \int_0^\infty (1/|p| - 1/(|p| + g))\,dr$. Neglected terms are of order $\epsilon^2/|c|$.
+
+Times are those of gradient flow on the loss, in steps t/η of the paper's learning rate. Gradient
+descent gives the same curves here.
 """
 
 from typing import Any, Literal
@@ -50,29 +55,29 @@ from ..panels import Panel, Reading
 from ._deep import DeepParameters, deep, drawing
 
 _DIMENSION = 2
-_LARGEST_TERM = 0.1  # ε/√|c| up to which a first drop is predicted
+_LARGEST_TERM = 0.1  # largest ε/√|c| for which the first drop is predicted
 
 
 class Parameters(DeepParameters):
-    """Eq. (69) with two linear layers behind it, on the data of Figure 1F."""
+    """Parameters of Figure 5E: Eq. (69) followed by two linear layers, on data of Figure 1F."""
 
     width: int = Field(default=10, ge=2)
-    """Number of heads, and of units in the layer behind them."""
+    """Number of attention heads, and of hidden units in the next layer."""
 
     samples: int | None = Field(default=8192, ge=256)
-    """Size of the data set; in the population learning would take ε⁻³."""
+    """Number of sequences in the data set; the population would take a time of order ε⁻³."""
 
     context: int = Field(default=32, ge=1)
     """Number N of labelled tokens in a sequence."""
 
     per_token: bool = True
-    """Divide attention by the context length."""
+    """If true, divide attention by the context length N."""
 
     method: Literal["descent", "flow"] = "flow"
-    """Gradient descent at the learning rate, or gradient flow on the same axis of steps, t/η."""
+    """Training by gradient descent, or by gradient flow with time t plotted in steps t/η."""
 
     max_steps: int = Field(default=5_000_000, ge=1)
-    """Most steps of training for each seed."""
+    """Maximal number of training steps per seed."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {"raw": {"per_token": False}}
@@ -82,8 +87,8 @@ QUICK: dict[str, Any] = {"seeds": 4}
 def _task(parameters: Parameters, key: Key) -> AbstractTask:
     if parameters.samples is None:
         raise ValueError(
-            "`samples` must be a number, for example 8192: learning starts from a correlation that "
-            "the population does not have."
+            "`samples` must be a number, for example 8192: learning starts from a chance "
+            "correlation of target and query, which is zero in the population."
         )
     p = parameters
     return in_context_regression(_DIMENSION, p.context, samples=p.samples, key=key)
@@ -96,7 +101,7 @@ def _network(parameters: Parameters, keys: Keys, *, residual: bool = True) -> De
 
 
 def _predict(parameters: Parameters, data: AbstractTask, network: DeepNetwork) -> dict[str, Any]:
-    """Steps of the first drop, from the sample and the initial weights."""
+    """Predict the step of the first drop from the sample and the initial weights."""
     assert isinstance(data, Task)
     query = data.x[:, :-1, -1]
     c = np.mean(data.y * query, axis=0)
@@ -122,17 +127,17 @@ def growing_mode(
     outer: Float[np.ndarray, "seed unit"],
     direction: Float[np.ndarray, " input"],
 ) -> Float[np.ndarray, "seed unit"]:
-    """Return m, with a₀ = |m|²: of the sum and the difference of both layers only the sum grows."""
+    """Return m, with a₀ = |m|²: half the sum of both layers grows, their difference does not."""
     return (outer + inner @ direction) / 2
 
 
 def _heads(
     data: Task, network: DeepNetwork, reads: Float[np.ndarray, "seed token"]
 ) -> tuple[Float[np.ndarray, "seed head"], Float[np.ndarray, "seed head"]]:
-    """T_i and γ_i: gradient flow of ⟨(y − p·x_q) (b·G k) (q·x_q)⟩ in b, k and q, with G = XXᵀ/N."""
+    """Return T_i and γ_i for the flow of ⟨(y − p·x_q) (b·G k) (q·x_q)⟩ in b, k, q; G = XXᵀ/N."""
     assert isinstance(network.unit, LinearAttentionUnit)
     u, v = (np.asarray(weight) for weight in network.weights[:2])
-    key, query = u[..., 0, 0, :], u[..., 1, 0, :-1]  # the query's label is zero and never read
+    key, query = u[..., 0, 0, :], u[..., 1, 0, :-1]  # the query's label is zero and unused
     p = reads[0, :-1]
     value = np.einsum("sobi,so->sib", v, reads / np.linalg.norm(p))
     x_q, tokens = data.x[:, :-1, -1], data.x.shape[2] - 1
@@ -150,7 +155,7 @@ def _heads(
     heads = np.concatenate((value, key, query), axis=-1)
     times, passed = blow_up(field, heads.reshape(-1, heads.shape[-1]), rtol=1e-6)
     n = passed[:, -1]
-    # θ = √3 u n at the end, where b, k and q have the same size u and u̇ = γu².
+    # At the end θ = √3 u n: b, k and q have the same size u, and u̇ = γu².
     gamma = np.sqrt(3) * np.sum(n * field(n), axis=1)
     return times.reshape(heads.shape[:2]), gamma.reshape(heads.shape[:2])
 
@@ -161,7 +166,7 @@ def advance(
     readout: float,
     sigma: float,
 ) -> Float[np.ndarray, " seed"]:
-    """Return δ, by the trapezoidal rule in ln r; beyond x = 500 the integrand is zero."""
+    """Return δ by the trapezoidal rule in ln r; beyond x = 500 the integrand vanishes."""
     from scipy.special import expn
 
     log_r = np.log(250 / sigma) + np.linspace(-30, 0, 601)
@@ -174,11 +179,11 @@ def advance(
 def _controls(
     parameters: Parameters, data: AbstractTask, keys: Keys, found: Tables, progress: Progress
 ) -> Tables:
-    """How much of the loss is learned in the same time without what starts learning."""
+    """Return the share of the loss learned in the same time under each of the two controls."""
     assert isinstance(data, Task)
-    progress("controls", 0.0)
+    progress("training controls", 0.0)
     simulation = found["simulation"]
-    # By when every seed has made its first drop.
+    # The step by which every seed has made its first drop.
     waits = simulation["loss"] >= 0.5 * simulation["loss"].isel(save=0)
     steps = float(simulation["step"].where(waits).max())
     opposite = data.x * np.array([1.0] * _DIMENSION + [-1.0])[:, None]
@@ -194,31 +199,31 @@ def _controls(
 
 def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     panels.count(reading, claim, 0.75)
-    if reading.staircases:  # nearer does not mean slower: a head that is alone goes on turning
+    if reading.staircases:  # the distance is not tied to the rate: a single head keeps turning
         top, rest, _ = reading.theory["level"].values
         away = np.abs(reading.levels - rest)
         claim(
             "plateau-level",
-            "the plateau is within a tenth of the fall before it of the minimum of the same "
-            "network with one unit in every hidden layer",
+            "the plateau loss is near the minimum of the network with one unit in every hidden "
+            "layer, within a tenth of the first drop",
             most_seeds(away <= 0.1 * (top - rest), 0.75),
             at="Theorem 1 and Corollary 2",
-            note=f"minimum {rest:.6g}; {join_numbers(away, 2)} away",
+            note=f"minimum {rest:.6g}; distances {join_numbers(away, 2)}",
         )
     size = float(reading.theory["correlation"])
     term = reading.parameters.scale / np.sqrt(size)
-    if term <= _LARGEST_TERM:  # else heads are too large to wait for the residual connection
-        started = "escape starts from the correlation ⟨y x_q⟩ of the sample"
+    if term <= _LARGEST_TERM:  # else heads grow before the residual connection has learned
+        started = "learning starts from the chance correlation ⟨y x_q⟩ of target y and query x_q"
         at = "Figure 5E; Proposition 5 for heads that the residual reads"
-        panels.falls(reading, claim, float(f"{term:.2g}"), at, started)  # below the last term kept
+        panels.falls(reading, claim, float(f"{term:.2g}"), at, started)  # size of kept terms
         controls = reading.run["controls"].ds
-        note = f"in {controls.attrs['steps']:.3g} steps; |⟨y x_q⟩| = {size:.2g} as drawn"
+        note = f"within {controls.attrs['steps']:.3g} steps; sample correlation {size:.2g}"
         for id, name, what, corrected in (
             (
                 "residual-needed",
                 "without_residual",
                 "the residual connection of Eq. (69)",
-                "it is needed",
+                "the residual connection is needed",
             ),
             (
                 "correlation-needed",
@@ -227,7 +232,7 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
                 started,
             ),
         ):
-            words = f"without {what} nothing is learned by the time of the drops: share of the loss"
+            words = f"without {what} the loss does not drop in the same time (share learned)"
             judged = max_error_below(controls[name], within=1e-3)
             claim(id, words, judged, at="Figure 5E and Eq. (69)", corrected=corrected, note=note)
     panels.active(reading, claim, 0.75)

@@ -1,8 +1,9 @@
-"""Figure 5F: a quadratic layer with a linear one behind it learns with one unit, then two.
+"""Figure 5F: a quadratic layer followed by a linear one learns with one unit, then two.
 
-The paper's initial scale, 0.05, is large: in some seeds the plateau is passed at a distance or not
-seen at all. A smaller one is cleaner. Where two units grow together the loss can rest at another
-fixed point, at 2 and not at 8/3: both units, with one behind them.
+The paper's initial scale, 0.05, is large. Some seeds pass the plateau at a distance, and others
+show no plateau. A smaller initial scale gives a cleaner plateau. If two units grow together, the
+loss can rest at another fixed point, at 2 instead of 8/3. There both quadratic units are active,
+followed by a single linear unit.
 """
 
 import dataclasses
@@ -23,16 +24,16 @@ from ._deep import DeepParameters, cleaner, deep, drawing, from_smaller_weights
 
 
 class Parameters(DeepParameters):
-    """A quadratic and a linear layer on the inputs of Figure 1G, its two terms as two outputs."""
+    """Parameters of Figure 5F: inputs of Figure 1G, with the two target terms as two outputs."""
 
     width: int = Field(default=10, ge=2)
-    """Number of units H of each hidden layer."""
+    """Number H of hidden units in each hidden layer."""
 
     scale: float = Field(default=0.05, gt=0)
     """Standard deviation ε of the initial weights."""
 
     cleaner: float | None = Field(default=0.01, gt=0)
-    """Initial scale of a second run, for a cleaner plateau; 'none' for no such run."""
+    """Initial scale of a second run, which has a cleaner plateau; 'none' for no second run."""
 
 
 def _task(parameters: Parameters, key: Key) -> AbstractTask:
@@ -49,16 +50,16 @@ def _network(parameters: Parameters, keys: Keys) -> DeepNetwork:
 
 
 def _predict(parameters: Parameters, task: AbstractTask, network: DeepNetwork) -> dict[str, Any]:
-    """Another fixed point: two units with one behind them, a map of rank one to the outputs."""
+    """Predict the loss of another fixed point: two quadratic units followed by one linear unit."""
     statistics = task.statistics(network.view)
     smallest = np.linalg.eigvalsh((statistics.y.T * statistics.weight) @ statistics.y)[0]
     return {"rank_one": ((), loss_factor(parameters.loss, task) / 2 * smallest)}
 
 
 def _asserts(reading: Reading, claim: ClaimCollector) -> None:
-    """φ of order two: one active unit on the plateau, two at the end (Eq. 5)."""
+    """Claim, for φ of order two, one active unit on the plateau and two at the end (Eq. 5)."""
     rest, other = float(reading.theory["level"][1]), float(reading.theory["rank_one"])
-    # Of a sample either output may come first, each with a minimum of its own.
+    # On a finite sample either output may be learned first, each with its own minimum.
     reading.theory["fixed_point"] = "point", [*reading.theory["narrow_minimum"].values, other]
     panels.level(reading, claim, order=3)
     units = lambda weights: np.array([active_units(*each) for each in weights])
@@ -66,23 +67,27 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     if seeds := reading.resting:
         wanted = np.where(reading.plateaus["level"].values[seeds, 1] > (rest + other) / 2, 1, 2)
         active = units(reading.weights(seed, PLATEAU) for seed in seeds)
-        words = f"where the loss rests at {rest:.4g} one unit is active, at {other:.4g} two are"
-        note = f"active units {join_numbers(active)}"
+        words = (
+            f"one unit is active where the loss rests at {rest:.4g}, and two where at {other:.4g}"
+        )
+        note = f"active units by seed: {join_numbers(active)}"
         claim("active-units-at-rest", words, most_seeds(active == wanted, 0.9), at=at, note=note)
     if "cleaner" in reading.run:
-        # Two units that grow at the same time leave no plateau at any scale.
+        # Two units that grow at the same time leave no plateau at any initial scale.
         share = 0.75 if reading.parameters.samples is None else 0.75 / 2
         from_smaller_weights(reading, claim, 0.05, share, order=3)
         table = reading.run["cleaner"].ds
         active = units((table["u"][seed], table["v"][seed]) for seed in range(reading.seeds))
-        words = f"from initial weights of {table.attrs['scale']:g} two units are active at the end"
+        start = f"from initial weights of size {table.attrs['scale']:g}"
+        words = f"{start}, two units are active at the end"
         claim(
             "smaller-weights-final-units",
             words,
             most_seeds(active == 2, 0.9),
             at=at,
-            corrected=f"more can be from {reading.parameters.scale:g}, which is large",
-            note=f"active units {join_numbers(active)}",
+            corrected="more units can be active from the large initial scale "
+            f"{reading.parameters.scale:g}",
+            note=f"active units by seed: {join_numbers(active)}",
         )
 
 

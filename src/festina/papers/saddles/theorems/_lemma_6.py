@@ -1,7 +1,7 @@
-r"""Lemma 6: all fixed points of a linear network, and how each is left.
+r"""Lemma 6: all fixed points of a linear network, and the rates at which training leaves them.
 
-Loss ½⟨‖y − f‖²⟩ and its time. The data are random: targets y = W*x of inputs of random covariance,
-more inputs than outputs, so that the lemma's condition on u is not necessary.
+The data are random: targets y = W*x for inputs of random covariance, with more inputs than outputs.
+The lemma's condition on u is then not necessary. Times are those of the loss ½⟨‖y − f‖²⟩.
 """
 
 from typing import Any
@@ -34,30 +34,30 @@ from ....theory.saddles._fixed_points import losses_and_gradients
 
 _SAMPLES = 241
 _KICK = 1e-7
-"""How far from the saddle training starts."""
+"""Initial distance from the saddle at which training starts."""
 
 
 class Parameters(BaseParameters):
-    """A random linear task, and every fixed point of a network that learns it."""
+    """Parameters of Lemma 6: a random linear task and the network that learns it."""
 
     seeds: int = Field(default=1, ge=1)
-    """Makes no difference: `seed` draws one task."""
+    """Not used: `seed` draws the one task."""
 
     inputs: int = Field(default=4, ge=1, le=10)
-    """Inputs of the task."""
+    """Number of inputs of the task."""
 
     outputs: int = Field(default=3, ge=1, le=4)
-    """Outputs of the task."""
+    """Number of outputs of the task."""
 
     width: int = Field(default=6, ge=2, le=30)
-    """Units of the network, more than there are modes."""
+    """Number of hidden units of the network, above the number of modes."""
 
     def _check(self) -> None:
         modes = min(self.inputs, self.outputs)
         if self.width <= modes:
             raise ValueError(
-                f"`width` must be above the number of modes, {modes}, got {self.width}: a unit has "
-                "to be left over to leave each saddle with."
+                f"`width` must be above the number of modes, {modes}, but it is {self.width}: "
+                "leaving a saddle needs an unused hidden unit."
             )
 
 
@@ -73,9 +73,9 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     names = ["{" + ", ".join(str(k + 1) for k in saddle.modes) + "}" for saddle in saddles]
     rows: list[dict[str, Any]] = []
     for index, saddle in enumerate(saddles):
-        progress(f"the fixed point {names[index]}", index / len(saddles))
+        progress(f"fixed point with modes {names[index]}", index / len(saddles))
         rows.append(_fixed_point(parameters, saddle, task, key))
-    progress("leaving the saddles", 0.9)
+    progress("training from near the saddles", 0.9)
     points = {name: ("point", [row[name] for row in rows]) for name in rows[0]}
     leaving = _leave(parameters.width, saddles[:-1], task, key)
     return {
@@ -87,7 +87,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def _task(parameters: Parameters, key: PRNGKeyArray) -> Task:
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     n_in, n_out = parameters.inputs, parameters.outputs
-    # Singular values that are apart, so that each saddle is left at a rate of its own.
+    # Distinct singular values, so that each saddle is left at its own rate.
     left, right = (np.linalg.qr(rng.standard_normal((n, n)))[0] for n in (n_out, n_in))
     modes = min(n_in, n_out)
     strengths = 2.0 * 0.7 ** (np.arange(modes) + 0.3 * rng.uniform(size=modes))
@@ -101,10 +101,10 @@ def _task(parameters: Parameters, key: PRNGKeyArray) -> Task:
 def _fixed_point(
     parameters: Parameters, saddle: LinearSaddle, task: Task, key: PRNGKeyArray
 ) -> dict[str, Any]:
-    """The lemma's numbers beside those of a network with random weights at the point.
+    """Return the lemma's numbers and those of a network with random weights at the fixed point.
 
-    `unread` weights have parts outside the spans of Eq. (40), those of the map W, which exist where
-    there are not as many inputs as outputs.
+    `unread` weights have parts outside the spans of Eq. (40), which are the spans of the map W.
+    Such parts exist if the numbers of inputs and outputs differ.
     """
     network = saddle.network(parameters.width, key=key)
     loss, slopes = losses_and_gradients(network, task)
@@ -126,9 +126,10 @@ def _fixed_point(
 
 
 def _leave(width: int, saddles: list[LinearSaddle], task: Task, key: PRNGKeyArray) -> xr.Dataset:
-    """Train from close to each saddle, and watch how the distance from it grows.
+    """Train from near each saddle; return how the distance from the saddle grows.
 
-    The first step is along the top singular vectors of Σ̃, in a mixture of units that is silent.
+    The first step is along the top singular vectors of Σ̃, in a combination of units that does not
+    contribute to the map at the saddle.
     """
     networks = [saddle.network(width, key=key) for saddle in saddles]
     at, kicks = np.stack([np.hstack((each.u, each.v)) for each in networks]), []
@@ -146,7 +147,7 @@ def _leave(width: int, saddles: list[LinearSaddle], task: Task, key: PRNGKeyArra
 
 
 def growth_rates(leaving: xr.Dataset) -> np.ndarray:
-    """Slopes of the logarithm of the distance while all is linear, to 10⁴ times the first."""
+    """Return the growth rate of the distance in the linear phase, up to 10⁴ times its start."""
     time, distance = leaving["time"].values, leaving["distance"].values
     close = (distance < 1e4 * distance[:, :1]) | (np.arange(time.size) < 2)
     ends = np.cumprod(close, axis=1).sum(axis=1)
@@ -156,40 +157,41 @@ def growth_rates(leaving: xr.Dataset) -> np.ndarray:
 
 @claims_from_source("Zhang, Saxe & Latham", "Lemma 6")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Sufficiency and the rates hold, necessity of the spans does not."""
+    """Claim that Eq. (40) is sufficient and gives the rates, but is not necessary."""
     points, leaving = run["points"].ds, run["leaving"].ds
     words = (
-        f"weights with Eq. (40) are a fixed point, for all {points.sizes['point']} sets of modes"
+        "weights that satisfy Eq. (40) are a fixed point, for all "
+        f"{points.sizes['point']} sets of modes (norm of the gradient)"
     )
     claim("fixed-points", words, max_error_below(points["gradient"], within=1e-12), at="Eq. (40)")
-    words = "the loss at each is that at zero less what is learned, ½(⟨‖y‖²⟩ − Σ_{k∈A} μ_k)"
+    words = "the loss at the fixed point with learned modes A is ½(⟨‖y‖²⟩ − Σ_{k∈A} μ_k)"
     claim("losses", words, max_error_below(points["measured_loss"], points["loss"], within=1e-10))
     seen = agree(growth_rates(leaving), leaving["rate"], within=0.005, relative=True)
-    words = "training leaves each saddle at the largest singular value of Σ̃_yz"
+    words = "training leaves each saddle at the rate of the largest singular value of Σ̃_yz"
     claim("escape-rates", words, seen, at="Eqs. (41) and (42)")
     if not np.isfinite(points.get("unread_gradient", np.nan)).all():
-        return  # as many inputs as outputs: the kernels are filled by the spans
+        return  # equal numbers of inputs and outputs: the spans fill the kernels
     claim(
         "spans-necessary",
-        "Eq. (40) is necessary: at a fixed point no u_i or v_i has a part outside its span "
-        "(smallest such part, over sets of modes)",
+        "Eq. (40) is necessary: at every fixed point each u_i and v_i lies in its span (smallest "
+        "part outside, over sets of modes)",
         max_error_below(points["unread_outside"].min(), within=1e-10),
-        wrong="components in the kernel of Σ̃_yz that no other weight reads, or of Σ̃_yzᵀ that none "
-        "drives, are free: |∂L/∂θ| at such weights",
+        wrong="u_i may have parts in the kernel of Σ̃_yz that no v reads, and v_i parts in the "
+        "kernel of Σ̃_yzᵀ that no u drives; the gradient at such weights is",
         instead=max_error_below(points["unread_gradient"], within=1e-12),
     )
     claim(
         "kernels",
-        "fixed points have u_i in the kernel of Σ̃_yz, v_i in that of its transpose, and the loss "
-        "of Σ v_i u_iᵀ = Π_A Σ_yz Σ_zz⁻¹",
+        "every fixed point has u_i in the kernel of Σ̃_yz, v_i in the kernel of Σ̃_yzᵀ, and the "
+        "loss of the map Σ v_i u_iᵀ = Π_A Σ_yz Σ_zz⁻¹",
         max_error_below(points["unread_loss"], points["loss"], within=1e-10),
-        corrected="kernels in place of the spans of Eq. (40)",
+        corrected="the kernels replace the spans of Eq. (40)",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """The lattice of fixed points, and the distance from each while it is left."""
+    """Draw the losses of all fixed points, and the distance from each saddle over time."""
     title = "Every set of modes is a fixed point of a linear network"
     figure, (left, right) = panels(title, 2, width=5.5, height=4.4)
     _lattice(left, run["points"].ds)
@@ -201,13 +203,13 @@ def draw(run: xr.DataTree) -> Figure:
         how = {
             **SIMULATION_STYLE,
             "lw": 9.0 - index if not many else 3.0,
-        }  # those below are seen at the edges
+        }  # the widths differ so that lines below others remain visible
         right.plot(time, distance, **how, color=f"C{index}", alpha=0.45, label=label)
         clock = np.array([0.0, min(np.log(2.0 / first) / rate, time[-1])])
         right.plot(clock, first * np.exp(rate * clock), **THEORY_STYLE)
     right.set(yscale="log", xlim=(0, time[-1]))
     words = "time $t$ since the start, close to a saddle", "distance from the saddle"
-    title = r"how each is left: largest singular value $\tilde s_1$ of $\tildeΣ_{yz}$"
+    title = r"leaving a saddle: largest singular value $\tilde s_1$ of $\tildeΣ_{yz}$"
     heading = None if many else r"modes learned: measured / $\tilde s_1$"
     rate = r"$e^{\tilde s_1 t}$"
     label_axes(right, *words, title, theory=rate, legend="beside", legend_title=heading)
@@ -215,7 +217,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _lattice(ax: Axes, points: xr.Dataset) -> None:
-    """Losses of all sets of modes, those that differ by one connected."""
+    """Draw the losses of all sets of modes, and connect sets that differ by one mode."""
     size, loss, names = (points[name].values for name in ("modes", "loss", "point"))
     sets = [set(name.strip("{}").split(", ")) - {""} for name in names]
     for i, j in np.argwhere(size[:, None] + 1 == size):
@@ -230,4 +232,4 @@ def _lattice(ax: Axes, points: xr.Dataset) -> None:
     ax.set(xlim=(-0.3, size.max() + 1.1), ylim=np.array([-0.06, 1.12]) * loss.max())
     ax.set_xticks(np.unique(size))
     words = "number of modes learned", r"loss $\frac{1}{2}\langle\|y - f\|^2\rangle$"
-    label_axes(ax, *words, "losses of all fixed points: ways down", legend="upper right")
+    label_axes(ax, *words, "fixed points: modes and ways down", legend="upper right")

@@ -1,9 +1,10 @@
-r"""Proposition 5: what Sections G.1, H.1 and Eq. (55) print, against integration and autodiff.
+r"""Errata of Proposition 5: Eq. (55) and Sections G.1 and H.1 as printed, against numerics.
 
-With $a_k = r_k^\top u/\sqrt2$ and $\pi_m = a_m/a_m(0)$ Eq. (55) has
+Let $a_k = r_k^\top u/\sqrt2$ and $\pi_m = a_m/a_m(0)$. Eq. (55) states
 $\dot\pi_m = v s_m\pi_m = \operatorname{sign}(v(0))\, s_m\pi_m\sqrt{v(0)^2 + \sum_k a_k(0)^2
-(\pi_m^{2s_k/s_m} - 1)}$: the second equality keeps the sign of $v(0)$. For
-$f = \sum_i v_i u_i^\top Z u_i$ and $L = \frac1P\sum_\mu\frac12(y_\mu - f_\mu)^2$, symmetric Z,
+(\pi_m^{2s_k/s_m} - 1)}$. Its second equality assumes that v keeps the sign of $v(0)$. For
+$f = \sum_i v_i u_i^\top Z u_i$, $L = \frac1P\sum_\mu\frac12(y_\mu - f_\mu)^2$ and symmetric Z, the
+gradient flow is
 
 $$\dot v_i = u_i^\top\Sigma_{yZ}u_i - \sum_j v_j u_j^\top\langle Z u_j u_i^\top Z\rangle u_i,\qquad
   \dot u_i = 2v_i\Big(\Sigma_{yZ}u_i - \sum_j v_j\langle Z u_i u_j^\top Z\rangle u_j\Big).$$
@@ -26,9 +27,9 @@ _SAMPLES, _UNITS, _SIZE = 7, 3, 4
 def reduced_speeds(
     speed: Callable[[np.ndarray], np.ndarray], weights: np.ndarray, s: np.ndarray, ends: np.ndarray
 ) -> xr.Dataset:
-    """How far v of Eq. (55) is from v, over the largest |v|: with the sign of v(0), and of v."""
+    """Return the error of v from Eq. (55), over the largest |v|, with signs of v(0) and of v."""
     units, _ = weights.shape
-    clock = np.linspace(0.0, _PART, _MOMENTS)  # on which every unit reaches infinity at one
+    clock = np.linspace(0.0, _PART, _MOMENTS)  # in this clock every unit reaches infinity at one
     way = integrate(lambda _, x: ends[:, None] * speed(x), clock, weights, rtol=1e-13, atol=1e-20)
     way = np.moveaxis(way, 0, -1)
     u, v = way[:, :-1], way[:, -1]
@@ -42,7 +43,7 @@ def reduced_speeds(
 
 
 def gradients(seed: int) -> xr.Dataset:
-    """What the equations are off by from automatic differentiation, over the largest gradient."""
+    """Return the errors of the printed gradients, relative to the largest exact gradient."""
     draw = np.random.default_rng((seed, 14)).normal
     z, y = draw(size=(_SAMPLES, _SIZE, _SIZE)), draw(size=_SAMPLES)
     u, v = draw(size=(_UNITS, _SIZE)), draw(size=_UNITS)
@@ -58,7 +59,7 @@ def gradients(seed: int) -> xr.Dataset:
         "u": off(u_dot, u_true),
         "printed_u": off(u_dot / v[:, None], u_true),
         "nonsymmetric_u": off(_by_hand(u, v, z, y)[1], u_true),
-        # ∂L/∂f_μ is ∂ℓ_μ/∂f divided by the number of samples.
+        # The printed ∂L/∂f_μ is ∂ℓ_μ/∂f divided by the number of samples.
         "printed_mean": np.median(v_dot / _SAMPLES / v_true),
     }
     return xr.Dataset(numbers, attrs={"samples": _SAMPLES})
@@ -74,46 +75,50 @@ def _by_hand(
 
 
 def errata(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """What is printed, and what is right."""
+    """Claim what is printed, and what is right."""
     ways, g, samples = run["reduced"].ds, run["gradients"].ds, run["gradients"].attrs["samples"]
     none = lambda name: max_error_below(g[name], within=1e-12)
-    right = ways["printed"] <= 1e-6  # units turn within half of their way: its end tells
+    right = ways["printed"] <= 1e-6  # units bounce in the first half, so the end is decisive
     claim(
         "printed-way",
-        "Eq. (55) as printed is v = π̇_m/(s_m π_m) along the way of every unit",
+        "Eq. (55) as printed gives the readout v = π̇_m/(s_m π_m) of every unit at all times",
         most_seeds(right, of="units"),
         at="Eq. (55)",
-        wrong="it keeps the sign of v(0), wrong for those units that bounce, and for no others",
+        wrong="Eq. (55) keeps the sign of v(0), which fails for the units that bounce, and for no "
+        "others",
         instead=most_seeds(right != run["both_signs"].ds["bounces"], of="units"),
     )
     claim(
         "corrected-way",
-        "Eq. (55) with the sign of v is v = π̇_m/(s_m π_m), over the largest |v| of the way",
+        "Eq. (55) with sign(v) gives the readout v = π̇_m/(s_m π_m) of every unit at all times "
+        "(error over the largest |v|)",
         max_error_below(ways["corrected"], within=1e-6),
         at="Eq. (55)",
-        corrected="sign(v) in place of sign(v(0)): v changes sign where the radicand is zero",
+        corrected="sign(v) replaces sign(v(0)): v changes sign where the radicand is zero",
     )
-    claim("gradient-v", "Eq. (44a): v̇_i by automatic differentiation", none("v"), at="Eq. (44a)")
-    column = "a column vector, and Z made symmetric"
+    words = "Eq. (44a) for v̇_i agrees with automatic differentiation (relative error)"
+    claim("gradient-v", words, none("v"), at="Eq. (44a)")
+    column = "u̇_i must be a column vector, and Z must be made symmetric"
     claim(
         "gradient-u",
-        "Eq. (44b): u̇_i by automatic differentiation",
+        "Eq. (44b) for u̇_i agrees with automatic differentiation (relative error)",
         none("u"),
         at="Eq. (44b)",
         corrected=column,
     )
     for id, words, name, at, wrong in (
-        ("nonsymmetric-gradient", "Eq. (44b): u̇_i for a Z that is not symmetric",
-         "nonsymmetric_u", "Eq. (44b)", "only (Z + Zᵀ)/2 enters f: put that in place of Z"),
-        ("printed-gradient", "u̇_i as Section H.1 prints it first", "printed_u", "Section H.1",
-         "the factor v_i is missing"),
+        ("nonsymmetric-gradient", "Eq. (44b) for u̇_i holds if Z is not symmetric (relative error)",
+         "nonsymmetric_u", "Eq. (44b)", "only (Z + Zᵀ)/2 enters f and must replace Z"),
+        ("printed-gradient", "the first expression for u̇_i in Section H.1 holds (relative error)",
+         "printed_u", "Section H.1", "the factor v_i is missing"),
     ):  # fmt: skip
         claim(id, words, none(name), at=at, wrong=wrong, instead=none("u"))
     claim(
         "printed-mean-gradient",
-        "mean over samples of ∂L/∂f · ∂f/∂v, as printed, over the true gradient",
+        "Sections G.1 and H.1: the mean over samples of ∂L/∂f · ∂f/∂v is the gradient (ratio of "
+        "the two)",
         agree(g["printed_mean"], 1.0, within=1e-12),
         at="Sections G.1 and H.1",
-        wrong="∂ℓ_μ/∂f is meant, the loss of one sample",
+        wrong="∂L/∂f must be ∂ℓ_μ/∂f, where ℓ_μ is the loss of one sample",
         instead=agree(g["printed_mean"], 1 / samples, within=1e-12),
     )

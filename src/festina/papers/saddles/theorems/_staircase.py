@@ -1,8 +1,9 @@
 r"""The staircase of a training run, predicted from data statistics and initial weights.
 
-Four settings: linear networks whose correlation and covariance share their directions (a power law)
-and do not (10–10–10), a diagonal network on correlated features, and linear attention on tokens of
-unequal variance, the example of Kunin et al. (2025). Loss ½⟨‖y − f‖²⟩ and the time of its flow.
+There are four settings. In two linear networks the data correlation and covariance share their
+directions (a power law) or do not (10–10–10). The other two are a diagonal network on correlated
+features, and linear attention on tokens of unequal variance, the example of Kunin et al. (2025).
+Times are those of gradient flow on the loss ½⟨‖y − f‖²⟩.
 """
 
 import warnings
@@ -36,76 +37,79 @@ from ....theory.saddles import Staircase, staircase
 
 _AGF = ("Kunin et al. (2025)", "alternating gradient flows")
 PANELS = {
-    "power": ("linear, power-law spectrum", "Zhang, Saxe & Latham", "Lemma 6"),
-    "mixed": ("linear, modes that mix", "Zhang, Saxe & Latham", "Lemma 6"),
+    "power": ("linear network, power law", "Zhang, Saxe & Latham", "Lemma 6"),
+    "mixed": ("linear network, mixed modes", "Zhang, Saxe & Latham", "Lemma 6"),
     "diagonal": (
-        "diagonal linear, correlated features",
+        "diagonal network, correlated features",
         "Pesme & Flammarion (2023)",
         "Algorithm 1",
     ),
     "attention": ("linear attention, unequal token variances", *_AGF),
 }
-_CLEAN = 2.0  # decades: shallower plateaus pass their saddle at a distance
-_APART = 0.1  # jumps within this part of their time have no plateau in between
-_ACTIVE = 0.05  # a coordinate is active from this fraction of the largest on
-_COMPUTED = 1e-4  # to which jumps are followed: they end when their gradient has fallen so far
-# What jumps leave out: dormant weights below a hundredth, and features that are correlated, which
-# matters several times as much where they are so strongly.
+_CLEAN = 2.0  # decades of the squared gradient; weaker plateaus are far from their saddle
+_APART = 0.1  # jumps within this fraction of their time have no plateau in between
+_ACTIVE = 0.05  # a coordinate is active if it exceeds this fraction of the largest one
+_COMPUTED = 1e-4  # accuracy of jump times: jumps end when their gradient has decreased so far
+# The theory neglects dormant weights below a hundredth, and correlations between features. The
+# error of the latter is several times as large if the correlations are strong.
 _PART_OF_AN_E_FOLDING = {"power": 1e-3, "mixed": 1e-3, "diagonal": 0.15}
 _STRONGLY, _MORE = 0.5, 3
-# From 1e-3 to 1e-12 errors fall to a quarter, in nine runs to .05 to .55; if they did not, to one.
+# From ε = 1e-3 to 1e-12 nine runs had error ratios of .05 to .55, a quarter on average.
 _FAR, _JUMPS, _FALLEN = 0.3, 8, 0.45
 
 
 class Parameters(BaseParameters):
-    """Four networks. The seed also draws the data of the first three."""
+    """Parameters of the staircase experiment; the seed also draws the data of three networks."""
 
     seeds: int = Field(default=16, ge=2)
-    """Initialisations of the attention heads, whose later jumps are compared in the median."""
+    """Number of initialisations of attention; later jumps are compared in the median over them."""
 
     repeats: int = Field(default=4, ge=1)
-    """Initialisations of each of the other networks."""
+    """Number of initialisations of each of the other networks."""
 
     scales: Annotated[tuple[PositiveFloat, ...], check_decreasing(1e-3)] = (1e-3, 1e-5, 1e-8, 1e-12)
-    """Standard deviations ε of their initial weights, falling; larger ones have no plateaus."""
+    """Standard deviations ε of their initial weights, decreasing; larger ε give no plateaus."""
 
     dimension: int = Field(default=10, ge=3)
-    """Inputs, hidden units and outputs of the linear networks."""
+    """Numbers of inputs, hidden units and outputs of the linear networks."""
 
     modes: int = Field(default=4, ge=2)
-    """Modes that there are to learn."""
+    """Number of modes of the linear tasks."""
 
     decay: float = Field(default=1.5, gt=0)
-    """Exponent of the power law of the modes' strengths."""
+    """Exponent of the power law of mode strengths."""
 
     features: int = Field(default=8, ge=4)
-    """Inputs of the diagonal network."""
+    """Number of inputs of the diagonal network."""
 
     correlated: float = Field(default=0.5, ge=0, lt=1)
-    """How much of the features' covariance is that of random directions."""
+    """Weight of random directions in the covariance of the features (0: uncorrelated)."""
 
     coefficients: tuple[float, ...] = (2.0, -1.2, 0.8, 0.5)
-    """Target coefficients of the diagonal network that are not zero."""
+    """Nonzero target coefficients of the diagonal network."""
 
     token_dimension: int = Field(default=4, ge=1)
-    """Dimension D of a token; variances fall as 1/d and sum to 2."""
+    """Dimension D of a token; the variances are proportional to 1/d and sum to 2."""
 
     context: int = Field(default=32, ge=1)
-    """Labelled tokens N in a sequence."""
+    """Number N of labelled tokens in a sequence."""
 
     heads: int = Field(default=5, ge=1)
-    """Attention heads of rank one."""
+    """Number of attention heads of rank one."""
 
     attention_scale: float = Field(default=1e-3, gt=0, le=1e-2)
-    """Standard deviation of the heads' initial weights."""
+    """Standard deviation of the initial weights of the attention heads."""
 
     def _check(self) -> None:
         if self.modes > self.dimension:
-            raise ValueError(f"`modes` is {self.modes}, above the `dimension` {self.dimension}.")
+            raise ValueError(
+                f"`modes` must not exceed `dimension`, but they are {self.modes} and "
+                f"{self.dimension}."
+            )
         if not 1 <= len(self.coefficients) <= self.features or 0.0 in self.coefficients:
             raise ValueError(
-                f"`coefficients` must be 1 to `features` ({self.features}) numbers, none zero, "
-                f"got {self.coefficients}."
+                f"`coefficients` must contain 1 to {self.features} (`features`) nonzero numbers, "
+                f"but they are {self.coefficients}."
             )
 
     @property
@@ -132,11 +136,11 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
         progress(words, index / len(PANELS))
         network, task = _setting(parameters, name, key)
         lanes = list(np.ndindex(*network.batch_shape))
-        with warnings.catch_warnings():  # Each row records the doubts, which are claims below.
+        with warnings.catch_warnings():  # The table records these doubts, and claims use them.
             warnings.filterwarnings("ignore", r"\d+ of \d+ staircases may differ from training")
             predicted = staircase(network, task).lanes()
         how: dict[str, Any] = {"rtol": 1e-8}
-        if name == "attention":  # a head that is left may take a hundred times as long
+        if name == "attention":  # the last head may take a hundred times as long
             ends = [each.times[-1] for each in predicted if each.times.size]
             how = {"rtol": 1e-6, "t_end": 2.0 * float(np.median(ends))}
         trained = gradient_flow(network, task, max_steps=1_000_000, **how)
@@ -160,7 +164,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def _setting(
     parameters: Parameters, name: str, key: Key
 ) -> tuple[networks.AbstractNetwork, AbstractTask]:
-    """Networks, by scale and seed or by seed, and what they learn."""
+    """Return the networks, by scale and seed or by seed, and their task."""
     if name == "attention":
         d, covariance = parameters.token_dimension, np.diag(parameters.token_variances)
         task = in_context_regression(d, parameters.context, token_covariance=covariance)
@@ -197,12 +201,12 @@ def _setting(
 
 
 def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
-    """Levels, times and active sets of one network, as predicted and as seen in training.
+    """Return levels, times and active sets of one network, as predicted and as measured.
 
-    `level`, `jump`, `uncertainty` and `active` are predicted, and `doubted` says whether the theory
-    names doubts. `rest` and `strength` belong to the plateaus that training has, and `matched` says
-    whether they are as many as predicted. `passage` is when training passes the middle between two
-    of them or, if they are not matched, between two predicted levels.
+    `level`, `jump`, `uncertainty` and `active` are predicted; `doubted` says whether the theory
+    reports doubts. `rest` and `strength` are measured on the plateaus of training; `matched` says
+    whether their number is as predicted. `passage` is the time at which training crosses the middle
+    between two measured levels or, if their numbers differ, between two predicted levels.
     """
     slope = -trained.squared_gradient
     found = plateaus(trained.time, trained.loss, trained.squared_gradient, slope=slope)
@@ -225,7 +229,7 @@ def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
     }
     if isinstance(trained.network, networks.DiagonalLinear):
         size = np.abs(np.asarray(trained.network.coefficients())[found.index])
-        # Before anything is learned the largest is as small as the rest.
+        # Before anything is learned, all coordinates are small: compare with the final maximum.
         grown = np.maximum(size.max(axis=1, keepdims=True), _ACTIVE * size.max())
         table["seen"] = (("plateau", "member"), (size > _ACTIVE * grown).astype(float))
     lengths = {"stage": len(predicted.levels), "fall": len(passage), "plateau": len(found)}
@@ -234,35 +238,35 @@ def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
 
 @claims_from_source("Zhang, Saxe & Latham", "Lemma 6")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Levels, times and active sets against training, in every setting."""
+    """Claim levels, times and active sets in every setting, predicted against training."""
     parameters, attention = parameters_of_run(run, Parameters), run["attention"].ds
     for name in ("power", "mixed", "diagonal"):
         table, (words, *source), linear = run[name].ds, PANELS[name], name != "diagonal"
         told = ClaimCollector(claim.experiment, *source)
         here = table.isel(scale=int(np.abs(np.log(table["scale"].values / 1e-8)).argmin()))
         clean, away = (here["strength"] >= _CLEAN).values, abs(here["level"] - here["rest"])
-        kept = clean & here["rest"].shift(plateau=-1).notnull().values  # the last is the floor
+        kept = clean & here["rest"].shift(plateau=-1).notnull().values  # excludes the last level
         if kept.any():
             off = (away / here["rest"]).min("stage").transpose("seed", "plateau").values[kept]
-            what = f"{words}: plateaus of training lie on predicted levels"
-            note = f"those on which the squared gradient dips by {_CLEAN:g} decades or more"
+            what = f"{words}: the loss on the plateaus of training is at predicted levels"
+            note = f"plateaus on which the squared gradient dips by {_CLEAN:g} decades or more"
             told(f"{name}-levels", what, max_error_below(off, within=0.01), note=note)
         if not linear and clean.any():
             active = here["active"].isel(stage=away.fillna(np.inf).argmin("stage"))
             right = (active == here["seen"]).all("member").transpose("seed", "plateau").values
-            what = f"{words}: plateaus have the predicted active coordinates"
+            what = f"{words}: the active coordinates on the plateaus of training are as predicted"
             told(f"{name}-active-sets", what, most_seeds(right[clean], of="plateaus"))
         told(
             f"{name}-counts",
-            f"{words}: training has as many plateaus as predicted, unless the theory doubts it",
+            f"{words}: the number of plateaus is as predicted, unless the theory reports a doubt",
             most_seeds((table["matched"] | table["doubted"]).values.ravel(), of="networks"),
-            note=f"{int(table['doubted'].sum())} of {table['doubted'].size} are doubted",
+            note=f"{int(table['doubted'].sum())} of {table['doubted'].size} networks are in doubt",
         )
         table = table.where(table["matched"])
         error, alone = _errors(table)
         if alone.any():
             beyond = (error - table["uncertainty"] / table["jump"]).values[alone.values]
-            what = f"{words}: jump times are within their stated uncertainty"
+            what = f"{words}: the drops occur within the stated uncertainty of the predicted times"
             judged = max_error_below(np.maximum(beyond, 0.0), within=_COMPUTED)
             told(f"{name}-within-uncertainty", what, judged, note="relative errors beyond it")
         deep = (table["strength"] >= _CLEAN).rename(plateau="fall")
@@ -270,11 +274,11 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         compared = table if linear else table.sel(scale=here["scale"])
         error, alone = _errors(compared.where(deep))
         if alone.any():
-            what = f"{words}: jump times from the initial weights"
+            what = f"{words}: the initial weights predict the times of the drops"
             within = max(parameters.scales[0], _COMPUTED) if linear else 0.05
             note = (
-                f"relative; between plateaus of {_CLEAN:g} decades or more, without those that "
-                f"have another within {100 * _APART:g} %"
+                f"relative error; between plateaus of {_CLEAN:g} decades or more, without drops "
+                f"within {100 * _APART:g} % of another drop"
             )
             judged = max_error_below(error.values[alone.values], within=within)
             told(f"{name}-jump-times", what, judged, note=note)
@@ -283,22 +287,23 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         claim += told
     (words, *source), closed = PANELS["attention"], attention["closed_form"][:-1]
     told = ClaimCollector(claim.experiment, *source)
-    # Training may end before it rests on the last level.
+    # Training may end before the loss reaches the last level.
     nearest = abs(attention["rest"] - closed).fillna(np.inf).argmin("plateau")
     seen = attention["rest"].isel(plateau=nearest).median("seed")
-    what = "plateaus of training at ½(tr Λ − Σ λ/(1 + (1 + tr Λ/λ)/N)), over the largest λ"
+    what = "plateau losses are ½(tr Λ − Σ λ/(1 + (1 + tr Λ/λ)/N)), summed over learned variances λ"
     judged = agree(seen, closed, within=0.01, relative=True)
     told("attention-levels", f"{words}: {what} (medians over seeds)", judged)
     later(told, attention)
     claim += told
-    what = f"{words}: first jump of every seed from its initial weights"
-    error, bounce = _errors(attention)[0].isel(fall=0), "units may bounce, and v is a vector"
+    what = f"{words}: the initial weights predict the first drop of every seed"
+    error = _errors(attention)[0].isel(fall=0)
+    bounce = "includes units that bounce and vector-valued readouts v"
     judged = max_error_below(error, within=0.05)
     claim("attention-first-jump", what, judged, at="Proposition 5", corrected=bounce)
 
 
 def _errors(table: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    """Relative errors of jump times, and which jumps have no other close to them in time."""
+    """Return relative errors of jump times, and which jumps have no other jump close in time."""
     jump, far = table["jump"], 1 + _APART
     near = (jump < far * jump.shift(fall=1)) | (jump.shift(fall=-1) < far * jump)
     return abs(jump / table["passage"] - 1), jump.notnull() & ~near
@@ -311,10 +316,10 @@ def growth(
     deep: xr.DataArray | bool = True,
     more: int = 1,
 ) -> None:
-    """Claim that predictions get better as 1/ln(1/ε); errors are judged between deep plateaus.
+    """Claim that relative errors are proportional to 1/ln(1/ε), between clear plateaus.
 
-    A jump's time is ln(1/ε) e-foldings of the weights, and the error a part of one, of either sign,
-    which no single jump need approach steadily.
+    The time of a jump is ln(1/ε) e-folding times of the weights. Its error is a fraction of one
+    e-folding time, of either sign, so that the error of a single jump need not decrease steadily.
     """
     error, alone = _errors(table)
     error, words, jumps = error.where(alone), PANELS[name][0], ("seed", "fall")
@@ -325,8 +330,8 @@ def growth(
     if clean.size:
         claim(
             f"{name}-part-of-an-e-folding",
-            f"{words}: a jump is missed by a small part of the time in which weights grow by e "
-            "(root mean square of the relative error, times ln(1/ε))",
+            f"{words}: the times of drops are off by a small fraction of the e-folding time of the "
+            "weights (root mean square of the relative error, times ln(1/ε))",
             max_error_below(
                 clean * np.log(1 / clean["scale"]), within=_PART_OF_AN_E_FOLDING[name] * more
             ),
@@ -335,40 +340,43 @@ def growth(
     fall = float(np.log(scales[0]) / np.log(scales[-1]))
     if fall <= _FAR and error.count(jumps).min() >= _JUMPS:
         ratio = all_below(size[-1] / size[0], fall + _FALLEN)
-        what = f"{words}: the error of a jump time falls with ε, to this part"
-        claim(f"{name}-error-falls", what, ratio, note=f"as 1/ln(1/ε) it would fall to {fall:.2g}")
+        what = (
+            f"{words}: the error of drop times decreases with ε (ratio at smallest and largest ε)"
+        )
+        note = f"an error proportional to 1/ln(1/ε) would decrease to {fall:.2g}"
+        claim(f"{name}-error-falls", what, ratio, note=note)
 
 
 def later(claim: ClaimCollector, table: xr.Dataset) -> None:
-    """Jumps after the first, in the median over seeds; infinity where there was none by then."""
+    """Claim jumps after the first in the median over seeds; a missing jump counts as infinity."""
     jump, passage = (table[name].transpose("seed", "fall")[:, 1:] for name in ("jump", "passage"))
     jump = jump.where(jump <= float(table["end"].max()), np.inf).values
     passage = passage.fillna(np.inf).values
     half = np.isfinite(np.median(jump, axis=0)) & np.isfinite(np.median(passage, axis=0))
-    if not half.any():  # one direction, or none reached by most
+    if not half.any():  # a single direction, or no jump in most seeds
         return
     ratio = lambda draw: np.median(jump[draw], axis=-2) / np.median(passage[draw], axis=-2)
     jump, passage, seeds = jump[:, half], passage[:, half], len(jump)
-    # The standard error of such a ratio, the largest of the jumps, by drawing seeds anew.
-    with np.errstate(invalid="ignore"):  # draws in which most have not jumped
+    # The standard error of the ratio by bootstrap over seeds; the largest over jumps.
+    with np.errstate(invalid="ignore"):  # samples in which most seeds have no jump
         drawn = ratio(np.random.default_rng(0).integers(seeds, size=(1000, seeds)))
     known = np.where(np.isfinite(drawn) & (drawn > 0), drawn, np.nan)
     error = float(np.nanstd(known, axis=0).max())
-    what = f"{PANELS['attention'][0]}: later jumps, predicted over trained (medians over seeds)"
+    what = f"{PANELS['attention'][0]}: predicted over measured times of later drops (medians)"
     judged = agree(ratio(np.arange(seeds)), 1.0, within=round(0.05 + 2 * error, 3))
-    note = f"5 % and twice the standard error of such a ratio, {error:.2g}"
+    note = f"tolerance: 5 % plus twice the standard error {error:.2g} of the ratio"
     claim("attention-later-jumps", what, judged, note=note)
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Losses wide and pale, predicted levels and jumps dashed; bars are their uncertainty."""
+    """Draw losses (wide), predicted levels and jumps (dashed), and their uncertainty (bars)."""
     title = "Staircases predicted from data statistics and initial weights"
     figure, axes = panels(title, 2, 2, width=4.2, height=3.0, sharey=True)
     colours = ("#0072B2", "#E69F00", "#009E73")
     for ax, (name, (words, *_)) in zip(axes.ravel(), PANELS.items(), strict=True):
         table, latest = run[name].ds, 0.0
-        if swept := "scale" in table.dims:  # the smallest weights, whose plateaus are longest
+        if swept := "scale" in table.dims:  # show the smallest weights with the longest plateaus
             table = table.isel(seed=0, scale=slice(-len(colours), None))
         for index, color in enumerate(colours[: table.sizes["scale" if swept else "seed"]]):
             row = table.isel({"scale" if swept else "seed": index})
@@ -390,9 +398,9 @@ def draw(run: xr.DataTree) -> Figure:
         ax.set(yscale="log", xlim=(0, latest), ylim=(1e-3, 1.6))
         ax.set_xlabel("time $t$ of the flow on $½⟨‖y−f‖²⟩$")
         ax.set_title(words, pad=20)
-        # Above the axes: which corner no curve passes depends on the seed.
+        # The legend stands above the axes, because the free corner depends on the seed.
         place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.99), "ncols": 4}
         ax.legend(**place, handlelength=1.6, columnspacing=1.0)
     for ax in axes[:, 0]:
-        ax.set_ylabel("loss above its floor, relative")
+        ax.set_ylabel("loss above minimum, relative")
     return figure

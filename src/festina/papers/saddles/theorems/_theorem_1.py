@@ -1,8 +1,9 @@
-"""Theorem 1: fixed points of a narrow network are fixed points of every wider one.
+"""Theorem 1: fixed points of a narrow network are fixed points of every wider network.
 
-Exact fixed points are manufactured for every architecture and embedded in a wider network in each
-of the four ways; where φ does not admit one, the same construction is a control that must fail. The
-width-1 minima of Figure 1's tasks are embedded likewise, and left again. Loss ½⟨‖y − f‖²⟩.
+For every architecture, targets are constructed such that a random network is an exact fixed point.
+It is embedded in a wider network in each of the four ways. Where φ does not allow a way, the same
+construction is a control that must fail. The width-1 minima of Figure 1's tasks are embedded in the
+same way, and training leaves them again. The loss is ½⟨‖y − f‖²⟩.
 """
 
 from typing import Any
@@ -50,44 +51,46 @@ CASES = {
     "linear": ("Eq. (7)", "linearity", "C4", "D", "(7) linear"),
     "negative": ("Eq. (6)", "homogeneity over the reals", "0.35", "v", "(6) with $γ_u < 0$"),
 }
-"""Ways of embedding: equation, what it needs of φ, and look; the last is Eq. (6) with γ_u < 0."""
+"""Ways of embedding: equation, property of φ, and style; the last is Eq. (6) with γ_u < 0."""
 
 _CLEARLY, _ROUNDINGS = 1e-2, 20.0
 _RADII, _DIRECTIONS = (3e-2, 1e-2, 3e-3, 1e-3), 512
 
 
 class Parameters(BaseParameters):
-    """Fixed points of random networks, embedded in wider ones with random γ."""
+    """Parameters of Theorem 1: fixed points of random networks, embedded with random γ."""
 
     seeds: int = Field(default=8, ge=1)
-    """How many fixed points of each architecture are made and embedded."""
+    """Number of fixed points that are made and embedded for each architecture."""
 
     units: int = Field(default=2, ge=1, le=6)
-    """Units of the narrow network."""
+    """Number of hidden units of the narrow network."""
 
     width: int = Field(default=6, ge=2, le=40)
-    """Units of the wide network."""
+    """Number of hidden units of the wide network."""
 
     samples: int = Field(default=80, ge=20, le=2000)
-    """Inputs that the fixed points are made for."""
+    """Number of inputs for which the fixed points are made."""
 
     scale: float = Field(default=0.6, ge=0.3, le=1)
-    """Standard deviation of the narrow network's weights."""
+    """Standard deviation of the weights of the narrow network."""
 
     def _check(self) -> None:
         if self.width <= self.units:
-            raise ValueError(f"`width` must be above `units` {self.units}, got {self.width}.")
+            raise ValueError(
+                f"`width` must be above `units`, but they are {self.width} and {self.units}."
+            )
         if self.samples < 16 * self.units:
             raise ValueError(
-                f"`samples` must be at least 16 for each of the {self.units} `units`, got "
-                f"{self.samples}: else only a perfect fit is stationary."
+                f"`samples` must be at least {16 * self.units}, 16 for each of the `units`, but it "
+                f"is {self.samples}: with fewer samples only a perfect fit is stationary."
             )
 
 
 QUICK: dict[str, Any] = {"seeds": 2}
 
 
-ARCHITECTURES = {  # shapes of inputs
+ARCHITECTURES = {  # shapes of the inputs
     **dict.fromkeys(("tanh", "sigmoid", "quadratic", "ReLU", "leaky ReLU", "linear"), (4,)),
     **dict.fromkeys(("conv ReLU", "conv linear"), (5,)),
     **dict.fromkeys(("linear attention", "softmax attention"), (3, 5)),
@@ -96,7 +99,7 @@ ARCHITECTURES = {  # shapes of inputs
 
 
 def _network(name: str, units: int, **how: Any) -> tuple[AbstractNetwork, int]:
-    """A network with so many units in the hidden layer of this number."""
+    """Return a network with this hidden width, and the index of the hidden layer to widen."""
     kind = name.lower().replace(" ", "-")
     if kind.endswith("attention"):
         return networks.attention(2, units, softmax=kind.startswith("softmax"), **how), 0
@@ -116,7 +119,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     tables = list[xr.Dataset]()
     steps = len(ARCHITECTURES) + 2
     for index, name in enumerate(ARCHITECTURES):
-        progress(f"fixed points of {name} networks", index / steps)
+        progress(f"embedding fixed points of {name} networks", index / steps)
         rows = [_embeddings(parameters, name, key, seed) for seed, key in enumerate(keys)]
         network, hidden = _network(name, parameters.units, scale=1.0, key=keys[0])
         algebra = hidden_layers(network)[hidden][0].algebra
@@ -125,7 +128,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
         tables.append(_table(rows, "seed", "case").assign(admitted=admitted))
     whole = xr.concat(tables, xr.Variable("architecture", list(ARCHITECTURES)))
     whole.attrs = {"units": parameters.units, "samples": parameters.samples}
-    progress("width-1 minima of Figure 1's tasks", 1 - 2 / steps)
+    progress("embedding the width-1 minima of Figure 1's tasks", 1 - 2 / steps)
     return {
         "embeddings": whole.assign_coords(case=list(CASES)),
         "panels": _panels(parameters.seed),
@@ -134,17 +137,17 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _table(rows: list[dict[str, Any]], *dims: str) -> xr.Dataset:
-    """Rows of numbers, or of numbers along a second dimension."""
+    """Make a dataset from rows of numbers, or of arrays along a second dimension."""
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return xr.Dataset({name: (dims[: each.ndim], each) for name, each in columns.items()})
 
 
 def _embeddings(parameters: Parameters, name: str, key: Any, seed: int) -> dict[str, Any]:
-    """Gradient of a fixed point after each way of embedding it, and with errors of other signs."""
+    """Return gradients of a fixed point after each embedding, and with signs of errors flipped."""
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     x = rng.standard_normal((parameters.samples, *ARCHITECTURES[name]))
     network, hidden = _network(name, parameters.units, scale=parameters.scale, key=key)
-    # Of the size at which what is left of a sum over samples does not depend on their number.
+    # Residuals scale as √samples, so that gradients do not depend on the number of samples.
     y = task_with_fixed_point(network, x, residual=np.sqrt(parameters.samples) / 3, key=key).y
     f = network.predict(x)
     other = f + np.random.default_rng(seed).choice([-1.0, 1.0], y.shape) * (y - f)
@@ -155,7 +158,7 @@ def _embeddings(parameters: Parameters, name: str, key: Any, seed: int) -> dict[
         wide = with_hidden_layer(network, hidden, *units)
         row["after"].append(_gradient(wide, x, y))
         row["otherwise"].append(_gradient(wide, x, other))
-    # One more unit, with u_H = 0 and v_H as large as those of the others are.
+    # One more unit, with u_H = 0 and with v_H as large as that of the other units.
     u, v = np.asarray(u), np.asarray(v)
     way = rng.standard_normal((1, *v.shape[1:]))
     read = way * np.linalg.norm(v) / np.sqrt(len(v)) / np.linalg.norm(way)
@@ -167,10 +170,10 @@ def _embeddings(parameters: Parameters, name: str, key: Any, seed: int) -> dict[
 def _mixing(
     case: str, parameters: Parameters, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Γ_u and Γ_v of a case, drawn so that no γ is close to one that would prove nothing."""
+    """Return Γ_u and Γ_v of a case, drawn so that the case differs clearly from simpler ones."""
     added, units = parameters.width - parameters.units, parameters.units
     sizes = rng.uniform(0.4, 1.6, size=(2, added, units)) * rng.choice([-1, 1], (2, added, units))
-    # γ_u away from one, at which a proportional unit would be an equal one.
+    # Keep γ_u away from one, where a proportional unit would be an equal unit.
     sizes[0] += np.sign(sizes[0]) * (np.abs(sizes[0]) > 1) - 0.2 * np.sign(sizes[0])
     one = np.eye(units)[np.arange(added) % units]
     first, second = np.abs(sizes[0]) * one, sizes[1] * one
@@ -187,18 +190,18 @@ def _mixing(
 def _gradient(
     network: AbstractNetwork, x: Float[Array, "sample ..."], y: Float[Array, "sample output"]
 ) -> Float[Array, ""]:
-    """|∂L/∂θ|, from the samples as they are."""
+    """Return |∂L/∂θ| over the given samples."""
     loss = lambda network: 0.5 * jnp.mean(jnp.sum((y - jax.vmap(network)(x)) ** 2, axis=1))
     return jnp.sqrt(sum(jnp.sum(slope**2) for slope in jax.tree.leaves(jax.grad(loss)(network))))
 
 
 def _panels(seed: int) -> xr.Dataset:
-    """The lowest minimum of one unit, embedded by Eq. (5), and what a silent unit can gain."""
+    """Embed the lowest minimum of one unit by Eq. (5); return what the added unit can gain."""
     rng, rows = np.random.default_rng(seed), list[dict[str, Any]]()
     relu, quadratic = (networks.activation(name) for name in ("relu", "quadratic"))
     kernel: dict[str, Any] = {"size": 2, "stride": 2}
     teacher = tasks.linear_teacher(np.eye(2), np.array([[1.0, 1.0], [1.0, 4.0]]))
-    minima: dict[str, tuple[Any, Any, tuple[int, ...]]] = {  # unit, task, shape of what v reads
+    minima: dict[str, tuple[Any, Any, tuple[int, ...]]] = {  # unit, task, shape of v's input
         "B": (networks.NeuronUnit(), teacher, ()),
         "C": (networks.ConvolutionUnit(**kernel), tasks.figure_1c_teacher(), (2,)),
         "D": (networks.NeuronUnit(relu), tasks.two_orthogonal_points(), ()),
@@ -219,7 +222,7 @@ def _panels(seed: int) -> xr.Dataset:
 
 
 def _gains(wide: Layer, task: tasks.AbstractTask, rng: np.random.Generator) -> np.ndarray:
-    """Most that the loss falls when only the silent unit moves so far, over random directions."""
+    """Return the largest decrease of the loss when only the added unit moves, by distance."""
     ways = [rng.standard_normal((_DIRECTIONS, *part[1].shape)) for part in wide.parts]
     size = np.linalg.norm(np.hstack([way.reshape(_DIRECTIONS, -1) for way in ways]), axis=1)
     parts = []
@@ -233,7 +236,7 @@ def _gains(wide: Layer, task: tasks.AbstractTask, rng: np.random.Generator) -> n
 
 
 def _section_e(parameters: Parameters, key: Any) -> dict[str, float]:
-    """Gradients after Eq. (7), away from a fixed point, where signs can be seen."""
+    """Return gradients after embedding by Eq. (7) away from a fixed point, to check signs."""
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     units, added = parameters.units, parameters.width - parameters.units
     network = networks.fully_connected(4, units, 3, scale=parameters.scale, key=key)
@@ -260,33 +263,36 @@ def _section_e(parameters: Parameters, key: Any) -> dict[str, float]:
 
 @claims_from_source("Zhang, Saxe & Latham", "Theorem 1")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Fixed points stay fixed points, controls do not, and the text's slips."""
+    """Claim that fixed points stay fixed points, that controls do not, and errors of the text."""
     table, minima, section_e = (run[name].ds for name in ("embeddings", "panels", "section_e"))
     for case, (equation, needs, *_) in CASES.items():
         one, words = table.sel(case=case), equation + " with γ_u < 0" * (case == "negative")
         chosen, others = (one.isel(architecture=one["admitted"].values == a) for a in (True, False))
-        # What is left is rounding in a sum over samples, of terms as this gradient has them.
+        # The gradient is not exactly zero, because the sum over samples is rounded.
         size = float(chosen["otherwise"].max())
         rounding = np.finfo(float).eps * np.sqrt(table.attrs["samples"]) * size
         within = max(1e-12, float(f"{_ROUNDINGS * rounding:.1e}"))
-        note = f"{size:.2g} for errors of the same size with random signs; "
+        note = f"with random signs of the errors the gradient is {size:.2g}; "
         note += ", ".join(chosen["architecture"].values)
-        what = f"{words}: fixed points stay so in the wider network (|∂L/∂θ|)"
+        what = f"fixed points embedded by {words} stay fixed points in the wider network (|∂L/∂θ|)"
         fixed = max_error_below(chosen["after"], within=within)
         claim(f"{case}-embeddings", what, fixed, at=equation, note=note)
         if not needs or (case == "linear" and table.attrs["units"] == 1):
-            continue  # always allowed; of one unit Eq. (7) is Eq. (6), which asks for less
-        # Small weights make small gradients. Those of a silent unit are means of residuals, as many
-        # as there are outputs, which may happen to be small in one network.
+            continue  # always allowed; or a single unit, for which Eq. (7) is Eq. (6)
+        # Small weights give small gradients. The gradients of an added zero unit are the mean
+        # residuals of the outputs, which may be small by chance in one network.
         sizes = others["after"] / np.minimum(1.0, others["otherwise"])
         sizes = sizes.median("seed") if case == "zero" else sizes
-        what = f"{words} needs {needs}: without it the same construction is no fixed point"
+        what = f"without {needs} of φ, embedding by {words} gives no fixed point (|∂L/∂θ|)"
         note = ", ".join(others["architecture"].values)
         claim(f"{case}-needs", what, all_above(sizes, _CLEARLY), at=equation, note=note)
-    # A unit with u_H = 0 adds φ(z; 0)v_H to the output of every sample. The others stand still: v_i
-    # get ⟨φ(z; u_i)ᵀφ(z; 0)⟩v_H and nothing else, no mean of residuals.
+    # A unit with u_H = 0 adds φ(z; 0)v_H to the output of every sample. Its effect on the readout
+    # v_i of the other units is ⟨φ(z; u_i)ᵀφ(z; 0)⟩v_H, which is not a mean of residuals.
     silent = table["admitted"].sel(case="zero").values
-    words = "where φ(z; 0) ≠ 0 a unit with u_H = 0 and v_H as large as others is no fixed point"
+    words = (
+        "if φ(z; 0) ≠ 0, an added unit with u_H = 0 and v_H as large as the others gives no fixed "
+        "point (|∂L/∂θ|)"
+    )
     heard = all_above(table["heard_after"].isel(architecture=~silent), _CLEARLY)
     claim("silent-unit-heard", words, heard, at="Eq. (5)")
     words = "width-1 minima of Figure 1's panels are fixed points of a wider network (|∂L/∂θ|)"
@@ -295,40 +301,40 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     last = minima.isel(radius=slice(-2, None))
     claim(
         "saddles",
-        f"panels {', '.join(minima['panel'].values)}: they are saddles, a silent unit that moves "
-        "by δ lowers the loss by δ to the power of one plus the order of φ",
+        f"the width-1 minima of Figure 1's panels {', '.join(minima['panel'].values)} are saddles "
+        "of a wider network: a zero unit that moves by δ lowers the loss by δ^(1 + order of φ)",
         follows_power_law(last["radius"], last["gain"].T, 1.0 + minima["order"], within=0.01),
         at="Section 3",
-        note="by the best of random directions",
+        note="the best of random directions",
     )
     claim(
         "panels-of-few-units",
-        "panels of Figure 1 whose units admit neither Eq. (6) nor (7), so that saddles with few "
-        "large units are those of Eq. (5)",
+        "panels of Figure 1 whose units admit neither Eq. (6) nor Eq. (7), so that saddles with "
+        "few large units are those of Eq. (5)",
         equal_to(", ".join(minima["panel"].values[minima["homogeneity_defect"] > 1e-9]), "F, G"),
         at="Section 3",
-        corrected="the text has 'panels (E,F)', and E also under Eq. (6)",
+        corrected="the text has 'panels (E,F)', but panel E also admits Eq. (6)",
     )
     for id, name, size, words, corrected in (
-        ("printed-u", "", "size", "u̇_i in terms of the narrow network's",
-         "u̇_i = u̇*_i − γ_ui Σ_j γ_vj u̇*_j, where the last line has +"),
-        ("printed-v", "_v", "size_v", "−⟨φ(z; u_H)ᵀ ∂ℓ/∂ζ⟩ = Σ_i γ_ui v̇*_i is the new unit's v̇_H",
-         "v̇_H, where the text has v_H"),
+        ("printed-u", "", "size", "u̇_i is u̇*_i − γ_ui Σ_j γ_vj u̇*_j, with u̇*_i that of the "
+         "narrow network", "minus sign where the last line has plus"),
+        ("printed-v", "_v", "size_v", "the new unit has v̇_H = −⟨φ(z; u_H)ᵀ ∂ℓ/∂ζ⟩ = Σ_i γ_ui v̇*_i",
+         "v̇_H where the text has v_H"),
     ):  # fmt: skip
         off = 100 * float((section_e[f"printed{name}"] / section_e[size]).median())
         claim(
             id,
-            f"Eq. (7) away from a fixed point: {words}",
+            f"after embedding by Eq. (7) away from a fixed point, {words}",
             max_error_below(section_e[f"corrected{name}"], within=1e-12),
             at="Section E (iv)",
             corrected=corrected,
-            note=f"as printed it is off by {off:.3g} % in the median",
+            note=f"the printed equation is off by {off:.3g} % in the median",
         )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """On the left every architecture and way of embedding, on the right the way out."""
+    """Draw the gradient for every architecture and embedding, and the way down from each saddle."""
     title = "Fixed points of a narrow network are saddles of a wider one"
     figure, (left, right) = panels(title, 2, width=5, height=4.8, width_ratios=(1.7, 1))
     table, minima = run["embeddings"].ds, run["panels"].ds
@@ -347,7 +353,7 @@ def draw(run: xr.DataTree) -> Figure:
     left.set_yticks(rows, names)
     left.tick_params(axis="y", length=0)
     left.set(xscale="log", xlim=(3e-18, 3e4), ylim=(len(names) - 0.5, -0.5))
-    title = "filled: $φ$ has the property that the equation needs; open: it has not"
+    title = "filled: $φ$ has the property that the equation needs; open: it does not"
     xlabel = r"gradient $|\partial L/\partial\theta|$ in the wide network"
     label_axes(left, xlabel, "architecture", title, legend=None)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=5)
@@ -357,9 +363,9 @@ def draw(run: xr.DataTree) -> Figure:
         words = f"{minima['panel'].values[index]}: {slope[0]:.2f}"
         right.loglog(radius, gain, **SIMULATION_STYLE, color=f"C{index}", alpha=0.5, label=words)
         power_law_guide(right, radius, gain[-1], 1 + int(minima["order"][index]))
-    right.plot([], [], **THEORY_STYLE, label="power of theory")
+    right.plot([], [], **THEORY_STYLE, label="predicted power")
     right.legend(title="panel: exponent of $δ$", loc="upper left", ncols=3)
     right.set_ylim(None, 3e3 * float(minima["gain"].max()))
-    words = "distance $δ$ of a silent unit from zero", "largest fall of the loss"
+    words = "distance $δ$ of the added unit from zero", "largest decrease of the loss"
     label_axes(right, *words, "width-1 minima of Figure 1's panels", legend=None)
     return figure

@@ -1,9 +1,9 @@
-"""Theorem 3: relations between units that training keeps, and the narrower networks they allow.
+"""Theorem 3: relations between units that training conserves, and the narrower equal networks.
 
-Networks of every kind start on a manifold, are trained by gradient descent, and are reduced to
-fewer units at every moment (F.3). Controls start on relations that the unit's algebra does not
-keep. Two manifolds that the theorem does not list are among those kept: mirrored units of even φ,
-and opposite units of odd φ.
+Networks of every kind start on an invariant manifold and are trained by gradient descent. At every
+recorded step they are reduced to fewer units (F.3). Control networks start with relations that
+their activation φ does not conserve. Two conserved manifolds are not listed in the theorem:
+mirrored units of even φ, and opposite units of odd φ.
 """
 
 from typing import Any, Literal, NamedTuple, get_args
@@ -41,11 +41,11 @@ ARCHITECTURES: tuple[Architecture, ...] = get_args(Architecture)
 
 
 class Case(NamedTuple):
-    """A relation on an architecture.
+    """Relation between the units of one architecture.
 
-    `group` is the condition of Theorem 3 that it stands for, the parity of φ for a manifold that is
-    not listed there, or a control that training does not keep. `learns_alike`: whether the reduced
-    network is trained beside it.
+    `group` is one of: the condition of Theorem 3; the parity of φ, for a manifold that the theorem
+    does not list; `"control"`, for a relation that training does not conserve. `learns_alike` says
+    whether the reduced network is trained as well.
     """
 
     architecture: Architecture
@@ -87,44 +87,45 @@ CASES = (
 )
 _KEPT = {
     "(i)": ("equal-units", "equal units stay equal"),
-    "(ii)": ("silent-units", "silent units stay silent"),
+    "(ii)": ("silent-units", "units with zero weights keep zero weights"),
     "(iii)": ("proportional-units", "proportional units of homogeneous φ stay proportional"),
-    "(iv)": ("dependent-units", "linear units stay linearly dependent"),
+    "(iv)": ("dependent-units", "linearly dependent units of linear φ stay linearly dependent"),
     "even": ("mirrored-units", "mirrored units, u_i = −u_j and v_i = v_j, of even φ stay mirrored"),
     "odd": ("opposite-units", "opposite units, θ_i = −θ_j, of odd φ stay opposite"),
 }
-_MOMENTS = 50  # of training at which distances and errors are taken
+_MOMENTS = 50  # number of records of distances and errors during training
 _ROUNDING, _CLEARLY = 1e-10, 1e-2
 
 
 class Parameters(BaseParameters):
-    """Section 4 and F; the paper trains nothing here, sizes are ours."""
+    """Parameters of Theorem 3 (paper: Section 4 and Appendix F, without simulations)."""
 
     seeds: int = Field(default=4, ge=1)
-    """How many networks are trained on each manifold."""
+    """Number of networks that are trained from each relation."""
 
     width: int = Field(default=4, ge=4)
-    """Number of units H."""
+    """Number H of hidden units."""
 
     samples: int = Field(default=20, ge=8)
-    """Size of the data set, random inputs and targets."""
+    """Number of samples in the data set of random inputs and targets."""
 
     scale: float = Field(default=0.7, ge=0.3, le=2)
     """Standard deviation of the initial weights."""
 
     architectures: tuple[Architecture, ...] = Field(default=ARCHITECTURES, min_length=1)
-    """Which networks to train."""
+    """Architectures that are trained."""
 
     learning_rate: float = Field(default=0.02, gt=0, le=0.05)
     """Learning rate of gradient descent on ½⟨|y − f|²⟩."""
 
     steps: int = Field(default=2000, ge=100)
-    """Steps of training."""
+    """Number of training steps."""
 
     def _check(self) -> None:
         if self.steps * self.learning_rate < 5:
             raise ValueError(
-                "`steps` times `learning_rate` is below 5: the controls have no time to leave."
+                "`steps` times `learning_rate` must be at least 5, so that the controls have time "
+                f"to leave their relation, but it is {self.steps * self.learning_rate:g}."
             )
 
 
@@ -133,7 +134,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "steps": 500}
 
 @make_run("saddles/theorem-3")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train all cases of an architecture together, and measure how far they drift."""
+    """Train all relations of each architecture together, and measure how far they drift."""
     keys, rng = keys_from_parameters(parameters, key), np.random.default_rng(parameters.seed)
     tables, kinds = list[xr.Dataset](), parameters.architectures
     for index, kind in enumerate(kinds):
@@ -149,7 +150,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def _setting(
     parameters: Parameters, kind: Architecture, keys: Keys, rng: np.random.Generator
 ) -> tuple[Layer, Task]:
-    """Networks of one architecture, and data without any structure."""
+    """Return networks of one architecture, and random data."""
     size: dict[str, Any] = {"scale": parameters.scale, "key": keys}
     if kind in ("linear attention", "softmax attention"):
         network = attention(2, parameters.width, softmax=kind == "softmax attention", **size)
@@ -164,18 +165,18 @@ def _setting(
 
 
 def _train(parameters: Parameters, network: Layer, data: Task, cases: list[Case]) -> xr.Dataset:
-    """Distance from the manifold, error of the reduced network, and whether that learns alike."""
+    """Return the distance from the relation, and errors of the reduced networks."""
     count, relations = len(cases), [case.constraint for case in cases]
     start = [saddles.project_on_manifold(network, relation) for relation in relations]
     alike = [index for index, case in enumerate(cases) if case.learns_alike]
-    # A narrow network with a silent unit, which stays silent, is as wide and needs no new program.
+    # Padding a narrow network with zero units, which stay zero, avoids compiling a new program.
     narrow = [
         _padded(reduce_width(start[index], relations[index], same_flow=even), network)
         for index in alike
         for even in (False, True)
     ]
     networks = _stacked([*start, *narrow])
-    # In batches of all samples: training takes every step, which else ends when it has converged.
+    # Mini-batches of all samples: training then takes every step, even after convergence.
     rate, steps, every = parameters.learning_rate, parameters.steps, parameters.steps // _MOMENTS
     shuffle, whole = jax.random.key(parameters.seed), parameters.samples
     trained = gradient_descent(
@@ -183,10 +184,10 @@ def _train(parameters: Parameters, network: Layer, data: Task, cases: list[Case]
     )
     if any(ending.reason == "diverged" for ending in trained.endings):
         raise ValueError(
-            f"Training of {cases[0].architecture} diverged at `learning_rate` {rate:g}: take a "
-            "smaller one, or a smaller `scale`."
+            f"Training of {cases[0].architecture} diverged at `learning_rate` {rate:g}: use a "
+            "smaller `learning_rate` or a smaller `scale`."
         )
-    # Of every case (seed, moment) networks.
+    # Networks of every case, with axes (seed, moment).
     lanes = [network.with_parts(*parts) for parts in zip(*trained.network.parts, strict=True)]
     wide = list(zip(lanes[:count], relations, strict=True))
     distance = np.array([manifold_distance(*each) / _size(each[0]) for each in wide])
@@ -206,13 +207,13 @@ def _train(parameters: Parameters, network: Layer, data: Task, cases: list[Case]
 
 
 def _size(network: Layer) -> np.ndarray:
-    """|θ| of every network of a batch."""
+    """Return |θ| of every network of a batch."""
     axes = lambda part: tuple(range(len(network.batch_shape), part.ndim))
     return np.sqrt(sum(np.sum(np.square(part), axis=axes(part)) for part in network.parts))
 
 
 def _embedding(network: Layer, rng: np.random.Generator) -> xr.Dataset:
-    """F.4: how far embeddings of Eqs. (6) and (7) are from a manifold, by γ_v over its formula."""
+    """Return the distance of embeddings by Eqs. (6) and (7) from a manifold (F.4), by γ_v."""
     width, factors = network.width, np.linspace(0.0, 2.0, 21)
     one, several = rng.normal(), rng.normal(size=(1, width)) / np.sqrt(width)
     units = tuple(range(width))
@@ -237,7 +238,7 @@ def _embedding(network: Layer, rng: np.random.Generator) -> xr.Dataset:
 
 
 def _padded(narrow: Layer, like: Layer) -> Layer:
-    """With silent units behind, as wide as another network."""
+    """Pad a network with zero units to the width of another network."""
     batch, missing = len(narrow.batch_shape), (0, like.width - narrow.width)
     pad = lambda part: [missing if axis == batch else (0, 0) for axis in range(part.ndim)]
     return narrow.with_parts(*(np.pad(part, pad(part)) for part in narrow.parts))
@@ -250,60 +251,65 @@ def _stacked(networks: list[Layer]) -> Layer:
 
 @claims_from_source("Zhang, Saxe & Latham", "Theorem 3")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """What is kept, what is not, and what the narrower networks compute and learn."""
+    """Claim conserved relations, controls, and what the narrower networks compute and learn."""
     drift, embedding, at = run["drift"].ds, run["embedding"].ds, "F.4, Eqs. (29) to (31)"
     furthest, error = drift["distance"].max("moment"), drift["reduction_error"].max("moment")
     cases = _cases(drift)
     for group, (id, words) in _KEPT.items():
         if names := [case.name for case in cases if case.group == group]:
             listed = group.startswith("(")
-            new = "" if listed else "a manifold that Theorem 3 does not list"
+            new = "" if listed else "holds on a manifold that Theorem 3 does not list"
             away, off = (
                 max_error_below(each.sel(case=names), within=_ROUNDING)
                 for each in (furthest, error)
             )
             where, note = f"Theorem 3{group * listed}", ", ".join(names)
-            what = f"{words}: distance from it over |θ|"
+            what = f"{words} during training (distance from the relation over |θ|)"
             claim(f"{id}-stay", what, away, at=where, corrected=new, note=note)
-            what = f"{words}: with one unit less the function is the same (error over ⟨y²⟩^½)"
+            what = f"{words}, so that one unit less computes the same (error over ⟨y²⟩^½)"
             claim(f"{id}-reduce", what, off, at=f"F.3{group * listed}", corrected=new)
     for case in cases:
         if case.group == "control":
             far = all_above(furthest.sel(case=case.name).median(), _CLEARLY)
             id = f"control-{case.architecture}-{case.constraint.kind}"
-            claim(id, f"control, {case.name}: training leaves it (median)", far, at="F.2")
+            words = f"training leaves the relation of a control: {case.name} (median distance)"
+            claim(id, words, far, at="F.2")
     if names := [case.name for case in cases if case.learns_alike]:
         final = drift["flow_error"].sel(case=names)
         claim(
             "learns-alike",
-            "trained from there, the reduced network learns the same function at the same speed",
+            "a reduced network, trained further, learns the same function at the same speed",
             max_error_below(final.sel(form="even"), within=1e-8),
             at="F.3",
-            corrected="with the factor split evenly between both layers",
-            note=f"with all of it in v, as in F.3, off by {float(final.sel(form='F.3').max()):.2g}",
+            corrected="holds if the factor is split evenly between both layers",
+            note="with the whole factor in v, as in F.3, the error is "
+            f"{float(final.sel(form='F.3').max()):.2g}",
         )
     here = np.isclose(embedding["factor"], 1)
     for kind, distance in zip(embedding["kind"].values, embedding["distance"].values, strict=True):
-        words = f"{kind} embeddings with γ_v = γ_u/(1 + |γ_u|²) lie on the manifold"
+        words = f"{kind} embeddings with γ_v = γ_u/(1 + |γ_u|²) lie on the invariant manifold"
         claim(f"{kind}-embeddings", words, max_error_below(distance[here], within=_ROUNDING), at=at)
-        words = f"{kind} embeddings with another multiple of that γ_v do not (distance)"
+        words = (
+            f"{kind} embeddings with another multiple of γ_v = γ_u/(1 + |γ_u|²) lie off the "
+            "invariant manifold (distance)"
+        )
         claim(f"{kind}-other-embeddings", words, all_above(distance[~here], 0.1 * _CLEARLY), at=at)
 
 
 def _cases(drift: xr.Dataset) -> list[Case]:
-    """The cases that a run has, in their order."""
+    """Return the cases that a run contains, in their order."""
     return [case for case in CASES if case.name in drift["case"].values]
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Left: distance from the manifold over training. Right: error with one unit less, by case."""
-    drift, floor = run["drift"].ds, 1e-17  # where exact zeros are drawn
-    title = "Units that are related stay related, and one of them can be left out"
+    """Draw the distance from the manifold over training, and errors with one unit less."""
+    drift, floor = run["drift"].ds, 1e-17  # the value at which exact zeros are drawn
+    title = "Related units stay related, and one of them can be removed"
     figure, (left, right) = panels(title, 2, width=4.5, height=4.2, width_ratios=(1, 1.15))
     colours = {"(": "#0072B2", "e": "#009E73", "o": "#009E73", "c": "#D55E00"}
     for group, words in (
-        ("c", "controls: φ does not allow it"),
+        ("c", "controls: not conserved by φ"),
         ("e", "even or odd φ, not in the theorem"),
         ("(", "Theorem 3(i)–(iv)"),
     ):
@@ -315,7 +321,7 @@ def draw(run: xr.DataTree) -> Figure:
         left.plot(drift["step"], lines, **SIMULATION_STYLE, color=color, alpha=0.45)
         dots = np.maximum(one["reduction_error"].max("moment"), floor)
         right.plot(dots, np.full(dots.size, row), **POINT_STYLE | {"ms": 6}, color=color, alpha=0.5)
-    left.axhline(_ROUNDING, **THEORY_STYLE, label="counts as zero below")
+    left.axhline(_ROUNDING, **THEORY_STYLE, label="below: counts as zero")
     right.axvline(_ROUNDING, **THEORY_STYLE)
     end = drift["step"].values[-1]
     left.text(end, 1.6 * floor, "exactly zero", ha="right", size=8, color="0.3")
@@ -330,5 +336,5 @@ def draw(run: xr.DataTree) -> Figure:
     words = "gradient descent step", "distance from the manifold / |θ|"
     label_axes(left, *words, "distance while training (largest over seeds)", legend=None)
     words = "error of the network with one unit less / ⟨y²⟩$^{1/2}$", "architecture: relation"
-    label_axes(right, *words, "reduced by F.3 (dots: seeds, worst moment)")
+    label_axes(right, *words, "reduced by F.3 (dots: seeds, maximum over steps)")
     return figure

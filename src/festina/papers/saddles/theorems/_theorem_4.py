@@ -1,9 +1,9 @@
 r"""Theorem 4: in a linear network directions separate as ε^(1 − s_{r+1}/s₁).
 
-Loss ½⟨‖y − f‖²⟩ and its time. Eq. (10), the linear system that holds near zero, is integrated
-directly and held against the exact time of escape (Eq. 37) and the exponent of what is left
-outside the top r directions then (Eq. 39). The whole network, which saturates, is trained from the
-same weights and has the same exponent at its first drop.
+Eq. (10) is the linear system that holds near zero. It is integrated directly. Two predictions are
+compared with it: the escape time (Eq. 37), and the exponent in ε of the weights outside the top r
+directions at that time (Eq. 39). The whole network, which saturates, is trained from the same
+weights and has the same exponent at its first drop. Times are those of the loss ½⟨‖y − f‖²⟩.
 """
 
 import functools
@@ -34,37 +34,43 @@ from ....theory.saddles import residual_exponent, unit_growth_times
 
 _SCALES, _SAMPLES = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12), 400
 _LEFT = 0.1
-"""Most of a unit that may be left at the largest ε, for its directions to be apart in a network."""
+"""Largest part of a unit outside the top directions, at the largest ε, for claims on networks."""
 
 
 class Parameters(BaseParameters):
-    """Spectra with one or several equal largest singular values and one smaller, and scales ε."""
+    """Parameters of Theorem 4: spectra with one smaller singular value, and initial scales ε."""
 
     seeds: int = Field(default=1, ge=1)
-    """How many networks are drawn; all of them are averaged over."""
+    """Number of networks that are drawn; claims use medians over all of them."""
 
     ratios: tuple[float, ...] = (0.5, 0.8, 0.2, 0.4, 0.95)
-    """s_{r+1}/s₁ of each spectrum."""
+    """Ratio s_{r+1}/s₁ of singular values, for each spectrum."""
 
     multiplicities: tuple[int, ...] = (1, 1, 1, 2, 1)
-    """r, how often the largest singular value occurs, of each spectrum."""
+    """Multiplicity r of the largest singular value, for each spectrum."""
 
     scales: Annotated[tuple[float, ...], check_decreasing(1e-3, 1e-13)] = _SCALES
-    """Standard deviations ε of the initial weights, falling by four decades or more."""
+    """Standard deviations ε of the initial weights, decreasing over four decades or more."""
 
     width: int = Field(default=50, ge=10)
-    """Number of units H."""
+    """Number H of hidden units."""
 
     def _check(self) -> None:
         if not self.ratios or not all(0.15 <= ratio <= 0.98 for ratio in self.ratios):
-            raise ValueError(f"`ratios` must lie between 0.15 and 0.98, got {self.ratios}.")
+            raise ValueError(
+                f"`ratios` must contain numbers from 0.15 to 0.98, but they are {self.ratios}."
+            )
         if len(self.multiplicities) != len(self.ratios) or min(self.multiplicities) < 1:
             count, given = len(self.ratios), self.multiplicities
             raise ValueError(
-                f"`multiplicities`: one from 1 up for each of the {count} ratios: {given}"
+                f"`multiplicities` must contain a number ≥ 1 for each of the {count} ratios, but "
+                f"they are {given}."
             )
         if self.scales[0] < 1e4 * self.scales[-1] * (1 - 1e-9):
-            raise ValueError(f"`scales` must span four decades for an exponent: {self.scales}.")
+            raise ValueError(
+                "`scales` must span four decades so that exponents can be measured, but they are "
+                f"{self.scales}."
+            )
 
 
 QUICK: dict[str, Any] = {"ratios": (0.5, 0.2, 0.4), "multiplicities": (1, 1, 2), "width": 30}
@@ -77,9 +83,9 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     tables: dict[str, list[xr.Dataset]] = {"linear": [], "network": []}
     scales, keys = np.array(parameters.scales), keys_from_parameters(parameters, key)
     for index, (ratio, r) in enumerate(cases):
-        progress(f"s_{r + 1}/s_1 = {ratio:g}", index / len(cases))
+        progress(f"spectrum with s_{r + 1}/s_1 = {ratio:g}", index / len(cases))
         s = np.append(np.ones(r), ratio)
-        # In a random basis, with one input more than outputs: something of u never grows.
+        # A random basis with one input more than outputs, so that a part of u never grows.
         rng = np.random.default_rng((parameters.seed, r))
         q, _ = np.linalg.qr(rng.normal(size=(s.size, s.size)))
         basis, _ = np.linalg.qr(rng.normal(size=(s.size + 1, s.size)))
@@ -104,7 +110,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def _linear_system(
     scales: np.ndarray, sigma: np.ndarray, projection: np.ndarray, u: np.ndarray, v: np.ndarray
 ) -> xr.Dataset:
-    """Eq. (10) is linear: its propagator is integrated once, for units of all scales."""
+    """Solve Eq. (10) for units of all scales: its propagator is integrated once."""
     from scipy.integrate import solve_ivp
 
     theta, outputs, size = np.concatenate((v, u), axis=1), len(sigma), sum(sigma.shape)
@@ -134,7 +140,7 @@ def _linear_system(
 
 
 def _network(network: Any, sigma: np.ndarray, projection: np.ndarray, r: int) -> np.ndarray:
-    """White inputs, y = Σ_yz x: what is left when the top directions are half-way down."""
+    """Train on y = Σ_yz x with white inputs; return what is outside the top directions mid-drop."""
     trained = gradient_flow(network, linear_teacher(sigma), loss="half", converged=1e-3, rtol=1e-10)
     s = np.linalg.svd(sigma, compute_uv=False)
     middle = 0.5 * np.sum(s**2) - 0.25 * np.sum(s[:r] ** 2)
@@ -149,17 +155,20 @@ def _network(network: Any, sigma: np.ndarray, projection: np.ndarray, r: int) ->
 
 
 def _exponents(table: xr.Dataset) -> xr.DataArray:
-    """Slope of ln(left) against ln ε, of every unit or seed."""
+    """Return the slope of ln(residual) against ln ε, for every unit or seed."""
     slopes = np.polyfit(np.log(table["scale"]), np.log(table["residual"]), 1)[0]
     return xr.DataArray(slopes, dims=table["residual"].dims[1:])
 
 
 @claims_from_source("Zhang, Saxe & Latham", "Theorem 4")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Escape time, and the exponent of every spectrum."""
+    """Claim the escape time, and the exponent of every spectrum."""
     linear, network = run["linear"].ds, run["network"].ds
     parameters = parameters_of_run(run, Parameters)
-    words = "Eq. (10): a unit's part along the top directions is one at T = ln(1/|Pθ(0)|)/s₁"
+    words = (
+        "Eq. (10): the part of a unit along the top directions reaches norm one at the time "
+        "T = ln(1/|Pθ(0)|)/s₁"
+    )
     late = max_error_below(linear["escape_measured"], linear["escape_predicted"], within=1e-6)
     claim("escape-time", words, late, at="Eq. (37)")
     power, ratios = linear["predicted_exponent"], np.array(parameters.ratios)
@@ -167,8 +176,9 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     note = f"r = {join_numbers(parameters.multiplicities)}; {np.log10(first / last):g} decades of ε"
     claim(
         "linear-exponents",
-        f"s_{{r+1}}/s_1 = {join_numbers(ratios)}: what is left of a unit at T is ε^p, "
-        "p = 1 − s_{r+1}/s_1 (medians over units)",
+        "at the time T of Eq. (37) the part of a unit outside the top directions is proportional "
+        f"to ε^p with p = 1 − s_{{r+1}}/s_1, for s_{{r+1}}/s_1 = {join_numbers(ratios)} (medians "
+        "over units)",
         agree(linear["exponent"].median("unit"), power, within=0.005),
         at="Eq. (39)",
         note=note,
@@ -177,8 +187,9 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     if (clear := first**power.values <= _LEFT).any():
         claim(
             "network-exponents",
-            f"s_{{r+1}}/s_1 = {join_numbers(ratios[clear])}: the same exponents in the network, "
-            "all units, at its first drop",
+            "at the first drop of a network, the part of its weights outside the top directions is "
+            "proportional to ε^p with p = 1 − s_{r+1}/s_1, for s_{r+1}/s_1 = "
+            f"{join_numbers(ratios[clear])} (medians over seeds)",
             agree(network["exponent"].median("seed")[clear], power[clear], within=0.01),
             note=note,
         )
@@ -186,8 +197,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """What is left outside the top directions against ε, in Eq. (10) and in the network."""
-    title = "Theorem 4   The smaller the weights, the fewer directions leave together"
+    """Draw the part outside the top directions against ε, in Eq. (10) and in the network."""
+    title = "Theorem 4   The smaller the initial weights, the better directions separate"
     figure, axes = panels(title, 2, sharey=True)
     parameters, power = parameters_of_run(run, Parameters), run["linear"].ds["predicted_exponent"]
     for ax, group, over in zip(axes, ("linear", "network"), ("unit", "seed"), strict=True):
@@ -198,8 +209,8 @@ def draw(run: xr.DataTree) -> Figure:
                 scale, residual, **SIMULATION_STYLE, color=f"C{index}", alpha=0.5, label=label
             )
             power_law_guide(ax, scale, float(residual[-1]), float(power[index]))
-    words = "initial scale ε", "left outside the top directions"
-    label_axes(axes[0], *words, "linear phase: one unit in the median", legend=None)
-    words = "initial scale ε", "", "whole network, half-way down the first drop"
+    words = "initial scale ε", "part outside the top directions"
+    label_axes(axes[0], *words, "linear system (10): median over units", legend=None)
+    words = "initial scale ε", "", "whole network, middle of the first drop"
     label_axes(axes[1], *words, theory="$ε^{1 − s_{r+1}/s_1}$", legend="beside")
     return figure
