@@ -1,7 +1,7 @@
-r"""One task after the other: the loss of every task along the way, and what is forgotten.
+r"""One task after the other: the loss of every task over time, and forgetting.
 
-White inputs, loss ½⟨‖y − W₂W₁x‖²⟩, of which ½‖Σ_j − W₂W₁‖² is the part that can be learned;
-τ Ẇ = −∂L/∂W with τ = 1; balance W₂ᵀW₂ − W₁W₁ᵀ = λI.
+Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, of which ½‖Σ_j − W₂W₁‖² can be reduced by learning
+task j. The flow is τ Ẇ = −∂L/∂W with τ = 1, with balance W₂ᵀW₂ − W₁W₁ᵀ = λI.
 """
 
 from collections.abc import Sequence
@@ -26,25 +26,25 @@ from ._shapes import fixed_networks
 
 _SAMPLES = 121
 _LEARNED = 1e-7
-"""Loss at the end of its stage, of the norm of the tasks, below which a task counts as learned."""
+"""Loss at the end of a stage, relative to the norm of the tasks, of a fully learned task."""
 _SECOND = np.array([[0.2, -0.9], [1.1, 0.5]])
-"""What networks learn after the task of two dimensions that is fixed."""
+"""Second of the two fixed tasks with two dimensions."""
 
 
 class Parameters(BaseParameters):
-    """Random tasks, learned in turn by networks with balanced random weights."""
+    """Parameters of random tasks learned in turn by networks with balanced random weights."""
 
     seeds: int = Field(default=3, ge=1)
-    """How many networks with random weights learn the tasks."""
+    """Number of networks with random weights that learn the tasks."""
 
     size: int = Field(default=5, ge=2, le=16)
-    """Number of inputs, hidden units and outputs."""
+    """Number of inputs, of hidden units and of outputs."""
 
     tasks: int = Field(default=4, ge=2, le=8)
-    """How many tasks are learned, one after the other."""
+    """Number of tasks that are learned, one after the other."""
 
     balance: float = 1.0
-    """Balance λ of the networks in the figure."""
+    """Balance λ of the networks that are drawn."""
 
     other_balances: tuple[float, ...] = (-1.0, 0.5, 3.0)
     """Further balances at which the same tasks are learned; empty for none."""
@@ -53,24 +53,24 @@ class Parameters(BaseParameters):
     """Standard deviation of the weights whose product is the initial map."""
 
     stage: float = Field(default=30.0, gt=0)
-    """How long each task is learned, in units of τ."""
+    """Duration of training on each task, in units of τ."""
 
     def _check(self) -> None:
         if len(set(self.balances)) < len(self.balances):
             raise ValueError(
                 f"`other_balances` must differ from each other and from `balance` "
-                f"{self.balance:g}, got {self.other_balances}."
+                f"{self.balance:g}, but they are {self.other_balances}."
             )
         if not all(0.01 <= abs(value) <= 100 for value in self.balances):
             raise ValueError(
-                "`balance` and `other_balances` must be between 0.01 and 100, of either sign: got "
-                f"{self.balances}. Balanced at 0, half of all networks cannot learn a task that "
-                "follows another: the sign of their determinant is conserved."
+                "`balance` and `other_balances` must be between 0.01 and 100 in size, but they are "
+                f"{self.balances}. At balance 0 half of all networks cannot learn a second task, "
+                "because the sign of their determinant is conserved."
             )
 
     @property
     def balances(self) -> tuple[float, ...]:
-        """All of them, that of the figure first."""
+        """All balances; the first is the one that is drawn."""
         return self.balance, *self.other_balances
 
 
@@ -79,15 +79,15 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train on one task after the other, and evaluate the closed form at the same times."""
     keys, lam = keys_from_parameters(parameters, key), np.array(parameters.balances)
     n, count = parameters.size, parameters.tasks
-    # Every layer of this network is a task: one draw, with singular values up to two.
+    # Each layer of this network is one task, with singular values up to two.
     tasks_key = jax.random.fold_in(keys[0], 1)
     draws = deep_linear((n,) * (count + 1), scale=n**-0.5, key=tasks_key).weights
-    # More often where it moves, at the beginning of a stage.
+    # Samples are denser at the beginning of a stage, where the loss changes fastest.
     times = parameters.stage * np.linspace(0.0, 1.0, _SAMPLES) ** 2
     networks = lambda_balanced((n, n, n), balance=lam[:, None], scale=parameters.scale, key=keys)
-    progress("one task after the other", 0.1)
+    progress("training on one task after the other", 0.1)
     sequence = _learn(networks, [np.asarray(draw) for draw in draws], [times] * count)
-    progress("two tasks of two dimensions", 0.7)
+    progress("training on two tasks of two dimensions", 0.7)
     two = [-1.0, 0.0, 1.0]
     networks, first = fixed_networks("square", two)
     stages = [np.linspace(0.0, end, 31) for end in (3.0, 2.0)]
@@ -101,7 +101,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def _learn(
     networks: DeepLinear, sigmas: Sequence[np.ndarray], stages: Sequence[np.ndarray]
 ) -> xr.Dataset:
-    """A batch of networks through all tasks: training beside the closed form of each network."""
+    """Train a batch of networks on all tasks, and evaluate the closed form of each network."""
     batch = networks.weights[0].shape[:-2]
     over = ("balance", "seed")[: len(batch)]
     maps, trained = [], networks
@@ -130,9 +130,9 @@ def _learn(
 
 
 def _forgetting(data: xr.Dataset, loss: str = "loss") -> tuple[xr.DataArray, ...]:
-    """Loss of each task when it was learned, its rise by each later task, and its limit.
+    """Return the loss of each task when learned, its rise by each later task, and the limit.
 
-    The latter two for all pairs of tasks, the earlier of which is forgotten.
+    The rise and its limit have one entry for each pair of a later and an earlier task.
     """
     ends = data[loss].groupby(data["stage"]).last().rename(stage="learned")
     each = xr.DataArray(np.arange(data.sizes["task"]), dims="task")
@@ -144,42 +144,45 @@ def _forgetting(data: xr.Dataset, loss: str = "loss") -> tuple[xr.DataArray, ...
 
 @claims_from_source("Saxe, slides", "“Exact continual learning dynamics”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """The closed form against training, and forgetting that no balance changes."""
+    """Claim the closed form, and that forgetting does not depend on the balance."""
     data, two = run["sequence"].ds, run["pair"].ds
     rest, off = ("seed", "time", "task"), abs(data["loss"] - data["loss_theory"])
     balances = ", ".join(f"{value:g}" for value in data["balance"].values)
     claim(
         "closed-form",
-        "the loss of every task follows the closed form in all stages, at every balance",
+        "the loss of every task follows the closed form in all stages and at every balance λ",
         max_error_below(off.max(rest) / data["loss"].max(rest), within=1e-6),
-        note=f"of the largest loss; balances {balances}",
+        note=f"error relative to the largest loss; balances {balances}",
     )
     (own, rise, limit), whole = _forgetting(data), float(data["interference"].max())
-    if float(own.max()) <= _LEARNED * whole:  # all were learned to the end
+    if float(own.max()) <= _LEARNED * whole:  # all tasks were learned to the end
         claim(
             "cost-of-forgetting",
-            "learning Σ_k to the end costs task i exactly ½‖Σ_i − Σ_k‖², at every balance",
-            # Of a loss that is left, √ is left of the map.
+            "learning a task Σ_k to the end raises the loss of an earlier task Σ_i by exactly "
+            "½‖Σ_i − Σ_k‖², at every balance λ",
+            # A remaining loss ε leaves an error √ε of the map.
             max_error_below((rise - limit) / whole, within=4 * _LEARNED**0.5),
-            note=f"of the largest; {limit.size} pairs of tasks, balances {balances}",
+            note=f"relative to the largest rise; {limit.size} pairs of tasks, balances {balances}",
         )
     claim(
         "two-tasks-map",
-        "two tasks in two dimensions, balances −1, 0, 1: W₂W₁ after the second",
+        "the map W₂W₁ after two tasks in two dimensions follows the closed form, at balances −1, 0 "
+        "and 1",
         agree(two["map"].isel(time=-1), two["map_theory"].isel(time=-1), within=1e-6),
     )
     (_, seen, limit), (_, theory, _) = _forgetting(two), _forgetting(two, "loss_theory")
     claim(
         "two-tasks-forgetting",
-        "two tasks in two dimensions, balances −1, 0, 1: rise of the loss of the first",
+        "the second of two tasks in two dimensions raises the loss of the first as predicted, at "
+        "balances −1, 0 and 1",
         agree(seen[..., 0], theory[..., 0], within=1e-6),
-        note=f"at the end it would be {float(limit[0]):g} at each of them",
+        note=f"after training to the end the rise would be {float(limit[0]):g} at each balance",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """The loss of every task over time, and forgetting against what it should be."""
+    """Draw the loss of every task over time, and forgetting against its prediction."""
     parameters, data = parameters_of_run(run, Parameters), run["sequence"].ds
     title = f"{parameters.tasks} tasks in turn, a network of balance {parameters.balance:g}"
     figure, (course, forgotten) = panels(title, 2, width=4.5, height=3.2, width_ratios=(2.2, 1))
@@ -200,7 +203,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_course(ax: Axes, data: xr.Dataset, length: float) -> None:
-    """Stages are drawn for as long as anything happens in the slowest of them."""
+    """Draw the stages, each as long as its slowest change."""
     stage, tasks = data["stage"].values, data.sizes["task"]
     time = data["time"].values - stage * length
     moves = abs(data["loss"] - data["loss"].groupby(data["stage"]).last().sel(stage=data["stage"]))

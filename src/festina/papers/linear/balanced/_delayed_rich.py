@@ -1,10 +1,11 @@
-r"""Delayed rich learning: the loss drops at once, the features are learned long afterwards.
+r"""Delayed rich learning: the loss drops at once, and features are learned long afterwards.
 
-Loss ½⟨‖y − W₂W₁x‖²⟩, white inputs, τ Ẇ = −∂L/∂W with τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. A funnel, with
-more inputs than hidden units and outputs, whose first layer is the larger one: λ < 0. Its hidden
-units see only a subspace of the inputs, with the projector P(0). Within 1/|λ| the second layer
-learns what can be learned there, and the loss halts at ½‖Σ(1 − P)‖². The subspace turns as
-P(t) = projector on e^{ΣᵀΣ t/|λ|} P(0), on the time scale |λ|/s².
+Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −∂L/∂W, τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. The
+network is a funnel, with more inputs than hidden units and outputs, and a larger first layer: λ <
+0. Its hidden units see only a subspace of the inputs, with projector P(0). In a time of order 1/|λ|
+the second layer learns what this subspace allows, and the loss reaches a plateau at ½‖Σ(1 − P)‖².
+The subspace turns on the longer time scale |λ|/s². Its projector P(t) is the projector on e^{ΣᵀΣ
+t/|λ|} P(0).
 """
 
 from typing import Annotated
@@ -42,51 +43,51 @@ from ._shapes import WIDEST, Modes, generators, random_networks, stacked, train
 
 _SAMPLES = 161
 _SLOW = np.geomspace(1e-4, 1e2, 601)
-"""Times of the slow law, in units of |λ|/s² with the weakest s."""
+"""Times of the slow dynamics, in units of |λ|/s² with the smallest singular value s."""
 
 
 class Parameters(BaseParameters):
-    """Funnels whose first layer is larger than the second, by more and more."""
+    """Parameters of funnels whose first layer is larger than the second."""
 
     seeds: int = Field(default=6, ge=1)
-    """How many random networks are trained, for each balance."""
+    """Number of random networks that are trained for each balance."""
 
     balances: Annotated[tuple[float, ...], check_increasing(-WIDEST, WIDEST)] = (5.0, 20.0, 80.0)
-    """−λ: how much larger the first layer is, in increasing order."""
+    """Sizes −λ of the negative balance, increasing; larger for a larger first layer."""
 
     singular_values: Modes = (1.4, 1.2, 1.0)
-    """Singular values of the task; as many as there are hidden units and outputs."""
+    """Singular values of the task, as many as hidden units and outputs."""
 
     inputs: int = Field(default=6, ge=2, le=32)
-    """Number of inputs, more than there are singular values."""
+    """Number of inputs, above the number of singular values."""
 
     scale: float = Field(default=0.05, gt=0, le=0.3)
-    """Two Gaussian layers of this standard deviation have the initial product."""
+    """Standard deviation of two Gaussian layers whose product is the initial map."""
 
     def _check(self) -> None:
         s, lam = self.singular_values, self.balances
         if self.inputs <= len(s):
             raise ValueError(
-                f"`inputs` must be more than the {len(s)} singular values, got {self.inputs}: only "
-                "a funnel is rich with a delay."
+                f"`inputs` must be above the number of singular values, {len(s)}, but it is "
+                f"{self.inputs}: only a funnel is rich with a delay."
             )
         least = max(s), 10 * max(s), 2 * lam[-2]
         if any(a < b for a, b in zip((lam[0], *lam[-2:]), least, strict=True)):
             raise ValueError(
-                f"`balances` must be at least the largest singular value {max(s):g}, the two "
-                f"largest ten times that and a factor of two apart, got {lam}: there is no delay, "
-                "or no exponent, otherwise."
+                f"`balances` must start at the largest singular value {max(s):g} or above. The two "
+                f"largest must be at least ten times that and a factor of two apart. They are "
+                f"{lam}."
             )
         if lam[-1] > 150 * min(s):
             raise ValueError(
-                f"`balances` beyond 150 times the smallest singular value {min(s):g} take too long "
-                f"to train, got {lam[-1]:g}."
+                f"`balances` must not exceed 150 times the smallest singular value {min(s):g}, but "
+                f"the largest is {lam[-1]:g}: training would take too long."
             )
 
 
 @make_run("linear/delayed-rich")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train at each balance from the same maps; loss and kernel by the exact solution as well."""
+    """Train at each balance from the same maps, and evaluate the exact solution."""
     s, balances = np.asarray(parameters.singular_values), parameters.balances
     sizes = (parameters.inputs, len(s), len(s))
     correlation = np.eye(len(s), parameters.inputs) * s[:, None]
@@ -97,7 +98,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     first, second = stacked(networks).weights
     tables: list[xr.Dataset] = []
     for index, balance in enumerate(balances):
-        progress(f"λ = −{balance:g}", index / len(balances))
+        progress(f"training networks with λ = −{balance:g}", index / len(balances))
         network = DeepLinear((first[index], second[index]))
         tables.append(_one_balance(network, correlation, balance))
     directions = np.linalg.qr(first[-1].swapaxes(-1, -2))[0]
@@ -109,7 +110,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -> xr.Dataset:
-    """Loss and kernel from the first moments to the end, on a logarithmic grid of times."""
+    """Return loss and kernel distance over a logarithmic grid of times."""
     weakest = np.linalg.svd(correlation, compute_uv=False).min()
     end = 10 * balance / weakest**2
     times = np.concatenate([[0.0], np.geomspace(1e-2 / balance, end, _SAMPLES)])
@@ -133,11 +134,11 @@ def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -
 
 
 def _slow_law(directions: np.ndarray, correlation: np.ndarray) -> xr.Dataset:
-    """Plateau and half-change time in the limit of large |λ|, in units of |λ|."""
+    """Return the plateau and the slow kernel dynamics for large |λ|, in units of |λ|."""
     s = np.linalg.svd(correlation, compute_uv=False)
     times = _SLOW / s.min() ** 2
     rates, axes = np.linalg.eigh(correlation.T @ correlation)
-    # Relative to the fastest direction, or the exponentials overflow.
+    # Growth relative to the fastest direction avoids overflow.
     grown = np.exp((rates - rates.max()) * times[:, None])[:, :, None]
     turned = np.linalg.qr(axes @ (grown * (axes.T @ directions[:, None])))[0]
     overlap = ((directions[:, None].swapaxes(-1, -2) @ turned) ** 2).sum((-2, -1))
@@ -154,9 +155,10 @@ def _slow_law(directions: np.ndarray, correlation: np.ndarray) -> xr.Dataset:
 
 
 def _half_times(curves: xr.Dataset, slow: xr.Dataset) -> tuple[xr.DataArray, ...]:
-    """When the loss is halfway to its plateau and when the kernel has gone half of its way.
+    """Return when the loss is halfway to its plateau and when the kernel has half changed.
 
-    Of every network, and the latter also by the slow law, in units of |λ|.
+    The half-change time of the kernel is measured in training, and predicted by the slow dynamics
+    in units of |λ|. All times are given for every network.
     """
 
     def when(time: xr.DataArray, values: xr.DataArray, level: xr.DataArray) -> xr.DataArray:
@@ -174,24 +176,26 @@ def _half_times(curves: xr.Dataset, slow: xr.Dataset) -> tuple[xr.DataArray, ...
 
 @claims_from_source("Saxe, slides", "“Delayed rich regime”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Curves against the exact solution, the two times, and the plateau between them."""
+    """Claim the exact solution, the two time scales, and the plateau between them."""
     curves, slow = run["curves"].ds, run["slow"].ds
     for name, words, trained in (
         ("loss", "the loss", "loss"),
-        ("kernel", "the tangent kernel's distance from its start", "kernel_distance"),
+        ("kernel", "the distance of the tangent kernel from its start", "kernel_distance"),
     ):
         off = max_error_below(curves[trained], curves[f"{name}_theory"], within=1e-6)
         claim(
-            f"{name}-exact-solution", f"{words} follows the exact solution, every λ and seed", off
+            f"{name}-exact-solution",
+            f"{words} follows the exact solution for every balance λ and seed",
+            off,
         )
     drop, turn, slowly = _half_times(curves, slow)
     lam, last = curves["balance"].values, curves.isel(balance=-1)
-    # What the limit of large |λ| leaves out is of order (s/λ)², s all that is to be learned: the
-    # task, and of the initial map what does not belong to it.
+    # The limit of large |λ| neglects terms of order (s/λ)². Here s is the size of the task plus
+    # that of the part of the initial map that the task does not contain.
     before, there = 8 * (slow.attrs["unlearned"] / lam[-2:]) ** 2
     for name, words, times, power in (
-        ("loss", "the loss drops on the time 1/|λ|", drop, -1.0),
-        ("kernel", "the kernel turns on a time proportional to |λ|", turn, 1.0),
+        ("loss", "the loss drops after a time proportional to 1/|λ|", drop, -1.0),
+        ("kernel", "the tangent kernel changes after a time proportional to |λ|", turn, 1.0),
     ):
         middle = times.median("seed")[-2:]
         law = follows_power_law(lam[-2:], middle, power, within=0.02 + before)
@@ -199,22 +203,24 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     near, at_largest = {"within": 0.02 + there, "relative": True}, "at the largest |λ|"
     claim(
         "loss-half-time",
-        "time at which the loss is halfway to its plateau, times |λ| (median)",
+        "the loss is halfway to its plateau at the time ln 2/(2|λ|) (median time × |λ|)",
         agree(lam[-1] * drop[-1].median(), np.log(2) / 2, **near),
         note=f"{at_largest}: the second layer relaxes at the rate |λ|",
     )
-    # After ten relaxation times, before the subspace has turned.
+    # Ten relaxation times after the start, before the subspace has turned.
     loss = last["loss"].transpose("seed", "sample").values
     height = np.array([np.interp(5 / lam[-1], last["time"], each) for each in loss])
     claim(
         "plateau-height",
-        "the loss then halts at the part of the task that hidden units cannot see (each seed)",
+        "the plateau loss is ½‖Σ(1 − P)‖², the part of the task Σ outside the subspace P that "
+        "hidden units see (each seed)",
         agree(height / loss[:, 0], slow["plateau"] / loss[:, 0], within=0.01 + there),
-        note=f"½‖Σ(1 − P)‖² as a fraction of the initial loss, {at_largest}",
+        note=f"as a fraction of the initial loss, {at_largest}",
     )
     claim(
         "kernel-half-time",
-        "half-change time of the kernel over |λ|, each seed, by the slow law",
+        "the slow dynamics predicts the time at which the tangent kernel has half changed (time "
+        "over |λ|, each seed)",
         agree(turn[-1] / lam[-1], slowly, **near),
         note=f"{at_largest}; modes outgrow other directions at the rate S_λ − |λ|/2 ≈ s²/|λ|",
     )
@@ -222,7 +228,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """The first seed over time for each λ; all seeds' times against |λ|."""
+    """Draw one seed over time for each λ, and the half times of all seeds against |λ|."""
     curves, lam = run["curves"].ds, run["curves"].ds["balance"].values
     title = "The loss drops at once, the features are learned much later"
     figure, (loss, kernel, times) = panels(title, 3, width=3.33, height=3.2)
@@ -233,7 +239,7 @@ def draw(run: xr.DataTree) -> Figure:
         draw_pair(loss, one["time"], *fall, color=shade, label=f"$-${label}")
         draw_pair(kernel, one["time"], one["kernel_distance"], one["kernel_theory"], color=shade)
     clock = {"xscale": "log", "ylim": (0, None)}
-    words = "time $t/τ$", "loss over its start", "loss, one network"
+    words = "time $t/τ$", "loss over initial loss", "loss, one network"
     label_axes(loss, *words, legend="upper right", legend_title="$λ$", **clock)
     draw_pair(kernel, [], [], color="0.6", alpha=0.5, label="training")
     words = "time $t/τ$", "kernel distance from start", "tangent kernel, the same network"
@@ -241,7 +247,7 @@ def draw(run: xr.DataTree) -> Figure:
     drop, turn, slowly = _half_times(curves, run["slow"].ds)
     span = np.array([lam[0] / 1.5, lam[-1] * 1.5])
     for values, law, color, y, words in (
-        (turn, float(slowly.median()) * span, "C3", 0.93, "kernel half turned, $∝|λ|$"),
+        (turn, float(slowly.median()) * span, "C3", 0.93, "kernel half changed, $∝|λ|$"),
         (drop, np.log(2) / 2 / span, "C0", 0.03, "loss half dropped, $∝1/|λ|$"),
     ):
         values = values.transpose("balance", "seed")

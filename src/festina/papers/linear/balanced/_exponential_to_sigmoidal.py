@@ -1,9 +1,9 @@
 r"""The relative scale of two layers: modes are learned as exponentials or as sigmoids.
 
-Loss ½⟨‖y − W₂W₁x‖²⟩, white inputs, τ Ẇ = −∂L/∂W with τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. In a square
-network whose initial map has the singular vectors of the task, the strength a of a mode with
-singular value s follows ȧ = √(λ² + 4a²) (s − a): logistic for λ = 0, exponential with the rate |λ|
-for large |λ|.
+Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −∂L/∂W, τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. The
+network is square, and its initial map has the singular vectors of the task. The strength a of a
+mode with singular value s then follows ȧ = √(λ² + 4a²) (s − a). This is logistic for λ = 0, and
+exponential with rate |λ| for large |λ|.
 """
 
 from typing import Annotated, Any
@@ -40,37 +40,39 @@ from ._shapes import WIDEST, Modes, generators, random_frame, random_task, rotat
 
 _SAMPLES = 801
 _MARKS = np.array([0.1, 0.5, 0.9])
-"""Fractions of a mode whose times are read off."""
+"""Fractions of a mode whose times are measured."""
 _SIGMOID = np.array([0.1, 0.4])
-"""λ over the initial strength of the strongest mode, where the limit λ → 0 is measured."""
+"""Values of λ, over the initial strength of the strongest mode, for the limit λ → 0."""
 _EXPONENTIAL = np.array([25.0, 100.0])
-"""λ over the largest singular value, where the limit of large λ is measured."""
+"""Values of λ, over the largest singular value, for the limit of large λ."""
 _NO_WAIT = np.log(1 / 0.9) / np.log(9)
-"""Time to 10 % over the time from 10 % to 90 % of an exponential from zero."""
+"""Ratio of the time to 10 % and the time from 10 % to 90 % for an exponential from zero."""
 
 
 class Parameters(BaseParameters):
-    """A square network whose weights are aligned with the task, at several balances."""
+    """Parameters of a square network that is aligned with the task, at several balances."""
 
     seeds: int = Field(default=2, ge=1)
-    """How many random rotations of the hidden units are trained; they make no difference."""
+    """Number of random rotations of the hidden units that are trained; all learn the same map."""
 
     balances: Annotated[tuple[float, ...], check_increasing(0, WIDEST)] = (0.0, 0.1, 0.5, 2.0, 10.0)
-    """Balances λ, not negative, in increasing order; −λ is trained as well."""
+    """Nonnegative balances λ, increasing; −λ is trained as well."""
 
     singular_values: Modes = (2.0, 1.0)
-    """Singular values of the task, in decreasing order."""
+    """Singular values of the task, decreasing."""
 
     initial_strength: float = Field(default=0.01, gt=0)
     """Strength a₀ of every mode of the initial map."""
 
     def _check(self) -> None:
         if list(self.singular_values) != sorted(self.singular_values, reverse=True):
-            raise ValueError(f"`singular_values` must not increase, got {self.singular_values}.")
+            raise ValueError(
+                f"`singular_values` must not increase, but they are {self.singular_values}."
+            )
         if self.initial_strength > 0.05 * min(self.singular_values):
             raise ValueError(
-                f"`initial_strength` must be at most a twentieth of the singular values, got "
-                f"{self.initial_strength:g}: less than a tenth of a mode is to be there already."
+                "`initial_strength` must be at most a twentieth of the smallest singular value, "
+                f"{min(self.singular_values):g}, but it is {self.initial_strength:g}."
             )
 
 
@@ -84,7 +86,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
         return xr.concat(tables, xr.Variable("balance", balances))
 
     curves = sweep(np.array(lam))
-    progress("the limits", 0.5)
+    progress("training near both limits", 0.5)
     many = np.geomspace((lam[0] or lam[1]) / 30, lam[-1], 81)
     marks = time_to(_MARKS[:, None] * s, np.array(s), a0, many)
     return {
@@ -98,7 +100,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _curve(parameters: Parameters, balance: float, key: Key) -> xr.Dataset:
-    """Training and theory at one balance, over the time that its slowest mode needs."""
+    """Train at one balance and evaluate the theory, until the slowest mode is learned."""
     s, a0 = np.asarray(parameters.singular_values), parameters.initial_strength
     times = np.linspace(0.0, time_to(0.995 * s, s, a0, balance).max(), _SAMPLES)
     sizes = (len(s), len(s), len(s))
@@ -130,7 +132,7 @@ def _curve(parameters: Parameters, balance: float, key: Key) -> xr.Dataset:
 
 
 def time_to(a: np.ndarray, s: np.ndarray, a0: float, balance: float | np.ndarray) -> np.ndarray:
-    r"""When a mode has the strength a.
+    r"""Return the time at which a mode has the strength a.
 
     u = (√(λ² + 4a²) + 2a)/4 follows u̇ = 2 (u₊ − u)(u − u₋) with u_± = (s ± S_λ)/2.
     """
@@ -142,51 +144,54 @@ def time_to(a: np.ndarray, s: np.ndarray, a0: float, balance: float | np.ndarray
 
 
 def _deviations(curves: xr.Dataset) -> xr.Dataset:
-    """How far training is from either limit, at most."""
+    """Return the largest deviation of training from either limit."""
     off = abs(curves["strength"] - curves[["exponential", "logistic"]]) / curves["singular_value"]
     return off.max(("sign", "seed", "sample", "mode"))
 
 
 @claims_from_source("Saxe, slides", "“From exponential to sigmoidal dynamics”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Curves, their shape, and how fast the two limits are approached."""
+    """Claim the curves, their shape, and how fast the two limits are approached."""
     curves, s = run["curves"].ds, run["curves"].ds["singular_value"].values
     off = abs(curves["strength"] - curves["theory"]).max(("sign", "seed", "sample", "mode"))
     off = max_error_below(np.maximum(off, curves["off_diagonal"]), within=1e-6)
-    claim("closed-form", "every mode follows its closed form, at each λ", off)
+    claim("closed-form", "every mode follows its closed form for each balance λ", off)
     off = max_error_below(*curves["strength"].transpose("sign", ...), within=1e-6)
-    claim("sign-of-balance", "a square network learns the same map for λ and −λ", off)
+    words = "a square network learns the same map over time for balances λ and −λ"
+    claim("sign-of-balance", words, off)
     seen, theory, near = _reached(curves), curves["time_to"], {"within": 0.01, "relative": True}
     claim(
         "wait-over-rise",
-        "wait over rise (time to 10 % over time from 10 % to 90 %) at each λ, strongest mode",
+        "the strongest mode has the predicted ratio of wait and rise for each balance λ (time to "
+        "10 % over time from 10 % to 90 %)",
         agree(_wait(seen.isel(mode=0)), _wait(theory.isel(mode=0)), **near),
-        note=f"an exponential from zero has {_NO_WAIT:.3f}",
+        note=f"an exponential from zero has the ratio {_NO_WAIT:.3f}",
     )
     if len(set(s)) > 1:
         ratio = lambda times: (times.isel(mode=-1) / times.isel(mode=0)).isel(mark=1)
         claim(
             "weakest-over-strongest",
-            "half-rise time of the weakest mode over that of the strongest, at each λ",
+            "the times at which the weakest and the strongest mode are half learned have the "
+            "predicted ratio for each balance λ",
             agree(ratio(seen), ratio(theory), **near),
-            note=f"about s₁/s₂ = {s[0] / s[-1]:g} for sigmoids, one after the other; 1 for "
-            "exponentials, all at once",
+            note=f"about s₁/s₂ = {s[0] / s[-1]:g} for sigmoids, learned one after the other; 1 for "
+            "exponentials, learned together",
         )
     for name, limit, power, words in (
-        ("exponential", "exponential", -2.0, "large λ: the exponential s + (a₀ − s) e^{−|λ|t/τ}"),
-        ("sigmoid", "logistic", 2.0, "λ → 0: the sigmoid of two equal layers"),
+        ("exponential", "exponential", -2.0, "for large λ modes approach s + (a₀ − s) e^{−|λ|t/τ}"),
+        ("sigmoid", "logistic", 2.0, "for λ → 0 modes approach the sigmoid of two equal layers"),
     ):
         off = run[name].ds[limit]
         claim(
             f"{name}-limit",
-            f"{words}, with a deviation that goes as λ to this power",
+            f"{words} (exponent of the balance λ in the deviation)",
             follows_power_law(off["balance"], off, power, within=0.1),
-            note=f"{float(off.max()):.2g} of s at most here",
+            note=f"deviation at most {float(off.max()):.2g} of s",
         )
 
 
 def _reached(curves: xr.Dataset) -> xr.DataArray:
-    """When training has a fraction of each mode, by interpolation."""
+    """Return when training has learned given fractions of each mode, by interpolation."""
     return xr.apply_ufunc(
         np.interp,
         curves["mark"] * curves["singular_value"],
@@ -199,17 +204,17 @@ def _reached(curves: xr.Dataset) -> xr.DataArray:
 
 
 def _wait(times: xr.DataArray) -> xr.DataArray:
-    """Time until 10 % over the time from 10 % to 90 %."""
+    """Return the time to 10 % over the time from 10 % to 90 %."""
     return times.isel(mark=0, drop=True) / times.isel(mark=[0, -1]).diff("mark").isel(mark=0)
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """The strongest mode, what is left of it, and the wait before the rise."""
+    """Draw the strongest mode, its distance from the target, and the wait before the rise."""
     curves, many = run["curves"].ds.isel(mode=0), run["shape"].ds
     s = float(curves["singular_value"])
     ratio, used = curves["balance"].values / s, []
-    title = "Equal layers learn in sigmoids, unequal ones exponentially"
+    title = "Equal layers learn in sigmoids, unequal layers exponentially"
     figure, (rise, rest, shape) = panels(title, 3, width=3.33, height=3.2)
     for index, (_, shade, label) in enumerate(shades(ratio)):
         curve = curves.isel(balance=index)
@@ -218,7 +223,7 @@ def draw(run: xr.DataTree) -> Figure:
         draw_pair(rise, clock, trained, theory, color=shade, label=label)
         draw_pair(rest, clock, 1 - trained, 1 - theory, color=shade)
         used.append(shade)
-    # Until the slowest of the curves of this mode has learned it.
+    # The axis ends when the slowest curve of this mode is learned.
     end = 1.05 * float((curves["rate"] * curves["time_to"].isel(mark=-1)).max()) + 2
     words = "time $t/τ$ times final rate $2S_λ$", "strength $a/s$", "strongest mode"
     box: dict[str, Any] = {"xlim": (0, end), "ylim": (0, 1.05)}
@@ -228,7 +233,7 @@ def draw(run: xr.DataTree) -> Figure:
     box |= {"yscale": "log", "ylim": (1e-2, 4.0)}
     label_axes(rest, *words, theory="closed form", legend="upper right", **box)
     _draw_shape(shape, ratio, many["balance"].values / s, _wait(many["time_to"]).values)
-    # λ = 0 stands at the left edge of the logarithmic axis.
+    # λ = 0 is drawn at the left edge of the logarithmic axis.
     place = np.maximum(ratio, float(many["balance"][0]) / s)
     shape.scatter(place, _wait(_reached(curves)), s=60, c=used, alpha=0.6)
     return figure

@@ -1,8 +1,9 @@
 r"""The exact learning of balanced networks, QQᵀ(t) with Q = (W₁ᵀ; W₂), square and funnel-shaped.
 
-Loss ½⟨‖y − W₂W₁x‖²⟩, white inputs, τ Ẇ = −∂L/∂W with τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. One network
-of each shape is fixed; random ones are trained beside it. Eq. (15) misprints its D term, and the
-slide says neither what λ is nor that at λ = 0 half of square networks are stuck.
+Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −∂L/∂W, τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. One
+fixed network of each shape and several random ones are trained. The slide misprints the D term of
+Eq. (15), and it does not define λ. It also does not say that half of all square networks with λ = 0
+are trapped at a saddle.
 """
 
 import warnings
@@ -32,27 +33,27 @@ from ._shapes import SHAPES, Balances, Modes, generators, random_task, train, wi
 
 _TIMES = np.linspace(0.0, 6.0, 41)
 _LITERAL = 15.0
-"""Up to this S_λ t the exponentials of the printed form leave digits to compare."""
+"""Largest S_λ t at which the exponentials of the printed form leave enough digits."""
 _FLOOR, _SHOWN = 1e-15, ("trained", "theory")
 
 
 class Parameters(BaseParameters):
-    """Two-layer linear networks with balanced weights."""
+    """Parameters of two-layer linear networks with balanced weights."""
 
     seeds: int = Field(default=4, ge=1)
-    """How many random tasks and networks are trained, for each shape and balance."""
+    """Number of random tasks and networks for each shape and balance."""
 
     balances: Balances = (-5.0, -1.0, 0.0, 1.0, 5.0)
-    """Balances λ, in increasing order."""
+    """Balances λ, increasing."""
 
     singular_values: Modes = (1.5, 0.7)
-    """Of the random tasks; as many as there are hidden units."""
+    """Singular values of the random tasks, as many as hidden units."""
 
     wide: int = Field(default=3, ge=2, le=64)
-    """Neurons on the wider side of the random funnels."""
+    """Number of neurons on the wider side of random funnels."""
 
     scale: float = Field(default=0.4, gt=0, le=2)
-    """Two Gaussian layers of this standard deviation have the initial product."""
+    """Standard deviation of two Gaussian layers whose product is the initial map."""
 
     def _check(self) -> None:
         shapes.check_sizes(len(self.singular_values), self.wide)
@@ -65,23 +66,23 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     seed = xr.Variable("seed", parameters.seed + np.arange(parameters.seeds))
     tables = {}
     for index, shape in enumerate(SHAPES):
-        progress(f"{shape} networks", index / 4)
+        progress(f"training {shape} networks", index / 4)
         network, correlation = shapes.fixed_networks(shape, parameters.balances)
         tables[shape] = _solutions(network, correlation, parameters.balances, _TIMES)
         every = [_random(parameters, shape, rng) for rng in random()]
         tables[f"random_{shape}"] = xr.concat(every, seed)
-    progress("networks that get stuck", 3 / 4)
+    progress("training networks that are trapped at a saddle", 3 / 4)
     every = [_obstruction(parameters, rng) for rng in random()]
     return tables | {"obstruction": xr.concat(every, seed)}
 
 
 def _random(parameters: Parameters, shape: str, rng: np.random.Generator) -> xr.Dataset:
-    """The largest differences between solutions and training, for one random task."""
+    """Return the largest differences between solutions and training, for one random task."""
     s = parameters.singular_values
     sizes = widths(shape, len(s), parameters.wide)
     correlation = random_task(sizes, s, rng)
     network = shapes.random_networks(sizes, parameters.balances, parameters.scale, rng)
-    # Leaving saddles amplifies rounding by e^{st}: no longer than that leaves digits.
+    # Leaving a saddle amplifies rounding errors by e^{st}, which limits the useful time.
     times = np.linspace(0.0, 8.0 / max(s), len(_TIMES))
     table = _solutions(network, correlation, parameters.balances, times)
     return abs(table.drop_vars("trained") - table["trained"]).max(("time", "row", "column"))
@@ -90,11 +91,11 @@ def _random(parameters: Parameters, shape: str, rng: np.random.Generator) -> xr.
 def _solutions(
     network: DeepLinear, correlation: np.ndarray, balances: tuple[float, ...], times: np.ndarray
 ) -> xr.Dataset:
-    """QQᵀ by training, by the solution, and by the equations in print and variants of them."""
+    """Return QQᵀ from training, from the solution, and from printed and modified equations."""
     dims = ("balance", "time", "row", "column")
     first, second = (np.asarray(weight) for weight in network.weights)
     with warnings.catch_warnings():
-        # Half of random square networks of balance 0 are: that is a claim of its own.
+        # Half of random square networks with balance 0 are trapped, which is a separate claim.
         warnings.simplefilter("ignore", ObstructionWarning)
         flow = balanced_flow(network, from_moments(correlation), balance=np.array(balances))
         exact = flow(times).factor
@@ -125,18 +126,18 @@ def _solutions(
 
 
 def _obstruction(parameters: Parameters, rng: np.random.Generator) -> xr.Dataset:
-    """Square and λ = 0: a random network and its mirror image, until the others have learned."""
+    """Train a random square network with λ = 0, and its mirror image, to the end."""
     s = parameters.singular_values
     sizes = widths("square", len(s), parameters.wide)
     correlation = random_task(sizes, s, rng)
     network = shapes.random_networks(sizes, (0.0,), parameters.scale, rng)
     pair = jax.tree.map(lambda *w: np.concatenate(w), network, shapes.mirrored(network))
-    # Long enough to learn, too short for rounding to leave the saddle, which takes 36/s.
+    # Long enough to learn, but shorter than 36/s, when rounding errors leave the saddle.
     times = np.linspace(0.0, 14.0 / min(s), 29)
     maps = np.asarray(train(pair, correlation, times).end_to_end())
     signs = np.sign(np.linalg.det(maps[:, 0])) * np.sign(np.linalg.det(correlation))
     loss = ((correlation - maps) ** 2).sum((-2, -1)) / 2
-    order = np.argsort(-signs)  # the one that can learn first
+    order = np.argsort(-signs)  # the network that can learn comes first
     return xr.Dataset(
         {"loss": (("sign", "sample"), loss[order]), "time": ("sample", times)},
         {"sign": signs[order]},
@@ -146,70 +147,75 @@ def _obstruction(parameters: Parameters, rng: np.random.Generator) -> xr.Dataset
 
 @claims_from_source("Saxe, slides", "“Partitioned solution”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """The solution against training, shape by shape; the misprint; what stays undetermined."""
+    """Claim the solution for each shape, the misprint, and what the slide leaves undefined."""
     fixed, random = ([run[of + shape].ds for shape in SHAPES] for of in ("", "random_"))
 
     def exact(form: str, which: slice = slice(None)) -> Judgement:
-        """How far training is from a form of the solution, in fixed and random networks."""
+        """Judge how far training is from a form of the solution, in fixed and random networks."""
         off = [abs(each[form] - each["trained"]).max() for each in fixed[which]]
         off.extend(np.ravel([each[form] for each in random[which]]))
         return max_error_below(off, within=1e-6)
 
     claim(
-        "exact-solution", "training follows QQᵀ(t), networks of every shape and λ", exact("theory")
+        "exact-solution",
+        "training follows the exact solution QQᵀ(t) for every shape and balance λ",
+        exact("theory"),
     )
     claim(
         "square-equations",
-        "square: Eqs. (13)–(15)",
+        "square networks follow Eqs. (13)–(15) as printed",
         exact("printed", slice(1)),
-        note="there is no D term",
+        note="square networks have no D term",
     )
     claim(
         "funnel-equations",
-        "funnel and inverted: Eqs. (13)–(15)",
+        "funnels and inverted funnels follow Eqs. (13)–(15)",
         exact("corrected", slice(1, None)),
-        corrected="with the D term of Eq. (15) corrected; of the two D terms in Eqs. (13) and (14) "
-        "only that on the side with more neurons exists",
+        corrected="the D term of Eq. (15) is corrected; of the D terms in Eqs. (13) and (14) only "
+        "the term on the side with more neurons exists",
     )
     if (fixed[1]["balance"] != 0).any():
         for shape, each, drawn in zip(SHAPES[1:], fixed[1:], random[1:], strict=True):
             there = _furthest(each, "printed")
             claim(
                 f"{shape}-misprint",
-                f"{shape}: the D term of Eq. (15), at the entry of QQᵀ where it is furthest off",
+                f"{shape} network: Eq. (15) with the printed D term gives QQᵀ (the entry with the "
+                "largest error)",
                 agree(there["trained"], there["printed"], within=1e-6),
-                wrong="the D term is (e^{2λ_⊥t/τ} − 1)/(2λ_⊥)",
+                wrong="the D term must be (e^{2λ_⊥t/τ} − 1)/(2λ_⊥)",
                 instead=agree(there["trained"], there["theory"], within=1e-6),
-                note=f"random networks: wrong by up to {float(drawn['printed'].max()):.3g}",
+                note=f"in random networks the error reaches {float(drawn['printed'].max()):.3g}",
             )
         there = _furthest(fixed[1], "opposite")
         claim(
             "sign-of-balance",
-            "funnel: an entry of QQᵀ where the sign of λ matters most",
+            "funnel: with balance W₂ᵀW₂ − W₁W₁ᵀ = λI the solution gives QQᵀ (the entry that "
+            "depends most on the sign of λ)",
             agree(there["trained"], there["theory"], within=1e-6),
-            corrected="λ is not defined on the slide: W₂ᵀW₂ − W₁W₁ᵀ = λI, second minus first",
-            note=f"the opposite sign gives {float(there['opposite']):.4g} there",
+            corrected="the slide does not define the sign of λ: it is second layer minus first",
+            note=f"with the opposite sign this entry is {float(there['opposite']):.4g}",
         )
     stuck, weakest = run["obstruction"].ds["loss"][..., -1], run["obstruction"].attrs["weakest"]
     levels = xr.DataArray([0.0, weakest**2 / 2], dims="sign")
     claim(
         "obstruction",
-        "square, λ = 0: learned if det W₂W₁ has the sign of det Σ, else stuck at loss s_min²/2",
+        "square networks with λ = 0 learn the task if det W₂W₁ has the sign of det Σ, and are "
+        "otherwise trapped at the loss s_min²/2",
         agree(stuck, levels.broadcast_like(stuck), within=1e-3 * weakest**2),
-        note="det W₂W₁ keeps its sign at λ = 0; half of random draws are stuck at this saddle",
+        note="det W₂W₁ keeps its sign at λ = 0; half of random networks are trapped at this saddle",
     )
 
 
 def _furthest(fixed: xr.Dataset, form: str) -> xr.Dataset:
-    """Where another form differs most from the solution."""
+    """Return the entry at which another form differs most from the solution."""
     off = abs(fixed[form] - fixed["theory"])
     return fixed.isel(off.argmax(off.dims))  # pyright: ignore[reportArgumentType]
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Every entry of W₂W₁ over time for each shape, and the error of Eq. (15)."""
-    title = "Balanced weights: every entry of the network map, exactly"
+    """Draw every entry of W₂W₁ over time for each shape, and the error of Eq. (15)."""
+    title = "Balanced weights: the exact solution for every entry of the map"
     figure, (*maps, errors) = panels(title, 4, width=2.9, height=3.2)
     for ax, shape in zip(maps, SHAPES, strict=True):
         table = run[shape].ds.isel(balance=0)

@@ -1,11 +1,12 @@
-r"""The map of lazy and rich learning: balance λ against architecture, bottlenecks included.
+r"""A map of lazy and rich learning over balance λ and architecture, including bottlenecks.
 
-Loss ½⟨‖y − W₂W₁x‖²⟩, white inputs, τ Ẇ = −∂L/∂W with τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. From small
-weights with λ > 0 the kernel starts as λP ⊗ I, with P on the N_h random directions of the second
-layer among N_o, and ends as I ⊗ V(S_λ − λ/2)Vᵀ + U(S_λ + λ/2)Uᵀ ⊗ I, with the N_h strongest modes
-of the task and S_λ = √(s² + λ²/4). Its distance 1 − cos is linear in P, whose mean is N_h/N_o: the
-mean over draws and their spread have closed forms, and for large λ the kernel turns by 1 − N_h/N_o.
-Only N_h = N_o is lazy. λ < 0 is the mirror image, with N_i.
+Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −∂L/∂W, τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. For
+small weights with λ > 0 the kernel starts as λP ⊗ I. Here P projects on the N_h random directions
+of the second layer in the N_o outputs. The kernel ends as I ⊗ V(S_λ − λ/2)Vᵀ + U(S_λ + λ/2)Uᵀ ⊗ I
+with the N_h strongest modes of the task and S_λ = √(s² + λ²/4). The distance 1 − cos of the two
+kernels is linear in P, and the mean of P is N_h/N_o. The mean distance over draws and its spread
+therefore have closed forms. For large λ the kernel distance is 1 − N_h/N_o, so that only N_h = N_o
+is lazy. For λ < 0 the same holds with N_i in place of N_o.
 """
 
 from typing import Any, TypeAlias
@@ -45,35 +46,35 @@ from . import _shapes as shapes
 Sizes: TypeAlias = tuple[int, int, int]
 
 _STILL = 1e-3
-"""A kernel is lazy that moves by less: (s/λ)⁴ is far below, 1/64 of a layer far above."""
+"""Largest kernel distance of a lazy network: far above (s/λ)⁴, far below 1/64."""
 _BOTTLENECK, _BALANCES, _SEEDS = (4, 2, 7), (-40.0, -20.0, 20.0, 40.0), 4
-"""What is trained."""
+"""Sizes, balances and number of seeds of the networks that are trained."""
 
 
 class Parameters(BaseParameters):
-    """Networks of many shapes, small but for their balance."""
+    """Parameters of networks of many shapes, with small initial maps."""
 
     seeds: int = Field(default=16, ge=4, le=1024)
-    """How many random networks there are at each point of a map."""
+    """Number of random networks at each point of a map."""
 
     points: int = Field(default=64, ge=8, le=256)
-    """Balances of a map, and architectures; both are even numbers."""
+    """Number of balances of a map, and of architectures; an even number."""
 
     narrow: int = Field(default=8, ge=2, le=32)
-    """Neurons of the narrower side of funnels, and their hidden units."""
+    """Number of neurons on the narrower side of funnels, and of their hidden units."""
 
     largest: float = Field(default=100.0, ge=30, le=1000)
     """Largest |λ| of the maps; the smallest is 0.03."""
 
     strongest: float = Field(default=2.0, ge=1.2, le=2.5)
-    """Largest singular value of the task; the others fall evenly to one."""
+    """Largest singular value of the task; the others decrease evenly to one."""
 
     start: float = Field(default=1e-6, gt=0, le=1e-4)
-    """Singular values of the map W₂W₁ that a network starts from."""
+    """Singular values of the initial map W₂W₁."""
 
     def _check(self) -> None:
         if self.points % 2:
-            raise ValueError(f"`points` must be even, half of them for λ < 0, got {self.points}.")
+            raise ValueError(f"`points` must be even, but it is {self.points}.")
 
 
 QUICK: dict[str, Any] = {"points": 24, "seeds": 8}
@@ -81,11 +82,11 @@ QUICK: dict[str, Any] = {"points": 24, "seeds": 8}
 
 @make_run("linear/regime-map")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Kernels of random networks before and after learning by closed forms, and by training."""
+    """Compute kernel distances from closed forms, and train some networks for comparison."""
     half, narrow = parameters.points // 2, parameters.narrow
     positive = np.geomspace(0.03, parameters.largest, half)
     balances = np.concatenate((-positive[::-1], positive))
-    wider = np.arange(-half, half)  # outputs that there are more than inputs
+    wider = np.arange(-half, half)  # number of outputs minus number of inputs
     funnels = [(narrow + max(-k, 0), narrow, narrow + max(k, 0)) for k in wider.tolist()]
     through = np.arange(1, parameters.points + 1)
     bottlenecks = [(parameters.points, k, parameters.points) for k in through.tolist()]
@@ -93,11 +94,11 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     for at, (name, axis, sizes) in enumerate(
         (("funnels", wider, funnels), ("bottlenecks", through, bottlenecks))
     ):
-        progress(name, at / 10)
+        progress(f"computing kernel distances of {name}", at / 10)
         rngs = shapes.generators(parameters.seeds, parameters.seed, key)
         rows = [_row(each, balances, parameters, rngs) for each in sizes]
         tables[name] = xr.concat(rows, xr.Variable("architecture", axis))
-    progress("training", 0.2)
+    progress("training bottlenecks", 0.2)
     return tables | {"trained": _trained(parameters, key)}
 
 
@@ -108,7 +109,7 @@ def _spectrum(parameters: Parameters, modes: int) -> np.ndarray:
 def _row(
     sizes: Sizes, balances: np.ndarray, parameters: Parameters, rngs: list[np.random.Generator]
 ) -> xr.Dataset:
-    """How far kernels of one architecture move at each balance: every draw, mean and spread."""
+    """Return the kernel distance of one architecture at each balance: draws, mean and spread."""
     inputs, hidden, outputs = sizes
     lam = balances[:, None]
     end = _strengths(_spectrum(parameters, min(inputs, outputs))[:hidden], lam)
@@ -116,7 +117,7 @@ def _row(
     traces, size = [each.sum(axis=-1) for each in own], _inner(own, own, sizes)
     size = np.sqrt(size * _inner(end, end, sizes))
     for rng in rngs:
-        # The modes of the task lie along the axes: of a start only its diagonal counts there.
+        # The modes of the task lie along the axes, so that only diagonals of the start count.
         frames = [shapes.random_frame(n, hidden, rng)[:hidden] ** 2 for n in sizes[::2]]
         along = [part @ frame.T for part, frame in zip(own, frames, strict=True)]
         moved.append(1 - _inner(along, end, sizes, traces) / size)
@@ -130,21 +131,21 @@ def _row(
 
 
 def _filled(sizes: Sizes, balances: np.ndarray) -> np.ndarray:
-    """Hidden units over neurons on the side of the larger layer."""
+    """Return the number of hidden units over that of neurons on the side of the larger layer."""
     return sizes[1] / np.where(balances > 0, sizes[2], sizes[0])
 
 
 def _strengths(s: np.ndarray, lam: np.ndarray) -> list[np.ndarray]:
-    """S_λ ∓ λ/2, squares of what first and second layer hold of modes of this strength."""
+    """Return S_λ ∓ λ/2, the squared singular values of both layers for map strengths s."""
     large = np.hypot(s, lam / 2) + np.abs(lam) / 2
     small = s**2 / large
     return [np.where(lam > 0, small, large), np.where(lam > 0, large, small)]
 
 
 def _inner(one: Any, other: Any, sizes: Sizes, traces: Any = None) -> np.ndarray:
-    """⟨K, K'⟩ of kernels I ⊗ G + H ⊗ I, given by diagonals of G and H in common directions.
+    """Return ⟨K, K'⟩ of kernels I ⊗ G + H ⊗ I, for diagonals of G and H in common directions.
 
-    `traces` are those of the first kernel, where its diagonals are not whole.
+    `traces` are the traces of the first kernel's parts, needed if its diagonals are incomplete.
     """
     (g, h), (g_, h_) = one, other
     total = lambda each: np.sum(each, axis=-1)
@@ -154,10 +155,11 @@ def _inner(one: Any, other: Any, sizes: Sizes, traces: Any = None) -> np.ndarray
 
 
 def _theory(sizes: Sizes, balances: np.ndarray, end: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of the distance over draws, in the limit of small weights.
+    """Return mean and standard deviation of the distance over draws, for small weights.
 
-    With A the end of the large layer, N its side and P a random projector of rank N_h, tr PA has
-    the mean N_h/N tr A and the variance 2N_h(N − N_h)/(N(N − 1)(N + 2)) (tr A² − (tr A)²/N).
+    Let A be the final large layer, N the neurons on its side, and P a random projector of rank N_h.
+    Then tr PA has mean N_h/N tr A and variance
+    2N_h(N − N_h)/(N(N − 1)(N + 2)) (tr A² − (tr A)²/N).
     """
     hidden, up = sizes[1], balances > 0
     side, across = np.where(up, sizes[2], sizes[0]), np.where(up, sizes[0], sizes[2])
@@ -171,11 +173,11 @@ def _theory(sizes: Sizes, balances: np.ndarray, end: Any) -> tuple[np.ndarray, n
 
 
 def _trained(parameters: Parameters, key: Key) -> xr.Dataset:
-    """Bottlenecks trained to the end: how far and when their kernels move, and the exact course."""
+    """Train bottlenecks to the end; return kernel distances over time, and the exact solution."""
     inputs, hidden, outputs = _BOTTLENECK
     s = _spectrum(parameters, inputs)
     correlation = np.eye(outputs, inputs) * s
-    # The weakest mode that is learned competes with the strongest that is not.
+    # The weakest learned mode competes with the strongest mode that is not learned.
     slowest = (s[hidden - 1] ** 2 - s[hidden] ** 2) / _BALANCES[-1]
     times = np.append(0.0, np.geomspace(1e-3, 20 / slowest, 160))
     rngs = shapes.generators(_SEEDS, parameters.seed, key)
@@ -200,13 +202,14 @@ def _trained(parameters: Parameters, key: Key) -> xr.Dataset:
 
 @claims_from_source("Saxe, slides", "“Architecture and learning regime”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """The map and its edges by closed forms, which architectures are lazy, and how late."""
+    """Claim the map and its edges, the lazy architectures, and the delay."""
     trained, words = run["trained"].ds, "–".join(map(str, _BOTTLENECK))
     claim(
         "bottleneck-kernel-distance",
-        f"bottlenecks {words}: how far the kernel has moved, all along training",
+        f"bottlenecks {words}: the kernel's distance from its start follows the exact solution "
+        "throughout training",
         max_error_below(trained["distance"], trained["exact"], within=1e-5),
-        note=f"λ = {join_numbers(_BALANCES)}; by differentiation, against the exact solution",
+        note=f"λ = {join_numbers(_BALANCES)}; kernels of trained networks by differentiation",
     )
     maps = {name: run[name].ds for name in ("funnels", "bottlenecks")}
     for name, table in maps.items():
@@ -215,47 +218,50 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         chance = spread > 0
         claim(
             f"{name}-mean-distance",
-            f"{name}: the mean of 1 − cos(K(0), K(∞)) over draws, everywhere on the map",
+            f"{name}: the mean kernel distance 1 − cos(K(0), K(∞)) over draws is as predicted, "
+            "everywhere on the map of balances and architectures",
             mean_agrees(draws[:, chance], known[chance], spread[chance]),
             headline=name == "bottlenecks",
-            note="in the limit of small weights; the spread has a closed form too",
+            note="in the limit of small weights; the spread over draws is predicted as well",
         )
     ends = [table.isel(balance=[0, -1]) for table in maps.values()]
     edge = xr.concat([each.stack(end=("architecture", "balance")) for each in ends], "end")
     some = edge["filled"].values < 1
     claim(
         "large-balance-distance",
-        "large |λ|: the kernel turns by 1 − N_h/N, with N outputs for λ > 0, inputs for λ < 0",
+        "for large |λ| the kernel distance is 1 − N_h/N, with N_h hidden units and N outputs "
+        "(λ > 0) or inputs (λ < 0)",
         mean_agrees(
             edge["distance"].transpose("seed", "end").values[:, some],
             1 - edge["filled"].values[some],
             edge["spread"].values[some],
         ),
-        corrected="the slides' delayed rich regime is continuous in the architecture: next to a "
-        "square network the kernel hardly moves",
+        corrected="the slides' delayed rich regime depends continuously on the architecture: in "
+        "nearly square networks the kernel hardly changes",
     )
     lazy = edge["distance"].max("seed").values < _STILL
     claim(
         "lazy-architectures",
-        "large |λ| is lazy where the larger layer has as many hidden units as neurons on its side",
+        "for large |λ| a network is lazy if the larger layer has as many hidden units as neurons "
+        "on its other side",
         most_seeds(lazy == (edge["filled"].values == 1), of="architectures and signs"),
-        corrected="and only there: a bottleneck is lazy for neither sign",
-        note=f"{int(lazy.sum())} are lazy: the kernel of no draw moves by {_STILL:g}",
+        corrected="only these networks are lazy; a bottleneck is lazy for neither sign of λ",
+        note=f"{int(lazy.sum())} are lazy: the kernel distance is below {_STILL:g} in every draw",
     )
     turned = trained["turned"]
     claim(
         "delay-with-balance",
-        f"bottlenecks {words}: the kernel turns after a time that grows as |λ|",
+        f"bottlenecks {words}: the kernel changes after a time proportional to |λ| (exponent)",
         follows_power_law(
             _BALANCES[2:], np.stack((turned[2:], turned[1::-1]), axis=-1), 1.0, within=0.05
         ),
-        note="the delay is |λ|/s², up to a fraction (s/λ)²: 1 % at the smaller one",
+        note="the delay is |λ|/s², up to a fraction (s/λ)², which is 1 % at the smaller |λ|",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Both maps, their edges on one line, and bottlenecks that turn late."""
+    """Draw both maps, their edges on one line, and bottlenecks with a delay."""
     figure, (funnels, through, edge, late) = panels("Lazy or rich: balance and architecture", 4)
     axes = {"funnels": (funnels, "outputs − inputs"), "bottlenecks": (through, "hidden units")}
     moved = "1 − cos(K(0), K(∞))"

@@ -1,8 +1,8 @@
-r"""Rich, lazy, and rich with a delay: how far the tangent kernel moves, over balance and shape.
+r"""Rich, lazy and delayed rich learning: how far the tangent kernel moves, by balance and shape.
 
-Loss ½⟨‖y − W₂W₁x‖²⟩, white inputs, τ Ẇ = −∂L/∂W with τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. Networks of
-three shapes are trained to the end; their kernels are computed by differentiating them. The
-semantic task has eight items, one input each, and features that split them like a tree.
+Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −∂L/∂W, τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI.
+Networks of three shapes are trained to the end. Their kernels are computed by differentiation. The
+semantic task has eight one-hot items with features that split them as a tree does.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ from . import _shapes as shapes
 from ._shapes import SHAPES, Balances, Modes, generators, widths
 
 _EXPECTED = ("lazy and lazy", "delayed rich and lazy", "lazy and delayed rich")
-"""For large negative and large positive λ, of each shape."""
+"""Regimes for large negative and large positive λ, for each shape."""
 
 _SIDES = ("inward", "outward")
 _SEMANTIC = {
@@ -41,54 +41,53 @@ _SEMANTIC = {
     "items_second_large": (8, 30.0, "lazy"),
     "items_funnel": (4, -30.0, "delayed rich"),
 }
-"""Number of features, broadest first, balance and regime of the networks that learn the tree."""
+"""Number of features (broadest first), balance and regime of networks that learn the tree."""
 
 
 class Parameters(BaseParameters):
-    """Random networks of three shapes, at many balances."""
+    """Parameters of random networks of three shapes, at many balances."""
 
     seeds: int = Field(default=6, ge=1)
-    """How many random networks are trained, for each shape and balance."""
+    """Number of random networks that are trained for each shape and balance."""
 
     balances: Balances = (-30, -10, -1, -0.1, -0.01, 0, 0.01, 0.1, 1, 10, 30)
-    """Balances λ, in increasing order; zero among them, and with each its opposite."""
+    """Balances λ, increasing; they must include 0 and, for each λ, −λ."""
 
     singular_values: Modes = (1.5, 1.2, 0.9)
-    """Singular values of the task; as many as there are hidden units."""
+    """Singular values of the task, as many as hidden units."""
 
     wide: int = Field(default=6, ge=2, le=32)
-    """Neurons on the wider side of the funnels."""
+    """Number of neurons on the wider side of the funnels."""
 
     scale: float = Field(default=0.05, gt=0, le=0.3)
-    """Two Gaussian layers of this standard deviation have the initial product."""
+    """Standard deviation of two Gaussian layers whose product is the initial map."""
 
     def _check(self) -> None:
         s, lam = self.singular_values, self.balances
         if len(s) < 2:
             raise ValueError(
-                f"`singular_values` must be two or more, got {s}: the kernel of a single square "
-                "unit is a number, which cannot turn."
+                f"`singular_values` must be two or more, but they are {s}: the kernel of a single "
+                "square unit is a number and cannot change direction."
             )
         shapes.check_sizes(len(s), self.wide)
         mirror, least, most = tuple(-x for x in lam[::-1]), 10 * max(s), 100 * min(s)
         if 0.0 not in lam or mirror != lam or not least <= lam[-1] <= most:
             raise ValueError(
-                f"`balances` must contain 0, the rich regime, come with their opposites, and reach "
-                f"{least:g}, or nothing is lazy, but not more than {most:g}, which takes too long "
-                f"to train: ten times the largest singular value, a hundred times the smallest. "
-                f"Got {lam}."
+                f"`balances` must contain 0 and, for each λ, −λ. The largest must lie between "
+                f"{least:g}, ten times the largest singular value, and {most:g}, a hundred times "
+                f"the smallest. They are {lam}."
             )
 
 
 @make_run("linear/regimes")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train to the end at each balance, and compare kernels at start and end."""
+    """Train to the end at each balance, and compare kernels at the start and the end."""
     tables = {}
     for index, shape in enumerate(SHAPES):
-        progress(f"{shape} networks", index / 4)
+        progress(f"training {shape} networks", index / 4)
         rngs = generators(parameters.seeds, parameters.seed, key)
         tables[shape], tables[f"theory_{shape}"] = _one_shape(parameters, shape, rngs)
-    progress("the semantic task", 3 / 4)
+    progress("training on the semantic task", 3 / 4)
     rng = generators(1, parameters.seed, key)[0]
     for name, (features, balance, _) in _SEMANTIC.items():
         tables[name] = _semantic(features, balance, parameters.scale, rng)
@@ -98,15 +97,15 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def _one_shape(
     parameters: Parameters, shape: str, rngs: list[np.random.Generator]
 ) -> tuple[xr.Dataset, xr.Dataset]:
-    """Networks trained at every balance, each from the same maps; the theory at many more.
+    """Train networks at every balance from the same maps, and evaluate the theory at many more.
 
-    The singular vectors of the task are the axes, the weights have random directions.
+    The singular vectors of the task are the axes. The weights have random directions.
     """
     s, balances = parameters.singular_values, parameters.balances
     sizes = widths(shape, len(s), parameters.wide)
     correlation = np.eye(sizes[2], sizes[0])
     np.fill_diagonal(correlation, s)
-    # Below the strength of the initial map λ makes no difference.
+    # Values of λ below the strength of the initial map have no effect.
     inner = len(s) * parameters.scale**2
     positive = np.geomspace(inner / 10, balances[-1], 20)
     every = (*balances, *-positive[::-1], 0.0, *positive)
@@ -130,7 +129,7 @@ def _one_shape(
 
 
 def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -> xr.Dataset:
-    """How far kernels move by training, and the representations that are learned."""
+    """Return the kernel distance after training, and the learned representations."""
     final = _to_the_end(network, correlation, balance)
     examples = np.eye(correlation.shape[1])
     before, after = (neural_tangent_kernel(each, examples) for each in (network, final))
@@ -149,8 +148,8 @@ def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -
 def _to_the_end(network: DeepLinear, correlation: np.ndarray, balance: float) -> DeepLinear:
     """Train until the slowest mode has been learned.
 
-    Modes leave small weights at the rate S_λ + |λ|/2 or, where directions compete, only by the gap
-    between S_λ and |λ|/2.
+    Modes leave small weights at the rate S_λ + |λ|/2. Where directions compete, the rate is only
+    the gap between S_λ and |λ|/2.
     """
     weakest = np.linalg.svd(correlation, compute_uv=False).min()
     fast = np.hypot(weakest, balance / 2) + abs(balance) / 2
@@ -165,9 +164,9 @@ def _gram(weight: np.ndarray) -> np.ndarray:
 
 
 def _semantic(features: int, balance: float, scale: float, rng: np.random.Generator) -> xr.Dataset:
-    """Similarity of the items in the hidden layer, before and after learning.
+    """Return the similarity of the items in the hidden layer, before and after learning.
 
-    Features are ±1 on the two sides of every split of eight items, broadest first.
+    Features are ±1 on the two sides of every split of eight items, broadest split first.
     """
     correlation = signed_tree_features(3)[:features] / np.sqrt(8)
     sizes = (8, features, features)
@@ -187,75 +186,79 @@ def _semantic(features: int, balance: float, scale: float, rng: np.random.Genera
 
 @claims_from_source("Saxe, slides", "“Architecture and learning regime”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Kernels against the closed limit, regimes, representations."""
+    """Claim kernel distances, regimes and representations."""
     tables, other = [run[shape].ds for shape in SHAPES], "“Rich and lazy learning”"
     moved = np.array([table["kernel_distance"] for table in tables])  # (shape, balance, seed)
     lam, s = tables[0]["balance"].values, tables[0]["singular_value"].values
     claim(
         "kernel-distance",
-        "how far the tangent kernel moves, in networks of every shape, λ and seed",
+        "the tangent kernel moves as far as the closed limit predicts, for every shape, balance λ "
+        "and seed (kernel distance)",
         max_error_below(moved, [table["theory"] for table in tables], within=1e-4),
-        note="kernels of trained networks, by differentiation, against the closed limit",
+        note="kernels of trained networks are computed by differentiation",
     )
     middle = np.median(moved, axis=-1)
     lazy = middle[:, [0, -1]] < middle[:, lam == 0] / 10
     for shape, expected, ends in zip(SHAPES, _EXPECTED, lazy, strict=True):
         claim(
             f"{shape}-regimes",
-            f"{shape}: regimes for large λ < 0 and large λ > 0",
+            f"{shape} networks: learning regimes for large negative and large positive λ",
             equal_to(" and ".join("lazy" if end else "delayed rich" for end in ends), expected),
-            note="lazy: the kernel moves by less than a tenth of its way at λ = 0; medians",
+            note="lazy: the median kernel distance is below a tenth of that at λ = 0",
         )
     claim(
         "square-symmetry",
-        "square: the kernel moves as far for λ as for −λ",
+        "square networks: the kernel moves as far for balance λ as for −λ",
         max_error_below(moved[0], moved[0, ::-1], within=1e-4),
-        note="from the same initial map",
+        note="for the same initial map",
     )
     if lam[-2] >= 5 * max(s):
         falls = [middle[0, [-1, -2]], middle[1, [-1, -2]], middle[2, [0, 1]]]
         claim(
             "lazy-power-law",
-            "lazy side: the kernel distance falls as λ⁻⁴ (exponents of square, funnel, inverted)",
+            "on the lazy side the kernel distance is proportional to λ⁻⁴ (exponents of square, "
+            "funnel, inverted)",
             follows_power_law(lam[[-1, -2]], np.transpose(falls), -4.0, within=0.3),
             at=other,
-            note="the kernel moves by a fraction of order s²/λ², and 1 − cosine is its square",
+            note="the kernel changes by a fraction of order s²/λ², and 1 − cosine is its square",
         )
     inward, outward = (np.array([table[side] for table in tables]) for side in _SIDES)
     claim(
         "rich-representations",
-        "λ = 0: hidden layers come to represent the task, W₁ᵀW₁ = VSVᵀ and W₂W₂ᵀ = USUᵀ",
+        "at λ = 0 the layers represent the task Σ = USVᵀ after learning: W₁ᵀW₁ = VSVᵀ and "
+        "W₂W₂ᵀ = USUᵀ",
         max_error_below([inward[:, lam == 0], outward[:, lam == 0]], np.diag(s), within=1e-4),
         at=other,
     )
-    alike = "is |λ| in every direction of the task, whatever its strength"
+    alike = "is |λ| in every direction of the task, independent of its singular values"
     for name, sign, words, end, expected in (
-        ("specific", "", "becomes ΣᵀΣ/λ, specific to the task", -1, s**2 / lam[-1]),
+        ("specific", "", "becomes ΣᵀΣ/λ and so represents the task", -1, s**2 / lam[-1]),
         ("agnostic", "−", alike, 0, lam[-1] + 0 * s),
     ):
         off, least = inward[:, end] - np.diag(expected), 2 * float(max(s) / lam[-1]) ** 2
         claim(
             f"{name}-representations",
-            f"λ = {sign}{lam[-1]:g}: W₁ᵀW₁ {words}",
+            f"for λ = {sign}{lam[-1]:g} W₁ᵀW₁ {words}",
             max_error_below(off, over=max(expected), within=least),
             at=other,
-            note="all shapes",
+            note="networks of all shapes",
         )
     items = [run[name].ds for name in _SEMANTIC]
     off = [abs(each["after"] - each["theory"]).max() / each["theory"].max() for each in items]
     claim(
         "semantic-similarity",
-        "tree of eight items: how similar items become in the hidden layer, in each regime",
+        "the similarity of eight items of a tree in the hidden layer is V(S_λ − λ/2)Vᵀ after "
+        "learning, in each regime",
         max_error_below(off, within=1e-4),
         at=other,
-        note="relative to V(S_λ − λ/2)Vᵀ",
+        note="relative to the largest similarity",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Kernel distance against λ for three shapes; similarity of items before and after."""
-    title = "Rich, lazy, or rich with a delay: balance and architecture decide"
+    """Draw kernel distances against λ, and the similarity of items before and after learning."""
+    title = "Rich, lazy or delayed rich: balance and architecture decide"
     ratios = (3.4, 1, 1, 1, 1)
     figure, axes = panels(title, 5, 2, width=2.25, height=2.05, width_ratios=ratios)
     for ax in axes[:, 0]:
@@ -263,7 +266,7 @@ def draw(run: xr.DataTree) -> Figure:
     _draw_distances(figure.add_subplot(axes[0, 0].get_gridspec()[:, 0]), run)
     for column, (name, (features, balance, regime)) in enumerate(_SEMANTIC.items(), start=1):
         for ax, when in zip(axes[:, column], ("before", "after"), strict=True):
-            # Each image on its own scale: what counts is the pattern.
+            # Each image has its own scale, because only the pattern matters.
             gram = run[name][when]
             ax.imshow(gram / abs(gram).max(), cmap="RdBu_r", vmin=-1, vmax=1)
             ax.set(xticks=[], yticks=[])
@@ -280,7 +283,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_distances(ax: Axes, run: xr.DataTree) -> None:
-    """λ on an axis that is linear around zero and logarithmic beyond."""
+    """Draw kernel distances over λ, on an axis that is linear near zero, else logarithmic."""
     for index, shape in enumerate(SHAPES):
         moved, theory = run[shape]["kernel_distance"], run[f"theory_{shape}"]["kernel_distance"]
         color: dict[str, Any] = {"color": f"C{index}"}

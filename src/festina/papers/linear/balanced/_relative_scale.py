@@ -1,18 +1,19 @@
 r"""Relative scale in practice: when does a network grok modular addition?
 
-Two layers of quadratic units, $f(n, m) = \sum_i v_i\,(u_i \cdot x)^2$ with x one-hot for n and m,
-trained by gradient flow on ½⟨‖y − f‖²⟩ of some of the pairs: no weight decay, momentum or noise.
-The embedding u is made smaller by a factor g, which is what Kunin et al. (2024) do to the
-embedding of a transformer. That changes two things at once: the relative scale of the layers, and
-the size of the function at the start, $f \propto g^2$. Three more ways tell them apart:
+The network has two layers of quadratic units, $f(n, m) = \sum_i v_i\,(u_i \cdot x)^2$, where x is
+one-hot for n and m. It is trained by gradient flow on ½⟨‖y − f‖²⟩ over some of the pairs, without
+weight decay, momentum or noise. Kunin et al. (2024) scale the embedding of a transformer by a
+factor g; here the embedding u is scaled. This changes the relative scale of the layers and also the
+size of the initial function, $f \propto g^2$. Three further ways of scaling separate the two
+effects:
 
     embedding   u → g u                      f → g² f    relative scale g
     both        u → g^⅔ u,   v → g^⅔ v       f → g² f    relative scale 1
     readout     v → g² v                     f → g² f    relative scale 1/g²
     exchange    u → g u,     v → v/g²        f → f       relative scale g³
 
-A unit conserves |u|² − 2|v|² because it is of degree two in u, so that weights of one standard
-deviation, with twice as many inputs as outputs, are balanced.
+A unit conserves |u|² − 2|v|², because it is of degree two in u. Weights with equal standard
+deviations are therefore balanced, since the network has twice as many inputs as outputs.
 """
 
 import itertools
@@ -56,54 +57,56 @@ from ....networks import Layer, fully_connected
 from ....tasks import Task, modular_addition
 
 _POWERS = {"embedding": (1, 0), "both": (2 / 3, 2 / 3), "readout": (0, 2), "exchange": (1, -2)}
-"""Powers of the factor g by which a way multiplies embedding and readout."""
+"""Powers of the factor g by which each way scales the embedding and the readout."""
 
 _SAMPLES = 240
 _NO_LESS = 1.2
-"""Where seeds differ by tens of percent, a smaller factor is no difference."""
+"""Smallest factor between times that counts as a difference, given the spread over seeds."""
 _ENOUGH = 5
-"""Seeds from which on a comparison of medians is no luck."""
+"""Smallest number of seeds for which medians are compared."""
 
 
 class Parameters(BaseParameters):
-    """A small clock, and how much smaller than balanced its embedding is."""
+    """Parameters of modular addition, and of the scaling of the embedding."""
 
     seeds: int = Field(default=8, ge=1)
-    """How many initialisations, each with a choice of training pairs of its own."""
+    """Number of initialisations, each with its own choice of training pairs."""
 
     modulus: int = Field(default=13, ge=3)
     """Modulus p of the addition; the network has 2p inputs and p outputs."""
 
     width: int = Field(default=50, ge=1)
-    """Number of quadratic units."""
+    """Number of quadratic hidden units."""
 
     train_fraction: float = Field(default=0.85, gt=0, lt=1)
-    """Fraction of the p² pairs that is trained on; a small modulus needs most of them."""
+    """Fraction of the p² pairs used for training; a small modulus needs most of them."""
 
     scale: float = Field(default=0.12, gt=0)
-    """Standard deviation of all weights at factor 1, where the two layers are balanced."""
+    """Standard deviation of all weights at factor g = 1, where the two layers are balanced."""
 
     factors: tuple[float, ...] = (1.0, 0.4)
-    """Factors g of the embedding, falling from 1."""
+    """Factors g of the embedding, decreasing from 1."""
 
     fitted: float = Field(default=0.99, gt=0, le=1)
     """Accuracy on the training pairs at which they count as fitted."""
 
     grokked: float = Field(default=0.95, gt=0, le=1)
-    """Accuracy on the other pairs at which the network counts as having grokked."""
+    """Accuracy on the held-out pairs at which the network counts as having grokked."""
 
     t_end: float = Field(default=1200.0, gt=0)
-    """Flow time at which training ends, whether the network has grokked or not."""
+    """Flow time at which training ends, whether or not the network has grokked."""
 
     rtol: float = Field(default=1e-4, gt=0, lt=0.1)
-    """Error of the flow allowed per step."""
+    """Relative error of gradient flow allowed per step."""
 
     @field_validator("factors")
     @classmethod
     def _falling(cls, factors: tuple[float, ...]) -> tuple[float, ...]:
         fall = all(a > b for a, b in itertools.pairwise(factors))
         if len(factors) < 2 or factors[0] != 1 or not fall or factors[-1] <= 0:
-            raise ValueError(f"`factors` must fall from 1 and stay positive, got {factors}.")
+            raise ValueError(
+                f"`factors` must decrease from 1 and stay positive, but they are {factors}."
+            )
         return factors
 
 
@@ -112,29 +115,29 @@ PRESETS: dict[str, dict[str, Any]] = {"sweep": {"factors": (1.0, 0.7, 0.5, 0.35)
 
 @make_run("linear/relative-scale")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train every seed in every way, and note when it fits and when it groks."""
+    """Train every seed with every way of scaling; record when it fits and when it groks."""
     count = parameters.seeds
     tables: list[xr.Dataset] = []
     for index, each in enumerate(keys_from_parameters(parameters, key)):
-        progress(f"seed {index + 1} of {count}", index / count)
+        progress(f"training seed {index + 1} of {count}", index / count)
         tables.append(_one_seed(parameters, each, part_of(progress, index / count, 1 / count)))
     numbers = xr.Variable("seed", parameters.seed + np.arange(count))
     return {"simulation": xr.concat(tables, numbers)}
 
 
 def _one_seed(parameters: Parameters, key: Keys, progress: Progress) -> xr.Dataset:
-    """All ways and factors from the same draw of weights, on the same training pairs."""
+    """Train all ways and factors from the same draw of weights, on the same training pairs."""
     pairs_key, weights_key = jax.random.split(key)
     train, test = modular_addition(parameters.modulus, parameters.train_fraction, key=pairs_key)
     network, scales = _scaled(parameters, weights_key), _scales(parameters)
-    # Every way is the same at factor 1: it is trained once.
+    # All ways agree at factor 1, which is trained once.
     _, distinct, place = np.unique(scales, axis=0, return_index=True, return_inverse=True)
     batch = Layer(network.u[distinct], network.v[distinct], network.unit)
     times = np.append(0.0, np.geomspace(parameters.t_end / 300, parameters.t_end, _SAMPLES))
     trajectory = gradient_flow(batch, train, times, rtol=parameters.rtol, progress=progress)
     for ending in trajectory.endings:
         if ending.reason != "finished":
-            raise ValueError(f"{ending.message} A smaller `rtol` is the remedy.")
+            raise ValueError(f"{ending.message} Use a smaller `rtol`.")
     measured = _measure(parameters, trajectory, train, test)
     measured["relative_scale"] = (scales[:, 0] / scales[:, 1])[distinct]
     over = (len(_POWERS), len(parameters.factors))
@@ -149,16 +152,16 @@ def _one_seed(parameters: Parameters, key: Keys, progress: Progress) -> xr.Datas
 
 
 def _scales(parameters: Parameters) -> np.ndarray:
-    """What embedding and readout are multiplied by, in every way by every factor."""
+    """Return the factors of embedding and readout, for every way and every factor g."""
     powers = np.array([*_POWERS.values()], float)[:, None]
     return (np.array(parameters.factors)[:, None] ** powers).reshape(-1, 2)
 
 
 def _scaled(parameters: Parameters, key: Keys) -> Layer:
-    """One draw of balanced weights, scaled in every way by every factor: (way × factor)."""
+    """Return one draw of balanced weights, scaled in every way by every factor: (way × factor)."""
     p, (first, second) = parameters.modulus, _scales(parameters).T[:, :, None, None]
-    # A function of one's own instead of `power(2)`: the (2p)² features that make such units linear
-    # would cost more than the few pairs there are.
+    # `jnp.square` instead of `power(2)`: the (2p)² features that would make such units linear cost
+    # more than the few pairs.
     drawn = fully_connected(
         2 * p, parameters.width, p, activation=jnp.square, scale=parameters.scale, key=key
     )
@@ -168,7 +171,7 @@ def _scaled(parameters: Parameters, key: Keys) -> Layer:
 def _measure(
     parameters: Parameters, trajectory: Trajectory, train: Task, test: Task
 ) -> dict[str, np.ndarray]:
-    """Accuracies over time, the times at which they are reached, and what is conserved."""
+    """Return accuracies over time, the times of fitting and grokking, and the balance's drift."""
     times, u, v = trajectory.time[0], trajectory.network.u, trajectory.network.v
 
     def accuracy(task: Task) -> Float[np.ndarray, "network time"]:
@@ -176,7 +179,7 @@ def _measure(
         return np.mean(answers == task.labels["sum"], axis=-1)
 
     def reached(right: np.ndarray, level: float) -> Float[np.ndarray, " network"]:
-        """First time at which a level is reached, NaN where it is not."""
+        """Return the first time at which a level is reached, NaN if it is never reached."""
         there = right >= level
         return np.where(there.any(axis=1), times[np.argmax(there, axis=1)], np.nan)
 
@@ -195,28 +198,28 @@ def _measure(
 
 @claims_from_source("Saxe, slides", "“Impact of relative scale initializations in practice”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Whether networks grok, and whether relative scale makes it sooner, seed against seed.
+    """Claim grokking, and how the relative scale changes its time, seed by seed.
 
-    A network that has not grokked by the end counts as grokking then, so that every factor by
-    which it is later than another is at least the one stated.
+    A network that has not grokked by the end counts as grokking at the end. Factors by which a
+    network is later than another are therefore lower bounds.
     """
     data, parameters = run["simulation"].ds, parameters_of_run(run, Parameters)
     kunin = f"{claim.at}; Kunin et al. (2024), grokking in modular arithmetic"
-    # Thousands of steps, each in error by `rtol` with either sign.
+    # Thousands of steps, each with an error of `rtol` of either sign.
     claim(
         "conserved-balance",
-        "every unit conserves |u|² − 2|v|² (drift, of the largest |u|² + 2|v|²)",
+        "every quadratic unit conserves |u|² − 2|v|² (drift over the largest |u|² + 2|v|²)",
         max_error_below(data["balance_drift"], within=100 * parameters.rtol),
         at=kunin,
     )
     fit, reached = data["fit_time"], data["grok_time"].sel(way="embedding").notnull()
-    # Training has to go on for long after networks usually fit, and most have to grok with an
-    # embedding that is much smaller: else there is nothing to compare.
+    # Training must last much longer than fitting, and most networks with a much smaller embedding
+    # must grok, so that there is something to compare.
     long = bool((3 * fit.median("seed", skipna=False) <= parameters.t_end).all())
     small = data["factor"][-1] <= 0.5 and float(reached.isel(factor=-1).mean()) > 0.5
     if not (long and small and fit.sizes["seed"] >= _ENOUGH):
         return
-    # A few held-out pairs can be right by chance at the start, which counts as the first sample.
+    # Held-out pairs may be right by chance at the start; that counts as the first sample.
     grok = data["grok_time"].fillna(parameters.t_end).clip(min=float(data["time"][1]))
     start = grok.sel(way="embedding", factor=1.0, drop=True)
     smallest, seeds = grok.isel(factor=-1, drop=True), start.size
@@ -224,64 +227,68 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     then = balanced["test_accuracy"].where(balanced["time"] == balanced["fit_time"]).max("time")
     claim(
         "held-out-accuracy-when-fitted",
-        "balanced, when training pairs are fitted: accuracy on the others (median)",
+        "balanced networks have not generalised when they fit the training pairs (median accuracy "
+        "on held-out pairs)",
         all_below(then.median(), 0.5),
     )
     late = (grok / fit).sel(way="embedding").median("seed")
     claim(
         "late-grokking",
-        "balanced: grokking comes late, in units of the time to fit (median)",
+        "balanced networks grok late (median time, in units of the time to fit)",
         all_above(late[0], 2),
-        note=f"by the end {int(reached.sel(factor=1.0).sum())} of {seeds} have grokked",
+        note=f"{int(reached.sel(factor=1.0).sum())} of {seeds} networks have grokked by the end",
     )
     sooner = (start / grok.sel(way="embedding", drop=True)).isel(factor=slice(1, None))
     claim(
         "smaller-embedding-sooner",
-        "with the smallest embedding grokking comes sooner (median factor)",
+        "networks with the smallest embedding grok sooner (median ratio of times)",
         all_above(sooner.isel(factor=-1).median(), 1),
         at=kunin,
-        corrected="the function at the start is smaller too, and with both layers smaller instead, "
-        "balanced, it comes about as soon",
-        note=f"sooner in {int((sooner.isel(factor=-1) > 1).sum())} of {seeds} seeds; median "
+        corrected="the initial function is smaller too; if both layers are scaled instead, which "
+        "keeps the balance, networks grok about as soon",
+        note=f"sooner in {int((sooner.isel(factor=-1) > 1).sum())} of {seeds} seeds; median ratios "
         f"{join_numbers(sooner.median('seed'), 2)}",
         headline=True,
     )
     claim(
         "smaller-embedding-shorter-delay",
-        "with the smallest embedding the delay is shorter, in units of the time to fit (medians)",
+        "with the smallest embedding grokking is less delayed (median time, in units of the time "
+        "to fit)",
         decreasing(late.isel(factor=[0, -1])),
         at=kunin,
-        note="so that it is no matter of the clock",
+        note="so the effect is not a mere change of time scale",
     )
     later = smallest / smallest.sel(way="embedding", drop=True)
     readout, equal = (np.log(later.sel(way=way).values) for way in ("readout", "both"))
     middle, spread = readout.mean(), 2 * readout.std(ddof=1) / seeds**0.5
     claim(
         "embedding-or-readout",
-        "equal function: no later with a small embedding than with a small readout (mean factor, "
-        "and two standard errors)",
+        "at equal initial function, networks with a small embedding grok no later than those with "
+        "a small readout (mean ratio of times plus two standard errors)",
         all_above(np.exp(middle + spread), 1),
         at=kunin,
-        note=f"geometric mean {np.exp(middle):.3g}, two errors a factor of "
+        note=f"geometric mean {np.exp(middle):.3g}, two standard errors a factor of "
         f"{np.exp(spread):.3g}; sooner in {int((readout > 0).sum())} of {seeds} seeds",
     )
     claim(
         "embedding-or-both",
-        "equal function: sooner with a small embedding than balanced (median factor)",
+        "at equal initial function, networks with a small embedding grok sooner than balanced ones "
+        "(median ratio of times)",
         all_above(np.median(np.exp(equal)), _NO_LESS),
-        wrong="a balanced network with as small a function groks about as soon",
+        wrong="balanced networks with as small an initial function grok about as soon",
         instead=mean_agrees(equal, 0.0, equal.std(ddof=1)),
-        note="of the logarithm of the factor",
+        note="instead: mean logarithm of the ratio",
     )
     exchanged = smallest.sel(way="exchange", drop=True)
     kept = (start / exchanged).where(np.minimum(start, exchanged) < parameters.t_end, drop=True)
-    if kept.size < _ENOUGH:  # where neither has grokked by the end, nothing is compared
+    if kept.size < _ENOUGH:  # pairs in which neither network has grokked are not compared
         return
     claim(
         "relative-scale-alone",
-        "relative scale alone, function kept: sooner with a small embedding (median factor)",
+        "at the same initial function, networks with a small embedding and a large readout grok "
+        "sooner (median ratio of times)",
         all_above(kept.median(), 1),
-        wrong="fits sooner but groks later",
+        wrong="these networks fit sooner but grok later",
         instead=all_below(kept.median(), 1 / _NO_LESS),
         note=f"sooner in {int((kept > 1).sum())} of {kept.size} seeds",
     )
@@ -289,7 +296,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Accuracies with a smaller embedding, the same with the function kept, and times to grok."""
+    """Draw accuracies with a smaller embedding, with the function kept, and times to grok."""
     data, parameters = run["simulation"].ds, parameters_of_run(run, Parameters)
     title = f"Addition modulo {parameters.modulus}: when a network groks"
     ratios = (1, 1, 1.2)
@@ -307,8 +314,8 @@ def draw(run: xr.DataTree) -> Figure:
             how = {"color": color, "label": label, "alpha": 0.8}
             draw_pair(ax, curve["time"], curve["test_accuracy"], **how)
         label_axes(ax, "flow time $t$", title=title, legend=None, xscale="log", xlim=ends)
-    smaller.plot([], [], color="0.3", **dotted, label="trained on")
-    draw_pair(smaller, [], [], color="0.3", alpha=0.8, label="held out")
+    smaller.plot([], [], color="0.3", **dotted, label="training pairs")
+    draw_pair(smaller, [], [], color="0.3", alpha=0.8, label="held-out pairs")
     label_axes(smaller, ylabel="accuracy, mean over seeds", legend="upper left", ylim=(-0.03, 1.05))
     kept.sharey(smaller)
     kept.tick_params(labelleft=False)
@@ -317,7 +324,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_times(ax: Axes, grok: xr.DataArray, colors: list[Any], end: float) -> None:
-    """Every seed a dot, the median a bar; above the line is who had not grokked by the end."""
+    """Draw the time to grok of every seed, with the median as a bar; "not yet" at the top."""
     never, room = 1.15 * end, 0.8 / (len(colors) - 1)
     ax.axhline(end, **GUIDE_STYLE)
     columns = [(0.0, 0.7, "embedding", 0)] + [

@@ -1,7 +1,7 @@
-r"""Balanced two-layer networks of three shapes, which several experiments train.
+r"""Balanced two-layer networks of three shapes, shared by several experiments.
 
-Conventions: loss ½⟨‖y − W₂W₁x‖²⟩ with white inputs, τ Ẇ = −∂L/∂W with τ = 1, and
-W₂ᵀW₂ − W₁W₁ᵀ = λI. There are as many hidden units as neurons on the smaller side.
+The loss is ½⟨‖y − W₂W₁x‖²⟩ with white inputs, τ Ẇ = −∂L/∂W, τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. The
+number of hidden units is that of neurons on the narrower side.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ from ....tasks import linear_teacher
 SHAPES = ("square", "funnel", "inverted")
 
 WIDEST = 1000.0
-"""Largest |λ| that is trained: an explicit method takes steps of 1/|λ|."""
+"""Largest |λ| that is trained; explicit integration needs steps of size 1/|λ|."""
 
 
 def _learnable(s: tuple[float, ...]) -> tuple[float, ...]:
     if not s or min(s) <= 0 or max(s) > 20 * min(s):
         raise ValueError(
-            f"must be positive and within a factor of 20, got {s}: the weakest would take too long "
-            "to learn"
+            f"must be positive and within a factor of 20, but they are {s}: the weakest mode would "
+            "take too long to learn"
         )
     return s
 
@@ -42,19 +42,19 @@ def check_sizes(narrow: int, wide: int) -> None:
     if wide <= narrow:
         raise ValueError(
             f"`wide` must be above {narrow}, the number of singular values and of hidden units, "
-            f"got {wide}: the funnel would be square."
+            f"but it is {wide}: the funnel would be square."
         )
 
 
 def widths(shape: str, narrow: int, wide: int) -> tuple[int, int, int]:
-    """Layer sizes from input to output; a funnel has more inputs than outputs."""
+    """Return layer sizes from input to output; a funnel has more inputs than outputs."""
     return wide if shape == "funnel" else narrow, narrow, wide if shape == "inverted" else narrow
 
 
 def generators(count: int, seed: int, key: Key) -> list[np.random.Generator]:
-    """Randomness of each seed: seed 3 is the same network however many are trained with it.
+    """Return a random generator for each seed, which does not depend on the number of seeds.
 
-    NumPy's, because JAX would compile a program for every shape of weights.
+    NumPy generators avoid compiling a JAX program for every shape of weights.
     """
     if key is None:
         return [np.random.default_rng(seed + index) for index in range(count)]
@@ -63,7 +63,7 @@ def generators(count: int, seed: int, key: Key) -> list[np.random.Generator]:
 
 
 def random_frame(size: int, columns: int, rng: np.random.Generator) -> np.ndarray:
-    """Orthonormal columns in uniformly distributed directions."""
+    """Return a matrix with orthonormal columns in uniformly distributed directions."""
     frame, triangle = np.linalg.qr(rng.standard_normal((size, columns)))
     return frame * np.sign(np.diagonal(triangle))
 
@@ -71,7 +71,7 @@ def random_frame(size: int, columns: int, rng: np.random.Generator) -> np.ndarra
 def random_task(
     sizes: tuple[int, int, int], singular_values: Sequence[float], rng: np.random.Generator
 ) -> Float[np.ndarray, "output input"]:
-    """Σ with these singular values and random singular vectors."""
+    """Return Σ with these singular values and random singular vectors."""
     u, v = (random_frame(size, len(singular_values), rng) for size in (sizes[2], sizes[0]))
     return (u * np.asarray(singular_values)) @ v.T
 
@@ -84,10 +84,10 @@ def random_networks(
     *,
     correlation: Float[np.ndarray, "output input"] | None = None,
 ) -> DeepLinear:
-    """A network for each λ, all with the same random map W₂W₁, of two Gaussian layers.
+    """Return a network for each λ, all with the same random map W₂W₁ of two Gaussian layers.
 
-    With a square `correlation`, a network that could not learn it at λ = 0, because the
-    determinant of its map has the other sign, is mirrored.
+    For a square `correlation`, a network that could not learn it at λ = 0, because the determinant
+    of its map has the other sign, is mirrored.
     """
     inputs, hidden, outputs = sizes
     one, other = rng.standard_normal((hidden, inputs)), rng.standard_normal((outputs, hidden))
@@ -103,12 +103,12 @@ def random_networks(
 
 
 def stacked(networks: Sequence[DeepLinear]) -> DeepLinear:
-    """The networks of several seeds as one batch, `(balance, seed)`."""
+    """Return the networks of several seeds as one batch, `(balance, seed)`."""
     return jax.tree.map(lambda *w: np.stack(w, axis=1), *networks)
 
 
 def fixed_networks(shape: str, balances: Sequence[float]) -> tuple[DeepLinear, np.ndarray]:
-    """Two hidden units, weights and task given by a few angles; one network for each λ."""
+    """Return a fixed task and networks with two hidden units, one network for each λ."""
     sigma = np.array([[1.2, 0.4, 0.5], [-0.3, 0.8, -0.6]])
     inward, outward, sigma = {
         "square": (_turn(0.3).T, _turn(1.1), sigma[:, :2]),
@@ -126,13 +126,13 @@ def _turn(angle: float) -> np.ndarray:
 
 
 def rotated(network: DeepLinear, turn: Float[np.ndarray, "*batch hidden hidden"]) -> DeepLinear:
-    """The same map with its hidden units rotated."""
+    """Return networks with rotated hidden units and the same map."""
     first, second = network.weights
     return DeepLinear((turn @ first, second @ turn.swapaxes(-1, -2)))
 
 
 def mirrored(network: DeepLinear) -> DeepLinear:
-    """The first output with the other sign: as balanced as before, det W₂W₁ reversed."""
+    """Flip the sign of the first output: the balance stays, det W₂W₁ changes sign."""
     first, second = (np.asarray(weight) for weight in network.weights)
     flip = np.ones((second.shape[-2], 1))
     flip[0] = -1
@@ -146,6 +146,6 @@ def train(
     *,
     rtol: float = 1e-11,
 ) -> DeepLinear:
-    """The networks of a batch at these times, `(*batch, time)`."""
+    """Train the networks of a batch; return them at these times, `(*batch, time)`."""
     task = linear_teacher(correlation)
     return gradient_flow(network, task, times, rtol=rtol, max_steps=10_000_000).network

@@ -1,8 +1,9 @@
-r"""A whole network learns like several chains, one for each mode; with depth, one after the other.
+r"""A whole network learns like scalar chains, one for each mode; deep networks learn them in turn.
 
-Loss ½⟨‖y − W_D ⋯ W_1 x‖²⟩, τ Ẇ = −∂L/∂W with τ = 1. Weights that are decoupled (layers share their
-directions with the data) follow the chains exactly, for white inputs and for others that vary
-along the modes. Small random weights come near them, and nearer the exact balanced solution.
+The loss is ½⟨‖y − W_D ⋯ W_1 x‖²⟩ with τ Ẇ = −∂L/∂W and τ = 1. Decoupled weights share their
+directions between layers and with the data. They follow the chains exactly, for white inputs and
+for inputs with different variances along the modes. Small random weights follow the chains
+approximately, and the exact balanced solution more closely.
 """
 
 import warnings
@@ -49,59 +50,61 @@ _SAMPLES = 401
 
 
 class Parameters(BaseParameters):
-    """A linear map with distinct singular values, learned at several depths."""
+    """Parameters: a linear map with distinct singular values, learned at several depths."""
 
     seeds: int = Field(default=5, ge=1)
-    """How many networks with small random weights are trained at each scale."""
+    """Number of networks with small random weights that are trained at each scale."""
 
     singular_values: tuple[float, ...] = (5.0, 3.0, 2.0, 1.0)
-    """Singular values of the input-output correlation, the largest first."""
+    """Singular values s of the input-output correlation, decreasing."""
 
     input_variances: tuple[float, ...] = (2.0, 0.5, 1.0, 0.7)
     """Input variance along each mode, for the inputs that are not white."""
 
     width: int = Field(default=5, ge=1, le=32)
-    """Number of inputs, outputs and units of every hidden layer."""
+    """Number of inputs, of outputs, and of hidden units in every hidden layer."""
 
     depths: Annotated[tuple[int, ...], check_increasing(2, count=1)] = (2, 3, 4)
-    """Depths of the deep networks, in increasing order."""
+    """Depths of the deep networks, increasing."""
 
     initial_strength: float = Field(default=1e-3, gt=0)
-    """Product a₀ of the initial weights of a mode, in decoupled networks."""
+    """Initial strength a₀ of every mode of decoupled networks: the product over layers."""
 
     scales: Annotated[tuple[float, ...], check_decreasing(np.inf, 1e-12)] = (0.1, 0.01, 0.001)
-    """Standard deviations of small random weights, the largest first."""
+    """Standard deviations of small random weights, decreasing."""
 
     def _check(self) -> None:
         s, variances = np.array(self.singular_values), np.array(self.input_variances)
         if len(s) < 2 or (s <= 0).any() or (s[1:] > 0.8 * s[:-1]).any():
             raise ValueError(
-                "`singular_values` must be two or more positive numbers, each a fifth below "
-                f"the one before, got {self.singular_values}: modes that are alike mix."
+                "`singular_values` must be two or more positive numbers, each at least a fifth "
+                f"below the previous one, but they are {self.singular_values}: similar modes mix."
             )
         if variances.shape != s.shape or (variances <= 0).any():
             raise ValueError(
                 f"`input_variances` must be {len(s)} positive numbers, one for each singular "
-                f"value, got {self.input_variances}."
+                f"value, but they are {self.input_variances}."
             )
         if self.width < len(s):
-            raise ValueError(f"`width` must be at least {len(s)}, the number of modes.")
+            raise ValueError(
+                f"`width` must be at least {len(s)}, the number of modes, but it is {self.width}."
+            )
         least = min(s.min(), (s / variances).min())
         if self.initial_strength >= least / 4:
             raise ValueError(
-                f"`initial_strength` must lie below a quarter of the weakest target, {least:g}, "
-                f"got {self.initial_strength:g}."
+                f"`initial_strength` must be below a quarter of the weakest target, {least:g}, "
+                f"but it is {self.initial_strength:g}."
             )
         if self.width * self.scales[0] ** 2 > s[-1] / 8:
             raise ValueError(
-                f"`scales` must start below {np.sqrt(s[-1] / 8 / self.width):.2g}, or the weakest "
-                f"mode is half learned by chance, got {self.scales[0]:g}."
+                f"`scales` must start below {np.sqrt(s[-1] / 8 / self.width):.2g}, but they start "
+                f"at {self.scales[0]:g}: random weights would then half contain the weakest mode."
             )
 
 
 @make_run("linear/chains")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train decoupled networks of each depth and random ones of each scale, beside theory."""
+    """Train decoupled networks of each depth and random networks of each scale; add the theory."""
     keys, depths = keys_from_parameters(parameters, key), (1, *parameters.depths)
     # Directions of outputs, of inputs, and of the modes in each hidden layer.
     widths = (parameters.width,) * (depths[-1] + 2)
@@ -109,13 +112,13 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     white = (1.0,) * len(parameters.singular_values)
     exact: list[xr.Dataset] = []
     for index, depth in enumerate(depths):
-        progress(f"decoupled weights, depth {depth}", index / (len(depths) + 1))
+        progress(f"training decoupled weights, depth {depth}", index / (len(depths) + 1))
         kinds = [
             _decoupled(parameters, *_data(parameters, left, right, variances), frames[: depth - 1])
             for variances in (white, parameters.input_variances)
         ]
         exact.append(xr.concat(kinds, xr.Variable("input", ["white", "coloured"])))
-    progress("small random weights", len(depths) / (len(depths) + 1))
+    progress("training small random weights", len(depths) / (len(depths) + 1))
     data, random = _data(parameters, left, right, white), []
     for scale in parameters.scales:
         network = deep_linear((parameters.width,) * 3, scale=scale, key=keys)
@@ -130,7 +133,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def _data(
     parameters: Parameters, left: Array, right: Array, variances: tuple[float, ...]
 ) -> tuple[Modes, Task]:
-    """The modes, and a task that has them; inputs that no mode uses have variance one."""
+    """Return the modes and a task that has them; unused input directions have variance one."""
     s, lam = np.array(parameters.singular_values), np.array(variances)
     modes = Modes(left[:, : len(s)], s, right[:, : len(s)], lam)
     everywhere = np.append(lam, np.ones(parameters.width - len(s)))
@@ -139,7 +142,7 @@ def _data(
 
 
 def _decoupled(parameters: Parameters, modes: Modes, task: Task, frames: list[Array]) -> xr.Dataset:
-    """One depth on one kind of input: strengths of training and theory, and what is left over."""
+    """Train one depth on one kind of input; return strengths, their theory, and the remainder."""
     depth, a0 = 1 + len(frames), np.full(len(modes), parameters.initial_strength)
     times = np.linspace(0.0, float(_times(modes, a0, depth, 0.99).max()), _SAMPLES)
     half = _times(modes, a0, depth, 0.5)
@@ -153,7 +156,7 @@ def _decoupled(parameters: Parameters, modes: Modes, task: Task, frames: list[Ar
         "strength": (("sample", "mode"), strength),
         "theory": (("sample", "mode"), theory[:_SAMPLES]),
         "target": ("mode", target),
-        # What the next mode has learned of its target when one is half learned.
+        # The share of the next mode that is learned when a mode is half learned.
         "overlap": ("earlier", np.diagonal(theory[_SAMPLES:] / target, 1)),
         "leak": ("sample", _norm(product - map_from_modes(strength, modes))),
     }
@@ -161,13 +164,13 @@ def _decoupled(parameters: Parameters, modes: Modes, task: Task, frames: list[Ar
 
 
 def _random(modes: Modes, task: Task, network: DeepLinear) -> xr.Dataset:
-    """Two layers of small random weights on white inputs, seed by seed, and what predicts them."""
+    """Train two layers of small random weights on white inputs; return errors of predictions."""
     s = np.asarray(modes.singular_values)
     data = from_moments((modes.left * s) @ modes.right.T)
     start = linear.effective_initial_strengths(network, data)[:, : len(s)]
     half = np.stack([_times(modes, a0, 2, 0.5) for a0 in start])
     end = 1.5 * float(half.max()) + 3.0 / float(s[-1])
-    times = np.linspace(0.0, end, _SAMPLES + len(s))  # as many as above: nothing compiles anew
+    times = np.linspace(0.0, end, _SAMPLES + len(s))  # same length as above: no recompilation
     product = np.asarray(gradient_flow(network, task, times, rtol=1e-11).network.end_to_end())
     strength = _strengths(product, modes)
     chains = np.stack([mode_strengths(times, modes, a0, depth=2) for a0 in start])
@@ -188,7 +191,7 @@ def _random(modes: Modes, task: Task, network: DeepLinear) -> xr.Dataset:
 def _balanced_maps(
     networks: DeepLinear, task: AbstractTask, times: np.ndarray
 ) -> list[Float[np.ndarray, "time output input"]]:
-    """The exact solution for balanced weights, used on weights that are nearly so."""
+    """Apply the exact solution for balanced weights to weights that are nearly balanced."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", linear.BalanceWarning)
         flows = [
@@ -199,7 +202,7 @@ def _balanced_maps(
 
 
 def _times(modes: Modes, a0: np.ndarray, depth: int, fraction: float) -> np.ndarray:
-    """When each chain has learned a fraction of its target."""
+    """Return when each chain has learned a fraction of its target."""
     how = {"fraction": fraction, "input_variance": modes.input_variance}
     return np.asarray(linear.learning_time(modes.singular_values, a0, depth=depth, **how))
 
@@ -214,67 +217,69 @@ def _norm(matrices: np.ndarray) -> np.ndarray:
 
 @claims_from_source("Saxe, slides", "“Full networks act like several 1D chains”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Decoupled weights exactly; small random ones with the error that is left."""
+    """Claim that decoupled weights follow chains exactly, and errors for small random weights."""
     exact, random = run["decoupled"].ds, run["random"].ds
     off = abs(exact["strength"] - exact["theory"]) / exact["target"]
     claim(
         "decoupled-chains",
-        "decoupled: every mode follows its chain, on white and other inputs, at each depth "
-        "(largest error, of the target)",
+        "decoupled weights: every mode learns like a scalar chain, on white and coloured inputs, "
+        "at each depth (largest error relative to the target)",
         agree(off.max(("input", "sample", "mode")), 0.0, within=1e-7),
     )
     white, stages = exact.sel(input="white"), "“Depth introduces stage-like transitions”"
     seen = np.array([_next_fractions(white.sel(depth=depth)) for depth in white["depth"]])
-    words = "white: fraction of the next mode when one is half learned"
+    words = "white inputs: share of the next mode that is learned when a mode is half learned"
     overlap = white["overlap"].transpose("depth", "earlier").values
     claim(
         "shallow-overlap",
         f"depth 1, {words}",
         agree(seen[0], overlap[0], within=1e-3),
         at=stages,
-        note="one half: each relaxes at the rate of its input's variance",
+        note="one half: at depth 1 modes relax at the rate of their input variance",
     )
     claim(
         "deep-overlap",
-        f"deep, {words}, at each depth",
+        f"depth 2 and more, {words}",
         agree(seen[1:], overlap[1:], within=0.05, relative=True),
         at=stages,
     )
-    none = max_error_below(exact["leak"], within=1e-7)  # rounding there grows along the flow
-    claim("no-leak", "decoupled weights stay decoupled: the map outside the modes", none)
+    none = max_error_below(exact["leak"], within=1e-7)  # rounding errors grow along the flow
+    words = "decoupled weights stay decoupled: the part of the map outside the modes is zero"
+    claim("no-leak", words, none)
     late, s = random["half_time_trained"] - random["half_time"], random["singular_value"]
     draws = "seed", "mode"
     delay, error = (late * s).mean(draws), abs(late / random["half_time"]).mean(draws)
-    # Where the weights are small: not even the weakest mode may be there from the start.
+    # Only for weights so small that even the weakest mode is absent at the start.
     if parameters_of_run(run, Parameters).width * random["scale"][-2] ** 2 <= 0.03 * s.min():
         claim(
             "delay-independent-of-scale",
-            "small random weights: modes come later than their chains, by a time that the scale "
-            "does not change (in τ/s)",
+            "small random weights: modes are delayed relative to their chains by a time (in τ/s) "
+            "that does not depend on the scale of the weights",
             agree(delay[-1], delay[-2], within=0.15, relative=True),
-            corrected="small weights are chains only nearly: the relative error of half-rise times "
-            "falls as 1/ln(1/scale)",
-            note=f"at the two smallest; that error: {join_numbers(error, 2)}",
+            corrected="small weights follow chains only approximately: the relative error of the "
+            "time at which a mode is half learned decreases as 1/ln(1/scale)",
+            note=f"at the two smallest scales; relative errors {join_numbers(error, 2)}",
         )
     balanced, at = random["balanced_error"].median("seed"), "“Partitioned solution”"
     claim(
         "balanced-solution-error",
-        "small random weights: error of the balanced solution, as a power of the scale",
+        "small random weights: the error of the balanced solution is proportional to the square "
+        "of the scale of the weights (exponent)",
         follows_power_law(random["scale"], balanced, 2.0, within=0.2),
         at=at,
         note=f"median of the largest error of W₂W₁: {join_numbers(balanced, 2)}",
     )
     claim(
         "balanced-solution-nearer",
-        "small random weights: the balanced solution is nearer to training than chains are, by "
-        "ten times at every scale (median ratio of errors)",
+        "small random weights: the balanced solution is ten times more accurate than chains at "
+        "every scale of the weights (median ratio of errors)",
         all_below((random["balanced_error"] / random["chain_error"]).median("seed"), 0.1),
         at=at,
     )
 
 
 def _next_fractions(data: xr.Dataset) -> np.ndarray:
-    """Read off the training curves."""
+    """Return the share of the next mode when each mode is half learned, from training curves."""
     time, curves = data["time"].values, (data["strength"] / data["target"]).transpose("mode", ...)
     halves = [np.interp(0.5, curve, time) for curve in curves.values[:-1]]
     later = zip(halves, curves.values[1:], strict=True)
@@ -283,9 +288,9 @@ def _next_fractions(data: xr.Dataset) -> np.ndarray:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Shallow beside deep, and the errors that small random weights leave."""
+    """Draw a shallow and a deep network, and the errors for small random weights."""
     data, random = run["decoupled"].ds.sel(input="white"), run["random"].ds
-    title = "A network learns its modes like separate chains; with depth, in stages"
+    title = "A network learns its modes like separate chains; a deep one in stages"
     figure, (shallow, deep, errors) = panels(title, 3, width=3.0, height=3.2)
     draw_pair(shallow, [], [], color="0.5", alpha=0.6, label="training")
     deep.sharey(shallow)

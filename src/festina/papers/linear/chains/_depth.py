@@ -1,9 +1,10 @@
-r"""Training time against depth: small weights, greedy pretraining, orthogonal layers.
+r"""Training time against depth: small weights, greedy pretraining and orthogonal layers.
 
-Loss ½⟨‖y − W_D ⋯ W_1 x‖²⟩ on white inputs, learning rate 1/D, that is τ Ẇ = −∂L/∂W with τ = D.
-Chains of scalar weights are integrated weight by weight, whole networks by gradient flow. The
-slides' time of small weights is that of infinite depth, their time of pretraining that of modules
-of four layers, and orthogonal layers are independent of depth at this learning rate alone.
+The loss is ½⟨‖y − W_D ⋯ W_1 x‖²⟩ on white inputs, with learning rate 1/D: τ Ẇ = −∂L/∂W with τ = D.
+Chains of scalar weights are integrated weight by weight, whole networks by gradient flow. Three
+statements of the slides need a correction. Their training time for small weights is that of
+infinite depth. Their time of pretraining is that of modules with four layers. And orthogonal layers
+learn in a time independent of depth only at this learning rate.
 """
 
 import math
@@ -39,26 +40,26 @@ from ....tasks import from_moments, linear_teacher
 from ....theory import linear
 
 _MODULES = (2, 4)
-"""Layers of an autoencoder."""
+"""Numbers of layers of an autoencoder module."""
 _MODULE_FRACTION = 0.99
 _ORTHOGONAL = (2, 4, 8, 16, 64, 256, math.inf)
 _LEVEL = 0.02
-"""Loss, of ½‖Σ‖², at which a whole network has learned."""
+"""Loss, relative to ½‖Σ‖², at which a whole network counts as trained."""
 _LONGEST = 2e4
-"""Time τ = D after which training is given up; the network counts as learning later than that."""
+"""Time, with τ = D, after which training stops; the training time then counts as infinite."""
 _LONGEST_WAIT = 1e8
 _STRONGER = 8
-"""Factor of the correlation by which the dependence on s is measured."""
+"""Factor of the correlation s between the two runs that measure the dependence on s."""
 
 
 class Parameters(BaseParameters):
-    """Chains and whole networks from several kinds of initial weights."""
+    """Parameters: chains and whole networks from several kinds of initial weights."""
 
     seeds: int = Field(default=8, ge=1)
-    """How many networks with random matrices are trained at each depth."""
+    """Number of networks with random matrices that are trained at each depth."""
 
     depths: Annotated[tuple[int, ...], check_increasing(3)] = (4, 6, 8, 10, 12)
-    """Depths of the chains, in increasing order."""
+    """Depths D of the chains, increasing."""
 
     layer_strength: float = Field(default=0.5, ge=0.1, le=0.9)
     """Initial weight b₀ of each layer of a chain with small weights."""
@@ -67,44 +68,44 @@ class Parameters(BaseParameters):
     """Input-output correlation s of chains with small weights."""
 
     fraction: float = Field(default=0.9, gt=0, lt=1)
-    """How much of its target such a chain is to learn."""
+    """Fraction of its target that a chain with small weights learns by its training time."""
 
     module_strength: float = Field(default=0.1, gt=0, le=0.3)
-    """Initial weight b₀ of pretrained layers; half and a quarter of it as well."""
+    """Initial weight b₀ of pretrained layers; half and a quarter of b₀ are also used."""
 
     orthogonal_correlation: float = Field(default=2.0, ge=1.2, le=20)
-    """Input-output correlation s of chains with orthogonal layers, b₀ = 1."""
+    """Input-output correlation s of chains with orthogonal layers, for which b₀ = 1."""
 
     size: int = Field(default=6, ge=2, le=16)
-    """Number of inputs, outputs and units of every hidden layer of a whole network."""
+    """Number of inputs, of outputs, and of hidden units in every layer of a whole network."""
 
     network_depths: Annotated[tuple[int, ...], check_increasing(2)] = (2, 4, 8)
-    """Depths of networks with orthogonal matrices."""
+    """Depths of networks with orthogonal matrices, increasing."""
 
     gaussian_depths: Annotated[tuple[int, ...], check_increasing(2)] = (2, 3, 4)
-    """Depths of networks with small Gaussian matrices."""
+    """Depths of networks with small Gaussian matrices, increasing."""
 
     gain: float = Field(default=0.7, gt=0, lt=1)
-    """Standard deviation of those matrices, times the root of their size."""
+    """Gain g of Gaussian matrices: standard deviation times the square root of their size."""
 
     def _check(self) -> None:
         if self.layer_strength >= self.fraction * self.correlation:
             raise ValueError(
-                f"`layer_strength` must lie below `fraction` times `correlation`, "
-                f"{self.fraction * self.correlation:g}, got {self.layer_strength:g}."
+                f"`layer_strength` must be below `fraction` times `correlation`, "
+                f"{self.fraction * self.correlation:g}, but it is {self.layer_strength:g}."
             )
         wait = self.layer_strength ** (2 - self.depths[-1]) / self.correlation
         if wait > _LONGEST_WAIT:
             raise ValueError(
-                f"`depths` reach {self.depths[-1]}, where weights of {self.layer_strength:g} take "
-                f"a time of about {wait:.1g}: use fewer layers or a larger `layer_strength`."
+                f"`depths` reach {self.depths[-1]}, where weights {self.layer_strength:g} need a "
+                f"time of about {wait:.1g}: use fewer layers or a larger `layer_strength`."
             )
 
 
 @make_run("linear/depth")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Times by integration beside times in closed form, for each kind of initial weights."""
-    progress("chains", 0.0)
+    """Return integrated and closed-form training times for each kind of initial weights."""
+    progress("integrating chains", 0.0)
     s, fraction, depths = parameters.orthogonal_correlation, 0.99, list(_ORTHOGONAL)
     theory = linear.learning_time_by_depth(depths, 1.0, correlation=s, fraction=fraction)
     times = [integrate(1.0, depth, s, fraction) for depth in depths]
@@ -118,10 +119,10 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _small(parameters: Parameters) -> xr.Dataset:
-    """From b₀ < 1: the given depths, and those where the law for small weights has set in."""
+    """Return times for b₀ < 1, at the given depths and where the asymptotic formula holds."""
     b0, s, fraction = parameters.layer_strength, parameters.correlation, parameters.fraction
     depths = list(parameters.depths)
-    # The law neglects a constant beside 1/b₀^(D−2), here a thousandth.
+    # The formula neglects a constant relative to 1/b₀^(D−2), which is here a thousandth.
     far = max(4, math.ceil(2 + math.log(1000 * max(1.0, 1 / s)) / math.log(1 / b0)))
     measure = lambda depth, s: integrate(b0, depth, s, fraction)
     table = {
@@ -137,7 +138,7 @@ def _small(parameters: Parameters) -> xr.Dataset:
 
 
 def _pretrained(parameters: Parameters) -> Tables:
-    """A module for each layer, then the stack of what they leave; and what one module costs.
+    """Return times to pretrain one module per layer and to tune the stack, and of one module.
 
     A module is an autoencoder that learns the identity, at τ = 1.
     """
@@ -163,9 +164,9 @@ def _pretrained(parameters: Parameters) -> Tables:
 
 
 def integrate(b0: float, depth: int | float, s: float, fraction: float) -> float:
-    """Time until a chain is within `1 − fraction` of s, by integration of all its weights, τ = D.
+    """Return the time until a chain is within `1 − fraction` of s, by integration with τ = D.
 
-    No chain is infinitely deep: there it is the equation of its product, ȧ = a²(s − a).
+    At infinite depth the equation of the product is integrated: ȧ = a²(s − a).
     """
     from scipy.integrate import solve_ivp
 
@@ -189,11 +190,11 @@ def integrate(b0: float, depth: int | float, s: float, fraction: float) -> float
 
 
 def _networks(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Whole networks with matrices of all kinds.
+    """Train whole networks with three kinds of initial matrices.
 
-    Orthogonal layers with a product that is aligned with the task, orthogonal layers with a random
-    product that is the same at every depth, and matrices of independent entries of variance g²/N.
-    Singular values of the task go from 3 to 1.5, along the axes.
+    These are orthogonal layers whose product is aligned with the task, orthogonal layers with a
+    random product that is the same at every depth, and Gaussian matrices with entries of variance
+    g²/N. The task has singular values from 3 to 1.5 along the axes.
     """
     size, keys = parameters.size, keys_from_parameters(parameters, key)
     straight, small = list(parameters.network_depths), list(parameters.gaussian_depths)
@@ -201,7 +202,7 @@ def _networks(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     turns = orthogonal((size,) * (straight[-1] + 1), key=keys).weights
     rotations, rotated = [np.asarray(weight) for weight in turns], []
     for index, depth in enumerate(straight):
-        progress(f"orthogonal matrices, depth {depth}", 0.1 + 0.6 * index / len(straight))
+        progress(f"training orthogonal matrices, depth {depth}", 0.1 + 0.6 * index / len(straight))
         inner = rotations[: depth - 1]
         first = with_product([w[:1] for w in inner], np.eye(size)[None])
         pairs = zip(first, with_product(inner, proper(rotations[-1])), strict=True)
@@ -213,7 +214,7 @@ def _networks(parameters: Parameters, key: Key, progress: Progress) -> Tables:
         "aligned_theory": ("depth", [_aligned_time(target, *guess) for guess in guesses]),
         "rotated": (over, rotated),
     }
-    progress("Gaussian matrices", 0.7)
+    progress("training Gaussian matrices", 0.7)
     widths, scale = (size,) * (small[-1] + 1), parameters.gain / size**0.5
     weights = deep_linear(widths, scale=scale, key=keys).weights
     gaussian = {"time": (over, [_learned(weights[:depth], target) for depth in small])}
@@ -227,21 +228,21 @@ def _networks(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def with_product(
     inner: list[Float[np.ndarray, "seed size size"]], product: Float[np.ndarray, "seed size size"]
 ) -> list[Float[np.ndarray, "seed size size"]]:
-    """Given orthogonal layers, and one that makes their product P: W_D = P W₁ᵀ ⋯ W_{D−1}ᵀ."""
+    """Add an orthogonal last layer so that the product is P: W_D = P W₁ᵀ ⋯ W_{D−1}ᵀ."""
     for weight in inner:
         product = product @ weight.swapaxes(-1, -2)
     return [*inner, product]
 
 
 def proper(turns: Float[np.ndarray, "seed size size"]) -> Float[np.ndarray, "seed size size"]:
-    """Rotations: a reflection could not be undone, because the determinant keeps its sign."""
+    """Return rotations; training cannot turn a reflection, whose determinant keeps its sign."""
     turns = turns.copy()
     turns[..., 0] *= np.sign(np.linalg.det(turns))[:, None]
     return turns
 
 
 def _learned(weights: Sequence[Array], target: np.ndarray) -> Float[np.ndarray, " seed"]:
-    """When the logarithm of the loss passes that of its level, at τ = D."""
+    """Return when the loss falls below its level, interpolated in the logarithm, with τ = D."""
     depth, network = len(weights), DeepLinear(tuple(weights))
     how = {"t_end": _LONGEST / depth, "converged": _LEVEL / 10, "max_steps": 200_000}
     trained = gradient_flow(network, linear_teacher(target), rtol=1e-7, **how)
@@ -253,7 +254,10 @@ def _learned(weights: Sequence[Array], target: np.ndarray) -> Float[np.ndarray, 
 
 
 def _aligned_time(target: np.ndarray, depth: int, guess: float) -> float:
-    """In closed form: every mode is a chain that starts at one. The guess is only for the grid."""
+    """Return the time in closed form: every mode is a chain that starts at one.
+
+    `guess` only sets the range of the time grid.
+    """
     data, times = linear.modes(from_moments(target)), np.linspace(0.0, 1.5 * guess, 2001)
     strengths = linear.mode_strengths(times, data, 1.0, depth=depth, tau=depth)
     loss = np.asarray(linear.mode_loss(strengths, data))
@@ -262,100 +266,111 @@ def _aligned_time(target: np.ndarray, depth: int, guess: float) -> float:
 
 @claims_from_source("Saxe, slides", "“Effect of initialization”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Closed forms against integration, the laws of the slides, and whole networks."""
+    """Claim closed forms, the statements of the slides, and times of whole networks."""
     parameters = parameters_of_run(run, Parameters)
     small, pretrained, modules = (run[name].ds for name in ("small", "pretrained", "modules"))
     aligned, networks, gaussian = (run[name].ds for name in ("orthogonal", "networks", "gaussian"))
     for name, which, data in (
-        ("small-weights", "small weights", small),
-        ("pretrained", "pretrained in modules of 2 and of 4", pretrained),
-        ("module", "one module of 2 layers or of 4", modules),
-        ("orthogonal", "orthogonal layers, to infinite depth", aligned),
+        ("small-weights", "chains with small weights", small),
+        ("pretrained", "chains pretrained in modules of two and four layers", pretrained),
+        ("module", "modules of two and four layers", modules),
+        ("orthogonal", "chains of orthogonal layers, up to infinite depth", aligned),
     ):
         exact = max_error_below(data["time"], data["theory"], within=1e-5, relative=True)
-        claim(f"{name}-closed-form", f"{which}: times to learn are those of the closed form", exact)
+        words = f"{which} learn in the time of the closed form"
+        claim(f"{name}-closed-form", words, exact)
     b0, s = parameters.layer_strength, parameters.correlation
     far, time = small["far"].values, small["far_time"].values
-    depth, speed = int(far[0]), "“Training speed”"  # so deep that weights are small
+    depth, speed = int(far[0]), "“Training speed”"  # deep enough for the asymptotic formula
     rate = np.diff(np.log(time * (far - 2) / far))[0] / 2
     claim(
         "exponential-in-depth",
-        "small weights: the time grows exponentially with depth, at the rate ln(1/b₀)",
+        "small weights: the training time grows exponentially with depth D, at the rate ln(1/b₀), "
+        "for initial weights b₀ of the layers",
         agree(rate, math.log(1 / b0), within=0.02, relative=True),
-        note=f"at depth {depth}, up to a factor D/(D − 2)",
+        note=f"at depth {depth}, after division by D/(D − 2)",
     )
     claim(
         "small-weights-time",
-        f"small weights, depth {depth}: the time is 1/(s b₀ᴰ)",
+        f"small weights, depth D = {depth}: the training time is 1/(s b₀ᴰ), for correlation s and "
+        "initial weights b₀",
         agree(time[0], depth / (depth - 2) / (s * b0 ** (depth - 2)), within=0.03, relative=True),
         at=speed,
-        corrected="D/(D − 2) · 1/(s b₀ᴰ⁻²): the slides put a₀ = b₀ᴰ into the formula of infinite "
-        "depth",
+        corrected="the time is D/(D − 2) · 1/(s b₀ᴰ⁻²); the slides insert a₀ = b₀ᴰ into the "
+        "formula of infinite depth",
         note=f"as printed it gives {1 / (s * b0**depth):.4g}",
     )
     claim(
         "small-weights-correlation",
-        f"small weights, depth {depth}: the time as a power of s",
+        f"small weights, depth {depth}: the training time is inversely proportional to the "
+        "correlation s (exponent)",
         follows_power_law([1, _STRONGER], [time[0], small["far_time_stronger"]], -1.0, within=0.02),
         at=speed,
     )
-    # Where the stack is tuned for long, training is not all pretraining.
+    # Only where pretraining dominates: tuning the stack may take long.
     tuning = 1 - pretrained["depth"] * modules["theory"].isel(strength=0) / pretrained["theory"]
     if float(tuning.max()) < 0.05:
         claim(
             "pretraining-linear-in-depth",
-            "pretrained in modules of 2 and of 4: the time as a power of depth",
+            "pretraining in modules of two and four layers takes a time proportional to depth "
+            "(exponent)",
             follows_power_law(pretrained["depth"], pretrained["time"].T, 1.0, within=0.15),
-            note=f"a module for each layer; tuning takes up to {float(tuning.max()):.1%}",
+            note=f"one module per layer; tuning takes up to {float(tuning.max()):.1%} of the time",
         )
     b, cost = modules["strength"].values[1:], modules["time"].transpose("module", ...).values[:, 1:]
     claim(
         "pretraining-with-initial-strength",
-        "pretraining takes a time O(D/b₀²): the time of a module as a power of b₀",
+        "pretraining depth D takes a time O(D/b₀²), for initial weights b₀ (exponent of b₀ in the "
+        "time of one module)",
         follows_power_law(b, cost[1], -2.0, within=0.05),
-        corrected="that holds for modules of four layers; two layers, as an autoencoder has, take "
-        "O(D ln(1/b₀))",
+        corrected="holds for modules of four layers; modules of two layers, as in an autoencoder, "
+        "take O(D ln(1/b₀))",
     )
     claim(
         "module-logarithm",
-        "a module of two layers: what its time gains when ln(1/b₀) gains one",
+        "the training time of a module of two layers grows as ln(1/b₀), for initial weights b₀ "
+        "(slope)",
         agree((cost[0, 1] - cost[0, 0]) / math.log(b[0] / b[1]), 1.0, within=0.05),
     )
     deep, time = aligned["depth"][-3:-1], aligned["time"]
     claim(
         "orthogonal-limit",
-        "orthogonal layers: the time tends to a constant; its distance from that as a power of "
-        "depth",
+        "orthogonal layers: the training time tends to a constant as depth grows (exponent of "
+        "depth in the distance from the constant)",
         follows_power_law(deep, time[-3:-1] - time[-1], -1.0, within=0.05),
-        corrected="depth-independent at the learning rate 1/D, in the limit, and for layers that "
-        "are aligned with the task",
-        note=f"from {float(time[0]):.4g} at depth 2 to {float(time[-1]):.4g}",
+        corrected="the time is independent of depth at learning rate 1/D, in the limit, and for "
+        "layers that are aligned with the task",
+        note=f"from {float(time[0]):.4g} at depth 2 to {float(time[-1]):.4g} at infinite depth",
     )
     seen, theory = networks["aligned"], networks["aligned_theory"]
     claim(
         "aligned-matrices",
-        "orthogonal matrices aligned with the task: time to learn at each depth",
+        "orthogonal matrices aligned with the task learn in the predicted time at each depth",
         agree(seen, theory, within=0.002, relative=True),
     )
     middle = networks["rotated"].median("seed")
     powers = np.diff(np.log(middle)) / np.diff(np.log(networks["depth"]))
-    if powers.size > 1:  # from one depth to another nothing can be seen to level off
-        # A constant is approached ever more slowly, until only noise is left of the powers.
+    if powers.size > 1:  # two depths cannot show whether the time levels off
+        # The local exponent decreases towards zero, until only noise is left.
         levels = powers[-1] < 1 and bool((np.diff(np.abs(powers)) < 0.1).all())
         claim(
             "rotated-levels-off",
-            "random orthogonal matrices, one product at all depths: with depth the time",
+            "random orthogonal matrices with the same product at all depths: how the training time "
+            "changes with depth",
             equal_to("levels off" if levels else "keeps growing", "levels off"),
-            note=f"from step to step, powers {join_numbers(powers, 2)} of depth; median over seeds",
+            note=f"local exponents of depth {join_numbers(powers, 2)}; median over seeds",
         )
-    words = "random orthogonal matrices take longer than aligned ones, at every depth (medians)"
+    words = (
+        "random orthogonal matrices learn more slowly than aligned ones at every depth (ratio of "
+        "median times)"
+    )
     claim("rotated-slower", words, all_above(middle / seen, 1.0))
     middle, gain = gaussian["time"].median("seed").values, parameters.gain
     layers = int(gaussian["depth"][-1] - gaussian["depth"][0])
     claim(
         "gaussian-growth",
-        f"Gaussian matrices of gain {gain:g}: on average a further layer multiplies the time by at "
-        "least 1/g",
+        f"Gaussian matrices of gain g = {gain:g}: each further layer multiplies the training time "
+        "by at least 1/g on average",
         all_above((middle[-1] / middle[0]) ** (1 / layers), 1 / gain),
         note="median over seeds",
     )
@@ -363,7 +378,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Three kinds of initial weights: as chains, as whole networks, and a module by itself."""
+    """Draw training times of chains, of whole networks, and of one pretraining module."""
     parameters, dots = parameters_of_run(run, Parameters), {**POINT_STYLE, "ms": 9, "alpha": 0.5}
     title = "Training time against depth, at a learning rate of 1/D"
     wide = {"width": 3.0, "height": 3.8, "width_ratios": (1.2, 1.2, 1)}
@@ -384,7 +399,7 @@ def draw(run: xr.DataTree) -> Figure:
         (run["gaussian"].ds["time"], f"Gaussian, gain {gain:g} (median)", "C3"),
         (data["rotated"], "random orthogonal, one product (median)", "C4"),
     ):
-        # A network that was given up has no dot; in the median it counts as late.
+        # An untrained network has no dot; the median counts it as infinitely slow.
         seen = times.where(np.isfinite(times)).transpose("depth", "seed")
         networks.plot(times["depth"], seen, **{**POINT_STYLE, "ms": 4}, color=color, alpha=0.35)
         middle = times.median("seed")
@@ -399,7 +414,7 @@ def draw(run: xr.DataTree) -> Figure:
     size = f"networks of {parameters.size} × {parameters.size} matrices"
     label_axes(chains, "depth $D$", "training time, in units of $τ/D$", "one chain", **how)
     label_axes(networks, "depth $D$", "training time, in units of $τ/D$", size, **how)
-    words = "$1/b_0$", "time of one module, in $τ$", "what pretraining costs"
+    words = "$1/b_0$", "time of one module, in $τ$", "cost of pretraining"
     label_axes(modules, *words, **how, xscale="log")
     chains.locator_params(axis="x", integer=True)
     places = 1 / run["modules"].ds["strength"].values

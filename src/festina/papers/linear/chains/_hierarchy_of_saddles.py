@@ -1,8 +1,9 @@
-r"""Learning passes near a sequence of saddles, and each individual in its own way.
+r"""Learning passes near a sequence of saddles, in an order that depends on the initial weights.
 
-White inputs, Σ = diag(s). Loss ½⟨‖y − W₂W₁x‖²⟩ and τ Ẇ = −∂L/∂W with τ = 1. Each set of learned
-modes is a stationary point, with the loss ½ Σ s² of the modes that are left. Individuals differ in
-how much of each mode their initial weights hold, and so in when, and in which order, they learn.
+Inputs are white and Σ = diag(s). The loss is ½⟨‖y − W₂W₁x‖²⟩ with τ Ẇ = −∂L/∂W and τ = 1. Each set
+of learned modes is a stationary point, with loss ½ Σ s² over the modes not learned. Individual
+networks differ in how much of each mode their initial weights contain. They therefore differ in
+when and in which order they learn the modes.
 """
 
 import itertools
@@ -50,46 +51,45 @@ from .._passage import half_times
 
 _SAMPLES = 401
 _NEARBY = (1e-3, 1e-6, 1e-10, 1e-16, 1e-24)
-"""Initial strengths for which the closest approach to a saddle is measured, over the smallest s."""
+"""Initial strengths, over the smallest s, at which the closest approach to saddles is measured."""
 
 
 class Parameters(BaseParameters):
-    """A few modes, and individuals whose initial weights hold more or less of each."""
+    """Parameters: a few modes, and networks whose initial weights contain more or less of each."""
 
     seeds: int = Field(default=12, ge=1)
-    """How many individuals."""
+    """Number of individual networks that are trained."""
 
     singular_values: tuple[float, ...] = (3.0, 2.5, 1.2)
-    """Singular values s of the task, from two to six, each smaller than the one before."""
+    """Two to six singular values s of the task, decreasing."""
 
     hidden: int = Field(default=12, ge=2)
-    """Hidden units, at least two more than there are modes."""
+    """Number of hidden units, at least two more than modes."""
 
     initial_strength: float = Field(default=1e-8, gt=0)
-    """Mean strength a₀ of a mode in random weights, before individuals differ."""
+    """Mean initial strength a₀ of a mode in random weights, before `variability` is applied."""
 
     variability: float = Field(default=2.0, ge=0)
-    """Standard deviation of the logarithm of an individual's weights along a mode."""
+    """Standard deviation, over networks and modes, of the logarithm of the initial weights."""
 
     def _check(self) -> None:
         s = self.singular_values
         if not 2 <= len(s) <= 6 or min(s) <= 0 or max(np.diff(s)) >= 0:
             raise ValueError(
-                "`singular_values` must be two to six positive numbers, each smaller than the one "
-                f"before, got {s}."
+                "`singular_values` must be two to six positive numbers, each smaller than the "
+                f"previous one, but they are {s}."
             )
         if self.hidden < len(s) + 2:
             raise ValueError(
-                f"`hidden` must exceed the {len(s)} modes by two or more, got {self.hidden}: else "
-                "modes run out of units to escape a saddle with."
+                f"`hidden` must exceed the {len(s)} modes by two or more, but it is {self.hidden}: "
+                "modes need free hidden units to leave a saddle."
             )
-        # Of an individual that is two standard deviations above the others.
+        # Strength of a mode two standard deviations above the mean.
         largest = self.initial_strength * float(np.exp(4 * self.variability))
         if largest > 0.01 * s[-1]:
             raise ValueError(
-                "`initial_strength` must be small, so that with this `variability` "
-                "a₀ exp(4 variability) is below a hundredth of the smallest singular value "
-                f"{s[-1]:g}; got {largest:.3g}."
+                "`initial_strength` · exp(4 · `variability`) must be below a hundredth of the "
+                f"smallest singular value {s[-1]:g}, but it is {largest:.3g}."
             )
 
 
@@ -101,13 +101,13 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 @make_run("linear/hierarchy-of-saddles")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Individuals, the saddles, how near networks come to them, and a shallow network."""
+    """Train individual networks and a shallow one; measure saddles and closest approaches."""
     s, hidden = np.array(parameters.singular_values), parameters.hidden
     keys = keys_from_parameters(parameters, key)
-    progress("saddles", 0.0)
+    progress("computing saddles", 0.0)
     tables = {"saddles": _saddles(s, hidden)}
-    progress("individuals", 0.2)
-    # Small random weights, times a factor for each individual and mode.
+    progress("training individual networks", 0.2)
+    # Small random weights, times a factor for each network and mode.
     scale = float(np.sqrt(2 * parameters.initial_strength / hidden))
     network = deep_linear((len(s), hidden, len(s)), scale=scale, key=keys)
     draw = jax.vmap(lambda key: jax.random.normal(jax.random.fold_in(key, 1), s.shape))
@@ -116,17 +116,17 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     weights = first * factor[:, None, :], factor[:, :, None] * second
     seed = {"seed": parameters.seed + np.arange(parameters.seeds)}
     tables["individuals"] = _individuals(s, *weights).assign_coords(seed)
-    progress("near saddles", 0.7)
+    progress("measuring the closest approach to saddles", 0.7)
     tables["near"] = _near(s, hidden)
-    progress("a shallow network", 0.9)
+    progress("training a shallow network", 0.9)
     tables["shallow"] = _shallow(s, weights[1] @ weights[0]).assign_coords(seed)
     return tables
 
 
 def _saddles(s: Float[np.ndarray, " mode"], hidden: int) -> xr.Dataset:
-    """Every set of learned modes as a point of weights: gradient and curvature by autodiff."""
+    """Return gradient and curvature at the stationary point of every set of learned modes."""
     sets = np.array(list(itertools.product((0, 1), repeat=len(s))))
-    # Balanced weights of the learned modes, each in a hidden unit of its own.
+    # Balanced weights of the learned modes, each in its own hidden unit.
     first = np.einsum("km,hm->khm", sets * np.sqrt(s), np.eye(hidden, len(s)))
     theta = np.concatenate([first.reshape(len(sets), -1)] * 2, axis=1)
 
@@ -148,7 +148,7 @@ def _saddles(s: Float[np.ndarray, " mode"], hidden: int) -> xr.Dataset:
 
 
 def _individuals(s: np.ndarray, first: np.ndarray, second: np.ndarray) -> xr.Dataset:
-    """Networks whose weights along each mode are larger or smaller, and their predictions."""
+    """Train networks with individual initial strengths of modes; return their predictions."""
     axes = np.eye(len(s))
     network, data = DeepLinear((first, second)), from_moments(np.diag(s))
     drops = mode_drop_times(network, data)
@@ -177,7 +177,7 @@ def _individuals(s: np.ndarray, first: np.ndarray, second: np.ndarray) -> xr.Dat
         "half_time_simple": (over[::2], np.log(s / own - 1) / (2 * s)),
         "plateaus": ("seed", _plateaus(times, trained.loss, trained.squared_gradient)),
         "plateaus_theory": ("seed", _plateaus(times, loss, fall)),
-        # How nearly the modes share their hidden units: 1 if not at all.
+        # Smallest eigenvalue of the modes' overlaps in hidden units: 1 if they share none.
         "independence": ("seed", np.linalg.eigvalsh(shared)[:, 0]),
         "initial_size": ("seed", sizes.max(axis=1)),
     }
@@ -185,17 +185,17 @@ def _individuals(s: np.ndarray, first: np.ndarray, second: np.ndarray) -> xr.Dat
 
 
 def _plateaus(times: np.ndarray, loss: np.ndarray, fall: np.ndarray) -> np.ndarray:
-    """How many plateaus each curve has that falls at the given rate, first and last included."""
+    """Return the number of plateaus of each loss curve, including the first and the last."""
     curves = zip(loss, fall, strict=True)
     return np.array([len(plateaus(times, one, rate, slope=-rate)) for one, rate in curves])
 
 
 def _near(s: Float[np.ndarray, " mode"], hidden: int) -> xr.Dataset:
-    """Closest approach to each saddle of decoupled networks that start nearer and nearer zero."""
+    """Return the closest approach to each saddle of decoupled networks from smaller weights."""
     strengths, axes = s[-1] * np.array(_NEARBY), np.eye(len(s))
     equal = np.repeat(strengths[:, None], len(s), 1)
     network = decoupled(axes, axes, (hidden,), initial_strength=equal)
-    # When a mode is as far from its end as the next one is from its start.
+    # The time at which one mode is as far from its end as the next from its start.
     passing = np.log(s[:-1, None] / strengths) / (s[:-1] + s[1:])[:, None]
     around = np.multiply.outer(passing, 1 + np.linspace(-0.2, 0.2, 81))
     times = np.unique(np.append(0.0, around))
@@ -210,7 +210,7 @@ def _near(s: Float[np.ndarray, " mode"], hidden: int) -> xr.Dataset:
 
 
 def _shallow(s: np.ndarray, start: Float[np.ndarray, "seed output input"]) -> xr.Dataset:
-    """One layer that starts from the maps of the individuals."""
+    """Train one layer that starts from the products of the individual networks."""
     times = np.linspace(0.0, 6.0, _SAMPLES)
     trained = gradient_flow(DeepLinear((start,)), linear_teacher(np.diag(s)), times, rtol=1e-10)
     learned = np.asarray(trained.network.end_to_end())
@@ -226,29 +226,30 @@ def _shallow(s: np.ndarray, start: Float[np.ndarray, "seed output input"]) -> xr
 
 @claims_from_source("Saxe, slides", "“Depth introduces a hierarchy of saddle points”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Stationary points by autodiff, individuals and closest approaches by training."""
+    """Claim stationary points by automatic differentiation, and training near them."""
     parameters = parameters_of_run(run, Parameters)
     s, stages = np.array(parameters.singular_values), "“Depth introduces stage-like transitions”"
     saddles, people, shallow = (run[name].ds for name in ("saddles", "individuals", "shallow"))
     has = saddles["learned"].values.astype(bool)
     claim(
         "stationary-points",
-        "every set of learned modes is a stationary point: the gradient there",
+        "every set of learned modes is a stationary point of the loss (norm of the gradient)",
         max_error_below(saddles["gradient"], within=float(1e-12 * s[0] ** 1.5)),
     )
-    weaker = has.astype(int) @ (s[:, None] < s)  # learned modes that are weaker than each mode
+    weaker = has.astype(int) @ (s[:, None] < s)  # number of learned modes weaker than each mode
     free = parameters.hidden - has.sum(axis=1, keepdims=True)
     claim(
         "saddle-index",
-        "all but the last are saddles: directions of negative curvature",
+        "every set of learned modes but the full one is a saddle (number of directions of negative "
+        "curvature)",
         agree(saddles["index"], np.sum((free + weaker) * ~has, axis=1)),
-        note="each mode left: one in every free hidden unit, and one in the unit of each weaker "
-        "mode that was learned before it",
+        note="each mode not learned has one such direction in every free hidden unit and in the "
+        "unit of every weaker mode that is learned",
     )
     rates, largest = saddles["escape_rate"].values[:-1], (s * ~has).max(axis=1)[:-1]
     claim(
         "escape-rate",
-        "saddles are left at the rate of the largest singular value that is left",
+        "training leaves a saddle at the rate of the largest singular value that is not learned",
         agree(rates, largest, within=1e-9, relative=True),
     )
     _approach(claim, run["near"].ds, s, stages)
@@ -258,29 +259,31 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     second_order = min(float((size / (s[-1] * share)).max()) + 1e-5, 0.02)
     claim(
         "individual-loss",
-        "loss of every individual from the growing part of its weights, over the initial loss",
+        "half the sum of both layers' initial weights predicts the loss of every network over time "
+        "(relative to the initial loss)",
         max_error_below(people["loss"], people["loss_theory"], within=second_order, over=start),
         at=individuals,
-        note="what the prediction leaves out is of second order in the weights",
+        note="neglected terms are of second order in the weights",
     )
     claim(
         "individual-plateaus",
-        "stage-like transitions: plateaus of the loss of each individual",
+        "stage-like transitions: the number of plateaus of each network's loss is as predicted",
         agree(people["plateaus"], people["plateaus_theory"]),
         at=stages,
-        note=f"first and last included: {len(s) + 1} unless two modes are learned together",
+        note=f"{len(s) + 1} with the first and the last, unless two modes are learned together",
     )
     half, theory = people["half_time"].values, people["half_time_theory"].values
     near = max_error_below(half, theory, within=second_order, relative=True)
-    words = "when each individual learns each mode, from its own initial weights"
+    words = "the initial weights of each network predict when each mode is half learned"
     claim("individual-times", words, near, at=individuals, headline=True)
     chains = np.median(np.abs(people["half_time_simple"].values / half - 1))
     claim(
         "effective-strengths",
-        "the same times from chains with effective strengths (median relative error)",
+        "scalar chains with effective initial strengths predict when each mode is half learned "
+        "(median relative error)",
         agree(chains, 0.0, within=float(1 / np.log(s[-1] / np.median(size)))),
         at=individuals,
-        note="modes share hidden units, which costs a time of order 1/s",
+        note="modes share hidden units, which delays them by a time of order 1/s",
     )
     tied = (np.diff(np.sort(theory, axis=1)) < 2 * second_order * theory.max()).any(axis=1)
     if not tied.all():
@@ -288,50 +291,53 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         others = int((np.diff(expected, axis=1) < 0).any(axis=1).sum())
         claim(
             "individual-orders",
-            "individuals learn modes in orders of their own, as predicted",
-            most_seeds((order == expected)[~tied].all(axis=1), of="individuals"),
+            "networks learn modes in individual orders, as their initial weights predict",
+            most_seeds((order == expected)[~tied].all(axis=1), of="networks"),
             at=individuals,
-            note=f"{others} of {len(half)} do not learn in the order of s",
+            note=f"{others} of {len(half)} networks do not learn modes in the order of s",
         )
     claim(
         "shallow-exponential",
-        "shallow: no saddles, the loss falls as exp(−2t/τ) for everyone",
+        "shallow network: without saddles the loss decreases as exp(−2t/τ) from every start",
         max_error_below(shallow["loss"], shallow["loss_theory"], within=1e-5, relative=True),
         at=stages,
     )
     claim(
         "shallow-plateaus",
-        "shallow: plateaus between the start and the end, of any individual",
+        "shallow network: the loss has no plateau between the start and the end (number)",
         agree(shallow["plateaus"].max() - 2, 0),
         at=stages,
     )
 
 
 def _approach(claim: ClaimCollector, near: xr.Dataset, s: np.ndarray, stages: str) -> None:
-    """Between stages: (s − a) ∝ e^{−2st}/a₀ and a′ ∝ a₀ e^{2s′t} are equal at the closest."""
+    """Claim how near paths come to saddles, and the level of the plateaus.
+
+    The closest point is where (s − a) ∝ e^{−2st}/a₀ and a′ ∝ a₀ e^{2s′t} are equal.
+    """
     closest, strength = near["closest"].values, near["initial_strength"].values
     power = (s[:-1] - s[1:]) / (s[:-1] + s[1:])
     law = s[:-1] * (strength[:, None] / s[:-1]) ** power
-    # The smallest two for which the distance is well above the error of the integration.
+    # The two smallest a₀ whose distance is well above the integration error.
     last, stage = np.maximum((law > 1e-8 * s[:-1]).sum(axis=0) - 1, 1), np.arange(len(s) - 1)
     nearer = np.log(closest[last - 1, stage] / closest[last, stage])
     claim(
         "closest-approach",
-        "the smaller the initial weights, the nearer the path to each saddle: exponents of the "
-        "closest distance in a₀",
+        "smaller initial strengths a₀ bring the path closer to each saddle: the closest distance "
+        "is proportional to a₀^p with p = (s − s′)/(s + s′)",
         agree(nearer / np.log(strength[last - 1] / strength[last]), power, within=0.02),
-        note="(s − s′)/(s + s′), s′ the next singular value",
+        note="s: singular value of the mode learned last; s′: the next singular value",
     )
     distance, following = law[last, stage], s[1:]
     left = np.cumsum(s[:0:-1] ** 2)[::-1] / 2
-    # Of singular values that are too close the plateau is not flat, at any a₀ in reach.
+    # For similar singular values the plateau is not flat at any feasible a₀.
     flat = distance < 0.1 * following
     if flat.any():
         level, unit = near["loss"].values[last, stage], following * distance
         claim(
             "plateau-levels",
-            "levels of plateaus between the first and the last: half the sum of s² that is left "
-            "(error over s′ times the distance that the law gives)",
+            "the loss on an intermediate plateau is half the sum of s² over the modes not learned "
+            "(error over s′ times the predicted closest distance)",
             max_error_below(level[flat], left[flat], over=unit[flat], within=2),
             at=stages,
             note=f"for a₀ = {join_numbers(strength[last][flat])}",
@@ -340,10 +346,10 @@ def _approach(claim: ClaimCollector, near: xr.Dataset, s: np.ndarray, stages: st
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Individuals, coloured by the mode that they learn first."""
+    """Draw individual networks, coloured by the mode that they learn first."""
     s = np.array(parameters_of_run(run, Parameters).singular_values)
     saddles, people, shallow = (run[name].ds for name in ("saddles", "individuals", "shallow"))
-    title = "Depth introduces saddles, and individuals pass them in their own way"
+    title = "Depth introduces saddles, and each network passes them in its own order"
     size = {"width": 11 / 3, "height": 3.9, "width_ratios": (1.3, 1, 1)}
     figure, (loss, plane, times) = panels(title, 3, **size)
     first, end = people["half_time_theory"].values.argmin(axis=1), float(people["time"][-1])
@@ -351,7 +357,7 @@ def draw(run: xr.DataTree) -> Figure:
         loss.axhline(level, **GUIDE_STYLE)
     one = shallow.isel(seed=0)
     loss.plot(one["time"], one["loss"].where(one["time"] <= end), **SIMULATION_STYLE, color="0.75")
-    # The strengths of the first two modes: corners are stationary points.
+    # Strengths of the first two modes; the corners are stationary points.
     plane.plot(*(one["strength"].values / s).T[:2], **SIMULATION_STYLE, color="0.75")
     thin = {**THEORY_STYLE, "lw": 0.7}
     for mode, seed in zip(first, people["seed"], strict=True):
@@ -371,7 +377,7 @@ def draw(run: xr.DataTree) -> Figure:
     label_axes(loss, "time $t/τ$", "loss $L$", title, theory="theory, from initial weights", **how)
     loss.set_ylim(bottom=0)
     square = {"xlim": (-0.06, 1.06), "ylim": (-0.06, 1.06), "xticks": (0, 0.5, 1)}
-    words = "mode 1 learned, $a_1/s_1$", "mode 2 learned, $a_2/s_2$", "ways past the saddles (○)"
+    words = "mode 1 learned, $a_1/s_1$", "mode 2 learned, $a_2/s_2$", "paths past the saddles (○)"
     label_axes(plane, *words, **square, yticks=(0, 0.5, 1), aspect="equal")
     measured, theory = people["half_time"].values, people["half_time_theory"].values
     reach, colors = (0.92 * theory.min(), 1.05 * theory.max()), [f"C{mode}" for mode in first]

@@ -1,8 +1,8 @@
-r"""One chain of weights learns one number: shallow, deep and infinitely deep.
+r"""One chain of scalar weights learns one number: shallow, deep and infinitely deep.
 
-Loss ½⟨(y − a x)²⟩ with a = b_D ⋯ b_1 and τ ḃ = −∂L/∂b. Depths are compared at the learning rate
-1/D, on the clock τ_∞ = τ/D, on which the limit of infinite depth exists. Of the three solutions on
-the slide the first and the last are misprinted in the exponent.
+The loss is ½⟨(y − a x)²⟩ with a = b_D ⋯ b_1 and τ ḃ = −∂L/∂b. Depths are compared at learning rate
+1/D, in units of τ_∞ = τ/D, for which the limit of infinite depth exists. The slide gives three
+solutions. The exponents of the first and the last are misprinted.
 """
 
 import math
@@ -38,10 +38,10 @@ _DEEP = (4096, 16384)
 
 
 class Parameters(BaseParameters):
-    """One chain, at several depths. Nothing here is random: seeds make no difference."""
+    """Parameters of one scalar chain at several depths; nothing is random."""
 
     seeds: int = Field(default=1, ge=1)
-    """Makes no difference: nothing here is random."""
+    """Not used, because nothing is random."""
 
     correlation: float = Field(default=1.5, gt=0)
     """Input-output correlation s."""
@@ -50,26 +50,26 @@ class Parameters(BaseParameters):
     """Variance λ_x of the input."""
 
     initial_strength: float = Field(default=0.02, gt=0)
-    """Product a₀ of the initial weights."""
+    """Initial strength a₀, the product of the initial weights."""
 
     depths: Annotated[tuple[int, ...], check_increasing(1, count=1)] = (1, 2, 3, 8, 32)
-    """Depths to train, in increasing order."""
+    """Depths D that are trained, increasing."""
 
     def _check(self) -> None:
         if self.initial_strength >= self.target / 2:
             raise ValueError(
-                f"`initial_strength` must lie below half the target s/λ_x = {self.target:g}, "
-                f"got {self.initial_strength:g}: nothing would be left to learn."
+                f"`initial_strength` must be below half the target s/λ_x = {self.target:g}, but "
+                f"it is {self.initial_strength:g}."
             )
 
     @property
     def target(self) -> float:
-        """What the chain learns, s/λ_x."""
+        """Value s/λ_x that the chain learns."""
         return self.correlation / self.input_variance
 
     @property
     def chain(self) -> dict[str, Any]:
-        """In the words of `chain_strength` and `learning_time`."""
+        """Return the arguments of `chain_strength` and `learning_time` by name."""
         return self.model_dump(include={"correlation", "initial_strength", "input_variance"})
 
 
@@ -78,7 +78,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train a chain of each depth and evaluate its closed form at the same times."""
     curves: list[xr.Dataset] = []
     for index, depth in enumerate(parameters.depths):
-        progress(f"a chain of depth {depth}", index / len(parameters.depths))
+        progress(f"training a chain of depth {depth}", index / len(parameters.depths))
         times = _times(parameters, depth)
         table = _curve(parameters, depth, times, _train(parameters, depth, times), "sample")
         clock = ("sample", depth * times, {"long_name": "time in units of τ/D"})
@@ -98,14 +98,14 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def _curve(
     parameters: Parameters, depth: int | float, times: np.ndarray, seen: np.ndarray, axis: str
 ) -> xr.Dataset:
-    """What was trained, the closed form at these times, and when half of the target is reached."""
+    """Return the trained strength, the closed form, and the time at half of the target."""
     theory = np.asarray(linear.chain_strength(times, depth=depth, **parameters.chain))
     half = _half_time(parameters, depth)
     return xr.Dataset({"strength": (axis, seen), "theory": (axis, theory), "half_time": half})
 
 
 def _integrate(parameters: Parameters, times: np.ndarray) -> np.ndarray:
-    """No network is infinitely deep: the equation itself, τ_∞ ȧ = a² (s − λ_x a)."""
+    """Integrate the equation of infinite depth, τ_∞ ȧ = a² (s − λ_x a)."""
     s, lam, start = parameters.correlation, parameters.input_variance, parameters.initial_strength
     slope = lambda _, a: a**2 * (s - lam * a)
     return integrate(slope, times, start, rtol=1e-11, atol=1e-14)
@@ -114,7 +114,7 @@ def _integrate(parameters: Parameters, times: np.ndarray) -> np.ndarray:
 def _train(
     parameters: Parameters, depth: int, times: np.ndarray, loss: LossConvention = "half"
 ) -> np.ndarray:
-    """The product of the weights of a trained chain."""
+    """Return the product of the weights of a trained chain over time."""
     one = lambda value: np.full((1, 1), value)
     task = linear_teacher(one(parameters.target), one(parameters.input_variance))
     network = DeepLinear((one(parameters.initial_strength ** (1 / depth)),) * depth)
@@ -123,20 +123,20 @@ def _train(
 
 
 def _times(parameters: Parameters, depth: int | float) -> np.ndarray:
-    """From the start until nearly all is learned, on the clock of one layer."""
+    """Return times from the start until nearly all is learned, in units of τ."""
     end = linear.learning_time(depth=depth, fraction=0.995, **parameters.chain)
     return np.linspace(0.0, float(end), _SAMPLES)
 
 
 def _half_time(parameters: Parameters, depth: int | float) -> float:
-    """When half of the target is reached, on the common clock."""
+    """Return the time at half of the target, in units of τ_∞."""
     tau = linear.depth_scaled_time_constant(depth)
     return float(linear.learning_time(depth=depth, fraction=0.5, tau=tau, **parameters.chain))
 
 
 @claims_from_source("Saxe, slides", "“Analytic learning trajectory”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """The closed forms against training, and what the slides misprint."""
+    """Claim the closed forms, and the misprints of the slides."""
     from scipy.special import wrightomega
 
     parameters = parameters_of_run(run, Parameters)
@@ -145,18 +145,21 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     off = abs(curves["strength"] - curves["theory"]).max("sample")
     claim(
         "closed-form",
-        "the trained chain follows the closed form, at each depth (largest error)",
+        "the strength of a trained chain follows the closed form at each depth (largest error)",
         agree(off, 0.0, within=1e-6),
-        note="depths from 3 up are between those of the slides" * (parameters.depths[-1] > 2),
+        note="the slides give depths 1, 2 and infinity only" * (parameters.depths[-1] > 2),
     )
-    # Lambert's W of an exponential, by the logarithm of its argument.
+    # Lambert's W of an exponential, computed from the logarithm of its argument.
     u0, time = target / a0 - 1, limit["time"].values
     omega = np.real(wrightomega(np.log(u0) + u0 - time))
-    words = "infinitely deep: Lambert's function of an exponential that falls as exp(−t/τ)"
-    right = "the exponent is −s²t/(λ_x τ_∞), and τ_∞ = τ/D is not the clock of the other two"
+    words = (
+        "infinite depth: the strength is given by Lambert's W of an exponential that decreases as "
+        "exp(−t/τ)"
+    )
+    right = "the exponent is −s²t/(λ_x τ_∞), where τ_∞ = τ/D, unlike in the other two solutions"
     prints = [("infinite-depth", words, limit, target / (1 + omega), right)]
     if 1 in parameters.depths:
-        shallow, words = curves.sel(depth=1), "shallow: a(t) relaxes as exp(−t/τ)"
+        shallow, words = curves.sel(depth=1), "depth 1: the strength a(t) relaxes as exp(−t/τ)"
         printed = target + (a0 - target) * np.exp(-shallow["time"].values)
         prints.insert(0, ("shallow", words, shallow, printed, "the exponent is −λ_x t/τ"))
     for name, words, curve, printed, right in prints:
@@ -171,25 +174,26 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     distance = abs(limit["half_time_nearby"] / limit["half_time"] - 1)
     claim(
         "approach-to-infinite-depth",
-        "the limit of infinite depth is approached as 1/D (exponent of the half-rise time)",
+        "with depth D chains approach the limit of infinite depth as 1/D (exponent, for the time "
+        "at which half is learned)",
         follows_power_law(limit["deep"], distance, -1, within=0.02),
-        note="at fixed a₀, learning rate 1/D",
+        note="at fixed initial strength a₀ and learning rate 1/D",
     )
     claim(
         "loss-as-printed",
-        "depth 2 on the loss as printed: the closed form",
+        "depth 2: training on the loss as printed follows the closed form",
         max_error_below(convention["strength"], convention["theory"], within=1e-6),
         at="“Gradient descent”",
-        corrected="the printed loss has no ½ and its flow no factor 2: absorbed in τ",
+        corrected="the printed loss lacks a factor ½ and its flow a factor 2, absorbed in τ",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Shallow, deep and very deep, side by side."""
+    """Draw shallow, deep and very deep chains side by side."""
     parameters = parameters_of_run(run, Parameters)
     curves, limit = run["curves"].ds, run["limit"].ds
-    titles = {1: "shallow, $D = 1$", 2: "deep, $D = 2$", math.inf: "deeper, $D$ as written on top"}
+    titles = {1: "shallow, $D = 1$", 2: "deep, $D = 2$", math.inf: "deeper, $D$ as labelled"}
     shown = [depth for depth in titles if depth in (*parameters.depths, math.inf)]
     title, width = "A chain of weights learns one number", 9 / len(shown)
     how = {"sharey": True, "squeeze": False}
@@ -209,7 +213,7 @@ def draw(run: xr.DataTree) -> Figure:
         ax.axhline(parameters.target, **GUIDE_STYLE)
         ax.set(ylim=(0, 1.12 * parameters.target), xlim=(0, None))
         label_axes(ax, "time $t$ in units of $τ/D$", "", titles[depth], legend="lower right")
-    # Words above the curves, together where there is no room for each.
+    # Labels above the curves; labels that would overlap are joined.
     groups, room = [], 0.06 * deepest.get_xlim()[1]
     for word, place in sorted(halves.items(), key=lambda item: item[1]):
         if groups and place - groups[-1][1] < room:

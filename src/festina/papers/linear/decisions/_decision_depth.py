@@ -1,7 +1,7 @@
-r"""The same animals with one layer and with two: only depth has saddles, and so stages.
+r"""The same simulated animals with one layer and with two: only depth has saddles and stages.
 
-A shallow animal has the products $W_{ai} = u_{ai} v_i$ of a deep one as its only weights, so that
-both start with the same behaviour.
+The weights of a shallow animal are the products $W_{ai} = u_{ai} v_i$ of the weights of a deep
+animal. Both therefore start with the same choices.
 """
 
 import itertools
@@ -28,28 +28,28 @@ from ....theory.decisions import AnimalWeights, ContrastChoiceLearner
 from ....theory.decisions._learner import Architecture
 from . import _animals as mice
 
-_POINTS: dict[Architecture, int] = {"shallow": 1, "deep": 8}  # of rest
+_POINTS: dict[Architecture, int] = {"shallow": 1, "deep": 8}  # numbers of stationary points
 _CONSTANT, _LEFT_CONSTANT = 3, 5
-_RATIO = 3.0  # of gains, from which on an animal learns in stages
-_LATER, _LATE_SAMPLES = 100.0, 100  # weights that matter little for choices are learned slowly
+_RATIO = 3.0  # ratio of gains above which a deep animal learns in stages
+_LATER, _LATE_SAMPLES = 100.0, 100  # for weights that hardly affect choices and learn slowly
 _SAMPLES, _STARTS, _AT_REST = 801, 300, 1e-9
 
 
 class Parameters(mice.AnimalParameters):
-    """The same animals, shallow and deep."""
+    """Parameters of simulated animals that learn with a shallow and with a deep network."""
 
     shallow_duration: float = Field(default=20.0, ge=10.0, le=2000.0)
-    """How long the shallow ones learn."""
+    """Duration of learning of shallow animals, in units of τ."""
 
 
 @make_run("linear/decision-depth")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Let the same animals learn with one layer and with two."""
+    """Train the same animals with one layer and with two."""
     animals, _ = mice.herd(parameters, key)
     ends = {"shallow": parameters.shallow_duration, "deep": parameters.duration}
     tables = {}
     for place, name in enumerate(_POINTS):
-        progress(f"{len(animals)} {name} animals", place / len(_POINTS))
+        progress(f"training {len(animals)} {name} animals", place / len(_POINTS))
         beta = parameters.inverse_temperature
         model = ContrastChoiceLearner(inverse_temperature=beta, architecture=name)
         learned = _learn(model, animals, np.linspace(0.0, ends[name], _SAMPLES))
@@ -73,13 +73,13 @@ def _learn(model: ContrastChoiceLearner, animals: AnimalWeights, times: np.ndarr
 
 
 def _lean(products: np.ndarray) -> np.ndarray:
-    """What a stimulus says for its own side: W_LL − W_RL and W_RR − W_LR."""
+    """Return how far each stimulus favours its own side: W_LL − W_RL and W_RR − W_LR."""
     left, right = products[..., 0], products[..., 1]
     return np.stack([left[..., 0] - left[..., 1], right[..., 1] - right[..., 0]], axis=-1)
 
 
 def _influence(products: np.ndarray, beta: float) -> np.ndarray:
-    """How far a stimulus at full contrast moves choices towards its own side."""
+    """Return how far a stimulus at full contrast shifts choices towards its own side."""
     prefers_right = products[..., 1, :] - products[..., 0, :]
     left, right, blank = np.moveaxis(prefers_right, -1, 0)
     chosen = lambda preference: 0.5 * (1.0 + np.tanh(0.5 * beta * preference))
@@ -88,7 +88,7 @@ def _influence(products: np.ndarray, beta: float) -> np.ndarray:
 
 
 def _points(model: ContrastChoiceLearner) -> dict[str, Any]:
-    """Where the network rests, and where it is found to rest."""
+    """Return the predicted stationary points, and how many a search finds."""
     points, beta = decisions.stationary_points(model), model.inverse_temperature
     products = np.stack([point.products for point in points])
     return {
@@ -101,10 +101,10 @@ def _points(model: ContrastChoiceLearner) -> dict[str, Any]:
 
 
 def _search(model: ContrastChoiceLearner) -> int:
-    """How many points at rest are found from random weights, if choices are random too.
+    """Return the number of stationary points found from random weights, for random choices.
 
-    With a softmax such a search ends at weights for which an action is as good as never chosen,
-    where all but nothing moves.
+    With a softmax policy the search would end at weights for which one action is almost never
+    chosen. There almost nothing changes.
     """
     from scipy.optimize import least_squares
 
@@ -117,7 +117,7 @@ def _search(model: ContrastChoiceLearner) -> int:
         pull = target - (u * v) @ h
         return np.append((pull * u).sum(axis=0) if deep else [], pull * v)
 
-    # A generator of its own: whether all are found must not depend on the seed of the animals.
+    # A separate generator: the result must not depend on the seed of the animals.
     starts = np.random.default_rng(0).uniform(-1.0, 1.0, (_STARTS, 9 if deep else 6))
     found: list[np.ndarray] = []
     for start in starts:
@@ -131,27 +131,29 @@ def _search(model: ContrastChoiceLearner) -> int:
 
 @claims_from_source("Saxe, slides", "“Saddle points arise through depth”", note=mice.RECONSTRUCTED)
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """One point against eight, at once against in stages."""
+    """Claim one stationary point against eight, and joint learning against stages."""
     shallow, deep = (run[name].ds for name in _POINTS)
     for name, count in _POINTS.items():
         found, index = int(run[name].ds["found"]), run[name].ds["point_index"]
         claim(
             f"{name}-points",
-            f"{name}: points of rest that a search finds (random choices), and stable ones",
+            f"{name} network: a search with random choices finds all stationary points, one of "
+            "them stable (number found, number stable)",
             agree([found, int((index == 0).sum())], [count, 1]),
-            note="for a fixed policy there are no others; the softmax is followed from there",
+            note="random choices are a fixed policy; the points for the softmax continue these",
         )
     at_once, staged = shallow["use"].values, deep["use"].values
     longest = float(np.abs(np.diff(at_once, axis=1)).max())
     claim(
         "shallow-sides-together",
-        "shallow: time between the use of one side and of the other (largest of all animals)",
+        "shallow animals start to use both sides at the same time (largest time difference, in τ)",
         agree(longest, 0.0, within=0.5),
-        note=f"first use at {at_once.min():.2f} to {at_once.max():.2f}",
+        note=f"first use at times {at_once.min():.2f} to {at_once.max():.2f} τ",
     )
     claim(
         "shallow-gain-independence",
-        "shallow: the time of first use does not depend on the gain (slope with its logarithm)",
+        "shallow animals start to use a stimulus at a time that does not depend on its initial "
+        "gain (slope against the logarithm of the gain)",
         agree(mice.slope_with_gain(shallow, at_once), 0.0, within=0.2),
     )
     distinct = mice.told_apart(deep, _RATIO)
@@ -159,47 +161,51 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         later, rate = -mice.slope_with_gain(deep, staged), float(deep["escape_rate"][_CONSTANT])
         claim(
             "deep-slope-with-gain",
-            "deep: it comes later by this for each factor e in the larger gain (τ)",
+            "deep animals start to use a stimulus earlier by a fixed time for each factor e in the "
+            "larger initial gain (in τ)",
             agree(later, 1.0 / rate, within=0.15, relative=True),
-            note="predicted: one over the escape rate where the constant line alone is in use",
+            note="predicted: one over the escape rate at the saddle {0} of the constant line",
         )
         if distinct[mice.DRAWN :].any():
             between = np.abs(np.diff(staged, axis=1))[mice.DRAWN :][distinct[mice.DRAWN :]]
             claim(
                 "deep-sides-apart",
-                f"deep: sides of drawn animals are ten times further apart in time, at a ratio of "
-                f"gains above {_RATIO:g}",
+                "deep animals learn the two sides at times ten times further apart than shallow "
+                f"animals, for random initial gains with a ratio above {_RATIO:g}",
                 most_seeds(between > 10 * (longest + float(shallow["time"][1])), of="animals"),
             )
-    # How far the weights of one side are ahead of the other's, over what is to be learned.
+    # Largest lead of one side's weights over the other's, relative to the final weights.
     goal = float(shallow["point_lean"][-1, 0])
     lead = lambda table: np.abs(np.diff(table["lean"].values)).max(axis=(1, 2)) / goal
     together, ahead = lead(shallow), lead(deep)
     claim(
         "shallow-weights-together",
-        "shallow: weights of both sides grow together (largest lead of one over the goal)",
+        "shallow animals: the weights of both sides grow together (largest lead of one side, "
+        "relative to the final weights)",
         max_error_below(together, within=0.05),
     )
     claim(
         "deep-lead",
-        f"deep: one side gets ten times as far ahead, at a ratio of gains above {_RATIO:g}",
+        "deep animals: the weights of one side get ten times further ahead than in shallow "
+        f"animals, for initial gains with a ratio above {_RATIO:g}",
         most_seeds((ahead > 10 * together)[distinct], of="animals"),
-        note=f"left-first: by {ahead[mice.LEFT_FIRST]:.2f} of the goal; at the saddle {{L 0}} by "
+        note=f"left-first animal: a lead of {ahead[mice.LEFT_FIRST]:.2f} of the final weights; at "
+        "the saddle {L 0} it would be "
         f"{float(deep['point_lean'][_LEFT_CONSTANT, 0]) / goal:.2f}",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """A row for each architecture, from the same initial choices."""
+    """Draw shallow and deep animals in two rows, from the same initial choices."""
     title = "Only depth has saddles: the same animals with one layer and with two"
     figure, rows = panels(title, 3, 2, width=3.33, height=2.8, width_ratios=(0.9, 1, 1.3))
     limit = 1.12 * float(run["deep"].ds["point_lean"].max())
     around = {"xlim": (-0.12, limit), "ylim": (-0.12, limit), "xticks": (0, 1, 2)}
     sides = ("left stimulus, $W_{LL} - W_{RL}$", "right stimulus, $W_{RR} - W_{LR}$")
     titles = {
-        "shallow": ("one point of rest", "both sides at once"),
-        "deep": ("8 points of rest, two of them at 0", "one side after the other"),
+        "shallow": ("one stationary point", "both sides at once"),
+        "deep": ("8 stationary points, two at 0", "one side after the other"),
     }
     for row, (name, (rests, order)) in zip(rows, titles.items(), strict=True):
         (sketch, weights, choices), table = row, run[name].ds
@@ -218,7 +224,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_network(ax: Axes, *, deep: bool) -> None:
-    """Lines from inputs to actions, by way of a gain for each input if there are two layers."""
+    """Draw connections from inputs to actions, with a gain for each input if deep."""
     inputs = np.array([0.85, 0.5, 0.15])
     actions, stop, blue = np.array([0.7, 0.3]), 0.42 if deep else 0.0, "#0072b2"
     for a, b in itertools.product(inputs, actions):
@@ -247,7 +253,7 @@ def _draw_influence(ax: Axes, table: xr.Dataset) -> None:
         if np.isfinite(use):
             ax.plot([use, use], [0, 0.25], color=color, lw=1, ls=":")
     ax.axhline(float(table["point_influence"][-1, 0]), **THEORY_STYLE, label="theory: expert")
-    ax.plot([], [], color="0.4", lw=1, ls=":", label="used from here")
+    ax.plot([], [], color="0.4", lw=1, ls=":", label="first use")
     words = ("time $t/τ$", "shift of choices by a stimulus")
     around = {"xlim": (0, float(one["time"][-1])), "ylim": (0, 1.35), "yticks": (0, 0.5, 1)}
     label_axes(ax, *words, legend=None, **around)

@@ -1,9 +1,11 @@
-r"""The stationary points behind the strategies of mice, and how near to them animals come.
+r"""The stationary points behind the strategies of mice, and how near simulated animals come.
 
-A deep network with `total` teaching rests wherever each of its three lines (left, right, constant)
-is either silent or has nothing left to learn: $2^3$ nested points. What `stationary_points` says of
-them is held against the flow, started near and far from them. Animals behave as at a one-sided
-saddle for a while, but their weights do not come near: they approach it more slowly than leave.
+A deep network with `total` teaching has three input lines: left, right and constant. It is
+stationary if each line is either silent or has nothing left to learn, which gives $2^3$ nested
+points. Properties computed by `festina.theory.decisions.stationary_points` are compared with the
+learning dynamics, started near the points and far away. Animals behave for a while as at a
+one-sided saddle. Their weights stay away from it, because the flow approaches this saddle more
+slowly than it leaves it.
 """
 
 import itertools
@@ -31,33 +33,33 @@ from . import _animals as mice
 from ._animals import RECONSTRUCTED
 
 NOTHING, LEFT, RIGHT, CONSTANT, STIMULI, LEFT_CONSTANT, RIGHT_CONSTANT, ALL = range(8)
-"""Points in the order of their number of active lines."""
+"""Indices of the stationary points, in the order of their number of active lines."""
 
 NAMES = ("nothing", "L", "R", "0", "L R", "L 0", "R 0", "L R 0")
 Points = tuple[StationaryPoint, ...]
-_SEED_OF_GROWTH, _WINDOW = 1e-8, (1e-6, 1e-4)  # within the latter growth is a pure exponential
+_SEED_OF_GROWTH, _WINDOW = 1e-8, (1e-6, 1e-4)  # initial gain; range of exponential growth
 _SAMPLES, _GAINS = 601, np.geomspace(1e-2, 1e-6, 5)
 
 
 class Parameters(mice.AnimalParameters):
-    """Animals on their way through the hierarchy, and animals put on and beside each point."""
+    """Parameters of animals that pass the saddles, and of animals placed next to each point."""
 
 
 @make_run("linear/decision-saddles")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """The points, and the paths of animals among them."""
+    """Compute the stationary points, and the paths of animals among them."""
     animals, _ = mice.herd(parameters, key)
     model = ContrastChoiceLearner(inverse_temperature=parameters.inverse_temperature)
-    progress("stationary points", 0.0)
+    progress("computing stationary points", 0.0)
     softmax, points = _points(model), decisions.stationary_points(model)
-    progress(f"paths of {len(animals)} animals", 0.6)
+    progress(f"training {len(animals)} animals", 0.6)
     paths = _paths(model, points, animals, np.linspace(0.0, parameters.duration, _SAMPLES))
     approach = _approach(model, points, parameters.largest_gain)
     return {"softmax": softmax, "paths": paths, "approach": approach}
 
 
 def _points(model: ContrastChoiceLearner) -> xr.Dataset:
-    """What theory says of every point, and what the flow does there."""
+    """Return predicted properties of every stationary point, and measured growth rates."""
     points = decisions.stationary_points(model)
     active = np.array([[line in point.active for line in LINES] for point in points])
     rate = [[point.escape_rates.get(line, np.nan) for line in LINES] for point in points]
@@ -80,12 +82,12 @@ def _points(model: ContrastChoiceLearner) -> xr.Dataset:
 
 
 def _growth(model: ContrastChoiceLearner, points: Points, silent: np.ndarray) -> np.ndarray:
-    """Rate at which the gain of each silent line grows, in animals put beside each point."""
+    """Measure the growth rate of each silent line's gain in animals placed next to each point."""
     place, line = np.nonzero(silent)
     gains = np.concatenate([points[each].animals.gains for each in place])
     striatum = np.concatenate([points[each].animals.striatum for each in place])
     gains[np.arange(len(place)), line] = _SEED_OF_GROWTH
-    # The slowest of all has a rate near 0.046, so that e^{rate · 300} is a million.
+    # The slowest rate is about 0.046, so that e^{rate · 300} is a million.
     times = np.arange(0.0, 300.0, 0.5)
     learning = decisions.mean_field_learning(
         model, AnimalWeights(gains, striatum), times, atol=1e-18
@@ -119,7 +121,7 @@ def _paths(
 
 
 def _approach(model: ContrastChoiceLearner, points: Points, largest: float) -> xr.Dataset:
-    """How near animals come if their gains are made smaller: even ones, then left-first ones."""
+    """Return the closest approach for smaller gains: of even animals, then of left-first ones."""
     left = np.append(_GAINS, np.full(len(_GAINS), largest))
     animals = decisions.naive_animals(left, np.tile(_GAINS, 2))
     learning = decisions.mean_field_learning(
@@ -131,12 +133,13 @@ def _approach(model: ContrastChoiceLearner, points: Points, largest: float) -> x
 
 
 def _exponents(points: xr.Dataset) -> dict[str, float]:
-    """Powers of the gain with which animals come nearer to {0}, if even, and to {L 0}.
+    """Return the exponents of the gain in the closest approach to {0} (even animals) and {L 0}.
 
-    Approached at the rate μ and left at r in each layer, from a gain v: at the closest
-    e^{−μt} = v² e^{2rt}, so that the distance goes as v^{2μ/(μ + 2r)}. What is slowest counts, but
-    the slow way to {0} is a bias, which even animals do not have. Sharp choices make μ at {L 0} so
-    small that at the smallest gains the power is still a little larger.
+    A saddle is approached at the rate μ and left at the rate r in each layer, from a gain v. At the
+    closest point e^{−μt} = v² e^{2rt}, so that the distance is proportional to v^{2μ/(μ + 2r)}.
+    Here μ is the slowest rate, except that the slow direction at {0} is a bias, which even animals
+    lack. A large inverse temperature makes μ at {L 0} so small that the exponent is still a little
+    larger at the smallest gains.
     """
     even, slow = points["eigenvalues"][CONSTANT], points["eigenvalues"][LEFT_CONSTANT]
     rates = {
@@ -150,80 +153,86 @@ def _exponents(points: xr.Dataset) -> dict[str, float]:
     "Saxe, slides", "“Dynamics pass near a hierarchy of saddle points”", note=RECONSTRUCTED
 )
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Points, indices, rates, paths, and how near."""
+    """Claim stationary points, their indices and rates, and the paths of animals."""
     parameters, points = parameters_of_run(run, Parameters), run["softmax"].ds
     leaving = np.isfinite(points["escape_rate"].values)
     seen, rate = (points[name].values[leaving] for name in ("growth_rate", "escape_rate"))
     claim(
         "unstable-directions",
-        "each of the eight points has as many unstable directions as silent lines",
+        "each of the eight stationary points has as many unstable directions as silent lines",
         agree(points["index"], (1 - points["active"]).sum("line")),
     )
     claim(
         "escape-rates",
-        "animals put beside the saddles leave along silent lines at the rate |g_i|/τ",
+        "next to a saddle, the gain of a silent input line i grows at the rate |g_i|/τ, with g_i "
+        "the drive of the line",
         max_error_below(seen, rate, within=2e-3, relative=True),
     )
     paths, approach = run["paths"].ds, run["approach"].ds
     nearest, beta = paths["nearest"].values, parameters.inverse_temperature
-    # Gains far enough apart for a one-sided stage, and a time long enough to leave it.
+    # The gains must be different enough for a one-sided stage, and learning must outlast it.
     ratio = parameters.largest_gain / parameters.smallest_gain
     lingers = ratio >= 30 and nearest[mice.LEFT_FIRST, -1] == ALL
-    if lingers and beta <= 5:  # sharper choices try too little for weights to get there
+    if lingers and beta <= 5:  # with sharper choices animals explore too little to get there
         for animal, between in ((mice.LEFT_FIRST, "L 0"), (mice.RIGHT_FIRST, "R 0")):
             passed = [NAMES[place] for place, _ in itertools.groupby(nearest[animal])]
             who = mice.MADE_ON_PURPOSE[animal]
             claim(
                 f"{who.replace(' ', '-')}-path",
-                f"the {who} animal is nearest to one point after the other",
+                f"the {who} animal is nearest to one stationary point after the other",
                 equal_to(" → ".join(passed), f"nothing → 0 → {between} → L R 0"),
             )
     drawn, gain = nearest[mice.DRAWN :], paths["gain"].values[mice.DRAWN :]
     own = np.where(gain[:, 0] > gain[:, 1], LEFT_CONSTANT, RIGHT_CONSTANT)[:, None]
     claim(
         "smaller-gain-never-nearest",
-        "no drawn animal is ever nearest to the saddle of the side with the smaller gain",
+        "no animal is ever nearest to the saddle of the side with its smaller initial gain",
         most_seeds((drawn != LEFT_CONSTANT + RIGHT_CONSTANT - own).all(axis=1), of="animals"),
-        note=f"{(drawn == own).any(axis=1).sum()} are for a while nearest to that of the larger",
+        note=f"{(drawn == own).any(axis=1).sum()} animals are nearest to the saddle of the other "
+        "side for a while",
     )
     claim(
         "unvisited-saddles",
-        "no animal is ever nearest to {L}, {R} or {L R}",
+        "no animal is ever nearest to the stationary points {L}, {R} or {L R}, whose constant line "
+        "is silent",
         most_seeds(~np.isin(nearest, (LEFT, RIGHT, STIMULI)).any(axis=1), of="animals"),
-        note="the constant line leaves {} fastest, so three of the eight are never visited",
+        note="the constant line grows fastest at {}, so these three saddles are never visited",
     )
     expected, last = _exponents(points), approach.isel(gain=[-2, -1])
     power = lambda name: np.polyfit(np.log(last["gain"]), np.log(last[name]), 1)[0]
     claim(
         "even-approach",
-        "even animals come nearer to {0} the smaller their gains (exponent)",
+        "even animals come nearer to the saddle {0} with smaller initial gains (exponent of the "
+        "gain in the closest distance)",
         agree(power("constant"), expected["constant"], within=0.02, relative=True),
-        note="predicted: 2μ/(μ + 2r), approached at the rate μ and left at r",
+        note="predicted: 2μ/(μ + 2r), for approach at rate μ and escape at rate r",
     )
     if not lingers:
         return
     one = paths.isel(animal=mice.LEFT_FIRST, point=LEFT_CONSTANT)
     claim(
         "one-sided-behaviour",
-        "the left-first animal behaves as at {L 0} for a while (difference in P(R) at its least)",
+        "the left-first animal behaves as at the saddle {L 0} for a while (smallest difference in "
+        "the probability of going right)",
         agree(one["choice_distance"].min(), 0.0, within=0.15),
     )
     if beta >= 5:
         gap = points["distance"][CONSTANT, LEFT_CONSTANT]
         claim(
             "one-sided-weights",
-            "its weights, too, pass near {L 0} (closest approach over its distance from {0})",
+            "the weights of the left-first animal pass near the saddle {L 0} (closest distance, "
+            "over the distance between {0} and {L 0})",
             agree(one["distance"].min() / gap, 0.0, within=0.1),
-            wrong="what the left stimulus says against going right is learned only when the animal "
-            "goes right, which it hardly does: the distance falls with a small power of the gain",
+            wrong="the animal hardly ever goes right and so learns slowly what the left stimulus "
+            "says against it: the distance is proportional to a small power of the gain",
             instead=agree(power("one_sided"), expected["one_sided"], within=0.05),
         )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """The cube of points with the paths of animals, and their distance from the saddles."""
-    title = "Eight points of rest, and the way that animals take among them"
+    """Draw the stationary points with the paths of animals, and distances from saddles."""
+    title = "Eight stationary points, and the paths of animals among them"
     figure, axes = panels(title, 2, 2, width=5.0, height=2.7, width_ratios=(1.75, 1))
     axes[1, 0].remove()
     cube, points, paths = axes[0, 0], run["softmax"].ds, run["paths"].ds
@@ -237,9 +246,9 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 _OBLIQUE = np.array([-1.0, 1.0, 0.45])
-"""How far each line moves a point sideways: left and right to their sides, the constant a bit."""
+"""Horizontal displacement by each line, in an oblique view of the cube of points."""
 
-# Where the curve of a point is drawn, in fractions of the panel: away from paths and edges.
+# Positions of the points' psychometric curves, relative to the points and clear of paths.
 _BESIDE = (
     *((-0.05, 0.03), (-0.125, -0.03), (0.025, -0.03), (0.09, 0.13)),
     *((-0.2, -0.05), (-0.115, -0.15), (0.015, -0.15), (-0.05, -0.15)),
@@ -260,7 +269,7 @@ def _draw_cube(ax: Axes, points: xr.Dataset) -> None:
         middle = 0.6 * x[one] + 0.4 * x[other], loss[one] ** 0.6 * loss[other] ** 0.4
         ax.text(*middle, f"{rate[one, added.argmax()]:.2g}", bbox=_ON_WHITE, **_SMALL_PRINT)
     words = ("$|W_R| - |W_L| + 0.45\\,|W_0|$, an oblique view of the cube", "loss")
-    title = "grey: rate at which a silent line leaves (1/τ); curves: $P(R)$ against contrast"
+    title = "grey: escape rate of a silent line (1/τ); curves: $P(R)$ against contrast"
     limits = (x.min() - 0.75, x.max() + 0.75), (0.4 * loss.min(), 2.2 * loss.max())
     label_axes(ax, *words, title, yscale="log", xlim=limits[0], ylim=limits[1])
     for point, (name, (aside, above)) in enumerate(zip(NAMES, _BESIDE, strict=True)):
@@ -269,7 +278,7 @@ def _draw_cube(ax: Axes, points: xr.Dataset) -> None:
         at = ax.transData.transform((x[point], loss[point]))
         across, up = ax.transAxes.inverted().transform(at)
         small = ax.inset_axes((across + aside, up + above, 0.1, 0.095), zorder=4)
-        if above > 0.1:  # The curve stands apart from its point: join both.
+        if above > 0.1:  # The curve is far from its point: connect the two.
             middle, how = (across + aside + 0.05, up + above), {"arrowstyle": "-", "lw": 0.5}
             ax.annotate("", (x[point], loss[point]), middle, "data", ax.transAxes, arrowprops=how)
         small.plot(points["contrast"], points["right_probability"][point], color="black", lw=1.3)

@@ -1,8 +1,8 @@
-r"""Mice learn which side a stimulus is on: from chance by way of one side to both.
+r"""Simulated mice learn on which side a stimulus is: from chance, via one side, to both sides.
 
-The deep network of `festina.theory.decisions`, trial by trial and in the mean over trials, with
-each of two readings of the slides' three losses: one error for all weights (`total`), or for each
-part its own (`heterogeneous`).
+The deep network of `festina.theory.decisions` is trained trial by trial and in the mean over
+trials. The slides' three losses allow two readings. Under `total` teaching one error teaches all
+weights; under `heterogeneous` teaching each part has its own error.
 """
 
 from typing import Any
@@ -41,19 +41,19 @@ _TITLES = ("accuracy", "bias: choices without a stimulus", "an animal that learn
 _SYSTEMATIC = "“Learning trajectories are individually diverse but systematic”"
 _MODEL = "“Model captures behavior”"
 _RECORDS, _LUCK = 400, 1
-_LARGEST_STEP = 0.7  # of ηβ²: choices fluctuate by its root, and beyond leave the mean field
-_LEARNED = 0.8  # an animal that uses both stimuli by this fraction of the time is an expert
-_RATIO = 5.0  # of gains, from which on luck does not turn the order around
+_LARGEST_STEP = 0.7  # largest ηβ²; beyond it choices fluctuate too much for the mean field
+_LEARNED = 0.8  # an animal that uses both stimuli by this fraction of the duration is an expert
+_RATIO = 5.0  # ratio of gains above which chance does not reverse the order of the sides
 
 
 class Parameters(mice.AnimalParameters):
-    """Animals that learn trial by trial, each of them several times over."""
+    """Parameters of simulated animals that learn trial by trial, several times each."""
 
     runs: int = Field(default=8, ge=4)
-    """How often each animal learns, with different luck."""
+    """Number of runs of each animal, with different random trials."""
 
     learning_rate: float = Field(default=0.01, ge=1e-3, le=0.02)
-    """Learning rate η of a trial; n trials are the time ηn in units of τ."""
+    """Learning rate η of a trial; n trials take a time ηn, in units of τ."""
 
     def _check(self) -> None:
         super()._check()
@@ -61,18 +61,18 @@ class Parameters(mice.AnimalParameters):
         if self.learning_rate > most_of_it:
             raise ValueError(
                 f"`learning_rate` must not exceed {most_of_it:.2g} at an `inverse_temperature` of "
-                f"{self.inverse_temperature:g}, got {self.learning_rate:g}: the luck of a few "
-                "trials would decide which side is learned, and no mean field describe it."
+                f"{self.inverse_temperature:g}, but it is {self.learning_rate:g}: chance in a few "
+                "trials would decide which side is learned, and the mean field would not hold."
             )
 
 
 @make_run("linear/decisions")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Let the same animals learn under both kinds of teaching."""
+    """Train the same animals under both kinds of teaching."""
     animals, keys = mice.herd(parameters, key)
     tables = {}
     for index, teaching in enumerate(TEACHINGS):
-        progress(f"{len(animals)} animals, {teaching} teaching", index / len(TEACHINGS))
+        progress(f"training {len(animals)} animals, {teaching}", index / len(TEACHINGS))
         model = ContrastChoiceLearner(
             inverse_temperature=parameters.inverse_temperature, teaching=teaching
         )
@@ -83,7 +83,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def _learn(
     given: Parameters, model: ContrastChoiceLearner, animals: AnimalWeights, keys: Keys
 ) -> xr.Dataset:
-    """Trials and their mean field, side by side."""
+    """Simulate trials and their mean field."""
     between = max(1, round(given.duration / (_RECORDS * given.learning_rate)))
     records = round(given.duration / (between * given.learning_rate))
     how = {"learning_rate": given.learning_rate, "key": jax.random.fold_in(keys[0], _LUCK)}
@@ -110,12 +110,12 @@ def _learn(
 
 
 def _stage_choices(model: ContrastChoiceLearner, points: dict[Any, StationaryPoint]) -> np.ndarray:
-    """P(R | c) at which theory sees the left-first animal: one-sided, then expert."""
+    """Return predicted P(R | c) of the left-first animal when one-sided and when expert."""
     if model.teaching == "total":
         stages = (points["left", "constant"], points["left", "right", "constant"])
         return np.stack([point.right_probability for point in stages])
-    # Nothing rests with both a stimulus and the constant line. Of the first stage theory only says
-    # that what the animal does not use yet leaves it at chance.
+    # No stationary point has both a stimulus and the constant line active. For the first stage the
+    # theory predicts only that the unused stimulus leaves choices at chance.
     one_sided = np.where(np.asarray(model.contrasts) < 0, np.nan, 0.5)
     w = decisions.asymptotic_weights(model).products
     expert = 0.5 * (1 + np.tanh(0.5 * model.inverse_temperature * model.stimuli @ (w[1] - w[0])))
@@ -123,7 +123,7 @@ def _stage_choices(model: ContrastChoiceLearner, points: dict[Any, StationaryPoi
 
 
 def _stage_times(table: xr.Dataset) -> np.ndarray | None:
-    """When the left-first animal is naive, half way between its two sides, and expert, if it is."""
+    """Return when the left-first animal is naive, one-sided, and expert, if it gets so far."""
     first, second = table["use_theory"].values[mice.LEFT_FIRST]
     time = table["time"].values
     if not (2.0 * first < second < _LEARNED * time[-1]):
@@ -135,31 +135,31 @@ def _stage_times(table: xr.Dataset) -> np.ndarray | None:
     "Saxe, slides", "“Mice exhibit diverse learning trajectories”", note=mice.RECONSTRUCTED
 )
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """The stages, their order, and trials against the mean over trials."""
+    """Claim the stages and their order, and that trials follow the mean field."""
     parameters = parameters_of_run(run, Parameters)
-    # P(R) in the mean of 16 runs at a learning rate of 0.01 and β = 5 stays within 0.1 of the mean
-    # field. Values fluctuate with the root of the learning rate and choices with β times that; more
-    # runs do not help, since their mean itself is off by the order of the learning rate.
+    # At η = 0.01 and β = 5 the mean P(R) of 16 runs stays within 0.1 of the mean field. Values
+    # fluctuate with the root of the learning rate, and choices with β times that. More runs do not
+    # help, because the mean itself differs by the order of the learning rate.
     noise = parameters.learning_rate / 0.01 * max(16 / parameters.runs, 1.0)
     allowed = round(0.1 * parameters.inverse_temperature / 5.0 * float(np.sqrt(noise)), 3)
     for teaching in TEACHINGS:
         table, who = run[teaching].ds, f"{teaching} teaching"
         for stage, words, judged in _stages(table, max(0.15, allowed)):
-            claim(f"{teaching}-{stage}-stage", f"{who}, left-first animal: {words}", judged)
+            claim(f"{teaching}-{stage}-stage", f"{who}: {words}", judged)
         drawn = table.isel(animal=slice(mice.DRAWN, None))
         distinct, larger = mice.told_apart(drawn, _RATIO), drawn["gain"].argmax("side")
         ahead = lambda use, larger=larger: use.isel(side=larger) <= use.isel(side=1 - larger)
         claim(
             f"{teaching}-larger-gain-first",
-            f"{who}: drawn animals use the side of the larger gain no later (mean field)",
+            f"{who}: animals learn to use the side with the larger initial gain first (mean field)",
             most_seeds(ahead(drawn["use_theory"]), of="animals"),
             at=_SYSTEMATIC,
         )
         if distinct.any():
             claim(
                 f"{teaching}-larger-gain-first-in-trials",
-                f"{who}: the same trial by trial, fraction of runs of animals with gains at a "
-                f"ratio above {_RATIO:g}",
+                f"{who}: trial by trial, animals with gains at a ratio above {_RATIO:g} learn to "
+                "use the side with the larger initial gain first (fraction of runs)",
                 agree(ahead(drawn["use"])[distinct].mean(), 1.0, within=0.1),
                 at=_SYSTEMATIC,
             )
@@ -168,43 +168,47 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             expected = -1.0 / table.attrs["escape_rate"]
             claim(
                 f"{teaching}-slope-with-gain",
-                f"{who}: slope of the time of first use with the logarithm of the larger gain",
+                f"{who}: the time of first use depends linearly on the logarithm of the larger "
+                "initial gain (slope)",
                 agree(mice.slope_with_gain(table, typical), expected, within=0.15, relative=True),
                 at=_SYSTEMATIC,
-                note="predicted: −1 over the escape rate where the constant line alone is in use",
+                note="predicted: −1 over the escape rate at the saddle {0} of the constant line",
                 headline=True,
             )
         claim(
             f"{teaching}-mean-field",
-            f"{who}: every animal trial by trial follows the mean field (mean P(R))",
+            f"{who}: choices of every animal, averaged over runs of trials, follow the mean field "
+            "(probability of going right)",
             max_error_below(
                 table["right_probability"], table["right_probability_theory"], within=allowed
             ),
             at=_MODEL,
-            note=f"{parameters.runs} runs at a learning rate of {parameters.learning_rate:g}",
+            note=f"{parameters.runs} runs at learning rate {parameters.learning_rate:g}",
         )
         done = np.isfinite(typical) & (theory < _LEARNED * float(table["time"][-1]))
         if done.any():
             typical, theory = typical[done], theory[done]
             claim(
                 f"{teaching}-use-times",
-                f"{who}: each animal uses each stimulus when the mean field says (relative error)",
+                f"{who}: each animal starts to use each stimulus at the time predicted by the mean "
+                "field (relative error)",
                 max_error_below(typical, theory, within=0.2, over=np.maximum(theory, 10.0)),
                 at=_MODEL,
-                note="median over runs; errors in units of the prediction, or of 10 τ if that is "
-                f"more; the latest at {theory.max():.1f}",
+                note="median over runs; errors relative to the predicted time, or to 10 τ if that "
+                f"is longer; latest time {theory.max():.1f} τ",
             )
 
 
 def _stages(table: xr.Dataset, near: float) -> list[tuple[str, str, Judgement]]:
-    """What the left-first animal is on its way, if it comes so far."""
+    """Return claims on the stages that the left-first animal passes."""
     if (places := _stage_times(table)) is None:
         return []
     _, seen, expert = table["right_probability"].values[mice.LEFT_FIRST, places]
     stage, end = table["stage_choices"].values
-    known = np.isfinite(stage)  # all, unless nothing rests at that stage
-    other = "takes its absence for the right one" if known.all() else "else stays near chance"
-    words, last = f"it uses the left stimulus and {other}", "at last an expert on both sides"
+    known = np.isfinite(stage)  # NaN where theory makes no prediction for the stage
+    other = "goes right without it" if known.all() else "is otherwise near chance"
+    words = f"the left-first animal first uses the left stimulus and {other} (probability of right)"
+    last = "the left-first animal becomes an expert on both sides (probability of going right)"
     return [
         ("one-sided", words, agree(seen[known], stage[known], within=near)),
         ("expert", last, agree(expert, end, within=near)),
@@ -213,8 +217,8 @@ def _stages(table: xr.Dataset, near: float) -> list[tuple[str, str, Judgement]]:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """A row for each kind of teaching; colour says which side an animal starts out with."""
-    title = "Every animal learns in its own way, and by one rule"
+    """Draw both kinds of teaching in rows; colours show the ratio of initial gains."""
+    title = "Each animal learns on its own path, set by its initial gains"
     columns = {"sharex": "col", "sharey": "col", "width_ratios": (1, 1, 0.9)}
     figure, rows = panels(title, 3, 2, width=3.13, height=2.8, **columns)
     left, right = run["total"].ds["gain"].values.T
@@ -246,7 +250,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_stages(ax: Axes, table: xr.Dataset) -> None:
-    """Psychometric curves of the left-first animal at three times, which the legend gives."""
+    """Draw psychometric curves of the left-first animal at three times."""
     places, contrast = _stage_times(table), 100 * table["contrast"].values
     places = [0, table.sizes["time"] // 2, -1] if places is None else places
     looks = {"naive": "0.6", "one-sided": "#cc79a7", "expert": "#56b4e9"}

@@ -1,8 +1,8 @@
-r"""A hierarchy of items is learned from the top: broad distinctions before fine ones.
+r"""A hierarchy of items is learned from the top: broad distinctions before fine distinctions.
 
-Items are the leaves of a tree, one-hot inputs, with features that spread along its branches. Loss
-½‖Y − W‖², summed over items, and τ Ẇ = −∂L/∂W with τ = 1; W = W₂W₁, or W itself in the shallow
-network.
+Items are the leaves of a tree and one-hot inputs. Their features spread along the branches of the
+tree. The loss is ½‖Y − W‖², summed over items, with τ Ẇ = −∂L/∂W and τ = 1. A deep network has
+W = W₂W₁; a shallow network learns W directly.
 """
 
 from collections.abc import Sequence
@@ -35,45 +35,45 @@ from ....theory.linear import item_similarity, mode_strengths, modes
 from .._passage import half_times
 from ._learning import Learning, from_growing_part, learn, level_means, random_network
 
-_SHALLOW_TIMES = np.linspace(0.0, 5.0, 301)  # until e⁻⁵ of everything is left to learn
+_SHALLOW_TIMES = np.linspace(0.0, 5.0, 301)  # until the error has decreased to e⁻⁵
 _TREES = 100
-"""How many other trees, of random shapes and flips, are looked at."""
+"""Number of other trees, with random shapes and flip probabilities, that are tested."""
 _NAMES = ("canary", "robin", "salmon", "sunfish", "daisy", "rose", "oak", "pine")
-"""The eight items of Rogers & McClelland (2004), for a tree of eight."""
+"""The eight items of Rogers & McClelland (2004), used as labels for trees with eight leaves."""
 
 
 class Parameters(Learning):
-    """A tree of items, and a network of two layers that learns what they are like."""
+    """Parameters of progressive differentiation: a tree of items and a two-layer network."""
 
     seeds: int = Field(default=8, ge=1)
-    """How many small random networks are trained."""
+    """Number of networks with small random weights that are trained."""
 
     branching: tuple[int, ...] = (2, 2, 2)
-    """Children of a node, level by level from the root; two or more each."""
+    """Number of children of each node, level by level from the root; two or more each."""
 
     flip: float = Field(default=0.1, gt=0, lt=0.5)
-    """Probability with which a feature changes sign along an edge."""
+    """Probability that a feature changes sign along an edge of the tree."""
 
     sampled_features: int = Field(default=20_000, ge=1000)
-    """Features that are drawn from the tree, to compare their singular vectors with."""
+    """Number of features sampled from the tree, for comparison of singular vectors."""
 
     def _check(self) -> None:
         if not self.branching or min(self.branching) < 2:
             raise ValueError(
-                "`branching` must list two or more children for each level, like 2,2,2; got "
-                f"{self.branching}."
+                "`branching` must list two or more children for each level, such as 2,2,2, but "
+                f"it is {self.branching}."
             )
         self.check([tree(self.branching, self.flip)])
 
 
 @make_run("linear/differentiation")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """The tree's modes, deep and shallow networks that learn them, and other trees."""
+    """Compute the modes of a tree, train deep and shallow networks on it, and test other trees."""
     world = tree(parameters.branching, parameters.flip)
-    progress("sampling features", 0.0)
+    progress("sampling features of the tree", 0.0)
     draw = jax.random.fold_in(keys_from_parameters(parameters, key)[0], 1)
     hierarchy = _hierarchy(world, world.sample(parameters.sampled_features, key=draw))
-    progress("deep networks", 0.1)
+    progress("training deep networks", 0.1)
     network = random_network(parameters, world.items, key)
     deep, units, grown = learn(parameters, world, world.kind, network)
     inner, v = np.einsum("lthi,lthj->ltij", units, units), world.modes
@@ -83,19 +83,19 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     exact = np.asarray(item_similarity(chains, data, 1))
     deep = deep.assign(inner_products=(over, inner[0]), inner_products_theory=(over, exact))
     over = "seed", "time", "item", "axis"
-    # Balanced layers hold equal amounts of every mode: W₁ᵀW₁ = V A Vᵀ.
+    # In balanced layers both weights hold equal amounts of every mode: W₁ᵀW₁ = V A Vᵀ.
     predicted = _places(world, v @ grown @ v.T)
     deep = deep.assign(place=(over, _places(world, inner[1:])), place_theory=(over, predicted))
-    progress("a shallow network", 0.6)
+    progress("training a shallow network", 0.6)
     shallow = _shallow(world, parameters.features, parameters.initial_strength)
     trees = xr.Dataset({"ordered": ("tree", _other_trees(parameters.seed))})
     return {"hierarchy": hierarchy, "deep": deep, "shallow": shallow, "trees": trees}
 
 
 def _hierarchy(world: World, samples: Float[np.ndarray, "feature item"]) -> xr.Dataset:
-    """Singular vectors of sampled features, and their variances, against the levels of the tree."""
+    """Compare the singular vectors and variances of sampled features with the tree's levels."""
     _, _, vt = np.linalg.svd(samples, full_matrices=False)
-    # What of the sampled vectors of a level lies outside its contrasts: the largest sine.
+    # Largest sine of an angle between the sampled vectors of a level and the level's contrasts.
     outside = [
         np.linalg.norm(world.modes[:, world.kind != k].T @ vt[world.kind == k].T, 2)
         for k in range(len(world.kinds))
@@ -113,12 +113,12 @@ def _hierarchy(world: World, samples: Float[np.ndarray, "feature item"]) -> xr.D
 def _places(
     world: World, inner: Float[np.ndarray, "seed time item item"]
 ) -> Float[np.ndarray, "seed time item 2"]:
-    """Hidden representations, scaled to a plane that is the same for all times.
+    """Project hidden representations onto a plane that is the same at all times.
 
-    As in classical multidimensional scaling the items are rows of the root of their inner products,
-    freed of the mean. The leading axes of a tree are no good choice of the plane: contrasts of one
-    level are equally long, and two of them fill it. It is taken such that the tree lies flat, odd
-    levels across and even ones upwards.
+    As in classical multidimensional scaling, items are the rows of the square root of their centred
+    inner products. The leading axes are unsuitable for the plane: contrasts of one level have equal
+    length, and two of them would fill the plane. Instead, odd levels of the tree are spread along
+    the first axis and even levels along the second.
     """
     centring = np.eye(world.items) - 1 / world.items
     beta, axes = np.linalg.eigh(centring @ inner @ centring)
@@ -134,7 +134,7 @@ def _places(
 
 
 def _shallow(world: World, features: int, a0: float) -> xr.Dataset:
-    """A single layer from the same strengths."""
+    """Train a single layer from the same initial strengths."""
     y, s, v = world.exact_features(features), world.singular_values(features), world.modes
     times, u = _SHALLOW_TIMES, y @ v / s
     network = decoupled(u, v, initial_strength=a0)
@@ -148,9 +148,9 @@ def _shallow(world: World, features: int, a0: float) -> xr.Dataset:
 
 
 def _other_trees(seed: int) -> list[bool]:
-    """Whether trees of random shapes are learned level by level, from their covariance alone.
+    """Return whether each random tree is learned level by level, according to its covariance.
 
-    The variance of a feature along a contrast between two siblings of a level stands for the level.
+    Each level is represented by the variance of a feature along the contrast between two siblings.
     Strengths start at 10⁻⁴ of the smallest singular value.
     """
     rng, ordered = np.random.default_rng(seed), []
@@ -166,11 +166,11 @@ def _other_trees(seed: int) -> list[bool]:
 
 @claims_from_source("Saxe, slides", "“Progressive differentiation”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """The hierarchy in sampled features, and in the order of learning."""
+    """Claim the hierarchy in sampled features, and in the order of learning."""
     parameters = parameters_of_run(run, Parameters)
     hierarchy, deep, shallow = (run[name].ds for name in ("hierarchy", "deep", "shallow"))
-    # Sampling turns a level towards another by √(cc′)/|c − c′| times the noise. One that is nearer
-    # to another than the noise cannot be told from it in so few samples.
+    # Sampling noise mixes two levels by √(cc′)/|c − c′| times the noise. Levels whose eigenvalues
+    # differ by less than the noise cannot be separated with so few samples.
     c, count = hierarchy["eigenvalue"].values, parameters.sampled_features
     gaps = np.abs(c[:, None] - c) + np.where(np.eye(len(c)), np.inf, 0.0)
     noise = (np.sqrt(hierarchy.sizes["item"]) + 4) / np.sqrt(count)
@@ -179,73 +179,76 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     if told.any():
         claim(
             "sampled-singular-vectors",
-            f"singular vectors of {count} sampled features lie in the levels of the tree (sine, "
-            f"{'level by level' if told.all() else 'of those far apart'})",
+            f"singular vectors of {count} sampled features are contrasts of the tree's levels "
+            f"(sine of the angle, {'all levels' if told.all() else 'well separated levels'})",
             agree(hierarchy["outside"][told], 0.0, within=float(turn[told].max())),
         )
     if told.all():
         claim(
             "decaying-variance",
-            "singular values decay with depth in the tree: variance of sampled features along the "
-            "contrasts of each level",
+            "the singular values of features decrease with depth in the tree (variance of sampled "
+            "features along the contrasts of each level)",
             decreasing(hierarchy["variance"]),
         )
     a0, weakest = parameters.initial_strength, deep["singular_value"].values.min()
     theory = deep["chains_theory_half_time"]
     claim(
         "decoupled-half-times",
-        "half-rise times of the levels, broad to fine: ln(s/a₀ − 1)/2s",
+        "each level of the tree is half learned at ln(s/a₀ − 1)/2s, for singular value s and "
+        "initial strength a₀",
         agree(deep["chains_half_time"], theory, within=1e-6, relative=True),
-        note="decoupled weights; levels come one after the other",
+        note="decoupled initial weights; times in order from broad to fine levels",
         headline=True,
     )
     claim(
         "inner-products",
-        "hidden representations: inner products of all items over time",
+        "theory predicts the inner products between hidden representations of all items over time",
         max_error_below(
             deep["inner_products"], deep["inner_products_theory"], within=float(1e-6 * weakest)
         ),
-        note="decoupled weights",
+        note="decoupled initial weights",
     )
-    from_growing_part(claim, [deep], a0, "levels are learned from the top")
+    from_growing_part(claim, [deep], a0, "levels of the tree are learned from the top")
     middle, logarithm = np.median(deep["random_half_time"].values, axis=0), np.log(weakest / a0)
     claim(
         "median-half-times",
-        "small random weights: median half-rise times of the levels as from equal strengths a₀",
+        "small random weights: the median time at which a level is half learned is that for equal "
+        "initial strengths a₀",
         agree(middle, theory, within=float(2 / logarithm), relative=True),
-        note="strengths of random weights scatter, and modes share hidden units",
+        note="initial strengths of random weights vary, and modes share hidden units",
     )
     farthest = np.linalg.norm(deep["place_theory"], axis=-1).max()
     claim(
         "hidden-places",
-        "small random weights: the items' places in the hidden layer at all times, in units of the "
-        "farthest",
+        "small random weights: theory predicts the positions of items in the hidden layer at all "
+        "times (error relative to the largest distance)",
         max_error_below(
             np.linalg.norm(deep["place"] - deep["place_theory"], axis=-1),
             within=float(4 * (2 * a0) ** 0.5 / farthest),
             over=farthest,
         ),
-        note="at the start they are where random weights put them, within √(2a₀)",
+        note="random initial weights displace the items by up to √(2a₀)",
     )
     claim(
         "random-trees",
-        "networks must differentiate progressively: random trees are learned level by level",
+        "every random tree is learned level by level, from broad to fine distinctions",
         most_seeds(run["trees"]["ordered"], of="trees"),
-        note="any branching, any flips between 0 and ½, equal small initial strengths",
+        note="any branching, flip probabilities between 0 and ½, equal small initial strengths",
     )
     same = max_error_below(shallow["strength"], shallow["theory"], within=1e-6)
-    claim("shallow-exponential", "shallow: all levels follow the same exponential", same)
+    words = "shallow network: all levels follow the same exponential"
+    claim("shallow-exponential", words, same)
     last = shallow["half_time"][-1] / shallow["half_time"][0]
     claim(
         "shallow-half-times",
-        "shallow: no differentiation, the last level's half-rise time over the first's",
+        "shallow network: the last level is half learned when the first is (ratio of the times)",
         agree(last, 1.0, within=float(4 * a0 / weakest) + 1e-6),
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """What one network makes of the items over time, and its levels, deep and shallow."""
+    """Draw items in the hidden layer over time, and their levels, deep and shallow."""
     deep, shallow = run["deep"].ds, run["shallow"].ds
     title = "A hierarchy is learned from the top: broad distinctions first"
     size = {"width": 3.5, "height": 3.9, "width_ratios": (1.25, 1, 0.8)}
@@ -256,11 +259,11 @@ def draw(run: xr.DataTree) -> Figure:
     _draw_places(places, run["hierarchy"].ds, deep.isel(seed=0), names, colors)
     for level, color in enumerate(colors):
         one = deep.isel(level=level).transpose("time", "seed", ...)
-        label = f"distinctions at level {level}" if level else "what all share"
+        label = f"distinctions at level {level}" if level else "shared by all items"
         strengths.plot(deep["time"], one["random"], **SIMULATION_STYLE, color=color, alpha=0.3)
         strengths.plot(deep["time"], one["random_theory"], **{**THEORY_STYLE, "lw": 0.6})
         strengths.plot([], [], **SIMULATION_STYLE, color=color, label=label)
-        # One on the other, so that all can be seen.
+        # Widths differ so that overlapping curves remain visible.
         wide = {"color": color, "lw": 3 + 5 * (1 - level / len(colors)), "alpha": 0.5}
         straight.plot(shallow["time"], shallow["strength"].isel(level=level), **wide)
     straight.plot(shallow["time"], shallow["theory"].isel(level=0), **THEORY_STYLE)
@@ -277,7 +280,7 @@ def draw(run: xr.DataTree) -> Figure:
 def _draw_places(
     ax: Axes, hierarchy: xr.Dataset, one: xr.Dataset, names: Sequence[str], colors: np.ndarray
 ) -> None:
-    """The hidden representations of the first random network, from the start to the end."""
+    """Draw the hidden representations of the first random network over time."""
     place, theory = one["place"].values, one["place_theory"].values
     branch = hierarchy["groups"].values[min(1, hierarchy.sizes["depth"] - 1)]
     for item, name in enumerate(names):
@@ -293,6 +296,6 @@ def _draw_places(
             ax.plot(*place[now[level]].T, "o", ms=4.5, color=colors[level], zorder=3)
     ax.plot(*place[0].mean(axis=0), "o", ms=5, color="0.25")
     ax.margins(0.12, 0.16)
-    title = "items in the hidden layer part ways\n(small dots: when a level is half learned)"
+    title = "items separate in the hidden layer\n(small dots: a level is half learned)"
     words = "distinctions of odd levels", "distinctions of even levels", title
     label_axes(ax, *words, xticks=[], yticks=[])

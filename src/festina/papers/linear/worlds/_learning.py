@@ -1,8 +1,8 @@
-"""What networks learn of a world, level by level, and what is known of it beforehand.
+"""Train networks on a structured world, and predict when each level of modes is learned.
 
-Items are one-hot inputs, their features Y the targets. Loss ½‖Y − W₂W₁‖², summed over items, and
-τ Ẇ = −∂L/∂W with τ = 1: a mode with the eigenvalue c of the world's covariance over items has the
-singular value s = √(Nc) for N features, and is half learned at t = ln(s/a₀ − 1)/2s.
+Items are one-hot inputs, and their features Y are the targets. The loss is ½‖Y − W₂W₁‖², summed
+over items, with τ Ẇ = −∂L/∂W and τ = 1. A mode with eigenvalue c of the world's covariance over
+items has singular value s = √(Nc) for N features. It is half learned at t = ln(s/a₀ − 1)/2s.
 """
 
 from collections.abc import Collection
@@ -32,39 +32,40 @@ _SAMPLES = 301
 
 
 class Learning(Parameters):
-    """A network of two layers that learns a world."""
+    """Parameters of a two-layer network that learns a structured world."""
 
     features: int = Field(default=32, ge=1)
-    """Features N that a network learns, of exactly the covariance of the world."""
+    """Number N of features, whose covariance is exactly that of the world."""
 
     hidden: int = Field(default=32, ge=1)
-    """Hidden units of the networks, at least four more than items."""
+    """Number of hidden units, at least four more than items."""
 
     initial_strength: float = Field(default=1e-4, gt=0)
-    """Strength a₀ of every mode at the start; in the mean, for random weights."""
+    """Initial strength a₀ of every mode; for random weights, its mean."""
 
     def check(self, worlds: Collection[World]) -> None:
-        """Whether these networks can learn these worlds from small weights."""
+        """Raise `ValueError` unless these networks can learn these worlds from small weights."""
         items = max(world.items for world in worlds)
         if self.features < items:
             raise ValueError(
-                f"`features` must be at least the number of items, {items}, got {self.features}."
+                f"`features` must be at least the number of items, {items}, but it is "
+                f"{self.features}."
             )
         if self.hidden < items + 4:
             raise ValueError(
-                f"`hidden` must exceed the number of items, {items}, by four or more, got "
-                f"{self.hidden}: else modes run out of units."
+                f"`hidden` must exceed the number of items, {items}, by four or more, but it is "
+                f"{self.hidden}: every mode needs hidden units of its own."
             )
         weakest = min(world.singular_values(self.features)[-1] for world in worlds)
         if self.initial_strength > 0.01 * weakest:
             raise ValueError(
-                "`initial_strength` must be small, below a hundredth of the smallest singular "
-                f"value {weakest:.3g}, got {self.initial_strength:g}."
+                "`initial_strength` must be below a hundredth of the smallest singular value "
+                f"{weakest:.3g}, but it is {self.initial_strength:g}."
             )
 
 
 def random_network(parameters: Learning, items: int, key: Key) -> DeepLinear:
-    """Random weights with the mean strength a₀, one network for each seed."""
+    """Return networks with random weights of mean strength a₀, one for each seed."""
     scale = float(np.sqrt(2 * parameters.initial_strength / parameters.hidden))
     widths = items, parameters.hidden, parameters.features
     return deep_linear(widths, scale=scale, key=keys_from_parameters(parameters, key))
@@ -73,12 +74,12 @@ def random_network(parameters: Learning, items: int, key: Key) -> DeepLinear:
 def learn(
     parameters: Learning, world: World, level: np.ndarray, network: DeepLinear
 ) -> tuple[xr.Dataset, Float[np.ndarray, "lane time hidden item"], np.ndarray]:
-    """Decoupled and small random networks on the world's exact features, with their theory.
+    """Train decoupled and small random networks on the world's exact features; add the theory.
 
-    Also the first layers over time, decoupled before random ones, and the strengths A(t) that the
-    growing part of random weights predicts. Items that a network has and the world has not come
-    without features and with weights of zero, which no flow changes: one compiled program for
-    worlds of all sizes.
+    Also return the first layers over time (decoupled network first) and the strengths A(t) that the
+    growing part of the random weights predicts. Worlds with fewer items than the network are padded
+    with items without features and zero weights, which stay zero. Worlds of all sizes then share
+    one compiled program.
     """
     y, a0 = world.exact_features(parameters.features), parameters.initial_strength
     s, v = world.singular_values(parameters.features), world.modes
@@ -125,30 +126,34 @@ def learn(
 
 
 def level_means(level: np.ndarray) -> Float[np.ndarray, "level mode"]:
-    """What takes the mean over the modes of each level."""
+    """Return the matrix that averages over the modes of each level."""
     return (level == np.unique(level)[:, None]) / np.bincount(level)[:, None]
 
 
 def together(tables: Collection[xr.Dataset], one: str, other: str) -> np.ndarray:
-    """The relative difference of one variable from another, of all worlds in a row."""
+    """Return the relative difference of two variables, for all worlds in one array."""
     return np.concatenate([np.ravel(table[one] / table[other] - 1) for table in tables])
 
 
 def from_growing_part(
     claim: ClaimCollector, tables: Collection[xr.Dataset], initial_strength: float, order: str
 ) -> None:
-    """When random weights learn each level, and which level is first, from their growing part."""
+    """Claim when small random networks learn each level, and in which order.
+
+    The prediction uses the growing part of the initial weights: half the sum of both layers along a
+    mode. The other half, their difference, decays.
+    """
     names = "singular_value", "weakest_growth"
     weakest, growth = (np.min([table[name].min() for table in tables]) for name in names)
     unknown = min(float(initial_strength**2 / (weakest * growth)) + 1e-5, 0.02)
     off = together(tables, "random_half_time", "random_theory_half_time")
     claim(
         "growing-part-half-times",
-        "small random weights: half-rise times of levels from the growing part of the weights "
-        "(relative error)",
+        "small random weights: half the sum of both layers' initial weights predicts when each "
+        "level is half learned (relative error)",
         max_error_below(off, within=unknown),
-        note="what the prediction leaves out is of second order in the weights; tolerance a₀²/(s "
-        "γ), γ the least that grows",
+        note="neglected terms are of second order in the weights; tolerance a₀²/(s γ), with γ the "
+        "smallest eigenvalue of the growing part",
     )
     right, early = [], 0
     for table in tables:
@@ -159,8 +164,9 @@ def from_growing_part(
         early += int((later < 0).sum())
     claim(
         "order-of-levels",
-        f"{order}: which of two neighbours comes first in small random weights",
+        f"{order}: the initial weights predict which of two neighbouring levels comes first",
         most_seeds(np.concatenate(right), of="pairs"),
-        corrected="levels that are close change places, as the weights predict" * (early > 0),
-        note=f"{early} pairs are not in order",
+        corrected="levels with similar singular values swap, as their initial weights predict"
+        * (early > 0),
+        note=f"{early} pairs are swapped",
     )

@@ -1,8 +1,8 @@
-r"""What is learned of a structured world, and when: trees, clusters, chains, rings, grids, tori.
+r"""Structured worlds and when their modes are learned: trees, clusters, chains, rings, grids, tori.
 
 The modes are eigenvectors of the world's covariance over items, known in closed form. From equal
-strengths they are learned in the order of their eigenvalues. Small random weights hold more of one
-mode than of another, by which eigenvalues that are close may change places.
+initial strengths they are learned in the order of their eigenvalues. Small random weights have
+unequal initial strengths, so that modes with similar eigenvalues may swap.
 """
 
 import itertools
@@ -24,54 +24,54 @@ from ....experiments.figures import draw_pair, label_axes, panels, shades, style
 from ....tasks.worlds import World, chain, clusters, grid, ring, torus, tree
 from ._learning import Learning, from_growing_part, learn, random_network, together
 
-_EQUAL = 1e-9  # eigenvalues closer than this fraction of the largest are one level
-_SHOWN = 6  # leading levels of each world, in the figure
+_EQUAL = 1e-9  # eigenvalues that differ by less, relative to the largest, form one level
+_SHOWN = 6  # number of leading levels drawn for each world
 
 
 class Parameters(Learning):
-    """The sizes of six worlds, and a network of two layers that learns each of them."""
+    """Parameters of six structured worlds and of a two-layer network that learns each of them."""
 
     seeds: int = Field(default=3, ge=1)
-    """How many small random networks are trained on each world."""
+    """Number of networks with small random weights that are trained on each world."""
 
     branching: tuple[int, ...] = (2, 2, 2)
-    """Tree: children of a node, level by level from the root."""
+    """Tree: number of children of each node, level by level from the root."""
 
     flip: float = Field(default=0.1, gt=0, lt=0.5)
-    """Tree: probability with which a feature changes sign along an edge."""
+    """Tree: probability that a feature changes sign along an edge."""
 
     cluster_sizes: tuple[int, ...] = (3, 5, 2)
-    """Clusters: items of each."""
+    """Clusters: number of items in each cluster."""
 
     items: int = Field(default=12, ge=3)
     """Chain and ring: number of items."""
 
     rows: int = Field(default=4, ge=3)
-    """Grid and torus: items from top to bottom."""
+    """Grid and torus: number of rows."""
 
     columns: int = Field(default=5, ge=3)
-    """Grid and torus: items from left to right."""
+    """Grid and torus: number of columns."""
 
     coupling: float = Field(default=0.8, gt=0)
-    """Weight w of the edges of all worlds but the tree."""
+    """Edge weight w of all worlds except the tree."""
 
     precision: float = Field(default=0.3, gt=0)
-    """Precision g with which a feature of a single item is held near zero."""
+    """Precision g that pulls each feature of an item towards zero."""
 
     sampled_features: int = Field(default=40_000, ge=1000)
-    """Features that are drawn from the world's process, to compare its spectrum with."""
+    """Number of features sampled from each world, for comparison of spectra."""
 
     def _check(self) -> None:
         if not self.cluster_sizes or min(self.cluster_sizes) < 1:
             raise ValueError(
-                "`cluster_sizes` must be one or more numbers of items from 1 up, got "
+                "`cluster_sizes` must be one or more positive numbers of items, but it is "
                 f"{self.cluster_sizes}."
             )
         worlds = self.worlds().values()
         if min(world.items for world in worlds) < 2:
             raise ValueError(
-                "`branching` and `cluster_sizes` must make two or more items, got "
-                f"{self.branching} and {self.cluster_sizes}: one alone has nothing to differ from."
+                "`branching` and `cluster_sizes` must give two or more items, but they are "
+                f"{self.branching} and {self.cluster_sizes}."
             )
         self.check(worlds)
 
@@ -89,13 +89,13 @@ class Parameters(Learning):
 
 @make_run("linear/structures")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Sample and learn each world."""
+    """Sample features of each world, and train networks on it."""
     worlds = parameters.worlds()
     samples_key = jax.random.fold_in(keys_from_parameters(parameters, key)[0], 1)
     network = random_network(parameters, max(world.items for world in worlds.values()), key)
     tables = {}
     for index, (name, world) in enumerate(worlds.items()):
-        progress(f"a network learns the {name}", index / len(worlds))
+        progress(f"training networks on the {name}", index / len(worlds))
         draw = jax.random.fold_in(samples_key, index)
         itself = describe(name, world, world.sample(parameters.sampled_features, key=draw))
         learned, *_ = learn(parameters, world, itself["level_of_mode"].values, network)
@@ -104,9 +104,9 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def describe(name: str, world: World, samples: Float[np.ndarray, "feature item"]) -> xr.Dataset:
-    """The world itself, and many features from its process: how correlated modes are in them."""
+    """Return the world's items and modes, and the correlation of modes in sampled features."""
     c, count, along = world.eigenvalues, len(samples), samples @ world.modes
-    # Of a mean of products z_i z_j that has the mean zero; two items alike have exactly none.
+    # Standard error of a mean of products z_i z_j with mean zero; for identical items it is zero.
     error = np.maximum(np.sqrt((along**2).T @ along**2) / count, 1e-12)
     others = ~np.eye(world.items, dtype=bool)
     table = {
@@ -122,13 +122,13 @@ def describe(name: str, world: World, samples: Float[np.ndarray, "feature item"]
 
 
 def edges(name: str, world: World) -> Float[np.ndarray, "line end 2"]:
-    """Lines from point to point; on a torus, half of a line on each side where it wraps."""
+    """Return the lines to draw; lines that wrap around a torus are split into two halves."""
     if name == "tree":
-        # Every node above the middle of its leaves, as high as there are levels below it.
+        # Each node stands above the middle of its leaves, at the height of its level.
         return _branches(world, np.ptp(world.position[:, 0]) / (2 * max(len(world.groups) - 1, 1)))
     if name == "clusters":
         return _branches(world, 0.0)
-    # Items that are tied to each other: where the precision is not zero.
+    # Items are connected where the precision matrix is nonzero.
     precision = np.linalg.inv(world.covariance)
     tied = np.triu(np.abs(precision) > 1e-9 * np.abs(precision).max(), k=1)
     start, end = (world.position[index] for index in np.nonzero(tied))
@@ -141,7 +141,7 @@ def edges(name: str, world: World) -> Float[np.ndarray, "line end 2"]:
 
 
 def _branches(world: World, height: float) -> Float[np.ndarray, "line end 2"]:
-    """From the middle of each group to that of the group which it is part of."""
+    """Return lines from the middle of each group to the middle of its parent group."""
     leaves, lines = np.arange(world.items), []
     groups = world.groups if (world.groups[-1] == leaves).all() else [*world.groups, leaves]
     for level, (parents, nodes) in enumerate(itertools.pairwise(groups)):
@@ -155,33 +155,37 @@ def _branches(world: World, height: float) -> Float[np.ndarray, "line end 2"]:
 
 @claims_from_source("Saxe, slides", "“Learning diverse structures”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Spectra and modes of every world in samples, and when they are learned."""
+    """Claim the spectrum and modes of every world in samples, and when they are learned."""
     parameters = parameters_of_run(run, Parameters)
     link = "“Connecting neural nets and graphical models”"
     tables, count = [node.ds for node in run.children.values()], parameters.sampled_features
     for name, world in zip(run.children, tables, strict=True):
-        # Whitened samples have singular values within 1 ± (√(P/N) + t/√N), t = 4 for Gaussians.
+        # Whitened Gaussian samples have singular values within 1 ± (√(P/N) + t/√N), t = 4.
         noise = float((np.sqrt(world.sizes["item"]) + 4) / np.sqrt(count))
         claim(
             f"{name}-sampled-spectrum",
-            f"{name}: singular values of {count} sampled features over √(Nc)",
+            f"{name}: the singular values of {count} sampled features are √(Nc), with N features "
+            "and eigenvalues c of the covariance over items (ratio)",
             max_error_below(world["sampled"] / np.sqrt(world["eigenvalue"]), 1.0, within=noise),
             at=link,
-            note=f"{world.attrs['world']}; the slides' limit of many features",
+            note=f"{world.attrs['world']}; the slides give the limit of many features",
         )
     claim(
         "uncorrelated-modes",
-        "sampled features are uncorrelated along different modes: largest correlation, in standard "
-        "errors",
+        "sampled features are uncorrelated along different modes of all worlds (largest "
+        "correlation, in standard errors)",
         max_error_below([world["correlation_in_errors"] for world in tables], within=6.0),
         at=link,
-        note="contrasts of trees and clusters, waves of chains, rings, grids and tori",
+        note="modes: contrasts of trees and clusters, waves on chains, rings, grids and tori",
     )
     off = [np.ravel(world["chains"] - world["chains_theory"]) for world in tables]
-    words = "decoupled weights: every mode of every world follows its chain (as a fraction of s)"
+    words = "decoupled weights: every mode of every world learns like a scalar chain (error over s)"
     claim("decoupled-chains", words, max_error_below(np.concatenate(off), within=1e-6))
     off = together(tables, "chains_half_time", "chains_theory_half_time")
-    words = "decoupled weights: half-rise times are ln(s/a₀ − 1)/2s (relative difference)"
+    words = (
+        "decoupled weights: a mode is half learned at ln(s/a₀ − 1)/2s, for singular value s and "
+        "initial strength a₀ (relative difference)"
+    )
     claim("decoupled-half-times", words, max_error_below(off, within=1e-6), headline=True)
     order, a0 = "modes are learned in the order of their eigenvalues", parameters.initial_strength
     from_growing_part(claim, tables, a0, order)
@@ -189,18 +193,18 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     off = np.abs(together(tables, "simple_half_time", "random_half_time"))
     claim(
         "effective-strengths",
-        "small random weights: half-rise times of chains with effective strengths (median relative "
-        "error)",
+        "small random weights: scalar chains with effective initial strengths predict when a mode "
+        "is half learned (median relative error)",
         agree(np.median(off), 0.0, within=float(1 / np.log(weakest / a0))),
-        note="modes share hidden units, which costs a time of order 1/s",
+        note="modes share hidden units, which delays them by a time of order 1/s",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """One column for each world: its items, its leading modes, and when these are learned."""
+    """Draw for each world its items, its leading modes, and when these are learned."""
     parameters = parameters_of_run(run, Parameters)
-    title = "Six worlds: items, their modes in the order of eigenvalues, and when each is learned"
+    title = "Six worlds: items, modes in order of eigenvalues, and when each mode is learned"
     how: dict[str, Any] = {"height_ratios": (1, 1.25, 1.15)}
     figure, axes = panels(title, len(run.children), 3, width=2.0, height=1.9, **how)
     for column, (name, node) in enumerate(run.children.items()):
@@ -225,7 +229,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_modes(ax: Axes, world: xr.Dataset, shape: tuple[int, int]) -> None:
-    """The first mode of each level, in colours from negative to positive."""
+    """Draw the first mode of each level, in colours from negative to positive."""
     ax.axis("off")
     _, first = np.unique(world["level_of_mode"].values, return_index=True)
     if len(first) > _SHOWN:
@@ -244,12 +248,12 @@ def _draw_modes(ax: Axes, world: xr.Dataset, shape: tuple[int, int]) -> None:
 
 
 def _draw_learning(ax: Axes, world: xr.Dataset) -> None:
-    """The first of the random networks, with the prediction from its own weights."""
+    """Draw learning curves of the first random network, with their prediction."""
     one = world.isel(seed=0, level=slice(_SHOWN))
     for level, color, _ in shades(range(one.sizes["level"])):
         curve = one.isel(level=level)
         draw_pair(ax, one["time"], curve["random"], curve["random_theory"], color=color)
-    # Until all that is shown is learned.
+    # The axis ends when all levels shown are learned.
     end = int(np.argmax((one["random_theory"].min("level") > 0.98).values)) or -1
     room = {"xlim": (0, float(one["time"][end])), "ylim": (0, 1.06), "yticks": (0, 0.5, 1)}
     label_axes(ax, "time $t/τ$", **room)
