@@ -376,7 +376,7 @@ def test_a_run_without_plateau_says_so_and_nothing_else_about_it(letter):
     count, *others = experiment.claims(run)
     assert count.id == "three-plateaus"
     assert count.broken
-    assert not [claim for claim in others if "plateau" in claim.words or "that ray" in claim.words]
+    assert not [claim for claim in others if "plateau" in claim.words or "one ray" in claim.words]
     figure = experiment.draw(run)
     assert [text.get_text() for text in figure.axes[1].texts] == ["no intermediate\nplateau"]
     assert is_legible(figure)

@@ -39,14 +39,14 @@ def test_deep_networks_learn_in_stages():
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        ({"singular_values": (2.0, 1.9)}, "each a fifth below"),
+        ({"singular_values": (2.0, 1.9)}, "at least a fifth below"),
         ({"singular_values": (2.0,)}, "two or more"),
         ({"input_variances": (1.0, 1.0)}, "one for each singular value"),
         ({"width": 3}, "at least 4, the number of modes"),
         ({"initial_strength": 0.9}, "a quarter of the weakest target"),
         ({"depths": (1, 2)}, "from 2 up"),
         ({"scales": (0.01, 0.1)}, "decreasing"),
-        ({"scales": (0.5, 0.1)}, "half learned by chance"),
+        ({"scales": (0.5, 0.1)}, "half contain the weakest mode"),
     ],
 )
 def test_bad_parameters_of_chains(bad, words):
@@ -124,7 +124,7 @@ def test_a_chain_that_has_learned_takes_no_time():
     ("bad", "words"),
     [
         ({"layer_strength": 0.95}, "less than or equal to 0.9"),
-        ({"correlation": 0.5}, "`layer_strength` must lie below"),
+        ({"correlation": 0.5}, "`layer_strength` must be below"),
         ({"depths": (2, 4)}, "2 or more increasing numbers from 3 up"),
         ({"depths": (4, 40)}, "use fewer layers"),
         ({"network_depths": (4,)}, "2 or more increasing numbers from 2 up"),

@@ -43,7 +43,7 @@ def test_other_parameters():
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        ({"initial_strength": 1.0}, "`initial_strength` must lie below half the target"),
+        ({"initial_strength": 1.0}, "`initial_strength` must be below half the target"),
         ({"depths": (2, 1)}, "increasing numbers from 1 up"),
         ({"depths": ()}, "increasing numbers from 1 up"),
         ({"depths": (0, 1)}, "increasing numbers from 1 up"),

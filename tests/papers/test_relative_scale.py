@@ -158,7 +158,7 @@ def test_a_seed_does_not_depend_on_how_many_are_trained():
 
 @pytest.mark.parametrize("factors", [(1.0,), (0.5, 1.0), (1.0, 1.0), (1.0, 0.0), (2.0, 1.0)])
 def test_factors_that_cannot_be(factors):
-    with pytest.raises(ValueError, match="`factors` must fall from 1"):
+    with pytest.raises(ValueError, match="`factors` must decrease from 1"):
         experiment.Parameters(factors=factors)
 
 

@@ -82,7 +82,7 @@ def test_a_single_number_blows_up_at_its_inverse():
 @pytest.mark.parametrize(
     ("experiment", "bad", "words"),
     [
-        (directions, {"ratios": (1.0,), "multiplicities": (1,)}, "between 0.15"),
+        (directions, {"ratios": (1.0,), "multiplicities": (1,)}, "from 0.15"),
         (directions, {"multiplicities": (1,)}, "for each of the 5 ratios"),
         (directions, {"scales": (1e-6, 1e-8)}, "four decades"),
         (directions, {"scales": (1e-8, 1e-6)}, "decreasing"),
