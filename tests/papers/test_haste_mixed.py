@@ -30,8 +30,8 @@ def test_units_are_counted_by_the_contexts_that_they_are_on_in():
     ("given", "words"),
     [
         ({"objects": 6}, "power of two"),
-        ({"widths": (120,)}, "one for each of 3 numbers of contexts"),
-        ({"widths": (120, 120, 10)}, "too few for 6 pathways"),
+        ({"widths": (120,)}, "one entry for each of the 3 entries of"),
+        ({"widths": (120, 120, 10)}, "4 units for each of 6 pathways"),
         ({"contexts": (1, 2, 3)}, "contexts"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Make haste slowly: rectified networks as gated ones, and why their units are mixed."""
+"""Experiments on “Make haste slowly”: ReLU networks as gated networks, and mixed selectivity."""
 
 from ...experiments._experiment_entry import ExperimentEntry
 
@@ -14,24 +14,24 @@ def _entry(module: str, place: str, seconds: int, *references: str, shows: str) 
 # fmt: off
 EXPERIMENTS = (
     _entry("_equivalence", "Proposition 4.2", 40, *_HASTE,
-           shows="ReLU networks as gated ones, exact if gates are read again and not if they stay"),
+           shows="gated networks match a ReLU network with re-read gates, not with fixed gates"),
     _entry("_depth", "effect of depth", 40, *_HASTE,
-           shows="two hidden layers: the first is linear in what it does, the second gates"),
+           shows="with two hidden layers, the first computes a linear map and the second gates"),
     _entry("_scale", "beyond it: handwritten digits in contexts", 40, *_HASTE,
-           shows="digits in contexts: gates, pathways and selectivity of a ReLU network on images"),
+           shows="gates, pathways and selectivity of ReLU networks on digits in contexts"),
     _entry("_mixed", "mixed selectivity against modularity", 50, *_HASTE,
-           shows="objects in contexts: ReLU units that are on in all contexts but one"),
+           shows="ReLU units become mixed: they are on in all contexts but one"),
     _entry("_why", "why mixed selectivity wins", 40, *_HASTE,
-           shows="sharing is faster only while the common pathway still learns"),
+           shows="pathways for more contexts learn faster while the common pathway still learns"),
     _entry("_structures", "contexts of different structures", 30, *_HASTE,
-           shows="a tree, a ring and a crossed tree: units are mixed all the same"),
+           shows="units are mixed even if each context has another structure (tree, ring)"),
     _entry("_distillation", "does a student inherit it?", 50, *_HASTE,
-           shows="selectivity passes from teacher to student by features, not by outputs"),
+           shows="students inherit selectivity from features of a teacher, not from its outputs"),
     _entry("_views", "notes on Jarvis et al.: views, single task", 40, *_HASTE,
-           shows="views of one class: shared by squares in one layer, raced for in several"),
+           shows="views of one class race in separate pathways, but not in one shared layer"),
     _entry("_tasks", "notes on Jarvis et al.: views, several tasks", 40, *_HASTE,
-           shows="from one task to two: independent targets end the competition of views"),
+           shows="views compete for one target; independent targets end the competition"),
     _entry("_conflict", "notes on Jarvis et al.: views, task conflict", 40, *_HASTE,
-           shows="views that contradict each other under a cue: no conflict is too rare"),
+           shows="networks learn to follow a cue between views that conflict, however rarely"),
 )
 # fmt: on

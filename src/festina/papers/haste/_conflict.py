@@ -1,11 +1,13 @@
-r"""Views that contradict each other, and a cue that says which one to heed: never too rare.
+r"""Two views in conflict and a cue: networks learn to follow the cue, however rare conflicts are.
 
-x = (e_i, e_j, e_t), y = e_i if t = 0 and e_j if t = 1, of K classes; views show the same class with
-probability 1 − c. Loss ½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W with τ = 1. The notes ask for the transition as
-conflict is introduced little by little. There is none: what a network says of the class that is
-asked for, less what it says of the other, where views differ (its gating index), ends at 1 for all
-c > 0, and only the time that takes goes as 1/c. At first a network learns what it can without
-gates, (e_i + e_j)/2, which leaves c/4; what is left is seen in c of the examples.
+Inputs are x = (e_i, e_j, e_t): two views, which show classes i and j out of K, and a cue t. The
+target is y = e_i if t = 0 and y = e_j if t = 1. Both views show the same class with probability
+1 − c. The loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1. The *gating index* is the output for
+the cued class minus the output for the other class, where views differ. The notes ask for a
+transition as the share c of conflicts grows from zero. No transition exists: the gating index
+converges to 1 for all c > 0, after a time proportional to 1/c. A network first learns
+(e_i + e_j)/2, which needs no gates and leaves the loss c/4. The residual is nonzero only for
+conflicts, a share c of the examples.
 """
 
 from typing import Annotated, Any
@@ -46,22 +48,22 @@ from ...tasks import Task, conflicting_views
 
 _SAMPLES = 161
 _LAST = 80.0
-"""Of c·t, when training ends."""
+"""Value of c·t at which training ends."""
 _RARE = 0.2
-"""Conflict up to here is rare: before it matters all else has been learned."""
+"""Share c up to which conflicts are rare: all else is learned before they matter."""
 
 
 class Parameters(BaseParameters):
-    """Two views in conflict, and ReLU networks of one hidden layer."""
+    """Two views in conflict, and ReLU networks with one hidden layer."""
 
     seeds: int = Field(default=3, ge=2)
-    """How many networks are trained for each share of conflict."""
+    """Number of networks that are trained for each share of conflicts."""
 
     classes: int = Field(default=3, ge=2, le=6)
     """Number K of classes."""
 
     hidden: int = Field(default=60, ge=30)
-    """Units of a network."""
+    """Number of hidden units of each network."""
 
     scale: float = Field(default=1e-2, ge=1e-3, le=0.02)
     """Standard deviation σ of the initial weights."""
@@ -70,8 +72,8 @@ class Parameters(BaseParameters):
         *(0.02, 0.05, 0.1, 0.2),
         *(0.4, 0.7, 1.0),
     )
-    """Shares c of examples in conflict, increasing, two or more up to 0.2; c = 0 comes by itself.
-    The smaller, the longer it takes."""
+    """Shares c of examples in conflict, increasing, two or more up to 0.2. The share c = 0 is
+    always run as well. Computing time is proportional to 1/c."""
 
 
 QUICK: dict[str, Any] = {"seeds": 2, "shares": (0.1, 0.2, 0.4, 1.0)}
@@ -79,7 +81,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "shares": (0.1, 0.2, 0.4, 1.0)}
 
 @make_run("haste/conflict")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train ReLU and linear networks for every share of conflict, and ReLU networks on none."""
+    """Train ReLU and linear networks for every share of conflicts, and ReLU networks without."""
     keys, found = keys_from_parameters(parameters, key), list[xr.Dataset]()
     for k, share in enumerate(parameters.shares):
         progress(f"conflict in {share:g} of the examples", k / (len(parameters.shares) + 1))
@@ -92,7 +94,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _in_conflict(parameters: Parameters, share: float, keys: Keys) -> xr.Dataset:
-    """ReLU networks on a clock that is slower by c, and what linear ones leave."""
+    """Train ReLU networks up to c·t = 80, and linear networks for their final loss."""
     data, clock = conflicting_views(share, parameters.classes), np.linspace(0.0, _LAST, _SAMPLES)
     trained = gradient_flow(
         _network(parameters, data, "relu", keys), data, clock / share, rtol=1e-4
@@ -121,7 +123,7 @@ def _in_conflict(parameters: Parameters, share: float, keys: Keys) -> xr.Dataset
 
 
 def _without(parameters: Parameters, keys: Keys) -> xr.Dataset:
-    """Networks that were never shown any conflict, trained as long as those of the rarest."""
+    """Train networks without conflicts, as long as those with the smallest share of conflicts."""
     data = conflicting_views(0.0, parameters.classes)
     times = np.linspace(0.0, _LAST / parameters.shares[0], _SAMPLES)
     trained = gradient_flow(_network(parameters, data, "relu", keys), data, times, rtol=1e-4)
@@ -135,7 +137,7 @@ def _network(parameters: Parameters, data: Task, unit: str, keys: Keys) -> Abstr
 
 
 def _index(network: AbstractNetwork, data: Task) -> Float[np.ndarray, "..."]:
-    """Return the mean output for the class asked for less that for the other, if they differ."""
+    """Return the mean output for the cued class minus that for the other, where views differ."""
     first, second, cue = (data.labels[name] for name in ("first", "second", "cue"))
     wanted = np.where(cue == 0, first, second)
     other = np.where(cue == 0, second, first)
@@ -147,20 +149,21 @@ def _index(network: AbstractNetwork, data: Task) -> Float[np.ndarray, "..."]:
 
 @claims_from_source("Notes on Jarvis et al. (2025)", "IDEA-003")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Who learns to gate, how long it takes, and what is learned without."""
+    """Check which networks learn to gate, how long it takes, and the loss without gates."""
     parameters = parameters_of_run(run, Parameters)
     data, none = run["conflict"].ds, run["none"].ds
     share, index = data["share"], data["index"]
     claim(
         "no-critical-share",
-        "there is no critical share of conflict: networks learn to heed the cue for all c > 0",
+        "there is no critical share of conflicts: networks learn to follow the cue for all shares "
+        "c > 0",
         agree(index.isel(clock=-1).mean("seed"), 1.0, within=0.02),
         headline=True,
         note=f"gating index at c·t = {_LAST:g}, c = {join_numbers(share.values)}",
     )
     claim(
         "no-conflict",
-        "without any conflict they do not",
+        "without conflicts between views, networks do not learn to follow the cue (gating index)",
         all_below(abs(none["index"].isel(time=-1)), 0.1),
         note=f"after t = {float(none['time'][-1]):g}",
     )
@@ -168,7 +171,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     half = rare["half"].mean("seed", skipna=False)
     claim(
         "half-time",
-        "the time it takes goes as 1/c: when the index is 1/2",
+        "the time until the gating index is 1/2 is proportional to 1/c, c the share of conflicts "
+        "(exponent)",
         follows_power_law(rare["share"], half / rare["share"], -1.0, within=0.05),
         note=f"c·t = {join_numbers(half.values)} for c = {join_numbers(rare['share'].values)}, "
         f"K = {parameters.classes}, σ = {parameters.scale:g}",
@@ -176,26 +180,29 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     curves = rare["index"].mean("seed")
     claim(
         "collapse",
-        f"against c·t it is the same curve for every c up to {_RARE:g}",
+        "against c·t, the gating index follows the same curve for all shares c of conflicts up to "
+        f"{_RARE:g}",
         max_error_below(curves, curves.mean("share"), within=0.1),
     )
     floor = share / 4
     claim(
         "linear-floor",
-        "a linear network is left with c/4, with a cue and without",
+        "the final loss of a linear network is c/4 at a share c of conflicts, with and without a "
+        "cue",
         agree((data["linear"].mean("seed") / floor), 1.0, within=0.02),
         note="in units of c/4",
     )
     begun = int(np.argmax((curves > 0.02).all("share").values))
     claim(
         "relu-rests-at-floor",
-        "a ReLU network first learns what needs no gates: its loss rests at c/4",
+        "a ReLU network first learns the part that needs no gates: its loss has a plateau at c/4, "
+        "c the share of conflicts",
         agree(rare["loss"].mean("seed").isel(clock=begun) / (rare["share"] / 4), 1.0, within=0.15),
         note=f"in units of c/4, at c·t = {float(data['clock'][begun]):g}",
     )
     claim(
         "final-loss",
-        "in the end there is nothing left",
+        "the loss of ReLU networks converges to zero at every share c > 0 of conflicts",
         all_below(data["loss"].isel(clock=-1) / floor, 0.05),
         note="in units of c/4",
     )
@@ -203,7 +210,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """The gating index and the loss on the clock of conflict, and half times."""
+    """Draw the gating index and the loss against c·t, and half times against c."""
     data, none = run["conflict"].ds, run["none"].ds
     figure, (gating, loss, times) = panels("Views in conflict, and a cue", 3, width=3.7)
     for share, shade, label in shades(data["share"].values, "c ="):
@@ -218,9 +225,9 @@ def draw(run: xr.DataTree) -> Figure:
         lw=2.0,
         label="c = 0",
     )
-    label_axes(gating, "$c\\,t/τ$", "gating index", "heeds the cue (1) or not (0)")
+    label_axes(gating, "$c\\,t/τ$", "gating index", "follows the cue (1) or not (0)")
     loss.axhline(1.0, **THEORY_STYLE, label="without gates")
-    label_axes(loss, "$c\\,t/τ$", "loss in units of $c/4$", "what is left", ylim=(0, 2))
+    label_axes(loss, "$c\\,t/τ$", "loss in units of $c/4$", "loss", ylim=(0, 2))
     share = data["share"].values
     how = {**POINT_STYLE, "color": "C0", "label": "training"}
     times.errorbar(
@@ -228,6 +235,6 @@ def draw(run: xr.DataTree) -> Figure:
     )
     rare = data.sel(share=data["share"] <= _RARE)
     times.plot(share, float(rare["half"].mean()) / share, **THEORY_STYLE, label="1/c")
-    words = "share $c$ of conflict", "index is 1/2 at $t/τ$", "time to heed the cue"
+    words = "share $c$ of conflicts", "time $t/τ$ to index 1/2", "time to follow the cue"
     label_axes(times, *words, xscale="log", yscale="log")
     return figure

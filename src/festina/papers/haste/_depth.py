@@ -1,12 +1,12 @@
-r"""Two hidden layers: which of them bends, and whether selectivity stays mixed.
+r"""Two hidden layers: which of them is nonlinear, and whether selectivity stays mixed.
 
-With a second hidden layer the first could be shared by all contexts and apply no nonlinearity, as
-the source has it, and leave gating to the second. It does so in what it computes: made linear, it
-changes the network little. It does not by its gates: its units are off for a quarter of the
-examples, where what they cut is small.
+In the source, all contexts share the first of two hidden layers, this layer applies no
+nonlinearity, and the second layer gates. The first layer indeed computes a linear map: without its
+rectifiers the loss changes little. But its gates do close: its units are off for a quarter of the
+examples, and only the inputs that they cut are small.
 
-N objects in C contexts, ReLU networks of one and of two hidden layers, gradient descent by small
-steps on ½⟨‖y − f‖²⟩: n steps are time t = ηn in units of τ.
+The task has N objects in C contexts. ReLU networks have one or two hidden layers. Training is
+gradient descent on ½⟨‖y − f‖²⟩ with small steps η, so n steps are a time t = ηn in units of τ.
 """
 
 from typing import Annotated, Any
@@ -37,16 +37,19 @@ from ...tasks import Task, objects_in_contexts
 
 _STEP, _SAMPLES = 0.2, 100
 _LEARNED = 0.01
-"""Fraction of the initial loss at which the figure of losses ends."""
+"""Fraction of the initial loss at which the panel of losses ends."""
 _KEPT = ("kept", "on", "loss")
-_NOT_BY_SETS = "by what it computes, not by its gates: units cut small negative parts"
+_NOT_BY_SETS = (
+    "the first layer computes a linear map, but its units are not always on: they cut small "
+    "negative inputs"
+)
 
 
 class Parameters(BaseParameters):
-    """Objects in contexts, and ReLU networks with two hidden layers."""
+    """Objects in contexts, and ReLU networks with one and two hidden layers."""
 
     seeds: int = Field(default=2, ge=1)
-    """How many networks are trained from each scale."""
+    """Number of networks that are trained from each scale."""
 
     objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two, with the features of a tree."""
@@ -55,13 +58,13 @@ class Parameters(BaseParameters):
     """Number C of contexts."""
 
     width: int = Field(default=60, ge=20)
-    """Units of each hidden layer; a network with one has twice as many."""
+    """Number of units in each of two hidden layers; a single hidden layer has twice as many."""
 
     scales: Annotated[tuple[float, ...], check_decreasing(0.05, 1e-4, count=1)] = (0.03, 0.01)
-    """Standard deviations σ of the initial weights."""
+    """Standard deviations σ of the initial weights, decreasing."""
 
     steps: int = Field(default=6000, ge=500)
-    """Steps of gradient descent."""
+    """Number of gradient descent steps."""
 
 
 QUICK: dict[str, Any] = {"seeds": 5, "objects": 4, "width": 40, "steps": 3000}
@@ -69,7 +72,7 @@ QUICK: dict[str, Any] = {"seeds": 5, "objects": 4, "width": 40, "steps": 3000}
 
 @make_run("haste/depth")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train networks of both depths, and look at what every layer does."""
+    """Train networks of both depths, and measure the nonlinearity and selectivity of each layer."""
     task = objects_in_contexts(parameters.objects, parameters.contexts)
     keys = keys_from_parameters(parameters, key)
     inputs, scales = np.shape(task.x)[1], np.array(parameters.scales)
@@ -88,7 +91,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
             task,
             _STEP,
             parameters.steps,
-            batch_size=len(task.x),  # all: a run with samples at even steps
+            batch_size=len(task.x),  # full batches give samples at even steps
             save_every=max(1, parameters.steps // _SAMPLES),
             key=keys[0],
         )
@@ -103,11 +106,12 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _layers(networks: AbstractNetwork, task: Task) -> xr.Dataset:
-    """What each hidden layer of every network of a batch does.
+    """Return how nonlinear and how selective each hidden layer is, for every network of a batch.
 
-    - `kept`: share of the power of what goes into a layer's rectifiers that comes out.
-    - `on`: share of gates that are open, of units and examples.
-    - `loss`: of the network if that layer were linear; `trained` of the network as it is.
+    - `kept`: output power of a layer's rectifiers over their input power.
+    - `on`: share of open gates among all units and examples.
+    - `loss`: loss of the network if this layer were linear.
+    - `trained`: loss of the network as it is.
     - `always`: share of strength in units that are on for every example.
     - `contexts_on`: share of strength in units that are on in 0 … C contexts.
     """
@@ -144,7 +148,7 @@ def _layers(networks: AbstractNetwork, task: Task) -> xr.Dataset:
 
 @claims_from_source("Jarvis, Klein, Rosman & Saxe", "“Effect of depth”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Which layer is linear, in what sense, and where selectivity is mixed."""
+    """Check which layer is linear, in which sense, and the selectivity of the second layer."""
     count = parameters_of_run(run, Parameters).contexts
     one, two = run["one"].ds, run["two"].ds
     start = two["course"].isel(time=0).mean()
@@ -152,56 +156,61 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     cost = first["loss"] - first["trained"]
     claim(
         "linear-first-layer",
-        "made linear, the first layer changes the loss little",
+        "without the nonlinearity of its first hidden layer a trained network keeps a low loss",
         all_below(cost / start, 0.03),
         headline=True,
-        note=f"loss {join_numbers(first['loss'].mean('seed'), 2)}, of {float(start):.3g} at first",
+        note="increase in units of the initial loss; the loss is then "
+        f"{join_numbers(first['loss'].mean('seed'), 2)}, initially {float(start):.3g}",
     )
     claim(
         "linear-second-layer",
-        "the second layer is not: made linear, it loses more than a quarter of what was learned",
+        "without the nonlinearity of its second hidden layer a trained network loses more than a "
+        "quarter of its gain in loss",
         all_above((second["loss"] - second["trained"]) / (start - second["trained"]), 0.25),
-        note=f"loss {join_numbers(second['loss'].mean('seed'), 3)}",
+        note=f"the loss is then {join_numbers(second['loss'].mean('seed'), 3)}",
     )
     claim(
         "kept-power",
-        "of the power into their rectifiers the first layer keeps nearly all, the second does not",
+        "rectifiers of the first hidden layer pass nearly all of their input power, those of the "
+        "second do not",
         most_seeds((first["kept"] > 0.95) & (second["kept"] < 0.85), of="networks"),
-        note=f"{join_numbers(first['kept'].mean('seed'), 3)}; "
-        f"{join_numbers(second['kept'].mean('seed'), 3)}",
+        note=f"first layer {join_numbers(first['kept'].mean('seed'), 3)}; "
+        f"second layer {join_numbers(second['kept'].mean('seed'), 3)}",
     )
     single = one["kept"].sel(layer=1)
     claim(
         "second-layer-as-single",
-        "the second layer keeps as much as the only one of a network with one hidden layer",
+        "rectifiers of the second hidden layer pass the same share of power as those of a single "
+        "hidden layer",
         agree(second["kept"].mean(), single.mean(), within=0.08),
     )
     claim(
         "always-on-units",
-        "the first layer applies no nonlinearity: its units are on for all examples",
+        "the first of two hidden layers applies no nonlinearity: its units are on for all examples",
         all_above(first["always"], 0.9),
         wrong=_NOT_BY_SETS,
         instead=all_below(first["on"], 0.9),
-        note=f"share of gates that are open {join_numbers(first['on'].mean('seed'), 2)}",
+        note=f"share of open gates: {join_numbers(first['on'].mean('seed'), 2)}",
     )
     share = second["contexts_on"]
     mixed = share.sel(number=slice(2, count - 1)).sum("number")
     others = share.sel(number=[0, 1, count]).max("number")
     claim(
         "mixed-second-layer",
-        "selectivity stays mixed: more of the second layer is on in several contexts, not in all, "
-        "than in one or in all",
+        "selectivity stays mixed with two hidden layers: more units of the second layer are on in "
+        "several contexts than in none, in one or in all",
         most_seeds(mixed > others, of="networks"),
         at="“Mixed selectivity persists”",
-        note=f"in 0 … {count} contexts {join_numbers(share.mean(('scale', 'seed')).values, 2)}",
+        note=f"share of strength in units that are on in 0 … {count} contexts: "
+        f"{join_numbers(share.mean(('scale', 'seed')).values, 2)}",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Losses, what each layer keeps, what linear layers would cost, and where units are on."""
+    """Draw losses, power kept by each layer, losses with linear layers, and where units are on."""
     one, two = run["one"].ds, run["two"].ds
-    title = "Two hidden layers: the first is linear in what it does, the second gates"
+    title = "Two hidden layers: the first computes a linear map, the second gates"
     figure, (course, kept, cost, where) = panels(title, 4, width=3.4, height=3.2)
     for scale, shade, label in shades(two["scale"].values, "σ ="):
         lines = two["course"].sel(scale=scale)
@@ -230,8 +239,8 @@ def draw(run: xr.DataTree) -> Figure:
         float(two["course"].isel(time=0).mean()), color="0.5", lw=0.8, ls=":", label="initial loss"
     )
     label_axes(
-        kept, "hidden layer", "share of power kept", "power that passes the gates", ylim=(0, 1.25)
+        kept, "hidden layer", "share of power kept", "power that passes gates", ylim=(0, 1.25)
     )
-    label_axes(cost, "hidden layer", "loss", "if that layer were linear")
+    label_axes(cost, "hidden layer", "loss", "if this layer were linear")
     label_axes(where, "contexts in which a unit is on", "share of strength", "selectivity")
     return figure

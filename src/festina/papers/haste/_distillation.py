@@ -1,15 +1,16 @@
-r"""Distillation: does a student inherit the selectivity of its teacher?
+r"""Distillation: whether a student inherits the selectivity of its teacher.
 
-Objects in three contexts. A ReLU network, whose units come to be on in two contexts (mixed), and a
-gated network with a pathway for each context (modular) teach ReLU networks that start from weights
-of their own: by what they say (outputs), or by the activity of their hidden units (features), which
-students match unit by unit, or by a linear map of their own units. Loss ½⟨‖y − f‖²⟩ on what the
-teacher gives, in steps of η, which are flow time η each.
+The task has objects in three contexts. Two kinds of teachers learn it: a ReLU network, whose units
+become on in two contexts (mixed), and a gated network with one pathway per context (modular).
+Students are ReLU networks with other initial weights. They learn the outputs of a teacher or its
+features, which are the activities of its hidden units. A student matches features unit by unit, or
+by a linear map of its own units. The loss is ½⟨‖y − f‖²⟩ with the teacher's outputs or features y,
+and a descent step η is a flow time η.
 
 The notes on the source ask whether a student inherits mixed selectivity. Teachers that have learned
-their task all say the same, so that nothing of it passes through outputs. It does through features,
-if units are matched one by one. What a teacher has *not* learned yet passes as well: a student of
-one that was stopped early has units that are always on.
+the task have equal outputs, so outputs do not transfer selectivity. Features do, if units are
+matched one by one. An early-stopped teacher also passes on its state: units of its students are on
+in all contexts.
 """
 
 from typing import Any
@@ -52,35 +53,36 @@ _LESSONS = (
     ("modular", "units"),
     ("modular", "maps"),
 )
-"""Who teaches, and by what: `units` are features one by one, `maps` are linear maps of them."""
+"""Pairs of a teacher and the medium of teaching: its outputs, features matched unit by unit
+(`units`), or features matched by a linear map of the student's units (`maps`)."""
 _STIFF = 100.0
-"""Readout of a student that matches units one by one: so large that it stays what it is."""
+"""Readout weight of a student that matches units one by one, so large that it stays constant."""
 _COLORS = "0.6", "C3", "C0", "C1"
 
 
 class Parameters(BaseParameters):
-    """Objects in three contexts, teachers, and students of all of them."""
+    """Objects in three contexts, teachers, and students of each teacher."""
 
     seeds: int = Field(default=2, ge=1)
-    """How many students learn from each teacher."""
+    """Number of students of each teacher."""
 
     objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two."""
 
     width: int = Field(default=120, ge=30, multiple_of=_CONTEXTS)
-    """Hidden units of teachers and students, a multiple of three."""
+    """Number of hidden units of teachers and students, a multiple of three."""
 
     scale: float = Field(default=1e-3, gt=0, le=0.1)
     """Standard deviation σ of all initial weights."""
 
     learning_rate: float = Field(default=0.25, gt=0, le=0.5)
-    """Step η."""
+    """Learning rate η of gradient descent."""
 
     t_end: float = Field(default=200.0, ge=50)
-    """How long teachers and students learn, in units of τ."""
+    """Training time of teachers and students, in units of τ."""
 
     early: float = Field(default=30.0, gt=0)
-    """When the early teacher is stopped."""
+    """Time at which the early-stopped teacher ends training, in units of τ."""
 
 
 QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 60, "t_end": 110.0, "early": 16.0}
@@ -88,7 +90,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 60, "t_end": 110.0, 
 
 @make_run("haste/distillation")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train teachers, let every one teach, and look at the units of all students."""
+    """Train teachers, train students of each teacher, and measure the selectivity of all units."""
     keys = keys_from_parameters(parameters, key)
     task = objects_in_contexts(parameters.objects, _CONTEXTS)
     progress("teachers", 0.0)
@@ -133,7 +135,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _teachers(parameters: Parameters, task: Task, key: Keys) -> dict[str, AbstractNetwork]:
-    """One of each kind."""
+    """Train one teacher of each kind."""
     start = _student(parameters, task, key)
     sets = [(c,) for c in range(_CONTEXTS)]
     modular = context_pathways(task, sets, parameters.width // _CONTEXTS, parameters.scale, key)
@@ -144,7 +146,7 @@ def _teachers(parameters: Parameters, task: Task, key: Keys) -> dict[str, Abstra
 
 
 def _others(keys: Keys) -> Keys:
-    """Students start elsewhere than their teachers."""
+    """Return other keys, so that students and teachers have different initial weights."""
     return jax.vmap(lambda key: jax.random.fold_in(key, 1))(keys)
 
 
@@ -167,11 +169,11 @@ def _trained(
 
 
 def _matched(parameters: Parameters, network: Layer, task: Task) -> AbstractNetwork:
-    """Unit i of the student learns what unit i of the teacher does: its readout stays diagonal."""
+    """Train unit i of the student to match unit i of the teacher, with a fixed diagonal readout."""
     width = network.width
     stiff = np.broadcast_to(_STIFF * np.eye(width), (*network.batch_shape, width, width))
     start = layer_from("relu", np.asarray(network.u) / _STIFF, stiff)
-    rate, steps = 2.0, round(parameters.t_end)  # one layer is stable in larger steps
+    rate, steps = 2.0, round(parameters.t_end)  # a single layer is stable at larger steps
     return gradient_descent(start, task, rate / _STIFF**2, steps, converged=1e-12).final
 
 
@@ -181,15 +183,15 @@ def _shares(network: AbstractNetwork, task: Task) -> np.ndarray:
 
 @claims_from_source("Jarvis, Klein, Rosman & Saxe", "notes on distillation")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """What passes through outputs, and what through features."""
+    """Check which selectivity students inherit through outputs, and through features."""
     students, teachers = run["students"].ds, run["teachers"].ds
     share = students["share"]
     mixed, modular, always = (share.sel(contexts_on=k) for k in (2, 1, 3))
     of = lambda values, name: values.sel(lesson=name)
     claim(
         "teachers-learn",
-        "the ReLU teacher, which is mixed, and the gated one, which is modular, have both learned "
-        "(what is left, of all there is to say)",
+        "the mixed teacher, a ReLU network, and the modular teacher, a gated network, both learn "
+        "the task (squared error relative to the targets)",
         all_below(teachers["loss"].sel(teacher=["mixed", "modular"]), 0.01),
         note=f"mixed share {float(teachers['share'].sel(teacher='mixed', contexts_on=2)):.3f}, "
         f"modular share {float(teachers['share'].sel(teacher='modular', contexts_on=1)):.3f}",
@@ -197,56 +199,60 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     shown = [name for name in students["lesson"].values if not name.startswith("units")]
     claim(
         "students-learn",
-        "students learn what they are shown, outputs or maps",
+        "students learn the outputs of their teacher, or a linear map to its features (squared "
+        "error relative to the targets)",
         all_below(students["loss"].sel(lesson=shown), 0.01),
     )
     plain = of(mixed, "outputs of labels")
     claim(
         "students-of-labels",
-        "students of labels are mixed, whatever random features are",
+        "students of labels are mixed: more units are on in two of three contexts than of random "
+        "features",
         all_above(plain.mean(), float(teachers["random"].sel(contexts_on=2)) + 0.2),
-        note=f"share of units on in two of three contexts {float(plain.mean()):.3f}, of random "
-        f"features {float(teachers['random'].sel(contexts_on=2)):.3f}",
+        note=f"share of strength {float(plain.mean()):.3f}, of random features "
+        f"{float(teachers['random'].sel(contexts_on=2)):.3f}",
     )
     claim(
         "modularity-through-outputs",
-        "a student inherits the modularity of its teacher through outputs (share of modular units)",
+        "a student inherits the modularity of its teacher from outputs (share of modular units)",
         all_above(of(modular, "outputs of modular").mean(), 0.5),
-        wrong="its units are those of students that learn from labels, since teachers that have "
-        "learned say the same",
+        wrong="teachers that have learned the task have equal outputs, so their students have the "
+        "same mixed units as students of labels",
         instead=max_error_below(
             of(mixed, "outputs of modular").mean(),
             of(mixed, "outputs of labels").mean(),
             within=0.06,
         ),
-        note="mixed share: " + join_numbers(mixed.mean("seed").isel(lesson=slice(3)), 3),
+        note="share of mixed units: " + join_numbers(mixed.mean("seed").isel(lesson=slice(3)), 3),
         headline=True,
     )
     claim(
         "mixed-through-outputs",
-        "nor is a student of a mixed teacher's outputs more mixed than one of labels",
+        "students of the outputs of a mixed teacher are as mixed as students of labels",
         max_error_below(of(mixed, "outputs of mixed").mean(), plain.mean(), within=0.06),
     )
     claim(
         "early-teacher",
-        "what a teacher has not learned yet passes on: of one that was stopped early students have "
-        "units that are always on",
+        "students of a teacher that was stopped early have units that are on in all contexts, like "
+        "their teacher",
         all_above(of(always, "outputs of early"), 0.5),
-        note=f"always on {float(of(always, 'outputs of early').mean()):.3f}, mixed "
-        f"{float(of(mixed, 'outputs of early').mean()):.3f}",
+        note=f"share of units on in all contexts {float(of(always, 'outputs of early').mean()):.3f}"
+        f", in two {float(of(mixed, 'outputs of early').mean()):.3f}",
     )
     copied = of(share, "units of modular")
     claim(
         "modularity-through-features",
-        "through features, unit by unit, modularity does pass: no unit of a student is on in two "
-        "contexts or more",
+        "students that match a modular teacher unit by unit are modular: hardly any unit is on in "
+        "two contexts or more",
         all_below(copied.sel(contexts_on=slice(2, None)).sum("contexts_on"), 0.05),
-        note=f"on in one {float(copied.sel(contexts_on=1).mean()):.3f}; the rest are on for fewer "
-        "than half of the objects of one, where a teacher's unit is negative",
+        note=f"share of units on in one context {float(copied.sel(contexts_on=1).mean()):.3f}; the "
+        "others are on for fewer than half of its objects, because a ReLU unit cannot match "
+        "negative activity",
     )
     claim(
         "mixed-through-features",
-        "and so does mixed selectivity, as much of it as the teacher has",
+        "students that match a mixed teacher unit by unit have the same share of mixed units as "
+        "the teacher",
         agree(
             of(mixed, "units of mixed").mean(),
             teachers["share"].sel(teacher="mixed", contexts_on=2),
@@ -255,18 +261,19 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "linear-map-between",
-        "a linear map of the student's units may stand between: features pass, modularity does not",
+        "students that match the features of a modular teacher by a linear map of their units do "
+        "not become modular",
         all_below(of(modular, "maps of modular").mean(), 0.5),
-        note=f"mixed {float(of(mixed, 'maps of modular').mean()):.3f}",
+        note=f"share of mixed units {float(of(mixed, 'maps of modular').mean()):.3f}",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Shares of teachers and students by the number of contexts in which units are on."""
+    """Draw shares of strength in teachers and students, by the number of open contexts."""
     students, teachers = run["students"].ds, run["teachers"].ds
     figure, (left, right) = panels(
-        "Selectivity passes through features, not through outputs",
+        "Students inherit selectivity from features, not from outputs",
         2,
         width=4.6,
         height=3.6,

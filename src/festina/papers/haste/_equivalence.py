@@ -1,13 +1,14 @@
-r"""Rectified networks as gated ones: exact with gates that are read again, not with any that stay.
+r"""ReLU networks as gated networks: exact with re-read gates, not with any fixed gates.
 
 On given examples a rectifier is a gate, f(x) = W₂ D(x) W₁ x with D = 1[W₁x > 0]. The source calls
-the gated network with these gates the rectified linear network (ReLN), equal to the ReLU network
-for all training times (Proposition 4.2). That holds by definition if gates are read at every time.
-Gates that stay make a network that theory can solve, and another one: from random weights units
-turn while they learn, and a quarter of all gates, by strength, change.
+the gated network with these gates the rectified linear network (ReLN), and states that its loss
+equals that of the ReLU network at all times (Proposition 4.2). The statement is true by definition
+if the gates are re-read from the ReLU network at every time. The theory can solve only networks
+with fixed gates, and these learn differently: from random weights units turn while they learn, and
+a quarter of all gates, weighted by strength, change.
 
-N objects in C contexts, gradient descent by small steps on ½⟨‖y − f‖²⟩: n steps are time t = ηn
-in units of τ. All networks start from the same weights.
+The task has N objects in C contexts. Training is gradient descent on ½⟨‖y − f‖²⟩ with small steps
+η, so n steps are a time t = ηn in units of τ. All networks start from the same weights.
 """
 
 from typing import Any
@@ -48,7 +49,7 @@ from ...theory.gated import context_spectrum
 
 _SAMPLES = 100
 _STEP = 0.1
-"""Learning rate η: small beside the time in which the fastest mode is learned."""
+"""Learning rate η, small compared with the learning time of the fastest mode."""
 _EVERY = (3, 10, 30, 100, 300)
 _COLORS = {
     "first sets": "C3",
@@ -57,14 +58,14 @@ _COLORS = {
     "by context": "C2",
     "common + C−1": "C5",
 }
-_FIXED = "a ReLU network follows none: units turn, and gates change until late"
+_FIXED = "no fixed gates give this loss: units of a ReLU network turn, and their gates change late"
 
 
 class Parameters(BaseParameters):
-    """Objects in contexts, and ReLU networks of one hidden layer with small random weights."""
+    """Objects in contexts, and ReLU networks with one hidden layer and small random weights."""
 
     seeds: int = Field(default=3, ge=1)
-    """How many networks are trained."""
+    """Number of ReLU networks that are trained."""
 
     objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two, with the features of a tree."""
@@ -73,7 +74,7 @@ class Parameters(BaseParameters):
     """Number C of contexts."""
 
     width: int = Field(default=120, ge=40)
-    """Hidden units."""
+    """Number of hidden units."""
 
     scale: float = Field(default=1e-3, gt=0, le=0.01)
     """Standard deviation σ of the initial weights."""
@@ -84,7 +85,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 80}
 
 @make_run("haste/equivalence")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train ReLU networks, read their gates, and train gated networks with gates that stay."""
+    """Train ReLU networks, read their gates, and train gated networks with fixed gates."""
     task = objects_in_contexts(parameters.objects, parameters.contexts)
     keys = keys_from_parameters(parameters, key)
     x = np.asarray(task.x, float)
@@ -98,7 +99,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     )
     every = max(1, round(_horizon(parameters) / _STEP / _SAMPLES))
     how: dict[str, Any] = {"steps": every * _SAMPLES, "save_every": every}
-    # All examples in every batch: a run with samples at even steps.
+    # Batches of all examples, because such a run saves samples at even steps.
     descend = lambda one: gradient_descent(
         one, task, _STEP, batch_size=len(x), key=keys, loss="half", **how
     )
@@ -115,9 +116,9 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     }
     losses = []
     for k, (name, gates) in enumerate(gatings.items()):
-        progress(f"gates that stay: {name}", 0.3 + 0.4 * k / len(gatings))
+        progress(f"fixed gates: {name}", 0.3 + 0.4 * k / len(gatings))
         losses.append(descend(gated_equivalent(network, x, gates=gates)).loss)
-    progress("gates that are read again", 0.7)
+    progress("re-read gates", 0.7)
     again = [_read_again(network, task, n, **how) for n in _EVERY]
     over, kept = ("seed", "time"), ("from_first", "from_last")
     clock = {
@@ -148,7 +149,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _horizon(parameters: Parameters) -> float:
-    """When the slowest pathways have learned nearly all that a linear network leaves."""
+    """Return a time by which the slowest pathways have learned the residual of a linear network."""
     left = context_spectrum(parameters.objects, parameters.contexts, 1, of="residual")
     start = parameters.scale**2 * parameters.width / 8
     s, final = float(left.singular_values[-1]), float(left.final[-1])
@@ -158,15 +159,15 @@ def _horizon(parameters: Parameters) -> float:
 def _all_but_one(
     parameters: Parameters, shape: tuple[int, ...], context: np.ndarray
 ) -> Float[np.ndarray, "seed unit example"]:
-    """Equal parts of the units open in all contexts, and in all but each."""
-    part = np.arange(shape[-1]) * (parameters.contexts + 1) // shape[-1] - 1  # −1 is in all
+    """Return gates of C + 1 equal groups of units: open in all contexts, or in all but one."""
+    part = np.arange(shape[-1]) * (parameters.contexts + 1) // shape[-1] - 1  # −1 for all
     return np.broadcast_to(1.0 * (part[:, None] != context), (*shape, len(context)))
 
 
 def _read_again(
     network: Layer, task: Task, often: int, *, steps: int, save_every: int
 ) -> Float[np.ndarray, "seed save"]:
-    """The loss of gated networks that read their gates every so many steps of gradient descent."""
+    """Return the loss of gated networks that re-read their gates every `often` descent steps."""
     x, y, weight = (np.asarray(each, float) for each in (task.x, task.y, task.weight[:, None]))
     u, v = (np.array(part, float) for part in network.parts)
     loss, gate = [], np.zeros(())
@@ -184,7 +185,7 @@ def _read_again(
 
 
 def _gap(loss: xr.DataArray, relu: xr.DataArray) -> xr.DataArray:
-    """The largest difference along training, in units of the initial loss."""
+    """Return the largest difference of two losses in time, in units of the initial loss."""
     return (abs(loss - relu) / relu.isel(time=0)).max("time")
 
 
@@ -194,49 +195,53 @@ def _area(loss: xr.DataArray) -> xr.DataArray:
 
 @claims_from_source("Jarvis, Klein, Rosman & Saxe", "Proposition 4.2")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """What is exact, what is not and by how much, and how many gates change."""
+    """Check the losses of gated networks with re-read and fixed gates, and the change of gates."""
     count = parameters_of_run(run, Parameters).contexts
     relu, stay, again, units = (run[name].ds for name in ("relu", "stay", "again", "units"))
     off = _gap(again["loss"], relu["loss"])
     claim(
         "rarely-read-gates",
-        "the more rarely a gated network reads its gates, the further off it gets",
+        "the more rarely a gated network re-reads the gates of a ReLU network, the more its loss "
+        "deviates",
         increasing(off.max("seed")),
-        note="in units of the initial loss",
+        note="largest deviation, in units of the initial loss",
     )
     gap = _gap(stay["loss"], relu["loss"]).mean("seed")
     claim(
         "same-loss",
-        "there is a gated network whose loss is that of the ReLU network at all times",
+        "there is a gated network with the same loss as the ReLU network at all times",
         max_error_below(gap.min(), within=0.01),
         wrong=_FIXED,
         instead=all_above(gap, 0.02),
         headline=True,
-        note=f"largest gap in units of the initial loss {join_numbers(gap, 2)}",
+        note="largest deviation, in units of the initial loss, by fixed gates: "
+        f"{join_numbers(gap, 2)}",
     )
     claim(
         "context-gates-closer",
-        "whole contexts come closer than the very sets with which units end",
+        "fixed gates by context come closer to the loss of a ReLU network than its own final gates",
         increasing(gap.sel(gates=["by context", "final sets"])),
     )
     claim(
         "final-gates-faster",
-        "with the final sets from the start learning is faster than ReLU's",
+        "a gated network with the final gates of a ReLU network learns faster than the ReLU "
+        "network",
         most_seeds(_area(stay["loss"].sel(gates="final sets")) < 0.8 * _area(relu["loss"])),
-        note="by the area below the loss: they are what learning was for",
+        note="speed is measured by the area below the loss",
     )
     turn = relu["from_last"].mean("seed")
     level = relu["loss"].mean("seed") / float(relu["loss"].isel(time=0).mean())
     early, late = turn.where(level > 0.25).max(), turn.where(level < 0.05).max()
     claim(
         "gates-settle",
-        "gates settle while the network learns, and late: shares that are not yet what they end as",
+        "gates of a ReLU network settle only late in learning: the share of gates that will still "
+        "change falls between 75 % and 95 % of learning",
         decreasing([float(early), float(late)]),
-        note="before three quarters are learned, and after 95 %; by strength",
+        note="largest share before 75 % of the loss is gone, and after 95 %; weighted by strength",
     )
     claim(
         "gates-change-early",
-        "while three quarters are learned a fifth of all gates or more will still change",
+        "until 75 % of the loss is gone, a fifth of all gates or more have yet to change",
         all_above(early, 0.2),
     )
     mixed = _contexts_on(units)
@@ -244,51 +249,50 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     shares = [float(((mixed == k) * weight).sum() / weight.sum()) for k in range(count + 1)]
     claim(
         "mixed-units",
-        f"units end on in {count - 1} of {count} contexts",
+        f"after training most units of a ReLU network are on in {count - 1} of {count} contexts",
         all_above(shares[count - 1], 0.5),
         at="“Mixed selectivity”",
-        note=f"in 0 … {count} contexts {join_numbers(shares, 2)} of the strength; "
-        f"{int(units['pathway'].max()) + 1} pathways, stability {float(units['stability']):.2g}",
+        note=f"share of strength in units that are on in 0 … {count} contexts: "
+        f"{join_numbers(shares, 2)}; {int(units['pathway'].max()) + 1} pathways with stability "
+        f"{float(units['stability']):.2g}",
     )
 
 
 def _contexts_on(units: xr.Dataset) -> xr.DataArray:
-    """In how many contexts a unit is on, for half of the objects at least."""
+    """Return the number of contexts in which a unit is on for at least half of the objects."""
     return (units["active"].groupby("context").mean() >= 0.5).sum("context")
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Losses, gaps, gates that change, gates that are read again, and whose units end on where."""
+    """Draw losses with fixed and re-read gates, the change of gates, and where units are on."""
     relu, stay, again, units = (run[name].ds for name in ("relu", "stay", "again", "units"))
-    title = "ReLU networks as gated ones: gates that stay are another network"
+    title = "Gated networks with fixed gates learn differently from ReLU networks"
     figure, grid = panels(title, 3, 2, width=3.9, height=3.0)
     (loss, gap, turn), (rare, where, sets) = grid
     loss.plot(relu["time"], relu["loss"].mean("seed"), **SIMULATION_STYLE, color="C0", label="ReLU")
     for name, color in _COLORS.items():
         one = stay["loss"].sel(gates=name)
-        loss.plot(stay["time"], one.mean("seed"), color=color, lw=1.2, label=name)
+        words = name.replace("first", "initial").replace("sets", "gates")
+        loss.plot(stay["time"], one.mean("seed"), color=color, lw=1.2, label=words)
         off = (one - relu["loss"]) / relu["loss"].isel(time=0)
-        gap.plot(stay["time"], off.mean("seed"), color=color, lw=1.2, label=name)
-    label_axes(loss, "time $t/τ$", "loss", "the same weights, gates that stay")
-    label_axes(gap, "time $t/τ$", "(loss − ReLU loss) / initial loss", "how far off", legend=None)
-    for name, color, words in (
-        ("from_last", "C0", "than in the end"),
-        ("from_first", "C3", "at first"),
-    ):
+        gap.plot(stay["time"], off.mean("seed"), color=color, lw=1.2)
+    label_axes(loss, "time $t/τ$", "loss", "fixed gates, same initial weights")
+    label_axes(gap, "time $t/τ$", "(loss − ReLU loss) / initial loss", "deviation", legend=None)
+    for name, color, words in (("from_last", "C0", "final"), ("from_first", "C3", "initial")):
         curves = turn.plot(relu["time"], relu[name].T, color=color, lw=1.2, alpha=0.7)
-        curves[0].set_label(f"other {words}" if name == "from_last" else f"other than {words}")
+        curves[0].set_label(f"unlike {words} gates")
     label_axes(turn, "time $t/τ$", "share of gates, by strength", "gates change", ylim=(0, None))
     off = _gap(again["loss"], relu["loss"]).clip(1e-17)
     rare.plot(_STEP * again["every"], off.transpose("every", "seed"), **POINT_STYLE, color="C0")
-    words = "gates are read again every $t/τ$", "largest gap in loss", "gates that are read again"
+    words = "gates re-read every $t/τ$", "largest deviation of loss", "re-read gates"
     label_axes(rare, *words, xscale="log", yscale="log")
     mixed, count = _contexts_on(units), parameters_of_run(run, Parameters).contexts
     weight = units["strength"].where(units["pathway"] >= 0, 0.0)
     for k, shade, _ in shades(range(count + 1)):
         share = ((mixed == k) * weight).sum("unit") / weight.sum("unit")
         where.bar(k, share.mean("seed"), color=shade, width=0.7)
-    words = "contexts in which a unit is on", "share of strength", "where units end"
+    words = "contexts in which a unit is on", "share of strength", "after training"
     label_axes(where, *words, xticks=range(count + 1))
     one = units.isel(seed=0)
     order = np.lexsort((-one["strength"], one["pathway"]))[int((one["pathway"] < 0).sum()) :]
@@ -299,5 +303,5 @@ def draw(run: xr.DataTree) -> Figure:
         sets.axvline(border + 0.5, color="C3", lw=0.8)
     for border in np.flatnonzero(np.diff(one["pathway"][order])):
         sets.axhline(border + 0.5, color="0.2", lw=0.8)
-    label_axes(sets, "example, by context", "unit, by pathway", "for which examples units are on")
+    label_axes(sets, "example, by context", "unit, by pathway", "examples for which units are on")
     return figure

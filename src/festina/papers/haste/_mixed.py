@@ -1,17 +1,17 @@
 r"""Mixed selectivity against modularity: objects in three, four and five contexts.
 
-What is to be said of an object is partly the same everywhere and partly another thing in each of C
-contexts. A network with a part for each context, a modular one, could learn that; ReLU networks
-come to have units that are on in all contexts but one. Beside them are trained gated networks, all
-of as many units: one for each context (modular), and a common pathway with one for each context, or
-with one for all contexts but each. Loss ½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W with τ = 1; the published runs
-sum over P samples, and a step of η there is flow time ηP.
+The targets of an object have one part that is the same in all C contexts, and one part per context.
+A modular network, with one pathway per context, can learn this task, but units of ReLU networks end
+up on in all contexts but one. Three gated networks with the same number of units are trained for
+comparison: modular, a common pathway with one pathway per context, and a common pathway with one
+pathway per C − 1 contexts. The loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1. Published runs sum
+the loss over P samples, so their step η is a flow time ηP.
 
-The source has ReLU networks at a lower loss than modular ones. Their curves cross: what is less is
-the area below them. In the end modular networks are ahead.
-
-The source has mixed selectivity intensify with more contexts. The share of units that are on in
-several contexts, and not in all, does rise. It rises for random features too, and by more.
+Two statements of the source need a correction. First, ReLU networks do not have a lower loss than
+modular ones at all times: the curves cross, ReLU networks have a smaller area below the loss, and
+modular networks have the lower loss at the end. Second, mixed selectivity does not intensify with
+more contexts: the share of units that are on in several contexts, but not in all, rises, but for
+random features it rises more.
 """
 
 import itertools
@@ -49,52 +49,55 @@ from .._pathways import between, context_pathways
 _LEVELS = (0.5, 0.25, 0.1, 0.05, 0.01)
 _SAMPLES = 241
 _RANDOM = 4000
-"""Random features that the shares of trained units are compared with."""
+"""Number of random features with which trained units are compared."""
 _ON = 1e-3
-"""Of a unit's largest activity: it is on where it is more active."""
+"""Fraction of its largest activity above which a unit is on."""
 _COLORS = {"ReLU": "C0", "common + C−1": "C2", "common + single": "C1", "modular": "C3"}
 
 
 class Parameters(BaseParameters):
-    """Objects in contexts, and networks of one hidden layer with small random weights."""
+    """Objects in contexts, and networks with one hidden layer and small random weights."""
 
     seeds: int = Field(default=2, ge=1)
-    """How many networks of each kind are trained."""
+    """Number of networks of each kind that are trained."""
 
     objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two, with the features of a tree."""
 
     contexts: Annotated[tuple[int, ...], check_increasing(3, 6, count=1)] = (3, 4, 5)
-    """Numbers C of contexts, increasing from 3."""
+    """Numbers C of contexts, increasing, from 3 to 6."""
 
     widths: tuple[int, ...] = (120, 120, 150)
-    """Hidden units for each number of contexts; pathways have equal parts of them."""
+    """Number of hidden units for each entry of `contexts`, divided equally among pathways."""
 
     scale: float = Field(default=1e-3, gt=0, le=0.1)
     """Standard deviation σ of the initial weights."""
 
     over_width: bool = False
-    """Divide σ by the width, as the published runs do."""
+    """Whether σ is divided by the width, as in the published runs."""
 
     learning_rate: float = Field(default=3e-3, gt=0, le=0.01)
-    """Of gradient descent on the sum over samples; 0.001 in the published runs."""
+    """Learning rate of gradient descent on the sum over samples; 0.001 in the published runs."""
 
     steps: int = Field(default=2667, ge=100)
-    """Of gradient descent; 8,001 in the published runs."""
+    """Number of gradient descent steps; 8,001 in the published runs."""
 
     def _check(self) -> None:
         if len(self.widths) != len(self.contexts):
             raise ValueError(
-                f"`widths` must be one for each of {len(self.contexts)} numbers of contexts, got "
-                f"{len(self.widths)}."
+                f"`widths` must have one entry for each of the {len(self.contexts)} entries of "
+                f"`contexts`, got {len(self.widths)}."
             )
         for width, count in zip(self.widths, self.contexts, strict=True):
             if width < 4 * (count + 1):
-                raise ValueError(f"{width} units are too few for {count + 1} pathways of 4.")
+                raise ValueError(
+                    f"`widths` must be at least {4 * (count + 1)} for {count} contexts, 4 units "
+                    f"for each of {count + 1} pathways, got {width}."
+                )
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {  # with four contexts 500 units, with five 600
+    "paper": {  # published widths are 500 for four contexts, 600 for five
         "seeds": 1,
         "contexts": (3,),
         "widths": (700,),
@@ -109,7 +112,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "contexts": (3,), "widths": (120,)}
 
 @make_run("haste/mixed")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train all kinds of networks for each number of contexts."""
+    """Train ReLU and gated networks for each number of contexts."""
     keys, tables = keys_from_parameters(parameters, key), {}
     total = len(parameters.contexts) * len(_COLORS)
     for k, (count, width) in enumerate(zip(parameters.contexts, parameters.widths, strict=True)):
@@ -124,12 +127,12 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
             found.append(_trained(parameters, network, task, count, times))
         table = xr.concat(found, xr.Variable("network", list(_COLORS)), join="override")
         modular = context_spectrum(parameters.objects, count, 1, of="common")
-        # A step multiplies weights by 1 + ηs, where flow for as long does by e^{ηs}.
+        # A descent step multiplies small weights by 1 + ηs, flow for a time η by e^{ηs}.
         growth = parameters.learning_rate * len(task.x) * modular.singular_values
         clock, start = growth / np.log1p(growth), scale**2 * (width // count) / 2
         table["modular_theory"] = "time", modular.loss(times, start, tau=clock)
         table["floor"] = best_linear_loss(task)
-        table["share"] = table["share"].isel(network=0)  # of gated ones it is given
+        table["share"] = table["share"].isel(network=0)  # gated networks have fixed shares
         table["random_share"] = "on", _random_share(task)
         tables[f"contexts_{count}"] = table.assign_coords(
             seed=parameters.seed + np.arange(len(keys)),
@@ -153,7 +156,7 @@ def _network(
 def _trained(
     parameters: Parameters, network: AbstractNetwork, task: Task, count: int, times: np.ndarray
 ) -> xr.Dataset:
-    """Losses and what follows from them, and how much of a layer is on in how many contexts."""
+    """Train networks and return their losses, and shares of strength by open contexts."""
     rate, steps = parameters.learning_rate, parameters.steps
     ran = gradient_descent(
         network,
@@ -183,7 +186,10 @@ def _trained(
 
 
 def _share(network: AbstractNetwork, task: Task, count: int) -> Float[np.ndarray, " on"]:
-    """Strength |u||v| of units that are on, for half of the objects, in 0 … C contexts."""
+    """Return the shares of strength |u||v| in units that are on in 0 … C contexts.
+
+    A unit is on in a context if it is on for at least half of the objects.
+    """
     if not isinstance(network, Layer):
         return np.full(count + 1, np.nan)
     u, v = (np.asarray(part) for part in (network.u, network.v))
@@ -195,7 +201,7 @@ def _share(network: AbstractNetwork, task: Task, count: int) -> Float[np.ndarray
 
 
 def _random_share(task: Task) -> Float[np.ndarray, " on"]:
-    """Return the same shares for rectified random features of the inputs."""
+    """Return the shares of `_share` for rectified random features of the inputs."""
     rows = np.random.default_rng(0).standard_normal((np.shape(task.x)[1], _RANDOM))
     features = np.maximum(np.asarray(task.x) @ rows, 0.0)
     size = np.linalg.norm(rows, axis=0)
@@ -204,13 +210,13 @@ def _random_share(task: Task) -> Float[np.ndarray, " on"]:
 
 
 def _final(data: xr.Dataset) -> xr.DataArray:
-    """Shares by the number of contexts on in the end, on average."""
+    """Return the mean final shares of strength, by the number of open contexts."""
     return data["share"].isel(time=-1).mean("seed")
 
 
 @claims_from_source("Jarvis, Klein, Rosman & Saxe", "mixed selectivity")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """What ReLU units are on for, and whose loss is lower where."""
+    """Check in how many contexts ReLU units are on, and compare losses of networks."""
     parameters = parameters_of_run(run, Parameters)
     counts = parameters.contexts
     for count in counts:
@@ -220,19 +226,21 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         mixed = share.sel(on=count - 1) + (share.sel(on=count - 2) if count > 3 else 0.0)
         claim(
             "units-on-in-all-but-one",
-            "units other than those that are always on are on in C − 1 contexts",
+            "ReLU units that are not on in all C contexts are on in C − 1 contexts",
             all_above(mixed / (1 - share.sel(on=count)), 0.9),
             at="effect of more contexts",
             corrected=""
             if count == 3
-            else "in C − 1 or C − 2: the more contexts, the more of the latter",
+            else "units are on in C − 1 or C − 2 contexts; C − 2 becomes more frequent with more "
+            "contexts",
             headline=True,
-            note=f"share of strength on in 0 … {count}: {join_numbers(share.values, 2)}",
+            note=f"shares of strength in units on in 0 … {count} contexts: "
+            f"{join_numbers(share.values, 2)}",
             case=case,
         )
         claim(
             "modular-units",
-            "next to no unit is modular, on in one context",
+            "hardly any ReLU unit is modular, which means on in a single context",
             all_below(share.sel(on=slice(0, 1)).sum("on"), 0.05),
             case=case,
         )
@@ -240,15 +248,17 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         early = course.sel(time=float(passage.sel(network="ReLU", level=0.5)), method="nearest")
         claim(
             "always-on-first",
-            "at first units are on in all contexts; they leave the one they are not for",
+            "early in training ReLU units are on in all contexts; later most units switch off in "
+            "one context",
             decreasing([float(early), float(course[-1])]),
-            note="share of strength of those always on, at half of the loss and in the end",
+            note="share of strength in units that are on in all contexts, at half of the initial "
+            "loss and at the end",
             case=case,
         )
         order = ["common + C−1", "ReLU", "modular"]
         claim(
             "order-of-areas",
-            f"area below the loss, {' < '.join(order)}",
+            f"the area below the loss curve is ordered as {' < '.join(order)}",
             increasing(area.sel(network=order)),
             at="why mixed selectivity wins",
             case=case,
@@ -256,35 +266,38 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         ratio = passage / passage.sel(network="modular")
         claim(
             "faster-than-modular",
-            "mixed networks, gated or ReLU, reach a tenth of the loss before modular",
+            "mixed networks, gated or ReLU, reach a tenth of the initial loss before modular ones",
             all_below(ratio.sel(network=order[:2], level=0.1), 1.0),
             at="why mixed selectivity wins",
-            note=f"time over that of modular ones, {join_numbers(ratio.sel(network='ReLU'), 2)}",
+            note="time of ReLU networks over that of modular ones: "
+            f"{join_numbers(ratio.sel(network='ReLU'), 2)}",
             case=case,
         )
         seen = data["loss"].sel(network="modular").mean("seed")
         relu = data["loss"].sel(network="ReLU").mean("seed")
         behind = ((relu - seen) / seen[0])[1:]
-        last = np.flatnonzero(behind <= 0)[-1:] + 1  # the sample from which on they are behind
+        last = np.flatnonzero(behind <= 0)[-1:] + 1  # from here ReLU is behind
         crossing = np.append((relu / seen[0])[1:], np.nan)[last]
         claim(
             "relu-below-modular",
             "ReLU networks have a lower loss than modular ones at all times",
             all_below(behind, 0.0),
             at="why mixed selectivity wins",
-            wrong="curves cross when a few percent are left, sooner from larger weights: modular "
-            "ones learn late modes at √2 σ/NC, others at √(1 − 1/C) σ/NC",
+            wrong="the curves cross at a few percent of the initial loss, earlier from larger "
+            "weights: a late mode with singular value σ grows at √2 σ/NC in modular networks, at "
+            "√(1 − 1/C) σ/NC in others",
             instead=all_below(crossing, 0.1),
-            note="loss beyond that of modular ones, of the initial loss; at the crossing "
-            f"{join_numbers(crossing, 2)} of it is left",
+            note="loss minus that of modular networks, in units of the initial loss; at the "
+            f"crossing the loss is {join_numbers(crossing, 2)}",
             case=case,
         )
         claim(
             "modular-loss",
-            "the loss of modular networks is that of independent modes",
+            "the loss of modular networks follows the theory of independently learned modes",
             max_error_below(seen, data["modular_theory"], within=0.05, over=float(seen[0])),
             at="learning dynamics",
-            note="of the initial loss; from strengths σ²H/2 of H random units, in steps",
+            note="in units of the initial loss; modes start with the strength σ²H/2 of H random "
+            "units",
             case=case,
         )
     if len(counts) > 1:
@@ -298,29 +311,30 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         )
         claim(
             "mixed-share",
-            "mixed selectivity intensifies with more contexts: the share on in several, not in all",
+            "mixed selectivity intensifies with more contexts: the share of strength in units that "
+            "are on in several contexts, but not in all, rises",
             increasing(mixed),
             at="effect of more contexts",
         )
         claim(
             "mixed-beyond-random",
-            "mixed selectivity beyond that of random features intensifies with more contexts",
+            "the excess of mixed units over mixed random features grows with more contexts",
             increasing(mixed - random),
             at="effect of more contexts",
-            wrong="it falls: the more contexts, the more random features are mixed as well",
+            wrong="the excess falls, because random features get more mixed with more contexts too",
             instead=decreasing(mixed - random),
-            note=f"random features {join_numbers(random, 2)}",
+            note=f"mixed share of random features: {join_numbers(random, 2)}",
         )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw losses, what units are on for, and areas, in a row for each number of contexts.
+    """Draw losses, shares of units by open contexts, and areas, a row per number of contexts.
 
-    The bars of the areas name the colours of the losses.
+    The labels of the bars name the colours of the losses.
     """
     counts = parameters_of_run(run, Parameters).contexts
-    title = "Mixed against modular (dashed: theory): ReLU units are on in all contexts but one"
+    title = "Mixed and modular networks (dashed: theory): most ReLU units are off in one context"
     figure, rows = panels(title, 3, len(counts), squeeze=False, width=3.8, height=2.9)
     for count, (loss, units, area) in zip(counts, rows, strict=True):
         data, where = run[f"contexts_{count}"].ds, f"{count} contexts"
@@ -335,7 +349,7 @@ def draw(run: xr.DataTree) -> Figure:
         loss.text(
             1, floor, "linear network", transform=right, ha="right", va="bottom", size="small"
         )
-        words = "time $t/τ$", "loss over its start", f"loss, {where}"
+        words = "time $t/τ$", "loss / initial loss", f"loss, {where}"
         label_axes(loss, *words, yscale="log", ylim=(3e-3, 1.3), legend=None)
         for on, shade, label in shades(range(1, count + 1), "on in"):
             seen = data["share"].sel(on=on).mean("seed")

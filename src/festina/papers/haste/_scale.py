@@ -1,13 +1,15 @@
 r"""Digits in contexts: gates, pathways and selectivity of a ReLU network on handwritten images.
 
-The input is an image and one-hot for one of C contexts; targets are the digit once for all
-contexts, and once in the block of this context, the other blocks being zero: objects in contexts,
-with images that differ instead of objects. Images are averaged over 2 × 2 pixels, and each is shown
-in all contexts. Mini-batches, loss ½⟨‖y − f‖²⟩.
+The input is an image and a one-hot code of one of C contexts. The target contains the digit twice:
+in a common block, and in the block of its context; the blocks of other contexts are zero. The task
+is objects in contexts, with varying images in place of fixed objects. Images are averaged over
+2 × 2 pixels, and each image appears in all contexts. Training uses mini-batches and the loss
+½⟨‖y − f‖²⟩.
 
-Of the theory it survives that what contexts have in common is learned first, that few units are
-modular and more become mixed. It does not that contexts alone are the gates, nor that units fall
-into a few pathways: they tell images apart as well, each in its own way.
+Three results of the theory hold for images: the part common to all contexts is learned first, few
+units are modular, and more units become mixed. Two results fail: gates do not depend on contexts
+alone, and units do not form a few pathways, because each unit also distinguishes images in its own
+way.
 """
 
 from typing import Any
@@ -40,38 +42,38 @@ _SIDE, _DIGITS = 28, 10
 _SAVES = 60
 _PARTS = ("common", "contexts")
 _RIDGE = 1e-6
-_UNSTABLE = "units also tell images apart, each in its own way, and make no few pathways"
+_UNSTABLE = "each unit also distinguishes images in its own way, so units form no few pathways"
 
 
 class Parameters(BaseParameters):
-    """Handwritten digits in contexts, and ReLU networks of one hidden layer."""
+    """Handwritten digits in contexts, and ReLU networks with one hidden layer."""
 
     seeds: int = Field(default=2, ge=1)
-    """How many networks are trained."""
+    """Number of networks that are trained."""
 
     contexts: int = Field(default=3, ge=3, le=5)
     """Number C of contexts."""
 
     images: int = Field(default=1500, ge=200, le=20_000)
-    """Images for training, each in all contexts; a third as many for the test."""
+    """Number of training images, each in all contexts; a third as many test images are used."""
 
     width: int = Field(default=150, ge=40)
-    """Hidden units."""
+    """Number of hidden units."""
 
     scale: float = Field(default=1e-3, gt=0, le=0.1)
     """Standard deviation σ of the initial weights."""
 
     context_input: float = Field(default=2.0, gt=0)
-    """What stands for the 1 of the context in the input; images have a size of about 4."""
+    """Value of the active entry in the one-hot code of the context; images have a norm near 4."""
 
     learning_rate: float = Field(default=0.05, gt=0)
-    """Of mini-batch descent."""
+    """Learning rate of mini-batch descent."""
 
     batch_size: int = Field(default=100, ge=1, le=600)
-    """Examples in a mini-batch."""
+    """Number of examples in a mini-batch."""
 
     steps: int = Field(default=4000, ge=500)
-    """How many steps each network is trained for."""
+    """Number of training steps of each network."""
 
 
 QUICK: dict[str, Any] = {"seeds": 1, "images": 600, "width": 100, "steps": 3000}
@@ -79,7 +81,7 @@ QUICK: dict[str, Any] = {"seeds": 1, "images": 600, "width": 100, "steps": 3000}
 
 @make_run("haste/scale")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train networks, and look at their gates at the end and on the way."""
+    """Train networks, and measure their gates during and after training."""
     progress("reading images", 0.0)
     rng = np.random.default_rng(parameters.seed)
     train = _in_contexts(parameters, parameters.images, "train", rng)
@@ -136,7 +138,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _in_contexts(parameters: Parameters, count: int, split: Any, rng: np.random.Generator) -> Task:
-    """Some images, in every context."""
+    """Return a task with `count` random images in every context."""
     digits = mnist_digits(tuple(range(_DIGITS)), split=split)
     chosen = rng.choice(len(digits.x), count, replace=False)
     pixels = digits.x[chosen].reshape(-1, _SIDE // 2, 2, _SIDE // 2, 2).mean(axis=(2, 4))
@@ -154,16 +156,16 @@ def _in_contexts(parameters: Parameters, count: int, split: Any, rng: np.random.
 def _learned(
     networks: Layer, data: Task, linear: Float[np.ndarray, "example output"]
 ) -> Float[np.ndarray, "seed what"]:
-    """How much of the best linear map, and of what that leaves of single contexts, is there."""
+    """Return the learned fractions of the best linear map and of its residual by context."""
     rest = np.where(np.arange(data.outputs) < _DIGITS, 0.0, data.y - linear)
     outputs = networks.predict(data.x)
     part = lambda wanted: np.sum(outputs * wanted, axis=(-1, -2)) / np.sum(wanted**2)
-    along = np.sum(linear * rest) / np.sum(rest**2)  # what the linear map itself has of the rest
+    along = np.sum(linear * rest) / np.sum(rest**2)  # overlap of the linear map with the residual
     return np.stack((part(linear), part(rest) - along * part(linear)), axis=-1)
 
 
 def _right(outputs: Float[np.ndarray, "*seed example output"], data: Task) -> np.ndarray:
-    """How often the largest output of the common block is the digit, of the others both."""
+    """Return the accuracy of the common block (digit), and of the others (digit and context)."""
     blocks = outputs[..., :_DIGITS], outputs[..., _DIGITS:]
     wanted = data.y[:, :_DIGITS], data.y[:, _DIGITS:]
     same = [f.argmax(axis=-1) == y.argmax(axis=-1) for f, y in zip(blocks, wanted, strict=True)]
@@ -171,23 +173,23 @@ def _right(outputs: Float[np.ndarray, "*seed example output"], data: Task) -> np
 
 
 def _gated(networks: Layer, x: np.ndarray, gates: np.ndarray) -> np.ndarray:
-    """Outputs of the same weights with given gates."""
+    """Return the outputs of the same weights with given gates."""
     u, v = (np.asarray(part, float) for part in networks.parts)
     return (gates * (u @ x.T)).swapaxes(-1, -2) @ v
 
 
 def _least_squares(train: Task, test: Task) -> Float[np.ndarray, "example output"]:
-    """What the best linear map says."""
+    """Return the outputs of the best linear map for the test images."""
     x, y = np.asarray(train.x, float), np.asarray(train.y, float)
     gram = x.T @ x + _RIDGE * len(x) * np.eye(x.shape[1])
     return np.asarray(test.x) @ np.linalg.solve(gram, x.T @ y)
 
 
 def _shares(networks: Layer, data: Task) -> Float[np.ndarray, "seed number"]:
-    """Of all strength, what units have that are on in 0 … C contexts.
+    """Return the shares of strength in units that are on in 0 … C contexts.
 
-    A unit may be on for few images: it is on in a context in which it is on for half as many as in
-    that in which it is on most.
+    A unit may be on for few images. It counts as on in a context if it is on for at least half as
+    many images as in the context where it is on most often.
     """
     u, v = (np.asarray(part, float) for part in networks.parts)
     strength = np.linalg.norm(u, axis=-1) * np.linalg.norm(v, axis=-1)
@@ -202,7 +204,7 @@ def _shares(networks: Layer, data: Task) -> Float[np.ndarray, "seed number"]:
 
 @claims_from_source("Jarvis, Klein, Rosman & Saxe", "beyond the source: handwritten digits")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """What of the theory is left where inputs are images."""
+    """Check which results of the theory hold for images."""
     count = parameters_of_run(run, Parameters).contexts
     course, tested, units = (run[name].ds for name in ("course", "tested", "units"))
     right = tested["right"]
@@ -210,9 +212,10 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     floor = float(course["floor"])
     claim(
         "nonlinear-part-learned",
-        "what depends on the context is learned: the loss gets below that of any linear network",
+        "ReLU networks learn the part of the targets that depends on the context: their loss falls "
+        "below that of any linear network",
         most_seeds(course["loss"].isel(step=-1) < 0.8 * floor),
-        note=f"{floor:.3g} of a linear one; right on test images "
+        note=f"least loss of a linear network {floor:.3g}; accuracy on test images "
         f"{join_numbers(relu.mean('seed'), 3)}, linear {join_numbers(linear.mean('seed'), 3)}",
     )
     half = xr.apply_ufunc(
@@ -223,24 +226,27 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     first, then = half.sel(what="linear"), half.sel(what="rest")
     claim(
         "linear-part-first",
-        "what all contexts have in common, which is what a linear map can say, is learned first",
+        "the part of the targets common to all contexts, which a linear map can compute, is "
+        "learned first",
         most_seeds(first < 0.8 * then),
         headline=True,
-        note=f"half of it after {join_numbers(first, 3)} steps, of the rest after "
-        f"{join_numbers(then, 3)}",
+        note=f"half of the linear part after {join_numbers(first, 3)} steps, half of the rest "
+        f"after {join_numbers(then, 3)}",
     )
     share, random = course["share"], units["random_share"]
     last = share.isel(note=-1)
     claim(
         "modular-units",
-        "hardly any unit is modular: on in a single context",
+        "few units are modular, which means on in a single context",
         all_below(last.sel(number=1), 0.25),
-        note=f"in 0 … {count} contexts {join_numbers(last.mean('seed').values, 2)}, with random "
-        f"weights {join_numbers(random.values, 2)}",
+        note=f"shares of strength in units on in 0 … {count} contexts: "
+        f"{join_numbers(last.mean('seed').values, 2)}; with initial weights "
+        f"{join_numbers(random.values, 2)}",
     )
     claim(
         "mixed-units",
-        "units become mixed: more strength than at first is on in several contexts and not in all",
+        "units become mixed: the share of strength in units that are on in several contexts, but "
+        "not in all, rises in training",
         most_seeds(
             last.sel(number=slice(2, count - 1)).sum("number") > random[2:count].sum() + 0.05
         ),
@@ -248,45 +254,48 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     always = share.sel(number=count)
     claim(
         "always-on-first",
-        "at first nearly all strength is on in all contexts; that falls as the rest is learned",
+        "early in training nearly all strength is in units that are on in all contexts, and this "
+        "share falls later",
         most_seeds((always.max("note") > 0.8) & (always.isel(note=-1) < always.max("note") - 0.2)),
     )
     context = right.sel(network="gates by context")
     claim(
         "gates-by-context",
-        "gates by context say what the network does",
+        "gates that depend on the context alone keep the accuracy of the ReLU network",
         all_above((context / relu).sel(part="contexts"), 0.9),
-        wrong="with images units are gates of images too, not of contexts alone",
+        wrong="with images, gates depend on images as well, not on contexts alone",
         instead=all_below((context / relu).sel(part="contexts"), 0.9),
-        note=f"right {join_numbers(context.mean('seed'), 3)}",
+        note=f"accuracy {join_numbers(context.mean('seed'), 3)}",
     )
     claim(
         "stable-pathways",
-        "units fall into a few pathways, which other looks at them find again",
+        "units form a few stable pathways, which clustering finds again from other images, seeds "
+        "and thresholds",
         all_above(units["stability"], 0.8),
         wrong=_UNSTABLE,
         instead=all_below(units["stability"], 0.8),
-        note=f"{int(units['pathways'])} of them, the largest {float(units['largest']):.2g} of all",
+        note=f"{int(units['pathways'])} pathways, the largest with a share of "
+        f"{float(units['largest']):.2g}",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Losses, shares by number of contexts along training, and what is right with which gates."""
+    """Draw learned parts, shares of units by open contexts, and accuracy with other gates."""
     course, tested, units = (run[name].ds for name in ("course", "tested", "units"))
-    figure, (loss, share, bars) = panels("Digits in contexts: what of the theory is left", 3)
-    names = {"linear": "the linear map", "rest": "the rest of contexts"}
+    figure, (loss, share, bars) = panels("Handwritten digits in contexts", 3)
+    names = {"linear": "linear map", "rest": "residual of contexts"}
     for k, (what, words) in enumerate(names.items()):
         one = course["learned"].sel(what=what).mean("seed")
         loss.plot(course["step"], one, **SIMULATION_STYLE, color=f"C{k}", label=words)
     loss.axhline(1.0, color="0.6", lw=0.8)
-    label_axes(loss, "step", "how much of it is learned", "what is in common comes first")
+    label_axes(loss, "step", "learned fraction", "the common part comes first")
     for k in range(course.sizes["number"]):
         line = course["share"].isel(number=k).mean("seed")
         share.plot(course["note"], line, color=f"C{k}", lw=1.6, label=f"{k}")
         random = {**THEORY_STYLE, "color": f"C{k}"}
         share.plot(course["note"][[0, -1]], [units["random_share"][k]] * 2, **random)
-    words = "step", "share of strength", "contexts in which units are on"
+    words = "step", "share of strength", "units on in 0, 1, … contexts"
     label_axes(share, *words, theory="random", ylim=(-0.02, 1.05))
     place = np.arange(tested.sizes["network"])
     for k, part in enumerate(_PARTS):
@@ -296,5 +305,5 @@ def draw(run: xr.DataTree) -> Figure:
     bars.set_xticks(
         place, [str(name).replace(" by ", "\nby ") for name in tested["network"].values]
     )
-    label_axes(bars, "", "right, of test images", "the same weights, other gates", ylim=(0, 1.05))
+    label_axes(bars, "", "accuracy on test images", "same weights, other gates", ylim=(0, 1.05))
     return figure

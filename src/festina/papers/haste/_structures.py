@@ -1,15 +1,17 @@
-r"""Contexts of different structures: what if there is less to share?
+r"""Contexts of different structures: mixed selectivity when contexts have less in common.
 
-The same objects have the features of a tree in one context, of a ring in another, and in a third of
-a tree that cuts across the first; and those of a tree in all of them. ReLU networks learn that, or
-the task in which every context has a tree, and beside them gated networks of as many units: modular
-ones with a pathway for each context, and a common pathway with one for each pair of contexts. Loss
-½⟨‖y − f‖²⟩ in steps of η, which are flow time η each.
+The same objects have the features of a tree in one context, of a ring in the second, and of a tree
+that cuts across the first tree in the third. Features of the first tree are also targets in all
+contexts. ReLU networks learn this task, or the task in which every context has the tree. Two gated
+networks with as many units are trained for comparison: a modular one with one pathway per context,
+and a common pathway with one pathway per pair of contexts. The loss is ½⟨‖y − f‖²⟩, and a descent
+step η is a flow time η.
 
-The source has units that are mixed where contexts have different structures too. They are. What a
-linear network leaves of the task, ½(1 − 1/C)⟨‖h_c − h̄_c‖²⟩, sums to zero over contexts whatever
-their structures: a pathway that is open in some contexts sees the same of it as one that is open
-in all others, with the other sign.
+In the source, units are mixed also if contexts have different structures, and the experiment
+confirms this. A linear network leaves the loss ½(1 − 1/C)⟨‖h_c − h̄_c‖²⟩, with features h_c of an
+object in context c and their mean h̄_c over objects. The residual sums to zero over contexts for
+any structures. The residual in some contexts is therefore the negative of the residual in all
+others, and pathways for both learn it at the same rate.
 """
 
 import itertools
@@ -55,25 +57,25 @@ _SETS = [c for k in range(1, _COUNT + 1) for c in itertools.combinations(range(_
 
 
 class Parameters(BaseParameters):
-    """Objects in three contexts, with one structure for all of them or one for each."""
+    """Objects in three contexts, with one structure for all contexts or one for each context."""
 
     seeds: int = Field(default=2, ge=1)
-    """How many networks of each kind are trained."""
+    """Number of networks of each kind that are trained."""
 
     objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two."""
 
     width: int = Field(default=120, ge=32)
-    """Hidden units; pathways have equal parts of them."""
+    """Number of hidden units, divided equally among pathways."""
 
     scale: float = Field(default=1e-3, gt=0, le=0.1)
     """Standard deviation σ of the initial weights."""
 
     learning_rate: float = Field(default=0.2, gt=0, le=0.5)
-    """Step η."""
+    """Learning rate η of gradient descent."""
 
     t_end: float = Field(default=200.0, ge=50)
-    """How long all learn, in units of τ."""
+    """Training time of all networks, in units of τ."""
 
 
 QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 64, "t_end": 110.0}
@@ -81,7 +83,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "objects": 4, "width": 64, "t_end": 110.0}
 
 @make_run("haste/structures")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train all kinds of networks on both tasks, and look at the units of ReLU networks."""
+    """Train all kinds of networks on both tasks, and measure the selectivity of ReLU units."""
     keys, tables = keys_from_parameters(parameters, key), {}
     for k, name in enumerate(_TASKS):
         structures = _STRUCTURES if name == "different" else None
@@ -135,7 +137,10 @@ def _network(parameters: Parameters, kind: str, task: Task, keys: Keys) -> Abstr
 def _trained(
     parameters: Parameters, network: AbstractNetwork, task: Task
 ) -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, "seed time"], AbstractNetwork]:
-    """Losses at common times. In steps, because flow along the kinks of rectifiers is dear."""
+    """Train by descent and return times, losses at these times, and final networks.
+
+    Gradient flow of rectifiers needs many small solver steps, so descent is cheaper.
+    """
     times, rate = np.linspace(0.0, parameters.t_end, _SAMPLES), parameters.learning_rate
     steps = round(parameters.t_end / rate)
     ran = gradient_descent(network, task, rate, steps, converged=1e-12)
@@ -144,7 +149,7 @@ def _trained(
 
 
 def _units(network: AbstractNetwork, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Shares of strength by the number of contexts on, by their set, and of random features."""
+    """Return shares of strength by number and by set of open contexts, and of random features."""
     context = task.labels["context"]
     sets = {str(each): np.isin(context, each) for each in _SETS}
     found = selectivity(network, task, candidates=sets, anova=None)
@@ -153,31 +158,35 @@ def _units(network: AbstractNetwork, task: Task) -> tuple[np.ndarray, np.ndarray
 
 
 def _starts(task: Task, contexts: tuple[int, ...], keys: Keys) -> float:
-    """Return the rate at which pathways that are open in some contexts start to learn objects."""
+    """Return the initial growth rate of pathways that are open in some contexts."""
     objects = replace(task, x=task.x[:, : len(task.x) // _COUNT])
     return growth_rate(objects, np.isin(task.labels["context"], contexts), keys, slowest=0.01)
 
 
 @claims_from_source("Jarvis, Klein, Rosman & Saxe", "contexts of different structures")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Mixed selectivity where contexts differ, whose loss is lower, and what pathways see."""
+    """Check mixed selectivity in differing contexts, losses, and growth rates of pathways."""
     parameters = parameters_of_run(run, Parameters)
     same, data = run["same"].ds, run["different"].ds
     share, alike = data["share"].mean("seed"), same["share"].mean("seed")
     claim(
         "mixed-units",
-        "units are mixed where contexts have different structures: share on in two of three",
+        "ReLU units are mixed, on in two of three contexts, even if contexts have different "
+        "structures",
         all_above(share.sel(contexts_on=2), float(data["random"].sel(contexts_on=2)) + 0.2),
-        note=f"on in 0 … 3: {join_numbers(share.values, 2)}; where all are trees "
+        note="shares of strength in units on in 0 … 3 contexts: "
+        f"{join_numbers(share.values, 2)}; if all contexts are trees "
         f"{join_numbers(alike.values, 2)}; random features "
         f"{join_numbers(data['random'].values, 2)}",
         headline=True,
     )
     claim(
         "less-shared",
-        "less to share is less shared: more units are modular than where all contexts are trees",
+        "more ReLU units are modular if contexts have different structures than if all contexts "
+        "are trees",
         increasing([float(each.sel(contexts_on=1)) for each in (alike, share)]),
-        note="by the set that fits best: " + join_numbers(data["set_share"].mean("seed"), 2),
+        note="shares of strength by best-matching set of contexts: "
+        + join_numbers(data["set_share"].mean("seed"), 2),
     )
     features = np.stack([structured_features(each, parameters.objects) for each in _STRUCTURES])
     apart_ = features - features.mean(axis=-1, keepdims=True)
@@ -186,9 +195,10 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     left = 0.5 * (1 - 1 / _COUNT) * np.mean(np.sum(apart_**2, axis=(1, 2)))
     claim(
         "linear-loss",
-        "a linear network leaves ½(1 − 1/C)⟨‖h_c − h̄_c‖²⟩ over objects and contexts",
+        "the final loss of a linear network is ½(1 − 1/C)⟨‖h_c − h̄_c‖²⟩, with features h_c of "
+        "objects in context c and their mean h̄_c over objects",
         agree(data["loss"].sel(network="linear")[:, -1].mean(), left / start, within=2e-3),
-        note="of the initial loss, trained networks",
+        note="trained networks, in units of the initial loss",
     )
     whole = data["left"].values
     pairs = [
@@ -198,8 +208,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     ]
     claim(
         "residual-speed",
-        "of that a pathway for one context starts to learn as fast as one for the other two, "
-        "whatever their structures: more data do not make it faster",
+        "on the residual of a linear network, a pathway for one context starts to grow as fast as "
+        "a pathway for the other two, for any structures of the contexts",
         agree(
             whole[[b for _, b in pairs]], whole[[a for a, _ in pairs]], within=0.05, relative=True
         ),
@@ -207,16 +217,16 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     gain = [data["seen"].values[b] / data["seen"].values[a] for a, b in pairs]
     claim(
         "whole-speed",
-        "of all that is to be learned the one for two learns faster: that is where mixed pathways "
-        "win",
+        "on the full targets, a pathway for two contexts starts to grow faster than a pathway for "
+        "the third, so mixed pathways win",
         all_above(gain, 1.0),
-        note=f"growth for two contexts over that for the third: {join_numbers(gain, 3)}",
+        note=f"ratios of growth rates: {join_numbers(gain, 3)}",
     )
     area = data["area"].mean("seed")
     order = ["common + pairs", "ReLU", "modular"]
     claim(
         "order-of-areas",
-        f"area below the loss, {' < '.join(order)}",
+        f"the area below the loss curve is ordered as {' < '.join(order)}",
         increasing(area.sel(network=order)),
         note=join_numbers(area, 3),
     )
@@ -224,20 +234,21 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     ratio = passage.sel(network="ReLU") / passage.sel(network="modular")
     claim(
         "relu-below-modular",
-        "ReLU networks have a lower loss than modular ones",
+        "ReLU networks reach every level of the loss before modular networks",
         all_below(ratio, 1.0),
-        wrong="curves cross: they are ahead at a quarter of the loss, and not at every level",
+        wrong="the curves cross: ReLU networks reach a quarter of the initial loss first, but not "
+        "every level",
         instead=all_below(ratio.sel(level=0.25), 1.0),
-        note=f"times over those of modular ones: {join_numbers(ratio, 2)}",
+        note=f"times of ReLU over those of modular networks: {join_numbers(ratio, 2)}",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Structures, losses, and what units are on for."""
+    """Draw the structures, losses, and shares of units by open contexts."""
     parameters, data = parameters_of_run(run, Parameters), run["different"].ds
     figure, (shown, loss, on, sets) = panels(
-        "Contexts of different structures: units are mixed all the same", 4, width=3.4, height=3.2
+        "Units are mixed even if contexts have different structures", 4, width=3.4, height=3.2
     )
     features = [structured_features(each, parameters.objects) for each in _STRUCTURES]
     gap = np.full((features[0].shape[0], 1), np.nan)
@@ -246,14 +257,14 @@ def draw(run: xr.DataTree) -> Figure:
     middle = (np.arange(_COUNT) + 0.5) * (parameters.objects + 1) - 1
     shown.set_xticks(middle, list(_STRUCTURES))
     shown.set_yticks([])
-    label_axes(shown, "objects in each context", "features", "what is to be learned")
+    label_axes(shown, "objects in each context", "features", "targets by context")
     for name, color in _COLORS.items():
         seen = data["loss"].sel(network=name)
         loss.plot(
             data["time"], seen.mean("seed"), **SIMULATION_STYLE, color=color, alpha=0.6, label=name
         )
     how = {"yscale": "log", "ylim": (3e-3, 1.3)}
-    label_axes(loss, "time $t/τ$", "loss over its start", "different structures", **how)
+    label_axes(loss, "time $t/τ$", "loss / initial loss", "different structures", **how)
     k = np.arange(_COUNT + 1)
     for shift, name, color in ((-0.27, "same", "0.45"), (0.0, "different", "C0")):
         mean = run[name].ds["share"].mean("seed")
@@ -266,5 +277,5 @@ def draw(run: xr.DataTree) -> Figure:
         mean = run[name].ds["set_share"].mean("seed")
         sets.bar(np.arange(len(names)) + shift, mean, 0.38, color=color)
     sets.set_xticks(np.arange(len(names)), names)
-    label_axes(sets, "contexts that fit best", "share of strength", "ReLU units, same colours")
+    label_axes(sets, "best-matching contexts", "share of strength", "ReLU units, same colours")
     return figure

@@ -1,16 +1,16 @@
-r"""From one task to two: independent targets do not make views compete, they end the competition.
+r"""From one task to two: views compete for one target, and independent targets end the competition.
 
-*Two tasks.* View 1 shows one class and view 2 another, each with outputs of its own: x = (a₁e_i,
-a₂e_j), y = (e_i, e_j), all K² pairs. The notes expected a race. With 2K − 1 units or more there is
-none: each head is learned as if the other were not there. With fewer something has to go, no matter
-what to the loss, and what goes is the slower view.
+*Two tasks.* View 1 shows one class and view 2 another, and each has its own output head:
+x = (a₁e_i, a₂e_j), y = (e_i, e_j), for all K² pairs of classes. The notes expected a race. With
+2K − 1 hidden units or more there is none: each head is learned as if alone. With fewer units some
+modes cannot be learned; many choices have the same loss, and training drops the slower view.
 
-*In between.* Views x_v = a_vl_v of signs with correlation κ, each with a pathway of its own to one
-output. What they contribute obeys ċ_v = 2a_vc_v(m − c_v − κc_u). At κ = 1, one task, there is a
-line of fixed points and the faster wins. At any κ < 1 both end with m/(1 + κ), and the slower is
-late by 1/(1 − κ).
+*Overlapping tasks.* Views x_v = a_vl_v are signs l_v with correlation κ, and each has its own
+pathway to one output. Their contributions obey ċ_v = 2a_vc_v(m − c_v − κc_u). At κ = 1, a single
+task, there is a line of fixed points and the faster view wins. At any κ < 1 both contributions
+converge to m/(1 + κ), and the slower view is late by a time proportional to 1/(1 − κ).
 
-Loss ½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W with τ = 1.
+The loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1.
 """
 
 import math
@@ -58,51 +58,57 @@ from ._views import contributions, growing, pathways
 
 _SAMPLES = 161
 _FEW = 0.1
-"""1 − κ below which the law of late comers is held to."""
+"""Largest 1 − κ at which the limit for the slower view is tested."""
 
 
 class Parameters(BaseParameters):
-    """Two views with a task each, and two views of tasks that overlap."""
+    """Two views with one task each, and two views of overlapping tasks."""
 
     seeds: int = Field(default=6, ge=2)
-    """How many networks of each kind are trained."""
+    """Number of networks of each kind that are trained."""
 
     classes: int = Field(default=5, ge=3, le=8)
-    """Number K of classes that each view shows."""
+    """Number K of classes of each view."""
 
     amplitude: float = Field(default=1.5, ge=1.2, le=3)
-    """Of the first view; that of the second is 1. Two tasks."""
+    """Amplitude a₁ of the first view in the case of two tasks; the second view has amplitude 1."""
 
     narrow: Annotated[tuple[int, ...], check_increasing(2, count=1)] = (4, 5)
-    """Hidden units that are too few: below 2K − 1."""
+    """Numbers of hidden units that are too few for two tasks, increasing, below 2K − 1."""
 
     enough: Annotated[tuple[int, ...], check_increasing(5, count=1)] = (9, 64)
-    """Hidden units that are enough: 2K − 1 or more. The last is held against theory."""
+    """Numbers of hidden units that suffice for two tasks, increasing, 2K − 1 or more. The last is
+    compared with the theory."""
 
     scales: Annotated[tuple[float, ...], check_decreasing(0.1, 1e-8)] = (1e-2, 1e-4, 1e-6)
-    """Standard deviations σ of the initial weights, two tasks."""
+    """Standard deviations σ of the initial weights in the case of two tasks, decreasing."""
 
     ahead: float = Field(default=1.2, ge=1.2, le=2)
-    """Amplitude of the first view where tasks overlap."""
+    """Amplitude a₁ of the first view in the case of overlapping tasks."""
 
     overlaps: Annotated[tuple[float, ...], check_increasing(0, 0.9999, count=3)] = (
         *(0.0, 0.5, 0.8, 0.9, 0.95),
         *(0.98, 0.99, 0.995),
     )
-    """Overlaps κ below 1, increasing, two or more of them above 0.9; κ = 1 comes by itself."""
+    """Overlaps κ of tasks, below 1, increasing, two or more above 0.9. κ = 1 is always run."""
 
     hidden: int = Field(default=20, ge=4)
-    """Units of each pathway where tasks overlap."""
+    """Number H of hidden units of each pathway in the case of overlapping tasks."""
 
     strength: float = Field(default=1e-6, gt=1e-20, le=1e-5)
-    """What pathways start with there, σ²H/2."""
+    """Initial strength σ²H/2 of pathways in the case of overlapping tasks."""
 
     def _check(self) -> None:
         least = 2 * self.classes - 1
         if self.narrow[-1] >= least or self.enough[0] < least:
-            raise ValueError(f"`narrow` must be below 2K − 1 = {least} units, `enough` from there.")
+            raise ValueError(
+                f"`narrow` must be below 2K − 1 = {least} units and `enough` at least {least}, got "
+                f"{self.narrow} and {self.enough}."
+            )
         if sum(each > 1 - _FEW for each in self.overlaps) < 2:
-            raise ValueError(f"`overlaps` must have two or more above {1 - _FEW:g}.")
+            raise ValueError(
+                f"`overlaps` must have two or more entries above {1 - _FEW:g}, got {self.overlaps}."
+            )
 
 
 QUICK: dict[str, Any] = {
@@ -116,7 +122,7 @@ QUICK: dict[str, Any] = {
 
 @make_run("haste/tasks")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train networks of several widths on two tasks, and pathways on tasks that overlap."""
+    """Train networks of several widths on two tasks, and pathways on overlapping tasks."""
     keys, found = keys_from_parameters(parameters, key), list[xr.Dataset]()
     widths = *parameters.narrow, *parameters.enough
     for k, width in enumerate(widths):
@@ -134,7 +140,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _two_tasks(parameters: Parameters, width: int, keys: Keys) -> xr.Dataset:
-    """The loss of each head, of networks that both share, and as if they were alone."""
+    """Train networks with two heads, and return their losses beside those of each head alone."""
     a, k = np.array([parameters.amplitude, 1.0]), parameters.classes
     data, scales = views_of_independent_classes(a, k), np.array(parameters.scales)
     times = np.linspace(0.0, 1.5 * k * (3 - np.log(scales[-1] ** 2)), _SAMPLES)
@@ -142,7 +148,7 @@ def _two_tasks(parameters: Parameters, width: int, keys: Keys) -> xr.Dataset:
     trained = gradient_flow(network, data, times, rtol=1e-6)
     square = (trained.network.predict(data.x) - data.y) ** 2
     loss = 0.5 * square.mean(axis=-2).reshape(*square.shape[:-2], 2, k).sum(axis=-1)
-    # Classes of either view, and the mean of both views together.
+    # Modes: classes of the first view, classes of the second view, joint mean of both views.
     s, d = np.append(a, math.sqrt(2) * np.linalg.norm(a)), np.append(a**2, a @ a)
     begun = _begun(network, a)
     pi = np.asarray(chain_strength(times, s / k, begun, depth=2, input_variance=d / k))
@@ -164,7 +170,7 @@ def _two_tasks(parameters: Parameters, width: int, keys: Keys) -> xr.Dataset:
 
 
 def _begun(network: Layer, a: Float[np.ndarray, " view"]) -> Float[np.ndarray, "*batch mode"]:
-    """What modes start with, |(W₁v + W₂ᵀu)/2|²: classes of either view on average, and the mean."""
+    """Return initial mode strengths |(W₁v + W₂ᵀu)/2|²: classes of each view (mean), joint mode."""
     u = np.asarray(network.u)
     first = u.reshape(*u.shape[:-1], len(a), -1)
     second = np.asarray(network.v).reshape(first.shape)
@@ -176,12 +182,12 @@ def _begun(network: Layer, a: Float[np.ndarray, " view"]) -> Float[np.ndarray, "
 
 
 def _best(classes: int, width: int) -> float:
-    """The lowest loss of both heads: the mean of both counts 1/K, the other modes 1/2K each."""
+    """Return the least loss of both heads: each mode that is not learned costs 1/2K."""
     return max(2 * classes - 1 - width, 0) * 0.5 / classes
 
 
 def _overlapping(parameters: Parameters, overlap: float, target: str, keys: Keys) -> xr.Dataset:
-    """What two views contribute, and how that follows from each network's own weights."""
+    """Train two views at one overlap, and predict their contributions from initial weights."""
     a = np.array([parameters.ahead, 1.0])
     data = correlated_views(a, overlap, target=target)
     m = 1 + overlap if target == "sum" else math.sqrt(overlap)
@@ -214,7 +220,7 @@ def _overlapping(parameters: Parameters, overlap: float, target: str, keys: Keys
 
 @claims_from_source("Notes on Jarvis et al. (2025)", "IDEA-002")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Two tasks with and without room for both, and what lies between one task and two."""
+    """Check two tasks with enough and with too few units, and overlapping tasks."""
     parameters = parameters_of_run(run, Parameters)
     heads = run["heads"].ds
     final = heads["loss"].isel(time=-1)
@@ -222,46 +228,51 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     least = 2 * parameters.classes - 1
     claim(
         "competition-of-tasks",
-        "view 1 → task A, view 2 → task B should show competition",
+        "view 1 for task A and view 2 for task B compete, so head B is not learned",
         all_above(final.sel(width=parameters.enough[-1], view=1), 0.01),
-        wrong="independent targets have errors that do not overlap: each is learned as if alone",
+        wrong="errors of independent targets do not overlap, so each task is learned as if alone",
         instead=max_error_below(wide["loss"], wide["alone"], within=0.05, over=0.5),
         note=f"{parameters.enough[-1]} units, in units of the initial loss of a head",
     )
     claim(
         "enough-units",
-        f"both tasks are learned by {least} units, 2K − 1, or more",
+        f"{least} hidden units or more, 2K − 1 for K classes per view, learn both tasks",
         all_below(final.sel(width=list(parameters.enough)), 5e-3),
-        note="one less than two times K, since both views have a mean",
+        note="2K − 1 and not 2K, because the means of both views form one joint mode",
     )
     tight = final.sel(width=list(parameters.narrow))
     claim(
         "too-few-units",
-        "with fewer units what is left in both heads together is the least that it can be",
+        "with fewer than 2K − 1 hidden units for K classes per view, the final loss of both heads "
+        "together is the least possible",
         agree(tight.sum("view").mean(("scale", "seed")), heads["best"][: len(tight)], within=2e-3),
-        note=f"{join_numbers(parameters.narrow)} units",
+        note=f"{join_numbers(parameters.narrow)} hidden units",
     )
     claim(
         "faster-view-kept",
-        "of all solutions that are as good they take that of the faster view",
+        "with too few hidden units networks learn the faster view, although other solutions have "
+        "the same loss",
         most_seeds(tight.isel(scale=-1, view=0) < tight.isel(scale=-1, view=1), of="networks"),
-        note=f"left in heads A and B: {join_numbers(tight.isel(scale=-1).mean('seed').values, 3)}",
+        note="final losses of heads A and B: "
+        f"{join_numbers(tight.isel(scale=-1).mean('seed').values, 3)}",
     )
     claim(
         "smaller-weights",
-        "the more so, the smaller the weights: what is left in head A",
+        "with too few hidden units, the final loss of the faster view's head falls as initial "
+        "weights get smaller",
         decreasing(tight.isel(view=0).mean(("width", "seed"))),
         note=f"σ = {join_numbers(parameters.scales)}",
     )
-    for target, words in (("sum", "y = l₁ + l₂"), ("common", "noisy views of one y")):
+    for target, words in (("sum", "signs with target y = l₁ + l₂"), ("common", "one noisy target")):
         data = run[target].ds
         claim(
             f"{target}-contributions",
-            f"{words}: contributions obey ċ_v = 2a_vc_v(m − c_v − κc_u), from each network's own "
-            "weights",
+            f"contributions c_v of two views of {words} obey ċ_v = 2a_vc_v(m − c_v − κc_u) from "
+            "initial weights, a_v the amplitudes, κ the overlap of errors",
             max_error_below((data["contribution"] - data["theory"]) / data["target"], within=0.02),
             at="IDEA-003",
-            note=f"in units of m, κ = {join_numbers(data['overlap'].values)}",
+            note="m is the contribution of a view that learns alone; errors in units of m, "
+            f"κ = {join_numbers(data['overlap'].values)}",
         )
     data = run["sum"].ds
     kappa = data["overlap"].values
@@ -269,17 +280,18 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     share = (end.isel(view=0) / end.sum("view")).mean("seed")
     claim(
         "winner-takes-all",
-        "from “learn everything” in a single task to “winner-take-all” in several",
+        "views learn everything in a single task, and the winner takes all in several tasks",
         all_above(share[0] - share[-1], 0.1),
         at="IDEA-003",
-        wrong="the other way round: views race for one target, and targets of their own end that",
+        wrong="the opposite holds: views race for one target, and separate targets end the race",
         instead=all_above(share[-1] - share[:-1].max(), 0.1),
         headline=True,
-        note=f"share of the first view {join_numbers(share)}",
+        note=f"final share of the faster view: {join_numbers(share)}",
     )
     claim(
         "final-contributions",
-        "at every κ < 1 both end with m/(1 + κ)",
+        "at every overlap κ < 1 of tasks, the contributions of both views converge to m/(1 + κ), m "
+        "that of a view alone",
         max_error_below((end - data["target"] / (1 + data["overlap"]))[:-1], within=0.02),
         at="IDEA-003",
     )
@@ -288,16 +300,20 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     last = 1 - float(near["overlap"][-1])
     claim(
         "late-view",
-        "the slower view is late by 1/(1 − κ): (1 − κ)t → [F(m/4) − F(c₂*)]τ",
-        # What is left out is the race before, of ln(1/π₀) against 1/(1 − κ).
+        "as the overlap κ of tasks approaches 1, the slower view is learned after "
+        "t = [F(m/4) − F(c₂*)]τ/(1 − κ), c₂* its contribution after the race at κ = 1 (relative "
+        "error)",
+        # The formula neglects the duration ln(1/π₀) of the race, compared with 1/(1 − κ).
         max_error_below(off[-1], within=last * math.log(1 / parameters.strength)),
         at="IDEA-003",
-        note=f"κ = {1 - last:g}: half at t = {join_numbers(near['half'][-1].mean().values)}; off "
-        f"by {join_numbers(off.values, 2)}, κ = {join_numbers(near['overlap'].values)}",
+        note="F is that of `festina.theory.gated.latecomer_delay`; half time at "
+        f"κ = {1 - last:g}: t = {join_numbers(near['half'][-1].mean().values)}; relative errors "
+        f"{join_numbers(off.values, 2)} at κ = {join_numbers(near['overlap'].values)}",
     )
     claim(
         "late-view-limit",
-        "that law is the limit: what it is off by falls with 1 − κ",
+        "the relative error of the predicted delay of the slower view falls as the overlap κ of "
+        "tasks approaches 1",
         decreasing(off),
         at="IDEA-003",
     )
@@ -305,10 +321,10 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Heads with and without room, contributions at three overlaps, shares and half times."""
+    """Draw losses of heads, contributions at three overlaps, shares and half times."""
     parameters = parameters_of_run(run, Parameters)
     heads, data = run["heads"].ds, run["sum"].ds
-    title = "Targets of their own end the competition of views"
+    title = "Views compete for one target, not for separate targets"
     figure, axes = panels(title, 3, 2, width=3.6, height=2.9)
     (room, tight, left), (curves, shares, late) = axes
     widths = parameters.enough[-1], parameters.narrow[-1]
@@ -352,12 +368,12 @@ def draw(run: xr.DataTree) -> Figure:
     share = end.isel(view=0) / end.sum("view")
     shares.plot(kappa, share, **POINT_STYLE, color="C0")
     shares.axhline(0.5, **GUIDE_STYLE)
-    words = "overlap κ of the tasks", "share of the faster view", "in the end"
+    words = "overlap κ of tasks", "share of the faster view", "after training"
     label_axes(shares, *words, ylim=(0.4, 1))
     below_one = data.isel(overlap=kappa < 1)
     rest = 1 - below_one["overlap"]
     late.plot(rest, below_one["half"], **POINT_STYLE, color="C1")
     late.plot(rest, below_one["law"].mean("seed"), **THEORY_STYLE, label="law for κ → 1")
-    words = "1 − κ", "view 2 has half at $t/τ$", "the slower view is late"
+    words = "1 − κ", "half time $t/τ$ of view 2", "delay of the slower view"
     label_axes(late, *words, xscale="log", yscale="log")
     return figure

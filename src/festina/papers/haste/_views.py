@@ -1,11 +1,12 @@
-r"""One class seen from several sides: who contributes what, and why ten seeds were all alike.
+r"""Several views of one class: the contribution of each view with early and with late fusion.
 
-Views x = (a₁e_k, …, a_Ve_k) of one of K classes, targets y = e_k, loss ½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W
-with τ = 1. View v contributes c_v = ⟨y·f(x with view v alone)⟩; the largest share is the dominance.
-The lab's notes found 0.379 ± 0.000 in ten seeds, saw no race, and put that down to there being but
-one task. It is the layer: where all views enter the same one (early fusion) they are one mode, with
-shares a_v²/Σa². Given pathways of their own (late fusion), π_v = π_v(0) e^{2a_vθ}, the same views
-of the same class do race, and the fastest wins.
+Inputs x = (a₁e_k, …, a_Ve_k) are V views of one of K classes, with amplitudes a_v. Targets are
+y = e_k, the loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1. View v contributes
+c_v = ⟨y·f(x with view v alone)⟩, and the share of the first view in Σc_v is the *dominance*. The
+lab's notes found a dominance of 0.379 ± 0.000 in ten seeds, and concluded that views of a single
+task do not race. The reason is the architecture. If all views enter one layer (early fusion), they
+form one mode with shares a_v²/Σa². If each view has its own pathway (late fusion), the strengths
+π_v = π_v(0) e^{2a_vθ} do race for the same task, and the fastest view wins.
 """
 
 from typing import Annotated, Any
@@ -52,16 +53,16 @@ _SAMPLES = 101
 _EARLY = "one layer", "one layer, ReLU"
 _LATE = "own pathways"
 _ONE_TASK = (
-    "all views entered one layer, where they are a single mode; in pathways of their own they race "
-    "for the same single task"
+    "in the notes all views enter one layer, where they form a single mode; views with separate "
+    "pathways also race for a single task"
 )
 
 
 class Parameters(BaseParameters):
-    """Views of one class, the first of them clearer than the others, whose amplitude is 1."""
+    """Views of one class: the first has a larger amplitude, all others have amplitude 1."""
 
     seeds: int = Field(default=10, ge=2)
-    """How many networks of each kind are trained from each scale."""
+    """Number of networks of each kind that are trained from each scale."""
 
     classes: int = Field(default=5, ge=2, le=20)
     """Number K of classes."""
@@ -70,24 +71,24 @@ class Parameters(BaseParameters):
     """Number of views of amplitude 1."""
 
     close: float = Field(default=1.105, gt=1, le=1.3)
-    """Amplitude of the first view, close to the others: 1.105 is that of the notes."""
+    """Amplitude of the first view if it is close to the others; the notes use 1.105."""
 
     far: float = Field(default=2.0, ge=1.6, le=4)
-    """Its amplitude in another task, where it is far ahead."""
+    """Amplitude of the first view in a second task, where it is much larger than the others."""
 
     hidden: int = Field(default=20, ge=8)
-    """Units for each view."""
+    """Number H of hidden units per view."""
 
     scales: Annotated[tuple[float, ...], check_decreasing(0.03, 1e-6)] = (1e-2, 1e-3, 1e-4)
-    """Standard deviations σ of the initial weights, falling; the second is looked at closely."""
+    """Standard deviations σ of the initial weights, decreasing; most claims use the second."""
 
     widths: Annotated[tuple[int, ...], check_increasing(8)] = (20, 80, 320)
-    """Units for each view, from weights of equal strength σ²H, to see what width does: increasing
-    to 150 or more."""
+    """Numbers of hidden units per view, increasing to 150 or more, for the effect of width at equal
+    initial strength σ²H."""
 
     def _check(self) -> None:
         if self.widths[-1] < 150:
-            raise ValueError(f"`widths` must go up to 150 or more, got {self.widths[-1]}.")
+            raise ValueError(f"The last of `widths` must be 150 or more, got {self.widths[-1]}.")
 
 
 QUICK: dict[str, Any] = {"seeds": 5, "scales": (1e-2, 1e-3), "widths": (20, 320)}
@@ -95,7 +96,7 @@ QUICK: dict[str, Any] = {"seeds": 5, "scales": (1e-2, 1e-3), "widths": (20, 320)
 
 @make_run("haste/views")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train networks of one layer and of pathways on views that are alike, close and far apart."""
+    """Train early and late fusion on views with equal, close and very different amplitudes."""
     keys, found = keys_from_parameters(parameters, key), list[xr.Dataset]()
     amplitudes = np.array([1.0, parameters.close, parameters.far])
     for k, first in enumerate(amplitudes):
@@ -109,7 +110,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _fused(parameters: Parameters, first: float, keys: Keys) -> xr.Dataset:
-    """Early and late fusion of the same views, from every scale."""
+    """Train early and late fusion of the same views, from every scale."""
     a = np.append(first, np.ones(parameters.others))
     data, scales = multi_view_classes(a, parameters.classes), np.array(parameters.scales)
     strength = scales**2 * parameters.hidden / 2
@@ -129,7 +130,7 @@ def _fused(parameters: Parameters, first: float, keys: Keys) -> xr.Dataset:
     seen = [contributions(each.network, data, len(a)) for each in trained.values()]
     raced = [late_fusion_strengths(times, a, each, classes=parameters.classes) for each in strength]
     whole = float(np.linalg.norm(a))
-    k, begun = parameters.classes, strength * len(a)  # all units are one pathway
+    k, begun = parameters.classes, strength * len(a)  # early fusion: all units form one pathway
     mode = chain_strength(times, whole / k, begun, depth=2, input_variance=whole**2 / k)
     starts = growing(own_pathways, len(a))
     own = np.apply_along_axis(lambda start: a * late_fusion_strengths(None, a, start), -1, starts)
@@ -154,7 +155,7 @@ def _fused(parameters: Parameters, first: float, keys: Keys) -> xr.Dataset:
 
 
 def _wider(parameters: Parameters, keys: Keys) -> xr.Dataset:
-    """Late fusion of views that are alike or close, in wider pathways that start as strong."""
+    """Train late fusion of equal and close views in wider pathways of equal initial strength."""
     strength = parameters.scales[1] ** 2 * parameters.hidden
     last = np.array([parameters.classes * (3 - np.log(strength / 2))])
     firsts, off = [1.0, parameters.close], []
@@ -174,7 +175,7 @@ def _wider(parameters: Parameters, keys: Keys) -> xr.Dataset:
 
 
 def pathways(hidden: int, data: Task, scale: Any, keys: Keys) -> Gated:
-    """A pathway of two layers for each view, whose outputs are summed."""
+    """Return a network with a two-layer pathway per view; their outputs are summed."""
     classes = data.outputs
     count = data.x.shape[1] // classes
     nodes = {f"x{v}": classes for v in range(count)} | {f"h{v}": hidden for v in range(count)}
@@ -185,28 +186,28 @@ def pathways(hidden: int, data: Task, scale: Any, keys: Keys) -> Gated:
 def contributions(
     network: AbstractNetwork, data: Task, count: int
 ) -> Float[np.ndarray, "*batch view"]:
-    """c_v = ⟨y·f(x with view v alone)⟩."""
+    """Return the contribution c_v = ⟨y·f(x with view v alone)⟩ of each view."""
     alone = np.repeat(np.eye(count), data.x.shape[1] // count, axis=1)[:, None] * data.x
     said = [np.sum(network.predict(x) * data.y, axis=-1) @ data.weight for x in alone]
     return np.stack(said, axis=-1)
 
 
 def growing(network: Gated, count: int) -> Float[np.ndarray, "*batch view"]:
-    """π_v(0) of what grows, (W₁ + W₂ᵀ)/2, on average over classes."""
+    """Return π_v(0) of the growing part (W₁ + W₂ᵀ)/2 of the weights, averaged over classes."""
     part = dict(zip(network.part_axes, map(np.asarray, network.parts), strict=True))
     grows = [(part[f"x{v}-h{v}"] + part[f"h{v}-y"].swapaxes(-1, -2)) / 2 for v in range(count)]
     return np.stack([np.mean(np.sum(each**2, axis=-2), axis=-1) for each in grows], axis=-1)
 
 
 def _share(contribution: xr.DataArray) -> xr.DataArray:
-    """Of the first view, in what all say in the end."""
+    """Return the share of the first view in the sum of final contributions."""
     final = contribution.isel(time=-1) if "time" in contribution.dims else contribution
     return final.isel(view=0) / final.sum("view")
 
 
 @claims_from_source("Notes on Jarvis et al. (2025)", "why our setup doesn't show winner-take-all")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """One layer, pathways, and what the notes made of the former."""
+    """Check contributions with early and late fusion, and the conclusions of the notes."""
     parameters = parameters_of_run(run, Parameters)
     data = run["shares"].ds
     first, sigma = data["first"].values, data["scale"].values
@@ -216,22 +217,25 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     middle = early.isel(scale=1)
     claim(
         "dominance",
-        f"one dominance in all seeds, {float(squares[at['close']]):.3f} ± 0.000: it is a₁²/Σa²",
+        "if all views enter one layer, the dominance of the first view is the same in all seeds, "
+        f"{float(squares[at['close']]):.3f} ± 0.000: a₁²/Σa² of the amplitudes a",
         agree(middle.isel(first=at["close"]).mean("seed"), squares[at["close"]], within=1e-3),
         headline=True,
-        note=f"networks of one linear and of one ReLU layer, σ = {sigma[1]:g}; standard deviation "
-        f"over seeds {join_numbers(middle.isel(first=at['close']).std('seed').values, 2)}",
+        note=f"linear and ReLU networks, σ = {sigma[1]:g}; standard deviation over seeds "
+        f"{join_numbers(middle.isel(first=at['close']).std('seed').values, 2)}",
     )
     claim(
         "one-layer-share",
-        "in one layer the share is a₁²/Σa² for every amplitude and scale, with either unit",
-        # What a first layer has across its one direction never changes, and is of order σ.
+        "if all views enter one layer, the share of the first view is a₁²/Σa² for all amplitudes a "
+        "and initial scales, in linear and ReLU networks",
+        # Weights orthogonal to the one direction of the first layer stay constant, of order σ.
         max_error_below((early - squares) / data["scale"], within=1.0),
         note=f"in units of σ, a₁ = {join_numbers(first)}",
     )
     claim(
         "multi-task-needed",
-        "winner-take-all requires multi-task competition, not just multi-view data",
+        "winner-take-all between views requires several tasks, not just several views (share of "
+        "the first view)",
         agree(late[at["far"], 1].mean(), squares[at["far"]], within=0.05),
         wrong=_ONE_TASK,
         instead=agree(
@@ -241,35 +245,37 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     spread = lambda share: share[at["close"], 1].std("seed", ddof=1)
     claim(
         "no-race-without-tasks",
-        "seeds are alike because without several tasks there is no race",
+        "the dominance is equal in all seeds because views of a single task do not race (standard "
+        "deviation over seeds, separate pathways)",
         all_below(spread(late), 1e-3),
-        wrong="they are alike because one layer has one mode; between pathways of one task they "
-        "differ as their initial weights do",
+        wrong="the dominance is equal in all seeds because one layer has one mode; with separate "
+        "pathways it varies with the initial weights",
         instead=all_above(spread(late) / spread(early.isel(fusion=0)), 10),
     )
     off = abs(run["widths"].ds["off"])
     widest = off.isel(width=-1).max(("seed", "view"))
     claim(
         "wide-pathways",
-        "in wide pathways every network ends where the orbit π_v(0) e^{2a_vθ} from its own weights "
-        "does",
+        "with wide separate pathways, the race π_v(0) e^{2a_vθ} from its initial weights predicts "
+        "the final contributions c_v of each network",
         max_error_below(widest[1], within=0.02),
-        note=f"a₁ = {parameters.close:g}, {parameters.widths[-1]} units for each view",
+        note=f"a₁ = {parameters.close:g}, {parameters.widths[-1]} units per view",
     )
     claim(
         "narrow-pathways",
-        "what is off there is the overlap of classes in few units: it falls with the width",
+        "the error of the race from initial weights falls with the width of the pathways",
         decreasing(off.isel(first=1).mean(("seed", "view"))),
+        note="its cause is the overlap of classes in few units",
     )
     claim(
         "equal-views",
-        "views that are alike keep the contributions that they started with",
+        "views of equal amplitude in separate pathways keep their initial shares of the output",
         max_error_below(widest[0], within=0.02),
-        note=f"{parameters.widths[-1]} units for each view",
+        note=f"{parameters.widths[-1]} units per view",
     )
     claim(
         "smaller-weights",
-        "the smaller the weights, the more the fastest has",
+        "with separate pathways the share of the fastest view grows as initial weights get smaller",
         increasing(late[at["close"]].mean("seed")),
         note=f"σ = {join_numbers(sigma)}",
     )
@@ -278,18 +284,19 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     clock = xr.DataArray(np.log(grown)) / data["amplitude"][at["far"]]
     claim(
         "lotka-volterra",
-        "both papers have competing modes as dsₘ/dt = rₘsₘ(1 − Σs²/K)",
+        "competing modes follow the Lotka–Volterra equation dsₘ/dt = rₘsₘ(1 − Σs²/K) with rates "
+        "rₘ, so ln(sₘ/sₘ(0))/rₘ is equal for all modes",
         max_error_below(clock / clock.mean("view"), 1.0, within=0.05),
         at="the Lotka–Volterra connection",
-        corrected="neither has; it is s = √c of views of one task in pathways of their own, where "
-        "ln(s/s₀)/r is one clock for all, and so the very race that the notes held to need several "
-        "tasks. The neural race reduction is linear in strengths, with overlaps D(j, p)",
+        corrected="neither paper contains this equation; it holds for s = √c of views of one task "
+        "with separate pathways, so this race needs no second task, against the notes. The neural "
+        "race reduction is linear in strengths, with overlaps D(j, p)",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """One layer, pathways, dominance against the scale, and every seed against its own race."""
+    """Draw contributions with early and late fusion, dominance against scale, and every seed."""
     data = run["shares"].ds
     close, sigma = data.isel(first=1), data["scale"].values
     figure, (one, own, scales, seeds) = panels("One class, several views", 4, width=3.4, height=3.2)
@@ -323,10 +330,10 @@ def draw(run: xr.DataTree) -> Figure:
             color=shade,
             label=label,
         )
-    words = "initial weights σ", "dominance", "who has how much"
+    words = "initial weights σ", "dominance", "share of the first view"
     label_axes(scales, *words, theory="theory", xscale="log", ylim=(0.3, 1.05), legend="beside")
     both_ways = [_share(data["own"])[1:, 1].min(), 1.0]
     diagonal(seeds, both_ways)
-    words = "from its own weights", "dominance of a network", "every seed, own pathways"
+    words = "race from initial weights", "dominance of a network", "every seed, own pathways"
     label_axes(seeds, *words)
     return figure

@@ -1,12 +1,12 @@
 r"""Why mixed selectivity wins: sharing is faster only while the common pathway still learns.
 
-A pathway that is open in k of C contexts learns the task at the rate S = σ√(k² + k)/NC, which
-increases with k. It learns the residual of the common pathway at the rate σ√(k(C − k)/C)/NC, which
-is the same for one context and for C − 1, and largest for half of them. So pathways for C − 1
-contexts win by their lead from before the common pathway has learned. The smaller the initial
-weights, the larger this lead.
+N objects in C contexts have features with singular values σ. A pathway that is open in k contexts
+learns a mode of the task at the rate S = σ√(k² + k)/NC, which increases with k. It learns the
+residual of the common pathway at the rate σ√(k(C − k)/C)/NC, which is equal for k = 1 and
+k = C − 1, and largest for k = C/2. Pathways for C − 1 contexts therefore win by the lead that they
+gain before the common pathway is learned. This lead grows as initial weights get smaller.
 
-Loss ½⟨‖y − f‖²⟩, τ Ẇ = −∂L/∂W with τ = 1, pathways with inputs for object and context.
+The loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1. Pathways receive object and context inputs.
 """
 
 import itertools
@@ -54,29 +54,29 @@ from .._pathways import between
 
 _SAMPLES = 121
 _START = 1e-4
-"""Strength of every direction where pathways learn the residual alone."""
+"""Initial strength of every direction in pathways that learn only the residual."""
 
 
 class Parameters(BaseParameters):
     """Objects in contexts, with the features of a tree."""
 
     seeds: int = Field(default=2, ge=1)
-    """How many networks measure how fast a pathway starts. Nothing else here is random."""
+    """Number of networks that measure initial growth rates; nothing else is random."""
 
     objects: PowerOfTwo = Field(default=8, ge=4, le=16)
     """Number N of objects, a power of two."""
 
     contexts: Annotated[tuple[int, ...], check_increasing(3, 6, count=1)] = (3, 4, 5)
-    """Numbers C of contexts for spectra, the residual, and common pathways with others."""
+    """Numbers C of contexts for growth rates, the residual and races with a common pathway."""
 
     race_contexts: Annotated[tuple[int, ...], check_increasing(3, 5, count=1)] = (3, 4)
-    """Numbers of contexts of which all sets race."""
+    """Numbers of contexts for races between pathways for all sets of contexts."""
 
     hidden: int = Field(default=40, ge=4)
-    """Units of each pathway: from weights of size σ its directions start at σ²H/2."""
+    """Number H of hidden units of each pathway; its directions start at strength σ²H/2."""
 
     scales: Annotated[tuple[float, ...], check_decreasing(1e-2, 1e-8)] = (1e-2, 1e-3, 1e-5)
-    """Sizes σ of initial weights, from 0.01 down."""
+    """Standard deviations σ of the initial weights, decreasing, from 0.01 at most."""
 
 
 QUICK: dict[str, Any] = {"objects": 4, "contexts": (3, 4), "race_contexts": (3,)}
@@ -84,7 +84,7 @@ QUICK: dict[str, Any] = {"objects": 4, "contexts": (3, 4), "race_contexts": (3,)
 
 @make_run("haste/why")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Spectra, training on the residual, and races."""
+    """Measure growth rates, train pathways on the residual, and solve races of pathways."""
     tables, counts, keys = {}, parameters.contexts, keys_from_parameters(parameters, key)
     for k, count in enumerate(counts):
         progress(f"{count} contexts", 0.7 * k / len(counts))
@@ -106,9 +106,9 @@ def _gate(task: Task, chosen: tuple[int, ...]) -> Float[np.ndarray, " sample"]:
 
 
 def _spectrum(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
-    """Measure how fast pathways for k contexts start to tell objects apart in training."""
+    """Measure the rate at which pathways for k contexts start to learn differences of objects."""
     n, task = parameters.objects, objects_in_contexts(parameters.objects, count)
-    contrast = task.x[:, :n] - 1 / n  # between objects
+    contrast = task.x[:, :n] - 1 / n  # differences between objects only
     found = np.zeros((2, count))
     for row, data in enumerate((task, linear_residual_task(task))):
         data = replace(data, x=contrast)
@@ -121,7 +121,7 @@ def _spectrum(parameters: Parameters, count: int, keys: Keys) -> xr.Dataset:
 
 
 def _residual(parameters: Parameters, count: int) -> xr.Dataset:
-    """Gated networks that learn what a linear one leaves, with pathways for 1 or C − 1 contexts."""
+    """Train pathways for 1, or for C − 1, contexts on the residual of a linear network."""
     task = linear_residual_task(objects_in_contexts(parameters.objects, count))
     kinds = [context_spectrum(parameters.objects, count, k, of="residual") for k in (1, count - 1)]
     s, final = float(kinds[0].singular_values[-1]), float(kinds[0].final[-1])
@@ -146,7 +146,7 @@ def _residual(parameters: Parameters, count: int) -> xr.Dataset:
 
 
 def _along(task: Task, sets: list[tuple[int, ...]]) -> Gated:
-    """Pathways with balanced weights along the directions that each of them sees."""
+    """Return pathways with balanced weights along the singular directions of their own data."""
     edges, gates = {}, {}
     for k, chosen in enumerate(sets):
         gate = _gate(task, chosen)
@@ -159,7 +159,7 @@ def _along(task: Task, sets: list[tuple[int, ...]]) -> Gated:
 
 
 def _with_common(parameters: Parameters, count: int) -> xr.Dataset:
-    """A common pathway races together with those for 1, or for C − 1, contexts."""
+    """Solve races of a common pathway with pathways for 1, or for C − 1, contexts."""
     task = objects_in_contexts(parameters.objects, count)
     start = parameters.scales[0] ** 2 * parameters.hidden / 2
     races = []
@@ -190,7 +190,7 @@ def _with_common(parameters: Parameters, count: int) -> xr.Dataset:
 
 
 def _open(parameters: Parameters, count: int) -> xr.Dataset:
-    """Pathways for all sets of contexts race, from each scale."""
+    """Solve races of pathways for all sets of contexts, from each scale."""
     task = objects_in_contexts(parameters.objects, count)
     size = np.array([len(each) for k in range(1, count + 1) for each in _sets(count, k)])
     shares = []
@@ -208,28 +208,29 @@ def _open(parameters: Parameters, count: int) -> xr.Dataset:
 
 @claims_from_source("Jarvis, Klein, Rosman & Saxe", "why mixed selectivity wins")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """More data are faster on raw targets alone, and what follows from that."""
+    """Check growth rates on targets and on the residual, and the races that follow from them."""
     parameters = parameters_of_run(run, Parameters)
     n, counts = parameters.objects, parameters.contexts
-    sigma = np.sqrt(n - 1)  # of the first split of the tree
+    sigma = np.sqrt(n - 1)  # singular value of the first split of the tree
     for count in counts:
         case, seen = f"C = {count}", run[f"spectrum_{count}"].ds
         k = seen["on"]
         ratio = float(seen["raw"].sel(on=count - 1) / seen["raw"].sel(on=1))
         claim(
             "more-data-faster",
-            "pathways that see more data learn faster, S = σ√(k² + k)/NC",
+            "pathways that receive more data learn faster: open in k of C contexts with N objects, "
+            "at S = σ√(k² + k)/NC, σ the singular value of a mode",
             _near(seen["raw"], sigma * np.sqrt(k**2 + k) / (n * count)),
-            corrected="while nothing is learned yet",
-            note=f"C − 1 contexts against one: {ratio:.3f} = √(C(C − 1)/2)",
+            corrected="only at the start of training, before anything is learned",
+            note=f"rate of C − 1 contexts over that of one: {ratio:.3f} = √(C(C − 1)/2)",
             case=case,
         )
         claim(
             "more-data-faster-on-residual",
-            "also of what the common pathway leaves",
+            "pathways that receive more data also learn the residual of the common pathway faster",
             increasing(seen["residual"]),
-            wrong="S = σ√(k(C − k)/C)/NC: one context and all but one are the same, half of them "
-            "would be fastest",
+            wrong="the rate is S = σ√(k(C − k)/C)/NC for k of C contexts: equal for k = 1 and "
+            "k = C − 1, and largest for k = C/2",
             instead=_near(seen["residual"], sigma * np.sqrt(k * (count - k) / count) / (n * count)),
             case=case,
         )
@@ -237,20 +238,22 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         one, most = (left["loss"].sel(on=on) for on in (1, count - 1))
         claim(
             "same-residual-loss",
-            "there pathways for C − 1 contexts and for one learn alike, at all times",
+            "on the residual of the common pathway, pathways for C − 1 contexts and pathways for "
+            "one context have the same loss at all times",
             max_error_below(most, one, within=1e-10, over=float(one[0])),
             headline=True,
-            note="losses of trained networks, of the initial one",
+            note="losses of trained networks, in units of the initial loss",
             case=case,
         )
         claim(
             "overlapping-pathways",
-            "pathways for C − 1 contexts end at (C − 1) S/D",
+            "pathways for C − 1 of C contexts reach the final strength (C − 1) S/D, with "
+            "correlation S and input variance D",
             agree(left["final"].sel(on=count - 1), (count - 1) * left["alone"], within=1e-4),
             at="effect of more contexts",
-            corrected="because they overlap, Σ_j D(j, p) u_j·u_p = D/(C − 1): pathways for one "
-            "context end there too",
-            note="one pathway alone would end at S/D",
+            corrected="the reason is that pathways overlap, Σ_j D(j, p) u_j·u_p = D/(C − 1); "
+            "pathways for one context reach the same final strength",
+            note="a single pathway would reach S/D",
             case=case,
         )
         beside = run[f"common_{count}"].ds
@@ -258,25 +261,28 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         gain = float(at.sel(on=count - 1) / at.sel(on=1))
         claim(
             "ahead-after-common",
-            "when the common pathway is nearly done, those for C − 1 contexts are ahead",
+            "when the common pathway is nearly learned, pathways for C − 1 contexts are stronger "
+            "than pathways for one context",
             all_above(gain, 1.0),
-            note="strength of one of them over that of one for a single context",
+            note="ratio of strengths",
             case=case,
         )
         area = beside["loss"].integrate("time") / beside["loss"][0, 0]
         claim(
             "smaller-area",
-            "so beside a common pathway they have a smaller area below the loss",
+            "beside a common pathway, pathways for C − 1 contexts have a smaller area below the "
+            "loss than pathways for one context",
             all_below(float(area.sel(on=count - 1) / area.sel(on=1)), 1.0),
-            note=f"{join_numbers(area.values[::-1], 3)}",
+            note=f"areas for C − 1 and for one: {join_numbers(area.values[::-1], 3)}",
             case=case,
         )
         late = float(seen["raw"].sel(on=1) / seen["residual"].sel(on=1))
         claim(
             "late-modes",
-            "late modes are learned faster by modular pathways, by √(2C/(C − 1))",
+            "modular pathways learn late modes faster by √(2C/(C − 1)) than pathways on the "
+            "residual of a common one",
             _near(late, np.sqrt(2 * count / (count - 1))),
-            note="growth of trained pathways; hence these are ahead in the end",
+            note="growth of trained pathways; modular networks are therefore ahead at the end",
             case=case,
         )
     _more(run, counts, claim)
@@ -285,28 +291,30 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         few, many = share.sel(on=slice(1, count - 2)), share.sel(on=slice(count - 1, None))
         claim(
             "most-contexts-win",
-            "all sets of contexts race: pathways for all of them, and for all but one, win",
+            "in a race of pathways for all sets of contexts, pathways for all contexts and for all "
+            "but one win",
             all_above(many.min("on") / few.max("on"), 1.0),
-            note=f"share of a pathway for 1 … {count}, σ = {share['scale'].values[-1]:g}: "
-            f"{join_numbers(share.isel(scale=-1).values, 2)}",
+            note=f"share of a pathway for 1 … {count} contexts, σ = "
+            f"{share['scale'].values[-1]:g}: {join_numbers(share.isel(scale=-1).values, 2)}",
             case=case,
         )
         claim(
             "smaller-weights",
-            "the more so, the smaller the weights; one for a single context has",
+            "the final share of a pathway for a single context falls as initial weights get "
+            "smaller",
             decreasing(share.sel(on=1)),
-            note=f"σ = {join_numbers(share['scale'].values)}",
+            note=f"race of all sets of contexts, σ = {join_numbers(share['scale'].values)}",
             case=case,
         )
 
 
 def _near(measured: Any, predicted: Any) -> Judgement:
-    """Compare growth in trained networks, measured when at most 2 % has been learned."""
+    """Compare growth rates, measured in trained networks before 2 % of the task is learned."""
     return agree(measured, predicted, within=float(f"{0.02 * np.max(predicted):.2g}"))
 
 
 def _more(run: xr.DataTree, counts: tuple[int, ...], claim: ClaimCollector) -> None:
-    """C − 2 contexts against C − 1, from four contexts on, where one context is neither."""
+    """Compare pathways for C − 2 and for C − 1 contexts, for C ≥ 4."""
     many = [count for count in counts if count > 3]
     if not many:
         return
@@ -317,27 +325,28 @@ def _more(run: xr.DataTree, counts: tuple[int, ...], claim: ClaimCollector) -> N
     c = np.array(many)
     claim(
         "all-but-one-context",
-        "context pathways remain active in C − 1 contexts",
+        "with more contexts, pathways remain active in C − 1 of C contexts",
         all_below(over("residual"), 1.0),
         at="effect of more contexts",
-        wrong="of what the common pathway leaves, those for C − 2 see more, by "
-        "√(2(C − 2)/(C − 1)), and what they are behind at first shrinks with C, √((C − 2)/C)",
+        wrong="pathways for C − 2 contexts learn the residual of the common pathway faster, by "
+        "√(2(C − 2)/(C − 1)), and their initial rate, √((C − 2)/C) of that for C − 1, catches up "
+        "with more contexts",
         instead=_near(
             [*over("residual"), *over("raw")],
             [*np.sqrt(2 * (c - 2) / (c - 1)), *np.sqrt((c - 2) / c)],
         ),
-        note=f"growth of trained pathways, C = {join_numbers(c)}",
+        note=f"ratios of growth rates on the residual, then initially, C = {join_numbers(c)}",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Rates by the number of contexts, the residual alone, beside a common pathway, all sets."""
+    """Draw growth rates, losses on the residual and beside a common pathway, and a race."""
     parameters = parameters_of_run(run, Parameters)
     counts = parameters.contexts
-    title = "Why mixed selectivity wins: before the common pathway is done"
+    title = "Mixed selectivity wins by its lead before the common pathway is learned"
     figure, (rates, alone, beside, all_sets) = panels(title, 4, width=3.5)
-    for count, shade, label in reversed([*shades(counts, "C =")]):  # the fewest on top
+    for count, shade, label in reversed([*shades(counts, "C =")]):  # the smallest C on top
         seen = run[f"spectrum_{count}"].ds
         size = float(seen["raw"].sel(on=1))
         rates.plot(seen["on"], seen["raw"] / size, **POINT_STYLE, color=shade, label=label)
@@ -347,7 +356,7 @@ def draw(run: xr.DataTree) -> Figure:
         k = np.linspace(1, count, 100)
         rates.plot(k, np.sqrt((k**2 + k) / 2), **THEORY_STYLE)
         rates.plot(k, np.sqrt(k * (count - k) / count / 2), **THEORY_STYLE)
-    words = "open in k contexts", "rate S over modular", "all targets (dots), residual (squares)"
+    words = "open in k contexts", "rate S / rate for k = 1", "targets (dots), residual (squares)"
     label_axes(rates, *words, theory="formula")
     count = counts[0]
     left = run[f"residual_{count}"].ds
@@ -356,9 +365,7 @@ def draw(run: xr.DataTree) -> Figure:
         width = 8.0 if on == 1 else 4.0
         draw_pair(alone, left["time"], seen, color=color, label=f"open in {on}", lw=width)
     alone.plot(left["time"], left["loss_theory"], **THEORY_STYLE)
-    label_axes(
-        alone, "time $t/τ$", "loss", f"the residual alone, C = {count}", theory="closed form"
-    )
+    label_axes(alone, "time $t/τ$", "loss", f"residual only, C = {count}", theory="closed form")
     count = counts[-1]
     data = run[f"common_{count}"].ds
     for on, color in zip(data["on"].values, ("C1", "C2"), strict=True):
@@ -370,7 +377,7 @@ def draw(run: xr.DataTree) -> Figure:
             ls="--",
             label=f"common and {on}",
         )
-    until = {"color": "0.93", "zorder": 0, "label": "until the common one is done"}
+    until = {"color": "0.93", "zorder": 0, "label": "common one still learns"}
     beside.axvspan(0, float(data["done"].min()), **until)
     low = data["loss"].max("on") < 0.02 * data["loss"][0, 0]
     words = "time $t/τ$", "loss", f"beside a common pathway, C = {count}"
@@ -380,6 +387,6 @@ def draw(run: xr.DataTree) -> Figure:
     for on, shade, label in shades(share["on"].values, "k ="):
         how = {**POINT_STYLE, "ls": "-", "color": shade, "label": label}
         all_sets.plot(share["scale"], share.sel(on=on), **how)
-    words = "initial weights σ", "share of a pathway", f"all sets of {count} contexts race"
+    words = "initial weights σ", "share of a pathway", f"race of all sets of {count} contexts"
     label_axes(all_sets, *words, xscale="log", yscale="log")
     return figure
