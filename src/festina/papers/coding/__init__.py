@@ -1,4 +1,4 @@
-"""Coding schemes: which code hidden neurons of Bayesian networks use for classes."""
+"""Experiments on coding schemes: how hidden neurons of Bayesian networks represent classes."""
 
 from ...experiments._experiment_entry import ExperimentEntry
 
@@ -15,14 +15,14 @@ def _entry(module: str, place: str, seconds: int, shows: str) -> ExperimentEntry
 # fmt: off
 EXPERIMENTS = (
     _entry("_schemes", "coding schemes", 120,
-           shows="analog, redundant and sparse codes: samples beside the law of a neuron"),
+           shows="the activation decides whether the code is analog, redundant or sparse"),
     _entry("_temperature", "temperature", 120,
-           shows="codes melt: kernels at every temperature, and where words are gone"),
+           shows="codes fade with temperature, and vanish near a crossover temperature"),
     _entry("_drift", "representational drift", 60,
-           shows="linear neurons drift, branches of others are disconnected and stay"),
+           shows="linear neurons drift in long chains, saturating neurons keep their codewords"),
     _entry("_digits", "generalisation", 90,
-           shows="digits: bias and variance of networks with features, beside lazy ones"),
+           shows="bias and variance of feature-learning and lazy networks on handwritten digits"),
     _entry("_width", "limit of wide networks", 150,
-           shows="how wide networks must be, priors of readouts, and two hidden layers"),
+           shows="codes against width, prior variance of readouts, and number of hidden layers"),
 )
 # fmt: on

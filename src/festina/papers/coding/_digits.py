@@ -1,11 +1,12 @@
-r"""Handwritten digits: what features gain over the lazy network, split into bias and variance.
+r"""Handwritten digits: bias and variance of feature-learning networks, compared with lazy networks.
 
-Images of a few digits, centred by the mean of the examples and of length √D; one-hot targets.
-Test error of a network drawn from the posterior is the bias of the mean predictor plus the
-variance around it. The lazy network is a Gaussian process, whose variance is as large as its σ_a:
-it stands beside at σ_a² = 1 and at the non-lazy network's 1/P. The source's mean predictor that is
-identical to the lazy one is that of linear networks as T → 0, where theory makes them equal: linear
-networks are sampled at falling T, and their distance from the lazy one is held against theory.
+Images of a few digits are centred by the mean of the examples and scaled to length √D. Targets are
+one-hot. The test error of a network from the posterior is the bias of the mean predictor plus the
+variance around it. The lazy network is a Gaussian process with a variance proportional to σ_a², so
+it is shown at σ_a² = 1 and at 1/P, the value of the feature-learning network. In the source, mean
+predictors of both are identical. The theory confirms this only for linear networks as T → 0.
+Linear networks are therefore sampled at decreasing T, and their distance from the lazy network is
+compared with the theory.
 """
 
 from typing import Annotated, Any
@@ -37,43 +38,43 @@ from ...theory.coding import Predictor, lazy_predictor, linear_code
 from ._schemes import SCHEMES, Activation
 
 _PARTS = ("bias", "variance", "accuracy")
-_Halves = tuple[np.ndarray, np.ndarray]  # means of independent samples
+_Halves = tuple[np.ndarray, np.ndarray]  # means of two independent sets of samples
 
 
 class Parameters(BaseParameters):
-    """A few digits, a few examples of each, and chains of networks."""
+    """A few digits, a few examples of each, and Markov chains of networks."""
 
     seeds: int = Field(default=2, ge=1)
-    """How many chains are run for each activation."""
+    """Number of chains for each activation."""
 
     digits: Annotated[tuple[int, ...], Field(min_length=2, max_length=10)] = (0, 1, 2)
-    """Which digits."""
+    """Digits that are the classes."""
 
     examples: int = Field(default=99, ge=20, le=400)
-    """Examples P, as many of each digit."""
+    """Number P of examples, the same number of each digit."""
 
     tests: int = Field(default=600, ge=100)
-    """New images."""
+    """Number of test images."""
 
     activations: tuple[Activation, ...] = ("linear", "erf", "erf-sigmoid", "relu")
-    """Nonlinearities."""
+    """Activations φ of hidden neurons."""
 
     width: int = Field(default=300, ge=50)
-    """Hidden neurons N."""
+    """Number N of hidden neurons."""
 
     temperature: float = Field(default=0.01, gt=0, le=0.1)
-    """T."""
+    """Temperature T of the posterior."""
 
     warmer: Annotated[tuple[float, ...], check_decreasing(1.0, 1e-3)] = (0.1, 0.03)
-    """Temperatures at which linear networks are sampled, too, and held against the lazy one."""
+    """Higher temperatures, decreasing, at which linear networks are compared with the lazy one."""
 
     moves: int = Field(default=600, ge=100)
-    """Moves that are drawn from; as many while chains are cooled, and half as many between."""
+    """Number of moves after burn-in; annealing has as many moves, burn-in half as many."""
 
     def _check(self) -> None:
         if self.examples % len(self.digits):
             raise ValueError(
-                f"`examples` must be as many of each of {len(self.digits)} digits, got "
+                f"`examples` must be a multiple of the number of digits, {len(self.digits)}, got "
                 f"{self.examples}."
             )
 
@@ -86,7 +87,7 @@ QUICK: dict[str, Any] = {"activations": ("linear", "relu"), "moves": 300}
 
 @make_run("coding/digits")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Draw networks of each kind, and predict new images with them and with lazy ones."""
+    """Sample networks of each kind, and predict test images with them and with lazy networks."""
     keys = keys_from_parameters(parameters, key)
     task, x, wanted = _images(parameters)
     rows, names = list[xr.Dataset](), parameters.activations
@@ -95,7 +96,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     count = len(names) + len(warmer)
 
     def drawn_from(name: str, temperature: float, k: int) -> tuple[Posterior, Predictor, _Halves]:
-        """Return networks, their predictions of new images, and the means of both halves."""
+        """Return networks, their predictions of test images, and the means of both halves."""
         drawn = sample(
             task,
             width=parameters.width,
@@ -121,7 +122,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
         if name == "linear":
             linear[parameters.temperature] = halves
         how = {"activation": name, "temperature": parameters.temperature}
-        # Beside σ_a² = 1 and 1/P, whatever ridge the lazy network has: another may be nearer.
+        # A lazy network with another σ_a² than 1 and 1/P may have a nearer mean predictor.
         variances = (1.0, 1 / parameters.examples, *np.geomspace(1e-2, 1e4, 7).tolist())
         every = [lazy_predictor(task, x, readout_variance=each, **how) for each in variances]
         lazy, any_ridge = every[:2], [each.mean for each in every[2:]]
@@ -145,7 +146,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _images(parameters: Parameters) -> tuple[Task, np.ndarray, np.ndarray]:
-    """Examples, and new images with their targets."""
+    """Return the task of the examples, and test images with their targets."""
     rng = np.random.default_rng(parameters.seed)
     digits = parameters.digits
     train, test = (mnist_digits(digits, split=split) for split in ("train", "test"))
@@ -169,7 +170,7 @@ def _linear(
     wanted: np.ndarray,
     sampled: dict[float, _Halves],
 ) -> xr.Dataset:
-    """Compare mean predictors, sampled and by theory, with the lazy one at each temperature."""
+    """Return distances of linear mean predictors, sampled and by theory, from the lazy one."""
     rows, distance, seen = [], [], []
     for temperature in sorted(sampled):
         theory = linear_code(task, temperature=temperature)
@@ -189,14 +190,14 @@ def _linear(
 
 
 def _apart(one: np.ndarray, half: np.ndarray, other: np.ndarray) -> float:
-    """Return the relative distance of two means, free of noise: from both halves of the first."""
+    """Return the relative distance of two means; two halves of the first one cancel its noise."""
     squared = np.vdot(one - other, half - other)
     return float(np.sqrt(max(squared, 0.0)) / np.linalg.norm(other))
 
 
 @claims_from_source("van Meegen & Sompolinsky", "generalisation")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Bias, variance, and of which networks the mean predictor is the lazy one."""
+    """Check bias and variance, and for which networks the mean predictor is the lazy one."""
     parameters = parameters_of_run(run, Parameters)
     data = run["drawn"].ds
     split = data["split"]
@@ -207,13 +208,13 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         predicted = theory["split"].sel(temperature=parameters.temperature)
         claim(
             "linear-bias",
-            "linear: bias on new images is that of theory",
+            "for linear networks the mean-field theory predicts the bias on test images",
             agree(of.sel(part="bias"), predicted.sel(part="bias"), within=0.03, relative=True),
             headline=True,
         )
         claim(
             "linear-variance",
-            "linear: so is the variance",
+            "for linear networks the mean-field theory predicts the variance on test images",
             agree(
                 of.sel(part="variance"),
                 predicted.sel(part="variance"),
@@ -223,21 +224,23 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         )
         claim(
             "mean-predictor-limit",
-            "linear: the mean predictor of sampled networks approaches that of the lazy network as "
-            "T → 0",
+            "the mean predictor of linear networks approaches that of the lazy network as the "
+            "temperature falls, at the distance that the theory predicts",
             agree(theory["apart"], theory["apart_theory"], within=0.15, relative=True),
-            note=f"relative distance {join_numbers(theory['apart'], 2)}",
+            note=f"relative distances {join_numbers(theory['apart'], 2)}",
         )
     others = [name for name in names if name != "linear"]
     if others:
         gap = data["apart"].sel(activation=others)
         claim(
             "lazy-mean-predictor",
-            "the mean predictor is identical to the lazy one, whatever the nonlinearity",
+            "feature-learning and lazy networks have the same mean predictor, for any activation",
             all_below(gap, 0.02),
-            wrong="it is only similar: another kernel has been learned",
+            wrong="nonlinear networks learn another kernel, so their mean predictors are only "
+            "similar",
             instead=all_above(gap, 0.05),
-            note=f"relative distance from the nearest, of any σ_a: {join_numbers(gap, 2)}",
+            note="relative distance from the nearest lazy network, of any σ_a: "
+            f"{join_numbers(gap, 2)}",
         )
     variance = split.sel(part="variance")
     ratio = variance.sel(network=["lazy, σ_a² = 1", "lazy, σ_a² = 1/P"]) / variance.sel(
@@ -245,16 +248,17 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "lower-variance",
-        "variance is reduced, for every nonlinearity",
+        "feature-learning networks have less variance than lazy networks, for every activation",
         all_above(ratio.min("network"), 1.0),
-        note="by "
+        note="variance of the lazy network over that with features, at equal σ_a: "
         + join_numbers(ratio.sel(network="lazy, σ_a² = 1/P"), 2)
-        + " at the same σ_a; the source does not say which σ_a the lazy network has",
+        + "; the source does not give σ_a of the lazy network",
     )
     expected = np.array([[SCHEMES[name]] for name in names])
     claim(
         "codes",
-        "codes are those of the toy: " + ", ".join(f"{n} {SCHEMES[n]}" for n in names),
+        "digits have the same codes as classes of orthogonal inputs: "
+        + ", ".join(f"{n} {SCHEMES[n]}" for n in names),
         most_seeds(data["verdict"].values == expected, of="chains"),
         at="coding schemes",
     )
@@ -262,9 +266,11 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Bias and variance of each network, and how far linear ones are from the lazy one."""
+    """Draw bias and variance of each network, and the distance of linear ones from the lazy one."""
     data = run["drawn"].ds
-    figure, axes = panels("Digits: features and lazy networks", 2 + ("linear" in run.children))
+    figure, axes = panels(
+        "Digits: feature-learning and lazy networks", 2 + ("linear" in run.children)
+    )
     names = data["activation"].values
     at = np.arange(len(names))
     for ax, part in zip(axes, ("bias", "variance"), strict=False):
@@ -274,9 +280,9 @@ def draw(run: xr.DataTree) -> Figure:
             ax.plot(at + 0.15 * (k - 1), values, **POINT_STYLE, label=label)
         ax.set_xticks(at, names)
         ax.set_xlim(-0.5, len(names) - 0.5)
-    label_axes(axes[0], "neurons", "bias", "bias on new images", legend=None)
+    label_axes(axes[0], "activation", "bias", "bias on test images", legend=None)
     axes[0].set_ylim(0, None)
-    words = "neurons", "variance", "variance on new images"
+    words = "activation", "variance", "variance on test images"
     label_axes(axes[1], *words, yscale="log", legend=None)
     figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower left", ncols=3)
     if "linear" in run.children:

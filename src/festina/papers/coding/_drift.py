@@ -1,11 +1,11 @@
-r"""Which codes drift: chains that go on long after they have reached equilibrium.
+r"""Representational drift: which codes change in chains that continue after equilibration.
 
-The posterior does not tell neurons apart, so that a chain could exchange what two of them do. For
-linear neurons the law of a neuron is one connected piece, and each drifts through all of it. The
-branches of saturating neurons are apart: a neuron that speaks a word keeps it, within which it
-moves, and populations stay where cooling has left them. For classes of unequal size these differ
-from the populations of equilibrium. Overlaps are those of a neuron's mean responses to classes with
-themselves some moves later, over neurons, centred.
+The posterior is symmetric under permutations of neurons, so a chain may exchange the roles of two
+neurons. For linear neurons the distribution of a neuron is connected, and each neuron drifts
+through all of it. For saturating neurons the distribution consists of separate branches, one per
+codeword. Each neuron keeps its codeword, and populations of codewords stay as annealing left them.
+For classes of unequal size these populations differ from those of equilibrium. The overlap compares
+the mean responses of all neurons to classes, centred over classes, at two times of a chain.
 """
 
 from typing import Any
@@ -37,29 +37,29 @@ _THIN = 10
 
 
 class Parameters(BaseParameters):
-    """Three classes of orthogonal inputs, and long chains."""
+    """Three classes of orthogonal inputs, and long Markov chains of networks."""
 
     seeds: int = Field(default=2, ge=2)
-    """How many chains are run for each activation."""
+    """Number of chains for each activation."""
 
     activations: tuple[Activation, ...] = ("linear", "erf-sigmoid", "relu")
-    """Nonlinearities."""
+    """Activations φ of hidden neurons."""
 
     sizes: tuple[int, int, int] = (40, 20, 20)
-    """Examples of each class."""
+    """Number of examples of each class."""
 
     width: int = Field(default=200, ge=50)
-    """Hidden neurons N."""
+    """Number N of hidden neurons."""
 
     temperature: float = Field(default=0.01, gt=0, le=0.05)
-    """T."""
+    """Temperature T of the posterior."""
 
     moves: int = Field(default=2000, ge=500)
-    """Moves in equilibrium, after half as many of cooling and a quarter that do not count."""
+    """Number of moves after burn-in; annealing has half as many moves, burn-in a quarter."""
 
 
 _UNEVEN = 1.5
-"""Ratio of class sizes from which on cooling leaves populations out of equilibrium."""
+"""Ratio of class sizes above which annealing leaves populations out of equilibrium."""
 
 PRESETS: dict[str, dict[str, Any]] = {
     "even": {"sizes": (20, 20, 20)},
@@ -70,7 +70,7 @@ QUICK: dict[str, Any] = {"activations": ("linear", "erf-sigmoid"), "moves": 500}
 
 @make_run("coding/drift")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Run chains, and follow neurons along them."""
+    """Sample long chains, and follow the responses of neurons along them."""
     keys, tables = keys_from_parameters(parameters, key), {}
     task = orthogonal_inputs(parameters.sizes)
     which, count = np.asarray(task.labels["class"]), len(parameters.activations)
@@ -114,7 +114,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _overlap(means: Float[np.ndarray, "chain draw unit group"]) -> Float[np.ndarray, "chain draw"]:
-    """Of the first draw's responses with later ones, 1 for the same."""
+    """Return the overlap (cosine) of the first draw's responses with those of each draw."""
     first = means[:, :1]
     size = np.sqrt((first**2).sum((-1, -2)) * (means**2).sum((-1, -2)))
     return (first * means).sum((-1, -2)) / size
@@ -129,7 +129,7 @@ def _own(
 
 @claims_from_source("van Meegen & Sompolinsky", "representational drift")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Which neurons drift, which keep a codeword, and what frozen populations change."""
+    """Check which neurons drift, which keep a codeword, and the effect of frozen populations."""
     parameters = parameters_of_run(run, Parameters)
     sizes = parameters.sizes
     for name in parameters.activations:
@@ -138,22 +138,30 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         if name == "linear":
             claim(
                 "linear-drift",
-                "linear neurons drift: what they said is forgotten",
+                "linear neurons drift: their responses to classes lose most of the overlap with "
+                "those of the first sample",
                 all_below(last, 0.5),
             )
             continue
         if name == "relu":
             claim(
                 "relu-most-stays",
-                "relu: most of what neurons say stays",
+                "ReLU neurons keep most of the overlap of their responses to classes with those of "
+                "the first sample",
                 all_above(last, 0.5),
-                note="what outliers of one class share is left open, and may pass between them",
+                note="outliers of the same class may exchange their shares of the output",
             )
             continue
-        claim(f"{name}-stays", f"{name}: neurons keep what they say", all_above(last, 0.9))
+        claim(
+            f"{name}-stays",
+            f"{name} neurons do not drift: their responses to classes keep the overlap with those "
+            "of the first sample",
+            all_above(last, 0.9),
+        )
         claim(
             f"{name}-disconnected",
-            f"{name}: branches are disconnected, no neuron ever changes its word",
+            f"{name} neurons never change their codeword: branches of their distribution are "
+            "disconnected",
             most_seeds(data["changing"].values < 1e-3, of="chains"),
             at="symmetry breaking",
             headline=name == "erf-sigmoid",
@@ -163,25 +171,27 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         off = abs(data["share"] - data["share_theory"]).max("word")
         claim(
             f"{name}-out-of-equilibrium",
-            f"{name}: populations stay where cooling left them, out of equilibrium",
+            f"populations of {name} neurons by codeword stay as annealing left them, out of "
+            "equilibrium",
             all_above(off, 0.05),
             at="symmetry breaking",
-            note="largest difference of a population from theory, chain by chain",
+            note="largest difference of a population from the theory, for each chain",
         )
         claim(
             f"{name}-outputs",
-            f"{name}: outputs do not depend on it",
+            f"outputs of networks of {name} neurons are those of equilibrium, although populations "
+            "by codeword are not",
             all_below(abs(data["output"] - data["output_theory"]), 3 / parameters.width),
             at="symmetry breaking",
-            note="up to corrections of order 1/N",
+            note="up to corrections of order 1/N, N hidden neurons",
         )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Overlaps, a neuron of each kind, and populations."""
+    """Draw overlaps with the first sample, and the responses of one neuron of each kind."""
     names = parameters_of_run(run, Parameters).activations
-    figure, axes = panels("Linear codes drift, codewords stay", 1 + len(names))
+    figure, axes = panels("Linear neurons drift, codewords stay", 1 + len(names))
     overlap, *neurons = axes
     for name, color in zip(names, ("C0", "C1", "C2", "C3"), strict=False):
         data = run[name].ds

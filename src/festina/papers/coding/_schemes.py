@@ -1,10 +1,11 @@
-r"""Three codes: what the hidden neurons of a Bayesian network do depends on their nonlinearity.
+r"""Three codes: the code of a Bayesian network depends on the activation of its hidden neurons.
 
-Classes of orthogonal inputs, K₀ = 1; f = N⁻¹ Σᵢ aᵢ φ(zᵢ) with Gaussian priors, σ_a² = 1/P, and a
-posterior at temperature T/N. The source has analog codes of linear neurons, redundant ones of
-sigmoidal and sparse ones of rectified neurons. Theory is the law of a neuron as N → ∞, see
-`festina.theory.coding`; weights are drawn by Hamiltonian Monte Carlo, in chains that are cooled
-from the prior. Which words there are also depends on the targets y₋ of other classes.
+Inputs of all classes are orthogonal (K₀ = 1). The network is f = N⁻¹ Σᵢ aᵢ φ(zᵢ) with Gaussian
+priors, σ_a² = 1/P for P examples, and its posterior has temperature T/N. In the source, linear
+neurons have an analog code, sigmoidal neurons a redundant code, and ReLU neurons a sparse code. The
+theory is the mean-field distribution of a neuron for N → ∞, see `festina.theory.coding`. Weights
+are sampled by Hamiltonian Monte Carlo, in chains that are annealed from the prior. The codewords
+also depend on the targets y₋ of other classes.
 """
 
 from typing import Annotated, Any, Literal
@@ -39,48 +40,48 @@ from ...theory.coding import ClassificationCode, classification_code, targets_pe
 SCHEMES = {"linear": "analog", "erf": "redundant", "erf-sigmoid": "redundant", "relu": "sparse"}
 _MIXED = ("loss", "potential", "trace_U")
 _SPOKEN = 0.02
-"""Of neurons: words that fewer speak are left over from cooling."""
+"""Smallest share of neurons for which a codeword counts; rarer ones are remnants of annealing."""
 
 Activation = Literal["linear", "erf", "erf-sigmoid", "relu"]
 
 
 class Parameters(BaseParameters):
-    """Classes of orthogonal inputs, and chains of networks."""
+    """Three classes of orthogonal inputs, and Markov chains of networks."""
 
     seeds: int = Field(default=2, ge=2)
-    """How many chains are run for each activation and target."""
+    """Number of chains for each activation and each y₋."""
 
     activations: tuple[Activation, ...] = ("linear", "erf", "erf-sigmoid", "relu")
-    """Nonlinearities, each with its own code."""
+    """Activations φ of hidden neurons."""
 
     sizes: Annotated[tuple[int, ...], Field(min_length=3, max_length=3)] = (20, 20, 20)
-    """Examples of each of three classes."""
+    """Number of examples of each of the three classes."""
 
     others: tuple[float, ...] = (0.0, -0.5)
-    """Targets y₋ of other classes; y₊ = 1."""
+    """Values of the target y₋ of other classes; the target y₊ of the own class is 1."""
 
     width: int = Field(default=200, ge=50)
-    """Hidden neurons N."""
+    """Number N of hidden neurons."""
 
     temperature: float = Field(default=0.01, gt=0, le=0.1)
-    """T."""
+    """Temperature T of the posterior."""
 
     anneal: int = Field(default=800, ge=100)
-    """Moves while the chains are cooled."""
+    """Number of moves in which a chain is annealed from the prior."""
 
     moves: int = Field(default=800, ge=100)
-    """Moves that are drawn from, a tenth of which is kept; half as many are thrown away before."""
+    """Number of moves after burn-in, of which every tenth is kept; burn-in has half as many."""
 
 
 _THREE: dict[str, Any] = {"activations": ("linear", "erf-sigmoid", "relu"), "others": (0.0,)}
-# The outliers of wide rectified networks share their work in ever other ways, and slowly.
+# Outliers of wide ReLU networks exchange their shares slowly, so chains must be longer.
 PRESETS: dict[str, dict[str, Any]] = {"wide": {**_THREE, "width": 500, "moves": 1600}}
 QUICK: dict[str, Any] = _THREE
 
 
 @make_run("coding/schemes")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Draw networks of each kind, and solve for the law of a neuron."""
+    """Sample networks of each kind, and solve the mean-field theory."""
     keys, tables = keys_from_parameters(parameters, key), {}
     cases = [(name, other) for other in parameters.others for name in parameters.activations]
     for k, (name, other) in enumerate(cases):
@@ -113,7 +114,7 @@ def _name(activation: str, other: float) -> str:
 
 
 def _table(drawn: Posterior, theory: ClassificationCode, which: np.ndarray) -> xr.Dataset:
-    """What was seen, chain by chain, beside what theory says of it."""
+    """Return averages over samples, by chain, beside the predictions of the theory."""
     seen, activity = drawn.seen, drawn.activity()
     spoken = drawn.populations
     predicted = {b.word: b.share for b in theory.populations if len(theory.populations) > 1}
@@ -153,7 +154,7 @@ def _table(drawn: Posterior, theory: ClassificationCode, which: np.ndarray) -> x
 
 
 def _range(values: np.ndarray) -> tuple[float, float]:
-    middle = np.percentile(values, [2, 98])  # without outliers, which have no density
+    middle = np.percentile(values, [2, 98])  # outliers have no density
     return float(middle[0] - np.ptp(middle) / 2), float(middle[1] + np.ptp(middle) / 2)
 
 
@@ -164,7 +165,7 @@ def _mean(values: np.ndarray, which: np.ndarray) -> np.ndarray:
 def _blocks(
     kernels: Float[np.ndarray, "chain draw sample sample"], which: np.ndarray
 ) -> Float[np.ndarray, "chain group other"]:
-    """The kernel between two classes, of different examples."""
+    """Return the mean kernel of different examples, for each pair of classes."""
     one = which == np.arange(which.max() + 1)[:, None]
     pairs = one[:, None, :, None] & one[None, :, None, :] & ~np.eye(len(which), dtype=bool)
     return np.einsum("cpq,ghpq->cgh", kernels.mean(axis=1), pairs) / pairs.sum((-1, -2))
@@ -173,7 +174,7 @@ def _blocks(
 def contrast(
     kernels: Float[np.ndarray, "chain draw sample sample"], which: np.ndarray
 ) -> tuple[Float[np.ndarray, " chain"], Float[np.ndarray, " chain"]]:
-    """The kernel within classes, and by how much it exceeds that between them."""
+    """Return the mean kernel within classes, and its contrast: within minus between classes."""
     kernel, alike = kernels.mean(axis=1), which[:, None] == which
     within = kernel[:, alike & ~np.eye(len(which), dtype=bool)].mean(axis=1)
     return within, within - kernel[:, ~alike].mean(axis=1)
@@ -182,7 +183,7 @@ def contrast(
 def _condensed(
     drawn: Posterior, activity: Float[np.ndarray, "chain sample unit"], which: np.ndarray
 ) -> Float[np.ndarray, "group output"]:
-    """What neurons that stand out add to the outputs of each class, in the last draws."""
+    """Return the contribution of outliers to the outputs of each class, in the last draws."""
     means = np.stack([_mean(one, which) for one in activity])
     size = np.abs(means).max(axis=1)
     median = np.median(size, axis=-1, keepdims=True)
@@ -193,7 +194,7 @@ def _condensed(
 
 @claims_from_source("van Meegen & Sompolinsky", "coding schemes")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Which code each nonlinearity has, and how near theory is."""
+    """Check the code of each activation, and compare samples with the theory."""
     parameters = parameters_of_run(run, Parameters)
     tables = {
         (name, other): run[_name(name, other)].ds
@@ -204,12 +205,12 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         own = [tables[name, other] for other in parameters.others]
         claim(
             f"{name}-code",
-            f"{name} neurons: the code is {SCHEMES[name]}",
+            f"the code of {name} neurons is {SCHEMES[name]}",
             most_seeds(
                 [v == SCHEMES[name] for data in own for v in data["verdict"].values], of="chains"
             ),
             headline=name == parameters.activations[-1],
-            note="by `diagnose.coding_scheme`, on the last draw of each chain",
+            note="classified by `festina.diagnose.coding_scheme`, in the last draw of each chain",
         )
     near = 200 / parameters.width  # corrections are of order 1/N
     for (name, other), data in tables.items():
@@ -217,15 +218,15 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         frozen = bool(data["frozen"]) and name in ("erf", "erf-sigmoid") and len(data["word"]) > 3
         claim(
             f"{name}-kernels",
-            f"{name}: kernels between classes are those of the law as N → ∞",
+            f"kernels of networks of {name} neurons are those of the mean-field theory, N → ∞",
             all_below(off, (0.03 if frozen else 0.018) * near),
             at="mean-field theory",
-            note="populations are frozen where they were cooled to" if frozen else "",
+            note="populations of neurons are frozen by annealing" if frozen else "",
             case=f"y₋ = {other:g}",
         )
         claim(
             f"{name}-outputs",
-            f"{name}: so are outputs",
+            f"outputs of networks of {name} neurons are those of the mean-field theory, N → ∞",
             max_error_below(data["outputs"], data["outputs_theory"], within=0.004 * near),
             at="mean-field theory",
             case=f"y₋ = {other:g}",
@@ -235,7 +236,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             found = data["word"].values[data["share"].values > _SPOKEN]
             claim(
                 f"{name}-words",
-                f"{name}: neurons speak the words of theory",
+                f"{name} neurons have the codewords that the mean-field theory predicts",
                 equal_to(sorted(found.tolist()), sorted(predicted.tolist())),
                 at="coding schemes",
                 case=f"y₋ = {other:g}",
@@ -244,17 +245,20 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             seen, theory = (np.diag(data[v]) for v in ("condensed", "condensed_theory"))
             claim(
                 "relu-outliers",
-                "relu: what outliers say to their own class",
+                "outlier neurons of ReLU networks contribute κ_c q_c t_c to the output for their "
+                "own class c",
                 agree(seen, theory, within=0.05 * max(near, 1), relative=True),
                 at="sparse coding",
-                note="κ_c q_c t_c; how many share it is left open by theory",
+                note="κ_c is the readout variance times the class size, q_c the kernel of "
+                "outliers, t_c the dual variable; the theory leaves the number of outliers open",
                 case=f"y₋ = {other:g}",
             )
-    if parameters.moves >= 800:  # the least from which that can be told
+    if parameters.moves >= 800:  # shorter chains are too noisy for R-hat
         rhat = np.array([data["rhat"].values for data in tables.values()])
         claim(
             "agreeing-chains",
-            "chains agree on loss, potential and tr U (R-hat)",
+            "chains have converged: loss, potential and trace of the readout covariance agree "
+            "between chains (R-hat)",
             all_below(rhat, 1.05),
             at="equilibrium",
         )
@@ -265,17 +269,18 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         ]
         claim(
             f"{name}-words-whatever-targets",
-            f"{name}: neurons speak as many words, whatever the targets",
+            f"{name} neurons have the same number of codewords for any targets y₋ of other classes",
             equal_to(len({*counts}), 1),
-            wrong=f"words depend on y₋: there are {' and '.join(map(str, counts))} of them",
+            wrong=f"codewords depend on y₋: their numbers are {' and '.join(map(str, counts))}",
             instead=all_above(len({*counts}), 1),
         )
 
 
 def _colors(values: np.ndarray) -> dict[str, Any]:
-    """A map for numbers of both signs, or for those from zero up, that uses all of its colours.
+    """Return a colour map and scale for an image of `values`.
 
-    A few numbers that are far larger than most do not hide the others.
+    The map is diverging if `values` have both signs. The scale is logarithmic at the top if a few
+    values are much larger than the rest.
     """
     most_of, top = np.percentile(np.abs(values), 99), np.abs(values).max()
     low = -top if values.min() < -0.02 * top else 0.0
@@ -288,10 +293,10 @@ def _colors(values: np.ndarray) -> dict[str, Any]:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """A column for each nonlinearity: activity sorted by code, readouts, and kernels."""
+    """Draw sorted activity, readouts and kernels, in a column per activation."""
     parameters = parameters_of_run(run, Parameters)
     names, other = parameters.activations, parameters.others[0]
-    title = "The nonlinearity decides the code"
+    title = "The activation decides the code"
     size = {"width": 3.2, "height": 2.2}
     figure, rows = panels(title, len(names), 3, squeeze=False, **size)
     ends = np.cumsum(parameters.sizes)
@@ -299,7 +304,7 @@ def draw(run: xr.DataTree) -> Figure:
         data, first = run[_name(name, other)].ds, k == 0
         h = data["activity"].values
         means = _mean(h, np.repeat(np.arange(3), parameters.sizes))
-        order = np.lexsort([means[-1], *means.round()])  # by words, within them by size
+        order = np.lexsort([means[-1], *means.round()])  # by codeword, then by size
         if name == "relu":  # outliers first, wide enough to be seen
             order = np.argsort(-np.ptp(means, axis=0))[: max(20, len(order) // 5)]
         picture = shown.imshow(h[:, order], aspect="auto", **_colors(h))
@@ -313,7 +318,7 @@ def draw(run: xr.DataTree) -> Figure:
         spots = np.concatenate([values, out])
         bins = np.linspace(spots.min() - 0.3, spots.max() + 0.3, 50)
         readout.hist(values, bins, density=True, alpha=0.5, label="sampled neurons")
-        readout.plot(data["value"], data["density"], **THEORY_STYLE, label="law as N → ∞")
+        readout.plot(data["value"], data["density"], **THEORY_STYLE, label="theory, N → ∞")
         least = 0.5 / (len(values) * (bins[1] - bins[0]))  # half a neuron
         readout.plot(out, np.full(len(out), 2 * least), "kv", ms=4, label="outlier, one per class")
         above_all = 3 * float(data["density"].max())

@@ -1,11 +1,12 @@
-r"""Codes against temperature: how they melt, and where.
+r"""Codes against temperature: how a code fades, and at which temperature it disappears.
 
-Classes of orthogonal inputs, as in `coding/schemes`, at several T. The contrast is the kernel
-within classes less that between them. Coming from high T, the law of readouts becomes unstable at
-about T_c = (y₊ − y₋) σ_a √(n_c Var φ), where codes of saturating neurons appear; rectifiers
-condense at a temperature that is known exactly. At finite P and as N → ∞ the former is smooth.
-Readouts of sampled networks show it: they are Gaussian above T_c (kurtosis 3), and below it they
-gather at the readouts of three codewords (kurtosis 1.5).
+Classes have orthogonal inputs, as in `coding/schemes`, and the temperature T varies. The contrast
+is the mean kernel within classes minus the mean kernel between classes. As T falls, codes of
+saturating neurons appear near T_c = (y₊ − y₋) σ_a √(n_c Var φ), where the distribution of readouts
+becomes unstable. At finite P and N → ∞ this transition is a smooth crossover. ReLU neurons condense
+into outliers at a temperature that the theory gives exactly. Readouts of sampled networks show the
+crossover: above T_c they are Gaussian (kurtosis 3), below T_c they cluster at the readouts of three
+codewords (kurtosis 1.5).
 """
 
 from typing import Annotated, Any
@@ -45,23 +46,23 @@ from ...theory.coding import temperature_sweep
 from ._schemes import Activation, contrast
 
 _FINE = 25
-"""Temperatures at which theory is drawn."""
+"""Number of temperatures on the curve of the theory."""
 
 _CLEAR = 1.2
-"""Factor from T_c beyond which it is asked on which side a temperature lies."""
+"""Factor by which a temperature must differ from T_c to count as below or above T_c."""
 
 _BETWEEN = (1.5 + 3.0) / 2
-"""Kurtosis halfway between three codewords and a Gaussian law."""
+"""Kurtosis halfway between three codewords and a Gaussian distribution."""
 
 
 class Parameters(BaseParameters):
-    """Classes of orthogonal inputs at several temperatures."""
+    """Three classes of orthogonal inputs, and networks at several temperatures."""
 
     seeds: int = Field(default=2, ge=1)
-    """How many chains are run for each activation and temperature."""
+    """Number of chains for each activation and temperature."""
 
     activations: tuple[Activation, ...] = ("linear", "erf-sigmoid", "relu")
-    """Nonlinearities."""
+    """Activations φ of hidden neurons."""
 
     temperatures: Annotated[tuple[float, ...], check_increasing(1e-3, 2.0)] = (
         0.01,
@@ -70,16 +71,16 @@ class Parameters(BaseParameters):
         0.3,
         0.6,
     )
-    """T, increasing."""
+    """Temperatures T of the posterior, increasing."""
 
     size: int = Field(default=20, ge=18)
-    """Examples of each of three classes."""
+    """Number of examples of each of the three classes."""
 
     width: int = Field(default=200, ge=50)
-    """Hidden neurons N."""
+    """Number N of hidden neurons."""
 
     moves: int = Field(default=400, ge=100)
-    """Moves that are drawn from; as many before, and as many while chains are cooled."""
+    """Number of moves after burn-in; annealing and burn-in have as many moves each."""
 
 
 QUICK: dict[str, Any] = {"activations": ("erf-sigmoid",), "temperatures": (0.03, 0.15, 0.3)}
@@ -87,7 +88,7 @@ QUICK: dict[str, Any] = {"activations": ("erf-sigmoid",), "temperatures": (0.03,
 
 @make_run("coding/temperature")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Draw networks at each temperature, and solve for the law of a neuron at many."""
+    """Sample networks at each temperature, and solve the mean-field theory on a finer grid."""
     keys, tables = keys_from_parameters(parameters, key), {}
     sizes, warm = [parameters.size] * 3, np.array(parameters.temperatures)
     task, which = orthogonal_inputs(sizes), np.repeat(np.arange(3), parameters.size)
@@ -136,14 +137,14 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _kurtosis(readout: Float[np.ndarray, "chain draw output unit"]) -> Float[np.ndarray, " chain"]:
-    """Return the kurtosis of readouts less their mean over outputs, averaged over outputs."""
+    """Return the kurtosis of readouts minus their mean over outputs, averaged over outputs."""
     off = readout - readout.mean(axis=2, keepdims=True)
     return ((off**4).mean(axis=(1, 3)) / (off**2).mean(axis=(1, 3)) ** 2).mean(axis=1)
 
 
 @claims_from_source("van Meegen & Sompolinsky", "temperature")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Theory at every temperature, and where codes are gone."""
+    """Compare samples with the theory at every temperature, and check where codes disappear."""
     parameters = parameters_of_run(run, Parameters)
     near = 200 / parameters.width  # corrections are of order 1/N
     for name in parameters.activations:
@@ -151,19 +152,21 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         seen = data[["contrast", "output"]].mean("chain")
         claim(
             f"{name}-contrast",
-            f"{name}: the contrast of the kernel at every temperature",
+            f"for {name} neurons the mean-field theory predicts the contrast of the kernel, within "
+            "minus between classes, at every temperature",
             max_error_below(seen["contrast"], data["contrast_theory"], within=0.02 * near),
-            note=f"theory {join_numbers(data['contrast_theory'], 3)}",
+            note=f"theory: {join_numbers(data['contrast_theory'], 3)}",
             headline=name == "erf-sigmoid",
         )
         claim(
             f"{name}-outputs",
-            f"{name}: so are outputs for their own class",
+            f"for {name} neurons the mean-field theory predicts the output for the own class at "
+            "every temperature",
             max_error_below(seen["output"], data["output_theory"], within=0.006 * near),
         )
         claim(
             f"{name}-fades",
-            f"{name}: the code fades as it gets warmer",
+            f"the code of {name} neurons fades with temperature: the contrast of the kernel falls",
             decreasing(seen["contrast"]),
         )
         gone = 1.5 * float(data["crossover"])
@@ -171,9 +174,9 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         if warm.any() and name != "linear":
             claim(
                 f"{name}-above-crossover",
-                f"{name}: above the crossover there is no code",
+                f"{name} neurons have no code above the crossover temperature T_c",
                 equal_to(sorted({*data["verdict"].values[warm].ravel().tolist()}), ["none"]),
-                note=f"by `diagnose.coding_scheme`, from 1.5 T_c = {gone:.3g} on",
+                note=f"classified by `festina.diagnose.coding_scheme`, above 1.5 T_c = {gone:.3g}",
             )
         if name == "erf-sigmoid":
             ratio = data["temperature"].values * 1.5 / gone
@@ -181,20 +184,20 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             kurtosis = data["kurtosis"].values[clear]
             claim(
                 "erf-sigmoid-symmetry-breaking",
-                "erf-sigmoid: the symmetry between neurons breaks near T_c: readouts gather at "
-                "codewords below it and are Gaussian above",
+                "the symmetry between erf-sigmoid neurons breaks near the crossover temperature "
+                "T_c: readouts cluster at codewords below T_c and are Gaussian above",
                 most_seeds((kurtosis < _BETWEEN) == (ratio < 1)[clear, None], of="chains"),
                 at="symmetry breaking",
-                note=f"kurtosis {join_numbers(data['kurtosis'].mean('chain'), 3)}; a crossover at "
-                "finite P, of networks that were sampled",
+                note="kurtosis of readouts in sampled networks: "
+                f"{join_numbers(data['kurtosis'].mean('chain'), 3)}",
             )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """The contrast against temperature."""
+    """Draw the contrast of the kernel against temperature."""
     names = parameters_of_run(run, Parameters).activations
-    figure, columns = panels("Codes melt", len(names), squeeze=False)
+    figure, columns = panels("Codes fade with temperature", len(names), squeeze=False)
     for name, ax in zip(names, columns[0], strict=True):
         data = run[name].ds
         flat = data["contrast"].stack(draw=("temperature", "chain"))
@@ -205,5 +208,5 @@ def draw(run: xr.DataTree) -> Figure:
         )
         first = name == names[0]
         words = "temperature $T$", "kernel, within − between" * first, name
-        label_axes(ax, *words, theory="law as N → ∞", legend="upper right" if first else None)
+        label_axes(ax, *words, theory="theory, N → ∞", legend="upper right" if first else None)
     return figure

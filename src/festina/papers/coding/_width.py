@@ -1,10 +1,9 @@
-r"""How wide is wide enough, how small readouts must be, and what a second hidden layer does.
+r"""Codes against the width, the prior variance of readouts, and the number of hidden layers.
 
-The law of a neuron is that of N → ∞ at fixed P; corrections are of order 1/N, and this says from
-which N on it holds to 5 %. Priors of readouts are σ_a² = P^{-1/L} for L hidden layers, so that a
-network that fits has weights as likely as any: with larger ones features are learned less. Two
-hidden layers of linear neurons are in closed form at T = 0; of others there is no theory here,
-only the code of each layer.
+The mean-field theory holds for N → ∞ at a fixed number P of examples, with corrections of order
+1/N. The experiment measures the width N from which the theory holds to 5 %. The prior variance of
+readouts is σ_a² = P^{-1/L} for L hidden layers. With a larger prior variance networks learn weaker
+features. For two hidden layers only the code of each layer is measured.
 """
 
 from typing import Annotated, Any, Literal
@@ -45,35 +44,36 @@ from ._schemes import SCHEMES, contrast
 
 
 class Parameters(BaseParameters):
-    """Three classes of orthogonal inputs, networks of several widths, priors and depths."""
+    """Three classes of orthogonal inputs, and networks of several widths, priors and depths."""
 
     seeds: int = Field(default=4, ge=2)
-    """How many chains are run for each."""
+    """Number of chains for each network."""
 
     activations: tuple[Literal["linear", "erf-sigmoid", "relu"], ...] = (
         "linear",
         "erf-sigmoid",
         "relu",
     )
-    """Nonlinearities."""
+    """Activations φ of hidden neurons."""
 
     size: int = Field(default=20, ge=18)
-    """Examples of each class."""
+    """Number of examples of each class."""
 
     widths: Annotated[tuple[int, ...], check_increasing(20)] = (40, 80, 160)
-    """Hidden neurons N."""
+    """Numbers N of hidden neurons, increasing."""
 
     variances: Annotated[tuple[float, ...], check_increasing(0.1, 100.0)] = (1.0, 4.0, 16.0)
-    """σ_a² in units of 1/P, of sigmoidal networks of the largest width but one."""
+    """Prior variances σ_a² of readouts in units of 1/P, increasing, for erf-sigmoid networks of the
+    second-largest width."""
 
     deep_width: int = Field(default=150, ge=50)
-    """Neurons in each of two hidden layers."""
+    """Number of neurons in each of two hidden layers."""
 
     temperature: float = Field(default=0.01, gt=0, le=0.05)
-    """T."""
+    """Temperature T of the posterior."""
 
     moves: int = Field(default=400, ge=100)
-    """Moves that are drawn from; as many before, and twice as many while chains are cooled."""
+    """Number of moves after burn-in; burn-in has as many moves, annealing twice as many."""
 
 
 QUICK: dict[str, Any] = {"activations": ("linear",), "seeds": 2, "variances": (1.0, 16.0)}
@@ -81,7 +81,7 @@ QUICK: dict[str, Any] = {"activations": ("linear",), "seeds": 2, "variances": (1
 
 @make_run("coding/width")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Draw networks of every width, prior and depth."""
+    """Sample networks of every width, prior variance and depth."""
     keys, tables = keys_from_parameters(parameters, key), {}
     task, names = orthogonal_inputs((parameters.size,) * 3), parameters.activations
     parts = len(names) * (len(parameters.widths) + 1) + len(parameters.variances)
@@ -143,12 +143,12 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _contrast(drawn: Posterior, task: Task) -> np.ndarray:
-    """The kernel within classes less that between them, chain by chain."""
+    """Return the kernel within classes minus the kernel between classes, for each chain."""
     return contrast(drawn.seen.kernels[-1], np.asarray(task.labels["class"]))[1]
 
 
 def _deep(drawn: Any, name: str, parameters: Parameters, task: Task) -> dict[str, Any]:
-    """Verdicts on both layers, and their variance between classes, in the last draws."""
+    """Return the code of both layers and their variance share between classes, in last draws."""
     found = drawn(name, width=parameters.deep_width, depth=2)
     which = np.asarray(task.labels["class"])
     codes = [
@@ -163,53 +163,59 @@ def _deep(drawn: Any, name: str, parameters: Parameters, task: Task) -> dict[str
 
 @claims_from_source("van Meegen & Sompolinsky", "limit of wide networks")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Corrections that fall with width, priors, and codes of two layers."""
+    """Check corrections at finite width, the effect of priors, and codes of two layers."""
     parameters = parameters_of_run(run, Parameters)
     for name in parameters.activations:
         data = run[name].ds
         off = abs(data["contrast"].mean("chain") / data["theory"] - 1)
         claim(
             f"{name}-corrections",
-            f"{name}: kernels differ from those of the law by the order of 1/N",
+            f"for {name} neurons the error of the mean-field theory falls as 1/N with the number N "
+            "of hidden neurons (exponent)",
             follows_power_law(data["width"], off, -1.0, within=0.3),
             headline=name == parameters.activations[0],
-            note=f"relative error {join_numbers(off, 2)}",
+            note=f"relative error of the kernel: {join_numbers(off, 2)}",
         )
         claim(
             f"{name}-narrowest",
-            f"{name}: from the narrowest on it holds within 5 %",
+            f"for {name} neurons the mean-field theory holds within 5 % from "
+            f"N = {parameters.widths[0]} hidden neurons on",
             all_below(off, 0.05),
         )
-        # Of rectifiers in the second layer many are selective, each for one class, and none stands
-        # out: at the border between sparse and redundant.
+        # In the second layer many ReLU neurons are selective for one class, without outliers. This
+        # code is at the border between sparse and redundant, so the first layer is judged.
         layer = 1 if name == "relu" else 2
         other = data["deep"].sel(layer=3 - layer).values
         claim(
             f"{name}-deep-code",
-            f"{name}: of two hidden layers, the code of number {layer} is {SCHEMES[name]} as well",
+            f"with two hidden layers of {name} neurons, the code of layer {layer} is "
+            f"{SCHEMES[name]}, as with a single layer",
             most_seeds(data["deep"].sel(layer=layer).values == SCHEMES[name], of="chains"),
             at="several layers",
-            note=f"the other: {', '.join(sorted({*other.tolist()}))}",
+            note=f"code of the other layer: {', '.join(sorted({*other.tolist()}))}",
         )
         claim(
             f"{name}-sharper-second-layer",
-            f"{name}: codes are sharper in the second, by their variance between classes",
+            f"with two hidden layers of {name} neurons, the second layer has the larger share of "
+            "variance between classes",
             all_above(data["sharp"].sel(layer=2) / data["sharp"].sel(layer=1), 1.0),
             at="several layers",
-            note=join_numbers(data["sharp"].mean("chain"), 2),
+            note=f"shares {join_numbers(data['sharp'].mean('chain'), 2)}",
         )
     prior = run["prior"].ds
     seen = prior["contrast"].mean("chain")
     claim(
         "readout-variance",
-        "readouts that may be larger learn weaker features",
+        "networks with a larger prior variance σ_a² of readouts learn weaker features: the "
+        "contrast of the kernel falls",
         decreasing(seen),
         at="scaling of priors",
-        note=f"theory {join_numbers(prior['theory'], 3)}",
+        note=f"theory: {join_numbers(prior['theory'], 3)}",
     )
     claim(
         "readout-variance-law",
-        "as the law says, for every σ_a²",
+        "the mean-field theory predicts the contrast of the kernel for every prior variance σ_a² "
+        "of readouts",
         all_below(abs(seen / prior["theory"] - 1), 0.05),
         at="scaling of priors",
     )
@@ -217,9 +223,9 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Errors against width, and contrasts against the prior."""
+    """Draw errors of the theory against width, and contrasts against the prior variance."""
     parameters = parameters_of_run(run, Parameters)
-    figure, (width, prior) = panels("Wide enough, and readouts small enough", 2)
+    figure, (width, prior) = panels("Codes against width and prior", 2)
     for k, name in enumerate(parameters.activations):
         data = run[name].ds
         off = abs(data["contrast"].mean("chain") / data["theory"] - 1)
@@ -233,7 +239,7 @@ def draw(run: xr.DataTree) -> Figure:
     prior.plot(
         data["variance"], data["contrast"].mean("chain"), **POINT_STYLE, label="sampled networks"
     )
-    prior.plot(data["variance"], data["theory"], "k--", lw=1.0, label="law as N → ∞")
-    words = "readout variance, $σ_a^2 P$", "kernel, within − between", "sigmoid neurons"
+    prior.plot(data["variance"], data["theory"], "k--", lw=1.0, label="theory, N → ∞")
+    words = "readout variance, $σ_a^2 P$", "kernel, within − between", "erf-sigmoid neurons"
     label_axes(prior, *words, xscale="log")
     return figure
