@@ -1,1 +1,1 @@
-"""Side by side with what a user would write instead. Run with `make bench`."""
+"""Benchmarks of festina against the code that a user would write instead. Run `make bench`."""

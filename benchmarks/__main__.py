@@ -1,4 +1,4 @@
-"""`make bench`: one table, measured in one run on this machine."""
+"""Run all benchmarks on this machine and print a table for each: `make bench`."""
 
 import json
 import sys

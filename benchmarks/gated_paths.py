@@ -1,8 +1,8 @@
-"""Gated networks: a million paths beside a plain masked network, and routing beside PyTorch's loop.
+"""Compare gated networks with a plain masked network (a million paths) and PyTorch (routing).
 
-The plain network has the same layers and samples and multiplies every layer by a mask: what one
-writes without any graph. PyTorch's loop is the double loop over pairs of domains of the published
-experiment, at its size (M = 7 domains, K = 4 outputs each, 64 hidden units) and in float32.
+The plain network has the same layers and samples, and multiplies every layer by a mask. The PyTorch
+code is the double loop over pairs of domains of the published routing experiment, at its size
+(M = 7 domains, K = 4 trained outputs each, 64 hidden units) and in float32.
 """
 
 import functools
@@ -40,13 +40,13 @@ def measure() -> dict:
 
 
 def million() -> tuple[Gated, Task]:
-    """Two nodes in each of twenty layers, open for about half of eight contexts."""
+    """Return a network of twenty layers of two nodes, each open in about half of eight contexts."""
     rng = np.random.default_rng(0)
     layers = [[f"a{k}", f"b{k}"] for k in range(DEPTH)]
     context = np.arange(800) % 8
     x = np.column_stack((rng.normal(size=(800, WIDTH)), context))
     opens = {}
-    for one, other in layers:  # of each layer at least one is open
+    for one, other in layers:  # at least one node of each layer is open
         opens[one], some = rng.permutation(8) < 4, rng.permutation(8) < 2
         opens[other] = ~opens[one] | some
     edges = [f"{a}-{b}" for one, other in itertools.pairwise(layers) for a in one for b in other]
@@ -98,7 +98,7 @@ def _masked(weights, x, masks, y, weight, *, rate):
 
 
 def translator(data: Task, domains: int, hidden: int = 64) -> Gated:
-    """Encoders into one trunk, and decoders that are gated by what is asked for."""
+    """Return encoders into one trunk, and decoders that are gated by the output domain."""
     n, features = (data.x.shape[1] - domains) // domains, data.outputs // domains
     inputs = {f"x{i}": range(n * i, n * (i + 1)) for i in range(domains)}
     gates = {f"y{j}": data.labels["output_domain"] == j for j in range(domains)}

@@ -1,9 +1,9 @@
-"""A linear network (Figure 1B and larger, population) of ten units and of a hundred thousand.
+"""Time gradient flow of linear networks from ten to a hundred thousand units (population loss).
 
-The whole call to convergence, at a tolerance of 1e-10 and at the default one: of a network that has
-been trained before, and of a `new` one. What grows with the width is what does something to every
-unit: to draw (and read) the initial weights takes the time `drawn`, and the trained weights, which
-are left for when they are looked at, `final`.
+The tasks are those of Figure 1B and larger ones. Times are those of a call to convergence, at a
+tolerance of 1e-10 and at the default tolerance, for a network that has been trained before and for
+a `new` one. Only work on every unit grows with the width: drawing the initial weights (`drawn`) and
+computing the trained weights on first access (`final`).
 """
 
 import jax

@@ -1,6 +1,6 @@
-"""256 seeds in one call against 256 calls.
+"""Compare gradient flow of 256 seeds in one call with 256 calls.
 
-To a common horizon, half as long again as the first seed needs for both of its drops.
+All seeds have the same end time, 1.5 times that of the last drop of the first seed.
 """
 
 import jax
@@ -46,7 +46,7 @@ def _measure(problem: Problem) -> dict:
 
     one_call, many_calls = best(
         lambda: flow(together),
-        # A sample of the calls is enough for the cost of one.
+        # A few calls are enough to measure the cost of one.
         lambda: [flow(network) for network in alone],
         repeats=4,
     )

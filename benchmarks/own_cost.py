@@ -1,7 +1,7 @@
-"""What `festina.forecast` costs on mini-batch runs, over training on as far as it has looked.
+"""Compare the time of `festina.forecast` on mini-batch runs with the training that it forecasts.
 
-`python -m benchmarks.own_cost` times the forecast and the steps that follow in one process. A
-forecast that is refused ('undecided') says its estimate instead.
+`python -m benchmarks.own_cost` times the forecast and the training steps after it in one process.
+A forecast with the verdict 'undecided' has no ratio; its printed text contains the estimated cost.
 """
 
 import sys
@@ -20,12 +20,12 @@ from .own_runs import digits, mlp
 from .timing import table
 
 CROSS_ENTROPY = nn.CrossEntropyLoss()
-_TIMED = 20  # steps of training that are timed
+_TIMED = 20  # number of training steps that are timed
 
 
 @dataclass
 class Case:
-    """A run in mini-batches, and the steps of it before the question."""
+    """Mini-batch training run, with its number of steps before the forecast."""
 
     name: str
     make: Callable[[], nn.Module]
@@ -36,7 +36,7 @@ class Case:
 
 
 class Transformer(nn.Module):
-    """A small encoder that says which token comes most often."""
+    """Small transformer encoder that predicts the most frequent token."""
 
     def __init__(self, tokens: int = 12, width: int = 64):
         super().__init__()
@@ -110,7 +110,7 @@ CASES = (
 
 
 def train(model, optimiser, loader, steps: int) -> float:
-    """Seconds of so many steps."""
+    """Train for `steps` steps and return the seconds."""
     start, taken = time.perf_counter(), 0
     while taken < steps:
         for x, y in loader:
@@ -124,7 +124,7 @@ def train(model, optimiser, loader, steps: int) -> float:
 
 
 def ask(case: Case, seed: int = 0, **options: Any) -> tuple[festina.own.Forecast, float, float]:
-    """The forecast, its seconds, and those of a step."""
+    """Return the forecast, its seconds, and the seconds of a training step."""
     torch.manual_seed(seed)
     model, data = case.make(), TensorDataset(*case.data())
     optimiser = case.optimiser(model.parameters())
@@ -161,7 +161,7 @@ def main(names: list[str]) -> None:
                 ratio,
             ]
         )
-    table(["run", "verdict", "steps ahead", "forecast (s)", "training on (s)", "ratio"], rows)
+    table(["run", "verdict", "steps ahead", "forecast (s)", "training (s)", "ratio"], rows)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""When a plateau is left: `festina.forecast` at 25, 50 and 75 % of it, and what else is told.
+"""Compare `festina.forecast` with baselines that predict the end of a plateau.
 
-Left is when a tenth of the drop to the next plateau is made, in the run as it went on, counted from
-where its loss was flattest since the question. |error| is relative to the steps that remained: its
-median, and the share of cases within 20 %. The baselines are told the level that comes next, and
-the growth fit and 'as long again' the past of the run.
+Forecasts start after 25, 50 and 75 % of a plateau. A plateau ends when a tenth of the drop to the
+next plateau is done in the actual run, relative to the flattest point since the forecast. Errors
+are relative to the remaining steps; the table shows their median, and the share of cases within
+20 %. All baselines know the level of the next plateau. The baselines 'growth fit' and 'as long
+again' also know the past of the run.
 """
 
 import math
@@ -30,13 +31,13 @@ from .timing import table
 
 SEEDS = range(5)
 SHARES = (0.25, 0.5, 0.75)
-_SHORTEST = 30  # steps: a plateau shorter than that is none
-_WEAKEST = 0.7  # decades
+_SHORTEST = 30  # steps of the shortest plateau that counts
+_WEAKEST = 0.7  # smallest strength of a plateau that counts, in decades
 
 
 @dataclass(frozen=True)
 class Question:
-    """A snapshot on a plateau, and what came of it."""
+    """Snapshot on a plateau, with the actual end of the plateau."""
 
     run: Trained
     index: int
@@ -62,7 +63,7 @@ def questions(run: Trained) -> Iterator[Question]:
             now = steps[index]
             if left <= now:
                 continue
-            # Whoever is past the flattest point sees less of a drop to come, and its tenth later.
+            # After the flattest point the remaining drop is smaller, and a tenth of it ends later.
             from_now = (
                 min(above, np.interp(now, run.time, run.loss)) if now > seen.time[k] else above
             )
@@ -85,7 +86,7 @@ def own(q: Question) -> festina.own.Forecast:
 
 
 def told(q: Question) -> float:
-    """The same look-ahead, told by how much the loss falls."""
+    """Return the end of the plateau from the same look-ahead, given the actual fall of the loss."""
     problem, rule = _set_up(q)
     seen = Course()
     for here in rule.ahead(problem, constant, 1.0):
@@ -103,7 +104,10 @@ def as_long_again(q: Question) -> float:
 
 
 def growth_fit(q: Question) -> float:
-    """The squared gradient grows as it has since the middle of the time spent here."""
+    """Return the end of the plateau if the squared gradient grows exponentially.
+
+    The rate is fitted to the second half of the time already spent on the plateau.
+    """
     since = q.start + 0.5 * (q.now - q.start)
     picked = [k for k, s in enumerate(q.run.snapshots) if since <= s[0] <= q.now][-12:]
     if len(picked) < 3:
@@ -118,7 +122,10 @@ def growth_fit(q: Question) -> float:
 
 
 def linearised(q: Question) -> float:
-    """Growth along the directions of negative curvature as they are now (40 of Lanczos)."""
+    """Return the end of the plateau of the dynamics linearised at the present weights.
+
+    Directions of negative curvature come from 40 Lanczos steps.
+    """
     problem, _ = _set_up(q)
     values, slopes, _ = ritz(problem, problem.start, problem.random())
     # Along an eigenvector of curvature λ with slope g the loss falls by g²(e^{-2λt} − 1)/(−2λ).
@@ -191,7 +198,7 @@ def ask(kind: Kind, seeds=SEEDS, *, verbose: bool = False) -> list[dict]:
 
 
 def grokking(seeds=SEEDS) -> list[dict]:
-    """When test accuracy is half-way up, asked at a quarter of the way there."""
+    """Forecast when test accuracy reaches half of its maximum, at a quarter of that time."""
     rows = []
     for seed in seeds:
         run = train(GROKKING, seed)

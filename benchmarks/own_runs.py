@@ -1,4 +1,4 @@
-"""Training runs as people have them in PyTorch, with snapshots along the way and the true loss."""
+"""Typical training runs in PyTorch, with snapshots and the loss on all examples."""
 
 import itertools
 import os
@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import nn
 
-KEPT = 150  # snapshots of a run
-SEEN = 1200  # losses of it
+KEPT = 150  # number of snapshots of a run
+SEEN = 1200  # number of losses of a run
 
 
 @dataclass
 class Kind:
-    """A model, its data and its optimiser, for a seed."""
+    """Kind of training run: a model, its data, its loss and its optimiser."""
 
     name: str
     make: Callable[[], nn.Module]
@@ -30,7 +30,7 @@ class Kind:
 
 @dataclass
 class Trained:
-    """A finished run: what `forecast` is asked about is any of its snapshots."""
+    """Finished run with its snapshots; a forecast starts from one of them."""
 
     kind: Kind
     seed: int
@@ -50,7 +50,7 @@ class Trained:
 
 
 def train(kind: Kind, seed: int) -> Trained:
-    """The run, from the disk where it has been made before (`FESTINA_RUNS` says where)."""
+    """Return a run, loaded from the folder `FESTINA_RUNS` if it has been saved there."""
     folder = os.environ.get("FESTINA_RUNS")
     path = Path(folder or ".") / f"{kind.name}-{seed}.pt".replace(" ", "-")
     torch.manual_seed(seed)
@@ -121,7 +121,7 @@ def teacher(units: int = 4, d: int = 6, n: int = 500, bias: float = 0.0) -> Call
 
 
 class Attention(nn.Module):
-    """Heads of rank one that read the label of the query from labelled tokens."""
+    """Attention with heads of rank one that predicts the label of the query token."""
 
     def __init__(self, d: int, heads: int, softmax: bool):
         super().__init__()
@@ -129,7 +129,7 @@ class Attention(nn.Module):
         self.v = nn.Parameter(torch.empty(heads))
         self.softmax = softmax
 
-    def forward(self, tokens):  # (sample, token, d + 1), the last one is asked
+    def forward(self, tokens):  # (sample, token, d + 1), the query is last
         x, y = tokens[..., :-1], tokens[:, :-1, -1]
         score = torch.einsum("hd,std,he,se->hst", self.k, x[:, :-1], self.q, x[:, -1])
         weight = score.softmax(-1) if self.softmax else score / score.shape[-1]
@@ -163,7 +163,7 @@ class Square(nn.Module):
 
 
 def clock(p: int = 29, shown: float = 0.6) -> tuple:
-    """Pairs to add modulo p, shown and kept, of the seed."""
+    """Return random training and test pairs of numbers with their sums modulo p as targets."""
     order = torch.randperm(p * p)
     a, b = order // p, order % p
     x = torch.cat([nn.functional.one_hot(a, p), nn.functional.one_hot(b, p)], 1).float()

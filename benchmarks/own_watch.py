@@ -1,10 +1,9 @@
-"""What watching costs a PyTorch run: share of the time of a step, and memory.
+"""Measure the cost of `festina.watch` in a PyTorch run: time per step and memory.
 
-Steps with and without a watch take turns in one process on one thread, in bunches of 25, and the
-median over bunches of the ratio of their processor time counts: a shared machine changes its speed
-from second to second, and two runs one after the other would measure that. Memory is what the
-process takes more after 5,000 watched steps than after 1,000; snapshots may take 64 MB. All of it
-takes one to two minutes.
+Steps with and without a watch alternate in one process on one thread, in groups of 25, because the
+speed of a shared machine varies from second to second. The result is the median ratio of processor
+times over groups. Memory is the growth of the process between 1,000 and 5,000 watched steps, with a
+limit of 64 MB for snapshots. The benchmark takes one to two minutes.
 """
 
 import itertools
@@ -50,8 +49,8 @@ def measure(bunches: int = 40, steps: int = 5_000) -> list[dict]:
     ]
     table(["network", "optimiser", "ms a step", "watched", "more", "snapshots MB"], rows)
     grown = _growth(steps)
-    print(f"\n{grown['steps']} steps: {grown['megabytes']:.1f} MB of snapshots in a budget of 64,")
-    print(f"and {grown['grown']:.1f} MB more memory after them than after a fifth of them.")
+    print(f"\n{grown['steps']} steps: {grown['megabytes']:.1f} MB of snapshots, limit 64 MB;")
+    print(f"memory grows by {grown['grown']:.1f} MB from a fifth of the steps to the last.")
     return [*results, grown]
 
 
@@ -77,7 +76,7 @@ def _run(network: str, optimizer: str) -> tuple[torch.nn.Module, Any, Callable[.
 
 
 def _share(network: str, optimizer: str, bunches: int) -> dict:
-    """Two runs alike, one of them watched, in turns."""
+    """Alternate steps of two equal runs, one of them watched, and compare their times."""
     *_, alone = _run(network, optimizer)
     model, rule, watched = _run(network, optimizer)
     watch = festina.watch(model, rule, snapshots=_BUDGET)
@@ -119,7 +118,7 @@ def _growth(steps: int) -> dict:
 
 
 def _resident() -> float:
-    """Megabytes that the process takes; NaN where the system does not say."""
+    """Return the memory of the process in megabytes; NaN on systems without `/proc`."""
     file = Path("/proc/self/statm")
     return int(file.read_text().split()[1]) * 4096 / 1e6 if file.exists() else float("nan")
 

@@ -1,4 +1,4 @@
-"""Four panels of Figure 1 on finite data, as festina sets them up."""
+"""Networks and tasks of four panels of Figure 1, with finite data."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from festina.tasks import (
 
 @dataclass(frozen=True)
 class Problem:
-    """A network, its data and the learning rate that the paper uses with them."""
+    """Network, task and learning rate of a panel of the paper."""
 
     name: str
     network: Callable[[jax.Array], Layer]
@@ -27,7 +27,7 @@ class Problem:
     has_moments: bool = True
 
 
-KEY = jax.random.fold_in(jax.random.key(7), 1)  # not the key of any seed
+KEY = jax.random.fold_in(jax.random.key(7), 1)  # differs from the keys of all seeds
 
 PROBLEMS = (
     Problem(

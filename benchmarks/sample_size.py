@@ -1,7 +1,7 @@
-"""Cost against the number of samples, for networks with fixed features.
+"""Measure the cost of a gradient against the number of samples, for networks with fixed features.
 
-The statistics of a task are computed once for each kind of unit; training never sees the samples
-again. 'first call' includes computing them.
+festina computes the statistics of a task once per kind of unit, and training then uses only the
+statistics. The column 'first call' includes their computation.
 """
 
 import time
@@ -38,7 +38,7 @@ def _measure(problem: Problem) -> dict:
     tasks = [problem.task(size) for size in SIZES]
 
     def flow(task):
-        # As many steps for all, so that only the number of samples differs.
+        # Equal numbers of steps, so only the number of samples differs.
         return festina.gradient_flow(
             network, task, loss="mean-square", converged=1e-15, max_steps=200
         )

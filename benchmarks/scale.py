@@ -1,8 +1,8 @@
-"""Trajectories a second: on one core, on all of them, and on an accelerator where there is one.
+"""Measure trajectories per second on one core, on all cores, and on an accelerator if present.
 
-To a common horizon, half as long again as the first seed needs for all of its drops, at rtol 1e-5,
-with all weights kept; on an accelerator 100,000 seeds of which losses alone are. Each number of
-cores has a process of its own, which may use no others.
+All seeds have the same end time, 1.5 times that of the last drop of the first seed, at rtol 1e-5.
+On cores all weights are kept. On an accelerator 100,000 seeds run, and only losses are kept. Each
+number of cores is measured in a separate process that is restricted to these cores.
 """
 
 import functools
@@ -25,7 +25,7 @@ def measure(seeds: int = SEEDS) -> list[dict]:
         results += [_in_a_process(panel, MANY, 0) for panel in PANELS]
     alone = {r["panel"]: r["rate"] for r in results if r["cores"] == 1}
     table(
-        ["panel", "on", "trajectories a second", "of one core's", "peak memory MiB"],
+        ["panel", "on", "trajectories a second", "over one core", "peak memory MiB"],
         [
             [
                 r["panel"],
@@ -41,7 +41,7 @@ def measure(seeds: int = SEEDS) -> list[dict]:
 
 
 def _in_a_process(panel: str, seeds: int, cores: int) -> dict:
-    """Whoever has started JAX has threads for all cores."""
+    """Measure in a new process, because JAX starts threads for all cores on import."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return json.loads(pool.apply(_measure, (panel, seeds, cores)))
 

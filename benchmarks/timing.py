@@ -1,14 +1,14 @@
-"""Timing: the best of several, after a call that compiles."""
+"""Timing of functions (best of several calls after compilation), and plain tables."""
 
 import time
 from collections.abc import Callable
 
 
 def best(*functions: Callable[[], object], repeats: int = 15) -> list[float]:
-    """Seconds of the fastest of `repeats` warm calls of each, in turns.
+    """Return the seconds of the fastest of `repeats` warm calls, for each function.
 
-    In turns, because the speed of a shared machine changes from second to second: two things that
-    are compared must have had the same chances.
+    Calls of different functions alternate, because the speed of a shared machine varies from second
+    to second.
     """
     for function in functions:
         function()

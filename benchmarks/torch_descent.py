@@ -1,4 +1,4 @@
-"""What a researcher writes today: full-batch gradient descent in PyTorch, one module a network."""
+"""Typical full-batch gradient descent in PyTorch, with a module per network."""
 
 import time
 
@@ -20,7 +20,7 @@ class FullyConnected(torch.nn.Module):
 
 
 class LinearAttention(torch.nn.Module):
-    """Read at the query, as only that enters the loss; the Gram matrices are made once."""
+    """Linear attention, evaluated only at the query token, with precomputed Gram matrices."""
 
     def __init__(self, network: Layer):
         super().__init__()
@@ -53,7 +53,7 @@ def inputs(name: str, x: np.ndarray):
 def train(
     name: str, network: Layer, x: np.ndarray, y: np.ndarray, learning_rate: float, steps: int
 ) -> tuple[np.ndarray, float]:
-    """The loss at every step and the seconds that the loop took."""
+    """Train and return the loss at every step, and the seconds of the loop."""
     model = module(name, network)
     data, target = inputs(name, x), torch.tensor(y, dtype=torch.float32)
     optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate)

@@ -1,4 +1,4 @@
-"""What a researcher writes today: Hamiltonian Monte Carlo in PyTorch, move by move."""
+"""Typical Hamiltonian Monte Carlo in PyTorch: a Python loop over moves."""
 
 import math
 
@@ -27,7 +27,7 @@ def sample(
     leapfrog: int = 20,
     step: float = 0.05,
 ) -> np.ndarray:
-    """Draws of the kernel of chains side by side, `(draw, chain, sample, sample)`."""
+    """Sample chains in parallel and return draws of the kernel, `(draw, chain, sample, sample)`."""
     phi = ACTIVATIONS[activation]
     inputs = torch.tensor(x / math.sqrt(x.shape[1]), dtype=torch.float32)
     targets = torch.tensor(y, dtype=torch.float32)

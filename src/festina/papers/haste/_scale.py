@@ -230,8 +230,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "learned first",
         most_seeds(first < 0.8 * then),
         headline=True,
-        note=f"half of the linear part after {join_numbers(first, 3)} steps, half of the rest "
-        f"after {join_numbers(then, 3)}",
+        note=f"steps until half of the linear part is learned: {join_numbers(first, 3)}; until half "
+        f"of the rest: {join_numbers(then, 3)}",
     )
     share, random = course["share"], units["random_share"]
     last = share.isel(note=-1)
@@ -274,7 +274,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         all_above(units["stability"], 0.8),
         wrong=_UNSTABLE,
         instead=all_below(units["stability"], 0.8),
-        note=f"{int(units['pathways'])} pathways, the largest with a share of "
+        note=f"number of pathways {int(units['pathways'])}, largest share "
         f"{float(units['largest']):.2g}",
     )
 
