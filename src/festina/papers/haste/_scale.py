@@ -230,8 +230,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "learned first",
         most_seeds(first < 0.8 * then),
         headline=True,
-        note=f"steps until half of the linear part is learned: {join_numbers(first, 3)}; until half "
-        f"of the rest: {join_numbers(then, 3)}",
+        note=f"steps until half of the linear part is learned: {join_numbers(first, 3)}; until "
+        f"half of the rest is: {join_numbers(then, 3)}",
     )
     share, random = course["share"], units["random_share"]
     last = share.isel(note=-1)
