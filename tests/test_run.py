@@ -572,7 +572,9 @@ def test_a_read_only_folder_is_refused_before_any_work(monkeypatch, tmp_path, co
 def test_a_parent_that_is_a_file_is_refused_before_any_work(monkeypatch, tmp_path, below):
     (tmp_path / "file").touch()
     monkeypatch.setattr(_save, "to_files", lambda run: pytest.fail("worked in vain"))
-    with pytest.raises(NotADirectoryError, match=r"^No run can be saved in '.*': that is a file"):
+    with pytest.raises(
+        NotADirectoryError, match=r"^No run can be saved in '.*': this path is a file"
+    ):
         save(small_run(), tmp_path / "file" / below)
 
 
@@ -589,12 +591,18 @@ def test_a_parent_that_is_a_file_is_refused_before_any_work(monkeypatch, tmp_pat
         (xr.Dataset({1: ((), 1.0)}), r"1 in node '/n/' cannot be a name"),
         (xr.Dataset({"zarr.json": 1.0}), r"'zarr.json' in node '/n/' cannot be a name"),
         (xr.Dataset({"v": ((2,), [1.0])}), r"2 in node '/n/' cannot be a name"),
-        (xr.Dataset(coords={"a b": 1.0}), r"Coordinate 'a b' of node '/n/' has a space"),
-        (xr.Dataset(attrs={"coordinates": ""}), r"'coordinates' of node '/n/' is xarray's own"),
-        (xr.Dataset(attrs={"f": {"g": print}}), r"'g' of 'f' of node '/n/' is of type builtin"),
-        (xr.Dataset(attrs={"f": {1: 2}}), r"'f' of node '/n/' have the key 1; keys are strings"),
-        (xr.Dataset({"v": ((), 1.0, {"c": [1j]})}), r"'c' of 'n/v' is of type complex"),
-        (xr.Dataset(attrs={"t": np.array(["2000"], "M8[ns]")}), r"is of type datetime64"),
+        (xr.Dataset(coords={"a b": 1.0}), r"coordinate 'a b' of node '/n/' has a space"),
+        (
+            xr.Dataset(attrs={"coordinates": ""}),
+            r"xarray reserves the attribute 'coordinates' of node '/n/'",
+        ),
+        (xr.Dataset(attrs={"f": {"g": print}}), r"'g' of 'f' of node '/n/' has type builtin"),
+        (
+            xr.Dataset(attrs={"f": {1: 2}}),
+            r"'f' of node '/n/' have the key 1, but keys must be strings",
+        ),
+        (xr.Dataset({"v": ((), 1.0, {"c": [1j]})}), r"'c' of 'n/v' has type complex"),
+        (xr.Dataset(attrs={"t": np.array(["2000"], "M8[ns]")}), r"has type datetime64"),
     ],
 )
 def test_what_would_not_come_back_is_refused_by_name(tmp_path, dataset, message):
@@ -606,7 +614,9 @@ def test_what_would_not_come_back_is_refused_by_name(tmp_path, dataset, message)
 
 @pytest.mark.parametrize("run", [{"loss": 1.0}, np.ones(3), None, xr.Dataset], ids=str)
 def test_what_is_no_run_is_refused(tmp_path, run):
-    with pytest.raises(TypeError, match=r"DataTree, a Dataset or a trajectory, got .*xr\.Dataset"):
+    with pytest.raises(
+        TypeError, match=r"DataTree, an xarray\.Dataset or a result of festina, got .*xr\.Dataset"
+    ):
         save(run, tmp_path / "r")
     assert not os.listdir(tmp_path)
 
@@ -625,7 +635,7 @@ def refused(path: Path) -> str:
 
 def test_a_path_without_a_run(saved, tmp_path):
     assert "does not exist" in refused(tmp_path / "nowhere")
-    assert "it is a file" in refused(saved / "zarr.json")
+    assert "this path is a file" in refused(saved / "zarr.json")
     assert load(tmp_path).identical(load(saved))  # the folder that `festina run` makes
     other = saved.rename(tmp_path / "other.zarr")
     assert f"Did you mean '{other}'?" in refused(tmp_path)
@@ -684,7 +694,7 @@ def test_a_newer_format_is_refused_with_the_version_that_wrote_it(saved):
     sign_again(saved, format_version=FORMAT_VERSION + 1, festina_version="7.0.1", files="new")
     message = refused(saved)
     assert "was written by festina 7.0.1 in format 2" in message
-    assert "reads formats up to 1. Upgrade it: `pip install --upgrade festina`" in message
+    assert "reads only formats up to 1. Upgrade with `pip install --upgrade festina`" in message
 
 
 def test_what_a_newer_festina_adds_is_loaded(saved):

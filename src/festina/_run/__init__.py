@@ -1,17 +1,18 @@
-"""Saving and loading a run: everything needed to redraw it without computing it again.
+"""Save and load runs: everything that is needed to draw a run again without computing it again.
 
-A run is an `xarray.DataTree`. On disk it is a Zarr v3 store with one more file, `festina.json`,
-that lists every other file with its size and checksum. Zarr reads a chunk that is not there as
-zeros, so without that list half a run would load as a whole one.
+A run is an `xarray.DataTree`. On disk it is a Zarr v3 store with one additional file,
+`festina.json`, that lists the size and checksum of every other file. Zarr reads missing chunks as
+zeros, so without this list half a run would load as a whole one.
 
-What we write is the simplest store there is, each array whole and uncompressed, and needs no Zarr:
-a description in JSON and the bytes. Any store is read, but Zarr only ever sees memory: it gets the
-files that we have read and checked. So each byte is touched once, an interrupt finds no background
-thread that still writes, and what was checked is what is used.
+Saving needs no Zarr: it writes the simplest store, with a JSON description and one uncompressed
+file for each array. Loading reads and checks all files first, and then passes them to Zarr in
+memory. Each byte is therefore read once, an interrupt meets no background thread that still writes,
+and the checked bytes are the bytes in use.
 
-A tree becomes files in memory (`_to_files.py`), and these a folder that appears whole or not at all
-(`_folder.py`); the way back is `_from_files.py`. What numbers, text and attributes are on disk is
-said once for both ways (`_values.py`, `_attributes.py`), as is the list of files (`_manifest.py`).
+`_to_files.py` converts a tree to files in memory, and `_folder.py` puts them into a folder that
+appears complete or not at all. `_from_files.py` converts files to a tree. Both directions share the
+formats of values (`_values.py`), of attributes (`_attributes.py`) and of the list of files
+(`_manifest.py`).
 """
 
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ._manifest import FORMAT_VERSION as FORMAT_VERSION
     from ._save import save as save
 
-# Zarr and xarray come when a run is read or written.
+# Zarr and xarray are imported only when a run is read or written.
 _HOMES = {"RunError": "._error", "attributes": "._load", "load": "._load", "save": "._save"}
 _HOMES["FORMAT_VERSION"] = "._manifest"
 __getattr__, __dir__ = attach(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""Attributes: plain Python on this side, plain JSON on the other."""
+"""Convert attributes between Python and JSON."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from ._error import RunError
 
 
 def encode_attribute(value: Any, where: str) -> Any:
-    """Plain JSON. It knows no NaN and no infinity, so these become `{"__float__": "nan"}`."""
+    """Return an attribute as JSON; NaN and infinity become `{"__float__": "nan"}` and so on."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, np.bool | np.integer):
@@ -20,7 +20,9 @@ def encode_attribute(value: Any, where: str) -> Any:
         return number if math.isfinite(number) else {"__float__": str(number)}
     if isinstance(value, Mapping):
         if odd := [key for key in value if not isinstance(key, str)]:
-            raise RunError(f"Attributes of {where} have the key {odd[0]!r}; keys are strings.")
+            raise RunError(
+                f"The attributes of {where} have the key {odd[0]!r}, but keys must be strings."
+            )
         return {key: encode_attribute(entry, f"'{key}' of {where}") for key, entry in value.items()}
     if isinstance(value, np.ndarray) and value.ndim == 0:
         return encode_attribute(value[()], where)
@@ -29,14 +31,14 @@ def encode_attribute(value: Any, where: str) -> Any:
     if hasattr(value, "__array__") and not isinstance(value, np.generic):  # JAX's arrays
         return encode_attribute(np.asarray(value), where)
     raise RunError(
-        f"Attribute {where} is of type {type(value).__name__}, and attributes are numbers, "
-        "strings, None, and lists and dictionaries of these. "
-        "Convert it, or store it as a variable."
+        f"The attribute {where} has type {type(value).__name__}, but attributes must be numbers, "
+        "strings, None, or lists and dictionaries of these. Convert the attribute, or store it as "
+        "a variable."
     )
 
 
 def decode_attribute(value: Any) -> Any:
-    """What `encode_attribute` made, with NaN and infinity in their places."""
+    """Return an attribute from JSON, the inverse of `encode_attribute`."""
     match value:
         case {"__float__": "nan" | "inf" | "-inf" as number} if len(value) == 1:
             return float(number)

@@ -1,7 +1,8 @@
-"""Files and folders that appear complete or not at all: made hidden beside the target, then moved.
+"""Make files and folders that appear complete or not at all.
 
-The process that makes one holds a lock on it, which the system releases when the process ends, even
-if it is killed. A hidden file that nobody locks is left over.
+Each is made under a hidden name beside its target and then moved. The process that makes it holds a
+lock, which the system releases when the process ends or is killed. A hidden file without a lock is
+therefore left over from a killed process.
 """
 
 import contextlib
@@ -13,21 +14,22 @@ from typing import Literal
 
 try:
     import fcntl
-except ImportError:  # Windows: nothing is held there, and nothing cleared away
+except ImportError:  # Windows has no `fcntl`: nothing is locked, and nothing left over is removed
     fcntl = None
 
 
 def hidden_beside(target: Path) -> Path:
     """Return an unused hidden path beside the target."""
-    # Not `tempfile`, whose files only their owner can read.
+    # Files of `tempfile` could be read by their owner only.
     return target.parent / f".festina-{os.urandom(6).hex()}{target.suffix}"
 
 
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[Literal["ours", "theirs", "unknown"]]:
-    """Lock a file or folder within the block: "theirs" if another process holds the lock.
+    """Lock a file or folder within the block, and yield the owner of the lock.
 
-    It is "unknown" on file systems without locks: the path can be used, but should not be removed.
+    The value is "ours", "theirs" if another process holds the lock, or "unknown" on file systems
+    without locks. An "unknown" path can be used but should not be removed.
     """
     try:
         handle = os.open(path, os.O_RDONLY) if fcntl else -1
@@ -47,7 +49,7 @@ def held(path: Path) -> Iterator[Literal["ours", "theirs", "unknown"]]:
         except OSError:
             whose = "unknown"
         else:
-            whose = "ours" if path.exists() else "theirs"  # it was cleared away meanwhile
+            whose = "ours" if path.exists() else "theirs"  # another process may have removed it
         yield whose
     finally:
         os.close(handle)
@@ -86,7 +88,7 @@ def remove(path: Path) -> None:
 
 
 def left_over(folder: Path) -> Iterator[Path]:
-    """Remove what killed processes have left hidden in a folder; yield each path."""
+    """Remove hidden files and folders that killed processes left in a folder; yield each path."""
     for path in folder.glob(".festina-*"):
         with held(path) as whose:
             if whose == "ours":

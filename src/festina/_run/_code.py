@@ -1,4 +1,4 @@
-"""Identify the running code: a version alone would not reveal a changed line."""
+"""Identify the running code by a checksum, because a version would not reveal a changed line."""
 
 import datetime
 import functools
@@ -11,7 +11,7 @@ from typing import Any
 
 @functools.cache
 def code(file: str) -> str:
-    """Return a checksum of festina's code and of the file of an experiment, if there is one."""
+    """Return a checksum of festina's code and of the file of a user's experiment, if any."""
     digest = hashlib.sha256()
     for path in (*sorted(Path(__file__).parents[1].rglob("*.py")), *filter(None, [file])):
         digest.update(Path(path).read_bytes())
@@ -27,6 +27,6 @@ def versions() -> dict[str, str]:
 
 
 def origin() -> dict[str, Any]:
-    """Return the attributes that say when data are made, and by which versions of packages."""
+    """Return the attributes with the present date and the versions of packages."""
     now = datetime.datetime.now(datetime.UTC)
     return {"date": now.isoformat(timespec="seconds"), "versions": versions()}

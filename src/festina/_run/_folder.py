@@ -1,4 +1,4 @@
-"""The folder of a run: it appears whole, and takes the place of a run only."""
+"""The folder of a run, which appears complete and replaces only another run."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ from ._manifest import MANIFEST
 
 
 def check_target(target: Path, overwrite: bool) -> None:
-    """Refuse to replace what is there, unless it is a run and `overwrite` asks for it."""
+    """Raise `FileExistsError` if the target exists, unless it is a run and `overwrite` is True."""
     if not target.exists():
         return
     if not overwrite:
@@ -19,8 +19,8 @@ def check_target(target: Path, overwrite: bool) -> None:
         )
     if not (target / MANIFEST).is_file() and not _is_empty_folder(target):
         raise FileExistsError(
-            f"'{target}' is not a run, so `overwrite=True` does not replace it. "
-            "Choose another path, or move it away yourself."
+            f"'{target}' exists and is not a run, so `overwrite=True` does not replace it. Choose "
+            "another path, or move this file or folder away."
         )
 
 
@@ -29,15 +29,15 @@ def _is_empty_folder(path: Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """With its parents; where that is impossible, say why."""
-    # Trying is the only reliable question: permission bits say nothing about read-only mounts.
+    """Make a folder and its parents; raise an error with the reason if this is impossible."""
+    # Only trying is reliable: permission bits do not show read-only mounts.
     parent = folder.parent
     try:
         folder.mkdir(parents=True)
     except (FileExistsError, NotADirectoryError):
         raise NotADirectoryError(
-            f"No run can be saved in '{parent}': that is a file, or below one. "
-            "Choose a path in a folder."
+            f"No run can be saved in '{parent}': this path is a file, or below a file. Choose a "
+            "path in a folder."
         ) from None
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
@@ -49,9 +49,9 @@ def make_folder(folder: Path) -> None:
 
 
 def put_in_place(partial: Path, target: Path, overwrite: bool) -> None:
-    """Give the complete folder the name of its target."""
-    # A folder with files in it cannot be replaced in one step, so the old run steps aside. Whatever
-    # interrupts this, the last lines leave exactly one of the two runs at `target`.
+    """Rename the complete folder to its target."""
+    # A non-empty folder cannot be replaced in one step, so the old run is first renamed. After any
+    # interrupt, the last lines leave exactly one of the two runs at `target`.
     aside = hidden_beside(target)
     try:
         if overwrite and target.exists():

@@ -1,4 +1,4 @@
-"""The files of a Zarr store, in memory, as a tree."""
+"""Convert the files of a Zarr store, in memory, to a tree."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,12 +13,12 @@ from ._values import NUMBERS, decode_values
 if TYPE_CHECKING:
     import xarray as xr
 
-# Wider than what we write, so that a later festina may compress. All of them only move bytes.
+# More codecs than `save` uses, so that a later festina may compress. All of them only move bytes.
 _CODECS = frozenset(("bytes", "vlen-utf8", "crc32c", "zstd", "gzip", "blosc", "transpose"))
 
 
 def from_files(files: Mapping[str, bytes]) -> "xr.DataTree":
-    """The tree that these files hold; refused where they could do more than hold one."""
+    """Return the tree that the files hold; raise `RunError` for types other than plain data."""
     _check_types(files)
 
     import xarray as xr
@@ -42,13 +42,13 @@ def from_files(files: Mapping[str, bytes]) -> "xr.DataTree":
     datasets = {}
     for path, (attributes, variables) in nodes.items():
         marked = attributes.pop("coordinates", "").split()
-        dataset = xr.Dataset(variables, attrs=attributes)  # makes the indexes itself
+        dataset = xr.Dataset(variables, attrs=attributes)  # xarray makes the indexes
         datasets[f"/{path}"] = dataset.set_coords([name for name in marked if name in variables])
     return xr.DataTree.from_dict(datasets)
 
 
 def _check_types(files: Mapping[str, bytes]) -> None:
-    """Refuse what could make Zarr do more than copy bytes, before Zarr sees it."""
+    """Raise `RunError` for any type or codec with which Zarr would do more than copy bytes."""
     for path, metadata in _nodes(files):
         if metadata["node_type"] != "array":
             continue
@@ -56,19 +56,19 @@ def _check_types(files: Mapping[str, bytes]) -> None:
         kind = kind["name"] if isinstance(kind, dict) else kind
         if kind not in NUMBERS and kind != "string":
             raise RunError(
-                f"is refused: '{path}' has type '{kind}', "
-                "and only numbers, booleans and text are loaded."
+                f"cannot be loaded safely: '{path}' has type '{kind}', and only numbers, booleans "
+                "and text are allowed."
             )
         codecs = [codec["name"] for codec in metadata["codecs"]]
         if metadata.get("storage_transformers") or not _CODECS.issuperset(codecs):
             raise RunError(
-                f"is refused: '{path}' is stored with {', '.join(codecs)}, "
-                f"and only {', '.join(sorted(_CODECS))} are loaded."
+                f"cannot be loaded safely: '{path}' is stored with {', '.join(codecs)}, and only "
+                f"{', '.join(sorted(_CODECS))} are allowed."
             )
 
 
 def _nodes(files: Mapping[str, bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Path and metadata of every group and array, in the order in which they were saved."""
+    """Yield path and metadata of every group and array, in the order in which they were saved."""
     for name, content in files.items():
         path, _, file = name.rpartition("/")
         if file == "zarr.json":

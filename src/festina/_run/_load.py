@@ -1,4 +1,4 @@
-"""`load`: a run from a folder, checked before it is read."""
+"""Load a run from a folder, after checking its files."""
 
 import json
 import os
@@ -17,21 +17,29 @@ if TYPE_CHECKING:
 def load(path: str | os.PathLike[str]) -> "xr.DataTree":
     """Read a run that `save` wrote, all of it into memory.
 
-    Loading never executes anything: there is no pickle in the format, and arrays of Python objects
-    or with an unknown codec are refused, so a run from a stranger is safe to open. The checksums
-    find accidents, not forgeries.
-
-    What a newer festina has added (attributes, nodes, variables) is loaded with the rest.
+    Opening a run from a stranger is safe, because loading never executes code. The format contains
+    no pickle, and arrays of Python objects or with unknown codecs raise `RunError`. Checksums
+    detect accidental damage, but not forgery. Attributes, nodes and variables that a newer festina
+    has added are loaded as well.
 
     **Arguments:**
 
-    - `path`: the folder that was given to `save`, or one that `festina run` made, with `run.zarr`
-      in it.
+    - `path`: folder that was passed to `festina.save`, or a folder that `festina run` made, which
+      contains `run.zarr`.
 
     **Returns:**
 
-    The tree. No file stays open. Raises `RunError` if `path` is missing, is no run, is incomplete
-    or damaged, or needs a newer festina.
+    The run as an `xarray.DataTree`; no file stays open. Raises `festina.RunError` if `path` is
+    missing, is not a run, is incomplete or damaged, or needs a newer festina.
+
+    **Example:**
+
+    >>> import tempfile, festina, xarray as xr
+    >>> data = xr.Dataset({"loss": ("time", [1.0, 0.5, 0.1])}, coords={"time": [0, 1, 2]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = festina.load(festina.save(data, folder + "/run.zarr"))
+    >>> run["simulation/loss"].values
+    array([1. , 0.5, 0.1])
     """
     folder = _store(Path(path))
     manifest = read_manifest(folder)
@@ -40,13 +48,13 @@ def load(path: str | os.PathLike[str]) -> "xr.DataTree":
         return from_files(files)
     except RunError as error:
         raise RunError(f"The run at '{folder}' {error}") from None
-    except Exception as error:  # no file is open any more: whatever fails now is in the contents
+    except Exception as error:  # all files have been read, so the cause is in their contents
         reason = " ".join(str(error).split()) or type(error).__name__
         raise RunError(f"The run at '{folder}' cannot be read: {reason}") from error
 
 
 def attributes(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The attributes of a run's root, without its data: what made it, and which festina."""
+    """Return the attributes of a run's root without reading its data."""
     folder = _store(Path(path))
     listed = read_manifest(folder)["files"]
     ((_, root),) = read_files(folder, {"zarr.json": listed["zarr.json"]})
@@ -54,6 +62,6 @@ def attributes(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _store(folder: Path) -> Path:
-    """The store itself, where the folder around it is named."""
+    """Return the folder of the store, if `folder` is the folder of an experiment around it."""
     inside = folder / "run.zarr"
     return inside if not (folder / MANIFEST).is_file() and inside.is_dir() else folder

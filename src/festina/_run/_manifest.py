@@ -1,4 +1,4 @@
-"""The manifest: every file of a run with its size and checksum, written last and read first."""
+"""The manifest: a list of all files of a run with sizes and checksums, written last, read first."""
 
 import json
 import zlib
@@ -9,61 +9,62 @@ from typing import Any
 from ._error import RunError
 
 FORMAT_VERSION = 1
-"""Grows when an older festina would misread a run, and not for what it can ignore: a new
-attribute, node, variable or key of the manifest."""
+"""Version of the format. It increases only if an older festina would misread a run, and not for new
+attributes, nodes, variables or keys of the manifest, which an older festina can ignore."""
 
 MANIFEST = "festina.json"
-_AGAIN = "Copy it again from where it was saved, or run the experiment again."
+_AGAIN = "Copy the run again from where it was saved, or run the experiment again."
 
 
 def stamp() -> dict[str, Any]:
-    """Who wrote a run, in which format."""
-    from festina import __version__  # late, so that `festina` itself may import this module
+    """Return the format version and festina's version, which each run records."""
+    from festina import __version__  # imported late, because `festina` imports this module
 
     return {"format_version": FORMAT_VERSION, "festina_version": __version__}
 
 
 def write_files(files: Mapping[str, memoryview], folder: Path) -> None:
-    """All files, and at the end the manifest that makes a run of them."""
+    """Write all files, and last the manifest that marks the run as complete."""
     listed: dict[str, dict[str, Any]] = {}
     for name, content in files.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("xb") as stream:  # x: where upper and lower case are one, W and w collide
+        with file.open("xb") as stream:  # x raises if W and w collide on this file system
             stream.write(content)
         listed[name] = {"bytes": content.nbytes, "crc32": _checksum(content)}
     manifest = stamp() | {"files": listed}
-    # No newline at the end: every proper part of the file is then invalid JSON, hence noticed.
+    # Without a final newline, every truncated manifest is invalid JSON and will be noticed.
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest, of a format that we can read."""
+    """Return the manifest of a run, if its format can be read; raise `RunError` otherwise."""
     if not folder.exists():
         raise RunError(f"There is no run at '{folder}': the path does not exist.")
     if not folder.is_dir():
-        raise RunError(f"'{folder}' is not a run: it is a file, and a run is a folder.")
+        raise RunError(f"'{folder}' is not a run: this path is a file, and a run is a folder.")
     if not (folder / MANIFEST).is_file():
         inside = sorted(folder.glob(f"*/{MANIFEST}"))
         hint = f"Did you mean '{inside[0].parent}'?" if inside else "Was it copied completely?"
         if (folder / "status" / "zarr.json").is_file():
-            hint = "It is the store of a sweep, which `xarray.open_zarr` reads."
+            hint = "This folder is the store of a sweep; read it with `xarray.open_zarr`."
         raise RunError(
-            f"'{folder}' is not a run: it has no `{MANIFEST}`, which festina writes last. {hint}"
+            f"'{folder}' is not a run: it contains no `{MANIFEST}`, which festina writes last. "
+            f"{hint}"
         )
     damaged = f"The run at '{folder}' is damaged: `{MANIFEST}`"
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
     except (ValueError, RecursionError):
-        raise RunError(f"{damaged} is cut short or altered. {_AGAIN}") from None
+        raise RunError(f"{damaged} is truncated or altered. {_AGAIN}") from None
     version = manifest.get("format_version") if isinstance(manifest, dict) else None
     if type(version) is not int or version < 1:
         raise RunError(f"{damaged} has no valid `format_version`. {_AGAIN}")
     if version > FORMAT_VERSION:
         raise RunError(
             f"The run at '{folder}' was written by festina {manifest.get('festina_version')} in "
-            f"format {version}, and this one reads formats up to {FORMAT_VERSION}. "
-            "Upgrade it: `pip install --upgrade festina`."
+            f"format {version}, but this festina reads only formats up to {FORMAT_VERSION}. "
+            "Upgrade with `pip install --upgrade festina`."
         )
     files = manifest.get("files")
     if not isinstance(files, dict) or "zarr.json" not in files:
@@ -72,8 +73,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def read_files(folder: Path, listed: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Each file that is listed, whole and unaltered."""
-    # Only what is both listed and here: neither stray files (.DS_Store) nor names like ../x count.
+    """Yield name and content of each listed file, after checking its size and checksum."""
+    # Reading only files that are both listed and present ignores .DS_Store and names like ../x.
     here = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
     for name, expected in listed.items():
         if name not in here:

@@ -1,4 +1,4 @@
-"""`save`: a run to a folder, all of it or nothing."""
+"""Save a run to a folder, completely or not at all."""
 
 import inspect
 import os
@@ -23,38 +23,47 @@ def save(
     dims: tuple[str, ...] | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write a run to the folder `path`, all of it or nothing.
+    """Write a run to the folder `path`, completely or not at all.
 
-    The files are written to a hidden folder beside `path`, which takes its name when it is
-    complete. If anything fails before, a full disk or Ctrl-C, the hidden folder is removed and a
-    run that was at `path` is still there. Nothing waits for the disk: after a power cut a file may
-    be short, and `load` says so. Only a process that is killed outright leaves `.festina-…` behind,
-    which the next command clears away below `./runs`.
+    The files are written to a hidden folder beside `path`, which is renamed once it is complete. If
+    an error or Ctrl-C interrupts writing, the hidden folder is removed and an earlier run at `path`
+    stays intact. A power cut may truncate files; `festina.load` then reports the damage. If the
+    process is killed, a hidden folder `.festina-…` remains; the next command of festina removes it
+    below `./runs`.
 
-    Variables hold numbers, booleans or text, and come back bit for bit. Attributes come back
-    as plain Python: NumPy's numbers as `int`, `float` and `bool`, arrays and tuples as lists, NaN
-    and infinity as they are. The attributes `format_version` and `festina_version` of the root are
-    set in the file, not in `run`. So are `date`, when the run was first saved, and `versions`, of
-    Python, JAX, NumPy, SciPy and xarray then; a run that has them already keeps them.
+    Variables hold numbers, booleans or text and are restored exactly. Attributes are restored as
+    plain Python values: NumPy scalars become `int`, `float` or `bool`, and arrays and tuples become
+    lists. `save` adds the root attributes `format_version` and `festina_version` to the file. It
+    also adds the `date` and the package `versions`, unless the run already has these attributes.
 
     **Arguments:**
 
-    - `run`: the tree, for example with the nodes `simulation` and `theory`. A trajectory, or
-      anything with `to_dataset`, or a dataset becomes the node `simulation` of one.
-    - `path`: the folder to make, for example `runs/figure-1g/run.zarr`, with its parents.
-    - `dims`: names for the axes of a batch of networks, handed on to `to_dataset`, whose default
-      names they replace. Trees and datasets have names of their own.
-    - `overwrite`: replace a run that is already there. Anything else is never replaced.
+    - `run`: an `xarray.DataTree`, for example with the nodes `simulation` and `theory`. A
+      trajectory, another result of festina or an `xarray.Dataset` is saved as the node
+      `simulation`.
+    - `path`: folder to create, for example `runs/figure-1g/run.zarr`; missing parents are created.
+    - `dims`: names for the axes of a batch of networks, passed to `to_dataset` of a trajectory. Not
+      allowed for trees and data sets, whose axes already have names.
+    - `overwrite`: if True, replace an existing run. Other files and folders are never replaced.
 
     **Returns:**
 
     `path`.
+
+    **Example:**
+
+    >>> import pathlib, tempfile, festina, xarray as xr
+    >>> data = xr.Dataset({"loss": ("time", [1.0, 0.5, 0.1])}, coords={"time": [0, 1, 2]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = festina.save(data, pathlib.Path(folder, "run.zarr"))
+    ...     sorted(file.name for file in path.iterdir())
+    ['festina.json', 'simulation', 'zarr.json']
     """
-    target = Path(path).resolve()  # a link to a run goes on to be one
+    target = Path(path).resolve()  # a symbolic link to a run stays a link
     check_target(target, overwrite)
-    with hidden(target, make_folder) as partial:  # first: it may have nowhere to go
+    with hidden(target, make_folder) as partial:  # first, because the path may not be writable
         write_files(to_files(_to_tree(run, dims)), partial)
-        check_target(target, overwrite)  # again: another process may have been faster
+        check_target(target, overwrite)  # again: another process may have saved a run meanwhile
         put_in_place(partial, target, overwrite)
     return Path(path)
 
@@ -64,7 +73,8 @@ def _to_tree(run: Any, dims: tuple[str, ...] | None) -> "xr.DataTree":
 
     if dims is not None and not _takes_dims(run):
         raise ValueError(
-            f"`dims` names the axes of a batch of networks, got {type(run).__name__}: leave it out."
+            "`dims` names the axes of a batch of networks, but `run` is a "
+            f"{type(run).__name__}. Leave out `dims`."
         )
     if isinstance(run, xr.DataTree):
         return run
@@ -72,8 +82,9 @@ def _to_tree(run: Any, dims: tuple[str, ...] | None) -> "xr.DataTree":
     dataset = run.to_dataset(**named) if hasattr(run, "to_dataset") else run
     if not isinstance(dataset, xr.Dataset):
         raise TypeError(
-            f"`run` is an xarray.DataTree, a Dataset or a trajectory, got {type(run).__name__}. "
-            "For arrays: xr.Dataset({'loss': ('time', loss)}, coords={'time': time})."
+            "`run` must be an xarray.DataTree, an xarray.Dataset or a result of festina, got "
+            f"{type(run).__name__}. Convert arrays with xr.Dataset({{'loss': ('time', loss)}}, "
+            "coords={'time': time})."
         )
     return xr.DataTree.from_dict({"simulation": dataset})
 

@@ -1,4 +1,4 @@
-"""A tree as the files of a Zarr store, in memory."""
+"""Convert a tree to the files of a Zarr store, in memory."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def to_files(run: "xr.DataTree") -> dict[str, memoryview]:
-    """Contents by name, as the specification of Zarr 3 has them."""
-    # Not `DataTree.to_zarr`, which reads meaning into attributes such as `units`, `dtype` and
-    # `scale_factor`. xarray opens the result all the same.
+    """Return the contents of all files by name, in the format of Zarr 3."""
+    # `DataTree.to_zarr` would interpret attributes such as `units`, `dtype` and `scale_factor`.
+    # xarray can nevertheless open the result.
     files: dict[str, memoryview] = {}
     for path, node in run.subtree_with_keys:
         prefix = "" if path == "." else f"{path}/"
         for part in path.split("/") if prefix else ():
             _check_name(part, prefix)
-        # As in xarray, a node of a larger tree takes along the coordinates that it inherits.
+        # As in xarray, a node of a larger tree includes the coordinates that it inherits.
         dataset = node.to_dataset(inherit=node is run)
         attributes = _encode_node(dataset, prefix)
         attributes = attributes if prefix else origin() | attributes | stamp()
@@ -51,23 +51,23 @@ def _metadata(**entries: Any) -> memoryview:
 
 
 def _check_name(name: Any, prefix: str) -> str:
-    # Zarr takes a backslash for a slash, and the variable would be lost without a word.
+    # Zarr reads a backslash as a slash, so that the variable would silently be lost.
     taken = ("", ".", "..", "zarr.json", MANIFEST)
     if not isinstance(name, str) or name in taken or "/" in name or "\\" in name:
         raise RunError(
-            f"{name!r} in node '/{prefix}' cannot be a name in a run: each becomes a folder on "
-            "disk, so it is a string without slashes. Rename it."
+            f"{name!r} in node '/{prefix}' cannot be a name in a run: each name becomes a folder "
+            "on disk, so it must be a string without slashes. Rename it."
         )
     return name
 
 
 def _encode_node(dataset: "xr.Dataset", prefix: str) -> dict[str, Any]:
-    """The attributes of a node, with xarray's own mark for coordinates that are no index."""
+    """Return the attributes of a node, with xarray's list of coordinates that are no index."""
     where = f"node '/{prefix}'"
     attributes = encode_attribute(dataset.attrs, where)
     if "coordinates" in attributes:
-        raise RunError(f"Attribute 'coordinates' of {where} is xarray's own: rename it.")
+        raise RunError(f"xarray reserves the attribute 'coordinates' of {where}: rename it.")
     names = [str(name) for name in dataset.coords if name not in dataset.dims]
     if odd := [name for name in names if name.split() != [name]]:
-        raise RunError(f"Coordinate '{odd[0]}' of {where} has a space in its name: rename it.")
+        raise RunError(f"The coordinate '{odd[0]}' of {where} has a space in its name: rename it.")
     return attributes | ({"coordinates": " ".join(names)} if names else {})

@@ -1,4 +1,4 @@
-"""The values of a variable: numbers, booleans or text, whole and in one file."""
+"""Convert the values of a variable, which are numbers, booleans or text in one file."""
 
 from typing import Any
 
@@ -13,27 +13,27 @@ NUMBERS = frozenset(
 
 
 def encode_values(values: np.ndarray, where: str) -> np.ndarray:
-    """As a run holds them: numbers in this machine's byte order, text of any length."""
+    """Return values as a run stores them: native byte order, and text of any length."""
     kind = values.dtype.kind
     if kind in "UT" or (kind == "O" and all(isinstance(value, str) for value in values.flat)):
-        # Zarr has no specified type for text of fixed length.
+        # Zarr specifies no type for text of fixed length.
         return values.astype(np.dtypes.StringDType())
     if values.dtype.name not in NUMBERS:
         raise RunError(
-            f"Variable {where} has type {values.dtype}, "
-            "and a run holds numbers, booleans and text. Convert it, or leave it out."
+            f"The variable {where} has type {values.dtype}, but a run holds numbers, booleans and "
+            "text. Convert the variable, or leave it out."
         )
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
 def decode_values(values: np.ndarray) -> np.ndarray:
-    """As a user has them: text of the width that the longest one needs."""
-    # By way of objects, because they know the width that the longest string needs.
+    """Return values for the user: text gets the width of its longest string."""
+    # NumPy finds the width of the longest string when it converts an array of objects.
     return values.astype(object).astype(str) if values.dtype.kind in "OT" else values
 
 
 def layout(values: np.ndarray) -> dict[str, Any]:
-    """How an array is stored, in the words of the specification of Zarr 3: whole, in one file."""
+    """Return the Zarr 3 description of an array in one uncompressed file."""
     kind = values.dtype.kind
     codec: dict[str, Any] = {"name": "bytes"}
     if kind == "T":
@@ -54,8 +54,8 @@ def layout(values: np.ndarray) -> dict[str, Any]:
 
 
 def as_bytes(values: np.ndarray) -> memoryview:
-    """The content of that file."""
-    if values.dtype.kind == "T":  # the number of strings, then each with its length in front
+    """Return the content of an array's file."""
+    if values.dtype.kind == "T":  # number of strings, then each string after its length
         encoded = [text.encode() for text in values.flat]
         lengths = [len(text).to_bytes(4, "little") for text in encoded]
         pairs = zip(lengths, encoded, strict=True)
