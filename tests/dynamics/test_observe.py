@@ -214,5 +214,5 @@ def test_an_axis_of_the_batch_is_no_name_either():
         descent(network, POINTS, observe={"batch_0": products})
     run = descent(network, POINTS)
     for taken in ("unit", "time", "u", "loss"):
-        with pytest.raises(ValueError, match=f"calls an axis '{taken}'"):
+        with pytest.raises(ValueError, match=f"uses the name '{taken}' for an axis"):
             run.to_dataset((taken,))

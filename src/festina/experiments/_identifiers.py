@@ -1,4 +1,4 @@
-"""Identifiers of claims, read from the source of an experiment; runs from before they existed."""
+"""Read the identifiers of claims from the source of an experiment, without running it."""
 
 import ast
 import json
@@ -8,26 +8,26 @@ from types import ModuleType
 from typing import TypeAlias
 
 Branches: TypeAlias = dict[int, int]
-"""The branch of each statement around a call: two branches of one statement never both run."""
+"""Branch of each statement around a call; two branches of one statement never both run."""
 
 _LEAVES = ast.Return | ast.Raise | ast.Continue
 
 
 def identifiers(module: ModuleType) -> tuple[str, ...] | None:
-    """Return the identifiers of all claims of a module, `None` if they are not all written in it.
+    """Return the identifiers of all claims of a module, or `None` if some cannot be read.
 
-    A `*` stands for what an f-string fills in: `f"{name}-times"` is `*-times`.
+    A `*` stands for the filled-in parts of an f-string: `f"{name}-times"` becomes `*-times`.
 
-    Raises `ValueError` for an identifier that is not kebab-case, and if a function makes two claims
-    with one identifier. Identifiers that are computed, and claims of several cases, are checked
-    when the claims are made.
+    An identifier that is not kebab-case raises `ValueError`, and so do two claims with the same
+    identifier in one function. Computed identifiers, and claims with several cases, are checked
+    only when the claims are made.
     """
     from .claims._collector import check_identifier, twice
 
     try:
         file = Path(module.__file__ or "")
         tree = ast.parse(file.read_text(encoding="utf-8"))
-    except (AttributeError, OSError, SyntaxError, ValueError):  # no file, or not of Python
+    except (AttributeError, OSError, SyntaxError, ValueError):  # no file, or no Python source
         return None
     collectors = {"claim", *_collectors(tree)}
     found: list[str] = []
@@ -54,7 +54,7 @@ def identifiers(module: ModuleType) -> tuple[str, ...] | None:
 
 
 def is_without_identifiers(folder: Path) -> bool:
-    """Return whether a folder has a claims.json whose claims are identified by their sentences."""
+    """Return whether a folder has an old `claims.json`, whose claims have no identifiers."""
     try:
         entries = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -63,7 +63,7 @@ def is_without_identifiers(folder: Path) -> bool:
 
 
 def _collectors(tree: ast.Module) -> Iterator[str]:
-    """Yield names of collectors: the second argument of `claims`, and each `ClaimCollector`."""
+    """Yield the names of collectors: second arguments of `claims`, and each `ClaimCollector`."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name="claims", args=ast.arguments(args=[_, second])):
@@ -77,7 +77,7 @@ def _collectors(tree: ast.Module) -> Iterator[str]:
 
 
 def _calls(block: Sequence[ast.AST], around: Branches) -> Iterator[tuple[ast.Call, Branches]]:
-    """Yield every call of a function, with the branches that it is in."""
+    """Yield every call in a function, with the branches that contain it."""
     rest = list(block)
     while rest:
         node, *rest = rest
@@ -87,7 +87,7 @@ def _calls(block: Sequence[ast.AST], around: Branches) -> Iterator[tuple[ast.Cal
             case ast.If(test=test, body=body, orelse=otherwise):
                 yield from _calls([test], around)
                 yield from _calls(body, around | {id(node): 0})
-                if isinstance(body[-1], _LEAVES):  # then what follows is the other branch
+                if isinstance(body[-1], _LEAVES):  # the statements that follow are the other branch
                     otherwise, rest = [*otherwise, *rest], []
                 yield from _calls(otherwise, around | {id(node): 1})
             case ast.Match(subject=subject, cases=cases):
@@ -112,7 +112,7 @@ def _written(call: ast.Call) -> str | None:
 
 
 def _are_all_written(tree: ast.Module, collectors: set[str]) -> bool:
-    """Return whether collectors are only called with literals, or passed on within the module."""
+    """Return whether collectors are called with literals only, or passed on within the module."""
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     own = {f.name for f in functions if collectors & {argument.arg for argument in f.args.args}}
     own.add("list")

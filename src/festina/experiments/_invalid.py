@@ -1,4 +1,4 @@
-"""Errors of pydantic as sentences that name the parameter and what it must be."""
+"""Turn pydantic's errors into sentences that name the parameter and its allowed values."""
 
 import difflib
 import re
@@ -21,7 +21,7 @@ BOUNDS = {
     "min_length": "at least {} values",
     "max_length": "at most {} values",
 }
-"""Constraints of pydantic, in words."""
+"""Text for each constraint of pydantic."""
 
 
 def invalid(

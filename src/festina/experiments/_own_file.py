@@ -1,4 +1,4 @@
-"""An experiment in a file of the user, which no table lists."""
+"""Load an experiment from a file of the user."""
 
 import hashlib
 import importlib.util
@@ -19,7 +19,7 @@ def is_file(name: str) -> bool:
 
 
 def entry_of(name: str) -> ExperimentEntry:
-    """Return the entry of the experiment in a file, named after it; the file is not imported."""
+    """Return the entry of the experiment in a file without importing the file."""
     path = Path(name).expanduser().resolve()
     if not path.is_file():
         raise ValueError(f"There is no file '{name}' with an experiment.")
@@ -29,12 +29,12 @@ def entry_of(name: str) -> ExperimentEntry:
 
 
 def module_of(entry: ExperimentEntry) -> ModuleType:
-    """Import the file once, with its folder on `sys.path`, as for a script."""
+    """Import the file of an experiment once, with its folder on `sys.path` as for a script."""
     path = Path(entry.file)
     name = f"festina_own_{path.stem}_{_checksum(path)[:8]}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None, "it ends in .py"
+        assert spec is not None, "the path ends in .py"
         assert spec.loader is not None
         if str(path.parent) not in sys.path:
             sys.path.insert(0, str(path.parent))
@@ -50,14 +50,15 @@ def module_of(entry: ExperimentEntry) -> ModuleType:
     module = sys.modules[name]
     if missing := [name for name in NEEDED if not hasattr(module, name)]:
         raise ValueError(
-            f"'{path}' is no experiment: it has no {', '.join(f'`{name}`' for name in missing)}. "
-            "docs/contributing.md shows a whole one."
+            f"'{path}' is not an experiment: it does not define "
+            f"{', '.join(f'`{name}`' for name in missing)}. docs/contributing.md contains a "
+            "complete example."
         )
     return module
 
 
 def shown_by(module: ModuleType) -> str:
-    """Return what an experiment shows, for `festina list`: the first line of its docstring."""
+    """Return the description of an experiment: the first line of its module's docstring."""
     first = (module.__doc__ or "").strip().partition("\n")[0].rstrip(".")
     return first or "an experiment of your own"
 
@@ -65,7 +66,7 @@ def shown_by(module: ModuleType) -> str:
 def file_attributes(file: str) -> dict[str, str]:
     """Return the attributes of a run by which `file_of_run` recognises the file that made it.
 
-    `file` is relative to the working folder, or only a name where the file lies elsewhere. The
+    `file` is relative to the working folder, or the bare name of a file outside this folder. The
     checksum is that of the absolute path, which is not stored itself.
     """
     if not file:
@@ -76,10 +77,10 @@ def file_attributes(file: str) -> dict[str, str]:
 
 
 def file_of_run(attributes: Mapping[Any, Any], run: Path) -> Path | None:
-    """Return the file that made a run, if it lies below the working folder where it lay before.
+    """Return the file that made a run, if it is still at the same place in the working folder.
 
-    A run may come from a stranger, and the file is executed. A file that came with the run does not
-    have the absolute path that is recorded, unless that path was known to the stranger.
+    The file will be executed, and the run may come from a stranger. A file that was delivered with
+    the run does not have the recorded absolute path, unless the stranger knew this path.
     """
     here, name = Path.cwd(), Path(str(attributes["file"]))
     for folder in (here, *run.resolve().parents):

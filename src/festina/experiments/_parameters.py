@@ -1,4 +1,4 @@
-"""What every experiment's parameters have in common."""
+"""Base class of the parameters of experiments, with checks and the format of their file."""
 
 import ast
 import contextlib
@@ -21,14 +21,22 @@ RESERVED = frozenset(
     | {"debug", "help", "version"}
     | {"over", "processes", "scheduler", "retry", "changed", "yes"}
 )
-"""Flags that the command line keeps for itself."""
+"""Flags of the command line, which cannot be names of parameters."""
 
 
 class Parameters(BaseModel):
-    """Frozen, validated, and written to `parameters.toml` beside each run.
+    """Base class of the parameters of an experiment: frozen pydantic models.
 
-    The docstring under a field is its help text on the command line. Where a field may be `None`,
-    files and flags write "none".
+    Each run stores its parameters in `parameters.toml`. The docstring below a field is its help
+    text on the command line. For a field that may be `None`, files and flags use the word "none".
+
+    **Example:**
+
+    >>> from festina.experiments import Parameters
+    >>> class Mine(Parameters):
+    ...     width: int = 10
+    >>> Mine(width=20).model_dump()
+    {'seeds': 8, 'seed': 0, 'width': 20}
     """
 
     model_config = ConfigDict(
@@ -36,23 +44,23 @@ class Parameters(BaseModel):
     )
 
     seeds: int = Field(default=8, ge=1)
-    """How many independent initialisations are trained."""
+    """Number of independent initialisations that are trained."""
 
     seed: int = Field(default=0, ge=0, lt=2**31)
-    """The first random seed; everything random in the run follows from it."""
+    """First random seed, which determines all random numbers of the run."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         if taken := RESERVED.intersection(cls.model_fields):
             raise TypeError(
-                f"{cls.__module__}: no parameter can be called {', '.join(sorted(taken))}; "
-                "`festina run` has a flag of that name."
+                f"{cls.__module__}: a parameter cannot be called {', '.join(sorted(taken))}, "
+                "because `festina run` has a flag of this name. Rename the parameter."
             )
 
     @model_validator(mode="before")
     @classmethod
     def _none(cls, values: Any) -> Any:
-        """TOML has no null, so 'none' stands for it in every field that can be `None`."""
+        """Replace "none" by `None` in fields that may be `None`, because TOML has no null."""
         if not isinstance(values, dict):
             return values
         return {
@@ -66,20 +74,20 @@ class Parameters(BaseModel):
         return self
 
     def _check(self) -> None:
-        """Raise `ValueError` if parameters do not go together; subclasses override this."""
+        """Raise `ValueError` if parameters are incompatible; subclasses override this method."""
 
     @classmethod
     @functools.cache
     def docstrings(cls) -> dict[str, str]:
-        """The docstring under every field.
+        """Return the docstring below every field.
 
-        Pydantic would find them too (`use_attribute_docstrings`), but only after it has looked for
-        the file of every module imported so far, which takes longer than all else it does.
+        Pydantic's `use_attribute_docstrings` does the same, but it first searches the file of every
+        imported module, which takes longer than everything else.
         """
         found: dict[str, str] = {}
         for part in reversed(cls.mro()):
             if issubclass(part, Parameters):
-                # A class typed into a prompt, or without source, has no help texts.
+                # A class without source, such as one defined at a prompt, has no help texts.
                 with contextlib.suppress(OSError, TypeError, SyntaxError):
                     found |= _docstrings(textwrap.dedent(inspect.getsource(part)))
         return found
@@ -91,7 +99,7 @@ class Parameters(BaseModel):
 
 
 def to_toml(parameters: Parameters, entry: ExperimentEntry) -> str:
-    """Return the text of parameters.toml: every parameter, with its docstring as a comment."""
+    """Return the text of `parameters.toml`: every parameter, with its docstring as a comment."""
     import tomlkit
 
     import festina
@@ -111,7 +119,7 @@ def to_toml(parameters: Parameters, entry: ExperimentEntry) -> str:
 
 
 def _storable(value: Any) -> Any:
-    """TOML has no null; `Parameters` reads 'none' as `None`."""
+    """Return a value for TOML, which has no null: `None` becomes "none"."""
     if isinstance(value, Mapping):
         return {key: _storable(entry) for key, entry in value.items() if entry is not None}
     return "none" if value is None else value
@@ -129,9 +137,28 @@ PowerOfTwo = Annotated[int, AfterValidator(_power_of_two)]
 def check_increasing(
     least: float | int, most: float | int = math.inf, *, count: int = 2
 ) -> AfterValidator:
-    """Check that a tuple has `count` numbers or more, each above the one before.
+    """Return a pydantic annotation for tuples of at least `count` increasing numbers.
 
-    As an annotation: `Annotated[tuple[float, ...], check_increasing(0)]`.
+    **Arguments:**
+
+    - `least`, `most`: bounds of the numbers.
+    - `count`: smallest length of the tuple.
+
+    **Returns:**
+
+    A validator for annotations such as `Annotated[tuple[float, ...], check_increasing(0)]`.
+
+    **Example:**
+
+    >>> from typing import Annotated
+    >>> from festina.experiments import Parameters, check_increasing
+    >>> class Mine(Parameters):
+    ...     scales: Annotated[tuple[float, ...], check_increasing(0)] = (0.1, 1.0)
+    >>> try:
+    ...     Mine(scales=(1.0, 0.1))
+    ... except ValueError as error:
+    ...     print(error.errors()[0]["msg"])
+    Value error, must be 2 or more increasing numbers from 0 up, got (1.0, 0.1)
     """
     return AfterValidator(lambda given: _ordered(given, least, most, count, "increasing"))
 
@@ -139,7 +166,26 @@ def check_increasing(
 def check_decreasing(
     most: float | int, least: float | int = -math.inf, *, count: int = 2
 ) -> AfterValidator:
-    """Check that a tuple has `count` numbers or more, each below the one before."""
+    """Return a pydantic annotation for tuples of at least `count` decreasing numbers.
+
+    **Arguments:**
+
+    - `most`, `least`: bounds of the numbers.
+    - `count`: smallest length of the tuple.
+
+    **Returns:**
+
+    A validator for annotations such as `Annotated[tuple[float, ...], check_decreasing(1)]`.
+
+    **Example:**
+
+    >>> from typing import Annotated
+    >>> from festina.experiments import Parameters, check_decreasing
+    >>> class Mine(Parameters):
+    ...     scales: Annotated[tuple[float, ...], check_decreasing(1)] = (0.1, 0.01)
+    >>> Mine().scales
+    (0.1, 0.01)
+    """
     return AfterValidator(lambda given: _ordered(given, least, most, count, "decreasing"))
 
 

@@ -1,11 +1,11 @@
-"""Every experiment by name, readable without importing any of them.
+"""The table of all experiments, which can be read without importing any experiment.
 
-`festina list`, `festina cite`, `--help` and the error for an unknown name read this table alone,
-so that they do not import JAX. An experiment is a module with `Parameters`, `run`, `claims` and
-`draw`; `load_experiment` imports it. The path of such a file (`./mine.py`) is accepted for a name.
+`festina list`, `festina cite`, `--help` and the error for an unknown name read only this table, so
+they do not import JAX. An experiment is a module with `Parameters`, `run`, `claims` and `draw`, and
+`load_experiment` imports it. A path to such a file (`./mine.py`) may replace the name.
 
-Three more names are optional in the module: `PRESETS`, parameters by name; `QUICK`, parameters that
-make the experiment much cheaper with the same verdicts; and `animate`, which makes an animation.
+The module may define three more names. `PRESETS` maps names to parameters, `QUICK` are parameters
+that make the experiment much cheaper with the same verdicts, and `animate` makes an animation.
 """
 
 import difflib
@@ -27,17 +27,38 @@ if TYPE_CHECKING:
     from .claims import Claim
 
 Progress = Callable[[str, float], None]
-"""Called with what is going on, in words, and the fraction done (0 to 1)."""
+"""Function that is called with a text and the fraction of the work that is done (0 to 1).
+
+**Example:**
+
+>>> from festina.experiments import Progress
+>>> def show(words: str, fraction: float) -> None:
+...     print(f"{100 * fraction:.0f} % {words}")
+>>> progress: Progress = show
+>>> progress("training", 0.5)
+50 % training
+"""
 
 
 @dataclass(frozen=True)
 class Experiment:
     """An experiment as the command line, sweeps and tests use it.
 
-    `parameters` is its class of `Parameters`. `quick` are the parameters of `--quick`, empty for an
-    experiment that is quick anyway. `animate` is `None` for an experiment without animation.
-    `identifiers` are those of all claims, with a `*` for parts that are known only when the claims
-    are made. They are `None` if the source does not tell them.
+    - `entry`: line of the table of experiments.
+    - `parameters`: class of its parameters.
+    - `presets`: parameters of each preset by name.
+    - `run`, `claims`, `draw`: functions that compute a run, judge its claims and draw its figure.
+    - `quick`: parameters of the flag `--quick`; empty if the experiment is always quick.
+    - `animate`: function that makes the animation, or `None`.
+    - `identifiers`: identifiers of all claims, with `*` for parts that are known only once the
+      claims are made; `None` if they cannot be read from the source.
+
+    **Example:**
+
+    >>> from festina.experiments import load_experiment
+    >>> experiment = load_experiment("saddles/lemma-6")
+    >>> experiment.name, list(experiment.parameters.model_fields)[:2]
+    ('saddles/lemma-6', ['seeds', 'seed'])
     """
 
     entry: ExperimentEntry
@@ -52,35 +73,59 @@ class Experiment:
 
     @property
     def name(self) -> str:
+        """Return the name of the experiment, such as `saddles/figure-1b`."""
         return self.entry.name
 
     def check_packages(self) -> None:
-        """Raise `ValueError` if a package that the run imports is not installed."""
+        """Raise `ValueError` if a package that the run needs is not installed."""
         for package in self.entry.packages:
             required(package, package, f"'festina[{self.entry.extra}]'", what="This experiment")
 
 
 def entries() -> "tuple[ExperimentEntry, ...]":
-    """Return every experiment of the sources, in the order of `festina list`."""
-    # The papers use this package, so the registry imports their table only when asked.
+    """Return the entries of all experiments, in the order of `festina list`."""
+    # The papers import this package, so their table is imported only on request.
     return importlib.import_module("festina.papers").EXPERIMENTS
 
 
 def experiment_names() -> tuple[str, ...]:
-    """Return the names of all experiments, such as `saddles/figure-1b`."""
+    """Return the names of all experiments, such as `saddles/figure-1b`.
+
+    **Example:**
+
+    >>> from festina.experiments import experiment_names
+    >>> experiment_names()[0], "saddles/figure-1b" in experiment_names()
+    ('linear/learning-curves', True)
+    """
     return tuple(entry.name for entry in entries())
 
 
 def experiment_groups() -> tuple[str, ...]:
-    """Return the sources of experiments, such as `saddles`: the first part of their names."""
+    """Return the sources of all experiments: the first parts of their names.
+
+    **Example:**
+
+    >>> from festina.experiments import experiment_groups
+    >>> experiment_groups()
+    ('linear', 'race', 'haste', 'coding', 'saddles')
+    """
     return tuple(dict.fromkeys(name.split("/")[0] for name in experiment_names()))
 
 
-_FEW = 12  # names that can be read in one line
+_FEW = 12  # largest number of names that an error message lists
 
 
 def find_entry(name: str) -> ExperimentEntry:
-    """Return the entry of a name or file; an unknown name raises with the nearest that exists."""
+    """Return the entry of an experiment by its name or the path of its file.
+
+    An unknown name raises `ValueError` with the most similar name.
+
+    **Example:**
+
+    >>> from festina.experiments import find_entry
+    >>> find_entry("saddles/lemma-6").shows
+    'all fixed points of a linear network, their losses and how each is left'
+    """
     if is_file(name):
         return entry_of(name)
     for entry in entries():
@@ -92,7 +137,15 @@ def find_entry(name: str) -> ExperimentEntry:
 
 
 def load_experiment(name: str) -> Experiment:
-    """Import an experiment by its name or its file. This imports JAX, which listing does not."""
+    """Import an experiment by its name or the path of its file; this also imports JAX.
+
+    **Example:**
+
+    >>> from festina.experiments import load_experiment
+    >>> experiment = load_experiment("saddles/lemma-6")
+    >>> experiment.parameters().seed
+    0
+    """
     entry = find_entry(name)
     if entry.file:
         module = module_of(entry)
@@ -113,10 +166,27 @@ def load_experiment(name: str) -> Experiment:
 
 
 def unknown(what: str, name: str, valid: Sequence[str]) -> str:
-    """Return the message for a name that does not exist, with the nearest one that does."""
+    """Return an error message for an unknown name that suggests the most similar valid name.
+
+    **Arguments:**
+
+    - `what`: kind of the name, such as "experiment".
+    - `name`: unknown name.
+    - `valid`: valid names.
+
+    **Returns:**
+
+    One or two sentences.
+
+    **Example:**
+
+    >>> from festina.experiments import unknown
+    >>> unknown("unit", "rellu", ["relu", "linear", "tanh"])
+    "Unknown unit 'rellu'. Did you mean 'relu'?"
+    """
     if not valid:
         return f"Unknown {what} '{name}': there are none."
-    bare = {choice.lstrip("-"): choice for choice in valid}  # every flag begins alike
+    bare = {choice.lstrip("-"): choice for choice in valid}  # all flags begin with hyphens
     start = name.lstrip("-")
     family = [choice for word, choice in bare.items() if start and word.startswith(start)]
     if 1 < len(family) <= _FEW:

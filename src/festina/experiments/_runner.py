@@ -1,4 +1,4 @@
-"""The one way an experiment is run: parameters → run → claims → figure → folder."""
+"""Run an experiment: parameters → run → claims → figure → folder."""
 
 import dataclasses
 import functools
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "pdf")
-"""The file formats of figures, by default."""
+"""Default file formats of figures."""
 
 
 def run_experiment(
@@ -34,10 +34,36 @@ def run_experiment(
     preset: str | None = None,
     progress: Progress | None = None,
 ) -> "ExperimentRun":
-    """Run an experiment, in memory: nothing is written.
+    """Run an experiment in memory, without writing files, and return the run.
 
-    `preset` is the preset that the parameters come from. The run records it, unless some parameters
-    differ from it.
+    **Arguments:**
+
+    - `experiment`: experiment from `festina.experiments.load_experiment`.
+    - `parameters`: instance of the experiment's class of parameters.
+    - `preset`: name of the preset from which the parameters come. The run records this name, unless
+      some parameters differ from the preset.
+    - `progress`: function that is called with a text and the fraction of the work that is done.
+
+    **Returns:**
+
+    An `ExperimentRun` with the tables of the run as `data`.
+
+    **Example:**
+
+    >>> import xarray as xr
+    >>> from festina.experiments import Experiment, ExperimentEntry, Parameters, run_experiment
+    >>> from festina.experiments import make_run
+    >>> from festina.experiments.claims import claims_from_source, equal_to
+    >>> @make_run("mine")
+    ... def run(parameters: Parameters, key, progress):
+    ...     return {"/": xr.Dataset({"twice": 2 * parameters.seeds})}
+    >>> @claims_from_source("My paper", "Table 1")
+    ... def claims(run, claim):
+    ...     claim("twice", "twice three is six", equal_to(int(run["twice"]), 6))
+    >>> entry = ExperimentEntry("mine", "an example", "My paper", 1, "")
+    >>> experiment = Experiment(entry, Parameters, {}, run, claims, draw=lambda run: None)
+    >>> run_experiment(experiment, Parameters(seeds=3)).claims[0].verdict
+    'holds'
     """
     if preset and preset not in experiment.presets:
         raise ValueError(unknown("preset", preset, tuple(experiment.presets)))
@@ -52,9 +78,20 @@ def run_experiment(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExperimentRun:
-    """A run of an experiment, new or read from disk, with its claims, figure and files.
+    """A run of an experiment, new or loaded from disk, with its claims, figure and files.
 
-    `data` are its tables and the attributes that record how it was made.
+    - `experiment`: experiment that was run.
+    - `data`: `xarray.DataTree` with the tables of the run, and attributes that record the
+      parameters and the code.
+
+    **Example:**
+
+    >>> import xarray as xr
+    >>> from festina.experiments import ExperimentRun, load_experiment
+    >>> data = xr.DataTree(xr.Dataset(attrs={"preset": "printed"}))
+    >>> run = ExperimentRun(load_experiment("saddles/lemma-6"), data)
+    >>> run.label
+    'saddles/lemma-6 (printed)'
     """
 
     experiment: Experiment
@@ -62,30 +99,30 @@ class ExperimentRun:
 
     @property
     def preset(self) -> str:
-        """The preset that the run was made with, empty without one."""
+        """Return the name of the preset that the run was made with, or `""` if there was none."""
         return str(self.data.attrs.get("preset") or "")
 
     @property
     def label(self) -> str:
-        """The name of the experiment, with that of the preset in brackets."""
+        """Return the name of the experiment, followed by the preset in brackets if there is one."""
         return labelled(self.experiment.name, self.preset)
 
     @functools.cached_property
     def claims(self) -> list[Claim]:
-        """Every claim of the experiment about this run."""
+        """Return every claim of the experiment, judged on the data of this run."""
         made_by = {"experiment": self.experiment.name, "preset": self.preset}
         return [
             dataclasses.replace(claim, **made_by) for claim in self.experiment.claims(self.data)
         ]
 
     def save(self, folder: Path, parameters: Parameters) -> None:
-        """Write run.zarr and parameters.toml into a folder that has neither."""
+        """Write `run.zarr` and `parameters.toml` into a folder that contains neither."""
         _run.save(self.data, folder / "run.zarr")
         text = to_toml(parameters, self.experiment.entry)
         (folder / "parameters.toml").write_text(text, encoding="utf-8")
 
     def write_claims(self, folder: Path) -> None:
-        """Write claims.json with every claim into a folder."""
+        """Write `claims.json` with all claims into a folder."""
         write_claims((claim.to_json() for claim in self.claims), folder)
 
     def write_figure(self, stem: Path) -> list[Path]:
@@ -93,7 +130,7 @@ class ExperimentRun:
         return write_figure(self.experiment.draw(self.data), stem)
 
     def write_animation(self, target: Path, *, size: tuple[float, float] | None = None) -> Path:
-        """Write the animation, with frames of `size` in inches if it is given; return its path."""
+        """Write the animation to a file and return its path; `size` is in inches."""
         from .figures import save_animation
 
         assert self.experiment.animate is not None, "callers check this before the run"
@@ -104,7 +141,7 @@ class ExperimentRun:
 
 
 def in_force(experiment: Experiment, preset: str | None, parameters: Parameters) -> str | None:
-    """Return the preset, or `None` if the parameters have other values than it."""
+    """Return the preset, or `None` if some parameters differ from it."""
     if not preset:
         return None
     wanted = experiment.parameters(**experiment.presets[preset])
@@ -115,7 +152,7 @@ def in_force(experiment: Experiment, preset: str | None, parameters: Parameters)
 def is_saved(
     folder: Path, experiment: Experiment, parameters: Parameters, preset: str | None
 ) -> bool:
-    """Return whether a folder holds this run, made by the same code."""
+    """Return whether a folder contains this run, made by the same code."""
     import pydantic
 
     import festina
@@ -138,9 +175,9 @@ def is_saved(
 
 
 def choose(claims: Iterable[Claim], identifiers: Sequence[str]) -> list[Claim]:
-    """Return the claims with these identifiers or full names; without any, all claims.
+    """Return the claims with these identifiers or full names; without identifiers, all claims.
 
-    An identifier that no claim has raises `ValueError` with the nearest one.
+    An unknown identifier raises `ValueError` with the most similar identifier.
     """
     claims = list(claims)
     check_identifiers(identifiers, [name for c in claims for name in (c.id, c.name)])
@@ -148,7 +185,7 @@ def choose(claims: Iterable[Claim], identifiers: Sequence[str]) -> list[Claim]:
 
 
 def check_identifiers(identifiers: Sequence[str], valid: Sequence[str]) -> None:
-    """Raise `ValueError` for an identifier that is not valid; a `*` in a valid one is any text."""
+    """Raise `ValueError` for an invalid identifier; `*` in a valid identifier matches any text."""
     patterns = [re.escape(name).replace(r"\*", "[a-z0-9-]+") for name in valid]
     for each in identifiers:
         if not any(re.fullmatch(pattern, each) for pattern in patterns):
@@ -165,16 +202,16 @@ def write_figure(
     dpi: float = 150.0,
     formats: Sequence[str] = FORMATS,
 ) -> list[Path]:
-    """Write a figure as `stem`.png and `stem`.pdf and return these paths.
+    """Write a figure as `stem`.png and `stem`.pdf and return these paths; `size` is in inches.
 
-    The same run gives the same bytes. `size` is in inches.
+    The same run always gives identical files.
     """
     from matplotlib import rc_context
 
     from .figures import fit_to_page
 
     fit_to_page(figure, *(size or figure.get_size_inches()))
-    # `fit_to_page` has laid the figure out; `savefig` would do that again for each file.
+    # `fit_to_page` has laid out the figure; `savefig` would repeat this for each file.
     figure.set_layout_engine("none")
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
     written = []
@@ -187,11 +224,11 @@ def write_figure(
 
 
 def claims_json(entries: Iterable[dict[str, Any]]) -> str:
-    """Return the text of claims.json."""
+    """Return the text of `claims.json`."""
     return json.dumps(list(entries), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_claims(entries: Iterable[dict[str, Any]], folder: Path) -> None:
-    """Write claims.json into a folder, in place of the one that is there."""
+    """Write `claims.json` into a folder, and replace an existing one."""
     with replacing(folder / "claims.json") as path:
         path.write_text(claims_json(entries), encoding="utf-8")

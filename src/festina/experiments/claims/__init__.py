@@ -1,4 +1,4 @@
-"""The vocabulary of claims: judgements of numbers, and how an experiment says them."""
+"""Claims of experiments: judgements that compare numbers, and statements that rest on them."""
 
 from ._claim import Claim as Claim
 from ._claim import Judgement as Judgement

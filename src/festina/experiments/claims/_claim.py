@@ -1,4 +1,4 @@
-"""A claim: what a source asserts, in words, with the judgement of numbers that it rests on."""
+"""A claim: a statement of a source, with the judgement of numbers that decides whether it holds."""
 
 import math
 from collections.abc import Sequence
@@ -6,14 +6,32 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 Verdict = Literal["holds", "holds with a correction", "does not hold"]
+"""Verdict on a claim.
+
+**Example:**
+
+>>> from typing import get_args
+>>> from festina.experiments.claims import Verdict
+>>> get_args(Verdict)
+('holds', 'holds with a correction', 'does not hold')
+"""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is predicted beside what is measured, and whether the two agree.
+    """A prediction, the corresponding measurement, and whether the two agree.
 
-    `holds` follows from the numbers alone. `remark` describes how they were judged, such as
-    "7 of 8 seeds".
+    - `predicted`, `measured`: numbers, lists of numbers or texts.
+    - `tolerance`: allowed difference, or the name of the test.
+    - `holds`: whether prediction and measurement agree.
+    - `remark`: details of the comparison, such as "7 of 8 seeds".
+
+    **Example:**
+
+    >>> from festina.experiments.claims import agree
+    >>> judgement = agree(0.75, 0.5, within=0.1)
+    >>> judgement.predicted, judgement.measured, judgement.holds
+    (0.5, 0.75, False)
     """
 
     predicted: Any
@@ -24,12 +42,12 @@ class Judgement:
 
     @property
     def is_told(self) -> bool:
-        """Whether something was measured, without NaN and infinity."""
+        """Whether something was measured: `measured` is not empty, NaN or infinite."""
         flat = _plain(self.measured)
         return flat != [] and None not in (flat if isinstance(flat, list) else [flat])
 
     def __and__(self, other: "Judgement") -> "Judgement":
-        """Return the judgement of a statement in two cases, which holds if both do."""
+        """Return the judgement of two cases of a statement, which holds if both cases hold."""
         listed = lambda value: value if isinstance(value, list) else [value]
         same = self.tolerance == other.tolerance
         return Judgement(
@@ -46,7 +64,7 @@ class Judgement:
         return f"{shown(self.predicted)}, measured {shown(self.measured)}{failed}"
 
     def to_json(self) -> dict[str, object]:
-        """Return the numbers as plain JSON, null where nothing was measured."""
+        """Return the numbers as plain JSON, with null for values that were not measured."""
         numbers = {"predicted": self.predicted, "measured": self.measured}
         plain = {name: _plain(value) for name, value in numbers.items()}
         return {**plain, "tolerance": _plain(self.tolerance), "holds": self.holds}
@@ -54,17 +72,27 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a source asserts, identified by `experiment` and `id`, and what is known beforehand.
+    """A statement of a source, with its judgement and the verdict that is expected.
 
-    - `id`: kebab-case, unique within the experiment, free of numbers that follow from parameters.
-    - `words`: the statement.
-    - `source`, `at`: the source and the place in it, such as "Theorem 4".
-    - `correction`: the correction under which a statement of the source holds.
-    - `wrong`: why a statement of the source is known not to hold. Such a claim is a finding and not
-      broken, as long as the judgement of what is right `instead` holds.
-    - `note`: a remark for the reader.
-    - `headline`: whether this claim stands for its experiment in one line.
-    - `preset`: the preset of the run, where it has one.
+    - `experiment`, `id`: name of the experiment and identifier of the claim. The identifier is
+      kebab-case, unique within the experiment, and free of numbers that depend on parameters.
+    - `words`: statement.
+    - `source`, `at`: source and place in it, such as "Theorem 4".
+    - `judged`: judgement of the numbers that the statement rests on.
+    - `correction`: correction under which the statement holds.
+    - `wrong`: reason why the statement is known not to hold. Such a claim counts as a finding and
+      is not broken as long as `instead` holds.
+    - `instead`: judgement of the statement that is right.
+    - `note`: remark for the reader.
+    - `headline`: whether this claim represents its experiment in one line.
+    - `preset`: preset of the run, or `""`.
+
+    **Example:**
+
+    >>> from festina.experiments.claims import Claim, agree
+    >>> judgement = agree(1.48, 1.5, within=0.05)
+    >>> claim = Claim("mine", "drop-time", "the loss drops at t = 1.5", "My paper", "Eq. (2)",
+    judgement) >>> claim.name, claim.verdict, claim.broken ('mine#drop-time', 'holds', False)
     """
 
     experiment: str
@@ -82,50 +110,54 @@ class Claim:
 
     @property
     def name(self) -> str:
-        """The full name of the claim, such as `saddles/figure-1b#drop-times`."""
+        """Return the full name of the claim, such as `saddles/figure-1b#drop-times`."""
         return f"{self.experiment}#{self.id}"
 
     @property
     def label(self) -> str:
-        """The name of the experiment, with that of the preset in brackets."""
+        """Return the name of the experiment, followed by the preset in brackets if there is one."""
         return labelled(self.experiment, self.preset)
 
     @property
     def place(self) -> str:
-        """The source and the place in it, as one phrase."""
+        """Return the source and the place in it as one phrase."""
         return ", ".join(filter(None, (self.source, self.at)))
 
     @property
     def predicted(self) -> Any:
+        """Return the predicted value of the judgement."""
         return self.judged.predicted
 
     @property
     def measured(self) -> Any:
+        """Return the measured value of the judgement."""
         return self.judged.measured
 
     @property
     def tolerance(self) -> float | str:
+        """Return the tolerance of the judgement."""
         return self.judged.tolerance
 
     @property
     def verdict(self) -> Verdict:
+        """Return whether the statement holds, holds with a correction, or does not hold."""
         if not self.judged.holds:
             return "does not hold"
         return "holds with a correction" if self.correction else "holds"
 
     @property
     def expected(self) -> Verdict:
-        """The verdict that is known for this claim."""
+        """Return the expected verdict, which depends on `wrong` and `correction`."""
         if self.wrong:
             return "does not hold"
         return "holds with a correction" if self.correction else "holds"
 
     @property
     def broken(self) -> bool:
-        """Whether the verdict is not the expected one.
+        """Whether the verdict differs from the expected verdict.
 
-        A claim known to be wrong is also broken if nothing was measured, or if the judgement of
-        what is right instead fails.
+        A claim that is known to be wrong is also broken if nothing was measured, or if the
+        judgement `instead` does not hold.
         """
         if not self.wrong:
             return not self.judged.holds
@@ -134,14 +166,14 @@ class Claim:
 
     @property
     def remarks(self) -> str:
-        """Everything that a table shows below the statement, in one line."""
+        """Return all remarks that a table shows below the statement, in one line."""
         instead = "" if self.instead is None else f"instead {self.instead}"
         silent = "" if self.judged.is_told else "nothing was measured"
         parts = (self.correction, self.wrong, instead, silent, self.note, self.judged.remark)
         return "; ".join(filter(None, parts))
 
     def __and__(self, other: "Claim") -> "Claim":
-        """Return the claim for two of its cases together, which holds if both do."""
+        """Return one claim for two of its cases, which holds if both cases hold."""
         return replace(
             self,
             judged=self.judged & other.judged,
@@ -172,17 +204,27 @@ class Claim:
 
 
 def labelled(experiment: str, preset: str) -> str:
-    """Return the name of an experiment, with that of the preset in brackets if there is one."""
+    """Return the name of an experiment, followed by the preset in brackets if there is one."""
     return f"{experiment} ({preset})" if preset else experiment
 
 
 def headline_claim(claims: Sequence[Claim]) -> Claim | None:
-    """Return the claim with `headline=True`, or else the first one."""
+    """Return the claim with `headline=True`, or else the first claim, or None without claims.
+
+    **Example:**
+
+    >>> from festina.experiments.claims import Claim, agree, headline_claim
+    >>> judgement = agree(1.0, 1.0)
+    >>> first = Claim("mine", "first", "one is one", "My paper", "", judgement)
+    >>> best = Claim("mine", "best", "one is one", "My paper", "", judgement, headline=True)
+    >>> headline_claim([first, best]).id
+    'best'
+    """
     return next((claim for claim in claims if claim.headline), claims[0] if claims else None)
 
 
 def _plain(value: Any) -> object:
-    """Return Python numbers for those of NumPy and JAX, and `None` for NaN, which JSON lacks."""
+    """Return a value as plain Python numbers or lists; NaN and infinity become `None` for JSON."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, str | int):
         return value

@@ -1,4 +1,4 @@
-"""How an experiment makes its claims, one by one, each under an identifier of its own."""
+"""Collect the claims of an experiment, each with its own identifier."""
 
 import functools
 import re
@@ -20,7 +20,21 @@ _KEBAB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class ClaimCollector(list[Claim]):
-    """Collects the claims of an experiment: `claim("drop-times", "both drops …", judgement)`."""
+    """A list that collects the claims of an experiment: call it once for each claim.
+
+    `festina.experiments.claims.claims_from_source` creates the collector.
+
+    - `experiment`, `source`, `at`: name of the experiment, its source and the default place in it.
+    - `note`: text that is added to the note of every claim.
+
+    **Example:**
+
+    >>> from festina.experiments.claims import ClaimCollector, agree
+    >>> claim = ClaimCollector("mine", "My paper", "Eq. (1)")
+    >>> claim("slope", "the slope is one half", agree(0.51, 0.5, within=0.02))
+    >>> claim[0].name, claim[0].verdict
+    ('mine#slope', 'holds')
+    """
 
     def __init__(self, experiment: str, source: str, at: str, note: str = ""):
         super().__init__()
@@ -41,23 +55,22 @@ class ClaimCollector(list[Claim]):
         headline: bool = False,
         case: str = "",
     ) -> None:
-        """Add a claim.
+        """Add a claim, or another case of a claim.
 
         **Arguments:**
 
-        - `id`: the identifier, kebab-case and unique within the experiment. It contains no number
-          that follows from a parameter, so that a sweep finds the same claim at every point.
-        - `words`: the statement.
-        - `judged`: the judgement of numbers that it rests on.
-        - `at`: the place in the source, by default that of the experiment.
-        - `corrected`: the correction under which the statement holds.
-        - `wrong`: why it is known not to hold; `instead` is then the judgement of what is right,
-          which must hold for the claim not to be broken.
-        - `note`: what else a reader wants to know, before the `note` of `claims_from_source`.
-        - `headline`: whether this claim stands for the experiment in one line; by default the first
-          claim does.
-        - `case`: where the claim is made in a loop over a parameter, what this case is called, such
-          as "C = 3". Cases of one identifier are one claim, which holds where all of them do.
+        - `id`: kebab-case identifier, unique within the experiment. It must contain no number that
+          depends on a parameter, so that a sweep finds the same claim at every point.
+        - `words`: statement of the claim.
+        - `judged`: judgement of the numbers that the statement rests on.
+        - `at`: place in the source; the default is the place of the experiment.
+        - `corrected`: correction under which the statement holds.
+        - `wrong`: reason why the statement is known not to hold. It requires `instead`, the
+          judgement of what is right; the claim is broken if this judgement fails.
+        - `note`: further remark, shown before the `note` of `claims_from_source`.
+        - `headline`: whether this claim represents the experiment; by default the first claim does.
+        - `case`: name of this case, such as "C = 3", for a claim made in a loop over a parameter.
+          All cases with the same identifier form one claim, which holds if all cases hold.
         """
         caller = sys._getframe(1)
         line = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
@@ -65,7 +78,10 @@ class ClaimCollector(list[Claim]):
         if id in self._lines and not case:
             raise ValueError(twice(id, self._lines[id], line))
         if bool(wrong) != (instead is not None):
-            raise TypeError(f"'{id}': a claim that is `wrong` needs what is right `instead`.")
+            raise TypeError(
+                f"'{id}': give both `wrong`, why the statement does not hold, and `instead`, the "
+                "judgement of what is right."
+            )
         if case:
             judged = replace(judged, remark=": ".join(filter(None, (case, judged.remark))))
         made = Claim(
@@ -89,7 +105,7 @@ class ClaimCollector(list[Claim]):
 
 
 def is_identifier(text: str) -> bool:
-    """Return whether a text can be the identifier of a claim: kebab-case."""
+    """Return whether a text is kebab-case and can therefore be the identifier of a claim."""
     return _KEBAB.fullmatch(text) is not None
 
 
@@ -97,20 +113,40 @@ def check_identifier(id: str, line: str) -> None:
     """Raise `ValueError` unless the identifier of a claim is kebab-case."""
     if not is_identifier(id):
         raise ValueError(
-            f"{line}: '{id}' is no identifier of a claim: it must be kebab-case, such as "
+            f"{line}: '{id}' cannot be the identifier of a claim. It must be kebab-case, such as "
             "'drop-times': lower-case letters, digits and single hyphens."
         )
 
 
 def twice(id: str, first: str, second: str) -> str:
-    """Return the message for two claims with one identifier."""
+    """Return the error message for two claims with the same identifier."""
     return f"Two claims are called '{id}': {first} and {second}. Rename one of them."
 
 
 def claims_from_source(source: str, place: str, *, note: str = "") -> Callable[[Body], Claims]:
-    """Make the `claims` of an experiment from a body `(run, claim)` that makes them one by one.
+    """Return a decorator that makes an experiment's `claims` from a function `(run, claim)`.
 
-    `note` is added to the note of every claim.
+    The decorated function calls `claim`, a `ClaimCollector`, once for each claim.
+
+    **Arguments:**
+
+    - `source`: source of the statements.
+    - `place`: default place of a statement in the source.
+    - `note`: text that is added to the note of every claim.
+
+    **Returns:**
+
+    A decorator. The decorated function maps a run to the list of its claims.
+
+    **Example:**
+
+    >>> import xarray as xr
+    >>> from festina.experiments.claims import claims_from_source, equal_to
+    >>> @claims_from_source("My paper", "Table 1")
+    ... def claims(run, claim):
+    ...     claim("active", "two units are active", equal_to(int(run["active"]), 2))
+    >>> [claim.verdict for claim in claims(xr.Dataset({"active": 2}, attrs={"experiment": "mine"}))]
+    ['holds']
     """
 
     def wrap(body: Body) -> Claims:

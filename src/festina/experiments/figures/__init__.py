@@ -1,4 +1,4 @@
-"""Functions and styles of all figures: theory thin and dashed, simulation wide and pale."""
+"""Functions and styles shared by all figures: simulations are wide and pale, theory is dashed."""
 
 from ._animation import save_animation as save_animation
 from ._curves import diagonal as diagonal

@@ -1,4 +1,4 @@
-"""Write animations to files."""
+"""Write animations to GIF and MP4 files."""
 
 import os
 from pathlib import Path
@@ -14,19 +14,19 @@ _COLOURS = 64
 
 
 class _SmallGif(PillowWriter):
-    """Frames with one palette for all: neighbouring ones then differ only where something moved."""
+    """Write frames with one common palette, so that only moving parts differ between frames."""
 
     def finish(self) -> None:
         from PIL import Image
 
         drawn: list[Image.Image] = self._frames  # pyright: ignore[reportAttributeAccessIssue]
-        if not drawn:  # drawing the first one failed, and says why itself
+        if not drawn:  # drawing the first frame failed with its own error
             return
-        # The last frame has every colour that there is: nothing that was drawn goes away.
+        # The last frame contains every colour, because nothing that was drawn disappears.
         palette = drawn[-1].convert("RGB").quantize(_COLOURS, Image.Quantize.FASTOCTREE)
         colours, paper = palette.getpalette() or [], palette.getpixel((0, 0))
         assert isinstance(paper, int)
-        colours[3 * paper : 3 * paper + 3] = 255, 255, 255  # the mean of nearly white ones is less
+        colours[3 * paper : 3 * paper + 3] = 255, 255, 255  # quantising makes white slightly grey
         palette.putpalette(colours)
         frames = [
             frame.convert("RGB").quantize(palette=palette, dither=Image.Dither.NONE)
@@ -47,16 +47,27 @@ def save_animation(
     *,
     size: tuple[float, float] | None = None,
 ) -> None:
-    """Write what an experiment's `animate` returns, as a GIF or an MP4.
-
-    `experiment = festina.experiments.load_experiment("saddles/figure-1b")`, then
-    `save_animation(experiment.animate(run), "weights.gif")`.
+    """Write an animation to a GIF or MP4 file.
 
     **Arguments:**
 
-    - `animation`: of `matplotlib.animation`.
-    - `path`: ends in `.gif`, or in `.mp4`, which needs ffmpeg (the extra `video` has it).
-    - `size`: width and height in inches, instead of the animation's own.
+    - `animation`: matplotlib animation, for example from `animate` of a
+      `festina.experiments.Experiment`.
+    - `path`: file that ends in `.gif` or `.mp4`. MP4 needs ffmpeg, which the optional dependency
+      `festina[video]` installs.
+    - `size`: width and height in inches; the default is the size of the animation's figure.
+
+    **Example:**
+
+    >>> import pathlib, tempfile
+    >>> from matplotlib.animation import FuncAnimation
+    >>> from festina.experiments.figures import panels, save_animation
+    >>> figure, ax = panels("Growth")
+    >>> animation = FuncAnimation(figure, lambda k: ax.plot([0, k], [0, 1]), frames=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_animation(animation, folder + "/growth.gif", size=(2, 2))
+    ...     pathlib.Path(folder, "growth.gif").read_bytes()[:3]
+    b'GIF'
     """
     path = Path(path)
     rate: Any = 1000 / animation._interval  # pyright: ignore[reportAttributeAccessIssue]
@@ -66,8 +77,8 @@ def save_animation(
     elif path.suffix == ".mp4":
         if program is None:
             raise ValueError(
-                f"'{path}' needs ffmpeg, which is not installed: pip install "
-                "'festina[video]' installs it. Or write a .gif."
+                f"'{path}' needs ffmpeg, which is not installed. Install it with pip install "
+                "'festina[video]', or write a .gif file."
             )
         writer = FFMpegWriter(fps=rate)
     else:

@@ -1,4 +1,4 @@
-"""Fit a figure to its page: nothing is hidden, and no words lie on others."""
+"""Fit a figure to its page, so that texts do not overlap and legends do not hide data."""
 
 import itertools
 import math
@@ -19,11 +19,11 @@ from ._panels import BESIDE
 from ._style import styled
 
 _GAIN = 1.1
-"""Rows of unequal length must make panels larger by this factor."""
+"""Factor by which rows of unequal length must enlarge panels to be preferred."""
 _LARGE = 0.35
-"""The largest part of axes that is made free for a legend."""
+"""Largest fraction of the height of axes that is cleared for a legend."""
 _NARROW = 0.3
-"""A legend without a title stands beside its axes if it is narrower than this part of them."""
+"""Width, as a fraction of the axes, below which a legend without a title may stand beside them."""
 _PLACES = {
     1: (1.0, 1.0),
     2: (0.0, 1.0),
@@ -35,23 +35,36 @@ _PLACES = {
     6: (0.0, 0.5),
     10: (0.5, 0.5),
 }
-"""Where the codes of matplotlib put a legend in its axes, the best place first."""
+"""Matplotlib's codes of legend positions with their relative coordinates, best position first."""
 _FORMULA = r"\$.*?\$"
 _SMALLEST = 7.0
-"""Points of tick labels that would touch in their own size."""
+"""Font size in points of tick labels that would touch at their own size."""
 _ROUNDS = 8
 
 
 @styled
 def fit_to_page(figure: Figure, width: float | int, height: float | int) -> None:
-    """Resize a figure to `width` × `height` inches and move panels and legends to fit the page.
+    """Resize a figure, and move panels and legends so that all texts and data stay visible.
 
-    Panels that stand in one row are spread over several rows if that makes them larger. Titles and
-    labels that are longer than their axes are broken into lines. Tick labels that touch are broken
-    at spaces, made smaller or tilted if they are words; of numbers every second one stays.
+    A single row of panels is split into several rows if this enlarges the panels. Titles and labels
+    that are longer than their axes are broken into lines. Tick labels that touch are broken at
+    spaces, made smaller or tilted if they are words; every second number is removed.
 
-    A legend that covers data moves to a free corner of its axes. If there is none, the axes get
-    room for it at the top, the legend moves to their right, or it moves below all panels.
+    A legend that covers data moves to a free corner of its axes. If no corner is free, the axes get
+    more room at the top, or the legend moves to the right of the axes or below all panels.
+
+    **Arguments:**
+
+    - `figure`: figure to change.
+    - `width`, `height`: new size in inches.
+
+    **Example:**
+
+    >>> from festina.experiments.figures import fit_to_page, panels
+    >>> figure, axes = panels("Three panels", 3)
+    >>> fit_to_page(figure, 4.0, 9.0)
+    >>> [ax.get_subplotspec().rowspan.start for ax in axes]
+    [0, 1, 2]
     """
     if not np.allclose(figure.get_size_inches(), (width, height)):
         rows = _rows(figure, width, height)
@@ -88,7 +101,7 @@ def _lay_out(figure: Figure) -> None:
 
 
 def covers_data(ax: Axes) -> bool:
-    """Whether the legend of drawn axes stands in them and hides something or is too wide."""
+    """Return whether the legend of drawn axes lies inside them and hides data or is too wide."""
     legend = ax.get_legend()
     if legend is None:
         return False
@@ -98,7 +111,7 @@ def covers_data(ax: Axes) -> bool:
 
 
 def _hides(ax: Axes, box: Bbox) -> bool:
-    """Whether a box lies on something that was drawn into axes."""
+    """Return whether a box overlaps anything that was drawn into axes."""
     point = ax.figure.dpi / 72
     for line in filter(_is_seen, ax.lines):
         path = line.get_transform().transform_path(line.get_path())
@@ -135,9 +148,9 @@ def _is_seen(artist: Any) -> bool:
 
 
 def _uncover(ax: Axes, figure: Figure, tops: dict[Axes, float]) -> bool:
-    """Free what a legend covers; `tops` are the upper limits of axes before they were raised."""
+    """Uncover the data below a legend; `tops` are upper limits of axes before they were raised."""
     legend = ax.get_legend()
-    assert legend is not None, "`covers_data` has seen it"
+    assert legend is not None, "`covers_data` has found it"
     box = legend.get_window_extent()
     for remedy in (_move, _raise):
         for columns in range(1, 1 + len(legend.get_texts())):
@@ -158,7 +171,7 @@ def _uncover(ax: Axes, figure: Figure, tops: dict[Axes, float]) -> bool:
 
 
 def _move(ax: Axes, legend: Legend, _: dict[Axes, float]) -> bool:
-    """Move a legend to a place in its axes that is free, if there is one."""
+    """Move a legend to a free position in its axes; return whether there was one."""
     box = legend.get_window_extent()
     pad = legend.borderaxespad * legend.prop.get_size_in_points() * ax.figure.dpi / 72
     room = ax.bbox.padded(-pad)
@@ -172,12 +185,12 @@ def _move(ax: Axes, legend: Legend, _: dict[Axes, float]) -> bool:
 
 
 def _raise(ax: Axes, legend: Legend, tops: dict[Axes, float]) -> bool:
-    """Raise the upper limit of axes by the height of their legend, unless that is too large."""
+    """Raise the upper limit of axes to make room for their legend, unless it is too high."""
     box, together = legend.get_window_extent(), ax.get_shared_y_axes().get_siblings(ax)
     part = box.height / ax.bbox.height + 0.05
     if part > _LARGE or box.width > ax.bbox.width or not tops.keys().isdisjoint(together):
         return False
-    if ax.child_axes:  # These stand at points of the data.
+    if ax.child_axes:  # inset axes are placed at points of the data
         return False
     scale = ax.yaxis.get_transform()
     low, high = scale.transform(ax.get_ylim())
@@ -188,7 +201,7 @@ def _raise(ax: Axes, legend: Legend, tops: dict[Axes, float]) -> bool:
 
 
 def _again(legend: Legend, owner: Axes | Figure, **how: Any) -> Legend:
-    """Return a legend with the same entries, put into `owner` in another way."""
+    """Return a legend with the same entries, added to `owner` with other settings."""
     look = {"handlelength": legend.handlelength, "columnspacing": legend.columnspacing}
     words, handles = zip(*_entries(legend, owner), strict=True)
     title = legend.get_title().get_text() or None
@@ -196,7 +209,7 @@ def _again(legend: Legend, owner: Axes | Figure, **how: Any) -> Legend:
 
 
 def _entries(legend: Legend, owner: Axes | Figure) -> list[tuple[str, Any]]:
-    """Return words and handles of a legend; error bars have lost theirs in the drawn one."""
+    """Return labels and handles of a legend; the drawn legend has lost handles of error bars."""
     known = dict[str, Any]()
     for ax in owner.axes if isinstance(owner, Figure) else [owner]:
         handles, words = ax.get_legend_handles_labels()
@@ -210,7 +223,7 @@ def _is_low(legend: Legend, figure: Figure) -> bool:
 
 
 def _narrow_legends(figure: Figure) -> bool:
-    """Break legends of the whole figure that are wider than it into more lines."""
+    """Split legends that are wider than the figure into more lines; return whether any was."""
     wide = [each for each in figure.legends if each.get_window_extent().width > figure.bbox.width]
     for legend in wide:
         place = f"outside {'lower' if _is_low(legend, figure) else 'upper'} center"
@@ -224,7 +237,7 @@ def _narrow_legends(figure: Figure) -> bool:
 
 
 def _part_ticks(figure: Figure) -> bool:
-    """Part the tick labels of x axes that touch: break or tilt words, drop half the numbers."""
+    """Separate touching tick labels of x axes: break or tilt words, remove half of the numbers."""
     parted = False
     for ax in figure.axes:
         low, high = sorted(ax.get_xlim())
@@ -252,7 +265,7 @@ def _part_ticks(figure: Figure) -> bool:
 
 
 def _say_once(figure: Figure) -> None:
-    """Remove axis labels that the panel below or on the left repeats."""
+    """Remove axis labels that a neighbouring panel below or on the left repeats."""
     placed = [(ax, spec) for ax in figure.axes if (spec := ax.get_subplotspec()) is not None]
     same = []
     for (ax, spec), (other, at) in itertools.permutations(placed, 2):
@@ -281,7 +294,7 @@ def _wrap(figure: Figure) -> bool:
 
 
 def _in_lines(words: str, long: float) -> str:
-    """Return words in lines that are shorter by a factor of `long`, with formulas unbroken."""
+    """Return text in lines that are shorter by a factor of `long`, with formulas unbroken."""
     letters = lambda formula: len(re.sub(r"\\[a-z]+ ?|[${}_^]", "", formula)) or 1
     formulas = iter(re.findall(_FORMULA, words))
     plain = re.sub(_FORMULA, lambda each: "\0" * letters(each[0]), words).split("\n")
@@ -291,13 +304,13 @@ def _in_lines(words: str, long: float) -> str:
 
 
 def _broken(line: str, most: int) -> list[str]:
-    """Return the fewest lines of at most this many letters, with the longest one short."""
+    """Return the fewest lines of at most `most` letters, with the shortest longest line."""
     lines = [textwrap.wrap(line, k, break_long_words=False) for k in range(1, most + 1)]
     return next(each for each in lines if len(each) <= len(lines[-1]))
 
 
 def _rows(figure: Figure, width: float | int, height: float | int) -> list[list[Axes]]:
-    """Panels by row, those of one row over several if that makes them larger."""
+    """Return the panels by row, with a single row split if this enlarges the panels."""
     placed = {ax: spec for ax in figure.axes if (spec := ax.get_subplotspec()) is not None}
     grids = {spec.get_gridspec() for spec in placed.values()}
     shared = any(
@@ -310,7 +323,7 @@ def _rows(figure: Figure, width: float | int, height: float | int) -> list[list[
     count, (w, h) = len(placed), figure.get_size_inches()
 
     def size(rows: int) -> float:
-        """Of the smallest panel, in units of the one it was designed to be."""
+        """Return the size of the smallest panel, relative to its original size."""
         even = 1.0 if count % rows == 0 else 1 / _GAIN
         return even * min(width * count / (w * math.ceil(count / rows)), height / (h * rows))
 

@@ -1,4 +1,4 @@
-"""A figure with its panels, and labels of axes."""
+"""Create a figure with panels, and label axes."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from ._style import THEORY_STYLE
 
 _APART = 0.1
-"""Inches on both sides of axes and their labels, so that labels of neighbours do not touch."""
+"""Padding in inches on both sides of axes, so that labels of neighbouring panels do not touch."""
 BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.3}
 
 
@@ -22,9 +22,25 @@ def panels(
     height: float | int = 3.5,
     **options: Any,
 ) -> tuple[Figure, Any]:
-    """Return a figure with its title at the top left, and its axes as from `Figure.subplots`.
+    """Return a figure with a title at the top left, and its axes.
 
-    `width` and `height` of each panel are in inches.
+    **Arguments:**
+
+    - `title`: title of the figure.
+    - `columns`, `rows`: numbers of panels.
+    - `width`, `height`: size of each panel in inches.
+    - `options`: further arguments of `Figure.subplots`.
+
+    **Returns:**
+
+    The figure, and its axes as from `Figure.subplots`: a single axes, or an array.
+
+    **Example:**
+
+    >>> from festina.experiments.figures import panels
+    >>> figure, axes = panels("Two panels", 2, width=3.0, height=2.5)
+    >>> axes.shape, figure.get_size_inches()
+    ((2,), array([6. , 2.5]))
     """
     apart = ConstrainedLayoutEngine(w_pad=_APART)
     figure = Figure(figsize=(width * columns, height * rows), layout=apart)
@@ -43,13 +59,24 @@ def label_axes(
     legend_title: str | None = None,
     **settings: Any,
 ) -> None:
-    """Set labels, title and settings of axes, and draw a legend of labelled lines.
+    """Set labels, title and other settings of axes, and add a legend if any line has a label.
 
     **Arguments:**
 
-    - `theory`: the entry of the legend for dashed lines.
-    - `legend`: a location of matplotlib, "beside" for the right of the axes, or `None` for none.
+    - `ax`: axes to label.
+    - `xlabel`, `ylabel`, `title`: texts; an empty text changes nothing.
+    - `theory`: legend entry for dashed lines.
+    - `legend`: matplotlib's location of the legend, "beside" for the right of the axes, or `None`.
+    - `legend_title`: title of the legend.
     - `settings`: further settings of the axes, such as `xscale="log"` or `xlim`.
+
+    **Example:**
+
+    >>> from festina.experiments.figures import label_axes, panels
+    >>> figure, ax = panels("One panel")
+    >>> label_axes(ax, "time", "loss", theory="Eq. (1)", xscale="log")
+    >>> ax.get_xscale(), [text.get_text() for text in ax.get_legend().get_texts()]
+    ('log', ['Eq. (1)'])
     """
     if theory:
         ax.plot([], [], **THEORY_STYLE, label=theory)

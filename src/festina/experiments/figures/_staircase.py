@@ -1,4 +1,4 @@
-"""A loss that falls in steps."""
+"""Draw a loss that falls in steps, with predicted drops."""
 
 from typing import Any
 
@@ -18,10 +18,24 @@ def draw_staircase(
     right: float | int,
     **style: Any,
 ) -> None:
-    """Draw one loss curve to the right edge, with a dashed line at each finite predicted drop.
+    """Draw a loss curve, and a dashed vertical line at each finite predicted drop.
 
-    The last loss is extended to `right`, because a converged network stays there. `falls[k]` is the
-    time of the drop from `levels[k]` to the next level, drawn in the colour of the curve.
+    **Arguments:**
+
+    - `ax`: axes to draw on.
+    - `times`, `loss`: loss curve.
+    - `levels`: losses of the plateaus, one more than there are drops.
+    - `falls`: predicted times of the drops; drop k leads from `levels[k]` to `levels[k + 1]`.
+    - `right`: time up to which the last loss is extended, because a converged network stays there.
+    - `style`: arguments of `Axes.plot` for the loss curve.
+
+    **Example:**
+
+    >>> from festina.experiments.figures import draw_staircase, panels
+    >>> figure, ax = panels("One drop")
+    >>> draw_staircase(ax, [0, 4, 5, 9], [1.0, 1.0, 0.2, 0.2], [1.0, 0.2], [4.5], right=12)
+    >>> [line.get_linestyle() for line in ax.lines], ax.lines[1].get_xdata()
+    (['-', '--'], [4.5, 4.5])
     """
     times, loss = np.append(times, max(right, times[-1])), np.append(loss, loss[-1])
     ax.plot(times, loss, **{**SIMULATION_STYLE, "alpha": 0.6, **style})

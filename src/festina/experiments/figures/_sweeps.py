@@ -1,4 +1,4 @@
-"""Figures of sweeps: arrays with named axes in, axes out; theory dashed, as everywhere."""
+"""Figures of sweeps, which draw arrays with named axes; theory is dashed."""
 
 import math
 import textwrap
@@ -15,7 +15,7 @@ from ._style import SIMULATION_STYLE, THEORY_STYLE
 
 _SEEN: list[Any] = [
     withStroke(linewidth=2.5, foreground="white", alpha=0.8)
-]  # on colours, a dashed line
+]  # white outline that makes a dashed line visible on colours
 
 
 def phase_diagram(
@@ -27,19 +27,35 @@ def phase_diagram(
     level: float | int = 0.5,
     **style: Any,
 ) -> Axes:
-    """Draw a number over two axes as colours, with the boundary that theory predicts dashed.
+    """Draw a quantity over two axes as colours, and the predicted boundary as a dashed line.
 
-    An axis with a geometric grid is logarithmic, also a symmetric one without zero. Missing values
-    (NaN) stay blank. Labels are the `long_name` of an array, or else its name. For a sweep of
-    claims, the colour bar also names the claim. If an axis has few values, each has a tick.
+    An axis is logarithmic if its grid is geometric, and symmetric-logarithmic if a geometric grid
+    also has negative values. Missing values (NaN) stay blank. Labels are the `long_name` of an
+    array, or its name. For a sweep of claims, the colour bar also names the claim.
 
     **Arguments:**
 
-    - `values`: over two dimensions with coordinates in increasing order.
-    - `theory`: where the boundary lies, over one of the two; or theory's own values over both, of
-      which the contour at `level` is drawn.
-    - `x`: the dimension that runs to the right.
-    - `style`: to `pcolormesh`, such as `cmap`, `vmin` or `norm`.
+    - `ax`: axes to draw on.
+    - `values`: numbers over two dimensions with increasing coordinates.
+    - `theory`: predicted boundary over one of the dimensions, or predicted values over both, whose
+      contour at `level` is drawn.
+    - `x`: name of the horizontal dimension.
+    - `level`: level of the contour.
+    - `style`: further arguments of `Axes.pcolormesh`, such as `cmap`, `vmin` or `norm`.
+
+    **Returns:**
+
+    `ax`.
+
+    **Example:**
+
+    >>> import xarray as xr
+    >>> from festina.experiments.figures import panels, phase_diagram
+    >>> axes = {"scale": [0.1, 1.0, 10.0], "width": [2, 4]}
+    >>> rank = xr.DataArray([[1, 1], [1, 2], [2, 2]], coords=axes, name="rank")
+    >>> ax = phase_diagram(panels("Rank")[1], rank, x="scale")
+    >>> ax.get_xlabel(), ax.get_xscale()
+    ('scale', 'log')
     """
     name, claim = _words(values), values.coords.get("claim")
     if claim is not None and claim.size == 1:
@@ -47,8 +63,8 @@ def phase_diagram(
     values = values.squeeze(drop=True)
     if values.ndim != 2 or x not in values.dims or values.dtype.kind not in "fiub":
         raise ValueError(
-            "`values` must be numbers over two dimensions, and `x` one of these, got "
-            f"{values.dtype} over {values.dims} and {x!r}. Choose with `.sel(…)`."
+            "`values` must be numbers over two dimensions, and `x` must be one of them, got "
+            f"{values.dtype} over {values.dims} and {x!r}. Select two dimensions with `.sel(…)`."
         )
     (y,) = (str(dim) for dim in values.dims if dim != x)
     values = values.transpose(y, x)
@@ -80,17 +96,33 @@ def draw_distribution(
     label: str = "",
     **style: Any,
 ) -> Axes:
-    """Draw the distribution of draws, pale, and that of theory, dashed.
+    """Draw the distribution of samples, pale, and the predicted distribution, dashed.
 
-    It is a density or, with `cumulative`, the share of draws below each value. Draws that are not
-    finite (such as the time of an event that never happens) are in no bin, but count in the total.
+    Samples that are not finite, such as the time of an event that never happens, appear in no bin
+    but count in the total number.
 
     **Arguments:**
 
-    - `draws`: over any dimensions, seeds most often.
-    - `theory`: the density, or the cumulative distribution, over one coordinate.
-    - `bins`: how many, or their edges; a `cumulative` figure has a step for each draw.
-    - `style`: to what is drawn.
+    - `ax`: axes to draw on.
+    - `draws`: samples over any dimensions, for example one for each seed.
+    - `theory`: predicted density, or predicted cumulative distribution, over its coordinate.
+    - `bins`: number of bins, or their edges.
+    - `cumulative`: if True, draw the share of samples below each value instead of a density.
+    - `label`: legend entry.
+    - `style`: further arguments of `Axes.stairs`, or of `Axes.plot` if `cumulative`.
+
+    **Returns:**
+
+    `ax`.
+
+    **Example:**
+
+    >>> import xarray as xr
+    >>> from festina.experiments.figures import draw_distribution, panels
+    >>> times = xr.DataArray([3.0, 1.0, 2.0, 2.5], dims="seed", name="drop time")
+    >>> ax = draw_distribution(panels("Drop times")[1], times, cumulative=True)
+    >>> ax.get_xlabel(), ax.lines[0].get_ydata()
+    ('drop time', array([0.25, 0.5 , 0.75, 1.  ]))
     """
     every = draws.values.ravel()
     seen = np.sort(every[np.isfinite(every)])
@@ -118,15 +150,32 @@ def draw_collapse(
     symbol: str = "",
     **style: Any,
 ) -> Axes:
-    """Draw curves of a sweep over a coordinate on which theory predicts that they coincide.
+    """Draw curves of a sweep against a coordinate on which theory predicts them to coincide.
 
     **Arguments:**
 
-    - `curves`: over two dimensions, one curve for each value of `over`.
-    - `x`: the common coordinate of every point, over one or both of the two.
-    - `theory`: the common curve over its coordinate, drawn dashed.
-    - `symbol`: of `over`, for the legend.
-    - `style`: to each curve.
+    - `ax`: axes to draw on.
+    - `curves`: values over two dimensions, one curve for each value of `over`.
+    - `x`: common coordinate of every point, over one or both of these dimensions.
+    - `theory`: predicted common curve over its coordinate.
+    - `over`: name of the swept dimension.
+    - `symbol`: symbol of `over` for the legend.
+    - `style`: further arguments of `Axes.plot` for each curve.
+
+    **Returns:**
+
+    `ax`.
+
+    **Example:**
+
+    >>> import xarray as xr
+    >>> from festina.experiments.figures import draw_collapse, panels
+    >>> rate = xr.DataArray([1.0, 2.0], coords={"rate": [1.0, 2.0]})
+    >>> time = xr.DataArray([0.0, 1.0, 2.0], coords={"time": [0.0, 1.0, 2.0]})
+    >>> scaled = (rate * time).rename("rate · time")
+    >>> ax = draw_collapse(panels("Decay")[1], 0.5**scaled, scaled, over="rate", symbol="r =")
+    >>> [line.get_label() for line in ax.lines]
+    ['r = 1', 'r = 2']
     """
     x, curves = xr.broadcast(x, curves)
     for value, shade, name in shades(curves[over].values, symbol):
@@ -140,7 +189,7 @@ def draw_collapse(
 
 
 def _edges(ax: Axes, which: str, coordinate: xr.DataArray) -> Float[np.ndarray, " _"]:
-    """Set the scale of an axis that suits its grid, and return the edges of cells on it."""
+    """Set a linear or logarithmic scale that suits the grid; return the edges of the grid cells."""
     values = np.asarray(coordinate.values, float)
     positive = values[values > 0]
     steps = np.diff(np.log(positive))
@@ -153,7 +202,7 @@ def _edges(ax: Axes, which: str, coordinate: xr.DataArray) -> Float[np.ndarray, 
             tens = 10.0 ** np.arange(
                 np.ceil(np.log10(2 * positive[0])), np.log10(positive[-1]) + 1e-9
             )
-            tens = tens[::-1][:: max(1, math.ceil(len(tens) / 2))]  # else both least ones collide
+            tens = tens[::-1][:: max(1, math.ceil(len(tens) / 2))]  # keeps labels near zero apart
             axis.set_ticks([*-tens, *tens[::-1]])
     scale = axis.get_transform()
     there = scale.transform(values)
