@@ -641,7 +641,7 @@ def test_a_path_without_a_run(saved, tmp_path):
     assert f"Did you mean '{other}'?" in refused(tmp_path)
     assert "has no `festina.json`" in refused(other / "simulation")
     xr.Dataset({"v": 1.0}).to_zarr(tmp_path / "foreign", zarr_format=3, consolidated=False)
-    assert "is not a run: it has no `festina.json`" in refused(tmp_path / "foreign")
+    assert "is not a run: it contains no `festina.json`" in refused(tmp_path / "foreign")
 
 
 def files_of_the_small_run() -> list[str]:

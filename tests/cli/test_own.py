@@ -95,7 +95,7 @@ def test_a_file_that_came_with_a_strangers_run_is_not_executed(festina, here, mi
 
 
 BAD = {
-    "x = 1": "is no experiment: it has no `Parameters`, `run`, `claims`, `draw`.",
+    "x = 1": "is not an experiment: it does not define `Parameters`, `run`, `claims`, `draw`.",
     "x =": "cannot be imported: SyntaxError: invalid syntax",
     "import nothing_of_that_name": "cannot be imported: ModuleNotFoundError: No module named",
 }

@@ -49,7 +49,7 @@ def test_help_says_what_quick_changes(festina):
 
 
 def test_quick_is_no_name_for_a_parameter():
-    with pytest.raises(TypeError, match="no parameter can be called quick"):
+    with pytest.raises(TypeError, match="a parameter cannot be called quick"):
 
         class Bad(toy.Common):
             quick: bool = True

@@ -243,7 +243,7 @@ def test_help_shows_every_parameter_with_docstring_default_bounds_and_choices(fe
 
 
 def test_a_parameter_cannot_take_a_flag_of_the_command_line():
-    with pytest.raises(TypeError, match="no parameter can be called out"):
+    with pytest.raises(TypeError, match="a parameter cannot be called out"):
 
         class Bad(toy.Common):
             out: int = 1

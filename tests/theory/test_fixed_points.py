@@ -271,7 +271,7 @@ def test_bad_input(as_a_user):
         ),
         (
             lambda: escape_directions(batch, task),
-            r"got a batch \(2,\)\. Take one of them: network\.lane\(0\)",
+            r"got a batch of shape \(2,\)\. Select one network with network\.lane\(0\)",
         ),
         (
             lambda: escape_directions(network, task, most=0),
@@ -284,7 +284,7 @@ def test_bad_input(as_a_user):
         (lambda: stationarity(untyped(network.u), task), "got ndarray and Task"),
         (
             lambda: manufacture(batch, X, key=KEY),
-            r"got a batch \(2,\)\. Take one of them: network\.lane\(0\)",
+            r"got a batch of shape \(2,\)\. Select one network with network\.lane\(0\)",
         ),
         (
             lambda: manufacture(network, X[:5], key=KEY),

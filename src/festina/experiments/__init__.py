@@ -1,4 +1,4 @@
-"""What an experiment is: parameters, a run, claims with identifiers, and a figure."""
+"""Define and run experiments: parameters, a run, claims with identifiers, and a figure."""
 
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .claims import Claim as Claim
     from .figures import save_animation as save_animation
 
-# NumPy, pydantic and matplotlib cost more than all of `festina list`: imported when first used.
+# NumPy, pydantic and matplotlib are imported at first use, which keeps `festina list` fast.
 _PACKAGES = ("claims", "figures")
 _HOMES = {
     "Claim": ".claims",
