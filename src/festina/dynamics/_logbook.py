@@ -22,13 +22,13 @@ _DECADES = 20  # number of decades between the rate of a drop and the rate at co
 
 @dataclass(frozen=True)
 class SaveResolution:
-    """Set how densely a run is sampled.
+    r"""Set how densely a run is sampled.
 
     A sample is saved each time the sum of both changes, each in units of its setting, passes a
     whole number.
 
     - `loss`: change of the loss per sample, in units of the initial loss.
-    - `rate`: change of $\\log_{10}|\\partial L/\\partial\\theta|^2$ per sample.
+    - `rate`: change of $\log_{10}|\partial L/\partial\theta|^2$ per sample.
 
     **Example:**
 

@@ -34,8 +34,8 @@ def invalid(
 
     **Arguments:**
 
-    - `valid`: the names of all parameters, where they are known.
-    - `where`: returns how the user wrote the path of a parameter, `a.b[2]`.
+    - `valid`: names of all parameters, if they are known.
+    - `where`: function from the path of a parameter, such as `a.b[2]`, to the user's spelling.
     """
     sentences: dict[str, str] = {}
     for details in error.errors(include_url=False):
@@ -45,7 +45,7 @@ def invalid(
 
 
 def told(error: BaseException) -> str:
-    """Return the message of an error, for an error of pydantic that of `invalid`."""
+    """Return the message of an error; an error of pydantic becomes sentences by `invalid`."""
     if (module := sys.modules.get("pydantic")) and isinstance(error, module.ValidationError):
         return invalid(cast("pydantic.ValidationError", error))
     return str(error)
@@ -70,7 +70,7 @@ def _sentence(
 
 
 def nearest(value: Any, expected: str) -> str:
-    """Return a question that names the quoted word in `expected` nearest to a value, if any."""
+    """Return a question with the quoted word in `expected` most similar to a value, or `""`."""
     near = difflib.get_close_matches(str(value), re.findall(r"'([^']*)'", expected), n=1)
     return f" Did you mean '{near[0]}'?" if near else ""
 
@@ -96,7 +96,7 @@ def _expected(kind: str, context: Mapping[str, Any]) -> str | None:
 
 
 def _path(location: tuple[int | str, ...]) -> str:
-    """Return the path of a parameter as one writes it: `a.b[2]`."""
+    """Return the path of a parameter in the form `a.b[2]`."""
     text = ""
     for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
