@@ -76,7 +76,7 @@ def over_lanes(
         return jax.tree.map(lambda part: _some(part, 0, count, axis), made)
 
     pieces = [piece(first, min(most, total - first)) for first in range(0, total, most)]
-    if len(pieces) == 1:  # no copy
+    if len(pieces) == 1:  # a single piece needs no copy
         return pieces[0]
     library = lambda part: np if isinstance(part, np.ndarray) else jnp
     joined = lambda *parts: library(parts[0]).concatenate(parts, axis)

@@ -229,7 +229,7 @@ def test_divergence_is_a_result_without_nan():
     rates = np.array([0.01, 5.0, 0.01])
     run = festina.gradient_descent(SEEDS, DATA, rates, 200, batch_size=4, key=KEY)
     assert [ending.reason for ending in run.endings] == ["finished", "diverged", "finished"]
-    assert "Not finite after step" in run.endings[1].message
+    assert "not finite after step" in run.endings[1].message
     assert "5" in run.endings[1].message
     for array in (run.time, run.loss, run.squared_gradient, run.network.u, run.network.v):
         assert np.isfinite(array).all()

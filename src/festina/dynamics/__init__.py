@@ -1,4 +1,4 @@
-"""How a network learns: gradient flow and gradient descent."""
+"""Train networks by gradient flow and gradient descent, or sample their posterior."""
 
 from .._objective import LossConvention as LossConvention
 from .._objective import loss_factor as loss_factor

@@ -1,4 +1,4 @@
-"""Gradient descent at a given learning rate, full batch or mini-batch."""
+"""Train by gradient descent at a given learning rate, full batch or mini-batch."""
 
 import numpy as np
 from jaxtyping import Float

@@ -68,7 +68,7 @@ def simulate(beginning: Beginning, method: Method, course: Course) -> Trajectory
 
 
 def _trained(
-    given: tuple[Any, str, Widen, Objective],  # the first of `Beginning`
+    given: tuple[Any, str, Widen, Objective],  # first fields of `Beginning`
     method: Method,
     course: Course,
     controls: Controls,

@@ -236,7 +236,7 @@ class Verdict:
             return Ending("diverged", "The initial weights are so large that the loss overflows.")
         if state.status == NOT_FINITE:
             cause = cause_of_divergence(self.problem, start, *pace)
-            return Ending("diverged", f"Not finite after {where}. {cause}")
+            return Ending("diverged", f"The loss is not finite after {where}. {cause}")
         return Ending(
             "out of steps",
             f"Training stopped after {state.steps:.0f} steps at {where}, loss {loss:.6g}, "

@@ -42,7 +42,7 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment as the command line, sweeps and tests use it.
+    """An experiment: its parameters, presets and functions, as the command line uses them.
 
     - `entry`: line of the table of experiments.
     - `parameters`: class of its parameters.
