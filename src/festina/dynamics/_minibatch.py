@@ -150,8 +150,8 @@ def _ending(times: list[int], saves: int, rate: float) -> Ending:
         return Ending("finished", f"Training ran to step {times[-1]} as requested.")
     return Ending(
         "diverged",
-        f"The loss is not finite after step {times[max(saves - 1, 0)]}. Use a learning rate smaller "
-        f"than {rate:g}.",
+        f"The loss is not finite after step {times[max(saves - 1, 0)]}. Use a learning rate "
+        f"smaller than {rate:g}.",
     )
 
 
