@@ -1,4 +1,4 @@
-"""What tests of several experiments do to them."""
+"""Helpers that tests of several experiments share."""
 
 import functools
 import itertools
@@ -13,7 +13,7 @@ from small import SMALL
 
 
 def once(parameters):
-    """A function that runs any of these modules at its parameters, the first time it is asked."""
+    """Return a function that runs one of the modules at its parameters, and caches the run."""
 
     @functools.cache
     def run(experiment):
@@ -24,30 +24,30 @@ def once(parameters):
 
 @functools.cache
 def at_small_parameters(name):
-    """An experiment and its run in seconds, which all tests of a process share."""
+    """Return an experiment and its run at small parameters, cached for all tests of a process."""
     experiment = festina.experiments.load_experiment(name)
     return experiment, experiment.run(experiment.parameters(**SMALL[name]))
 
 
 def by_id(experiment, run):
-    """The claims of a run, by their identifiers."""
+    """Return the claims of a run by identifier."""
     return {claim.id: claim for claim in experiment.claims(run)}
 
 
 def broken(experiment, run):
-    """The identifiers of the claims of a run that fail although they are known to hold."""
+    """Return the identifiers of the claims of a run that are broken."""
     return [claim.id for claim in experiment.claims(run) if claim.broken]
 
 
 def unexpected(experiment, run):
-    """Those, and the claims that hold although they are known to fail."""
+    """Return the identifiers of broken claims, and of claims that hold against expectation."""
     known = [claim for claim in experiment.claims(run) if claim.expected == "does not hold"]
     hold = [claim.id for claim in known if claim.verdict != "does not hold"]
     return broken(experiment, run) + hold
 
 
 def altered(run, group, name, change, **where):
-    """The run with one variable changed, at the given labels."""
+    """Return a copy of the run with one variable changed at the given labels."""
     copy = run.copy(deep=True)
     values = copy[group][name]
     values.loc[where] = change(values.loc[where])
@@ -55,14 +55,14 @@ def altered(run, group, name, change, **where):
 
 
 def written(experiment, run):
-    """The claims of a run as they are written, which is plain JSON."""
+    """Return the claims of a run as plain JSON."""
     claims = [claim.to_json() for claim in experiment.claims(run)]
     assert json.loads(json.dumps(claims, allow_nan=False)) == claims
     return claims
 
 
 def reloaded(experiment, run, folder):
-    """The run from disk, which makes the same claims."""
+    """Save and load the run, and check that its claims are the same."""
     festina.save(run, folder / "run.zarr")
     again = festina.load(folder / "run.zarr")
     assert written(experiment, again) == written(experiment, run)
@@ -76,7 +76,7 @@ def pixels(figure):
 
 
 def is_whole(figure, slack=0.0):
-    """Whether nothing is cut off at the edge of the figure, which is drawn for that."""
+    """Draw a figure and return whether nothing is cut off at its edges."""
     figure.draw_without_rendering()
     drawn, page = figure.get_tightbbox(), figure.bbox_inches
     inside = (drawn.min >= page.min - slack).all() and (drawn.max <= page.max + slack).all()
@@ -84,10 +84,10 @@ def is_whole(figure, slack=0.0):
 
 
 def is_labelled(figure, *words):
-    """Whether all axes have what is asked for: "xlabel", "ylabel" or "title"."""
+    """Return whether all axes have the given texts: "xlabel", "ylabel" or "title"."""
     return all(getattr(ax, f"get_{word}")() for ax in figure.axes for word in words)
 
 
 def are_apart(boxes):
-    """Whether no box lies on another."""
+    """Return whether no two boxes overlap."""
     return not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))

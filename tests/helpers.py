@@ -1,6 +1,6 @@
-"""The tables that everything is crossed with. A new architecture joins the generic tests by a row.
+"""Tables of architectures for generic tests. A new architecture joins these tests by adding a row.
 
-Import as `from helpers import ARCHITECTURES`; `each(ARCHITECTURES)` makes a `parametrize` of it.
+Import as `from helpers import ARCHITECTURES`; `@each(ARCHITECTURES)` parametrises a test.
 """
 
 import functools
@@ -60,12 +60,12 @@ SOFTMAX = Algebra(zero=False, homogeneous=None, linear=False, even=True, order=0
 
 
 def untyped(argument: object) -> Any:
-    """An argument of another type than the annotation says, which a test gives on purpose."""
+    """Return an argument whose type differs from the annotation on purpose."""
     return argument
 
 
 def printed(program: str, *arguments: str, **variables: str) -> str:
-    """What a program prints in a process of its own."""
+    """Run a program in a new process and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
         capture_output=True,
@@ -77,7 +77,7 @@ def printed(program: str, *arguments: str, **variables: str) -> str:
 
 
 def terminal(event: Any) -> Any:
-    """An event at which `solve_ivp` ends."""
+    """Make `solve_ivp` stop at an event."""
     event.terminal = True
     return event
 
@@ -96,7 +96,7 @@ def squared_relu(a):
 
 @dataclass(frozen=True)
 class Scalar:
-    """An activation, the same function of plain Python numbers, and what it must be found to be."""
+    """Activation, the same function of plain Python numbers, and its expected algebra."""
 
     name: str
     choice: Any
@@ -127,13 +127,15 @@ SCALARS = [
 
 @dataclass(frozen=True)
 class Architecture:
-    """One architecture with a task that it can learn.
+    """Architecture with a task that it can learn.
 
-    - `build(key, scale, width)`: the network.
-    - `finite(samples, key)`, `population()`: tasks that fit it; None where there is no population.
-    - `unit`: what it is made of, and `input_shape` inputs that it takes (any number of tokens).
-    - `algebra`: what the unit must declare, and measure.
-    - `plain(network, x)`: its output by loops over plain numbers.
+    - `build(key, scale, width)`: function that returns the network.
+    - `finite(samples, key)`: function that returns a matching task with finite data.
+    - `population()`: function that returns a matching task with population averages, or None.
+    - `unit`: unit of the network.
+    - `input_shape`: shape of an input (the number of tokens may vary).
+    - `algebra`: algebra that the unit must declare, and that measurement must find.
+    - `plain(network, x)`: output of the network, computed by loops over plain numbers.
     """
 
     name: str
@@ -188,7 +190,7 @@ def plain_kernels(
 def plain_heads(
     *, softmax: bool = False, per_token: bool = True, residual: bool = True
 ) -> Callable[[Layer, np.ndarray], np.ndarray]:
-    """Eq. (69) token by token: each token attends to the query with score (K x_n)·(Q x_q)."""
+    """Return Eq. (69) token by token: each token attends to the query, score (K x_n)·(Q x_q)."""
 
     def value(network: Layer, x: np.ndarray) -> np.ndarray:
         v = np.asarray(network.v)
@@ -217,7 +219,7 @@ def _noise(shape: tuple[int, ...], outputs: int = 1) -> dict[str, Any]:
 
 def _pair(make: Callable[..., AbstractTask]) -> dict[str, Any]:
     def population() -> AbstractTask:
-        with warnings.catch_warnings():  # of kinks, where nodes are few
+        with warnings.catch_warnings():  # few nodes warn of kinks
             warnings.simplefilter("ignore", UserWarning)
             return make()
 
@@ -330,7 +332,8 @@ def _conv_teacher(
         "finite": lambda samples, key: student_teacher(
             teacher(), covariance, samples=samples, key=key
         ),
-        # Few nodes, as the rule is a product over all inputs; no more than needed for polynomials.
+        # Few nodes, because the quadrature is a product over all inputs. For polynomials the
+        # default number is exact.
         "population": _pair(
             lambda: student_teacher(
                 teacher(), covariance, nodes=8 if teacher().unit.degree is None else None
@@ -408,25 +411,25 @@ POPULATIONS = [row for row in ARCHITECTURES if row.population is not None]
 
 
 def each(rows: Iterable[Any], name: str = "row") -> pytest.MarkDecorator:
-    """`parametrize` over a table, each test named by its row."""
+    """Return `pytest.mark.parametrize` over a table; the name of a row names its test."""
     rows = list(rows)
     return pytest.mark.parametrize(name, rows, ids=[row.name for row in rows])
 
 
 def inputs(row: Architecture, count: int = 3, seed: int = 5) -> np.ndarray:
-    """Inputs of the right shape, with no structure at all."""
+    """Return random inputs of the right shape."""
     return np.random.default_rng(seed).standard_normal((count, *row.input_shape))
 
 
 def unstructured(shape: tuple[int, ...], outputs: int, count: int, seed: int = 0) -> Task:
-    """Inputs and targets that have nothing to do with each other, of unequal weight."""
+    """Return a task of independent random inputs and targets with unequal weights."""
     rng = np.random.default_rng(seed)
     x, y = rng.standard_normal((count, *shape)), rng.standard_normal((count, outputs))
     return from_arrays(x, y, weight=rng.uniform(0.1, 1.0, count))
 
 
 def raw_statistics(unit: AbstractUnit, data: Task) -> Statistics:
-    """The samples as they are, one by one: no compression, whatever the unit."""
+    """Return the statistics of a task as its samples, without compression."""
     skip = [np.broadcast_to(unit.skip(x, data.outputs), (data.outputs,)) for x in data.x]
     with jax.enable_x64(True):
         psi = np.stack([np.asarray(unit.features(x)) for x in data.x])
@@ -434,7 +437,7 @@ def raw_statistics(unit: AbstractUnit, data: Task) -> Statistics:
 
 
 def half_loss(network: Layer, statistics: Statistics) -> Any:
-    """½ Σ w ‖y − f‖² + floor, written for any kind of statistics. Differentiable."""
+    """Return ½ Σ w ‖y − f‖² + floor for any kind of statistics, as a differentiable function."""
     u, v = (jnp.moveaxis(leaf, 0, -1) for leaf in (network.u, network.v))
     outputs = network.structure.outputs(jnp.asarray(statistics.psi), u, v)
     square = jnp.sum((statistics.y - outputs) ** 2, axis=1)
@@ -442,7 +445,7 @@ def half_loss(network: Layer, statistics: Statistics) -> Any:
 
 
 def isserlis(covariance: np.ndarray, indices: tuple[int, ...]) -> float:
-    """⟨x_i x_j …⟩ of N(0, covariance) by pairing the first factor with each other one."""
+    """Return ⟨x_i x_j …⟩ of N(0, covariance) by pairing the first factor with each other one."""
     if not indices:
         return 1.0
     if len(indices) % 2:
@@ -460,7 +463,7 @@ def random_covariance(rng: np.random.Generator, size: int, rank: int | None = No
 
 
 def spoilt(network: Any, part: int) -> Any:
-    """The network with a weight that is no number in one of its parts."""
+    """Return the network with a NaN weight in one of its parts."""
     parts = [np.array(each) for each in network.parts]
     parts[part].flat[0] = np.nan
     return network.with_parts(*parts)

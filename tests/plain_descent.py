@@ -1,9 +1,8 @@
-"""Gradient descent written out by hand: another way from the same weights to the same drops.
+"""Gradient descent in NumPy with derivatives by hand, as an independent check of drop times.
 
-When a network drops depends on its initial weights, which another implementation draws
-differently. From the same weights nothing is left to chance, so that a loop over NumPy arrays with
-hand-written derivatives must come to each drop at the same step. It shares nothing with the
-training: neither automatic differentiation, nor compression, nor the record of a trajectory.
+From the same initial weights, this loop and festina's training must reach each drop at the same
+step. The loop shares no code with the training: no automatic differentiation, no compression of
+samples, and no trajectory.
 """
 
 import numpy as np
@@ -20,13 +19,13 @@ def plain_drops(
     middles: Float[np.ndarray, " drop"],
     max_steps: int,
 ) -> Float[np.ndarray, "seed drop"]:
-    """Steps at which ⟨‖y − f‖²⟩ falls below each of these values, NaN where it does not.
+    """Return the steps at which ⟨‖y − f‖²⟩ falls below each of `middles`, NaN if it does not.
 
-    For stacks that are linear throughout or ReLU throughout, with kernels that do not overlap.
+    All layers must be linear or all must be ReLU, and kernels must not overlap.
     """
     x, y = _points(network, task)
     weights = [np.array(weight, float) for weight in network.weights]
-    weights[1] = weights[1].reshape(*weights[1].shape[:2], -1)  # reads all positions of all units
+    weights[1] = weights[1].reshape(*weights[1].shape[:2], -1)  # flatten units and positions
     patches = x.reshape(len(x), -1, weights[0].shape[-1])
     drops = np.full((len(weights[0]), len(middles)), np.nan)
     before = np.full(len(drops), np.inf)
@@ -44,14 +43,14 @@ def plain_drops(
 
 
 def furthest(steps: np.ndarray, others: np.ndarray) -> float:
-    """Largest difference of two tables of drops, ∞ where a drop has come in one of them alone."""
+    """Return the largest difference of two tables of drops, ∞ if only one has a drop."""
     neither = np.isnan(steps) & np.isnan(others)
     apart = np.nan_to_num(np.abs(steps - others), nan=np.inf)
     return float(np.max(np.where(neither, 0.0, apart)))
 
 
 def _points(network: DeepNetwork, task: AbstractTask) -> tuple[np.ndarray, np.ndarray]:
-    """The samples, or as few points as there are inputs that have the population's averages."""
+    """Return the samples, or for a population as many points as inputs with the same moments."""
     if isinstance(task, Task) and not task.population:
         return task.x, task.y
     statistics = task.statistics(network.unit)
@@ -63,10 +62,13 @@ def _points(network: DeepNetwork, task: AbstractTask) -> tuple[np.ndarray, np.nd
 def loss_and_gradients(
     network: DeepNetwork, weights: list[np.ndarray], patches: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Of every seed: a_l = σ(z_l) + Σ a_k over the skips (k, l), z_l = W_l a_(l−1), and back."""
+    """Return losses and gradients of every seed.
+
+    Layers compute a_l = σ(z_l) + Σ a_k over the skips (k, l), with z_l = W_l a_(l−1).
+    """
     depth, relu = len(weights), network.unit.algebra.homogeneous == "positive"
     first = np.einsum("ptk,sik->spti", patches, weights[0])
-    z, a = [patches, first.reshape(*first.shape[:2], -1)], [patches]  # counted as in the paper
+    z, a = [patches, first.reshape(*first.shape[:2], -1)], [patches]  # layer numbers of the paper
     for layer in range(1, depth + 1):
         if layer > 1:
             z.append(a[-1] @ weights[layer - 1].transpose(0, 2, 1))

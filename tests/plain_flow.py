@@ -1,4 +1,4 @@
-"""Gradient flow of gated networks without compiled programs, as a reference for small ones."""
+"""Gradient flow of small gated networks by SciPy, as a reference without compiled programs."""
 
 import itertools
 import math
@@ -11,7 +11,7 @@ from festina.theory.gated._samples import samples
 
 
 def flow(network, data, times, rtol=1e-11):
-    """All weights over time, by SciPy from the gradients of all samples."""
+    """Return all weights over time, integrated by SciPy from the gradients of all samples."""
     edges, shapes = list(network.part_axes), [part.shape for part in network.parts]
     borders = np.cumsum([0, *map(math.prod, shapes)])
     seen = samples(network, data)

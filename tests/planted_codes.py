@@ -1,4 +1,4 @@
-"""Activities of hidden units whose code is known, drawn from the mean-field law of a neuron."""
+"""Activities of hidden units with a known code, drawn from the mean-field theory of a neuron."""
 
 from functools import cache
 
@@ -22,7 +22,7 @@ def labels_of(sizes):
 
 
 def pulled(activation, pull, sizes, rng):
-    """Answers to n_c examples of units that are pulled by a·t_c, `(unit, class)`."""
+    """Draw activities for n_c examples of each class, given a·t_c in `pull`, `(unit, class)`."""
     said = phi(activation, Z)
     height = pull[..., None] * said - Z**2 / 2
     law = np.exp(height - height.max(axis=-1, keepdims=True)).cumsum(axis=-1)
@@ -42,13 +42,13 @@ def theory(sizes, activation, temperature, other):
 
 @cache
 def one_class(size, variance, temperature):
-    """φ odd and targets one-hot: the law of all classes is a product of these."""
+    """Return the theory of one class; for odd φ and one-hot targets classes are independent."""
     given = {"targets": [[1.0]], "readout_variance": variance}
     return classification_code([size], "erf", temperature=temperature, **given)
 
 
 def pull_of(found, width, rng):
-    """Draws from the law on its lattice, spread over the cells, times the dual."""
+    """Draw readouts a from the theory on its lattice, spread over cells, and return all a·t_c."""
     problem, law = found._law
     chosen = rng.choice(len(law.weight), size=width, p=law.weight)
     spread = rng.uniform(-0.5, 0.5, size=(width, law.points.shape[1])) * problem.fine
@@ -56,7 +56,7 @@ def pull_of(found, width, rng):
 
 
 def drawn(activation, sizes, width, rng, *, temperature=0.01, other=0.0, pieces=1):
-    """`(example, unit)` of a wide network that learned, its outliers in some `pieces` each."""
+    """Draw activities `(example, unit)` of a wide trained network, `pieces` outliers per class."""
     sizes = tuple(int(n) for n in sizes)
     total, which = sum(sizes), labels_of(sizes)
     if activation == "erf" and other == 0:
@@ -67,7 +67,7 @@ def drawn(activation, sizes, width, rng, *, temperature=0.01, other=0.0, pieces=
         u = found.readout_moment
         a = rng.multivariate_normal(np.zeros(len(u)), u, size=width, method="eigh")
         return (a @ found.dual.T).T[which] + rng.standard_normal((total, width))
-    if activation == "relu" and len(sizes) > 4:  # more than the lattice has: a bulk that is idle
+    if activation == "relu" and len(sizes) > 4:  # too many classes for the lattice
         kappa = np.array(sizes) / total
         q = (1 - temperature / np.sqrt(kappa)) / np.sqrt(kappa)
         h = pulled("relu", np.zeros((width, len(sizes))), sizes, rng)
@@ -86,7 +86,10 @@ TRUTH = {"linear": "analog", "erf": "redundant", "erf-sigmoid": "redundant", "re
 
 
 def setting(number):
-    """What the code is, what was drawn, and labels: of any size, ratio, temperature, and gains."""
+    """Return the code, activities, labels, None and a description of a random setting.
+
+    Settings vary in the number and sizes of classes, width, temperature and gains of units.
+    """
     rng = np.random.default_rng([21, number])
     activation = ("linear", "erf", "erf-sigmoid", "relu")[number % 4]
     control = ("lazy", "shuffled", "hot")[number // 12 % 3] if number // 4 % 3 == 2 else ""

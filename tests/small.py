@@ -1,4 +1,4 @@
-"""Parameters at which each experiment takes seconds and comes to the same verdicts."""
+"""Parameters at which each experiment takes seconds and reaches the same verdicts."""
 
 from typing import Any
 
@@ -271,7 +271,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "coding/width": {
         "activations": ("erf-sigmoid",),
         "seeds": 2,
-        "widths": (40, 60, 100),  # priors at 60: at 40 their error is 5 %, which is the limit
+        "widths": (40, 60, 100),  # priors run at 60; the error at 40 is at the limit, 5 %
         "variances": (1.0, 16.0),
         "deep_width": 80,
         "moves": 150,

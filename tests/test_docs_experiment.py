@@ -1,4 +1,4 @@
-"""The experiment that the docs show, held to the contract of every experiment, and run by file."""
+"""Tests of the experiment in the docs: it is a valid experiment, and its commands work."""
 
 import re
 from pathlib import Path

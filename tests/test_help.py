@@ -1,4 +1,4 @@
-"""What users see of the packages: no machinery, and arguments that one can read."""
+"""Tests of public names and signatures: no internals, and readable types of arguments."""
 
 import importlib
 import inspect

@@ -1,4 +1,4 @@
-"""The house as docs/architecture.md draws it: data flow one way, and no module asks in a circle."""
+"""Tests of the imports described in docs/architecture.md: one direction, without cycles."""
 
 import ast
 import functools
@@ -26,7 +26,7 @@ ORDER = (
     {"cli"},
     {"__main__"},
 )
-"""Rooms of the house by floors; each asks only those below. What is in none lies below all."""
+"""Packages by level; each imports only from lower levels. Packages not listed are lowest."""
 
 
 def modules() -> dict[str, Path]:
@@ -41,10 +41,10 @@ MODULES = modules()
 
 
 def imports(name: str) -> Iterator[str]:
-    """Modules of the house that this one asks, wherever in it, but for type checkers.
+    """Yield the festina modules that a module imports anywhere, except for type checkers.
 
-    A name that is handed on by a package stands for the module that has it, so that a package that
-    re-exports its own modules is in no circle with them.
+    A name that a package re-exports counts as an import of the module that defines the name.
+    Otherwise a package that re-exports its own modules would form a cycle with them.
     """
     path = MODULES[name]
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
@@ -65,7 +65,7 @@ def _tree(name: str) -> ast.Module:
 
 
 def _run(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those that only a type checker reads."""
+    """Yield all nodes of a syntax tree, except those under `if TYPE_CHECKING`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
@@ -74,7 +74,7 @@ def _run(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _home(package: str, name: str) -> str:
-    """The module in which a name that a package hands on was made."""
+    """Return the module that defines a name which `package` re-exports."""
     if f"{package}.{name}" in MODULES:
         return f"{package}.{name}"
     if MODULES[package].name == "__init__.py":
@@ -92,7 +92,7 @@ def room(name: str) -> str:
 
 
 def floor(name: str) -> int:
-    """Where it stands in the order, −1 for what lies below."""
+    """Return the level of a module in `ORDER`, −1 if its package is not listed."""
     return next((k for k, rooms in enumerate(ORDER) if room(name) in rooms), -1)
 
 
@@ -123,11 +123,11 @@ def test_rooms_ask_only_downwards():
 
 
 def test_what_is_tested_is_the_house():
-    """Imports are found in functions, through packages that hand names on, and not for types."""
+    """Imports are found in functions and through re-exports, but not those for type checkers."""
     asks = house()
-    assert "festina.cli._show" in asks["festina.cli._cite"]  # within a function
+    assert "festina.cli._show" in asks["festina.cli._cite"]  # imported in a function
     assert "festina.theory.saddles._stairs" in asks["festina.theory.saddles._staircase"]
-    # by the package
+    # re-exported by the package
     assert "festina.dynamics._trajectory" in asks["festina.diagnose._plateaus_of_batch"]
     assert asks["festina"] == {"festina._lazy"}  # names are imported when first used
     assert {room(name) for name in asks} >= set().union(*ORDER)

@@ -1,4 +1,4 @@
-"""Formulas compute in float64, whatever they are given."""
+"""Tests that formulas compute in float64 for inputs of any precision."""
 
 import jax
 import jax.numpy as jnp
@@ -75,7 +75,7 @@ TWO, EYE = modes(from_moments(np.diag([2.0, 1.0]))), 0.3 * np.eye(2)
 )
 @pytest.mark.filterwarnings("ignore::festina.theory.linear.BalanceWarning")
 def test_arrays_that_were_met_in_a_users_program_stay_doubles(formula):
-    """JAX remembers an array by its object, and in which precision it saw it first."""
+    """JAX caches arrays by object with the precision of their first use; results stay the same."""
     expected = formula(ONES.copy())
     jax.jit(formula)(ONES)
     jax.jit(formula)(jnp.asarray(ONES))

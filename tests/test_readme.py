@@ -1,4 +1,4 @@
-"""The Python of README and pages runs, and prints what they say it prints."""
+"""Tests that the Python code of README and docs runs and prints the numbers shown."""
 
 import contextlib
 import io
@@ -26,7 +26,7 @@ def numbers(text: str) -> list[float]:
 
 
 def same_numbers(printed: str, shown: str) -> bool:
-    # Where a flow stops, and how close to zero, is the solver's business.
+    # Final values near zero depend on the steps of the solver.
     steady = [[n for n in numbers(text) if n > 1e-3] for text in (printed, shown)]
     return len(steady[0]) > 0 and steady[0] == pytest.approx(steady[1], rel=1e-3)
 
@@ -46,7 +46,7 @@ def test_the_table_of_the_readme_has_a_row_for_each_sample_and_no_other():
     network = festina.networks.fully_connected(2, 3, 2, scale=scale, key=festina.seeds(2))
     task = festina.tasks.linear_teacher(np.diag([3.0, 1.0]))
     run = festina.gradient_flow(network, task, rtol=1e-4)
-    assert run.saves.min() < run.saves.max()  # there is something to pad
+    assert run.saves.min() < run.saves.max()  # some rows are padded
     table = eval(recipe, {"data": run.to_dataset()})
     assert len(table) == run.saves.sum()
     for at in np.ndindex(2, 2):
@@ -69,11 +69,11 @@ CHEAP = (
     "early_fusion_shares(a)",
     "sweep(half_time",
     "phase_diagram(",
-)  # nothing is trained, little is compiled
+)  # examples without training and with little compilation
 
 
 def examples() -> list[ParameterSet]:
-    """Every piece of Python on the pages, with what is shown right below it."""
+    """Return every Python block of README and docs, with the output shown below it."""
     return [
         pytest.param(
             text,
@@ -86,7 +86,7 @@ def examples() -> list[ParameterSet]:
     ]
 
 
-@pytest.mark.parametrize(("text", "shown"), examples()[1:])  # the first has a test of its own
+@pytest.mark.parametrize(("text", "shown"), examples()[1:])  # the first block has its own test
 def test_every_example_of_the_pages_runs(text, shown, capsys):
     exec(text, {})
     printed = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Every public result becomes a data set and a table, is shown in a line, and can be drawn."""
+"""Tests that every public result converts to a dataset and a table, prints and draws."""
 
 import importlib
 import inspect
@@ -240,8 +240,8 @@ EXAMPLES: dict[str, tuple[Callable[[], Result], dict[str, int], int | str]] = {
     "World": (lambda: tasks.worlds.ring(5), {"item": 5, "item_too": 5, "side": 2}, 25),
     "EscapeDirections": (lambda: saddles.escape_directions(saddle(), TASK), {"direction": 6}, 6),
 }
-"""A function that makes one, sizes of its data set, and rows of its table or the dimension that
-counts them, by the name of the class."""
+"""By class name: a function that makes a result, the sizes of its dataset, and the number of rows
+of its table (or the dimension that counts them)."""
 
 PACKAGES = "diagnose", "dynamics", "own", "tasks", "theory"
 IMAGES = ("CodingScheme", "Gating")
@@ -250,7 +250,7 @@ LABELS = {
     "Plateaus": ("plateaus", "drops"),
     "Selectivity": ("units", "random features"),
 }
-"""What is said of two kinds of lines in one figure."""
+"""Labels of the two kinds of lines in one figure, by class name."""
 
 
 @pytest.fixture(params=EXAMPLES, scope="module")
@@ -327,7 +327,7 @@ def test_it_makes_axes_of_its_own(row):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Odd(Result):
-    """Every way in which dimensions can be written."""
+    """Result with dimensions written in every possible way."""
 
     level: Float[np.ndarray, "*batch level"]
     spread: Float[np.ndarray, "*batch #level"]

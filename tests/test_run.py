@@ -1,4 +1,4 @@
-"""A run survives the disk bit for bit, or says in one line why not."""
+"""Tests that runs are saved and loaded bit for bit, or that an error says in one line why not."""
 
 import dataclasses
 import datetime
@@ -32,7 +32,7 @@ NAN_WITH_PAYLOAD = np.array([0x7FF8_0000_0000_1234, 0xFFF8_0000_0000_0001], np.u
 
 
 def small_run(offset: float = 0.0) -> xr.DataTree:
-    """One of everything: a named index, a labelled axis, a scalar, a nested node."""
+    """Return a run with a named index, a labelled axis, a scalar and a nested node."""
     simulation = xr.Dataset(
         {
             "loss": (("seed", "time"), np.arange(6.0).reshape(2, 3) + offset, {"units": "days"}),
@@ -71,7 +71,7 @@ def dataset_of(run: xr.DataTree, path: str) -> xr.Dataset:
 
 
 def bits(variable: xr.DataArray) -> tuple:
-    """All that makes two variables the same, NaN payloads and the sign of zero included."""
+    """Return everything that makes two variables equal, with NaN payloads and signs of zero."""
     values = variable.values
     content = values.tolist() if values.dtype.kind == "U" else (values.dtype, values.tobytes())
     return variable.dims, values.shape, values.dtype.kind, content, variable.attrs
@@ -89,7 +89,7 @@ def assert_same(loaded: xr.DataTree, run: xr.DataTree) -> None:
 
 
 def sign_again(folder: Path, **changes: object) -> None:
-    """Make the manifest fit the files, as a forger or a newer festina would."""
+    """Make the manifest match changed files, as a forger or a newer festina would."""
     files = {
         file.relative_to(folder).as_posix(): {
             "bytes": file.stat().st_size,
@@ -107,7 +107,7 @@ def saved(tmp_path: Path) -> Path:
     return save(small_run(), tmp_path / "run.zarr")
 
 
-# What comes back
+# Saving and loading
 
 
 def test_a_run_comes_back_bit_for_bit_in_its_order(saved):
@@ -121,7 +121,7 @@ def test_a_run_comes_back_bit_for_bit_in_its_order(saved):
 def trained(
     scale: ArrayLike, seeds: int, *, steps: int | None = 3, **options: Any
 ) -> festina.dynamics.Trajectory:
-    """Always two networks, which one compiled program serves."""
+    """Train two networks; equal shapes in all tests share one compiled program."""
     key = festina.seeds(seeds)
     network = festina.networks.fully_connected(2, 3, scale=scale, key=key)
     return festina.gradient_descent(network, LINE, 0.1, steps, **options)
@@ -213,7 +213,7 @@ def datasets(draw: st.DrawFn) -> xr.Dataset:
     variables = {}
     for name in names:
         dtype = np.dtype(draw(st.sampled_from(TYPES)))
-        # Surrogates are no text, and NumPy itself drops zeros at the end of a string.
+        # Surrogates are not valid text, and NumPy drops null characters at the end of a string.
         letters = st.text(
             st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=3
         )
@@ -277,7 +277,7 @@ def test_other_forms_of_text_and_numbers_become_the_usual_ones(tmp_path):
 
 
 class Duck:
-    """An array that is not NumPy's, as JAX's are."""
+    """Array-like object that is not a NumPy array, like arrays of JAX."""
 
     def __array__(self, dtype=None, copy=None):
         return np.arange(2, dtype=dtype)
@@ -318,7 +318,7 @@ def test_attributes_come_back_as_plain_python(tmp_path):
         assert type(got["real"]) is float
         assert type(got["truth"]) is bool
     metadata = (tmp_path / "r" / "zarr.json").read_text()
-    assert "NaN" not in metadata  # which is no JSON, and JavaScript would refuse the file
+    assert "NaN" not in metadata  # NaN is not valid JSON
     assert "Infinity" not in metadata
 
 
@@ -353,7 +353,7 @@ def test_a_run_says_when_and_with_which_packages_it_was_made(tmp_path):
     assert made.attrs["versions"]["python"] == platform.python_version()
     assert "date" not in run.attrs
     made.attrs |= {"date": "2020-01-01T00:00:00+00:00", "versions": {"jax": "0.1"}}
-    save(made, tmp_path / "b")  # saving again does not make it anew
+    save(made, tmp_path / "b")  # saving again keeps date and versions
     again = load(tmp_path / "b").attrs
     assert (again["date"], again["versions"]) == ("2020-01-01T00:00:00+00:00", {"jax": "0.1"})
 
@@ -402,14 +402,14 @@ def test_what_is_written_is_what_zarr_itself_would_write(dtype, shape, tmp_path)
     for name in names - {"v/zarr.json"}:
         assert (path / name).read_bytes() == (tmp_path / "zarr" / name).read_bytes()
     one, other = (json.loads((p / "v/zarr.json").read_text()) for p in (path, tmp_path / "zarr"))
-    # What may be left out: the names of no dimensions, and no transformers.
+    # Empty dimension names and empty transformers are optional in the format.
     assert {"storage_transformers": []} | one == {"dimension_names": []} | other
 
 
 @pytest.mark.filterwarnings("ignore:Object at festina.json is not recognized")
 def test_xarray_opens_a_run_by_itself(saved):
     run = small_run()
-    del array(run, "simulation/loss").attrs["units"]  # xarray would make durations of it
+    del array(run, "simulation/loss").attrs["units"]  # xarray would convert to durations
     save(run, saved, overwrite=True)
     with xr.open_datatree(saved, engine="zarr", consolidated=False) as tree:
         assert set(tree["simulation"].coords) == {"time", "unit", "scale", "network"}
@@ -420,7 +420,7 @@ def test_xarray_opens_a_run_by_itself(saved):
 
 def test_one_file_per_variable_besides_its_metadata_and_the_same_each_time(saved, tmp_path):
     names = [file for file in saved.rglob("*") if file.is_file()]
-    assert len(names) == 1 + 4 + 2 * 9 - 1  # manifest, groups, variables; one of them is empty
+    assert len(names) == 1 + 4 + 2 * 9 - 1  # manifest, groups, variables (one is empty)
     again = save(small_run(), tmp_path / "again")
     for name in names:
         assert name.read_bytes() == (again / name.relative_to(saved)).read_bytes()
@@ -443,13 +443,13 @@ def test_importing_the_module_is_cheap():
     assert printed(code).strip() == "set()"
 
 
-# All of it or nothing
+# Atomic saving
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
 @pytest.mark.parametrize(
     ("owner", "name", "call"),
-    # Before the first file, after the first, in the middle, at the manifest, at each renaming.
+    # Failures before and after the first file, in the middle, at the manifest, at each renaming.
     [
         (_save, "to_files", 1),
         (_manifest, "_checksum", 1),
@@ -505,7 +505,7 @@ def test_the_saved_folder_is_as_readable_as_any_other(saved, tmp_path):
     assert saved.stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
-# Where it is saved
+# Paths of saved runs
 
 
 def test_parents_are_made_and_the_path_is_returned(tmp_path):
@@ -525,7 +525,7 @@ def test_an_existing_path_is_not_replaced_unless_asked(saved):
 def test_what_is_not_a_run_is_never_replaced(tmp_path):
     thesis = tmp_path / "thesis"
     thesis.mkdir()
-    save(small_run(), thesis, overwrite=True)  # nothing is lost with an empty folder
+    save(small_run(), thesis, overwrite=True)  # overwriting an empty folder is allowed
     (thesis / "festina.json").rename(thesis / "chapter-1.tex")
     for path in (thesis, thesis / "chapter-1.tex"):
         with pytest.raises(FileExistsError, match="is not a run, so `overwrite=True` does not"):
@@ -558,7 +558,7 @@ def test_a_link_to_a_run_stays_a_link(saved, tmp_path):
 
 @pytest.mark.parametrize("code", ["EACCES", "EROFS"])
 def test_a_read_only_folder_is_refused_before_any_work(monkeypatch, tmp_path, code):
-    # The tests may run as root, to whom nothing is read-only.
+    # Permissions do not bind root, who may run the tests, so the error is simulated.
     def mkdir(self, *arguments, **options):
         raise OSError(getattr(errno, code), "no", str(self))
 
@@ -578,7 +578,7 @@ def test_a_parent_that_is_a_file_is_refused_before_any_work(monkeypatch, tmp_pat
         save(small_run(), tmp_path / "file" / below)
 
 
-# What cannot be saved
+# Errors of saving
 
 
 @pytest.mark.parametrize(
@@ -621,7 +621,7 @@ def test_what_is_no_run_is_refused(tmp_path, run):
     assert not os.listdir(tmp_path)
 
 
-# What cannot be loaded
+# Errors of loading
 
 
 def refused(path: Path) -> str:
@@ -704,7 +704,7 @@ def test_what_a_newer_festina_adds_is_loaded(saved):
     extra = xr.Dataset({"rate": ("mode", [1.0, 2.0])})
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
-        # As xarray writes it: compressed, and coordinates marked at the variables.
+        # xarray compresses arrays and marks coordinates at the variables.
         extra.to_zarr(store, zarr_format=3, consolidated=False)
         store.rename(saved / "spectrum")
     sign_again(saved, festina_version="1.9.0", signature="unknown")
@@ -755,11 +755,11 @@ def test_a_forged_run_is_refused_and_not_executed(saved, tmp_path, changes, mess
         load(saved)
     assert not (tmp_path / "crater").exists()
     pickle.loads(bomb)
-    assert (tmp_path / "crater").exists()  # it was a live one
+    assert (tmp_path / "crater").exists()  # the pickle does execute code
 
 
 def test_an_array_of_the_old_format_is_not_even_seen(saved, tmp_path):
-    # Zarr's second format knows a pickle filter.
+    # Version 2 of the Zarr format has a pickle filter.
     old = saved / "old"
     old.mkdir()
     filters = [{"id": "pickle", "protocol": 5}]

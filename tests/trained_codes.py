@@ -1,7 +1,8 @@
-"""Networks of which theory knows the code, trained with a little noise: Langevin dynamics, cooled.
+"""Networks with a code known from theory, trained by annealed Langevin dynamics.
 
-Momenta, friction and noise on whitened weights (leapfrog with the noise in its middle, ABOBA),
-while T falls from 1 to its value and rests there: the weights become a draw from the posterior.
+Whitened weights have momenta, friction and noise (ABOBA: leapfrog with noise in the middle). The
+temperature T falls from 1 to its final value and stays there, so that the final weights are a draw
+from the posterior.
 """
 
 from functools import partial
@@ -23,7 +24,7 @@ PHI = {
 
 @partial(jax.jit, static_argnames=("activation", "width", "lazy", "steps"))
 def trained(activation, x, y, key, *, width, temperature, lazy=False, steps=8_000):
-    """Activities `(example, unit)` before and after, and the mean square of what is missed."""
+    """Return activities `(example, unit)` before and after training, and the mean squared error."""
     spread, size = (1.0, width**-0.5) if lazy else (len(x) ** -0.5, 1 / width)
     sharp = 1.0 if lazy else width
     hidden = lambda w: PHI[activation](x @ w.T)
@@ -57,7 +58,7 @@ def trained(activation, x, y, key, *, width, temperature, lazy=False, steps=8_00
 
 
 def task(rng, sizes, other, clusters):
-    """Orthogonal inputs, or clusters of them around a mean for every class; targets y₊ and y₋."""
+    """Return orthogonal inputs or a cluster of inputs per class, targets y₊, y₋, and classes."""
     which, m = labels_of(sizes), len(sizes)
     x = np.eye(len(which))
     if clusters:
@@ -69,7 +70,7 @@ def task(rng, sizes, other, clusters):
 
 
 def cases(number):
-    """What is to be said of a network that nobody looked at, and of its controls."""
+    """Yield expected code, activities, classes, inputs and description of networks and controls."""
     rng = np.random.default_rng([22, number])
     activation = tuple(TRUTH)[number % 4]
     clusters = float(rng.uniform(1.0, 2.5)) if number // 4 % 3 == 2 else 0.0
@@ -90,7 +91,7 @@ def cases(number):
     before, after, _ = trained(activation, x, y, key, **given)
     lazy = trained(activation, x, y, key, **given, lazy=True)[1]
     gains = rng.lognormal(0, 0.3, width)
-    if activation != "relu" or not clusters:  # of which theory says nothing
+    if activation != "relu" or not clusters:  # no theory for this case
         yield TRUTH[activation], after, which, x, f"{how} trained"
         yield TRUTH[activation], after * gains, which, x, f"{how} gains"
     yield "none", after, rng.permutation(which), x, f"{how} shuffled"
