@@ -45,8 +45,11 @@ def short(given=TASK, **changed):
         ({"key": jax.random.split(KEY, 3)}, "one key for each of the 2 chains"),
         ({"key": 0}, "`key` must be a JAX random key"),
         ({"given": from_arrays(np.zeros((3, 2)), np.ones(3))}, "All inputs are zero"),
-        ({"given": from_arrays(np.eye(2), np.ones(2), weight=[1, 2])}, "weigh its examples alike"),
-        ({"given": linear_teacher(np.eye(2))}, "must be a task of examples"),
+        (
+            {"given": from_arrays(np.eye(2), np.ones(2), weight=[1, 2])},
+            "equal weights for all samples",
+        ),
+        ({"given": linear_teacher(np.eye(2))}, "must be a finite task"),
     ],
 )
 def test_what_is_refused(as_a_user, changed, message):

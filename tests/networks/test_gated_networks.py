@@ -353,7 +353,7 @@ def test_a_figure_says_for_what_gates_are_open(ax):
         "h3 (5)\n○○○●",
         "y (1)",
     }
-    assert title == "for example 0, 1, 2, 3: ● open, ◐ in part, ○ closed"
+    assert title == "gates for example 0, 1, 2, 3: ● open, ◐ partly open, ○ closed"
     assert len(ax.lines) == 8
 
 
@@ -364,7 +364,7 @@ def test_edges_of_a_figure_are_as_thick_as_they_are_strong(ax):
     network.draw(ax)
     widths = [line.get_linewidth() for line in ax.lines]
     assert widths[2] < widths[0] < widths[1]
-    assert shown(ax)[0] == {"x (1)", "a (1)\nby a rule", "y (1)", "○●"}
+    assert shown(ax)[0] == {"x (1)", "a (1)\nfunction of x", "y (1)", "○●"}
     ax.clear()
     network.draw(ax, task=data, label="one")
     assert shown(ax)[0] == {"x (1)", "a (1)\n◐", "y (1)", "◐"}

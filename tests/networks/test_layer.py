@@ -188,7 +188,7 @@ def test_an_activation_stands_for_its_neuron():
             NeuronUnit(),
             np.ones((3, 2)),
             np.ones((1, 3)),
-            r"got \(3, 2\) and \(1, 3\)\. Give v\.T\?$",
+            r"got \(3, 2\) and \(1, 3\)\. Transpose `v`: give v\.T\.$",
         ),
         (NeuronUnit(), 1j * np.ones((3, 2)), np.ones(3), "`u` must be real, got complex"),
         (NeuronUnit(), np.ones((3, 2)), np.ones(3) + 0j, "`v` must be real, got complex"),

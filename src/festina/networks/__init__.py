@@ -1,5 +1,9 @@
-"""What learns: layers of units (Eq. 1 of the saddle-to-saddle paper), deep networks of
-them, deep linear, diagonal and gated linear networks, and their initial weights."""
+"""Network architectures and their initial weights.
+
+One hidden layer of neurons, convolution kernels or attention heads is a `Layer`, Eq. (1) of Zhang,
+Saxe & Latham. `DeepNetwork`, `DeepLinear`, `DiagonalLinear` and `Gated` are the other
+architectures.
+"""
 
 from ._activations import Activation as Activation
 from ._activations import activation as activation

@@ -1,4 +1,4 @@
-"""Scalar activations σ, each with the algebra that it gives to a unit."""
+"""Scalar activation functions σ, each with the algebraic properties of a neuron that uses it."""
 
 import contextlib
 import functools
@@ -19,16 +19,26 @@ from ._kinks import POINTS, kinks
 
 Scalar = Callable[[Array], Array]
 
-_FAR = 1e3  # largest |a| at which a function of one's own is looked at
-_AT_ZERO = 1e-5  # a kink closer to zero than this is there
+_FAR = 1e3  # largest |a| at which the algebra of a user's function is tested
+_AT_ZERO = 1e-5  # a kink with a smaller |a| counts as a kink at zero
 
 
 @dataclass(frozen=True)
 class Activation:
-    r"""A scalar function σ applied to every pre-activation $u \cdot z$.
+    r"""Scalar function σ that a unit applies to its pre-activation $u \cdot z$.
 
-    `power` is the exponent where $\sigma(a) = a^p$ with integer $p$: such a unit is linear in the
-    fixed features $z^{\otimes p}$, so that the data enter through moments alone.
+    `power` is the exponent p of an activation $\sigma(a) = a^p$ with a whole number p, else None. A
+    unit with a `power` is linear in the fixed features $z^{\otimes p}$, so its training depends on
+    the data through moments alone.
+
+    **Example:**
+
+    >>> from festina.networks import activation
+    >>> square = activation("quadratic")
+    >>> square.name, square.power, square.algebra.even
+    ('quadratic', 2, True)
+    >>> float(square(3.0))
+    9.0
     """
 
     name: str
@@ -41,7 +51,7 @@ class Activation:
 
 
 ActivationLike = TypeAliasType("ActivationLike", str | Activation | Scalar)
-"""A name, an activation, or a scalar JAX function of one's own."""
+"""Name of an activation, an `Activation`, or a user's scalar JAX function."""
 
 
 def _identity(a: Array) -> Array:
@@ -50,7 +60,10 @@ def _identity(a: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Power:
-    """A function that equals another one by what it computes, as `functools.partial` does not."""
+    """The function a ↦ aᵖ. Two such functions are equal if their exponents are equal.
+
+    Two `functools.partial` objects with the same exponent would differ.
+    """
 
     exponent: int
 
@@ -59,7 +72,7 @@ class _Power:
 
 
 def _rectify(a: Array) -> Array:
-    return jnp.where(a <= 0.0, 0.0, a)  # so that NaN stays NaN
+    return jnp.where(a <= 0.0, 0.0, a)  # NaN ≤ 0 is false, so NaN stays NaN
 
 
 @dataclass(frozen=True)
@@ -76,7 +89,16 @@ def _error_function(a: Array) -> Array:
 
 @functools.cache
 def power(exponent: int) -> Activation:
-    """Return σ(a) = aᵖ for a whole number p ≥ 1: linear for p = 1, quadratic for p = 2."""
+    """Return the activation σ(a) = aᵖ for a whole number p ≥ 1.
+
+    The activation with p = 1 is called "linear", with p = 2 "quadratic" and with p = 3 "cubic".
+
+    **Example:**
+
+    >>> from festina.networks import power
+    >>> power(3).name, float(power(3)(2.0))
+    ('cubic', 8.0)
+    """
     p = whole_number("exponent", exponent)
     is_linear = p == 1
     return Activation(
@@ -96,9 +118,20 @@ def power(exponent: int) -> Activation:
 
 @functools.cache
 def leaky_relu(slope: float = 0.1) -> Activation:
-    """Return σ(a) = a for a > 0 and `slope`·a below, 0 < `slope` < 1; PyTorch has 0.01."""
+    """Return the leaky ReLU, σ(a) = a for a > 0 and σ(a) = `slope`·a for a ≤ 0.
+
+    `slope` must lie strictly between 0 and 1. PyTorch's default slope is 0.01.
+
+    **Example:**
+
+    >>> from festina.networks import leaky_relu
+    >>> round(float(leaky_relu(0.2)(-1.0)), 3)
+    -0.2
+    """
     if not 0 < slope < 1:
-        raise ValueError(f"`slope` must lie between 0 and 1, got {slope}. 0 is relu, 1 is linear.")
+        raise ValueError(
+            f'`slope` must lie between 0 and 1, got {slope}. Slope 0 is "relu", slope 1 "linear".'
+        )
     return Activation(
         name=f"leaky-relu-{float(slope)!r}",
         function=_Leak(float(slope)),
@@ -132,7 +165,10 @@ _NAMED = {
 
 
 def activation_named(name: str) -> Activation | None:
-    """Return this library's activation of a name in a run on disk; None for a user's own."""
+    """Return the library's activation with this name; None if the library has none.
+
+    A run on disk stores each activation by its name.
+    """
     for prefix, make in (("power-", lambda p: power(int(p))), ("leaky-relu-", _leaky)):
         if name not in _NAMED and name.startswith(prefix):
             with contextlib.suppress(ValueError):
@@ -145,10 +181,21 @@ def _leaky(slope: str) -> Activation:
 
 
 def activation(choice: ActivationLike) -> Activation:
-    """Return an activation by name, as it is, or from your own scalar function.
+    """Return an `Activation` for a name or for your own scalar JAX function.
 
-    The algebra of a function that is not ours is measured up to |a| = 1000, its kinks are looked
-    for between −8 and 8.
+    An `Activation` is returned unchanged. The algebraic properties of your own function are
+    measured numerically for |a| ≤ 1000. Kinks of your own function are searched for between a = −8
+    and a = 8.
+
+    **Example:**
+
+    >>> import jax.numpy as jnp
+    >>> from festina.networks import activation
+    >>> arctan = activation(jnp.arctan)
+    >>> arctan.name, arctan.algebra.order, arctan.algebra.kinked
+    ('arctan', 1, False)
+    >>> activation("relu").algebra.kinked
+    True
     """
     if isinstance(choice, Activation):
         name = _own_name(choice.name, choice)
@@ -156,24 +203,25 @@ def activation(choice: ActivationLike) -> Activation:
     if isinstance(choice, str):
         if choice not in _NAMED:
             raise ValueError(
-                f"Unknown activation '{choice}'. There are: {', '.join(_NAMED)}; "
-                "or pass `power(p)`, `leaky_relu(slope)` or a scalar JAX function of your own."
+                f"Unknown activation '{choice}'. There are: {', '.join(_NAMED)}. "
+                "`power(p)`, `leaky_relu(slope)` and your own scalar JAX functions work as well."
             )
         return _NAMED[choice]
     if isinstance(choice, np.ufunc):
         raise ValueError(
-            f"NumPy's {choice.__name__} cannot be differentiated: give JAX's, "
+            f"The activation is NumPy's {choice.__name__}, which JAX cannot differentiate. Use "
             f"jax.numpy.{choice.__name__}, or the name of an activation."
         )
     if type(choice).__module__.startswith("torch") or _module(choice).startswith("torch"):
         raise ValueError(
-            "PyTorch's functions cannot be used here: give JAX's (jax.nn.gelu, with "
-            "approximate=False for PyTorch's default), or the name of an activation."
+            "PyTorch's functions cannot be activations, because JAX cannot differentiate them. Use "
+            "the JAX function (for PyTorch's default GELU: jax.nn.gelu with approximate=False), or "
+            "the name of an activation."
         )
     if callable(choice):
         return _from_function(choice)
     raise ValueError(
-        "Expected an activation (its name, or a scalar JAX function) or a unit, got "
+        "An activation must be a name, an `Activation` or a scalar JAX function, got "
         f"{type(choice).__name__}."
     )
 
@@ -183,25 +231,26 @@ def activation(choice: ActivationLike) -> Activation:
 def _from_function(function: Scalar) -> Activation:
     grid = jnp.linspace(-2.0, 2.0, POINTS)
     try:
-        # By another name: JAX crashes at what it can keep no weak reference to.
+        # The lambda is needed because JAX fails for objects without weak references.
         shape = jax.eval_shape(lambda a: function(a), grid).shape
     except jax.errors.TracerArrayConversionError as error:
         raise ValueError(
-            "The activation is written in NumPy, which cannot be differentiated: use jax.numpy "
-            "instead of numpy in it."
+            "The activation is written in NumPy, which JAX cannot differentiate: use jax.numpy "
+            "instead of numpy inside the function."
         ) from error
     except Exception as error:
         raise ValueError(f"The activation could not be applied to an array: {error}") from error
     if shape != grid.shape:
         raise ValueError(
-            f"An activation maps each entry to one number: from {grid.shape} it made {shape}."
+            "An activation must map each entry to one number: from an array of shape "
+            f"{grid.shape} it made {shape}."
         )
     few = grid[:: POINTS // 4]
     alone = np.concatenate([np.asarray(function(entry[None])) for entry in few])
     if not np.allclose(alone, function(grid)[:: POINTS // 4], rtol=1e-6, atol=1e-9, equal_nan=True):
         raise ValueError(
-            "An activation maps each entry by itself: what this one makes of an entry depends on "
-            "the others (softmax and normalisation do)."
+            "An activation must map each entry by itself. The output of this function for one "
+            "entry depends on the other entries, as that of softmax or a normalisation does."
         )
     algebra = measure_algebra(
         lambda u: np.asarray(function(u * grid)), np.array([1.0, -0.7, 0.45, 1.3])
@@ -212,18 +261,18 @@ def _from_function(function: Scalar) -> Activation:
 
 
 def _own_name(name: str, choice: Activation | None = None) -> str:
-    """Return a name under which a run on disk is not taken for an activation of this library."""
+    """Return the name of a user's function, as "own NAME" if the library has one called NAME."""
     return name if activation_named(name) in (None, choice) else f"own {name}"
 
 
 def _far_out(function: Scalar, near: Algebra) -> Algebra:
-    """Return the algebra without what holds only near zero."""
+    """Return the algebra without the properties that fail for large |a|."""
     a = _FAR * np.linspace(-1.0, 1.0, POINTS) ** 3
     at = np.asarray(function(jnp.asarray(a)), dtype=float)
     same = lambda other: np.allclose(at, other, rtol=1e-9, atol=1e-9, equal_nan=True)
     one = np.asarray(function(jnp.asarray([-1.0, 1.0])), dtype=float)
     if near.homogeneous and not same(np.where(a < 0, -a * one[0], a * one[1])):
-        # Of lines that end somewhere the end is a kink, or as good as one.
+        # The function leaves its straight line somewhere: that place counts as a kink.
         near = replace(near, homogeneous=None, linear=False, kink=near.kink or "elsewhere")
     return replace(near, even=near.even and same(at[::-1]), odd=near.odd and same(-at[::-1]))
 

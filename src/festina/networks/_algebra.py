@@ -1,4 +1,4 @@
-"""The algebra of units: properties of the response φ(z; u) as a function of its weights u."""
+"""Algebraic properties of a unit's response φ(z; u) as a function of the weights u."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,28 +11,28 @@ from .._precision import float64
 Homogeneity = Literal["real", "positive"]
 Kink = Literal["zero", "elsewhere"]
 
-_SILENT = 1e-3  # of what a power of u leaves: a response this small falls faster than any
+_SILENT = 1e-3  # fraction of the extrapolated power law below which no power law is reported
 
 
 @dataclass(frozen=True)
 class Algebra:
-    r"""The properties of $\phi(z; u)$ that decide which fixed points and manifolds exist.
+    r"""Algebraic properties of $\phi(z; u)$, which decide which fixed points and manifolds exist.
 
-    Theorem 1 and Theorem 3 of Zhang, Saxe & Latham are stated in these properties and in nothing
-    else about the architecture.
+    Theorems 1 and 3 of Zhang, Saxe & Latham assume nothing about the architecture except such
+    properties.
 
     - `zero`: $\phi(z; 0) = 0$ for every $z$ (Eq. 5).
-    - `homogeneous`: $\phi(z; \alpha u) = \alpha \phi(z; u)$ for every `"real"` $\alpha$ or every
-      `"positive"` one (ReLU); None where neither holds (Eq. 6). Degree one only.
+    - `homogeneous`: "real" if $\phi(z; \alpha u) = \alpha \phi(z; u)$ for every real $\alpha$,
+      "positive" if it holds for positive $\alpha$ only (ReLU), else None (Eq. 6).
     - `linear`: homogeneous over the reals and additive in $u$ (Eq. 7).
     - `even`: $\phi(z; -u) = \phi(z; u)$.
-    - `order`: order of the lowest non-vanishing term of the Taylor expansion at $u = 0$, which sets
-      the mechanism: 1 separates directions (Theorem 4), 2 and more separates units (Prop. 5). None
-      where no whole number is, as for a unit with a threshold, which is silent around $u = 0$.
+    - `order`: order of the lowest non-vanishing term of the Taylor expansion of φ at $u = 0$. Order
+      1 separates the timescales of directions (Theorem 4), a higher order those of units (Prop. 5).
+      None if there is no such order: the response of a unit with a threshold is zero near $u = 0$.
     - `odd`: $\phi(z; -u) = -\phi(z; u)$.
-    - `kink`: `"zero"` where the slope of φ jumps at $u = 0$ (ReLU, and whatever is homogeneous for
-      positive α only), `"elsewhere"` where it jumps at other $u$ alone (a threshold, a response
-      that is clipped), None where it has no jump.
+    - `kink`: "zero" if the slope of φ jumps at $u = 0$ (ReLU and all other units that are
+      homogeneous for positive $\alpha$ only), "elsewhere" if it jumps at other $u$ only (a
+      threshold, a clipped response), None if the slope is continuous.
     """
 
     zero: bool
@@ -44,24 +44,24 @@ class Algebra:
     kink: Kink | None = None
 
     def __post_init__(self) -> None:
-        if self.homogeneous == "positive":  # two different lines, one for each side
+        if self.homogeneous == "positive":  # φ has different slopes on the two sides of u = 0
             object.__setattr__(self, "kink", "zero")
 
     @property
     def kinked(self) -> bool:
-        """Whether the slope of φ jumps anywhere, so that trajectories may slide along a kink."""
+        """Whether the slope of φ jumps anywhere; a trajectory may then slide along the kink."""
         return self.kink is not None
 
 
 @dataclass(frozen=True)
 class Defects:
-    r"""By how much a response misses each property, relative to its largest value.
+    r"""Deviation of a response from each property of `Algebra`, relative to the largest response.
 
-    - `zero`: $\phi(z; 0)$ against 0.
-    - `positive`: $\phi(z; \alpha u)$ against $\alpha\phi(z; u)$ for $\alpha$ = 0.37 and 2.6.
-    - `negative`: the same for $\alpha$ = −1.3.
-    - `additive`: $\phi(z; u + u')$ against $\phi(z; u) + \phi(z; u')$.
-    - `even`, `odd`: $\phi(z; -u)$ against $\phi(z; u)$ and against $-\phi(z; u)$.
+    - `zero`: deviation of $\phi(z; 0)$ from 0.
+    - `positive`: deviation of $\phi(z; \alpha u)$ from $\alpha\phi(z; u)$ for $\alpha$ = 0.37, 2.6.
+    - `negative`: deviation of $\phi(z; \alpha u)$ from $\alpha\phi(z; u)$ for $\alpha$ = −1.3.
+    - `additive`: deviation of $\phi(z; u + u')$ from $\phi(z; u) + \phi(z; u')$.
+    - `even`, `odd`: deviation of $\phi(z; -u)$ from $\phi(z; u)$ and from $-\phi(z; u)$.
     """
 
     zero: float
@@ -74,17 +74,18 @@ class Defects:
 
 @float64
 def measure_defects(response: Callable[[np.ndarray], np.ndarray], weights: np.ndarray) -> Defects:
-    r"""Measure how far a response is from each property that `Algebra` names.
+    r"""Measure how far a response deviates from each property of `Algebra`.
 
     **Arguments:**
 
-    - `response`: $u \mapsto \phi(z; u)$ over a fixed set of inputs $z$, as one array.
-    - `weights`: several random $u$ of order one, shape `(draw, ...)`, at least three.
+    - `response`: function $u \mapsto \phi(z; u)$ that returns the responses to a fixed set of
+      inputs $z$ as one array.
+    - `weights`: at least three random weights $u$ of order one, `(draw, ...)`.
 
     **Returns:**
 
-    The largest difference over all inputs and draws for each property, as a fraction of the largest
-    response: of the order of rounding where the property holds.
+    For each property the largest deviation over all inputs and draws, as a fraction of the largest
+    response. A property that holds has a deviation of the order of rounding errors.
     """
     draws = [np.asarray(u, dtype=float) for u in weights]
     if len(draws) < 3:
@@ -92,7 +93,8 @@ def measure_defects(response: Callable[[np.ndarray], np.ndarray], weights: np.nd
     at = [np.asarray(response(u), dtype=float) for u in draws]
     if not all(np.isfinite(values).all() for values in at):
         raise ValueError(
-            "The response must be finite at weights of order one, else its algebra is unknown."
+            "The response of a unit must be finite at weights of order one, because its algebraic "
+            "properties are measured there. Use another activation."
         )
     scale = max(float(np.abs(values).max()) for values in at) or 1.0
 
@@ -120,18 +122,19 @@ def measure_defects(response: Callable[[np.ndarray], np.ndarray], weights: np.nd
 def measure_algebra(
     response: Callable[[np.ndarray], np.ndarray], weights: np.ndarray, *, tolerance: float = 1e-9
 ) -> Algebra:
-    r"""Find the algebra of a response numerically.
+    r"""Measure the `Algebra` of a response numerically.
 
     **Arguments:**
 
-    - `response`: $u \mapsto \phi(z; u)$ over a fixed set of inputs $z$, as one array. Evaluate in
-      float64: the order is read off responses at $|u| \sim 10^{-5}$.
-    - `weights`: several random $u$ of order one, shape `(draw, ...)`, at least three.
-    - `tolerance`: largest defect (see `Defects`) at which a property counts as holding.
+    - `response`: function $u \mapsto \phi(z; u)$ that returns the responses to a fixed set of
+      inputs $z$ as one float64 array. The order is measured at $|u| \sim 10^{-5}$.
+    - `weights`: at least three random weights $u$ of order one, `(draw, ...)`.
+    - `tolerance`: largest deviation (see `Defects`) at which a property counts as holding.
 
-    A property that holds for every input and draw is taken to hold; a response that differs only
-    outside the region sampled is not told apart. Of kinks only that of a homogeneous response is
-    found; those of a scalar activation are looked for where it is made a unit (`NeuronUnit`).
+    !!! note "When it stops being exact"
+
+        A property counts as holding if it holds for all inputs and draws given. The only kink found
+        here is that of a homogeneous response; `activation` searches a scalar function for kinks.
     """
     defects = measure_defects(response, weights)
     zero = defects.zero <= tolerance
@@ -148,11 +151,14 @@ def measure_algebra(
 
 
 def _lowest_order(response: Callable[[np.ndarray], np.ndarray], weights: np.ndarray) -> int | None:
-    """Return the slope of log|φ(z; hu)| against log h as h → 0; it serves kinked functions too."""
+    """Return the slope of log|φ(z; hu)| against log h as h → 0, rounded; None if there is none.
+
+    The slope also exists for functions with a kink, which have no Taylor expansion.
+    """
     draws = [np.asarray(u, dtype=float) for u in weights]
     scale = max(float(np.abs(response(u)).max()) for u in draws) or 1.0
     size = lambda h: np.sqrt(np.mean([np.mean(response(h * u) ** 2) for u in draws]))
-    # From coarse to fine, stopping before cancellation in φ eats the digits.
+    # h decreases until cancellation in φ would make the slope inaccurate.
     slope, expected, ratio = 0.0, 0.0, 10.0**-0.5
     for h in 0.1 * ratio ** np.arange(9):
         small, large = size(h), size(2 * h)

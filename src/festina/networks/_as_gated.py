@@ -1,4 +1,4 @@
-"""ReLU networks on given examples, as gated linear networks."""
+"""Gated linear networks that equal a ReLU network on given examples."""
 
 import itertools
 from collections.abc import Sequence
@@ -17,23 +17,34 @@ from ._network import AbstractNetwork
 from ._units import NeuronUnit
 
 Gates = tuple[Float[np.ndarray, "*batch unit example"], ...]
-"""Of the units of every hidden layer, for every example."""
+"""Gates of the units of each hidden layer for each example."""
 
 
 @float64
 def rectifier_gates(network: AbstractNetwork, x: ArrayLike) -> Gates:
-    r"""Return the slopes of a network's rectifiers on given examples, layer by layer.
+    r"""Return the slope g of every hidden unit's activation, $\sigma(a) = g\,a$, on given examples.
 
-    A rectifier is linear on either side of its kink, $\sigma(a) = g\,a$ with g = 1 or 0 (of a leaky
-    one its slope, of a linear unit always 1).
+    A ReLU has the slope g = 1 for positive a and g = 0 otherwise. A leaky ReLU has its leak instead
+    of 0. A linear unit always has g = 1.
 
     **Arguments:**
 
-    - `network`: a layer or `DeepNetwork` of neurons, linear or rectified, without biases and
-      skips; or a batch of such.
-    - `x`: the inputs, `(example, input)`.
+    - `network`: `Layer` or `DeepNetwork` of linear, ReLU or leaky ReLU neurons without biases and
+      skips, or a batch of such networks.
+    - `x`: inputs, `(example, input)`.
 
-    **Returns:** for each hidden layer `(*batch, unit, example)`.
+    **Returns:**
+
+    A tuple with the gates of each hidden layer, `(*batch, unit, example)`.
+
+    **Example:**
+
+    >>> from festina.networks import layer_from, leaky_relu, rectifier_gates
+    >>> network = layer_from(leaky_relu(0.1), [[1.0, 0.0], [0.0, -1.0]], [1.0, 1.0])
+    >>> (gates,) = rectifier_gates(network, [[1.0, 1.0], [-1.0, -1.0]])
+    >>> gates
+    array([[1. , 0.1],
+           [0.1, 1. ]])
     """
     weights, units = layers_of(network)
     h, gates = finite_matrix("x", x, "example", "input", weights[0].shape[-1]).T, []
@@ -52,25 +63,32 @@ def rectifier_gates(network: AbstractNetwork, x: ArrayLike) -> Gates:
 def gated_equivalent(
     network: AbstractNetwork, x: ArrayLike, *, gates: ArrayLike | Sequence[ArrayLike] | None = None
 ) -> Gated:
-    r"""Return the gated network whose gates are the slopes of rectifiers on given examples.
+    r"""Return the gated linear network that computes the same as a ReLU network on given examples.
 
-    A rectifier is linear on either side of its kink, so that on these examples both say the same,
-    and learn the same as long as no unit changes sides. Units of a layer that are on for the same
-    examples make one node: pathways `h1_0`, `h1_1`, … of the first hidden layer, and so on. Units
-    that are silent for all examples are left out.
-
-    With `gates` the weights are those of the network and the gates are what you say: those of
-    another time (`rectifier_gates(run.final, x)`), or those of contexts or pathways as
-    `festina.diagnose.gating` finds them.
+    The gates of the new network are the slopes of the ReLUs (`rectifier_gates`). Both networks have
+    equal outputs on `x`, and they learn alike as long as no unit switches on or off for an example.
+    Units of a layer that are active for the same examples form one node; `h1_0`, `h1_1`, … are the
+    nodes of the first hidden layer. Units that are inactive for all examples are left out.
 
     **Arguments:**
 
-    - `network`: a layer or `DeepNetwork` of neurons, linear or rectified, without biases and
-      skips. Of a batch every network has all pathways that any has, where it has no such units with
-      weights of zero.
-    - `x`: the inputs, `(example, input)`.
-    - `gates`: `(*batch, unit, example)` of one hidden layer, or a list of such of each; numbers or
-      booleans.
+    - `network`: `Layer` or `DeepNetwork` of linear, ReLU or leaky ReLU neurons without biases and
+      skips, or a batch of such networks. All networks of a batch get the same nodes. If a network
+      of the batch has no unit for a node, its weights at the node are zero.
+    - `x`: inputs, `(example, input)`.
+    - `gates`: gates to use instead of the network's own slopes: an array `(*batch, unit, example)`
+      for one hidden layer, or a list with one array for each. For example the gates at another time
+      (`rectifier_gates(run.final, x)`) or those that `festina.diagnose.gating` finds.
+
+    **Example:**
+
+    >>> from festina.networks import gated_equivalent, layer_from
+    >>> x = [[1.0, 1.0], [-1.0, -1.0]]
+    >>> relu = layer_from("relu", [[1.0, 0.0], [0.0, -1.0]], [1.0, 1.0])
+    >>> gated_equivalent(relu, x)
+    Gated(x 2, h1_0 1, h1_1 1, y 1; x-h1_0, x-h1_1, h1_0-y, h1_1-y, gates of h1_0, h1_1)
+    >>> gated_equivalent(relu, x).predict(x).ravel(), relu.predict(x).ravel()
+    (array([1., 1.]), array([1., 1.]))
     """
     weights, _ = layers_of(network)
     x = finite_matrix("x", x, "example", "input", weights[0].shape[-1])
@@ -86,7 +104,8 @@ def gated_equivalent(
         if (silent := (which < 0).all(axis=-1)).any():
             of = f" of network {tuple(map(int, np.argwhere(silent)[0]))}" if batch else ""
             raise ValueError(
-                f"All units of layer {layer}{of} are silent for all examples: no pathway is left."
+                f"All units of layer {layer}{of} are silent for all examples, so the gated network "
+                "would have no pathway. Use other weights or examples."
             )
         names.append([f"h{layer}_{k}" for k in range(int(opens.sum()))])
         slots.append(_placed(which, len(names[-1])))
@@ -97,7 +116,8 @@ def gated_equivalent(
     for weight, before, after, sources, targets in zip(
         weights, slots[:-1], slots[1:], names[:-1], names[1:], strict=True
     ):
-        whole = np.pad(weight, [(0, 0)] * len(batch) + [(0, 1), (0, 1)])  # −1 is a unit without any
+        # Index −1 selects a unit with zero weights.
+        whole = np.pad(weight, [(0, 0)] * len(batch) + [(0, 1), (0, 1)])
         for (s, source), (t, target) in itertools.product(enumerate(sources), enumerate(targets)):
             rows = np.take_along_axis(whole, after[t][..., None], axis=-2)
             edges[f"{source}-{target}"] = np.take_along_axis(rows, before[s][..., None, :], axis=-1)
@@ -106,7 +126,7 @@ def gated_equivalent(
 
 
 def layers_of(network: AbstractNetwork) -> tuple[list[np.ndarray], list[NeuronUnit]]:
-    """Return weights (*batch, out, in) from layer to layer, and the units of hidden ones."""
+    """Return the weights (*batch, out, in) of all layers, and the unit of each hidden layer."""
     if isinstance(network, Layer):
         weights = [network.u, network.v.swapaxes(-1, -2)]
         units, skips = [network.unit], ()
@@ -119,8 +139,9 @@ def layers_of(network: AbstractNetwork) -> tuple[list[np.ndarray], list[NeuronUn
     plain = [unit for unit in units if type(unit) is NeuronUnit and not unit.bias]
     if not units or skips or not all(each.algebra.homogeneous for each in plain) or plain != units:
         raise ValueError(
-            "Gates are read from linear or rectified neurons, in a layer or a `DeepNetwork` "
-            f"without biases and skips, got {network!r}. A bias is the weight of a column of ones."
+            "`network` must have linear or rectified neurons in a layer or a `DeepNetwork`, "
+            f"without biases and skips, got {network!r}. Instead of biases use a column of ones "
+            "in `x`."
         )
     return [np.asarray(weight, float) for weight in weights], plain
 
@@ -137,21 +158,21 @@ def _given(
     wanted = [(*network.batch_shape, weight.shape[-2], examples) for weight in weights[:-1]]
     if (found := [np.shape(each) for each in listed]) != wanted:
         raise ValueError(
-            f"`gates` must be (*batch, unit, example) of each of the {layers} hidden layers, here "
+            f"`gates` must be (*batch, unit, example) for each of the {layers} hidden layers, here "
             f"{', '.join(map(str, wanted))}, got {', '.join(map(str, found))}."
         )
     return tuple(finite_array("gates", each) for each in listed)
 
 
 def _all(batch: tuple[int, ...], width: int) -> list[Int[np.ndarray, "*batch unit"]]:
-    """Return one node with every unit."""
+    """Return the list of nodes that has one node with every unit."""
     return [np.broadcast_to(np.arange(width), (*batch, width))]
 
 
 def _placed(which: Int[np.ndarray, "*batch unit"], nodes: int) -> list[np.ndarray]:
-    """Return the units of each node, as many as in any network of a batch; −1 stands for none.
+    """Return the indices of each node's units; −1 fills up networks that have fewer.
 
-    A unit whose weights in and out are zero stays so: it changes nothing.
+    Index −1 gives a unit with zero weights in and out, whose gradient is zero.
     """
     placed = []
     for node in range(nodes):

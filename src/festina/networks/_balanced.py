@@ -1,4 +1,4 @@
-"""Initial weights of two layers with a given balance between them."""
+"""Initial weights of two-layer linear networks with a given balance between the layers."""
 
 from collections.abc import Sequence
 
@@ -24,26 +24,39 @@ def lambda_balanced(
     product: ArrayLike | None = None,
     key: Keys | None = None,
 ) -> DeepLinear:
-    r"""Return two-layer weights with $W_2^\top W_2 - W_1 W_1^\top = \lambda I$.
+    r"""Return a two-layer linear network with $W_2^\top W_2 - W_1 W_1^\top = \lambda I$.
 
-    Where the product $W_2W_1 = USV^\top$ has the singular value s, the layers have
+    Let s be a singular value of the product $W_2W_1 = USV^\top$. The corresponding singular values
+    q of $W_2$ and p of $W_1$ are
 
-    $$q,\, p = \sqrt{\tfrac12\left(\sqrt{\lambda^2 + 4s^2} \pm \lambda\right)}$$
+    $$q,\, p = \sqrt{\tfrac12\left(\sqrt{\lambda^2 + 4s^2} \pm \lambda\right)}.$$
 
-    (second and first): $W_2 = U\,\mathrm{diag}(q)R^\top$ and $W_1 = R\,\mathrm{diag}(p)V^\top$,
-    with a random rotation R of the hidden layer (Dominé et al., 2025). Gradient flow conserves λ.
-    The identity has rank $N_h$, so that for λ > 0 the second layer needs this rank as well, hence
-    $N_h \le N_o$; for λ < 0 the first does, $N_h \le N_i$; λ = 0 always exists.
+    The weights are $W_2 = U\,\mathrm{diag}(q)R^\top$ and $W_1 = R\,\mathrm{diag}(p)V^\top$ with a
+    random rotation R of the hidden layer (Dominé et al., 2025). Gradient flow conserves λ.
+    Weights with λ > 0 exist only for $N_h \le N_o$, weights with λ < 0 only for $N_h \le N_i$.
 
     **Arguments:**
 
-    - `widths`: $(N_i, N_h, N_o)$.
-    - `balance`: λ, a number or an array of them for a batch.
-    - `scale`: take the product of two Gaussian matrices of this standard deviation; or
-    - `singular_values`: of the product, `(*batch, mode)` with at most $\min(N_i, N_h, N_o)$ modes
-      and random singular vectors; or
-    - `product`: the product itself, `(*batch, output, input)`, of rank at most $N_h$.
-    - `key`: randomness. With a `product` it may be left out: R is then the identity.
+    - `widths`: $(N_i, N_h, N_o)$, numbers of inputs, hidden units and outputs.
+    - `balance`: λ, one number or an array for a batch of networks.
+    - `scale`, `singular_values`, `product`: give exactly one of these three. `scale` is the
+      standard deviation of two Gaussian matrices whose product is used. `singular_values` are those
+      of the product, `(*batch, mode)`, at most $\min(N_i, N_h, N_o)$; its singular vectors are
+      random. `product` is the product itself, `(*batch, output, input)`, of rank at most $N_h$.
+    - `key`: random key, or an array of keys for a batch. With a `product` the key may be left out;
+      R is then the identity.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.networks import lambda_balanced
+    >>> w1, w2 = lambda_balanced((2, 2, 2), balance=1.5, product=np.diag([2.0, 1.0])).weights
+    >>> (w2 @ w1).round(3)
+    array([[2., 0.],
+           [0., 1.]])
+    >>> (w2.T @ w2 - w1 @ w1.T).round(3)
+    array([[1.5, 0. ],
+           [0. , 1.5]])
     """
     n_i, n_h, n_o = widths = check_widths(widths, depth=2)
     λ = _check_balance(balance, widths)
@@ -71,7 +84,7 @@ def lambda_balanced(
         r = np.eye(n_h) if key is None else haar(key, [(n_h, n_h)])[0]
         u, s, v = _svd(total, widths)
 
-    # Hidden directions beyond the product's modes carry none of it, but the balance all the same.
+    # Hidden directions beyond the modes of the product have s = 0, and still satisfy the balance.
     s = np.concatenate((s, np.zeros((*s.shape[:-1], n_h - s.shape[-1]))), axis=-1)
     p, q = _layer_strengths(λ[..., None], s)
     inputs, outputs = min(n_i, n_h), min(n_o, n_h)
@@ -86,9 +99,9 @@ def lambda_balanced(
 def _layer_strengths(
     λ: Float[np.ndarray, "..."], s: Float[np.ndarray, "*batch mode"]
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
-    """Return p and q of the first and of the second layer: q² − p² = λ and pq = s."""
+    """Return the singular values p (first layer) and q (second layer) with q² − p² = λ, pq = s."""
     large = np.sqrt((np.hypot(λ, 2 * s) + np.abs(λ)) / 2)
-    # s over the large one and not the formula with its minus sign, where digits cancel.
+    # The smaller one is s over the larger one, because the formula with a minus sign loses digits.
     small = s / np.where(large > 0, large, 1.0)
     return np.where(λ > 0, small, large), np.where(λ > 0, large, small)
 
@@ -96,13 +109,13 @@ def _layer_strengths(
 def _svd(
     product: Float[np.ndarray, "*batch output input"], widths: tuple[int, ...]
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "*batch mode"], Float[np.ndarray, "..."]]:
-    """Return U, s and V, with as many modes as these widths let through."""
+    """Return U, s and V with as many modes as the narrowest layer; raises if the rank is larger."""
     modes = min(widths)
     u, s, vt = np.linalg.svd(product)
     if s.shape[-1] > modes and (s[..., modes] > 1e-10 * s[..., 0]).any():
         raise ValueError(
-            f"`product` has a rank above the {widths[1]} hidden units of widths {widths}: no "
-            "weights have this product. Use as many hidden units as its rank."
+            f"`product` has a rank above the {widths[1]} hidden units of widths {widths}, so no "
+            "weights have this product. Use at least as many hidden units as its rank."
         )
     return u, s[..., :modes], vt.swapaxes(-1, -2)
 
@@ -112,15 +125,15 @@ def _check_balance(balance: ArrayLike, widths: tuple[int, ...]) -> Float[np.ndar
     λ = real_array("balance", balance)
     if not λ.size or not np.isfinite(λ).all():
         raise ValueError(
-            f"`balance` must be finite, one number or an array of them, got {balance}."
+            f"`balance` must be finite, one number or a non-empty array, got {balance}."
         )
     for wrong, name, limit in ((λ > 0, "outputs", n_o), (λ < 0, "inputs", n_i)):
         if wrong.any() and n_h > limit:
             sign, layer = (">", "second") if name == "outputs" else ("<", "first")
             raise ValueError(
-                f"No weights of widths {widths} have `balance` {λ[wrong].flat[0]:g}: λ {sign} 0 "
-                f"needs a {layer} layer of rank {n_h}, the number of hidden units, and there are "
-                f"only {limit} {name}. Use at most {limit} hidden units, or λ = 0."
+                f"No weights of widths {widths} have `balance` {λ[wrong].flat[0]:g}: a balance "
+                f"{sign} 0 needs a {layer} layer of rank {n_h}, the number of hidden units, but "
+                f"there are only {limit} {name}. Use at most {limit} hidden units, or `balance=0`."
             )
     return λ
 

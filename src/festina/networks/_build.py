@@ -1,4 +1,4 @@
-"""Networks by architecture, with small random, low-rank or given initial weights."""
+"""One-hidden-layer networks of each architecture with random or low-rank initial weights."""
 
 import functools
 import math
@@ -34,18 +34,27 @@ def fully_connected(
     scale: ArrayLike = 1e-6,
     key: Keys,
 ) -> Layer:
-    """Draw a two-layer fully-connected network, Σ v_i σ(u_i·x), with weights from N(0, scale²).
+    """Draw a fully-connected network Σ v_i σ(u_i·x) of one hidden layer, weights from N(0, scale²).
 
     **Arguments:**
 
-    - `inputs`, `width`, `outputs`: layer sizes.
-    - `activation`: a name, an `Activation`, or a scalar JAX function of your own.
-    - `bias`: every unit has a bias, drawn like its other weights: u has one entry more than there
-      are inputs, the last, which is the weight of an input that is always 1.
-    - `scale`: standard deviation of the initial weights, or an array of them.
-    - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
-      broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds
-      and the axes `(scale, seed)`, which the network remembers (`labels`).
+    - `inputs`, `width`, `outputs`: number of inputs, of hidden units and of outputs.
+    - `activation`: name of an activation, an `Activation`, or your own scalar JAX function.
+    - `bias`: if True, every hidden unit has a bias, drawn like its other weights. The bias is the
+      last entry of u, after the weights of the inputs.
+    - `scale`: standard deviation of the initial weights, or an array of standard deviations.
+    - `key`: random key. An array of keys draws a batch of networks, one for each key. `scale` and
+      `key` broadcast against each other: `scale[:, None]` with eight keys draws eight seeds for
+      every scale. The attribute `labels` holds the scale and seed of each network.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.networks import fully_connected, seeds
+    >>> scale = np.array([1e-3, 1e-2])
+    >>> networks = fully_connected(5, 3, scale=scale[:, None], key=seeds(4))
+    >>> networks.batch_shape, networks.u.shape, networks.v.shape
+    ((2, 4), (2, 4, 3, 5), (2, 4, 3, 1))
     """
     unit = NeuronUnit(_resolve(activation), bias=bias)
     return gaussian_layer(unit, (inputs,), width, outputs, scale=scale, key=key)
@@ -63,10 +72,26 @@ def convolutional_1d(
     scale: ArrayLike = 1e-6,
     key: Keys,
 ) -> Layer:
-    """Draw a 1-d convolutional layer of `width` kernels, read out linearly at every position.
+    """Draw a 1-d convolutional layer with a linear readout, weights from N(0, scale²).
 
-    `inputs` is the length of the input, `kernel` and `stride` are those of the convolution; with a
-    `bias` each kernel has one more weight, the last. The rest as in `fully_connected`.
+    **Arguments:**
+
+    - `inputs`: length of the input.
+    - `width`, `outputs`: number of kernels and of outputs.
+    - `kernel`, `stride`: size of a kernel, and step from one of its positions to the next. The
+      input is not padded.
+    - `bias`: if True, each kernel has a bias, its last weight, which is added at every position.
+    - `activation`, `scale`, `key`: as in `fully_connected`.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.networks import convolutional_1d
+    >>> network = convolutional_1d(8, 3, kernel=2, stride=2, scale=0.1, key=jax.random.key(0))
+    >>> network.u.shape  # (unit, tap)
+    (3, 2)
+    >>> network.v.shape  # (unit, output, position)
+    (3, 1, 4)
     """
     size, stride = whole_number("kernel", kernel), whole_number("stride", stride)
     unit = ConvolutionUnit(_resolve(activation), bias=bias, size=size, stride=stride)
@@ -85,30 +110,47 @@ def attention(
     scale: ArrayLike = 5e-3,
     key: Keys,
 ) -> Layer:
-    """Draw one layer of self-attention, read at the query in the last `outputs` embedding rows.
+    """Draw one layer of self-attention with weights from N(0, scale²), read out at the query token.
+
+    An input is a matrix `(embedding, token)`. The last token of an input is the query.
 
     **Arguments:**
 
-    - `dimension`: of a token's input part; the embedding has one more row for its label.
+    - `dimension`: dimension of a token without its label. The embedding has one row more, for the
+      label.
     - `heads`: number of heads.
-    - `rank`: of each head's key and query.
-    - `softmax`: softmax instead of linear attention.
-    - `per_token`: divide linear attention by the context length (Eq. 69 as printed does not).
-    - `residual`: add the input, as Eq. (69) does.
+    - `rank`: rank of the key and query matrices of each head.
+    - `softmax`: if True, use softmax attention instead of linear attention.
+    - `per_token`: if True, divide linear attention by the context length. Eq. (69) of Zhang, Saxe &
+      Latham as printed does not divide.
+    - `residual`: if True, add the last `outputs` entries of the query to the output, as Eq. (69)
+      does.
+    - `outputs`: number of outputs.
     - `scale`, `key`: as in `fully_connected`.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.networks import attention
+    >>> network = attention(1, 3, key=jax.random.key(0))
+    >>> network.u.shape  # (unit, key and query, rank, embedding)
+    (3, 2, 1, 2)
+    >>> network.v.shape  # (unit, output, embedding)
+    (3, 1, 2)
     """
     dimension, rank = whole_number("dimension", dimension), whole_number("rank", rank)
     heads, outputs = whole_number("heads", heads), whole_number("outputs", outputs)
     if outputs > dimension + 1:
         raise ValueError(
             f"`outputs` must lie between 1 and the embedding's {dimension + 1} rows, got {outputs}."
+            " Use a larger `dimension` or fewer outputs."
         )
     unit = (
         SoftmaxAttentionUnit(rank, residual)
         if softmax
         else LinearAttentionUnit(rank, residual, per_token)
     )
-    # The number of tokens does not matter for the shapes of the weights.
+    # The shapes of the weights do not depend on the number of tokens, here 2.
     return gaussian_layer(unit, (dimension + 1, 2), heads, outputs, scale=scale, key=key)
 
 
@@ -121,7 +163,23 @@ def gaussian_layer(
     scale: ArrayLike,
     key: Keys,
 ) -> Layer:
-    """Draw weights from N(0, scale²) for any unit, such as `NeuronUnit("relu", bias=True)`."""
+    """Draw a `Layer` of `width` units of any kind, with weights from N(0, scale²).
+
+    **Arguments:**
+
+    - `unit`: kind of unit, such as `NeuronUnit("relu")` or `LinearAttentionUnit(rank=2)`.
+    - `input_shape`: shape of one input, `(input,)` or `(embedding, token)`.
+    - `width`, `outputs`: number of units and of outputs.
+    - `scale`, `key`: as in `fully_connected`.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.networks import NeuronUnit, gaussian_layer
+    >>> unit = NeuronUnit("relu", bias=True)
+    >>> gaussian_layer(unit, (4,), 3, scale=0.1, key=jax.random.key(0)).u.shape
+    (3, 5)
+    """
     return _initialise(unit, input_shape, width, outputs, scale, key)
 
 
@@ -136,17 +194,40 @@ def low_rank_layer(
     scale: ArrayLike,
     key: Keys,
 ) -> Layer:
-    r"""Draw large weights of low rank plus small noise, $\Theta = \sigma Z R/\sqrt H +
-    \epsilon\,$noise.
+    r"""Draw a `Layer` with large weights of low rank plus small Gaussian noise.
 
-    θ_i = [v_i, u_i] are the rows of Θ (H × N), Z (H × rank) and R (rank × N) have standard normal
-    entries, σ is `strength` and ε is `scale`: near an invariant manifold of effective width `rank`
-    and away from every saddle (Figure 2C of Zhang, Saxe & Latham).
+    The weights of unit i are the row $\theta_i = [v_i, u_i]$ of
+
+    $$\Theta = \sigma Z R/\sqrt H + \epsilon\,\Xi.$$
+
+    Z (H × rank), R (rank × N) and Ξ (H × N) have standard normal entries. The weights Θ lie near an
+    invariant manifold of effective width `rank` and away from every saddle (Figure 2C of Zhang,
+    Saxe & Latham).
+
+    **Arguments:**
+
+    - `unit`, `input_shape`, `outputs`, `key`: as in `gaussian_layer`.
+    - `width`: number H of units.
+    - `rank`: rank of the large weights, at most `width`.
+    - `strength`: size σ of the large weights.
+    - `scale`: standard deviation ε of the noise.
+
+    **Example:**
+
+    >>> import jax
+    >>> import numpy as np
+    >>> from festina.networks import NeuronUnit, low_rank_layer
+    >>> options = {"rank": 2, "strength": 1.0, "scale": 1e-9, "key": jax.random.key(0)}
+    >>> network = low_rank_layer(NeuronUnit(), (5,), 3, **options)
+    >>> theta = np.hstack((network.v, network.u))
+    >>> int(np.sum(np.linalg.svd(theta, compute_uv=False) > 1e-6))
+    2
     """
     rank, width = whole_number("rank", rank), whole_number("width", width)
     if rank > width:
         raise ValueError(
-            f"`rank` must be a whole number between 1 and the width {width}, got {rank}."
+            f"`rank` must be a whole number between 1 and the width {width}, got {rank}. "
+            "Use a smaller rank or more units."
         )
     strength = number("strength", strength)
     return _initialise(unit, input_shape, width, outputs, scale, key, rank=rank, strength=strength)
@@ -174,7 +255,7 @@ def _initialise(
     batch = check_batch(scales, key)
     shapes = (shape, (width, rank), (rank, shape[1])) if rank else (shape,)
     noise, *factors = normals(key, shapes)
-    # Not in the program, where rounding would depend on how many networks it makes.
+    # Scaled outside the compiled program, where rounding would depend on the number of networks.
     theta = scales[..., None, None] * noise
     if rank:
         theta = strength * (factors[0] @ factors[1]) / np.sqrt(width) + theta
@@ -190,29 +271,29 @@ def check_scale(scale: ArrayLike, *, name: str = "scale") -> Float[np.ndarray, "
     if not (np.isfinite(scales).all() and (scales > 0).all()):
         raise ValueError(
             f"`{name}` must be positive and finite, got {scales.tolist()}. Weights that are "
-            "exactly zero sit on a saddle and never move; if you want that, give arrays to "
-            "`layer_from`."
+            "exactly zero sit on a saddle and never move. For such weights give arrays to "
+            "`festina.networks.layer_from`."
         )
     return scales
 
 
 def check_keys(key: Keys) -> Key[jax.Array, "..."]:
-    """Return random keys of JAX's newer kind; raises for anything else than a key."""
+    """Return random keys as JAX's typed key arrays; raises unless `key` is a JAX random key."""
     if not hasattr(key, "dtype"):
         raise ValueError(
-            f"`key` must be a JAX random key, got {key!r}: jax.random.key(0), or "
+            f"`key` must be a JAX random key, got {key!r}. Use jax.random.key(0), or "
             "festina.seeds(8) for a batch of eight networks."
         )
-    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):  # of `jax.random.PRNGKey`
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):  # made by `jax.random.PRNGKey`
         key = jax.random.wrap_key_data(key)
     return key
 
 
 def check_key(key: Keys) -> Key[jax.Array, ""]:
-    """Return one random key, of JAX's newer kind; raises for a batch of keys."""
+    """Return one random key as a typed JAX key; raises for a batch of keys."""
     if (found := check_keys(key)).shape:
         raise ValueError(
-            f"`key` must be one key, got a batch {found.shape}: festina.seeds(1)[0] is one."
+            f"`key` must be one key, got a batch {found.shape}. Use one of them, such as `key[0]`."
         )
     return found
 
@@ -220,24 +301,25 @@ def check_key(key: Keys) -> Key[jax.Array, ""]:
 def check_batch(
     scales: Float[np.ndarray, "..."], key: Key[jax.Array, "..."], *, name: str = "scale"
 ) -> tuple[int, ...]:
-    """Return the batch axes that scales and keys make; raises where they do not broadcast."""
+    """Return the common batch shape of scales and keys; raises if they do not broadcast."""
     try:
         return np.broadcast_shapes(scales.shape, key.shape)
     except ValueError:
         axes = ", ".join((":" if scales.ndim == 1 else "...", *("None",) * key.ndim))
         raise ValueError(
             f"`{name}` of shape {scales.shape} and `key` of shape {key.shape} do not broadcast: "
-            f"give as many of both, or `{name}[{axes}]` for each of them with every key."
+            f"give equally many of both, or `{name}[{axes}]` to combine each `{name}` with every "
+            "key."
         ) from None
 
 
 def random_parts(
     shapes: tuple[tuple[int, ...], ...], scale: ArrayLike, key: Keys
 ) -> tuple[tuple[Float[np.ndarray, "..."], ...], dict[str, np.ndarray]]:
-    """Draw weights from N(0, scale²) for every scale and key, and label the batch."""
+    """Draw weights from N(0, scale²) for every scale and key; return them with the batch labels."""
     scales, key = check_scale(scale), check_keys(key)
     batch = check_batch(scales, key)
-    # Not in the program, where rounding would depend on how many networks it makes.
+    # Scaled outside the compiled program, where rounding would depend on the number of networks.
     parts = tuple(
         np.broadcast_to(scales.reshape(*scales.shape, *(1,) * len(shape)) * draw, (*batch, *shape))
         for draw, shape in zip(normals(key, shapes), shapes, strict=True)
@@ -248,7 +330,7 @@ def random_parts(
 def normals(
     key: Key[jax.Array, "..."], shapes: tuple[tuple[int, ...], ...]
 ) -> tuple[Float[np.ndarray, "..."], ...]:
-    """Draw standard normal arrays for every key."""
+    """Draw standard normal arrays of the given shapes for every key."""
     check_memory(key.size * sum(map(math.prod, shapes)))
     drawn = over_keys(lambda keys: _draw(keys, shapes), key)
     return tuple(array.reshape(*key.shape, *array.shape[1:]) for array in drawn)
@@ -258,15 +340,15 @@ def normals(
 def _draw(
     keys: Key[jax.Array, " lane"], shapes: tuple[tuple[int, ...], ...]
 ) -> tuple[Float[Array, "lane ..."], ...]:
-    """Draw in one compiled program, where each operation would be one."""
+    """Draw standard normal arrays in one compiled program instead of one program per operation."""
 
     def draw(key: PRNGKeyArray) -> tuple[Array, ...]:
         keys = (key,) if len(shapes) == 1 else jax.random.split(key, len(shapes))
         return tuple(jax.random.normal(k, s) for k, s in zip(keys, shapes, strict=True))
 
-    # One after the other: generators of many keys at once take three times as long to compile.
+    # `map` handles one key after the other: `vmap` over keys takes three times as long to compile.
     return jax.lax.map(draw, keys)
 
 
-# `activation` is also the name of an argument above.
+# Functions above have an argument called `activation`, which hides this function.
 _resolve = activation

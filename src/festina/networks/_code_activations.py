@@ -1,4 +1,4 @@
-"""Activations by the names that Bayesian networks and the theory of their codes use."""
+"""Activation functions of Bayesian networks and of `festina.theory.coding`, by name."""
 
 import jax
 import jax.numpy as jnp
@@ -10,17 +10,20 @@ from .._types import Array
 from ._activations import Activation, Scalar
 
 CodeActivation = TypeAliasType("CodeActivation", str | Activation | Scalar)
-"""`"linear"`, `"erf"`, `"erf-sigmoid"`, `"relu"` as defined here, or a bounded function."""
+"""One of the names "linear", "erf", "erf-sigmoid" and "relu", or a user's bounded function."""
 
 
 def unit_slope_erf(z: Array) -> Array:
-    r"""Return $\mathrm{erf}(\sqrt\pi z/2)$, of slope 1 at zero, unlike `erf` of networks."""
+    r"""Return $\mathrm{erf}(\sqrt\pi z/2)$, which has slope 1 at zero.
+
+    The activation "erf" of other networks is $\mathrm{erf}(a/\sqrt2)$ instead.
+    """
     z = z if isinstance(z, jax.Array) else real_array("z", z)
     return jsp.erf(jnp.sqrt(jnp.pi) / 2 * z)
 
 
 def erf_sigmoid(z: Array) -> Array:
-    r"""Return $\frac12[1 + \mathrm{erf}(\sqrt\pi z/2)]$, which is not the logistic function."""
+    r"""Return the sigmoid $\frac12[1 + \mathrm{erf}(\sqrt\pi z/2)]$, not the logistic function."""
     return (1 + unit_slope_erf(z)) / 2
 
 
@@ -41,12 +44,12 @@ NAMED: dict[str, Scalar] = {
 
 
 def code_activation(given: CodeActivation) -> tuple[str, Scalar]:
-    """Return name and function of an activation, by a name of this module or a function."""
+    """Return the name and the function of an activation that is given as either of the two."""
     if isinstance(given, str):
         if given not in NAMED:
             raise ValueError(
-                f"`activation` must be one of {', '.join(NAMED)}, or a bounded function of your "
-                f"own, got {given!r}."
+                f"`activation` must be one of {', '.join(NAMED)}, or your own bounded function, "
+                f"got {given!r}."
             )
         return given, NAMED[given]
     if not callable(given):
@@ -55,7 +58,7 @@ def code_activation(given: CodeActivation) -> tuple[str, Scalar]:
 
 
 def name_of(function: Scalar) -> str:
-    """Return the name of a function; "own …" if it is the name of another function here."""
+    """Return the name of a function, as "own NAME" if a different function here is called NAME."""
     for name, known in NAMED.items():
         if function is known:
             return name

@@ -1,4 +1,4 @@
-"""Initial weights under which the modes of a task are learned independently."""
+"""Decoupled initial weights, with which the modes of a task are learned independently."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -27,56 +27,77 @@ def decoupled(
     frames: Sequence[ArrayLike] | None = None,
     key: Keys | None = None,
 ) -> DeepLinear:
-    r"""Return weights under which every mode of the task is learned by a chain of its own.
+    r"""Return a deep linear network whose initial weights make the modes of a task independent.
 
-    $$W_l = R_l\,\mathrm{diag}(b_l)\,R_{l-1}^\top, \qquad R_0 = V,\ R_D = U,$$
+    The weights are
 
-    with any orthonormal frames $R_l$ in the hidden layers. For a task with
-    $\Sigma^{yx} = USV^\top$ and $\Sigma^{xx} = V\Lambda V^\top$ (white or not) the flow keeps this
-    form, and each mode follows the scalar chain of its own $s_\alpha$ and $\Lambda_\alpha$: Saxe,
-    McClelland & Ganguli (2014). Rounding that couples the modes grows along the flow.
+    $$W_l = R_l\,\mathrm{diag}(b_l)\,R_{l-1}^\top, \qquad R_0 = V,\ R_D = U.$$
+
+    The columns of each $R_l$ are orthonormal. For a task with $\Sigma^{yx} = USV^\top$ and
+    $\Sigma^{xx} = V\Lambda V^\top$ gradient flow keeps this form. Each mode then follows a scalar
+    equation that depends on $s_\alpha$ and $\Lambda_\alpha$ only (Saxe, McClelland & Ganguli 2014).
 
     **Arguments:**
 
     - `output_modes`, `input_modes`: U `(output, mode)` and V `(input, mode)`.
-    - `hidden`: widths of the hidden layers, none narrower than there are modes; the depth is one
-      more than there are.
-    - `initial_strength`: $a_0 = \prod_l b_l$, shared evenly by the layers (balanced): a number, or
-      `(*batch, mode)`. Not negative.
-    - `layer_strengths`: $b_l$ instead, `(*batch, layer, mode)`.
-    - `frames`: of the hidden layers, each `(hidden, mode)`.
-    - `key`: for random frames instead. With neither the hidden units are the modes, in order.
+    - `hidden`: widths of the hidden layers, each at least the number of modes.
+    - `initial_strength`: initial mode strength $a_0 = \prod_l b_l \ge 0$, divided evenly among the
+      layers (balanced weights): one number, or `(*batch, mode)`.
+    - `layer_strengths`: strengths $b_l$ of each layer instead, `(*batch, layer, mode)`.
+    - `frames`: $R_l$ of each hidden layer, `(hidden, mode)`.
+    - `key`: random key, to draw random frames. Without `frames` and `key`, hidden unit i carries
+      mode i.
+
+    !!! note "When it stops being exact"
+
+        Rounding errors couple the modes, and the coupling grows along the flow.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.networks import decoupled
+    >>> network = decoupled(np.eye(2), np.eye(2), (3,), initial_strength=0.01)
+    >>> network.weights[0]
+    array([[0.1, 0. ],
+           [0. , 0.1],
+           [0. , 0. ]])
+    >>> network.end_to_end().round(3)
+    array([[0.01, 0.  ],
+           [0.  , 0.01]])
     """
     u, v = check_frame("output_modes", output_modes), check_frame("input_modes", input_modes)
     modes = u.shape[1]
     if v.shape[1] != modes:
         raise ValueError(
             f"`output_modes` and `input_modes` must have one column for each mode, got {modes} "
-            f"and {v.shape[1]}."
+            f"and {v.shape[1]} columns. Give equally many of both."
         )
     widths = check_widths((len(v), *hidden, len(u)))
     if min(widths) < modes:
         raise ValueError(
             f"`hidden` layers must be at least as wide as the {modes} modes, got {tuple(hidden)}. "
-            "Give fewer modes: those left out are not learned."
+            "Use wider layers or fewer modes; the network does not learn a mode that is left out."
         )
     b = _layer_strengths(initial_strength, layer_strengths, len(widths) - 1, modes)
     if frames is not None:
         if key is not None or len(frames) != len(hidden):
             raise ValueError(
-                f"Give one of the `frames` for each of the {len(hidden)} hidden layers and no "
-                f"`key`, or a `key`: got {len(frames)} frames."
+                f"Give either a `key`, or `frames` with one matrix for each of the {len(hidden)} "
+                f"hidden layers; got {len(frames)} frames {'without' if key is None else 'and'} "
+                "a `key`."
             )
         inner = [check_frame("frames", frame) for frame in frames]
         shapes = [(width, modes) for width in widths[1:-1]]
         if [frame.shape for frame in inner] != shapes:
-            raise ValueError(f"`frames` must be {shapes}, got {[f.shape for f in inner]}.")
+            raise ValueError(
+                f"`frames` must have the shapes {shapes}, got {[f.shape for f in inner]}."
+            )
     elif key is None:
         inner = [np.eye(width, modes) for width in widths[1:-1]]
     else:
         inner = haar(key, [(width, modes) for width in widths[1:-1]])
     labels = seed_labels(None if key is None or not inner else check_keys(key))
-    if initial_strength is not None and (b == b[..., :1]).all():  # one for all modes
+    if initial_strength is not None and (b == b[..., :1]).all():  # all modes start alike
         a = np.asarray(initial_strength, dtype=float)
         labels["initial_strength"] = a[..., 0] if a.ndim else a
     return _in_frames((v, *inner, u), b).labelled(**labels)
@@ -90,21 +111,35 @@ def with_decoupled_weights(
     initial_strength: ArrayLike | Mapping[str, ArrayLike],
     key: Keys | None = None,
 ) -> Gated:
-    r"""Return a gated network with weights under which modes are learned independently.
+    r"""Return a gated network with weights that make the modes of a task independent.
 
-    $W_e = R_{t(e)}\,\mathrm{diag}(b_e)\,R_{s(e)}^\top$ of every edge, with the directions of the
-    task, V and U, at inputs and outputs and any orthonormal frames at hidden nodes: where what
-    paths see of the data is diagonal in these directions, the flow keeps this form, and the race
-    reduction is exact (Saxe, Sodhani & Lewallen 2022).
+    The weights of edge e, from node s(e) to node t(e), are
+    $W_e = R_{t(e)}\,\mathrm{diag}(b_e)\,R_{s(e)}^\top$. R holds the `directions` of the task at
+    input and output nodes, and orthonormal columns at hidden nodes. Gradient flow keeps this form
+    if the statistics of every path are diagonal in the `directions`. The race reduction is then
+    exact (Saxe, Sodhani & Lewallen 2022).
 
     **Arguments:**
 
-    - `network`: its graph and gates.
-    - `directions`: of every input and output node, `(width, mode)`: orthonormal columns, zero for
-      a mode that is not there. Where pathways have directions of their own at the same node, by
-      the edge there, `{"x-a": …}`, instead.
-    - `initial_strength`: $b_e$, one number, `(*batch, mode)`, or such by edge.
-    - `key`: for random frames of hidden nodes; without it their units are the modes, in order.
+    - `network`: gated network whose graph and gates are kept.
+    - `directions`: matrix `(width, mode)` for each input and output node, by name. The columns of
+      the matrix are orthonormal, or zero for a mode that the node does not have. If pathways have
+      different directions at a node, give the directions by edge, such as `{"x-a": …}`.
+    - `initial_strength`: $b_e$, one number or `(*batch, mode)`, or a mapping from edges to such.
+    - `key`: random key, to draw random frames for the hidden nodes. Without it, unit i of a hidden
+      node carries mode i.
+
+    **Example:**
+
+    >>> import jax
+    >>> import numpy as np
+    >>> from festina.networks import gated, with_decoupled_weights
+    >>> drawn = gated({"x": 2, "h": 3, "y": 2}, ["x-h-y"], scale=0.1, key=jax.random.key(0))
+    >>> directions = {"x": np.eye(2), "y": np.eye(2)}
+    >>> network = with_decoupled_weights(drawn, directions, initial_strength=0.1)
+    >>> network.predict(np.eye(2)).round(3)
+    array([[0.01, 0.  ],
+           [0.  , 0.01]])
     """
     frames = {name: _columns(name, given) for name, given in directions.items()}
     modes = {frame.shape[1] for frame in frames.values()}
@@ -114,9 +149,9 @@ def with_decoupled_weights(
     ends = {*plan.widths} - {*hidden}
     if surplus := [name for name in frames if name not in (*ends, *edges)]:
         raise ValueError(
-            f"`directions` has {surplus[0]!r}, which is no input, no output and no edge there: "
-            f"hidden nodes have frames of their own, random with a `key`. There are "
-            f"{', '.join(sorted(ends))}."
+            f"`directions` has {surplus[0]!r}, which is neither an input or output node nor an "
+            f"edge at one. The input and output nodes are {', '.join(sorted(ends))}; hidden nodes "
+            "take random frames from `key`."
         )
     by_edge: Mapping[str, ArrayLike] = (
         initial_strength
@@ -125,12 +160,13 @@ def with_decoupled_weights(
     )
     if missing := [edge for edge in edges if edge not in by_edge]:
         raise ValueError(
-            f"`initial_strength` has no {missing[0]!r}, it needs all of {', '.join(edges)}."
+            f"`initial_strength` has no entry for edge {missing[0]!r}. Give one for each of the "
+            f"edges {', '.join(edges)}."
         )
     if len(modes) != 1 or min(hidden.values(), default=min(modes)) < min(modes):
         raise ValueError(
             "`directions` must all have the same number of columns, and no hidden node fewer units "
-            f"than that: got {sorted(modes)} columns and {hidden}."
+            f"than columns: got {sorted(modes)} columns and hidden nodes {hidden}."
         )
     (count,) = modes
     shapes = [(width, count) for width in hidden.values()]
@@ -142,14 +178,15 @@ def with_decoupled_weights(
             frame = inner.get(node, frames.get(edge, frames.get(node)))
             if frame is None or frame.shape[-2] != plan.widths[node]:
                 raise ValueError(
-                    f"`directions` must have '{node}' or '{edge}', ({plan.widths[node]}, mode), "
-                    f"got {'none' if frame is None else frame.shape}."
+                    f"`directions` must have '{node}' or '{edge}', of shape "
+                    f"({plan.widths[node]}, mode), got {'none' if frame is None else frame.shape}."
                 )
             ends.append(frame)
         b = finite_array("initial_strength", by_edge[edge])
         if b.shape[-1:] not in ((), (1,), (count,)):
             raise ValueError(
-                f"`initial_strength` must be a number or {count} modes, got shape {b.shape}."
+                f"`initial_strength` must be one number or (*batch, mode) with {count} modes, got "
+                f"shape {b.shape}."
             )
         b = np.broadcast_to(b, (*b.shape[:-1], count))
         parts.append((ends[1] * b[..., None, :]) @ ends[0].swapaxes(-1, -2))
@@ -161,7 +198,7 @@ def with_decoupled_weights(
 
 
 def _columns(name: str, given: ArrayLike) -> Float[np.ndarray, "width mode"]:
-    """Return a frame in which some columns may be zero."""
+    """Return directions as a matrix; raises unless every column is zero or part of a frame."""
     frame = real_array(f"directions['{name}']", given)
     if frame.ndim == 2 and (there := frame.any(axis=0)).any():
         check_frame(f"directions['{name}']", frame[:, there])
@@ -173,7 +210,10 @@ def _layer_strengths(
     whole: ArrayLike | None, each: ArrayLike | None, depth: int, modes: int
 ) -> Float[np.ndarray, "*batch layer mode"]:
     if (whole is None) == (each is None):
-        raise ValueError("Give either `initial_strength` or `layer_strengths`.")
+        raise ValueError(
+            "Give either `initial_strength` or `layer_strengths`, got "
+            f"{'neither' if whole is None else 'both'}."
+        )
     if each is not None:
         b = real_array("layer_strengths", each)
         if b.shape[-2:] != (depth, modes) or not np.isfinite(b).all():
@@ -186,7 +226,7 @@ def _layer_strengths(
     if a.shape[-1:] not in ((), (modes,)) or not (np.isfinite(a) & (a >= 0)).all():
         raise ValueError(
             f"`initial_strength` must be a number ≥ 0 or (*batch, mode) with {modes} modes, got "
-            f"{a.tolist()}. For signs give `layer_strengths`."
+            f"{a.tolist()}. For negative strengths give `layer_strengths`."
         )
     a = np.broadcast_to(a, (*a.shape[:-1], modes))
     return np.repeat(a[..., None, :] ** (1 / depth), depth, axis=-2)
@@ -195,7 +235,7 @@ def _layer_strengths(
 def _in_frames(
     frames: Sequence[Float[np.ndarray, "..."]], b: Float[np.ndarray, "*batch layer mode"]
 ) -> DeepLinear:
-    """Return R_l diag(b_l) R_{l−1}ᵀ in every layer."""
+    """Return the network with weights R_l diag(b_l) R_{l−1}ᵀ in layer l."""
     pairs = itertools.pairwise(frames)
     return joined(
         *(

@@ -1,4 +1,4 @@
-"""Networks of depth by architecture, with small random initial weights."""
+"""Deep networks of each architecture with small random initial weights."""
 
 from collections.abc import Sequence
 
@@ -21,19 +21,30 @@ def deep_network(
     scale: ArrayLike,
     key: Keys,
 ) -> DeepNetwork:
-    """Draw a fully-connected network of any depth, with weights from N(0, scale²).
+    """Draw a fully-connected network with any number of hidden layers, weights from N(0, scale²).
 
     **Arguments:**
 
-    - `widths`: layer sizes from input to output, at least three of them.
-    - `activations`: of the hidden layers, one for all or one for each: names, `Activation`s, or
-      scalar JAX functions of your own.
-    - `bias`: every hidden unit has a bias, drawn like its other weights, of which it is the last.
-    - `skips`: pairs (k, l): the activity of layer k, after its activation, is added to that of
-      layer l. Layer 1 is the first hidden one, 0 the input: `((1, 3),)` skips two layers.
-    - `scale`: standard deviation of the initial weights, or an array of them.
-    - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
-      broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds.
+    - `widths`: layer sizes from input to output, at least three.
+    - `activations`: activation of all hidden layers, or a list with one for each layer. An
+      activation is a name, an `Activation`, or your own scalar JAX function.
+    - `bias`: if True, every hidden unit has a bias, its last weight, drawn like the others.
+    - `skips`: skip connections as pairs (k, l). The activity of layer k is added to the activity of
+      layer l, after the activation of layer l. Layer 0 is the input and layer 1 the first hidden
+      layer.
+    - `scale`: standard deviation of the initial weights, or an array of standard deviations.
+    - `key`: random key. An array of keys draws a batch of networks, one for each key. `scale` and
+      `key` broadcast against each other: `scale[:, None]` with eight keys draws eight seeds for
+      every scale.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.networks import deep_network
+    >>> options = {"activations": "tanh", "skips": [(1, 2)]}
+    >>> network = deep_network((2, 3, 3, 1), **options, scale=0.1, key=jax.random.key(0))
+    >>> network.depth, network.widths, network.skips
+    (3, (3, 3, 1), ((1, 2),))
     """
     inputs, *layers = check_widths(widths)
     first, *others = check_activations(activations, _hidden(layers))
@@ -59,11 +70,23 @@ def deep_convolutional(
     scale: ArrayLike,
     key: Keys,
 ) -> DeepNetwork:
-    """Draw a 1-d convolution and fully-connected layers behind it, with weights from N(0, scale²).
+    """Draw a 1-d convolution followed by fully-connected layers, with weights from N(0, scale²).
 
-    `inputs` is the length of the input, `kernel` and `stride` are those of the convolution;
-    `widths` are the number of kernels, the widths of the hidden layers behind, and of the output.
-    The other arguments are those of `deep_network`.
+    **Arguments:**
+
+    - `inputs`: length of the input.
+    - `widths`: number of kernels, then the widths of the fully-connected hidden layers, then the
+      number of outputs.
+    - `kernel`, `stride`: size of a kernel, and step from one of its positions to the next.
+    - `activations`, `skips`, `scale`, `key`: as in `deep_network`.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.networks import deep_convolutional
+    >>> network = deep_convolutional(4, (3, 3, 1), kernel=2, scale=0.1, key=jax.random.key(0))
+    >>> [weight.shape for weight in network.weights]
+    [(3, 2), (3, 3, 3), (1, 3)]
     """
     layers = list(check_widths(widths))
     first, *others = check_activations(activations, _hidden(layers))
@@ -86,30 +109,42 @@ def linear_transformer(
     scale: ArrayLike,
     key: Keys,
 ) -> DeepNetwork:
-    r"""Draw one layer of linear self-attention, Eq. (69), and fully-connected layers behind it.
+    r"""Draw one layer of linear self-attention followed by fully-connected layers.
 
-    What is passed on is $x_q + \sum_i V_i X X^\top K_i^\top Q_i x_q$, the whole embedding of the
-    query.
+    The attention layer of Eq. (69) of Zhang, Saxe & Latham passes the embedding of the query,
+    $x_q + \sum_i V_i X X^\top K_i^\top Q_i x_q$, to the fully-connected layers.
 
     **Arguments:**
 
-    - `dimension`: of a token's input part; the embedding has one more row for its label.
-    - `heads`, `rank`: number of heads, and rank of each head's key and query.
-    - `widths`: of the hidden layers behind attention, and of the output.
-    - `per_token`: divide attention by the context length (Eq. 69 as printed does not).
-    - `residual`: add the query's embedding, as Eq. (69) does.
-    - `activations`: of the layers in `widths` but for the output, one for all or one for each.
+    - `dimension`: dimension of a token without its label. The embedding has one row more, for the
+      label.
+    - `heads`, `rank`: number of heads, and rank of the key and query matrices of each head.
+    - `widths`: widths of the fully-connected hidden layers, then the number of outputs.
+    - `per_token`: if True, divide attention by the context length. Eq. (69) as printed does not.
+    - `residual`: if True, add the query's embedding, as Eq. (69) does.
+    - `activations`: activation of all fully-connected hidden layers, or a list with one for each.
     - `scale`, `key`: as in `deep_network`.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.networks import linear_transformer
+    >>> network = linear_transformer(2, 3, (4, 1), scale=0.1, key=jax.random.key(0))
+    >>> network.widths  # 3 heads with 3 responses each, embedding, hidden layer, output
+    (9, 3, 4, 1)
     """
     dimension, heads = whole_number("dimension", dimension), whole_number("heads", heads)
     rank = whole_number("rank", rank)
     if len(widths) < 1:
-        raise ValueError("`widths` needs at least the output's. For attention alone: `attention`.")
+        raise ValueError(
+            "`widths` needs at least the output's width, got none. For attention without further "
+            "layers use `festina.networks.attention`."
+        )
     embedding = dimension + 1
     behind = check_activations(activations, len(widths) - 1)
     return deep_gaussian(
         LinearAttentionUnit(rank, residual=False, per_token=per_token),
-        (embedding, 2),  # the number of tokens does not matter for the shapes of the weights
+        (embedding, 2),  # the shapes of the weights do not depend on the number of tokens, here 2
         (heads, embedding, *widths),
         activations=("linear", *behind),
         skips=((0, 2),) if residual else (),
@@ -129,10 +164,25 @@ def deep_gaussian(
     scale: ArrayLike,
     key: Keys,
 ) -> DeepNetwork:
-    """Draw a `DeepNetwork` of any unit, with independent weights from N(0, scale²).
+    """Draw a `DeepNetwork` with any unit in its first layer, with weights from N(0, scale²).
 
-    `widths` are the number of units, the widths of the hidden layers behind, and of the output;
-    `activations` those of the hidden layers behind the units.
+    **Arguments:**
+
+    - `unit`: kind of unit in the first layer, such as `ConvolutionUnit("relu", size=3)`.
+    - `input_shape`: shape of one input, `(input,)` or `(embedding, token)`.
+    - `widths`: number of units, then the widths of the fully-connected hidden layers, then the
+      number of outputs.
+    - `activations`: activation of all fully-connected hidden layers, or a list with one for each.
+    - `skips`, `scale`, `key`: as in `deep_network`.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.networks import ConvolutionUnit, deep_gaussian
+    >>> unit = ConvolutionUnit("relu", size=2)
+    >>> network = deep_gaussian(unit, (4,), (3, 3, 1), scale=0.1, key=jax.random.key(0))
+    >>> network.widths  # 3 kernels at 3 positions, hidden layer, output
+    (9, 3, 1)
     """
     units, *others = check_widths(widths)
     input_shape = tuple(whole_number("inputs", size) for size in input_shape)
@@ -141,7 +191,7 @@ def deep_gaussian(
         (others[0], *unit.read_shape(input_shape), units),
         *zip(others[1:], others[:-1], strict=True),
     )
-    if unit.bias:  # of the hidden layers behind
+    if unit.bias:  # the fully-connected hidden layers have a column of biases as well
         shapes = (
             shapes[0],
             *((*shape[:-1], shape[-1] + 1) for shape in shapes[1:-1]),
@@ -154,10 +204,11 @@ def deep_gaussian(
 
 
 def _hidden(layers: Sequence[int]) -> int:
-    """Return the number of hidden layers; raises unless it is at least one."""
+    """Return the number of hidden layers; raises unless there is at least one."""
     if len(layers) < 2:
         raise ValueError(
-            f"`widths` needs a hidden layer between input and output, got {len(layers)} layers. "
-            "For a linear map without any: `deep_linear`."
+            "`widths` needs a hidden layer between input and output, got "
+            f"{len(layers) + 1} widths. For a linear map without hidden layers use "
+            "`festina.networks.deep_linear`."
         )
     return len(layers) - 1

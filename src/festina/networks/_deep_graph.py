@@ -1,4 +1,4 @@
-"""What a `DeepNetwork` is as a graph, and what it sees of its inputs."""
+"""The graph of a `DeepNetwork`, and the features that it computes from its inputs."""
 
 import math
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from ._units import AbstractUnit
 from ._view import AbstractView, Shape
 
 Skips = tuple[tuple[int, int], ...]
-"""(k, l): the activity of layer k is added to that of layer l. Inputs are layer 0."""
+"""Skip connections (k, l), which add the activity of layer k to layer l; layer 0 is the input."""
 
 
 @dataclass(frozen=True)
 class DeepView(AbstractView):
-    """Features of a first unit as seen through all the layers behind it.
+    """Features of a `DeepNetwork`: those of its first unit, and the input if a skip starts there.
 
-    With a connection past the first layer the input itself is one more feature of the network.
+    A skip from layer 0 adds the input itself to a later layer.
     """
 
     unit: AbstractUnit
-    activations: tuple[Activation, ...]  # of the layers behind the first
-    bypassed: bool
+    activations: tuple[Activation, ...]  # of the hidden layers after the first
+    bypassed: bool  # whether a skip starts at the input
 
     @property
     def fixed_features(self) -> bool:
@@ -51,14 +51,19 @@ def deep_graph(
     activations: tuple[Activation, ...] = (),
     skips: Skips = (),
 ) -> Graph:
-    """Return layer l as node l, of weights u (unit, *weight), w2 (out, *read, unit), …."""
+    """Return the graph of a deep network, whose node l is layer l.
+
+    `shapes` are those of the weights u (unit, *weight), w2 (out, *read, unit), w3 (out, in), ….
+    """
     widths = layer_widths(shapes)
     inputs = [Input(_feature_shape(unit, shapes))]
     if any(source == 0 for source, _ in skips):
         (past,) = {widths[target - 1] for source, target in skips if source == 0}
         inputs.append(Input((past,)))
-    first = len(inputs)  # vertex of layer 1; what goes past it comes from the input before
-    bends = (linear, *activations, linear)[-len(shapes) :]  # the unit's own is part of it
+    first = len(inputs)  # vertex of layer 1; skips from layer 0 start at the input before it
+    bends = (linear, *activations, linear)[
+        -len(shapes) :
+    ]  # linear: the unit has its own activation
     return Graph(
         unit,
         tuple(inputs),
@@ -73,7 +78,7 @@ def deep_graph(
 
 
 def layer_widths(shapes: tuple[Shape, ...]) -> tuple[int, ...]:
-    """Return the numbers of each layer's activity, from the first to the output."""
+    """Return the number of activities in each layer, from the first hidden layer to the output."""
     reads = math.prod(shapes[1][1:-1]) if shapes[1:] else 1
     return shapes[0][0] * reads, *(shape[0] for shape in shapes[1:])
 

@@ -25,12 +25,22 @@ _LINEAR = NeuronUnit()
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class DeepLinear(AbstractGraphNetwork):
-    r"""Deep linear network, $x \mapsto W_D \cdots W_1 x$.
+    r"""Deep linear network $x \mapsto W_D \cdots W_1 x$.
 
-    `weights` are $W_1, \dots, W_D$, each `(out, in)`. One example in, one out; batches are the
-    caller's `vmap`. Axes in front of `out`, the same for every layer, make a batch of networks
-    (seeds, initial scales), which the dynamics train together. What the network computes is linear
-    in the input, so that the cost of training does not depend on the number of samples.
+    `weights` are $W_1, \dots, W_D$, each `(*batch, out, in)`. The batch axes, if any, hold several
+    networks (seeds, initial scales), which are trained together. A call takes one example,
+    `predict` takes many. The cost of training does not depend on the number of samples, because
+    training uses only $\Sigma^{xx}$ and $\Sigma^{yx}$.
+
+    **Example:**
+
+    >>> from festina.networks import deep_linear_from
+    >>> network = deep_linear_from([[[1.0, 2.0]], [[3.0], [4.0]]])
+    >>> network
+    DeepLinear(2-1-2)
+    >>> network.end_to_end()
+    array([[3., 6.],
+           [4., 8.]])
     """
 
     weights: tuple[Float[Array, "..."], ...]
@@ -39,29 +49,32 @@ class DeepLinear(AbstractGraphNetwork):
         return "-".join(map(str, self.widths))
 
     def end_to_end(self) -> Float[Array, "*batch output input"]:
-        """W_D ⋯ W_1, the linear map that each network of a batch computes."""
+        """Return the product W_D ⋯ W_1 of each network."""
         return functools.reduce(lambda product, weight: weight @ product, self.weights)
 
     @staticmethod
     def from_layer(layer: Layer) -> "DeepLinear":
-        """Return the two weight matrices of a fully-connected linear layer: W₁ = u and W₂ = vᵀ."""
+        """Return a fully-connected linear `Layer` as a `DeepLinear`, with W₁ = u and W₂ = vᵀ."""
         if layer.unit != _LINEAR:
             raise ValueError(
-                "Only a layer of linear neurons is a deep linear network, this one has "
-                f"{layer.unit}."
+                "Only a layer of linear neurons without biases is a deep linear network, got a "
+                f"layer of {layer.unit}."
             )
         return DeepLinear((layer.u, layer.v.swapaxes(-1, -2)))._labelled_like(layer)
 
     def to_layer(self) -> Layer:
-        """Return the layer of linear neurons with the same weights; for depth two only."""
+        """Return a `Layer` of linear neurons with the same weights; raises unless depth is 2."""
         if self.depth != 2:
-            raise ValueError(f"A layer has two weight matrices, this network {self.depth}.")
+            raise ValueError(
+                f"A `Layer` has two weight matrices, this network {self.depth}. Only a network "
+                "with one hidden layer can be converted."
+            )
         first, second = self.weights
         return Layer(first, second.swapaxes(-1, -2), _LINEAR)._labelled_like(self)
 
     @property
     def depth(self) -> int:
-        """Number of weight matrices, one more than there are hidden layers."""
+        """Number D of weight matrices, one more than the number of hidden layers."""
         return len(self.weights)
 
     @property
@@ -93,7 +106,7 @@ class DeepLinear(AbstractGraphNetwork):
 
 
 def layer_shapes(widths: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Return the shape (out, in) of every weight matrix."""
+    """Return the shape (out, in) of each weight matrix."""
     return tuple(zip(widths[1:], widths[:-1], strict=True))
 
 
@@ -103,10 +116,19 @@ def deep_linear(widths: Sequence[int], *, scale: ArrayLike, key: Keys) -> DeepLi
 
     **Arguments:**
 
-    - `widths`: layer sizes from input to output, at least two of them.
-    - `scale`: standard deviation of the initial weights, or an array of them.
-    - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
-      broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds.
+    - `widths`: layer sizes from input to output, at least two.
+    - `scale`: standard deviation of the initial weights, or an array of standard deviations.
+    - `key`: random key. An array of keys draws a batch of networks, one for each key. `scale` and
+      `key` broadcast against each other: `scale[:, None]` with eight keys draws eight seeds for
+      every scale.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.networks import deep_linear
+    >>> network = deep_linear((2, 3, 2), scale=1e-3, key=jax.random.key(0))
+    >>> network.depth, network.widths, network.end_to_end().shape
+    (2, (2, 3, 2), (2, 2))
     """
     widths = check_widths(widths)
     weights, labels = random_parts(layer_shapes(widths), scale, key)
@@ -114,11 +136,17 @@ def deep_linear(widths: Sequence[int], *, scale: ArrayLike, key: Keys) -> DeepLi
 
 
 def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
-    """Return a deep linear network from given matrices, checked.
+    """Return a deep linear network with the given weights W_1, …, W_D, each `(*batch, out, in)`.
 
-    **Arguments:**
+    Raises `ValueError` if the shapes do not fit together or an entry is not finite.
 
-    - `weights`: W_1, …, W_D from input to output, each `(*batch, out, in)`.
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.networks import deep_linear_from
+    >>> network = deep_linear_from([2 * np.eye(2), [[1.0, -1.0]]])
+    >>> network.predict([[3.0, 1.0]])
+    array([[4.]])
     """
     arrays = tuple(
         finite_array(f"weights[{layer}]", weight) for layer, weight in enumerate(weights)
@@ -126,13 +154,15 @@ def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
     if not arrays:
         raise ValueError("`weights` is empty: a network needs at least one weight matrix.")
     if flat := [array.shape for array in arrays if array.ndim < 2]:
-        raise ValueError(f"`weights` must be matrices (*batch, out, in), one has shape {flat[0]}.")
+        raise ValueError(
+            f"`weights` must be matrices (*batch, out, in), but one has shape {flat[0]}."
+        )
     for layer, (before, after) in enumerate(itertools.pairwise(arrays), start=1):
         if before.shape[-2] != after.shape[-1]:
             raise ValueError(
                 f"`weights` do not fit together: layer {layer} has {before.shape[-2]} outputs and "
-                f"layer {layer + 1} takes {after.shape[-1]} inputs. They are (out, in), from the "
-                "input's side to the output's."
+                f"layer {layer + 1} takes {after.shape[-1]} inputs. Each matrix must be (out, in), "
+                "and the matrix next to the input comes first."
             )
         if before.shape[:-2] != after.shape[:-2]:
             raise ValueError(
@@ -143,7 +173,7 @@ def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
 
 
 def check_widths(widths: Sequence[int], *, depth: int | None = None) -> tuple[int, ...]:
-    """Return layer sizes as a tuple; raises unless they are whole numbers, enough of them."""
+    """Return layer sizes as a tuple; raises unless they are enough positive whole numbers."""
     sizes = tuple(widths)
     if len(sizes) < 2 or (depth is not None and len(sizes) != depth + 1):
         least = "at least an input and an output size" if depth is None else f"{depth + 1} sizes"

@@ -1,4 +1,4 @@
-"""Deep networks: a layer of any units, fully-connected layers behind it, and skips."""
+"""Deep networks: a first layer of any units, then fully-connected layers, with skip connections."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,19 +19,32 @@ from ._view import AbstractView
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class DeepNetwork(AbstractGraphNetwork):
-    r"""A layer of units and fully-connected layers behind it, with or without skips.
+    r"""Deep network of a layer of units, fully-connected layers and optional skip connections.
 
-    $a_1 = \phi(x; u)$, the responses of all units, then
-    $a_l = \sigma_l(W_l a_{l-1}) + \sum_{k \to l} a_k$, and the output is $a_D$, whose σ is the
-    identity. The sum is over the `skips` (k, l), which carry the activity of layer k past all
-    layers between; layer 0 is the input, or of tokens the query. Eq. (18) of Zhang, Saxe & Latham
-    has the skips (1, 2) and (1, 3).
+    The first layer has the activity $a_1 = \phi(x; u)$, the responses of all units. Layer l has
 
-    `weights` are u `(unit, *weight_shape)`, W₂ `(out, *read_shape, unit)` and W₃, … `(out, in)`;
-    axes in front make a batch of networks. `activations` are those of layers 2 to D − 1. Where all
-    of them are linear and the unit has fixed features, so has the network, and the cost of training
-    does not depend on the number of samples. Where the unit has a bias, all hidden layers have:
-    W₂ … W_{D−1} end in one more column, the weights of an activity that is always 1.
+    $$a_l = \sigma_l(W_l a_{l-1}) + \sum_{k \to l} a_k.$$
+
+    The sum is over the `skips` (k, l). Layer 0 is the input, or the query if inputs are tokens. The
+    output is $a_D$, without an activation. Eq. (18) of Zhang, Saxe & Latham has the skips (1, 2)
+    and (1, 3).
+
+    - `weights`: u `(unit, *weight_shape)`, W₂ `(out, *read_shape, unit)`, and W₃, … `(out, in)`.
+      Axes in front, if any, hold a batch of networks.
+    - `unit`: kind of unit in the first layer. If the unit has a bias, every hidden layer has
+      biases: the last column of W₂ … W_{D−1}.
+    - `activations`: activations of layers 2 to D − 1. If all are linear and the unit has fixed
+      features, the cost of training does not depend on the number of samples.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.networks import deep_network
+    >>> network = deep_network((2, 3, 3, 1), activations="relu", scale=0.1, key=jax.random.key(0))
+    >>> network.depth, network.widths
+    (3, (3, 3, 1))
+    >>> [activity.shape for activity in network.hidden([1.0, -1.0])]
+    [(3,), (3,)]
     """
 
     weights: tuple[Float[Array, "..."], ...]
@@ -47,13 +60,13 @@ class DeepNetwork(AbstractGraphNetwork):
         return f"{units} units {self.unit}, then {widths}{names}{skips}"
 
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
-        """Return the activity of each hidden layer; of the first as `(*read, unit)`."""
+        """Return the activity of each hidden layer for one example; layer 1 is `(*read, unit)`."""
         first, *others = super().hidden(x)
         return first.reshape(*self.shapes[1][1:-1], -1), *others
 
     @property
     def depth(self) -> int:
-        """Number of weight arrays, one more than there are hidden layers."""
+        """Number D of weight arrays, one more than the number of hidden layers."""
         return len(self.weights)
 
     @property
@@ -80,18 +93,18 @@ class DeepNetwork(AbstractGraphNetwork):
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of the weights of one network."""
+        """Shape of each weight array of one network."""
         axes = len(self.batch_shape)
         return tuple(weight.shape[axes:] for weight in self.weights)
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Numbers of each layer's activity, from the first to the output."""
+        """Number of activities in each layer, from the first hidden layer to the output."""
         return layer_widths(self.shapes)
 
     @property
     def bypassed(self) -> bool:
-        """Whether the input goes past the first layer."""
+        """Whether a skip connection starts at the input."""
         return any(source == 0 for source, _ in self.skips)
 
     @property
@@ -113,7 +126,7 @@ class DeepNetwork(AbstractGraphNetwork):
     @property
     def view(self) -> AbstractView:
         view = DeepView(self.unit, self.activations, self.bypassed)
-        # Linear layers behind a unit see of the inputs what the unit does, statistics included.
+        # With linear layers only, the unit's own view has the same statistics, which a task caches.
         same = view.fixed_features and not view.bypassed
         return self.unit if same else view
 
@@ -131,7 +144,8 @@ class DeepNetwork(AbstractGraphNetwork):
             if source == 0 and self.widths[target - 1] != input_shape[0]:
                 raise ValueError(
                     f"The skip (0, {target}) adds {input_shape[0]} numbers of the input to the "
-                    f"{self.widths[target - 1]} of layer {target}: it needs equally many."
+                    f"{self.widths[target - 1]} numbers of layer {target}. A skip needs equal "
+                    "widths."
                 )
 
 
@@ -142,38 +156,50 @@ def deep_network_from(
     activations: ActivationLike | Sequence[ActivationLike] = "linear",
     skips: Sequence[tuple[int, int]] = (),
 ) -> DeepNetwork:
-    """Return a deep network from given arrays, checked.
+    """Return a `DeepNetwork` with the given weights; raises if their shapes do not fit together.
 
     **Arguments:**
 
-    - `unit`: of the first layer; its activation is part of it.
+    - `unit`: kind of unit in the first layer, including its activation.
     - `weights`: u, W₂, …, W_D from input to output, with the shapes of `DeepNetwork`.
-    - `activations`: of layers 2 to D − 1, one for all or one for each.
-    - `skips`: pairs (k, l): the activity of layer k is added to that of layer l; 0 is the input.
+    - `activations`: activation of all layers from 2 to D − 1, or a list with one for each.
+    - `skips`: skip connections (k, l), which add the activity of layer k to layer l. Layer 0 is the
+      input.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.networks import NeuronUnit, deep_network_from
+    >>> weights = [np.eye(2), -np.eye(2), np.ones((1, 2))]
+    >>> network = deep_network_from(NeuronUnit(), weights, activations="relu")
+    >>> network.predict([[3.0, -1.0]])
+    array([[1.]])
     """
     if unit.bias and unit.read_axes and len(weights) > 2:
         raise ValueError(
-            f"Biases of hidden layers behind {unit} are not supported: give units without `bias`."
+            f"Biases of hidden layers behind {unit} are not supported. Use units without `bias`, "
+            "or no further hidden layer."
         )
     arrays = tuple(
         finite_array(f"weights[{layer}]", weight) for layer, weight in enumerate(weights)
     )
     if len(arrays) < 2:
         raise ValueError(
-            f"`weights` needs those of the units and those of an output, got {len(arrays)} arrays."
+            "`weights` must be at least two arrays, those of the units and those of an output, got "
+            f"{len(arrays)}."
         )
     if not _fit_together(unit, [array.shape for array in arrays]):
-        biases = ", where hidden layers have one more column for their biases" if unit.bias else ""
+        biases = " (hidden layers have one more column for their biases)" if unit.bias else ""
         raise ValueError(
-            f"`weights` do not fit together: for {unit} they are u (*batch, "
+            f"`weights` do not fit together: for {unit} they must be u (*batch, "
             f"{', '.join(('unit', *unit.weight_axes))}), W2 (*batch, "
-            f"{', '.join(('out', *unit.read_axes, 'unit'))}) and (*batch, out, in) from there on, "
-            f"with the same batch{biases}; got {', '.join(str(array.shape) for array in arrays)}."
+            f"{', '.join(('out', *unit.read_axes, 'unit'))}) and then W3, … (*batch, out, in)"
+            f"{biases}, got {', '.join(str(array.shape) for array in arrays)}."
         )
     chosen = check_activations(activations, len(arrays) - 2)
     pairs = [whole_numbers("skips", pair, 0) for pair in skips]
     if bad := [pair for pair in pairs if len(pair) != 2]:
-        raise ValueError(f"`skips` must be pairs of layers, ((1, 3),) say, got {bad[0]}.")
+        raise ValueError(f"`skips` must be pairs of layers, such as ((1, 3),), got {bad[0]}.")
     pairs = tuple((source, target) for source, target in pairs)
     network = DeepNetwork(arrays, unit, chosen, pairs)
     _check_skips(network)
@@ -195,12 +221,12 @@ def _fit_together(unit: AbstractUnit, shapes: Sequence[tuple[int, ...]]) -> bool
 def check_activations(
     activations: ActivationLike | Sequence[ActivationLike], layers: int
 ) -> tuple[Activation, ...]:
-    """Return one activation for each of so many layers; one alone serves all."""
+    """Return one activation for each of `layers` layers; a single one is used for all of them."""
     if isinstance(activations, str | Activation) or callable(activations):
         return (activation(activations),) * max(layers, 0)
     if len(activations) != layers:
         raise ValueError(
-            f"`activations` must be one for all or one for each of {layers} layers, got "
+            f"`activations` must be one for all layers or one for each of {layers} layers, got "
             f"{len(activations)}."
         )
     return tuple(activation(choice) for choice in activations)
@@ -210,19 +236,23 @@ def _check_skips(network: DeepNetwork) -> None:
     widths, unit = network.widths, network.unit
     if getattr(unit, "residual", False):
         raise ValueError(
-            f"The residual connection of {unit} is a skip of a `DeepNetwork`: give "
-            "`residual=False` and `skips=((0, 2),)`."
+            f"The residual connection of {unit} must be a skip in a `DeepNetwork`: give a unit "
+            "with `residual=False`, and `skips=((0, 2),)`."
         )
     for source, target in network.skips:
         if not 0 <= source < target <= network.depth or target == 1:
             raise ValueError(
                 f"`skips` must lead from a layer to a later one, at most {network.depth} and not "
-                f"the first: got {(source, target)}."
+                f"the first, got {(source, target)}. Layer 0 is the input, layer "
+                f"{network.depth} the output."
             )
         if source > 0 and widths[source - 1] != widths[target - 1]:
             raise ValueError(
                 f"The skip {(source, target)} adds {widths[source - 1]} numbers to "
-                f"{widths[target - 1]}: layers that it connects must be equally wide."
+                f"{widths[target - 1]} numbers. A skip needs layers of equal width."
             )
     if network.bypassed and isinstance(unit, SoftmaxAttentionUnit):
-        raise ValueError("A skip from the input past softmax attention is not supported.")
+        raise ValueError(
+            "A skip from the input past softmax attention is not supported. Remove the skip, or "
+            "use linear attention."
+        )

@@ -1,4 +1,4 @@
-"""Diagonal linear networks: every input has a chain of two weights of its own."""
+"""Diagonal linear networks: each input has its own chain of two weights."""
 
 from dataclasses import dataclass
 
@@ -18,11 +18,20 @@ from ._view import Shape
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class DiagonalLinear(AbstractNetwork):
-    r"""Diagonal linear network, $x \mapsto \sum_i u_i v_i x_i$, with one output.
+    r"""Diagonal linear network $x \mapsto \sum_i u_i v_i x_i$ with one output.
 
-    From small weights it learns one coordinate after the other and finds sparse solutions
-    (Woodworth et al. 2020; Pesme & Flammarion 2023). `u` and `v` have shape `(input,)`; axes in
-    front make a batch of networks (seeds, initial scales), which the dynamics train together.
+    Trained from small weights, the network learns one coordinate after the other and finds sparse
+    solutions (Woodworth et al. 2020; Pesme & Flammarion 2023). `u` and `v` have shape
+    `(*batch, input)`. The batch axes, if any, hold several networks, which are trained together.
+
+    **Example:**
+
+    >>> from festina.networks import diagonal_linear_from
+    >>> network = diagonal_linear_from([1.0, 2.0], [3.0, 0.5])
+    >>> network
+    DiagonalLinear(2 inputs)
+    >>> network.coefficients()
+    array([3., 1.])
     """
 
     u: Float[Array, "..."]
@@ -32,11 +41,11 @@ class DiagonalLinear(AbstractNetwork):
         return f"{self.inputs} inputs"
 
     def hidden(self, x: Float[Array, " input"]) -> tuple[Float[Array, "..."], ...]:
-        """Return u_i x_i of every coordinate."""
+        """Return u_i x_i for each coordinate i of one example."""
         return (self.u * self._checked(x),)
 
     def coefficients(self) -> Float[Array, "*batch input"]:
-        """β = u∘v, the linear map that each network of a batch computes."""
+        """Return β = u∘v, the coefficients of the linear map that each network computes."""
         return self.u * self.v
 
     @property
@@ -69,7 +78,7 @@ class DiagonalLinear(AbstractNetwork):
 
 @dataclass(frozen=True)
 class DiagonalStructure(AbstractStructure):
-    """A diagonal linear network without its weights; in programs these are `(input, *lane)`."""
+    """A diagonal linear network without its weights, which compiled programs hold separately."""
 
     inputs: int
 
@@ -92,9 +101,17 @@ def diagonal_linear(inputs: int, *, scale: ArrayLike, key: Keys) -> DiagonalLine
     **Arguments:**
 
     - `inputs`: number of coordinates.
-    - `scale`: standard deviation of the initial weights, or an array of them.
-    - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
-      broadcast against each other, so `scale[:, None]` with eight keys is a sweep with eight seeds.
+    - `scale`: standard deviation of the initial weights, or an array of standard deviations.
+    - `key`: random key. An array of keys draws a batch of networks, one for each key. `scale` and
+      `key` broadcast against each other: `scale[:, None]` with eight keys draws eight seeds for
+      every scale.
+
+    **Example:**
+
+    >>> from festina.networks import diagonal_linear, seeds
+    >>> networks = diagonal_linear(4, scale=1e-3, key=seeds(3))
+    >>> networks.coefficients().shape  # (seed, input)
+    (3, 4)
     """
     inputs = whole_number("inputs", inputs)
     parts, labels = random_parts(((inputs,),) * 2, scale, key)
@@ -102,11 +119,20 @@ def diagonal_linear(inputs: int, *, scale: ArrayLike, key: Keys) -> DiagonalLine
 
 
 def diagonal_linear_from(u: ArrayLike, v: ArrayLike) -> DiagonalLinear:
-    """Return a diagonal linear network from given weights `(*batch, input)`, checked."""
+    """Return a diagonal linear network with the given weights `u` and `v`, `(*batch, input)`.
+
+    Raises `ValueError` if their shapes differ or an entry is not finite.
+
+    **Example:**
+
+    >>> from festina.networks import diagonal_linear_from
+    >>> diagonal_linear_from([1.0, 2.0], [3.0, 0.5]).predict([[1.0, 1.0]])
+    array([[4.]])
+    """
     u, v = finite_array("u", u), finite_array("v", v)
     if u.shape != v.shape or u.ndim < 1:
         raise ValueError(
-            f"`u` and `v` must be (*batch, input), one entry each for every input, got shapes "
+            "`u` and `v` must be (*batch, input), with one entry each for every input, got shapes "
             f"{u.shape} and {v.shape}."
         )
     return DiagonalLinear(u, v)

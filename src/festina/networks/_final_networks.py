@@ -1,4 +1,4 @@
-"""The networks that a run ended with."""
+"""The trained networks at the end of a run."""
 
 import ast
 import os
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 FINAL = "final_"
-"""Before the names of parts, where a run on disk holds them at its end alone."""
+"""Prefix of weights in a dataset that holds weights at the end of the run only."""
 
-_SWEPT = ("time", "learning_rate", "momentum")  # coordinates that are not the networks'
+_SWEPT = ("time", "learning_rate", "momentum")  # coordinates that are no labels of networks
 _UNITS: dict[str, Any] = {
     each.__name__: each
     for each in (NeuronUnit, ConvolutionUnit, LinearAttentionUnit, SoftmaxAttentionUnit)
@@ -48,23 +48,37 @@ def final_networks(
 ) -> AbstractNetwork:
     """Return the trained networks at the end of a run, with their labels.
 
-    To train them starts a new run: only a trajectory that is still at hand can `extend`.
+    Training the returned networks starts a new run. To continue a run use the method `extend` of
+    its trajectory.
 
     **Arguments:**
 
-    - `run`: a dataset made by `trajectory.to_dataset()`, a tree with such a dataset, or the folder
-      of a saved run.
-    - `node`: of a tree or a folder, which dataset.
-    - `unit`, `activations`: as in `layer_from` and `deep_network_from`, of networks with your own
-      activations, which a run only knows by their names.
-    - `gates`: those of a gated network that are functions, by the names of their nodes and edges.
+    - `run`: dataset made by `trajectory.to_dataset()`, a tree with such a dataset, or the folder of
+      a saved run.
+    - `node`: name of the dataset in a tree or folder.
+    - `unit`, `activations`: needed if the network uses your own activation functions, of which a
+      run stores the names only. The format is that of `layer_from` and `deep_network_from`.
+    - `gates`: gates of a gated network that are functions, by the names of their nodes and edges.
+      A run stores the other gates only.
+
+    **Example:**
+
+    >>> import festina
+    >>> from festina.networks import deep_linear_from, final_networks
+    >>> from festina.tasks import from_arrays
+    >>> task = from_arrays([[1.0], [-1.0]], [[2.0], [-2.0]])
+    >>> network = deep_linear_from([[[0.5]], [[0.5]]])
+    >>> run = festina.gradient_descent(network, task, 0.1, 100)
+    >>> final_networks(run.to_dataset()).end_to_end().round(3)
+    array([[2.]])
     """
     data = _dataset(run, node)
     kind = data.attrs.get("network")
     if kind not in _BUILD:
         raise ValueError(
-            f"`run` must hold networks of `festina.networks` ({', '.join(_BUILD)}), this one "
-            f"says {kind!r}. For others give the arrays to `layer_from` or `deep_network_from`."
+            f"`run` must hold networks of `festina.networks` ({', '.join(_BUILD)}), but its "
+            f"attribute `network` is {kind!r}. For other networks give the arrays to `layer_from` "
+            "or `deep_network_from`."
         )
     dims = tuple(map(str, data["saves"].dims))
     last = data.isel(time=-1) if "time" in data["loss"].dims else data.isel(save=-1)
@@ -76,13 +90,13 @@ def final_networks(
         for name in names
         if name.startswith(FINAL) and name not in edges and is_part(name.removeprefix(FINAL))
     }
-    # Where there are such, anything can have been observed under the name of a part.
+    # If the dataset has final weights, a variable with the name of a part can be any observable.
     called = at_end or {name: name for name in filter(is_part, names)}
     parts = {part: np.asarray(last[name].values, float) for part, name in called.items()}
     if not parts:
         raise ValueError(
-            f"`run` holds no weights, neither at samples (u, v, …) nor at its end ({FINAL}u, …): "
-            "take all variables that `to_dataset` gives."
+            f"`run` holds no weights, neither over time (u, v, …) nor at its end ({FINAL}u, …). "
+            "Keep all variables that `to_dataset` returns."
         )
     given = gates if kind == "Gated" else activations
     network = _BUILD[kind](data.attrs, parts, unit, given)
@@ -104,13 +118,13 @@ def _dataset(run: Any, node: str) -> "xr.Dataset":
     if isinstance(run, xr.DataTree):
         if node not in run.children:
             raise ValueError(
-                f"`run` has no node '{node}'. It has: {', '.join(map(str, run.children))}."
+                f"`run` has no node '{node}'. Its nodes are: {', '.join(map(str, run.children))}."
             )
         run = run[node].to_dataset()
     if not isinstance(run, xr.Dataset):
         raise ValueError(
             "`run` must be a dataset, a tree or the folder of a saved run, got "
-            f"{type(run).__name__}. Of a trajectory there is `final`."
+            f"{type(run).__name__}. The final networks of a trajectory are its attribute `final`."
         )
     return run
 
@@ -149,13 +163,13 @@ def _gated(attributes: Any, parts: Any, _: Any, gates: Mapping[str, Rule] | None
     rules = names[table.shape[1] :]
     if surplus := [name for name in gates or {} if name not in rules]:
         raise ValueError(
-            f"`gates` has {surplus[0]!r}, which is none of the functions that the run needs: "
-            f"{', '.join(map(repr, rules)) or 'none'}."
+            f"`gates` has {surplus[0]!r}, but the gates of the run that are functions are: "
+            f"{', '.join(map(repr, rules)) or 'none'}. Remove the others."
         )
     if missing := [name for name in rules if name not in (gates or {})]:
         raise ValueError(
-            f"`run` was made with gates that are functions, of {', '.join(map(repr, missing))}: a "
-            "run does not hold these, give them in `gates`."
+            f"`run` was made with gates that are functions, of {', '.join(map(repr, missing))}. A "
+            "run does not store functions: give them in `gates`."
         )
     found = Gating(names, tuple((gates or {})[name] for name in rules), examples, table)
     weights = tuple(parts[f"{source}-{target}"] for source, target in plan.edges)
@@ -163,12 +177,12 @@ def _gated(attributes: Any, parts: Any, _: Any, gates: Mapping[str, Rule] | None
 
 
 def _tuples(given: Any) -> Any:
-    """Return tuples for the lists that Zarr made of them."""
+    """Return nested lists as nested tuples, because Zarr stores tuples as lists."""
     return tuple(map(_tuples, given)) if isinstance(given, list | tuple) else given
 
 
 def _matrices(parts: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Return W₁, W₂, … in numerical order, which names with w10 do not have."""
+    """Return W₁, W₂, … in numerical order; in alphabetical order w10 would come before w2."""
     return [parts[name] for name in sorted(filter(_is_matrix, parts), key=lambda n: int(n[1:]))]
 
 
@@ -182,22 +196,23 @@ _BUILD: dict[str, Any] = {
 
 
 def _unit(text: str) -> AbstractUnit:
-    """Return a unit from how it is written, without executing anything."""
+    """Return the unit that a `repr` describes, without executing any code."""
     try:
         call = ast.parse(text, mode="eval").body
-        assert isinstance(call, ast.Call), "a unit is written as a call"
+        assert isinstance(call, ast.Call), "the repr of a unit is a call"
         options = {}
         for keyword in call.keywords:
             value = keyword.value
             if keyword.arg == "activation":  # Activation(name='…')
-                assert isinstance(value, ast.Call), "as is an activation"
+                assert isinstance(value, ast.Call), "the repr of an activation is a call"
                 options["activation"] = _known(ast.literal_eval(value.keywords[0].value))
             else:
                 options[keyword.arg] = ast.literal_eval(value)
         return _UNITS[ast.unparse(call.func)](**options)
     except (SyntaxError, AssertionError, KeyError, IndexError, TypeError):
         raise ValueError(
-            f"`run` was made with units {text}, which are none of `festina.networks`: give `unit`."
+            f"`run` was made with units {text}, which are not units of `festina.networks`. Give "
+            "the unit as `unit`."
         ) from None
 
 
@@ -205,7 +220,7 @@ def _known(name: str) -> Activation:
     found = activation_named(name)
     if found is None:
         raise ValueError(
-            f"`run` was made with the activation '{name}', a function of your own: give it, as "
-            "`unit` (for example NeuronUnit(function)) or in `activations`."
+            f"`run` was made with the activation '{name}', which is not one of the library's. "
+            "Give your function, as `unit` (for example NeuronUnit(function)) or in `activations`."
         )
     return found

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GatedView(AbstractView):
-    """The columns of x that the inputs read, and the gates behind them.
+    """Features of a gated network: the columns of x that its input nodes read, then its gates.
 
-    Where gates are equal the network is linear, so that the moments of every pattern of gates
-    suffice. What an output should say while its gate is closed does not count.
+    For examples with equal gates the network is linear, so their moments are sufficient. A target
+    of an output whose gate is closed does not enter the loss.
     """
 
     plan: Plan
@@ -59,13 +59,14 @@ class GatedView(AbstractView):
     def wanted(
         self, psi: Float[np.ndarray, "sample feature"], y: Float[np.ndarray, "sample output"]
     ) -> Float[np.ndarray, "sample output"]:
-        """Return targets, 0 where the gate of an output is closed; raises for unknown gates."""
+        """Return the targets, 0 where the gate of an output is closed; raises if a gate is NaN."""
         names = self.gating.names
         if not np.isfinite(gates := psi[:, len(psi.T) - self.gates :]).all():
             sample, gate = np.argwhere(~np.isfinite(gates))[0]
             raise ValueError(
-                f"The gate of '{names[gate]}' is not known for sample {sample}: `x` of the "
-                "network does not have this input, or its rule gives no number."
+                f"The gate of '{names[gate]}' is not known for sample {sample}: its input is not "
+                "among the inputs `x` that the network was made with, or the gate's function "
+                "returned no finite number. Make the network with the `x` of this task."
             )
         open_ = [
             np.repeat(gates[:, names.index(name), None] != 0, width, axis=1)
@@ -86,19 +87,34 @@ class GatedView(AbstractView):
             raise ValueError(
                 f"Network and inputs do not fit: the network takes vectors of {needed} numbers"
                 f"{', as `x` of its gates' * bool(self.gates)}, got inputs of shape "
-                f"{input_shape}. Which of them are read is said by `inputs`."
+                f"{input_shape}. The argument `inputs` selects the columns that a node reads."
             )
 
 
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class Gated(AbstractGraphNetwork):
-    r"""Gated deep linear network: $h_v = g_v \sum_e g_e W_e h_{s(e)}$ over the edges to v.
+    r"""Gated deep linear network on a directed graph, with a gate at each node and edge.
 
-    Gates are numbers of each input: see `gated`. `weights` are those of the edges, each
-    `(out, in)`; axes in front make a batch of networks. Examples that have all their gates in
-    common enter training by their moments alone, and targets of an output whose gate is closed do
-    not count.
+    The activity of node v is $h_v = g_v \sum_e g_e W_e h_{s(e)}$, a sum over the edges e from nodes
+    s(e) to v. The gates g are numbers that depend on the input. A target of an output whose gate is
+    closed does not enter the loss. In training, samples with equal gates are replaced by their
+    moments if that makes training cheaper.
+
+    `weights` holds one matrix `(*batch, out, in)` for each edge. Make gated networks with `gated`
+    or `gated_from`.
+
+    **Example:**
+
+    >>> from festina.networks import gated_from
+    >>> x = [[1.0], [2.0]]
+    >>> weights = {"x-a": [[1.0]], "a-y": [[3.0]], "x-y": [[1.0]]}
+    >>> network = gated_from(weights, gates={"a": [0, 1]}, x=x)
+    >>> network
+    Gated(x 1, a 1, y 1; x-a, a-y, x-y, gates of a)
+    >>> network.predict(x)
+    array([[1.],
+           [8.]])
     """
 
     weights: tuple[Float[Array, "..."], ...]
@@ -124,11 +140,18 @@ class Gated(AbstractGraphNetwork):
         label: str | None = None,
         **style: Any,
     ) -> "Axes":
-        """Draw the graph from left to right, edges as thick as they are strong, and its gates.
+        """Draw the graph from left to right, with its gates; return the axes.
 
-        Gates have a sign for each of their patterns, or with `task` and `label` for each value of
-        that label. Gates that are functions need a `task`. `style` goes to `Axes.plot`, for the
-        edges.
+        The thickness of an edge is proportional to the norm of its weights. Next to a gated node or
+        edge stands one sign for each gate pattern: ● open, ◐ partly open, ○ closed.
+
+        **Arguments:**
+
+        - `ax`: axes to draw on, by default new ones.
+        - `task`: task for whose inputs the gates are shown. Gates that are functions need a `task`.
+        - `label`: label of the `task`. The signs then stand for the values of this label instead of
+          the gate patterns.
+        - `style`: options of `Axes.plot` for the edges.
         """
         return draw_gated(self, ax, task, label, style)
 
@@ -161,7 +184,7 @@ class Gated(AbstractGraphNetwork):
     def predict(self, x: ArrayLike) -> Float[np.ndarray, "*batch sample output"]:
         """Return outputs of every network of a batch for examples `(sample, ...)`, in float64."""
         outputs = super().predict(x)
-        if np.isnan(outputs).any():  # of gates, of which it says which
+        if np.isnan(outputs).any():  # `wanted` raises, with the name of the gate that is unknown
             psi = np.stack([self.features(each) for each in np.asarray(x, float)])
             self.view.wanted(psi, outputs.reshape(-1, *outputs.shape[-2:])[0])
         return outputs
@@ -174,8 +197,8 @@ class Gated(AbstractGraphNetwork):
         self.view.check_input(input_shape)
         if outputs != self.outputs:
             raise ValueError(
-                f"Network and task do not fit: the task has {outputs} outputs, the network's "
-                f"nodes {', '.join(self.plan.outputs)} are {self.outputs}."
+                f"Network and task do not fit: the task has {outputs} outputs, but the network's "
+                f"output nodes {', '.join(self.plan.outputs)} have {self.outputs}."
             )
 
 
@@ -194,21 +217,31 @@ def gated(
 
     **Arguments:**
 
-    - `nodes`: name and width of every node, `{"x": 2, "h": 8, "y": 1}`. Nodes that no edge enters
-      read the input, those that none leaves are the output, in this order.
-    - `paths`: the edges, as chains of names: `["x-h-y"]` is a network with one hidden layer,
-      `["x-a-y", "x-b-y"]` one with two pathways. An edge that is named twice is shared.
-    - `gates`: of nodes (`"a"`) and edges (`"x-a"`); what has none is open, 1. Either numbers, one
-      for each row of `x`, or a function of one input. Labels make a gate by comparison:
-      `{"a": task.labels["context"] == 0}`. Any real number will do.
-    - `x`: the inputs that such numbers are for, `task.x`. Of others they are unknown: the
-      network says NaN, and `predict` which gate is missing.
-    - `inputs`: columns of the input that each input node reads, `{"x": range(2)}`; others, such as
-      a context that gates know, need no reader. By default they follow each other, and there are
-      no more columns than that.
-    - `scale`: standard deviation of the initial weights, or an array of them.
-    - `key`: randomness. An array of keys makes a batch of networks, one each; `scale` and `key`
-      broadcast against each other.
+    - `nodes`: name and width of every node, such as `{"x": 2, "h": 8, "y": 1}`. Nodes without an
+      incoming edge are inputs. Nodes without an outgoing edge are outputs, in the order given.
+    - `paths`: edges, as chains of node names. `["x-h-y"]` is a network with one hidden layer,
+      `["x-a-y", "x-b-y"]` has two pathways. An edge that is named twice is shared by its pathways.
+    - `gates`: gates of nodes (`"a"`) and edges (`"x-a"`). Each gate is an array with one real
+      number for each row of `x`, or a function of one input. A label makes a gate by comparison,
+      such as `{"a": task.labels["context"] == 0}`. Nodes and edges without a gate are always open.
+    - `x`: inputs for which array gates are given, usually `task.x`. For other inputs such gates are
+      unknown: a call returns NaN and `predict` raises `ValueError`.
+    - `inputs`: columns of the input that each input node reads, such as `{"x": range(2)}`. Columns
+      that no node reads are allowed. By default the input nodes read consecutive columns, and the
+      input has no further ones.
+    - `scale`: standard deviation of the initial weights, or an array of standard deviations.
+    - `key`: random key. An array of keys draws a batch of networks, one for each key. `scale` and
+      `key` broadcast against each other.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.networks import gated
+    >>> nodes, x = {"x": 2, "a": 3, "b": 3, "y": 1}, [[1.0, 0.0], [0.0, 1.0]]
+    >>> gates = {"a": [1, 0], "b": [0, 1]}
+    >>> paths = ["x-a-y", "x-b-y"]
+    >>> gated(nodes, paths, gates=gates, x=x, scale=0.1, key=jax.random.key(0))
+    Gated(x 2, a 3, b 3, y 1; x-a, a-y, x-b, b-y, gates of a, b)
     """
     plan = _plan(nodes, paths, inputs)
     rules = gating(gates, x, plan)
@@ -223,27 +256,42 @@ def gated_from(
     x: ArrayLike | None = None,
     inputs: Mapping[str, Sequence[int]] | None = None,
 ) -> Gated:
-    """Return a gated network from given weights of its edges, `{"x-h": …, "h-y": …}`, checked.
+    """Return a gated network with given weights, such as `{"x-h": …, "h-y": …}`.
 
-    Each is `(*batch, out, in)`, from which nodes have their widths; inputs and outputs are in the
-    order in which edges name them. The rest as in `gated`.
+    **Arguments:**
+
+    - `weights`: mapping from each edge to its weights `(*batch, out, in)`, which determine the
+      widths of the nodes. Inputs and outputs are in the order in which the edges name them.
+    - `gates`, `x`, `inputs`: as in `gated`.
+
+    Raises `ValueError` if the shapes do not fit together.
+
+    **Example:**
+
+    >>> from festina.networks import gated_from
+    >>> weights = {"x-h": [[1.0, 1.0]], "h-y": [[2.0]]}
+    >>> network = gated_from(weights, gates={"h": lambda x: x[0] > 0})
+    >>> network.predict([[1.0, 3.0], [-1.0, 3.0]])
+    array([[8.],
+           [0.]])
     """
     arrays = {edge: finite_array(f"weights['{edge}']", each) for edge, each in weights.items()}
     nodes: dict[str, int] = {}
     for edge, array in arrays.items():
         if array.ndim < 2 or edge.count("-") != 1:
             raise ValueError(
-                '`weights` are matrices (*batch, out, in) of edges, named like "x-h", got '
+                '`weights` must be matrices (*batch, out, in) of edges, named like "x-h", got '
                 f"{edge!r} of shape {array.shape}."
             )
         for name, width in zip(edge.split("-"), array.shape[:-3:-1], strict=True):
             if nodes.setdefault(name, width) != width:
                 raise ValueError(
                     f"`weights['{edge}']` has {width} for the width of '{name}', others have "
-                    f"{nodes[name]}."
+                    f"{nodes[name]}. All weights at a node must agree on its width."
                 )
     if len({array.shape[:-2] for array in arrays.values()}) > 1:
-        raise ValueError("`weights` must have the same batch axes for every edge.")
+        found = sorted({array.shape[:-2] for array in arrays.values()})
+        raise ValueError(f"`weights` must have the same batch axes for every edge, got {found}.")
     plan = _plan(nodes, list(arrays), inputs)
     return Gated(tuple(arrays.values()), plan, gating(gates, x, plan))
 
@@ -251,11 +299,12 @@ def gated_from(
 def _plan(
     nodes: Mapping[str, int], paths: Sequence[str], inputs: Mapping[str, Sequence[int]] | None
 ) -> Plan:
-    """Return the graph by names, its nodes along the edges."""
+    """Return the graph of named nodes, sorted so that every edge leads to a later node."""
     widths = {name: whole_number(f"nodes['{name}']", width) for name, width in nodes.items()}
     if bad := [name for name in widths if not name or "-" in name or name != name.strip()]:
         raise ValueError(
-            f"A node cannot be called {bad[0]!r}: names have no '-' and no space around them."
+            f"A node cannot be called {bad[0]!r}: names must not be empty, contain '-', or start "
+            "or end with a space."
         )
     if isinstance(paths, str) or not all(isinstance(path, str) for path in paths):
         raise ValueError(f'`paths` must be a list of chains like ["x-h-y"], got {paths!r}.')
@@ -265,11 +314,14 @@ def _plan(
         raise ValueError('`paths` has no edge. One hidden layer is ["x-h-y"].')
     if missing := sorted({name for edge in edges for name in edge} - widths.keys()):
         raise ValueError(
-            f"`paths` leads through {', '.join(map(repr, missing))}, which `nodes` does not have: "
-            f"there are {', '.join(widths)}."
+            f"`paths` leads through {', '.join(map(repr, missing))}, which `nodes` does not have. "
+            f"The nodes are {', '.join(widths)}."
         )
     if alone := [name for name in widths if not any(name in edge for edge in edges)]:
-        raise ValueError(f"`nodes` has {', '.join(map(repr, alone))}, which no path leads through.")
+        raise ValueError(
+            f"`nodes` has {', '.join(map(repr, alone))}, which no path leads through. Remove "
+            f"{'it' if len(alone) == 1 else 'them'}, or add a path."
+        )
     targets, sources = {target for _, target in edges}, {source for source, _ in edges}
     sorter = graphlib.TopologicalSorter({name: [] for name in widths})
     for source, target in edges:
@@ -277,7 +329,9 @@ def _plan(
     try:
         ordered = list(sorter.static_order())
     except graphlib.CycleError as error:
-        raise ValueError(f"`paths` leads in a circle: {'-'.join(error.args[1])}.") from None
+        raise ValueError(
+            f"`paths` leads in a circle: {'-'.join(error.args[1])}. The graph must have no cycles."
+        ) from None
     entries = [name for name in widths if name not in targets]
     ends = [name for name in widths if name not in sources]
     hidden = [name for name in ordered if name not in (*entries, *ends)]
@@ -295,14 +349,14 @@ def _columns(
         inputs = {name: range(*borders[i : i + 2]) for i, name in enumerate(entries)}
     if set(inputs) != set(entries):
         raise ValueError(
-            f"`inputs` must name the columns of {', '.join(entries)}, which no edge enters, got "
-            f"{', '.join(inputs)}."
+            f"`inputs` must name the columns of {', '.join(entries)}, the nodes without incoming "
+            f"edges, got {', '.join(inputs)}."
         )
     columns = {name: whole_numbers(f"inputs['{name}']", inputs[name], 0) for name in entries}
     for name, found in columns.items():
         if len(found) != widths[name] or len(set(found)) < len(found):
             raise ValueError(
-                f"`inputs['{name}']` must be {widths[name]} different columns from 0 up, got "
-                f"{found}."
+                f"`inputs['{name}']` must be {widths[name]} different columns from 0 up, the width "
+                f"of the node, got {found}."
             )
     return columns

@@ -1,4 +1,4 @@
-"""What compiled programs see of a gated network: nodes that are connected alike are one."""
+"""The graph of a gated network in compiled programs, which merge nodes with equal neighbours."""
 
 import functools
 import itertools
@@ -18,49 +18,49 @@ from ._units import NeuronUnit
 from ._view import Shape
 
 Block = tuple[tuple[int, ...], ...]
-"""Numbers of edges, those to the same node in a row and those from the same in a column."""
+"""Indices of edges as a matrix: a row for each target node, a column for each source node."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A graph by names: what a gated network is beside its weights and gates."""
+    """The graph of a gated network: names and widths of its nodes, and the edges between them."""
 
-    inputs: tuple[tuple[str, tuple[int, ...]], ...]  # with the columns of x that each reads
-    nodes: tuple[tuple[str, int], ...]  # with widths, along the edges, outputs last
+    inputs: tuple[tuple[str, tuple[int, ...]], ...]  # name, and columns of x that the node reads
+    nodes: tuple[tuple[str, int], ...]  # name and width; sources before targets, outputs last
     edges: tuple[tuple[str, str], ...]
-    columns: int = 0  # that x has, where that is known
+    columns: int = 0  # number of columns of x, 0 if it is not known
 
     @property
     def ends(self) -> int:
-        """How many outputs there are."""
+        """Number of output nodes."""
         return len(dict(self.nodes).keys() - {source for source, _ in self.edges})
 
     @property
     def widths(self) -> dict[str, int]:
-        """Of inputs and nodes."""
+        """Width of every input node and other node, by name."""
         return {name: len(columns) for name, columns in self.inputs} | dict(self.nodes)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Nodes that no edge leaves."""
+        """Names of the output nodes, which no edge leaves."""
         return tuple(name for name, _ in self.nodes[-self.ends :])
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """Of the weights of every edge, (out, in)."""
+        """Shape (out, in) of the weights of each edge."""
         widths = self.widths
         return tuple((widths[target], widths[source]) for source, target in self.edges)
 
 
 @dataclass(frozen=True)
 class GatedGraph(Graph):
-    """A graph with one matrix for each node, side by side the weights of all edges to it.
+    """A gated graph in which one matrix per node holds the weights of all its incoming edges.
 
-    A program then has as many products as there are nodes, however many edges there are.
+    The number of matrix products is then the number of nodes instead of the number of edges.
     """
 
     blocks: tuple[Block, ...] = ()
-    single: tuple[Shape, ...] = ()  # shapes of the weights of every edge
+    single: tuple[Shape, ...] = ()  # shape of the weights of each edge
 
     @property
     def units_first(self) -> tuple[bool, ...]:
@@ -85,7 +85,8 @@ class GatedGraph(Graph):
             arriving = [
                 gated_activity(((edge.gate, 1),), gates, known[edge.source]) for edge in edges
             ]
-            read = sum(edge.source < front for edge in edges)  # come first, and know no lanes
+            # Edges from inputs come first; the features of inputs have no axis for lanes.
+            read = sum(edge.source < front for edge in edges)
             columns = sum(seen.shape[1] for seen in arriving[:read])
             driven = []
             if read:
@@ -123,7 +124,7 @@ def _side_by_side(arrays: Sequence[Float[Array, "sample _ *lane"]]) -> Float[Arr
 
 @functools.lru_cache(maxsize=256)
 def gated_graph(plan: Plan, gates: tuple[str, ...]) -> GatedGraph:
-    """Return the graph of a plan, nodes with the same neighbours, side by side, as one."""
+    """Return the graph of a plan, with consecutive nodes that have equal neighbours merged."""
     gate = {name: number for number, name in enumerate(gates)}
     alone = {name for edge in gates if "-" in edge for name in edge.split("-")}
     alike = lambda name: (

@@ -1,4 +1,4 @@
-"""Gates: which nodes and edges of a network are open for which inputs, and how far."""
+"""Gates of a network's nodes and edges, as functions of the input."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -13,15 +13,15 @@ from .._types import Array, ArrayLike
 from ._gated_graph import Plan
 
 Rule = Callable[[Float[Array, " input"]], Float[Array, ""]]
-"""A gate as a function of one input, by JAX's functions."""
+"""JAX function that returns a gate for one input."""
 
 
 @dataclass(frozen=True, eq=False)
 class Gating:
-    """The gates of every input, side by side: those of a table, then those of rules.
+    """All gates of a network: first the gates from a table, then those from functions (`rules`).
 
-    A table holds the gates of given examples, which are found by their inputs; of any other input
-    they are unknown, NaN.
+    Row i of the `table` has the gates for the input in row i of `examples`. For any other input
+    these gates are NaN.
     """
 
     names: tuple[str, ...] = ()
@@ -40,14 +40,17 @@ class Gating:
 
 
 def gating(gates: Mapping[str, ArrayLike | Rule] | None, x: ArrayLike | None, plan: Plan) -> Gating:
-    """Return the gates that were given for a graph, checked; None if all are open."""
+    """Return the gates of a graph from a user's arrays and functions; raises if they do not fit."""
     gates = {} if gates is None else gates
     if not isinstance(gates, Mapping):
-        raise ValueError(f"`gates` must be by name of node or edge, got {gates!r}.")
+        raise ValueError(
+            f"`gates` must be a mapping from names of nodes or edges to gates, got {gates!r}."
+        )
     known = (*plan.widths, *(f"{source}-{target}" for source, target in plan.edges))
     if unknown := [name for name in gates if name not in known]:
         raise ValueError(
-            f"`gates` has {unknown[0]!r}, which is no node or edge: there are {', '.join(known)}."
+            f"`gates` has {unknown[0]!r}, which is neither a node nor an edge. The nodes and edges "
+            f"are {', '.join(known)}."
         )
     rules = {name: gate for name, gate in gates.items() if callable(gate)}
     given = {name: gate for name, gate in gates.items() if not callable(gate)}
@@ -55,16 +58,16 @@ def gating(gates: Mapping[str, ArrayLike | Rule] | None, x: ArrayLike | None, pl
         return Gating(tuple(rules), tuple(rules.values()))
     if x is None:
         raise ValueError(
-            f"`gates` of {', '.join(map(repr, given))} are numbers: say which inputs they are for, "
-            "`x=task.x`, or give a function of the input."
+            f"`gates` of {', '.join(map(repr, given))} are numbers, which need the inputs that "
+            "they are for: give `x=task.x`, or gates that are functions of the input."
         )
     x = finite_matrix("x", x, "example", "input")
     for name, read in plan.inputs:
         if max(read) >= x.shape[1] or plan.columns not in (0, x.shape[1]):
             raise ValueError(
-                f"`x` has {x.shape[1]} columns, of which '{name}' reads "
-                f"{', '.join(map(str, read))}: they are whole inputs, and `inputs` says which "
-                "columns are read."
+                f"`x` has {x.shape[1]} columns, but node '{name}' reads the columns "
+                f"{', '.join(map(str, read))}. Give whole inputs as `x`, and as `inputs` the "
+                "columns that each node reads."
             )
     columns = {name: finite_array(f"gates['{name}']", gate) for name, gate in given.items()}
     for name, column in columns.items():
@@ -78,15 +81,15 @@ def gating(gates: Mapping[str, ArrayLike | Rule] | None, x: ArrayLike | None, pl
     if (differ := np.any(table[first][inverse.ravel()] != table, axis=1)).any():
         raise ValueError(
             f"`gates` differ between examples with the same input, such as example "
-            f"{int(np.argmax(differ))}. Append what tells them apart to the inputs, and name the "
-            "columns that the network reads in `inputs`."
+            f"{int(np.argmax(differ))}. Append columns to the inputs that tell these examples "
+            "apart, and name the columns that the network reads in `inputs`."
         )
     _check_open(plan, columns)
     return Gating((*columns, *rules), tuple(rules.values()), x, table[first])
 
 
 def _check_open(plan: Plan, columns: Mapping[str, Float[np.ndarray, " example"]]) -> None:
-    """Raise if no path reaches an output for any example; rules may open anywhere."""
+    """Raise if an output has no open path for any example; functions count as open gates."""
     gate = lambda name: columns[name] != 0 if name in columns else np.array(True)
     reached = {name: gate(name) for name, _ in plan.inputs}
     for node, _ in plan.nodes:
@@ -94,6 +97,6 @@ def _check_open(plan: Plan, columns: Mapping[str, Float[np.ndarray, " example"]]
         reached[node] = gate(node) & functools.reduce(np.logical_or, ways)
     if closed := [node for node in plan.outputs if not reached[node].any()]:
         raise ValueError(
-            f"No path reaches the output '{closed[0]}' for any of the examples: its gate is "
-            "closed for all of them, or one on every way there."
+            f"No path reaches the output '{closed[0]}' for any of the examples: its own gate is "
+            "closed for all of them, or one on every way there. Open a gate for some example."
         )

@@ -1,4 +1,4 @@
-"""Random numbers of a few small arrays, for which JAX would compile a program each."""
+"""NumPy's random numbers, for small arrays: JAX would compile a program for each shape."""
 
 import jax
 import numpy as np
@@ -8,6 +8,6 @@ from ._build import check_keys
 
 
 def generator(key: Keys | None) -> np.random.Generator:
-    """Return NumPy's generator, seeded by a random key of JAX's; without one by zero, as key 0."""
+    """Return NumPy's random generator, seeded with a JAX random key, or with 0 without a key."""
     words = 0 if key is None else np.asarray(jax.random.key_data(check_keys(key))).ravel()
     return np.random.default_rng(words)

@@ -1,4 +1,4 @@
-"""What compiled programs see of layers that are connected in any way that leads on."""
+"""Networks on any directed graph without cycles, as compiled programs compute them."""
 
 import functools
 import math
@@ -17,24 +17,24 @@ from ._structure import AbstractStructure
 from ._units import AbstractUnit
 from ._view import Shape
 
-_FEW = 8  # samples that are written out one by one
+_FEW = 8  # number of samples up to which `through` computes each product singly
 
 
 class Edge(NamedTuple):
-    """A connection between two nodes."""
+    """A connection between two vertices of a graph."""
 
     source: int
     target: int
-    part: int | None  # which weights; None adds the activity of the source as it is
-    gate: int | None = None
+    part: int | None  # index of its weights; None is a skip, which adds the source's activity
+    gate: int | None = None  # index of its gate; None is always open
 
 
 Gates = tuple[tuple[int | None, int], ...]
-"""How many neurons in a row have which gate; None is 1."""
+"""Runs of consecutive neurons with the same gate: index of the gate (None: open), run length."""
 
 
 class Node(NamedTuple):
-    """Some neurons that receive the same."""
+    """A group of neurons with the same incoming edges and activation."""
 
     width: int
     activation: Activation
@@ -42,7 +42,7 @@ class Node(NamedTuple):
 
 
 class Input(NamedTuple):
-    """Features that enter the graph, of one kind."""
+    """A group of features at which edges of the graph start."""
 
     shape: Shape
     gates: Gates = ((None, 1),)
@@ -52,20 +52,23 @@ class Input(NamedTuple):
 class Graph(AbstractStructure):
     r"""A network on a directed graph without its weights.
 
-    Vertices are numbered along the edges: inputs first, then nodes, of which the last `ends` are
-    outputs, side by side. The activity of a node is
-    $h_v = g_v\,[\sigma_v(\sum_e g_e W_e h_{s(e)}) + \sum_k g_k h_{s(k)}]$ over the edges that end
-    there, with weights and without. Edges with weights from an input are units that look at its
-    features. Gates g, numbers of each sample, stand behind the features; most graphs have none.
-    A weight of one more column than its source is wide ends in biases: weights of a 1, which is
-    the last feature of the first input.
+    Vertices are numbered so that edges lead to higher numbers: inputs first, then nodes. The last
+    `ends` nodes are outputs. The activity of node v is
+
+    $$h_v = g_v\,[\sigma_v(\sum_e g_e W_e h_{s(e)}) + \sum_k g_k h_{s(k)}].$$
+
+    The first sum is over incoming edges e with weights, the second over incoming edges k without.
+    An edge with weights from an input holds units that respond to its features. The gates g of each
+    sample are the last entries of its features. A weight matrix may have one more column than its
+    source has activities. The last column then holds biases, which multiply the last feature of the
+    first input, 1.
     """
 
     unit: AbstractUnit
     inputs: tuple[Input, ...]
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
-    weights: tuple[Shape, ...]  # (out, in), of units (unit, *weight)
+    weights: tuple[Shape, ...]  # (out, in) for an edge between nodes, (unit, *weight) for units
     ends: int = 1
     gates: int = 0
 
@@ -87,7 +90,10 @@ class Graph(AbstractStructure):
         return ends[0] if len(ends) == 1 else jnp.concatenate(ends, axis=1)
 
     def _cheaper_from_the_end(self, psi: Float[Array, "sample *features"]) -> bool:
-        """Where nothing bends, the map from features to outputs is the same for all samples."""
+        """Return whether it is cheaper to compute the map from features to outputs first.
+
+        In a network without activations the map is the same for all samples.
+        """
         bent = any(node.activation.power != 1 for node in self.nodes)
         if bent or self.gates or self.ends > 1 or not self.unit.fixed_features:
             return False
@@ -104,7 +110,10 @@ class Graph(AbstractStructure):
     def _linear_outputs(
         self, psi: Float[Array, "sample *features"], *parts: Float[Array, "..."]
     ) -> Float[Array, "sample output *lane"]:
-        """From the output's end: B_s = ∂f/∂h_s = Σ_e B_t(e) W_e, over the edges that leave s."""
+        """Return outputs from the map B_s = ∂f/∂h_s = Σ_e B_t(e) W_e, summed over edges from s.
+
+        The recursion starts at the output, whose B is the identity.
+        """
         front, lanes = len(self.inputs), self._lanes(parts)
         outputs = self.nodes[-1].width
         identity = jnp.eye(outputs).reshape(outputs, outputs, *(1,) * len(lanes))
@@ -113,7 +122,7 @@ class Graph(AbstractStructure):
         for vertex in range(len(readers) - 1, -1, -1):
             ways = []
             for edge in (edge for edge in self.edges if edge.source == vertex):
-                reader = readers[edge.target]  # None is the identity
+                reader = readers[edge.target]  # None stands for the identity
                 if edge.part is None:
                     ways.append(identity if reader is None else reader)
                     continue
@@ -145,7 +154,7 @@ class Graph(AbstractStructure):
     def activities(
         self, psi: Float[Array, "sample *features"], *parts: Float[Array, "..."]
     ) -> list[Float[Array, "sample _ *lane"]]:
-        """Return the activity of every node."""
+        """Return the activity of every node for every sample."""
         lanes = self._lanes(parts)
         known, gates = self._apart(psi)
         ones = _ones(known)
@@ -182,7 +191,7 @@ class Graph(AbstractStructure):
     def _apart(
         self, psi: Float[Array, "sample *features"]
     ) -> tuple[Sequence[Float[Array, "sample ..."]], Float[Array, "sample gate"]]:
-        """The features of every input, and the gates, which stand side by side."""
+        """Return the features of each input separately, and the gates."""
         if len(self.inputs) == 1 and not self.gates:
             return [psi], jnp.zeros((len(psi), 0))
         sizes = [math.prod(entry.shape) for entry in self.inputs]
@@ -200,7 +209,7 @@ class Graph(AbstractStructure):
 def gated_activity(
     runs: Gates, gates: Float[Array, "sample gate"], activity: Float[Array, "sample *rest"]
 ) -> Float[Array, "sample *rest"]:
-    """Return activity times its gates, of neurons one after the other."""
+    """Return the activities of neurons times their gates, which are given as runs."""
     if all(gate is None for gate, _ in runs):
         return activity
     numbers, widths = zip(*((len(gates.T) if g is None else g, n) for g, n in runs), strict=True)
@@ -210,14 +219,17 @@ def gated_activity(
 
 
 def _ones(inputs: Sequence[Float[Array, "sample ..."]]) -> Float[Array, "sample 1"]:
-    """The last feature of a unit with a bias: 1, and of a pseudo-sample what stands for it."""
+    """Return the last feature, which is 1 for a unit with a bias.
+
+    In a pseudo-sample, which carries moments of the data, the entry can differ from 1.
+    """
     return inputs[0].reshape(len(inputs[0]), -1)[:, -1:]
 
 
 def through(
     activity: Float[Array, "sample n *lane"], weight: Float[Array, "m n *lane"]
 ) -> Float[Array, "sample m *lane"]:
-    """Return W a for every sample, in every lane."""
+    """Return the product W a of weights and activity for every sample, in every lane."""
     if len(activity) <= _FEW:
         return chain(activity, weight)
     return jnp.einsum("sn...,mn...->sm...", activity, weight)

@@ -1,4 +1,4 @@
-"""A gated network as a figure: its graph from left to right, and for what its gates are open."""
+"""Figure of a gated network: its graph from left to right, and the state of its gates."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ..tasks import Task
     from . import Gated
 
-_MOST = 12  # signs in a row that can be read
-_THIN, _THICK = 0.3, 4.0  # points, of the weakest and the strongest edge
+_MOST = 12  # largest number of signs that are shown for one gate
+_THIN, _THICK = 0.3, 4.0  # line width in points of the weakest and the strongest edge
 _BOX: dict[str, Any] = {
     "ha": "center",
     "va": "center",
@@ -36,7 +36,7 @@ def draw_gated(
     gating, labels = network.gating, {} if task is None else task.labels
     if label is not None and label not in labels:
         raise ValueError(
-            f"`label` must be one of the labels of the `task` that is given, got {label!r}; "
+            f"`label` must be one of the labels of the given `task`, got {label!r}; "
             f"there are {', '.join(labels) or 'none'}."
         )
     table = gating.table if task is None else np.asarray(jax.vmap(gating)(np.asarray(task.x)))
@@ -49,19 +49,20 @@ def draw_gated(
     groups = [which.ravel() == k for k in range(len(values))]
     known = dict(zip(gating.names, table.T, strict=False))
     signs = {
-        name: _sign(known[name], groups) if name in known else "by a rule" for name in gating.names
+        name: _sign(known[name], groups) if name in known else "function of x"
+        for name in gating.names
     }
     ax = _draw(network, axes(ax), signs, style)
-    over = f"each of {len(values)} patterns of gates"
+    over = f"each of {len(values)} gate patterns"
     if label is not None:
         over = f"{label} {', '.join(map(str, values))}"
-    title = f"for {over}: ● open, ◐ in part, ○ closed" if signs else ""
+    title = f"gates for {over}: ● open, ◐ partly open, ○ closed" if signs else ""
     ax.set_title(title, size=8, color="0.3")
     return ax
 
 
 def _sign(gate: np.ndarray, groups: Sequence[np.ndarray]) -> str:
-    """A sign for each group of examples: open, in part, closed."""
+    """Return a sign for each group of examples: ● open, ◐ partly open, ○ closed."""
     row = ["●" if (gate[i] == 1).all() else "◐" if gate[i].any() else "○" for i in groups]
     return (
         "".join(row) if len(row) <= _MOST else f"open for {len(row) - row.count('○')} of {len(row)}"
@@ -89,7 +90,7 @@ def _draw(
         width = _THIN + (_THICK - _THIN) * norm / max(*norms, 1e-300)
         how = styled(style, color="0.6", lw=width, zorder=1, solid_capstyle="round")
         ax.plot([x, to], [y, up], **how)
-        if "-".join(edge) in signs:  # not in the middle, where edges cross
+        if "-".join(edge) in signs:  # nearer to the source than the middle, where edges cross
             here = x + 0.35 * (to - x), y + 0.35 * (up - y)
             ax.text(*here, signs["-".join(edge)], size=7, **_BOX)
     for name, here in at.items():

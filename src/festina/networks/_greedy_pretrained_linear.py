@@ -1,4 +1,4 @@
-"""Initial weights that greedy layer-wise pretraining leaves."""
+"""Initial weights after greedy layer-wise pretraining."""
 
 import itertools
 from collections.abc import Sequence
@@ -24,40 +24,45 @@ def greedy_pretrained_linear(
     input_modes: ArrayLike | None = None,
     key: Keys,
 ) -> DeepLinear:
-    r"""Return a `DeepLinear` pretrained layer by layer as autoencoders, with a small random
-    readout.
+    r"""Return a deep linear network whose hidden layers were pretrained greedily as autoencoders.
 
-    Greedy pretraining (Saxe, McClelland & Ganguli, 2014) trains each hidden layer as the first of a
-    linear autoencoder of what the layer below hands on, and then drops the rest of that module.
-    From small weights that are aligned with the modes V of the input, the autoencoder's product
-    grows towards the identity in every mode: its correlation equals its input's variance, so that
-    the target is one whatever the variance. Balanced, a module of m layers that is stopped where
-    its product is the fraction a of the identity leaves
+    Greedy pretraining (Saxe, McClelland & Ganguli 2014) trains each hidden layer as the first layer
+    of a linear autoencoder of the activity below it, and keeps only this first layer. The
+    autoencoder starts from small balanced weights that are aligned with the input modes V, and its
+    product grows towards the identity. If training of an autoencoder with m layers stops when the
+    product is a times the identity, the first layer is
 
     $$W_l = a^{1/m}\,R_l R_{l-1}^\top, \qquad R_0 = V,$$
 
-    with random frames $R_l$: nearly orthogonal, and in the form of `decoupled`. The readout has
-    seen no target yet and is drawn from N(0, scale²). How long the modules take is
-    that of a scalar chain of their depth from its initial strength to a; it is paid once per
-    hidden layer.
+    with random orthonormal columns in each $R_l$, l ≥ 1. The function returns these weights without
+    training. The last layer, the readout, is not pretrained; it is drawn from N(0, scale²).
 
     **Arguments:**
 
-    - `widths`: layer sizes from input to output. No hidden layer may be wider than the one before:
-      an autoencoder of k numbers brings only k hidden directions to life.
-    - `fraction`: a, of the identity at which pretraining stops, above 0 and at most 1.
-    - `module_depth`: m, weight matrices of one autoencoder, two or more.
-    - `readout_scale`: standard deviation of the last layer.
-    - `input_modes`: V `(input, mode)`, all of them or, in a narrow network, those that the first
-      layer keeps; the coordinate axes by default, which for white inputs are as good as any.
-    - `key`: randomness.
+    - `widths`: layer sizes from input to output. No hidden layer may be wider than the layer before
+      it, because an autoencoder of k numbers learns only k hidden directions.
+    - `fraction`: a, fraction of the identity at which pretraining stops, 0 < a ≤ 1.
+    - `module_depth`: m, number of weight matrices of each autoencoder, at least 2.
+    - `readout_scale`: standard deviation of the last layer's weights.
+    - `input_modes`: V `(input, mode)`, by default the coordinate axes. If the first hidden layer is
+      narrower than the input, the first columns of V are kept.
+    - `key`: random key, or an array of keys for a batch.
+
+    **Example:**
+
+    >>> import jax
+    >>> import numpy as np
+    >>> from festina.networks import greedy_pretrained_linear
+    >>> w1, w2 = greedy_pretrained_linear((3, 2, 1), fraction=0.81, key=jax.random.key(0)).weights
+    >>> np.linalg.svd(w1, compute_uv=False)
+    array([0.9, 0.9])
     """
     widths = check_widths(widths)
     *hidden, readout = layer_shapes(widths)
     if any(n_out > n_in for n_out, n_in in hidden):
         raise ValueError(
-            "`widths` of hidden layers must not grow, because an autoencoder brings only as many "
-            f"hidden directions to life as it has inputs: got {widths}."
+            "`widths` of hidden layers must not grow from layer to layer, because an autoencoder "
+            f"learns only as many hidden directions as it has inputs; got {widths}."
         )
     if not 0 < (fraction := number("fraction", fraction)) <= 1:
         raise ValueError(f"`fraction` must lie above 0 and be at most 1, got {fraction}.")

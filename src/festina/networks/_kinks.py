@@ -1,4 +1,4 @@
-"""Kinks of a scalar function: where its slope jumps."""
+"""Kinks of a scalar function, the points where its slope jumps."""
 
 from collections.abc import Callable
 
@@ -6,18 +6,18 @@ import numpy as np
 from jaxtyping import Float
 
 REACH = 8.0
-"""Largest |a| up to which kinks are looked for."""
+"""Largest |a| at which kinks are searched for."""
 
 POINTS = 2025
-"""Of the arrays that the function is given: compiled once, where each other shape is anew."""
+"""Length of all arrays that the function is called with; JAX compiles it for each new length."""
 
-_SAMPLES = 25  # of a window
+_SAMPLES = 25  # number of points in a window
 _CENTRE = _SAMPLES // 2
 _WINDOWS = POINTS // _SAMPLES
-_LEVELS = 8  # of windows, each a quarter as wide as the one before
-_FINE = 1e-5  # spacing at which a jump is measured, some ten times what the last level leaves open
-_STAYS = 0.6  # part of the jump over 6h that is seen over h: all of it at a kink, else a sixth
-_LEAST = 1e-5  # jump that is not taken for rounding, relative to the values around it
+_LEVELS = 8  # number of zoom levels; each quarters the width of the windows
+_FINE = 1e-5  # spacing h at which a jump is measured, ten times the error of a kink's position
+_STAYS = 0.6  # least ratio of the jumps over h and over 6h: 1 at a kink, 1/6 where φ is smooth
+_LEAST = 1e-5  # least jump, relative to the values around it, that cannot be a rounding error
 
 Samples = Float[np.ndarray, "sample window"]
 
@@ -25,18 +25,18 @@ Samples = Float[np.ndarray, "sample window"]
 def kinks(
     function: Callable[[Float[np.ndarray, " point"]], Float[np.ndarray, " point"]],
 ) -> Float[np.ndarray, " kink"]:
-    r"""Return where the slope of a function jumps, to about $10^{-6}$; of several within 0.2 the
-    sharpest.
+    r"""Return the points where the slope of a function jumps, with an error of about $10^{-6}$.
 
-    Fourth differences over a spacing $h$ are about $Jh$ at a jump $J$ of the slope and
-    $f^{(4)}h^4$ where the function is smooth. Each window looks for the largest, and a window a
-    quarter as wide around it takes its place. At the end the jump is measured, by second
-    differences over $h$ and $6h$: divided by the spacing they are the same at a kink, and differ by
-    six where a function only bends. One that bends within $10^{-5}$ counts as kinked.
+    Fourth differences over a spacing $h$ are about $Jh$ at a jump $J$ of the slope, and
+    $f^{(4)}h^4$ where the function is smooth. Each window is replaced repeatedly by a window of a
+    quarter of its width, around the largest fourth difference. The jump is then measured by second
+    differences over $h$ and $6h$. Divided by the spacing, the two are equal at a kink and differ by
+    a factor of six where the function is smooth. If several kinks lie within 0.2, only the sharpest
+    is returned. A bend within $10^{-5}$ counts as a kink.
     """
     spread = np.linspace(-1.0, 1.0, _SAMPLES)[:, None]
     middle = np.linspace(-REACH, REACH, _WINDOWS)
-    reach = 1.5 * REACH / (_WINDOWS - 1)  # windows overlap, so that no kink lies at the edge of all
+    reach = 1.5 * REACH / (_WINDOWS - 1)  # windows overlap: every kink is well inside one of them
 
     def sample(reach: float) -> tuple[Samples, Samples]:
         points = middle + reach * spread
@@ -45,25 +45,29 @@ def kinks(
 
     returned = np.asarray(function(middle)).dtype
     rounding = np.finfo(returned).eps if np.issubdtype(returned, np.floating) else 0.0
-    least = max(_LEAST, 10.0 * rounding / _FINE)  # single precision sees the sharpest alone
+    least = max(_LEAST, 10.0 * rounding / _FINE)  # float32 finds the sharpest kinks only
     size = _outward(np.nan_to_num(np.abs(sample(reach)[1])).max(axis=0))
     for level in range(_LEVELS):
         points, values = sample(reach / 4**level)
         sharpest = 2 + np.nan_to_num(np.abs(np.diff(values, 4, axis=0))).argmax(axis=0)
         middle = np.take_along_axis(points, sharpest[None], axis=0)[0]
     _, values = sample(_CENTRE * _FINE)
-    narrow, wide = _jump(values, 1), _jump(values, 6)  # NaN, hence none, where the function ends
+    # Where the function is not finite, the jumps are NaN and no kink is reported.
+    narrow, wide = _jump(values, 1), _jump(values, 6)
     return middle[(narrow > _STAYS * wide) & (narrow > least * size)]
 
 
 def _jump(values: Samples, apart: int) -> Float[np.ndarray, " window"]:
-    """Return the jump of the slope over so many samples, the largest near the centre."""
+    """Return the largest jump of the slope near a window's centre, over `apart` samples."""
     at = _CENTRE + np.arange(-apart, apart + 1)
     second = values[at + apart] - 2.0 * values[at] + values[at - apart]
     return np.abs(second).max(axis=0) / (apart * _FINE)
 
 
 def _outward(size: Float[np.ndarray, " window"]) -> Float[np.ndarray, " window"]:
-    """Return the largest value up to |a|: it sets rounding where terms cancel (GELU's tail)."""
+    """Return the largest |value| at points up to |a|, which sets the size of rounding errors.
+
+    In the tail of GELU, for example, large terms cancel, and the rounding errors remain.
+    """
     side = np.maximum.accumulate(np.maximum(size, size[::-1])[_WINDOWS // 2 :])
     return np.concatenate([side[:0:-1], side])

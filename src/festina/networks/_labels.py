@@ -1,8 +1,8 @@
-"""What the networks of a batch were drawn with, and what the axes of the batch are called by it.
+"""Labels of the networks of a batch, such as scale and seed, which also name the batch axes.
 
-Labels are arrays that broadcast against the axes of the batch: of scales `(3, 1)` and keys `(4,)`
-the first axis is `scale`, the last `seed`. They are no part of the tree that programs are compiled
-for: other labels compile nothing anew, and what maps over trees drops them.
+Labels are arrays that broadcast against the batch shape. Scales of shape `(3, 1)` and keys of shape
+`(4,)`, for example, give axes called `scale` and `seed`. Labels are not part of a network's pytree:
+programs are not compiled again for new labels, and `jax.tree.map` drops the labels.
 """
 
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ Labels = Mapping[str, Shaped[np.ndarray, "*_batch"]]
 
 
 def seed_labels(key: Key[jax.Array, "..."] | None) -> dict[str, np.ndarray]:
-    """Return the numbers n of keys that are `jax.random.key(n)`; nothing if any is another.
+    """Return the label `seed`, the numbers n of keys `jax.random.key(n)`; {} for other keys.
 
-    A key of a number below 2³² is this number behind a zero, once or (`rbg`) twice. Those of other
-    keys look random, and one in 2³² of them like a number.
+    The data of `jax.random.key(n)` with n < 2³² are a zero and n, twice for the generator `rbg`.
+    Other keys, such as those from `split`, have random data and almost never this form.
     """
     if key is None:
         return {}
@@ -32,7 +32,7 @@ def seed_labels(key: Key[jax.Array, "..."] | None) -> dict[str, np.ndarray]:
 
 
 def checked_labels(labels: Mapping[str, ArrayLike], batch: tuple[int, ...]) -> Labels:
-    """Return labels as arrays of our own; raises unless they broadcast against the batch."""
+    """Return labels as read-only copies; raises unless they broadcast against the batch."""
     arrays = {name: np.array(values) for name, values in labels.items()}
     for name, values in arrays.items():
         try:
@@ -42,21 +42,21 @@ def checked_labels(labels: Mapping[str, ArrayLike], batch: tuple[int, ...]) -> L
         if not fits:
             raise ValueError(
                 f"`{name}` must be one label or broadcast against the networks {batch}, got shape "
-                f"{values.shape}."
+                f"{values.shape}. Give one label for each network."
             )
         values.flags.writeable = False
     return arrays
 
 
 def lane_labels(labels: Labels, batch: tuple[int, ...], index: tuple[int, ...]) -> Labels:
-    """Return the labels of one network of the batch."""
+    """Return the labels of one network of a batch."""
     return {name: np.asarray(np.broadcast_to(each, batch)[index]) for name, each in labels.items()}
 
 
 def axis_names(labels: Labels, batch: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the name of each axis: the label that differs along it alone, or `batch_0`, ….
+    """Return the name of each batch axis: the label that varies along it only, or `batch_0`, ….
 
-    Where several labels differ together, scales with a key each, the axis is that of the seeds.
+    An axis along which several labels vary is called `seed` if the seed is one of them.
     """
     names = [f"batch_{axis}" for axis in range(len(batch))]
     for name, values in reversed(list(labels.items())):
@@ -79,7 +79,7 @@ def coordinates(
         if dim in labels and dim != name:
             raise ValueError(
                 f"`dims` calls an axis '{dim}' along which networks are not labelled by their "
-                f"{dim}: the axes are {named}. Choose another name."
+                f"{dim}; the axes are {named}. Choose another name."
             )
         values = labels[name].ravel() if name in labels else np.arange(length)
         table[dim] = ((dim,), values)
@@ -95,7 +95,7 @@ def coordinates(
 def labels_from(
     coordinates: Mapping[str, tuple[tuple[str, ...], np.ndarray]], dims: tuple[str, ...]
 ) -> Labels:
-    """Return labels from coordinates; counted axes have none."""
+    """Return labels from xarray coordinates; axes that are only numbered give no label."""
     labels = {}
     for name, (own, values) in coordinates.items():
         if name == f"batch_{dims.index(name) if name in dims else ''}":
@@ -109,7 +109,7 @@ def labels_from(
 
 
 def _own_axes(values: np.ndarray, batch: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the batch axes along which labels differ, else the first one of length one."""
+    """Return the batch axes along which labels vary; if none, the first axis of length one."""
     axes = range(len(batch) - values.ndim, len(batch))
     differ = tuple(axis for axis, length in zip(axes, values.shape, strict=True) if length > 1)
     return differ or tuple(axis for axis in axes if batch[axis] == 1)[:1]

@@ -1,4 +1,4 @@
-"""The layer of Eq. (1), which every architecture here is an instance of."""
+"""Networks of one hidden layer, Eq. (1) of Zhang, Saxe & Latham."""
 
 import math
 from dataclasses import dataclass, field
@@ -20,12 +20,23 @@ from ._units import AbstractUnit, UnitLike, unit_of
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class Layer(AbstractNetwork):
-    r"""$x \mapsto \sum_i \phi(x; u_i)\, v_i$, Eq. (1) of Zhang, Saxe & Latham.
+    r"""Network of one hidden layer, $x \mapsto \sum_i \phi(x; u_i)\, v_i$.
 
-    `u` has shape `(unit, *weight_shape)` and `v` `(unit, output, *read_shape)`: a neuron's
-    response is a number, a kernel's one number per position, a head's a vector. One example in, one
-    out; batches are the caller's `vmap`. Axes in front of `unit` make a batch of networks (seeds,
-    initial scales), which the dynamics train together.
+    The network is Eq. (1) of Zhang, Saxe & Latham. `u` has the shape
+    `(*batch, unit, *weight_shape)` and `v` the shape `(*batch, unit, output, *read_shape)`. The
+    response φ of a neuron is a number, that of a convolution kernel one number per position, that
+    of an attention head a vector. The batch axes, if any, hold several networks (seeds, initial
+    scales), which are trained together. A call takes one example, `predict` takes many.
+
+    **Example:**
+
+    >>> from festina.networks import layer_from
+    >>> network = layer_from("relu", [[1.0, 0.0], [0.0, -1.0]], [2.0, 3.0])
+    >>> network.width, network.outputs
+    (2, 1)
+    >>> network.predict([[1.0, 1.0], [1.0, -1.0]])
+    array([[2.],
+           [5.]])
     """
 
     u: Float[Array, "..."]
@@ -36,7 +47,7 @@ class Layer(AbstractNetwork):
         return f"{self.width} units {self.unit}, {self.outputs} outputs"
 
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
-        """Return φ(x; u_i) of every unit, `(*read, unit)`."""
+        """Return the responses φ(x; u_i) of all units to one example, as `((*read, unit),)`."""
         psi = self.features(self._checked(x))
         return (self.unit.response(psi[None], jnp.moveaxis(self.u, 0, -1))[0],)
 
@@ -56,7 +67,7 @@ class Layer(AbstractNetwork):
         weight_shape: tuple[int, ...],
         value_shape: tuple[int, ...],
     ) -> "Layer":
-        """Return the layer with (v_i, u_i) of unit i in row i of an array, which is locked."""
+        """Return the layer with weights (v_i, u_i) in row i of an array, made read-only."""
         front, border = array.shape[:-1], math.prod(value_shape)
         rows = Rows(array)
         v, u = rows.array[..., :border], rows.array[..., border:]
@@ -66,7 +77,7 @@ class Layer(AbstractNetwork):
 
     @property
     def rows(self) -> Rows:
-        """Return (v_i, u_i) for each unit; a copy, unless the layer is one `from_rows`."""
+        """Weights (v_i, u_i) of each unit as rows; a copy unless `from_rows` made the layer."""
         if (rows := vars(self).get("_rows")) is not None:
             return rows
         front = (*self.batch_shape, self.width, -1)
@@ -74,17 +85,17 @@ class Layer(AbstractNetwork):
         return Rows(np.concatenate(parts, axis=-1))
 
     def read(self) -> "Layer":
-        """Return the layer, with ΘᵀΘ known where training will ask for it: of many linear units.
+        """Return the layer itself, after computing ΘᵀΘ if it has many linear units.
 
-        Weights that have just been written are read fastest: later they may have left the
-        processor's cache.
+        Training needs ΘᵀΘ of such layers. Computing it right after the weights were written is
+        fastest, because the weights are still in the processor's cache.
         """
         if self.unit.degree == 1 and self.rows.many_and_short:
             _ = self.rows.gram
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        # The weights of a copy need not look into these rows.
+        # The weights of a copy or an unpickled layer need not be views of the same rows.
         return {name: value for name, value in vars(self).items() if name != "_rows"}
 
     @property
@@ -122,10 +133,20 @@ class Layer(AbstractNetwork):
 
 
 def layer_from(unit: UnitLike, u: ArrayLike, v: ArrayLike) -> Layer:
-    """Return a layer from copies of given arrays, checked: see `Layer` for the shapes.
+    """Return a `Layer` with copies of given weights; raises `ValueError` if shapes do not fit.
 
-    For one output a `v` without the output axis is accepted; an activation, or its name, stands for
-    the neuron that has it.
+    **Arguments:**
+
+    - `unit`: kind of unit, or the activation of a neuron, or its name.
+    - `u`: `(*batch, unit, *weight_shape)`, for neurons `(*batch, unit, input)`.
+    - `v`: `(*batch, unit, output, *read_shape)`, for neurons `(*batch, unit, output)`. The output
+      axis may be left out if there is one output.
+
+    **Example:**
+
+    >>> from festina.networks import layer_from
+    >>> layer_from("linear", [[1.0, 0.0], [0.0, -1.0]], [2.0, 3.0]).predict([[1.0, 1.0]])
+    array([[-1.]])
     """
     unit, u, v = unit_of(unit), finite_array("u", u), finite_array("v", v)
     axes, found = u.ndim - len(unit.weight_axes), (u.shape, v.shape)
@@ -136,7 +157,7 @@ def layer_from(unit: UnitLike, u: ArrayLike, v: ArrayLike) -> Layer:
         raise ValueError(
             f"`u` must have shape (*batch, {', '.join(('unit', *unit.weight_axes))}) and `v` "
             f"(*batch, {', '.join(('unit', 'output', *unit.read_axes))}) for {unit}: "
-            f"got {found[0]} and {found[1]}." + " Give v.T?" * turned
+            f"got {found[0]} and {found[1]}." + " Transpose `v`: give v.T." * turned
         )
     rows = Layer(u, v, unit).rows
     return Layer.from_rows(rows.array, unit, u.shape[axes:], v.shape[axes:]).read()

@@ -1,4 +1,4 @@
-"""What every network has, and all that training needs to know of one."""
+"""Abstract networks: the interface that every architecture shares and that training uses."""
 
 import abc
 from collections.abc import Mapping
@@ -23,55 +23,63 @@ _LINEAR = NeuronUnit()
 
 
 class AbstractNetwork(abc.ABC):
-    """An immutable pytree of weights: one example in, one out.
+    """Abstract class of all networks: immutable pytrees of weights that map one example to outputs.
 
-    Its `parts` are arrays of weights. Axes in front of those named in `part_axes` make a batch of
-    networks (seeds, initial scales), which the dynamics train together.
+    The `parts` are the arrays of weights. Axes in front of the axes named in `part_axes` hold a
+    batch of networks (seeds, initial scales), which are trained together. A call takes one network
+    and one example; `predict` takes batches of both.
+
+    **Example:**
+
+    >>> from festina.networks import AbstractNetwork, layer_from
+    >>> network = layer_from("linear", [[1.0, 2.0]], [3.0])
+    >>> isinstance(network, AbstractNetwork), network.part_axes
+    (True, {'u': ('unit', 'input'), 'v': ('unit', 'output')})
     """
 
     def __repr__(self) -> str:
         name, leaves = type(self).__name__, tuple(jax.tree.leaves(self))
         if not all(hasattr(leaf, "shape") for leaf in leaves):
-            return f"{name}{leaves!r}"  # a tree of something else, as JAX makes them
+            return f"{name}{leaves!r}"  # JAX also makes trees whose leaves are not arrays
         batch = f"{self.batch_shape} networks, " if self.batch_shape else ""
         return f"{name}({batch}{self._described()})"
 
     @abc.abstractmethod
     def _described(self) -> str:
-        """What it is, but for its class and batch."""
+        """Return the description of one network in its `repr`, without its class."""
 
     @property
     @abc.abstractmethod
     def parts(self) -> tuple[Array, ...]:
-        """The weights, as arrays `(*batch, …)`."""
+        """Arrays of weights, each `(*batch, …)`."""
 
     @property
     @abc.abstractmethod
     def part_axes(self) -> Mapping[str, tuple[str, ...]]:
-        """Name of each part and of its axes, but for those of a batch."""
+        """Name of each part, and the names of its axes without the batch axes."""
 
     @abc.abstractmethod
     def with_parts(self: "Network", *parts: Float[Array, "..."]) -> "Network":
-        """Return the network with other weights; labels stay if the batch has the same shape."""
+        """Return the network with other weights, keeping labels if the batch shape is unchanged."""
 
     @property
     def labels(self) -> Labels:
-        """What the networks of a batch were drawn with, by name: `scale`, `seed`, ….
+        """Labels of the networks of a batch, such as `scale` and `seed`, by name.
 
-        Arrays that broadcast against `batch_shape`; a trajectory names its axes by them. They are
-        no part of the tree of arrays: `jax.tree.map` makes networks without.
+        Each label is an array that broadcasts against `batch_shape`. A trajectory names its batch
+        axes after the labels. Labels are not part of the pytree, so `jax.tree.map` drops them.
         """
         return vars(self).get("_labels", {})
 
     def labelled(self: "Network", **labels: ArrayLike) -> "Network":
-        """Return the same network with these labels, beside or instead of those that it has.
+        """Return the same network with additional labels, which replace old labels of equal name.
 
-        `layer_from(unit, u, v).labelled(seed=[7, 9])` are two networks along an axis `seed`.
+        For example, `layer_from(unit, u, v).labelled(seed=[7, 9])` labels a batch of two networks.
         """
         return self.with_labels({**self.labels, **checked_labels(labels, self.batch_shape)})
 
     def with_labels(self: "Network", labels: Labels) -> "Network":
-        """Return the same network with just these labels."""
+        """Return the same network with these labels instead of its old ones."""
         network = object.__new__(type(self))
         vars(network).update(vars(self), _labels=labels)
         return network
@@ -82,26 +90,26 @@ class AbstractNetwork(abc.ABC):
     @property
     @abc.abstractmethod
     def structure(self) -> AbstractStructure:
-        """The network without its weights."""
+        """Structure of the network without its weights, for which programs are compiled."""
 
     @property
     def first_unit(self) -> AbstractUnit:
-        """What the inputs meet first: linear neurons, unless it says."""
+        """Unit of the first layer, a linear neuron unless a subclass overrides the property."""
         return _LINEAR
 
     @property
     def attributes(self) -> dict[str, str | list]:
-        """What the network is beside its weights, as a run on disk holds it."""
+        """Attributes that a run on disk needs, beside the weights, to rebuild the network."""
         return {"network": type(self).__name__, "unit": repr(self.first_unit)}
 
     @property
     def view(self) -> AbstractView:
-        """All that the network sees of the inputs: features of its first unit, unless it says."""
+        """Features that the network computes from its inputs without any weights."""
         return self.first_unit
 
     @property
     def kinked(self) -> bool:
-        """Whether any response has a kink, which a flow can slide along."""
+        """Whether any activation has a kink, along which gradient flow can slide."""
         return self.first_unit.algebra.kinked
 
     @property
@@ -110,36 +118,39 @@ class AbstractNetwork(abc.ABC):
 
     @abc.abstractmethod
     def check_fit(self, input_shape: tuple[int, ...], outputs: int) -> None:
-        """Raise if the network cannot learn a task with such inputs and outputs."""
+        """Raise `ValueError` if the network does not fit inputs or outputs of these shapes."""
 
     def check_finite(self) -> None:
-        """Raise if a weight is infinite or no number."""
+        """Raise `ValueError` if a weight is infinite or NaN."""
         for name, part in zip(self.part_axes, self.parts, strict=True):
             finite = lambda some, part=part: np.isfinite(part[some]).all()
             if not all(on_all_cores(finite, blocks(len(part)), part.size)):
                 raise ValueError(
-                    f"The weights `{name}` are not all finite. Training that diverges leaves such "
-                    "weights: take them from before, or use a smaller learning rate."
+                    f"The weights `{name}` are not all finite, perhaps because training diverged. "
+                    "Use weights from before the divergence, or a smaller learning rate."
                 )
 
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, " output"]:
-        """Return one network's outputs for one example, in JAX's precision; see `predict`."""
+        """Return the outputs of one network for one example, in JAX's default precision.
+
+        The method `predict` takes batches and computes in float64.
+        """
         x, structure = self._checked(x), self.structure
         parts = structure.inside(*self.parts)
         return structure.outputs(self.features(x)[None], *parts)[0] + self.skip(x)
 
     @abc.abstractmethod
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
-        """Return the activity of each hidden layer: one network, one example."""
+        """Return the activity of each hidden layer of one network for one example."""
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
-        """Axes in front of a single network's: seeds, initial scales."""
+        """Shape of the batch axes, such as seeds and initial scales; () for a single network."""
         part, axes = self.parts[0], next(iter(self.part_axes.values()))
         return part.shape[: part.ndim - len(axes)]
 
     def lane(self: "Network", *index: int) -> "Network":
-        """Return one network of a batch."""
+        """Return the network of a batch at this index, one number for each batch axis."""
         batch = self.batch_shape
         check_lane(index, batch, alone="network")
         one = self.with_parts(*(part[index] for part in self.parts))
@@ -147,11 +158,12 @@ class AbstractNetwork(abc.ABC):
 
     @float64
     def predict(self, x: ArrayLike) -> Float[np.ndarray, "*batch sample output"]:
-        """Return outputs of every network of a batch for examples `(sample, ...)`, in float64."""
+        """Return the outputs of every network for all examples `(sample, ...)`, in float64."""
         x = np.asarray(x, dtype=float)
         if x.ndim < 2:
             raise ValueError(
-                f"`x` must be examples, (sample, …), got shape {x.shape}. For one of them: x[None]."
+                f"`x` must be examples, (sample, …), got shape {x.shape}. For a single example "
+                "give x[None]."
             )
         batch = self.batch_shape
         flat = [np.asarray(part).reshape(-1, *part.shape[len(batch) :]) for part in self.parts]
@@ -159,18 +171,18 @@ class AbstractNetwork(abc.ABC):
         return outputs.reshape(*batch, *outputs.shape[1:])
 
     def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Return ψ(x): what the response is computed from, without any weights."""
+        """Return the features ψ(x), which the network computes without any weights."""
         return self.view.features(x)
 
     def skip(self, x: Float[Array, "..."]) -> Float[Array, " output"] | float:
-        """Return what a residual connection adds."""
+        """Return the part of the output that a residual connection adds."""
         return self.view.skip(x, self.outputs)
 
     def _check_single(self) -> None:
-        check_alone(self.batch_shape, use="For outputs of all there is `predict`. ")
+        check_alone(self.batch_shape, use="For the outputs of all networks use `predict`. ")
 
     def _checked(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Return one example of one network; raises if the network does not take such inputs."""
+        """Return one example as an array; raises for a batch of networks or a wrong shape."""
         self._check_single()
         x = jnp.asarray(x)
         self.check_fit(x.shape, self.outputs)
@@ -178,7 +190,7 @@ class AbstractNetwork(abc.ABC):
 
 
 class AbstractGraphNetwork(AbstractNetwork):
-    """A network of nodes: `weights` are those of the edges between them."""
+    """Abstract class of networks on a graph of nodes, with `weights` for the edges between them."""
 
     weights: tuple[Float[Array, "..."], ...]
 
@@ -191,7 +203,7 @@ class AbstractGraphNetwork(AbstractNetwork):
     def structure(self) -> Graph: ...
 
     def hidden(self, x: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
-        """Return the activity of every node but the outputs: one network, one example."""
+        """Return the activity of every hidden node of one network for one example."""
         psi, structure = self.features(self._checked(x)), self.structure
         activities = structure.activities(psi[None], *structure.inside(*self.weights))
         return tuple(each[0] for each in activities[: -structure.ends])
@@ -204,5 +216,5 @@ Network = TypeVar("Network", bound=AbstractNetwork)
 def _each_of_each(
     networks: AbstractNetwork, x: Float[Array, "sample ..."]
 ) -> Float[Array, "lane sample output"]:
-    """What every network says to every example."""
+    """Return the outputs of every network for every example."""
     return jax.vmap(lambda network: jax.vmap(network)(x))(networks)

@@ -1,4 +1,4 @@
-"""Initial weights that are orthogonal matrices."""
+"""Deep linear networks with random orthogonal initial weights."""
 
 from collections.abc import Sequence
 
@@ -17,21 +17,31 @@ from ._labels import seed_labels
 def orthogonal(
     widths: Sequence[int], *, gain: ArrayLike = 1.0, product: ArrayLike | None = None, key: Keys
 ) -> DeepLinear:
-    r"""Draw every layer as a random (semi-)orthogonal matrix times `gain`.
+    r"""Draw a deep linear network whose layers are random orthogonal matrices times `gain`.
 
-    The rows or the columns of each $W_l$, whichever are fewer, are orthonormal, so that for equal
-    widths all singular values of the network are $g^D$ at every depth: Saxe, McClelland & Ganguli
-    (2014). How fast it learns still depends on how the product lies to the task's modes; compare
-    depths with the same `product`. With $UV^\top$ of the task's singular vectors the layers are
-    aligned with the task: they are those of `decoupled`, with all strengths equal to the gain.
+    The rows or columns of each $W_l/g$, whichever are fewer, are orthonormal. With equal widths all
+    singular values of $W_D\cdots W_1$ are then $g^D$ (Saxe, McClelland & Ganguli 2014). The speed
+    of learning also depends on the alignment of $W_D\cdots W_1$ with the modes of the task. To
+    compare depths, use the same `product` for all of them. The `product` $UV^\top$, with the
+    singular vectors of the task, gives weights of the form of `decoupled`.
 
     **Arguments:**
 
     - `widths`: layer sizes from input to output.
-    - `gain`: g, a number or an array of them for a batch.
-    - `product`: what $W_D\cdots W_1/g^D$ shall be, a (semi-)orthogonal matrix `(output, input)`;
-      by default the layers are independent. No hidden layer may then be narrower than both ends.
-    - `key`: randomness.
+    - `gain`: g, one number or an array for a batch of networks.
+    - `product`: value of $W_D\cdots W_1/g^D$, a matrix `(output, input)` with orthonormal rows or
+      columns. No hidden layer may be narrower than both the input and the output. By default the
+      layers are drawn independently.
+    - `key`: random key, or an array of keys for a batch.
+
+    **Example:**
+
+    >>> import jax
+    >>> import numpy as np
+    >>> from festina.networks import orthogonal
+    >>> network = orthogonal((3, 3, 3), gain=0.5, key=jax.random.key(0))
+    >>> np.linalg.svd(network.end_to_end(), compute_uv=False)
+    array([0.25, 0.25, 0.25])
     """
     widths = check_widths(widths)
     gains, key = check_scale(gain, name="gain"), needed_key(key)
@@ -49,14 +59,14 @@ def orthogonal(
     modes = min(widths[0], widths[-1])
     if total.shape != (widths[-1], widths[0]) or min(widths) < modes:
         raise ValueError(
-            f"`product` must be ({widths[-1]}, {widths[0]}) and no hidden layer narrower than "
-            f"{modes} for widths {widths}, got shape {total.shape}."
+            f"For widths {widths} `product` must have the shape ({widths[-1]}, {widths[0]}) and no "
+            f"hidden layer may be narrower than {modes}, got a `product` of shape {total.shape}."
         )
     u, s, vt = np.linalg.svd(total)
     if not np.abs(s - 1).max() < ORTHONORMAL:
         raise ValueError(
-            "`product` must have orthonormal rows or columns, its singular values are "
-            f"{s.tolist()}. From singular vectors of a task: U @ V.T."
+            "`product` must have orthonormal rows or columns, but its singular values are "
+            f"{s.tolist()}. The singular vectors U and V of a task give such a product, U @ V.T."
         )
     frames = (vt.T, *haar(key, [(width, width) for width in widths[1:-1]]), u)
     layers = (

@@ -1,20 +1,20 @@
-"""The weights of all units side by side."""
+"""The weights of a layer as one array with a row for each unit."""
 
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
 
-MANY = 1000  # units, from which Householder's reflections take longer than training does
-_SHORT = 48  # weights of a unit, up to which pieces are faster than everything at once
-_PIECE = 2**19  # multiplications, few enough for BLAS to do without packing and threads
+MANY = 1000  # number of units above which a QR decomposition takes longer than training
+_SHORT = 48  # largest number of weights per unit for which ΘᵀΘ is faster in pieces
+_PIECE = 2**19  # multiplications per piece, few enough for BLAS not to pack data or start threads
 
 
 class Rows:
-    """θ_i = (v_i, u_i) for each unit, in one array, which is locked.
+    """The weights θ_i = (v_i, u_i) of all units as rows of one read-only array.
 
-    It is what initial weights are drawn into, and what a layer's `u` and `v` look into; so what has
-    been found out about it once holds ever after.
+    The `u` and `v` of a layer are views of this array. Because the array cannot change, `gram` is
+    computed once and cached.
     """
 
     def __init__(self, array: Float[np.ndarray, "... unit weight"]):
@@ -25,17 +25,17 @@ class Rows:
 
     @property
     def many_and_short(self) -> bool:
-        """Whether `gram` will be asked for, and takes less time than writing the weights did."""
+        """Whether training will use `gram` and can compute it faster than weights are drawn."""
         return self.array.shape[-2] > MANY and self.array.shape[-1] <= _SHORT
 
     @cached_property
     def gram(self) -> Float[np.ndarray, "... weight weight"]:
-        """ΘᵀΘ, to be read only."""
+        """ΘᵀΘ, the sum over units of θ_i θ_iᵀ, as a read-only array."""
         *batch, width, columns = self.array.shape
         if columns > _SHORT:
             return self.array.mT @ self.array
-        # Of a matrix and itself NumPy asks BLAS for one half only, which for few columns takes
-        # longer than the whole; and weights of a unit that lie apart would be read twice.
+        # For a product of a matrix with itself NumPy lets BLAS compute one triangle only, which is
+        # slower than the full product if there are few columns. `dgemm` computes the full product.
         from scipy.linalg.blas import dgemm  # pyright: ignore[reportAttributeAccessIssue]
 
         piece = _PIECE // columns**2

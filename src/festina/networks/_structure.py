@@ -1,4 +1,4 @@
-"""What compiled programs see of a network: one column of weights, and what it computes."""
+"""The structure of a network without its weights, as compiled programs use it."""
 
 import abc
 import math
@@ -15,25 +15,25 @@ from ._units import AbstractUnit, Shape
 
 
 class AbstractStructure(abc.ABC):
-    """A network without its weights. Hashable: what compiled programs depend on.
+    """Abstract class of a network without its weights; hashable, because programs depend on it.
 
-    Inside programs the weights of one network are a column, those of a batch a matrix with the
-    networks ("lanes") in the last axis. Parts whose first axis are units have these just before
-    the lanes there.
+    Inside compiled programs the weights of one network are a column, and the weights of a batch are
+    a matrix with the networks ("lanes") along its last axis. A part whose first axis is the units
+    has the units just before the lanes inside programs.
     """
 
     @property
     @abc.abstractmethod
     def shapes(self) -> tuple[Shape, ...]:
-        """Of the parts of one network."""
+        """Shape of each part of one network."""
 
     @property
     def units_first(self) -> tuple[bool, ...]:
-        """Which of the parts have units as their first axis."""
+        """Whether each part has the units as its first axis."""
         return (False,) * len(self.shapes)
 
     def inside(self, *parts: Float[Array, "..."]) -> tuple[Float[Array, "..."], ...]:
-        """The parts of one network as they are in programs, with units last."""
+        """Return the parts of one network in the form used inside programs, with units last."""
         return tuple(
             jnp.moveaxis(part, 0, -1) if units else part
             for part, units in zip(parts, self.units_first, strict=True)
@@ -43,7 +43,7 @@ class AbstractStructure(abc.ABC):
     def outputs(
         self, psi: Float[Array, "sample *features"], *parts: Float[Array, "..."]
     ) -> Float[Array, "sample output *lane"]:
-        """Outputs from the features of every sample, but for a residual connection."""
+        """Return the outputs for the features of every sample, without a residual connection."""
 
     @property
     def size(self) -> int:
@@ -51,7 +51,7 @@ class AbstractStructure(abc.ABC):
         return sum(map(math.prod, self.shapes))
 
     def split(self, weights: Float[Array, "weight *lane"]) -> tuple[Float[Array, "..."], ...]:
-        """The parts of a column, with units and lanes last."""
+        """Return the parts of a column of weights, with units and lanes last."""
         borders = np.cumsum([0, *map(math.prod, self.shapes)])
         shapes = [
             (*shape[1:], shape[0]) if units else shape
@@ -63,7 +63,7 @@ class AbstractStructure(abc.ABC):
         )
 
     def columns(self, *parts: Float[Array, "..."]) -> Float[np.ndarray, "weight lane"]:
-        """The weights of a batch of networks, whose parts are `(*batch, …)`, as columns."""
+        """Return the weights of a batch of networks, whose parts are `(*batch, …)`, as columns."""
         flat = [
             np.asarray(part, float).reshape(-1, *shape)
             for part, shape in zip(parts, self.shapes, strict=True)
@@ -71,7 +71,7 @@ class AbstractStructure(abc.ABC):
         lanes = len(flat[0])
         if any(len(part) != lanes for part in flat):
             raise ValueError(
-                "The weights of a batch must be of as many networks in all parts, got "
+                "All weight arrays of a batch must have the same number of networks, got "
                 f"{', '.join(str(len(part)) for part in flat)}."
             )
         columns = np.empty((self.size, lanes))
@@ -88,7 +88,7 @@ class AbstractStructure(abc.ABC):
     def arrays(
         self, weights: Float[np.ndarray, "weight *batch"]
     ) -> tuple[Float[np.ndarray, "..."], ...]:
-        """The parts of a batch of networks, `(*batch, …)`, from columns."""
+        """Return the parts of a batch of networks, `(*batch, …)`, from columns of weights."""
         batch, arrays = weights.ndim - 1, []
         for part, units in zip(self.split(weights), self.units_first, strict=True):
             part = np.moveaxis(np.asarray(part), range(part.ndim - batch, part.ndim), range(batch))
@@ -98,12 +98,12 @@ class AbstractStructure(abc.ABC):
 
 @dataclass(frozen=True)
 class Structure(AbstractStructure):
-    """A layer without its weights. The units of u and v stand just before the lanes."""
+    """A `Layer` without its weights; inside programs the units of u and v precede the lanes."""
 
     unit: AbstractUnit
     width: int
-    weight_shape: Shape  # of one unit's u
-    value_shape: Shape  # of one unit's v
+    weight_shape: Shape  # shape of one unit's u
+    value_shape: Shape  # shape of one unit's v
 
     @property
     def shapes(self) -> tuple[Shape, Shape]:
@@ -116,13 +116,13 @@ class Structure(AbstractStructure):
     def outputs(
         self, psi: Float[Array, "sample *features"], *parts: Float[Array, "..."]
     ) -> Float[Array, "sample output *lane"]:
-        """Σ_i φ(x; u_i) v_i from the features of every sample, but for a residual connection."""
+        """Return Σ_i φ(x; u_i) v_i for every sample, without a residual connection."""
         u, v = parts
         lanes = v.shape[len(self.value_shape) + 1 :]
         samples, outputs = len(psi), self.value_shape[0]
         coefficients = math.prod(psi.shape[1:]) // math.prod(self.value_shape[1:])
-        # Whichever order multiplies less: the map from features to outputs is the same for all
-        # samples, but there may be fewer samples than outputs.
+        # With fixed features the map from features to outputs is the same for all samples. The map
+        # is computed first if that needs fewer multiplications than the responses of all samples.
         if (
             self.unit.fixed_features
             and outputs * coefficients <= (outputs + coefficients) * samples

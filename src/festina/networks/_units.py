@@ -1,12 +1,11 @@
-r"""Units: what one hidden neuron, convolutional kernel or attention head computes.
+r"""Units: hidden neurons, convolution kernels and attention heads.
 
-A unit splits its response in two: $\phi(x; u) = $ `response(features(x), u)`. The features ψ(x)
-hold no weights. Where the response is linear in ψ (`fixed_features`) it is ⟨ψ, c(u)⟩ with
-`coefficients` c(u), and the data enter the loss only through the moments ⟨ψψᵀ⟩ and ⟨yψᵀ⟩, whatever
-the architecture.
+A unit computes its response in two steps: $\phi(x; u) = $ `response(features(x), u)`. The features
+ψ(x) do not depend on weights. A response that is linear in ψ (`fixed_features`) is ⟨ψ, c(u)⟩ with
+`coefficients` c(u). The loss then depends on the data only through the moments ⟨ψψᵀ⟩ and ⟨yψᵀ⟩.
 
-Responses are computed for all samples, units and networks of a batch at once: samples are the first
-axis of ψ, units and networks the last axes of u.
+Responses are computed for all samples, units and networks of a batch at once. Samples are the first
+axis of ψ; units and networks are the last axes of u.
 """
 
 import abc
@@ -29,30 +28,40 @@ from ._view import AbstractView, Shape
 
 
 class AbstractUnit(AbstractView):
-    """One kind of unit. Holds no weights and is hashable: part of a network's structure."""
+    """Abstract class of all kinds of unit; hashable, and without weights.
+
+    **Example:**
+
+    >>> from festina.networks import AbstractUnit, ConvolutionUnit
+    >>> unit = ConvolutionUnit("relu", size=2)
+    >>> isinstance(unit, AbstractUnit)
+    True
+    >>> unit.weight_shape((6,)), unit.read_shape((6,))
+    ((2,), (5,))
+    """
 
     weight_axes: ClassVar[tuple[str, ...]]
-    """Names of the axes of one unit's u."""
+    """Names of the axes of one unit's weights u."""
     read_axes: ClassVar[tuple[str, ...]]
-    """Names of the axes of its response."""
+    """Names of the axes of one unit's response."""
     bias: bool = False
-    """Whether the last entry of u is the weight of an input that is always 1."""
+    """Whether the unit has a bias, the last entry of u."""
 
     @property
     @abc.abstractmethod
     def algebra(self) -> Algebra:
-        """What φ does as a function of u."""
+        """Algebraic properties of the response φ(x; u) as a function of u."""
 
     @abc.abstractmethod
     def weight_shape(self, input_shape: Shape) -> Shape:
-        """Shape of one unit's u for inputs of this shape; raises if they do not fit."""
+        """Return the shape of one unit's u for inputs of this shape; raises if they do not fit."""
 
     @abc.abstractmethod
     def read_shape(self, input_shape: Shape) -> Shape:
-        """Shape of the response, which a unit's v reads for each output."""
+        """Return the shape of one unit's response, which is also that of its v for each output."""
 
     def input_shape(self, weight_shape: Shape, read_shape: Shape) -> Shape:
-        """Shape of inputs for which u and the response have these shapes."""
+        """Return the shape of inputs for which u and the response have these shapes."""
         del read_shape
         return weight_shape
 
@@ -63,25 +72,28 @@ class AbstractUnit(AbstractView):
     def response(
         self, psi: Float[Array, "sample *features"], u: Float[Array, "*weight_and_units"]
     ) -> Float[Array, "sample *read_and_units"]:
-        """φ(x; u) from ψ(x), of every sample and every unit."""
+        """Return the response φ(x; u) of every unit to every sample, from the features ψ(x)."""
 
     def coefficients(
         self, u: Float[Array, "*weight_and_units"]
     ) -> Float[Array, "*features_and_units"]:
-        """c(u), where φ(x; u) = ⟨ψ(x), c(u)⟩ over the last axes of ψ: with fixed features only."""
-        raise TypeError(f"{self} has no fixed features, hence no coefficients of them.")
+        """Return c(u), where φ(x; u) = ⟨ψ(x), c(u)⟩; raises `TypeError` without fixed features."""
+        raise TypeError(
+            f"{self} has no fixed features, so its response has no coefficients c(u). "
+            "Use `response`."
+        )
 
     def bypass(self, x: Float[Array, "..."]) -> Float[Array, " _"]:
-        """What a connection past the unit carries: the input, or of tokens the query."""
+        """Return the vector that a skip from layer 0 adds: the input, or the query of tokens."""
         return x
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class _Activated(AbstractUnit):
-    """Response σ(u·z) for one or several z; for σ(a) = aᵖ through the features z⊗…⊗z.
+    """Units with the response σ(u·z) to one or several vectors z that are parts of the input.
 
-    A bias is the weight of one more entry of z, the last, which is always 1: no theorem about u,
-    no statistics and no run on disk know of any difference.
+    For σ(a) = aᵖ the features are z⊗…⊗z, else z itself. A bias is the weight of an additional last
+    entry of z that is always 1, so results about u hold for biases as well.
     """
 
     activation: Activation = linear
@@ -116,7 +128,7 @@ class _Activated(AbstractUnit):
         return _project(psi, self.coefficients(u), self.activation.power)
 
     def coefficients(self, u: Float[Array, "weight *units"]) -> Float[Array, "*features_and_units"]:
-        """u⊗…⊗u."""
+        """Return the tensor power u⊗…⊗u."""
         if self.activation.power is None:
             return super().coefficients(u)
         c = u
@@ -135,9 +147,16 @@ class _Activated(AbstractUnit):
 
 @dataclass(frozen=True, init=False, repr=False)
 class NeuronUnit(_Activated):
-    """A hidden neuron of a fully-connected layer, σ(u·x).
+    """Neuron of a fully-connected layer, with the response σ(u·x).
 
-    With `bias`, σ(u·[x, 1]): u has one more entry than x, the last.
+    With `bias` the response is σ(u·[x, 1]), so u has one more entry than x: the bias, its last.
+
+    **Example:**
+
+    >>> from festina.networks import NeuronUnit
+    >>> unit = NeuronUnit("relu", bias=True)
+    >>> unit.weight_shape((3,)), unit.algebra.homogeneous
+    ((4,), 'positive')
     """
 
     weight_axes = ("input",)
@@ -145,7 +164,9 @@ class NeuronUnit(_Activated):
 
     def weight_shape(self, input_shape: Shape) -> Shape:
         if len(input_shape) != 1:
-            raise ValueError(f"A fully-connected unit takes vectors, got inputs {input_shape}.")
+            raise ValueError(
+                f"A fully-connected unit takes vectors, got inputs {input_shape}. Flatten them."
+            )
         return (input_shape[0] + self.bias,)
 
     def input_shape(self, weight_shape: Shape, read_shape: Shape) -> Shape:
@@ -162,9 +183,17 @@ class NeuronUnit(_Activated):
 
 @dataclass(frozen=True, init=False, repr=False)
 class ConvolutionUnit(_Activated):
-    """A kernel of a 1-d convolution without padding, σ(u * x); one response per position.
+    """Kernel of a 1-d convolution without padding, with one response σ(u·z) for each patch z of x.
 
-    With `bias` it has one more weight, the last, which is added at every position.
+    A patch has `size` entries, and neighbouring patches start `stride` entries apart. With `bias`
+    the kernel has one more weight, its last, which is added at every position.
+
+    **Example:**
+
+    >>> from festina.networks import ConvolutionUnit
+    >>> unit = ConvolutionUnit("relu", size=2, stride=2)
+    >>> unit.weight_shape((6,)), unit.read_shape((6,))  # taps, positions
+    ((2,), (3,))
     """
 
     weight_axes = ("tap",)
@@ -203,7 +232,7 @@ class ConvolutionUnit(_Activated):
     def _positions(self, input_shape: Shape) -> int:
         if len(input_shape) != 1 or input_shape[0] < self.size:
             raise ValueError(
-                f"A kernel of size {self.size} takes vectors at least that long, "
+                f"A kernel of size {self.size} takes vectors of at least {self.size} entries, "
                 f"got inputs {input_shape}."
             )
         return (input_shape[0] - self.size) // self.stride + 1
@@ -211,7 +240,7 @@ class ConvolutionUnit(_Activated):
 
 @dataclass(frozen=True)
 class _Head(AbstractUnit):
-    """Key and query (u = [K, Q], each rank × embedding) and a value row per output (v)."""
+    """Attention heads with weights u = [K, Q], each (rank, embedding); v has a row per output."""
 
     weight_axes = ("key_query", "rank", "embedding")
     read_axes = ("embedding_read",)
@@ -225,8 +254,8 @@ class _Head(AbstractUnit):
     def weight_shape(self, input_shape: Shape) -> Shape:
         if len(input_shape) != 2 or input_shape[1] < 2:
             raise ValueError(
-                "An attention head takes tokens as columns, (embedding, token), the last of which "
-                f"is the query: got inputs {input_shape}."
+                "An attention head takes tokens as columns, (embedding, token), at least one "
+                f"labelled token and then the query, got inputs {input_shape}."
             )
         return (2, self.rank, input_shape[0])
 
@@ -235,7 +264,7 @@ class _Head(AbstractUnit):
 
     def input_shape(self, weight_shape: Shape, read_shape: Shape) -> Shape:
         del weight_shape
-        return (read_shape[0], 5)  # any number of tokens will do
+        return (read_shape[0], 5)  # heads take any number of tokens; 5 is arbitrary
 
     def bypass(self, x: Float[Array, "_ _"]) -> Float[Array, " _"]:
         return x[:, -1]
@@ -246,14 +275,25 @@ class _Head(AbstractUnit):
 
 @dataclass(frozen=True)
 class LinearAttentionUnit(_Head):
-    r"""A head of linear attention read at the query, $v\, X X^\top K^\top Q\, x_q$ (Eq. 69).
+    r"""Head of linear attention that is read out at the query, $v\, X X^\top K^\top Q\, x_q$.
 
-    `per_token` divides by the context length N, as Zhang et al. (2025b) do and Eq. (69) as printed
-    does not. Raw Eq. (69) at scale ε and learning rate η is exactly the 1/N model at N^{1/3}ε and
-    N^{2/3}η.
+    The response is that of Eq. (69) of Zhang, Saxe & Latham. The tokens are the columns of X, the
+    last token is the query $x_q$, and `rank` is the number of rows of K and Q.
 
-    With `residual`, as in Eq. (69), the layer adds the last entries of the query, as many as there
-    are outputs: zero where the query carries no label. Of heads that stand alone set it to False.
+    - `residual`: if True, the layer adds the last entries of the query to its outputs, as Eq. (69)
+      does. In in-context regression these entries are zero.
+    - `per_token`: if True, divide by the context length N, as Zhang et al. (2025b) do. Eq. (69) as
+      printed does not. Training without the factor 1/N from scale ε with learning rate η is
+      equivalent to training with the factor from scale $N^{1/3}ε$ with learning rate $N^{2/3}η$.
+
+    **Example:**
+
+    >>> from festina.networks import LinearAttentionUnit
+    >>> unit = LinearAttentionUnit(rank=2)
+    >>> unit.weight_shape((3, 9))  # key and query, rank, embedding
+    (2, 2, 3)
+    >>> unit.degree  # in the input
+    3
     """
 
     per_token: bool = True
@@ -281,14 +321,27 @@ class LinearAttentionUnit(_Head):
         return _project(psi, self.coefficients(u), 2)
 
     def coefficients(self, u: Float[Array, "2 rank b *units"]) -> Float[Array, "b b *units"]:
-        """KᵀQ."""
-        keys, queries = jnp.split(u, 2)  # whose gradient is not padded, as that of u[0] is
+        """Return KᵀQ."""
+        # `split` instead of indexing, whose gradient would be an array padded with zeros.
+        keys, queries = jnp.split(u, 2)
         return jnp.sum(keys[0, :, :, None] * queries[0, :, None], axis=0)
 
 
 @dataclass(frozen=True)
 class SoftmaxAttentionUnit(_Head):
-    r"""A head of softmax attention at the query, $v\, X\,\mathrm{smax}(X^\top K^\top Q\,x_q)$."""
+    r"""Head of softmax attention, $v\, X\,\mathrm{softmax}(X^\top K^\top Q\,x_q)$.
+
+    The tokens are the columns of X, the last token is the query $x_q$, and `rank` is the number of
+    rows of K and Q. If `residual` is True, the layer adds the last entries of the query to its
+    outputs.
+
+    **Example:**
+
+    >>> from festina.networks import SoftmaxAttentionUnit
+    >>> unit = SoftmaxAttentionUnit(rank=2)
+    >>> unit.weight_shape((3, 9)), unit.fixed_features
+    ((2, 2, 3), False)
+    """
 
     @property
     def algebra(self) -> Algebra:
@@ -315,18 +368,18 @@ class SoftmaxAttentionUnit(_Head):
 
 
 UnitLike = TypeAliasType("UnitLike", AbstractUnit | ActivationLike)
-"""A unit, or the activation of a neuron."""
+"""A unit, or the activation of a neuron, given as in `activation`."""
 
 
 def unit_of(phi: UnitLike) -> AbstractUnit:
-    """Return a unit as it is, or the neuron with this activation."""
+    """Return a unit unchanged, or the neuron with a given activation."""
     return phi if isinstance(phi, AbstractUnit) else NeuronUnit(phi)
 
 
 def _project(
     psi: Float[Array, "sample *features"], c: Float[Array, "*coefficients_and_units"], axes: int
 ) -> Float[Array, "sample *read_and_units"]:
-    """Return ⟨ψ, c⟩ over the last `axes` of ψ, which are the first of c."""
+    """Return ⟨ψ, c⟩, summed over the last `axes` axes of ψ, which are the first axes of c."""
     kept, units = psi.shape[: psi.ndim - axes], c.shape[axes:]
     size = math.prod(c.shape[:axes])
     return mix(psi.reshape(-1, size), c.reshape(size, *units)).reshape(*kept, *units)

@@ -1,4 +1,4 @@
-"""What a network sees of its inputs: all that statistics of a task are made of."""
+"""Views: the features of the inputs on which a network's outputs depend."""
 
 import abc
 
@@ -11,9 +11,9 @@ Shape = tuple[int, ...]
 
 
 class AbstractView(abc.ABC):
-    """Features ψ(x) without any weights, and what the network does with them.
+    """Abstract class of the features ψ(x) that a network computes without any weights.
 
-    Hashable: a task computes its statistics once for each view.
+    Views are hashable, because a task caches its statistics for each view.
     """
 
     @property
@@ -24,34 +24,40 @@ class AbstractView(abc.ABC):
     @property
     @abc.abstractmethod
     def degree(self) -> int | None:
-        """Degree of the response as a polynomial in the input, None if it is not one."""
+        """Degree of the response as a polynomial in the input; None if it is not a polynomial."""
 
     @property
     def gates(self) -> int:
-        """How many numbers at the end of the features are gates: linear is what has the same."""
+        """Number of gates, the last entries of the features.
+
+        For samples with equal gates the network is linear in the other features.
+        """
         return 0
 
     @property
     def output_gates(self) -> tuple[int, ...]:
-        """Which of the features, from the end, are the gates of outputs, if all of these have."""
+        """Indices, counted from the end, of the features that are the gates of the outputs.
+
+        The tuple is empty unless every output has a gate.
+        """
         return ()
 
     @abc.abstractmethod
     def features(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """ψ(x)."""
+        """Return the features ψ(x) of one input."""
 
     @abc.abstractmethod
     def check_input(self, input_shape: Shape) -> None:
-        """Raises if there is no such view of inputs of this shape."""
+        """Raise `ValueError` if the network does not take inputs of this shape."""
 
     def skip(self, x: Float[Array, "..."], outputs: int) -> Float[Array, " {outputs}"] | float:
-        """What a residual connection adds to the output."""
+        """Return the part of the output that a residual connection adds."""
         del x, outputs
         return 0.0
 
     def wanted(
         self, psi: Float[np.ndarray, "sample *features"], y: Float[np.ndarray, "sample output"]
     ) -> Float[np.ndarray, "sample output"]:
-        """What of the targets counts."""
+        """Return the targets that enter the loss; a gated network sets some of them to zero."""
         del psi
         return y

@@ -1,4 +1,4 @@
-"""Networks whose weights have Gaussian priors, of which posteriors are sampled."""
+"""Bayesian networks with Gaussian priors over their weights, and samples from the prior."""
 
 import math
 from dataclasses import dataclass, field
@@ -23,14 +23,26 @@ Scaling = Literal["non-lazy", "lazy"]
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class WidthScaledNetwork:
-    r"""A network whose sums are scaled by their width: $f(x) = N^{-\gamma}\sum_i a_i\phi(z_i)$.
+    r"""Network whose layers are scaled by their width: $f(x) = N^{-\gamma}\sum_i a_i\phi(z_i)$.
 
-    γ = 1 (non-lazy) or ½ (lazy), $z^1 = W^1 x/\sqrt D$ and $z^l = W^l\phi(z^{l-1})/\sqrt N$: every
-    weight is of order one.
+    The exponent is γ = 1 for the scaling "non-lazy" and γ = ½ for "lazy". The pre-activations are
+    $z^1 = W^1 x/\sqrt D$ and $z^l = W^l\phi(z^{l-1})/\sqrt N$. All weights are of order one.
 
-    - `weights`: $W^1 … W^L$, each `(out, in)`; axes in front make a batch of networks.
-    - `readout`: a, `(output, unit)`.
-    - `activation`, `scaling`: φ and which γ.
+    - `weights`: $W^1, …, W^L$, each `(*batch, out, in)`.
+    - `readout`: a, `(*batch, output, unit)`.
+    - `activation`: function φ.
+    - `scaling`: "non-lazy" or "lazy".
+
+    **Example:**
+
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> from festina.networks import WidthScaledNetwork
+    >>> network = WidthScaledNetwork((np.ones((3, 4)),), np.ones((1, 3)), jnp.tanh)
+    >>> network
+    WidthScaledNetwork(non-lazy, 4 inputs, 1 hidden layer of 3, 1 outputs)
+    >>> round(float(network(np.ones(4))[0]), 3)  # tanh(4/√4)
+    0.964
     """
 
     weights: tuple[Float[Array, "*batch _ _"], ...]
@@ -39,7 +51,7 @@ class WidthScaledNetwork:
     scaling: Scaling = field(default="non-lazy", metadata={"static": True})
 
     def hidden(self, x: Float[Array, " input"]) -> tuple[Float[Array, " unit"], ...]:
-        """Return φ(z) of every hidden layer."""
+        """Return the activities φ(z) of each hidden layer for one example."""
         return hidden(self.weights, x / math.sqrt(x.shape[-1]), self.activation)
 
     def __call__(self, x: Float[Array, " input"]) -> Float[Array, " output"]:
@@ -58,9 +70,9 @@ class WidthScaledNetwork:
 def hidden(
     weights: tuple[Array, ...], scaled: Float[Array, "*sample input"], function: Scalar
 ) -> tuple[Float[Array, "... unit"], ...]:
-    """Return φ(z) of every hidden layer, of inputs that are divided by √D already.
+    """Return the activities φ(z) of each hidden layer for inputs that are already divided by √D.
 
-    Axes in front of the weights' own are in front of the samples' too.
+    Batch axes of the weights come first in the result, before the axes of the samples.
     """
     found, below = [], scaled
     for weight in weights:
@@ -70,7 +82,7 @@ def hidden(
 
 
 def output_scale(readout: Array, scaling: Scaling) -> float:
-    """Return N^{-γ}."""
+    """Return the factor N^{-γ} of a network's outputs."""
     return float(readout.shape[-1]) ** (-0.5 if scaling == "lazy" else -1.0)
 
 
@@ -83,12 +95,12 @@ def checked_scaling(scaling: object) -> Scaling:
 def readout_variance_of(
     value: float | None, samples: int, depth: int = 1, scaling: Scaling = "non-lazy"
 ) -> float:
-    """Return σ_a²; by default $P^{-1/L}$ for a non-lazy network."""
+    """Return the prior variance σ_a² of the readout, by default $P^{-1/L}$ for "non-lazy"."""
     if value is None:
         if scaling == "lazy":
             raise ValueError(
-                "`readout_variance` of a lazy network has no default: its variance, and the ridge "
-                "of its mean, are as large as you choose. 1.0 is usual."
+                "`readout_variance` has no default for a lazy network, because its variance and "
+                "the ridge of its mean scale with it. Give a number; 1.0 is usual."
             )
         return float(samples) ** (-1 / depth)
     found = real_number("readout_variance", value)
@@ -109,14 +121,24 @@ def draw_from_prior(
     scaling: Scaling = "non-lazy",
     key: Keys,
 ) -> WidthScaledNetwork:
-    r"""Draw a network from the prior: $W \sim N(0, 1)$, $a \sim N(0, \sigma_a^2)$.
+    r"""Draw a `WidthScaledNetwork` from its prior, $W \sim N(0, 1)$ and $a \sim N(0, \sigma_a^2)$.
 
     **Arguments:**
 
-    - `readout_variance`: σ_a². Posteriors of P examples take $P^{-1/L}$ unless told otherwise.
-    - `depth`: L, how many hidden layers of `width` units.
-    - `activation`: φ, as in `festina.theory.coding`: `"linear"`, `"erf"`, `"erf-sigmoid"` and
-      `"relu"` mean what they mean there.
+    - `inputs`, `outputs`: number of inputs and of outputs.
+    - `width`, `depth`: number of units in each hidden layer, and number L of hidden layers.
+    - `readout_variance`: σ_a². The default of posteriors for P examples is $P^{-1/L}$.
+    - `activation`: φ, one of the names "linear", "erf", "erf-sigmoid" and "relu", which are defined
+      as in `festina.theory.coding`, or your own function.
+    - `scaling`: "non-lazy" (output divided by the width) or "lazy" (divided by its square root).
+    - `key`: random key.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.networks import draw_from_prior
+    >>> draw_from_prior(4, 3, 2, readout_variance=1.0, key=jax.random.key(0))
+    WidthScaledNetwork(non-lazy, 4 inputs, 1 hidden layer of 3, 2 outputs)
     """
     inputs, outputs = whole_number("inputs", inputs), whole_number("outputs", outputs)
     width, depth = whole_number("width", width), whole_number("depth", depth)

@@ -1,4 +1,4 @@
-"""What is to be learned: inputs, targets, and their exact statistics."""
+"""Tasks: inputs and targets that a network learns, with their exact statistics."""
 
 from . import worlds as worlds
 from ._classes import classification as classification

@@ -1,4 +1,4 @@
-"""Tasks of classification by regression: y₊ for the class itself, y₋ for others."""
+"""Classification by regression, with the targets y₊ for the own class and y₋ for other classes."""
 
 from collections.abc import Sequence
 
@@ -13,28 +13,53 @@ from ._task import Task, from_arrays
 def targets_per_class(
     classes: int, *, own: float = 1.0, other: float = 0.0
 ) -> Float[np.ndarray, "group output"]:
-    """Return targets of as many outputs as classes: `own` for the class itself, `other` for the
-    rest.
+    """Return the targets of each class as rows: `own` for the class's output, `other` elsewhere.
 
-    Codes depend on `other`: 0 is one-hot, −1/(classes − 1) makes targets of a class sum to zero.
+    The default targets are one-hot. With `other` = −1/(classes − 1) the targets of a class sum to
+    zero. The coding scheme of a Bayesian network depends on `other`.
+
+    **Example:**
+
+    >>> from festina.tasks import targets_per_class
+    >>> targets_per_class(3, other=-0.5)
+    array([[ 1. , -0.5, -0.5],
+           [-0.5,  1. , -0.5],
+           [-0.5, -0.5,  1. ]])
     """
     classes = whole_number("classes", classes)
     own, other = number("own", own), number("other", other)
     if own == other:
-        raise ValueError(f"`own` and `other` are both {own:g}: targets would tell no class apart.")
+        raise ValueError(
+            f"`own` and `other` are both {own:g}, so all classes would have the same targets. Give "
+            "different numbers."
+        )
     return np.full((classes, classes), float(other)) + (own - other) * np.eye(classes)
 
 
 def classification(
     x: ArrayLike, classes: ArrayLike, *, own: float = 1.0, other: float = 0.0
 ) -> Task:
-    """Return a task of examples and classes, as targets `own` (y₊) and `other` (y₋).
+    """Return a classification task with the target `own` for the sample's class, `other` elsewhere.
 
     **Arguments:**
 
-    - `x`: `(sample, …)`.
-    - `classes`: a whole number from 0 up for each sample, of which every one up to the largest must
-      have examples; or a name for each, which are then numbered in the order of the alphabet.
+    - `x`: inputs, `(sample, …)`.
+    - `classes`: class of each sample, as whole numbers from 0 up without gaps, or as names. Names
+      are numbered in alphabetical order.
+    - `own`, `other`: targets y₊ of the output of a sample's class and y₋ of the other outputs.
+
+    **Returns:**
+
+    A `Task` with one output for each class and the label `class`.
+
+    **Example:**
+
+    >>> from festina.tasks import classification
+    >>> task = classification([[1.0], [2.0], [3.0]], ["cat", "dog", "cat"])
+    >>> task.y
+    array([[1., 0.],
+           [0., 1.],
+           [1., 0.]])
     """
     given = np.asarray(classes)
     if given.dtype.kind in "US":
@@ -42,13 +67,14 @@ def classification(
     found = finite_array("classes", given)
     if found.shape != np.shape(x)[:1] or (found % 1 != 0).any() or (found < 0).any():
         raise ValueError(
-            f"`classes` must be a whole number from 0 up for each sample of {np.shape(x)}, got "
-            f"shape {found.shape} with values from {found.min():g} to {found.max():g}."
+            "`classes` must be one whole number from 0 up for each sample of `x`, which has the "
+            f"shape {np.shape(x)}, got shape {found.shape} with values from {found.min():g} to "
+            f"{found.max():g}."
         )
     if found.max() >= len(found):
         raise ValueError(
-            f"`classes` goes up to {found.max():g} for {len(found)} samples, so that some classes "
-            "have no example. Number the classes without gaps: "
+            f"`classes` goes up to {found.max():g} for {len(found)} samples, so some classes have "
+            "no sample. Number the classes without gaps: "
             "np.unique(classes, return_inverse=True)[1]."
         )
     which = found.astype(int)
@@ -65,24 +91,50 @@ def classification(
 
 
 def orthogonal_inputs(sizes: Sequence[int], *, own: float = 1.0, other: float = 0.0) -> Task:
-    """Return classes of orthogonal inputs, K₀ = XXᵀ/D = 1: as many inputs as examples."""
+    """Return a classification task with orthogonal inputs, whose kernel XXᵀ/D is the identity.
+
+    The number D of inputs equals the number of samples.
+
+    **Arguments:**
+
+    - `sizes`: number of samples of each class.
+    - `own`, `other`: targets y₊ of the output of a sample's class and y₋ of the other outputs.
+
+    **Example:**
+
+    >>> from festina.tasks import orthogonal_inputs
+    >>> task = orthogonal_inputs([2, 1])
+    >>> task
+    Task(3 samples, inputs (3,), 2 outputs)
+    >>> (task.x @ task.x.T / 3).round(3)
+    array([[1., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 1.]])
+    """
     if isinstance(sizes, int | np.integer):
-        raise ValueError(f"`sizes` must be examples of each class, [{sizes}, {sizes}] say.")
+        raise ValueError(
+            "`sizes` must list the number of samples of each class, such as "
+            f"[{sizes}, {sizes}], got {sizes}."
+        )
     counts = [whole_number("sizes", size) for size in sizes]
     if not counts:
-        raise ValueError("`sizes` must have a number for each class, got none.")
+        raise ValueError("`sizes` must list the number of samples of each class, got none.")
     samples = sum(counts)
     which = np.repeat(np.arange(len(counts)), counts)
     return classification(np.sqrt(samples) * np.eye(samples), which, own=own, other=other)
 
 
 def examples_of(given: object) -> tuple[Float[np.ndarray, "sample input"], np.ndarray]:
-    """Return inputs and targets of a finite task; raises unless all examples weigh the same."""
+    """Return inputs and targets of a finite task; raises unless all samples have equal weight."""
     if not isinstance(given, Task) or given.population or given.x.ndim != 2:
         raise ValueError(
-            "`task` must be a task of examples, with vectors as inputs: the posterior is about "
-            f"these. `festina.tasks.from_arrays(x, y)` makes one. Got {type(given).__name__}."
+            "`task` must be a finite task with vectors as inputs, because the posterior is given "
+            f"its samples, got {type(given).__name__}. `festina.tasks.from_arrays(x, y)` makes "
+            "such a task."
         )
     if np.ptp(given.weight) > 1e-12:
-        raise ValueError("`task` must weigh its examples alike: the posterior sums over them.")
+        raise ValueError(
+            "`task` must have equal weights for all samples, because the loss of the posterior is "
+            "a plain sum over samples."
+        )
     return np.asarray(given.x, dtype=float), np.asarray(given.y, dtype=float)

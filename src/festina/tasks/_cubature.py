@@ -1,4 +1,4 @@
-"""Points and weights that average polynomials, and smooth functions, exactly over a Gaussian."""
+"""Weighted points whose averages of polynomials equal averages over a Gaussian."""
 
 import math
 
@@ -12,16 +12,16 @@ _MOST_POINTS = 1_000_000
 
 
 def square_root(covariance: ArrayLike, *, name: str = "covariance") -> Float[np.ndarray, "d d"]:
-    """Return the symmetric root of a covariance; raises, with its `name`, if it is not one."""
+    """Return the symmetric square root of a covariance; raises unless it is a valid covariance."""
     covariance = real_array(name, covariance)
     if covariance.ndim != 2 or covariance.shape[0] != covariance.shape[1]:
         raise ValueError(f"`{name}` must be a square matrix, got shape {covariance.shape}.")
     if not np.isfinite(covariance).all():
-        raise ValueError(f"`{name}` holds values that are not finite.")
+        raise ValueError(f"`{name}` holds values that are not finite. Remove or replace them.")
     if not np.allclose(covariance, covariance.T, rtol=1e-10, atol=1e-12 * np.abs(covariance).max()):
         raise ValueError(
             f"`{name}` must be symmetric, the largest asymmetry is "
-            f"{np.abs(covariance - covariance.T).max():.3g}."
+            f"{np.abs(covariance - covariance.T).max():.3g}. Use (C + C.T) / 2."
         )
     variances, axes = np.linalg.eigh((covariance + covariance.T) / 2)
     if variances[0] < -1e-10 * np.abs(variances).max():
@@ -35,11 +35,27 @@ def square_root(covariance: ArrayLike, *, name: str = "covariance") -> Float[np.
 def gaussian_cubature_points(
     covariance: ArrayLike, *, degree: int = 2, nodes: int | None = None
 ) -> tuple[Float[np.ndarray, "point d"], Float[np.ndarray, " point"]]:
-    """Return points and weights whose averages are those of N(0, covariance).
+    """Return points and weights whose averages of polynomials equal those over N(0, covariance).
 
-    Exact for polynomials up to `degree`: with 2d points up to degree 3, with a product of
-    Gauss–Hermite rules beyond. `nodes` asks for a product rule with that many nodes a dimension,
-    for functions that are no polynomials.
+    **Arguments:**
+
+    - `covariance`: positive semi-definite matrix of size d.
+    - `degree`: degree up to which polynomials are averaged exactly. Up to degree 3 there are 2d
+      points, beyond that a product of Gauss–Hermite rules.
+    - `nodes`: number of nodes per dimension of a product rule, for functions that are not
+      polynomials; it replaces `degree`.
+
+    **Returns:**
+
+    Points `(point, d)` and weights `(point,)` that sum to one.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.tasks import gaussian_cubature_points
+    >>> points, weights = gaussian_cubature_points(np.diag([1.0, 4.0]), degree=4)
+    >>> (weights @ points**2).round(3), (weights @ points**4).round(3)
+    (array([1., 4.]), array([ 3., 48.]))
     """
     root, degree = square_root(covariance), whole_number("degree", degree, least=0)
     d = len(root)
@@ -49,8 +65,8 @@ def gaussian_cubature_points(
     per_axis = degree // 2 + 1 if nodes is None else whole_number("nodes", nodes, least=2)
     if per_axis**d > _MOST_POINTS:
         raise ValueError(
-            f"A rule with {per_axis} nodes in each of {d} dimensions has {per_axis**d:.2g} points. "
-            "Use a finite task (`samples=…, key=…`) in so many dimensions."
+            f"A rule with {per_axis} nodes in each of {d} dimensions has {per_axis**d:.2g} points, "
+            "which is too many. Use fewer nodes, or a finite task (`samples=…, key=…`)."
         )
     x, w = np.polynomial.hermite_e.hermegauss(per_axis)
     grids = np.meshgrid(*[x] * d, indexing="ij")

@@ -1,4 +1,4 @@
-"""What a student learns from a teacher instead of from labels."""
+"""Distillation: tasks whose targets are the outputs or features of a teacher network."""
 
 from typing import Literal
 
@@ -18,15 +18,23 @@ def distillation(
     *,
     through: Literal["outputs", "features", "both"] = "outputs",
 ) -> Task:
-    """Return the same examples with a teacher's outputs, or features, as targets.
+    """Return a task with the same inputs and the outputs or features of a teacher as targets.
 
     **Arguments:**
 
-    - `teacher`: one network, trained as far as it is.
-    - `task`: the examples, with their weights and labels.
-    - `through`: its "outputs"; or its "features", the activities of all its hidden units, which a
-      student reproduces by a linear map of its own ones (feature matching); or "both", outputs
-      first.
+    - `teacher`: a single network.
+    - `task`: finite task whose inputs, weights and labels are kept.
+    - `through`: the targets. "outputs" are the teacher's outputs, "features" the activities of all
+      its hidden units (feature matching), and "both" the outputs followed by the features.
+
+    **Example:**
+
+    >>> from festina.networks import deep_linear_from
+    >>> from festina.tasks import distillation, xor
+    >>> teacher = deep_linear_from([[[1.0, 1.0]], [[2.0]]])
+    >>> distillation(teacher, xor(), through="both").y.T
+    array([[-4.,  0.,  0.,  4.],
+           [-2.,  0.,  0.,  2.]])
     """
     check_type("teacher", teacher, AbstractNetwork)
     check_type("task", task, Task)
@@ -39,6 +47,8 @@ def distillation(
     if through != "outputs":
         hidden = jax.vmap(teacher.hidden)(x)
         if not hidden:
-            raise ValueError("`teacher` has no hidden layer, and no features.")
+            raise ValueError(
+                "`teacher` has no hidden layer, hence no features. Use `through='outputs'`."
+            )
         y += [np.asarray(each).reshape(len(x), -1) for each in hidden]
     return from_arrays(x, np.hstack(y), weight=task.weight, labels=task.labels)

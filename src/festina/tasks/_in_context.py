@@ -1,4 +1,4 @@
-"""In-context linear regression: predict the query's label from labelled tokens."""
+"""In-context linear regression: predicting the label of a query from labelled tokens."""
 
 from dataclasses import dataclass
 from typing import overload
@@ -42,18 +42,30 @@ def in_context_regression(
     samples: int | None = None,
     key: PRNGKeyArray | None = None,
 ) -> AbstractTask:
-    r"""Return tokens $(x_n, w\cdot x_n)$ and a query $(x_q, 0)$, whose label is the target.
+    r"""Return the task of in-context linear regression, for attention networks.
 
-    Tokens are drawn from N(0, Λ) and the task vector w of each sequence from N(0, I): Section I of
-    Zhang, Saxe & Latham, after Zhang et al. (2025b).
+    An input is a sequence of labelled tokens $(x_n, w\cdot x_n)$ and a query $(x_q, 0)$. The target
+    is $w\cdot x_q$. Tokens are drawn from N(0, Λ), and the task vector w of each sequence from
+    N(0, I). The task is that of Section I of Zhang, Saxe & Latham, after Zhang et al. (2025b).
 
     **Arguments:**
 
-    - `dimension`: of a token, D.
-    - `context`: number of labelled tokens, N.
-    - `token_covariance`: Λ; identity by default.
-    - `samples`, `key`: that many sequences instead of the population. The population is known in
-      closed form, through moments, for linear attention.
+    - `dimension`: dimension D of a token without its label.
+    - `context`: number N of labelled tokens.
+    - `token_covariance`: Λ, the identity by default.
+    - `samples`, `key`: number of sequences and random key, for a finite data set instead of the
+      population. The population is for linear attention only, whose moments are known exactly.
+
+    **Returns:**
+
+    A task with inputs `(D + 1, N + 1)`, whose columns are the tokens and last the query.
+
+    **Example:**
+
+    >>> from festina.tasks import in_context_regression
+    >>> task = in_context_regression(2, 8)
+    >>> task.input_shape, task.outputs, task.samples
+    ((3, 9), 1, None)
     """
     dimension, context = whole_number("dimension", dimension), whole_number("context", context)
     if token_covariance is None:
@@ -61,11 +73,15 @@ def in_context_regression(
     cov = real_array("token_covariance", token_covariance)
     if cov.shape != (dimension, dimension):
         raise ValueError(
-            f"`token_covariance` must be {dimension} × {dimension}, got shape {cov.shape}."
+            f"`token_covariance` must be {dimension} × {dimension}, the `dimension` of tokens, "
+            f"got shape {cov.shape}."
         )
     root = square_root(cov, name="token_covariance")
     if (samples is None) != (key is None):
-        raise ValueError("A finite task needs both `samples` and `key`, a population neither.")
+        raise ValueError(
+            "A finite task needs both `samples` and `key`, a population neither; got only "
+            f"`{'key' if samples is None else 'samples'}`."
+        )
     if samples is None or key is None:
         return InContextPopulation(cov, context)
     return _sequences(root, context, whole_number("samples", samples), key)
@@ -87,11 +103,11 @@ def _sequences(root: np.ndarray, context: int, samples: int, key: PRNGKeyArray) 
 
 @dataclass(frozen=True, eq=False)
 class InContextPopulation(AbstractTask):
-    r"""The population of `in_context_regression`, as exact moments of linear attention's features.
+    r"""Population of `in_context_regression`, with the exact moments of linear attention.
 
-    With $S = \frac1N\sum_n x_n x_n^\top$ and $A = [I; w^\top]$ the sequence enters only through
-    $\frac1N XX^\top = ASA^\top + \frac1N \tilde x_q\tilde x_q^\top$, and S only through its
-    mean and covariance, $\langle S\rangle = \Lambda$ and
+    Let $S = \frac1N\sum_n x_n x_n^\top$ and $A = [I; w^\top]$. The moments depend on tokens only
+    through $\frac1N XX^\top = ASA^\top + \frac1N \tilde x_q\tilde x_q^\top$. The moments depend on
+    S only through its mean $\langle S\rangle = \Lambda$ and its covariance
     $\mathrm{Cov}(S_{ab}, S_{de}) = (\Lambda_{ad}\Lambda_{be} + \Lambda_{ae}\Lambda_{bd})/N$.
     """
 
@@ -114,18 +130,19 @@ class InContextPopulation(AbstractTask):
         if not isinstance(view, LinearAttentionUnit):
             raise ValueError(
                 "The population of in-context regression is known in closed form for linear "
-                f"attention only, not for {view}. Use `in_context_regression(samples=…, key=…)`."
+                f"attention only, not for {view}. For a finite data set use "
+                "`in_context_regression(samples=…, key=…)`."
             )
         lam, n = self.token_covariance, self.context
         d = len(lam)
-        # ⟨·⟩ over task vectors of M = AΛAᵀ, of M M and of w M: polynomials of degree ≤ 4 in w.
+        # Averages over w of M = AΛAᵀ, of M M and of w M, which are polynomials of degree ≤ 4 in w.
         w, weight = gaussian_cubature_points(np.eye(d), degree=4)
         a = np.concatenate((np.broadcast_to(np.eye(d), (len(w), d, d)), w[:, None, :]), axis=1)
         m = a @ lam @ a.transpose(0, 2, 1)
         mean = np.einsum("p,pab->ab", weight, m)
         pair = np.einsum("p,pab,pde->abde", weight, m, m)
         task_mean = np.einsum("p,pi,pab->iab", weight, w, m)
-        # Moments of the query x̃_q, whose label entry is zero.
+        # Moments of the query x̃_q = (x_q, 0).
         q2 = np.zeros((d + 1, d + 1))
         q2[:d, :d] = lam
         q4, q6 = (gaussian_moment(q2, order) for order in (4, 6))
@@ -150,7 +167,7 @@ class InContextPopulation(AbstractTask):
 
 
 def gaussian_moment(covariance: Float[np.ndarray, "d d"], order: int) -> np.ndarray:
-    """Return ⟨x⊗…⊗x⟩ of even `order` for N(0, covariance): a sum over pairings (Isserlis)."""
+    """Return the moments ⟨x⊗…⊗x⟩ of even `order` of N(0, covariance), by Isserlis' theorem."""
     letters = "abcdefgh"[:order]
     total = np.zeros((len(covariance),) * order)
     for pairing in _pairings(letters):

@@ -1,4 +1,4 @@
-"""Handwritten digits, a few classes at a time."""
+"""Classification of some of MNIST's handwritten digits."""
 
 from collections.abc import Sequence
 
@@ -10,24 +10,32 @@ from ._task import Task, from_arrays
 
 
 def mnist_digits(digits: Sequence[int] = (3, 5), *, split: Split = "train") -> Task:
-    r"""Return the task to tell MNIST digits apart: pixels in [0, 1], one-hot targets as in
-    `digits`.
+    r"""Return the task of classifying images of some MNIST digits, with one-hot targets.
 
-    Inputs are the 28 × 28 pixels in a row, neither centred nor scaled otherwise; as Zhang, Saxe &
-    Latham's Figure 3 and Table 1 have them.
+    Inputs are vectors of the 28 × 28 pixels in [0, 1], not centred, as in Figure 3 and Table 1 of
+    Zhang, Saxe & Latham.
 
-    The files are looked for in the folder that the environment variable `FESTINA_DATA` names (or
-    `mnist` in there), then in the user's cache for festina, and are downloaded to the latter, with
-    their checksums, where they are in neither.
+    The files are read from the folder named by the environment variable `FESTINA_DATA` or its
+    subfolder `mnist`, else from the user's cache for festina. Files that are in neither place are
+    downloaded to the cache, and their checksums are verified.
 
     **Arguments:**
 
-    - `digits`: two or more different ones. Only their images are taken.
-    - `split`: `"train"` (60,000 images of all digits) or `"test"` (10,000).
+    - `digits`: two or more different digits. Images of other digits are left out.
+    - `split`: "train" (60,000 images of all digits) or "test" (10,000 images).
 
     **Returns:**
 
-    A finite `Task` with inputs `(784,)`, one output for each of `digits`, and the label `digit`.
+    A finite `Task` with inputs `(784,)`, one output for each of the `digits` in the order given,
+    and the label `digit`.
+
+    **Example:**
+
+    The example may download MNIST.
+
+    >>> from festina.tasks import mnist_digits
+    >>> mnist_digits((3, 5), split="test")  # doctest: +SKIP
+    Task(1902 samples, inputs (784,), 2 outputs)
     """
     chosen = whole_numbers("digits", digits, 0)
     different = len(set(chosen)) == len(chosen) >= 2
@@ -43,6 +51,7 @@ def mnist_digits(digits: Sequence[int] = (3, 5), *, split: Split = "train") -> T
     if missing:
         raise ValueError(
             f"There is no image of {', '.join(map(str, sorted(missing)))} in MNIST's {split} files."
+            " Replace the files with the published ones."
         )
     x = images[among].reshape(-1, images[0].size) / 255.0
     digit = labels[among]

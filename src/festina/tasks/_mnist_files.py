@@ -1,7 +1,8 @@
-"""The four files of MNIST: found in `FESTINA_DATA`, else in the cache, else downloaded and checked.
+"""The four files of MNIST, taken from the folder `FESTINA_DATA`, the cache or the internet.
 
-Published by LeCun, Cortes & Burges; idx format, compressed by gzip. Only what is asked for is
-fetched, and pooch is imported only when something has to be.
+LeCun, Cortes & Burges published MNIST in the idx format, compressed by gzip. A file is downloaded
+only when it is needed, and its checksum is verified. The package pooch is imported for downloads
+only.
 """
 
 import functools
@@ -32,29 +33,29 @@ _CHECKSUMS = {
         "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"
     ),
 }
-"""SHA-256 of the files as published."""
+"""SHA-256 checksums of the published files."""
 
 _MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-_UNSIGNED_BYTES = 8  # the only kind of number that MNIST's idx files have
+_UNSIGNED_BYTES = 8  # code of the number type in idx files; MNIST's files use no other
 
 
 def read_split(
     split: Split,
 ) -> tuple[UInt8[np.ndarray, "sample row column"], UInt8[np.ndarray, " sample"]]:
-    """Return images and labels of one split, as they are in the files."""
+    """Return the images and labels of one split as unsigned bytes."""
     prefix = "train" if split == "train" else "t10k"
     images = _read(_located(f"{prefix}-images-idx3-ubyte.gz"), 3)
     labels = _read(_located(f"{prefix}-labels-idx1-ubyte.gz"), 1)
     if len(images) != len(labels):
         raise ValueError(
-            f"MNIST's '{split}' files do not belong together: {len(images)} images and "
-            f"{len(labels)} labels. Take all four files from one source."
+            f"MNIST's '{split}' files do not belong together, because they have {len(images)} "
+            f"images and {len(labels)} labels. Take all four files from one source."
         )
     return images, labels
 
 
 def _located(name: str) -> Path:
-    """Return the file called `name`; it is downloaded if it is nowhere."""
+    """Return the path of an MNIST file, after downloading the file if necessary."""
     given = os.environ.get("FESTINA_DATA")
     if given:
         folder = Path(given).expanduser()
@@ -76,12 +77,12 @@ def _fetched(name: str, given: str | None) -> Path:
         return Path(
             pooch.retrieve(_MIRROR + name, f"sha256:{_CHECKSUMS[name]}", fname=name, path=folder)
         )
-    except (OSError, ValueError) as error:  # no connection, or something else than MNIST came
+    except (OSError, ValueError) as error:  # no connection, or the checksum of the file is wrong
         looked = f"not in `FESTINA_DATA` '{given}', " if given else ""
         raise ValueError(
-            f"MNIST is not here: {name} is {looked}not in the cache '{folder}', and could not be "
-            f"downloaded from {_MIRROR} ({type(error).__name__}). Set the environment variable "
-            "FESTINA_DATA to a folder that holds the four idx .gz files."
+            f"The MNIST file {name} was not found: it is {looked}not in the cache '{folder}', and "
+            f"could not be downloaded from {_MIRROR} ({type(error).__name__}). Set the "
+            "environment variable FESTINA_DATA to a folder with the four idx .gz files of MNIST."
         ) from error
     finally:
         logger.setLevel(level)
@@ -94,23 +95,28 @@ def _read(file: Path, dimensions: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=4)  # the four files, 55 MB together
 def _parsed(file: Path, dimensions: int, _changed: int, _size: int) -> np.ndarray:
-    """Return the array in an idx file: two zeros, kind, number of axes, their lengths, values."""
+    """Return the array in an idx file.
+
+    The file holds two zero bytes, the code of the number type, the number of axes, the length of
+    each axis and the values. The arguments `_changed` and `_size` invalidate the cache when the
+    file changes.
+    """
     try:
         content = gzip.decompress(file.read_bytes())
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(
-            f"'{file}' is damaged or no gzip file ({error}). Delete it and fetch it again."
+            f"'{file}' is damaged or no gzip file ({error}). Delete it and download it again."
         ) from error
     if content[:4] != bytes((0, 0, _UNSIGNED_BYTES, dimensions)):
         raise ValueError(
-            f"'{file}' is no idx file of unsigned bytes with {dimensions} axes: it starts with "
-            f"{content[:4].hex(' ') or 'nothing'}. Is it another file under MNIST's name?"
+            f"'{file}' is no idx file of unsigned bytes with {dimensions} axes, because it starts "
+            f"with {content[:4].hex(' ') or 'nothing'}. Replace it with MNIST's file of this name."
         )
     start = 4 + 4 * dimensions
     shape = struct.unpack(f">{dimensions}I", content[4:start].ljust(4 * dimensions, b"\0"))
     if len(content) != start + math.prod(shape):
         raise ValueError(
-            f"'{file}' does not hold what its header promises: {len(content)} bytes instead of "
-            f"{start + math.prod(shape)}. Delete it and fetch it again."
+            f"'{file}' has {len(content)} bytes, but its header implies "
+            f"{start + math.prod(shape)}. Delete it and download it again."
         )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)

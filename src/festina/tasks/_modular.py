@@ -1,4 +1,4 @@
-"""Arithmetic on a clock face, part of its table shown and the rest kept for testing."""
+"""Modular addition, with part of the table for training and the rest for testing."""
 
 import jax
 import numpy as np
@@ -13,34 +13,42 @@ from ._task import Task, from_arrays
 def modular_addition(
     modulus: int, train_fraction: float, *, key: PRNGKeyArray
 ) -> tuple[Task, Task]:
-    r"""Return two tasks of addition modulo $p$, (train, test), which share out all $p^2$ pairs.
+    r"""Return a training task and a test task of addition modulo $p$, which share all $p^2$ pairs.
 
-    The input is one-hot for each summand, $x = (e_n, e_m) \in \mathbb{R}^{2p}$, the target one-hot
-    for the sum, $y = e_{(n+m) \bmod p}$. Networks that have fitted the training pairs long before
-    they are right about the others are said to grok (Power et al. 2022; Gromov 2023 for the two
-    layers with quadratic units, $f = V(Ux)^2$).
+    The input is one-hot for each summand, $x = (e_n, e_m) \in \mathbb{R}^{2p}$, and the target is
+    one-hot for the sum, $y = e_{(n+m) \bmod p}$. In grokking a network fits the training pairs long
+    before it generalises to the test pairs (Power et al. 2022). Gromov (2023) uses two layers with
+    quadratic units, $f = V(Ux)^2$.
 
-    (n, m) and (m, n) are two pairs: one may be shown and the other not. A modulus need not be
-    prime for addition.
+    The pairs (n, m) and (m, n) are different pairs: one can be in the training task and the other
+    in the test task. The modulus need not be prime.
 
     **Arguments:**
 
     - `modulus`: p, at least 2.
-    - `train_fraction`: of the pairs, how many are shown; rounded to whole pairs, and at least one
-      must remain on either side.
-    - `key`: which.
+    - `train_fraction`: fraction of the pairs in the training task, rounded to whole pairs. Both the
+      training and the test task must have at least one pair.
+    - `key`: random key that selects the training pairs.
 
     **Returns:**
 
     `(train, test)`, each a `Task` with the labels `first`, `second` and `sum`.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.tasks import modular_addition
+    >>> train, test = modular_addition(5, 0.6, key=jax.random.key(0))
+    >>> train, test
+    (Task(15 samples, inputs (10,), 5 outputs), Task(10 samples, inputs (10,), 5 outputs))
     """
     p = whole_number("modulus", modulus, least=2)
     train_fraction = number("train_fraction", train_fraction)
     shown = round(train_fraction * p**2) if 0 < train_fraction < 1 else 0
     if not 0 < shown < p**2:
         raise ValueError(
-            f"`train_fraction` must leave at least one of the {p**2} pairs to train on and one to "
-            f"test, got {train_fraction}."
+            f"`train_fraction` must leave at least one of the {p**2} pairs for training and one "
+            f"for testing, got {train_fraction}."
         )
     order = np.asarray(jax.random.permutation(key, p**2))
     return _pairs(p, np.sort(order[:shown])), _pairs(p, np.sort(order[shown:]))

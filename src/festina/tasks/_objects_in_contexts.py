@@ -1,4 +1,4 @@
-"""Objects in contexts: some of what is to be said of an object depends on where it is seen."""
+"""Objects in contexts: tasks in which some features of an object depend on a context input."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -12,7 +12,7 @@ from ._structured import features_of, nested_tree_features
 from ._task import Task, from_arrays
 
 _PUBLISHED_INPUT = {3: 1.0, 4: 1.1, 5: 1.35}
-"""What stands for the 1 of a context in the published experiment on their number."""
+"""Value of an active context input in the published experiment, by number of contexts."""
 
 
 def objects_in_contexts(
@@ -23,31 +23,40 @@ def objects_in_contexts(
     context_input: float | None = None,
     preset: Literal["jarvis-2025"] | None = None,
 ) -> Task:
-    r"""Return a task of objects with features of their own and features that depend on context.
+    r"""Return a task of objects whose features partly depend on a context.
 
-    The inputs are one-hot for object and context, $x = (e_o, e_c)$, the targets the object's
-    features once for all contexts and once for each of them, $y = (h_o, [c = 1]\, h_o, \dots,
-    [c = C]\, h_o)$. All $NC$ pairs are shown, context by context. A linear network learns what
-    all contexts have in common; its loss stays at $\frac12(1 - \frac1C)\sum_{a \geq 2}
-    \sigma_a^2/N$, σ the singular values of the features where their mean over objects is the first
-    mode.
+    The inputs are one-hot for the object o and the context c, $x = (e_o, e_c)$. The targets are the
+    features of the object, once for all contexts and once for each context:
+    $y = (h_o, [c = 1]\, h_o, \dots, [c = C]\, h_o)$. The samples are all $NC$ pairs of an object
+    and a context. A linear network learns only the average over contexts: its loss does not fall
+    below $\frac12(1 - \frac1C)\sum_{a \geq 2} \sigma_a^2/N$. Here $\sigma_a$ are the singular
+    values of the features, and the first mode is the mean over objects.
 
     **Arguments:**
 
-    - `objects`: how many, a power of two whose features are those of `nested_tree_features`; or
-      features of your own, `(feature, object)`.
-    - `contexts`: C.
-    - `structures`: of the features that belong to each context, where these are not those of all
-      contexts: "tree", "ring" or "crossed" (`structured_features`), or features of your own.
-    - `context_input`: what stands for the 1 of $e_c$, 1 by default.
-    - `preset`: "jarvis-2025" has the context inputs of Jarvis, Klein, Rosman & Saxe (2025): 1, 1.1
-      and 1.35 for 3, 4 and 5 contexts. There networks of 700, 500 and 600 units learn the task from
-      weights of 0.005/units, in 8,001 steps of 0.001 on `loss="half-sum"`; the three structures are
-      `("tree", "ring", "crossed")`.
+    - `objects`: number N of objects, a power of two, for the features of `nested_tree_features`; or
+      your own features, `(feature, object)`.
+    - `contexts`: number C of contexts.
+    - `structures`: features for each context, if they differ from the features for all contexts: a
+      list of "tree", "ring", "crossed" (see `structured_features`) or your own features.
+    - `context_input`: value of the active context input in $e_c$, by default 1.
+    - `preset`: "jarvis-2025" sets the context input of Jarvis, Klein, Rosman & Saxe (2025): 1, 1.1
+      and 1.35 for 3, 4 and 5 contexts. In that paper networks of 700, 500 and 600 units are trained
+      from weights of scale 0.005/units, in 8,001 steps of size 0.001 on `loss="half-sum"`. The
+      paper's three structures are `("tree", "ring", "crossed")`.
 
     **Returns:**
 
     A `Task` with the labels `object` and `context`.
+
+    **Example:**
+
+    >>> from festina.tasks import objects_in_contexts
+    >>> task = objects_in_contexts(4, 3)
+    >>> task
+    Task(12 samples, inputs (7,), 28 outputs)
+    >>> task.x[5]  # object 1 in context 1
+    array([0., 1., 0., 0., 0., 1., 0.])
     """
     h, count = features_of("objects", objects), whole_number("contexts", contexts)
     if h.ndim != 2:
@@ -57,7 +66,8 @@ def objects_in_contexts(
         if count not in _PUBLISHED_INPUT or context_input is not None:
             raise ValueError(
                 "The preset 'jarvis-2025' has 3, 4 or 5 `contexts` and sets `context_input`; got "
-                f"{count} contexts and `context_input={context_input}`."
+                f"{count} contexts and `context_input={context_input}`. Change these arguments, or "
+                "give no preset."
             )
         context_input = _PUBLISHED_INPUT[count]
     context_input = 1.0 if context_input is None else context_input
@@ -73,19 +83,29 @@ def objects_in_contexts(
 
 
 def structured_features(structure: str, objects: int = 8) -> Float[np.ndarray, "feature object"]:
-    r"""Return $2N - 1$ features of $N$ objects, by the name of their structure.
+    r"""Return $2N - 1$ features of $N$ objects with the structure of a tree or a ring.
 
-    - "tree": those of `nested_tree_features`.
-    - "ring": one that all have, and a hill that is moved on by one object for each of the others,
-      from the foot to the top and back (0, .33, .66, 1, 1, .66, .33, 0 of eight).
-    - "crossed": a tree whose pairs cut across those of "tree": of four objects not the first and
-      the second belong together, but the first and the third.
+    - "tree": the features of `nested_tree_features`.
+    - "ring": one feature that all objects have, and shifted copies of a hill-shaped feature, by one
+      object from copy to copy. The hill for eight objects is 0, .33, .66, 1, 1, .66, .33, 0.
+    - "crossed": a tree with other pairs of objects than "tree". Among four objects, the first and
+      the third form a pair, and the second and the fourth.
+
+    **Example:**
+
+    >>> from festina.tasks import structured_features
+    >>> structured_features("ring", 8)[:3]
+    array([[1.  , 1.  , 1.  , 1.  , 1.  , 1.  , 1.  , 1.  ],
+           [0.  , 0.33, 0.66, 1.  , 1.  , 0.66, 0.33, 0.  ],
+           [0.  , 0.  , 0.33, 0.66, 1.  , 1.  , 0.66, 0.33]])
     """
     count = whole_number("objects", objects)
     if structure not in ("tree", "ring", "crossed"):
         raise ValueError(f'A structure is "tree", "ring" or "crossed", got {structure!r}.')
     if count < 4 or count & (count - 1):
-        raise ValueError(f"`objects` must be a power of two from 4 up, got {count}.")
+        raise ValueError(
+            f"`objects` must be a power of two from 4 up for structured features, got {count}."
+        )
     tree = nested_tree_features(count.bit_length() - 1)
     if structure == "ring":
         slope = np.floor(100 * np.linspace(0.0, 1.0, count // 2)) / 100  # two places, as published
@@ -102,8 +122,8 @@ def _structures(
 ) -> list[Float[np.ndarray, "feature object"]]:
     if isinstance(given, str) or len(given) != count:
         raise ValueError(
-            f"`structures` must be one for each of {count} contexts, like "
-            f"{('tree', 'ring', 'crossed')}, got {given!r}."
+            f"`structures` must be a list with one for each of {count} contexts, such as "
+            f"{('tree', 'ring', 'crossed')} for three, got {given!r}."
         )
     found = [
         structured_features(each, items)

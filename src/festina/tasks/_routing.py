@@ -1,4 +1,4 @@
-"""Translation between domains that look different and are alike in structure."""
+"""Routing: tasks of translating items between domains that have equal structure."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -25,39 +25,44 @@ def domain_routing(
     preset: Literal["saxe-2022"] | None = None,
     key: PRNGKeyArray | None = None,
 ) -> Task:
-    r"""Return the task to map an item of one domain to its features in another, for some pairs.
+    r"""Return the task of mapping an item of an input domain to its features in an output domain.
 
-    In domain $i$ the items are the columns of an orthogonal matrix, $x_i = V_i e_k$, in inputs of
-    its own; asked for domain $j$ the target is $y_j = Q_j h_k$, in outputs of its own, h being the
-    features. All else is zero. The last inputs say which output is asked for, one-hot: they tell
-    examples apart that differ in nothing else, and a network that is gated by labels need not read
-    them. Every path from an input i to an output j sees $S = \sigma(H)/n$ and $D = 1/n$ of its own
-    examples, n the number of items, and $S/p$, $D/p$ on the average over p pairs.
+    Each input domain i has its own inputs, in which item k is $x_i = V_i e_k$ with an orthogonal
+    matrix $V_i$. Each output domain j has its own outputs, with the targets $y_j = Q_j h_k$, where
+    $h_k$ are the features of item k. All other inputs and outputs are zero. The last M inputs are
+    one-hot for the output domain. A network whose gates are set by labels need not read them.
 
-    Pairs do not change what the domains are: with the same `key`, `domain_routing(M, pairs)` is
-    what is trained, `domain_routing(M, ~pairs)` what can only be inferred, `domain_routing(M)`
-    everything.
+    On the samples of one pair of domains the modes have the correlation strength
+    $S = \sigma(H)/n$ and the variance $D = 1/n$ with n items. Averaged over p pairs, S and D are
+    divided by p. The matrices $V_i$ and $Q_j$ depend on the `key` only: with the same key,
+    `domain_routing(M, pairs)` has the trained pairs and `domain_routing(M, ~pairs)` the others.
 
     **Arguments:**
 
-    - `domains`: M, on either side.
-    - `trained`: which pairs; K for those from i to i, …, i + K − 1 (mod M), or a pattern
-      `(input domain, output domain)` of true and false, such as `cyclic_domain_pairs`. All by
-      default.
-    - `items`: how many, 4 by default, a power of two whose features are those of
-      `nested_tree_features`; or features of your own, `(feature, item)`, or `(domain, feature,
-      item)` where domains differ in what there is to say (`features_of_related_domains`).
-    - `preset`: "saxe-2022" sets the arguments that are not given to those of the translation task
-      of Saxe, Sodhani & Lewallen (2022): seven domains, each trained with its neighbours at
-      distance −1, 0, 1 and 2; four one-hot items, with features of value 6 that all have, 4 for
-      two each and 3 for one.
-    - `key`: of the rotations V and Q. Without it there are none: items are one-hot, and features
-      as they are.
+    - `domains`: number M of input domains and of output domains.
+    - `trained`: pairs of domains in the task, by default all. A number K means the pairs of input
+      domain i with the output domains i, …, i + K − 1 (mod M). Other choices are boolean arrays
+      `(input domain, output domain)`, such as those of `cyclic_domain_pairs`.
+    - `items`: number n of items, a power of two, for the features of `nested_tree_features`; or
+      your own features, `(feature, item)`. Features that differ between domains are
+      `(domain, feature, item)`, such as those of `features_of_related_domains`.
+    - `preset`: "saxe-2022" sets the arguments that are not given to those of Saxe, Sodhani &
+      Lewallen (2022). There are seven domains, each trained with the domains at distance −1, 0, 1
+      and 2. The four items have tree features of value 6 (all items), 4 (pairs) and 3 (single
+      ones).
+    - `key`: random key for the matrices $V_i$ and $Q_j$. Without a key they are the identity.
 
     **Returns:**
 
-    A `Task` with the labels `input_domain`, `output_domain` and `item`: $Mn + M$ inputs, M times
-    as many outputs as there are features.
+    A `Task` with $Mn + M$ inputs, M times as many outputs as an item has features, and the labels
+    `input_domain`, `output_domain` and `item`.
+
+    **Example:**
+
+    >>> from festina.tasks import domain_routing
+    >>> task = domain_routing(3, 2)  # 3 domains, 6 of 9 pairs, 4 items with 7 features
+    >>> task
+    Task(24 samples, inputs (15,), 21 outputs)
     """
     if preset is not None:
         check_choice("preset", preset, ("saxe-2022",))
@@ -68,7 +73,10 @@ def domain_routing(
     pairs = _pairs(m, trained)
     h = features_of("items", 4 if items is None else items)
     if h.ndim == 3 and len(h) != m:
-        raise ValueError(f"`items` has the features of {len(h)} domains, there are {m}.")
+        raise ValueError(
+            f"`items` has the features of {len(h)} domains, there are {m}. Give features for each "
+            "domain, or one matrix (feature, item) for all."
+        )
     features, n = h.shape[-2:]
     v, q = np.eye(n)[None].repeat(m, 0), np.eye(features)[None].repeat(m, 0)
     if key is not None:
@@ -89,7 +97,20 @@ def domain_routing(
 def cyclic_domain_pairs(
     domains: int, outputs: int, *, first: int = 0
 ) -> Bool[np.ndarray, "input output"]:
-    """Return pairs of each domain with those at distance `first`, `first` + 1, … in a circle."""
+    """Return pairs of each input domain with `outputs` output domains, as a boolean array.
+
+    The domains lie on a circle. Input domain i is paired with the output domains i + `first`,
+    i + `first` + 1, … (modulo the number of domains).
+
+    **Example:**
+
+    >>> from festina.tasks import cyclic_domain_pairs
+    >>> cyclic_domain_pairs(4, 2).astype(int)
+    array([[1, 1, 0, 0],
+           [0, 1, 1, 0],
+           [0, 0, 1, 1],
+           [1, 0, 0, 1]])
+    """
     m = whole_number("domains", domains)
     if not 1 <= (k := whole_number("outputs", outputs)) <= m:
         raise ValueError(f"`outputs` must be from 1 to the number of domains, {m}, got {k}.")
@@ -102,17 +123,34 @@ def cyclic_domain_pairs(
 def features_of_related_domains(
     branching: Sequence[int], source: Featured, features: int, *, key: PRNGKeyArray
 ) -> Float[np.ndarray, "domain feature item"]:
-    """Draw features of domains that are leaves of a tree and inherit from common ancestors.
+    """Draw features of items in several domains, which are more similar for related domains.
 
-    Every node of the tree, the root included, draws `features` from a world, and a domain has those
-    of all nodes above it: the closer two domains are related, the more of their structure is the
-    same. For `domain_routing(…, items=…)`.
+    The domains are the leaves of a tree. For every node of the tree, including the root and the
+    leaves, `features` features of the items are drawn from a world. A domain has the features of
+    all nodes on its way to the root. The result can be the `items` of `domain_routing`.
 
     **Arguments:**
 
-    - `branching`: children of each node, level by level from the root: `[2, 2]` has 4 domains.
-    - `source`: the world of the items.
-    - `features`: how many, at every node.
+    - `branching`: number of children of each node, level by level from the root. `[2, 2]` gives 4
+      domains.
+    - `source`: world of the items, such as `festina.tasks.worlds.tree([2, 2], 0.1)`.
+    - `features`: number of features that are drawn for each node.
+    - `key`: random key.
+
+    **Returns:**
+
+    Features `(domain, feature, item)`.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.tasks import features_of_related_domains
+    >>> from festina.tasks.worlds import tree
+    >>> y = features_of_related_domains([2], tree([2], 0.1), 3, key=jax.random.key(0))
+    >>> y.shape
+    (2, 6, 2)
+    >>> bool((y[0, :3] == y[1, :3]).all())  # features of the root
+    True
     """
     widths = np.cumprod([1, *(whole_number("branching", each) for each in branching)])
     levels = []
@@ -131,7 +169,8 @@ def _pairs(domains: int, trained: int | ArrayLike | None) -> Bool[np.ndarray, "i
         return cyclic_domain_pairs(domains, int(whole_number("trained", given.item())))
     if given.shape != (domains, domains) or given.dtype != bool or not given.any():
         raise ValueError(
-            f"`trained` must be a number of outputs, or a pattern of true and false ({domains}, "
-            f"{domains}) with at least one pair, got {given.dtype} of shape {given.shape}."
+            "`trained` must be a number of output domains, or a boolean array of shape "
+            f"({domains}, {domains}) with at least one pair, got {given.dtype} of shape "
+            f"{given.shape}."
         )
     return given

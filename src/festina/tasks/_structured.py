@@ -1,4 +1,4 @@
-"""Items with features: name one, and say what it is like."""
+"""Tasks of mapping one-hot items to their features."""
 
 from typing import Protocol, runtime_checkable
 
@@ -12,7 +12,7 @@ from ._task import Task, from_arrays
 
 @runtime_checkable
 class Featured(Protocol):
-    """What gives items features: those of `festina.tasks.worlds`, or one of your own."""
+    """Protocol of sources of features, such as the worlds of `festina.tasks.worlds`."""
 
     def sample(self, features: int, *, key: PRNGKeyArray) -> Float[np.ndarray, "feature item"]: ...
 
@@ -22,37 +22,48 @@ class Featured(Protocol):
 def structured_task(
     source: Featured | ArrayLike, features: int | None = None, *, key: PRNGKeyArray | None = None
 ) -> Task:
-    r"""Return one-hot items as inputs, their features as targets (Saxe, McClelland & Ganguli 2019).
+    r"""Return the task of mapping one-hot items to their features.
 
-    Sample $i$ is $x = e_i$ with $y$ the $i$-th column of $Y$ (feature, item). All $P$ items count
-    the same; whether they are summed or averaged is the loss's business, and only a clock:
+    The task is that of Saxe, McClelland & Ganguli (2019).
 
-    - `loss="half-sum"` of `gradient_flow` and `gradient_descent` is the convention of that paper,
-      $\frac12\lVert Y - W\rVert_F^2$: $\Sigma^{yx} = Y$, $\Sigma^{xx} = I$,
-      `festina.theory.linear.modes(task, loss="half-sum")`.
-    - `loss="half"`, the default, averages: $\Sigma^{yx} = Y/P$, $\Sigma^{xx} = I/P$. The same
-      trajectory, and every time is $P$ times as long.
+    Sample $i$ has the input $x = e_i$ and as target the column $i$ of $Y$ (feature, item). All $P$
+    items have equal weight. The loss of `festina.gradient_flow` and `festina.gradient_descent` sets
+    the unit of time only:
+
+    - `loss="half-sum"` is the convention of that paper, $\frac12\lVert Y - W\rVert_F^2$, with
+      $\Sigma^{yx} = Y$ and $\Sigma^{xx} = I$.
+    - `loss="half"`, the default, averages over items: $\Sigma^{yx} = Y/P$ and $\Sigma^{xx} = I/P$.
+      Trajectories are the same, but take $P$ times as long.
 
     **Arguments:**
 
-    - `source`: a world (`festina.tasks.worlds.tree`, `ring`, …), or $Y$ itself, (feature, item).
-    - `features`: of a world, how many.
-    - `key`: draws them from the world's process; without it they are `exact_features`, whose
-      covariance is that of the process to rounding.
+    - `source`: world of `festina.tasks.worlds`, or the matrix $Y$, (feature, item).
+    - `features`: number of features, if `source` is a world.
+    - `key`: random key, to draw the features from the world's process. Without a key the features
+      have exactly the covariance of the process (`exact_features`).
 
     **Returns:**
 
     A `Task` with $P$ samples and the label `item`.
+
+    **Example:**
+
+    >>> from festina.tasks import structured_task
+    >>> from festina.tasks.worlds import tree
+    >>> structured_task(tree([2, 2], 0.1), 10)
+    Task(4 samples, inputs (4,), 10 outputs)
     """
     if isinstance(source, Featured):
         if features is None:
-            raise ValueError("`features` must say how many features of the world to learn.")
+            raise ValueError(
+                "`features` must say how many features of the world to learn, got None."
+            )
         y = source.exact_features(features) if key is None else source.sample(features, key=key)
     else:
         if features is not None or key is not None:
             raise ValueError(
-                "`features` and `key` draw features from a world; `source` is a matrix of them "
-                "already."
+                "`features` and `key` draw features from a world, but `source` is a matrix of "
+                "features already. Remove both arguments, or give a world."
             )
         y = finite_array("source", source)
         if y.ndim != 2:
@@ -66,15 +77,27 @@ def structured_task(
 def signed_tree_features(
     levels: int = 3, *, spread: float = 0.0
 ) -> Float[np.ndarray, "feature item"]:
-    r"""Return features that tell items apart as a binary tree does, one for each split.
+    r"""Return features of the items of a binary tree, with one signed feature for each split.
 
-    $2^L$ items and as many features, broadest first: one that all items have, then for every split
-    1 on its left, −1 on its right and 0 elsewhere. Features are orthogonal, and those of one level
-    have the same length: with `spread` feature $j = 1, 2, \dots$ is scaled by $1 +
-    \text{spread}/j$, which makes all modes differ. For `structured_task`.
+    There are $2^L$ items and as many features. The first feature is 1 for all items. Then each
+    split of the tree, from the root down, has a feature that is 1 left of the split, −1 right of it
+    and 0 elsewhere. Features are orthogonal, and features of one level have equal norms. The result
+    can be the source of `structured_task`.
 
-    Variants are a line each: `y[-1] *= -1` reverses a distinction, `y[:, order]` gives other items
-    the same structure.
+    **Arguments:**
+
+    - `levels`: number L of levels below the root.
+    - `spread`: if not zero, feature $j = 1, 2, \dots$ is multiplied by $1 + \text{spread}/j$, so
+      that all singular values differ.
+
+    **Example:**
+
+    >>> from festina.tasks import signed_tree_features
+    >>> signed_tree_features(2)
+    array([[ 1.,  1.,  1.,  1.],
+           [ 1.,  1., -1., -1.],
+           [ 1., -1.,  0., -0.],
+           [ 0., -0.,  1., -1.]])
     """
     levels, spread = whole_number("levels", levels), number("spread", spread)
     items = 2**levels
@@ -87,25 +110,38 @@ def signed_tree_features(
 def nested_tree_features(
     levels: int = 3, *, values: ArrayLike = 1.0
 ) -> Float[np.ndarray, "feature item"]:
-    r"""Return features that items share as they do ancestors in a binary tree, one per node.
+    r"""Return features of the items of a binary tree, with one feature for each node.
 
-    $2^L$ items and $2^{L+1} - 1$ features, broadest first: one that all items have, one for each
-    half of them, and so on to one for each item; 0 where an item does not have it. Modes are those
-    of `signed_tree_features`, with singular values $\sqrt{\sum_{k \geq m} 2^{L-k} a_k^2}$ for the
-    splits into level m: once for $m = 0$, the mean, and $2^{m-1}$ times from there on. For
-    `structured_task`, `objects_in_contexts` and `domain_routing`.
+    An item has the features of all its ancestors and one of its own: $2^L$ items have
+    $2^{L+1} - 1$ features, which are $a_k$ for items below a node at level k and 0 for the others.
+    The right singular vectors are the rows of `signed_tree_features`. The singular values are
+    $\sqrt{\sum_{k \geq m} 2^{L-k} a_k^2}$, once for the mean ($m = 0$) and $2^{m-1}$ times for the
+    splits into level $m \geq 1$.
 
     **Arguments:**
 
-    - `values`: $a_k$ of the features of every level, one for all or one each, broadest first.
+    - `levels`: number L of levels below the root.
+    - `values`: values $a_k$ of the features at each level, from the root down, or one for all.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.tasks import nested_tree_features
+    >>> y = nested_tree_features(1)
+    >>> y
+    array([[1., 1.],
+           [1., 0.],
+           [0., 1.]])
+    >>> np.linalg.svd(y, compute_uv=False)  # √3, 1
+    array([1.73205081, 1.        ])
     """
     levels = whole_number("levels", levels, least=0)
     items = 2**levels
     height = real_array("values", values)
     if height.shape not in ((), (levels + 1,)) or not np.isfinite(height).all():
         raise ValueError(
-            f"`values` must be one finite number or one for each of {levels + 1} levels, the "
-            f"broadest first, got {values!r}."
+            f"`values` must be one finite number or one for each of {levels + 1} levels, from the "
+            f"root down, got {values!r}."
         )
     height = np.broadcast_to(height, levels + 1)
     return np.vstack(
@@ -117,19 +153,19 @@ def nested_tree_features(
 
 
 def features_of(name: str, given: int | ArrayLike) -> Float[np.ndarray, "*domain feature item"]:
-    """Return features as they were given, or those of a tree of so many items."""
+    """Return a user's features as an array, or the features of a binary tree with `given` items."""
     found = real_array(name, given)
     if found.ndim == 0:
         items = whole_number(name, np.asarray(given).item())
         if items & (items - 1):
             raise ValueError(
-                f"`{name}` must be a power of two for a binary tree, got {items}. Give the "
-                "features themselves, (feature, item)."
+                f"`{name}` must be a power of two for a binary tree, got {items}. For another "
+                "number give the features themselves, (feature, item)."
             )
         return nested_tree_features(items.bit_length() - 1)
     if found.ndim not in (2, 3) or 0 in found.shape or not np.isfinite(found).all():
         raise ValueError(
-            f"`{name}` must be how many there are or their finite features, (feature, item), got "
+            f"`{name}` must be a number or an array of finite features, (feature, item), got "
             f"shape {found.shape}."
         )
     return found

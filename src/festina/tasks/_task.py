@@ -1,4 +1,4 @@
-"""What is to be learned: examples with weights, and the statistics that a network sees of them."""
+"""Tasks as weighted examples, and the statistics of a task on which a network's loss depends."""
 
 import abc
 import functools
@@ -18,30 +18,31 @@ from .._pytree import pytree
 from .._types import ArrayLike
 from ..networks._view import AbstractView
 
-# Above this many features their singular vectors cost more than the samples they replace.
+# With more features than this, computing their moments costs more than using all samples.
 _MOST_FEATURES = 2048
-_MOST_NUMBERS = 2**28  # 2 GiB
-_CHUNK = 2**17  # numbers that fit into a cache
-# Samples × (features + outputs)²: 65,536 samples of 390 features take one to two seconds.
+_MOST_NUMBERS = 2**28  # largest number of features times samples, 2 GiB in float64
+_CHUNK = 2**17  # number of float64 values that fit into the processor's cache
+# Samples × (features + outputs)² above which QR takes too long. QR of 65,536 samples of 390
+# features, the limit, takes one to two seconds.
 _MOST_WORK = 1e10
 
 
 class Statistics(NamedTuple):
-    r"""All that a loss depends on: $L = \frac12\sum_k w_k\lVert y_k - f(\psi_k)\rVert^2 + $ floor.
+    r"""Samples of a loss, $L = \frac12\sum_k w_k\lVert y_k - f(\psi_k)\rVert^2 + $ `floor`.
 
-    For a view with fixed features the ψ_k are pseudo-samples that carry the moments (see
-    `compress`), for any other they are the features of the samples themselves.
+    For a view with fixed features the ψ_k are pseudo-samples with the moments of the data (see
+    `compress`). For any other view they are the features of the samples.
     """
 
     psi: Float[np.ndarray, "sample ..."]
     y: Float[np.ndarray, "sample output"]
     weight: Float[np.ndarray, " sample"]
     floor: float
-    moments: tuple[np.ndarray, np.ndarray] | None = None  # ⟨ψψᵀ⟩ and ⟨yψᵀ⟩ of a `MomentTask`
+    moments: tuple[np.ndarray, np.ndarray] | None = None  # ⟨ψψᵀ⟩ and ⟨yψᵀ⟩, `MomentTask` only
 
     @property
     def covariance(self) -> Float[np.ndarray, "f f"]:
-        """⟨ψψᵀ⟩ over flattened features."""
+        """Second moments ⟨ψψᵀ⟩ of the flattened features."""
         if self.moments is not None:
             return self.moments[0]
         psi = self.psi.reshape(len(self.psi), -1)
@@ -49,19 +50,30 @@ class Statistics(NamedTuple):
 
     @property
     def correlation(self) -> Float[np.ndarray, "output ..."]:
-        """⟨yψᵀ⟩."""
+        """Correlation ⟨yψᵀ⟩ of targets and features."""
         if self.moments is not None:
             return self.moments[1]
         return np.tensordot(self.weight[:, None] * self.y, self.psi, axes=(0, 0))
 
     @property
     def power(self) -> float:
-        """⟨‖y‖²⟩: twice the loss of a network that says nothing."""
+        """Mean square ⟨‖y‖²⟩ of the targets, twice the loss of a network whose output is zero."""
         return float(self.weight @ np.sum(self.y**2, axis=1)) + 2 * self.floor
 
 
 class AbstractTask(abc.ABC):
-    """A task, finite (these samples) or population (exact averages)."""
+    """Abstract class of tasks: finite data sets, and populations whose averages are exact.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.tasks import AbstractTask, from_moments, xor
+    >>> tasks = xor(), from_moments(np.eye(2))
+    >>> [isinstance(task, AbstractTask) for task in tasks]
+    [True, True]
+    >>> [task.samples for task in tasks]  # None for a population
+    [4, None]
+    """
 
     @abc.abstractmethod
     def _statistics(self, view: AbstractView) -> Statistics: ...
@@ -79,10 +91,10 @@ class AbstractTask(abc.ABC):
     @property
     @abc.abstractmethod
     def samples(self) -> int | None:
-        """Number of samples, None for a population."""
+        """Number of samples; None for a population."""
 
     def statistics(self, view: AbstractView) -> Statistics:
-        """Return what a network with this view sees of the task; computed once for each view."""
+        """Return the statistics on which a network with this view depends, cached for each view."""
         known = _STATISTICS.setdefault(self, {})
         if view not in known:
             known[view] = self._statistics(view)
@@ -99,10 +111,24 @@ _STATISTICS: "weakref.WeakKeyDictionary[AbstractTask, dict[AbstractView, Statist
 class Task(AbstractTask):
     """Inputs, targets and the weight of each example in the average.
 
-    A population task is a cubature rule: few weighted points whose averages are exactly those of
-    the distribution, for networks that are polynomials up to `degree` in the input. `degree` None
-    means no restriction: the examples are the task (finite), or the rule was made for any smooth
-    function.
+    A finite task is a data set. A population task is a cubature rule: a few weighted points whose
+    averages equal those of the distribution for polynomials of the network's degree.
+
+    - `x`, `y`: inputs `(sample, ...)` and targets `(sample, output)`.
+    - `weight`: weight of each sample in the average; the weights sum to one.
+    - `labels`: further properties of each sample, by name.
+    - `degree`: highest degree in the input of networks for which a population task is exact. None
+      means any network: the task is finite, or its rule was made for smooth functions.
+    - `population`: whether the samples are points of a cubature rule.
+
+    **Example:**
+
+    >>> from festina.tasks import xor
+    >>> task = xor()
+    >>> task
+    Task(4 samples, inputs (2,), 1 outputs)
+    >>> task.y.ravel(), task.weight
+    (array([-1.,  1.,  1., -1.]), array([0.25, 0.25, 0.25, 0.25]))
     """
 
     x: Float[np.ndarray, "sample ..."]
@@ -134,8 +160,8 @@ class Task(AbstractTask):
             kind = "no polynomial" if view.degree is None else f"of degree {view.degree}"
             raise ValueError(
                 f"This population task is exact for networks of degree up to {self.degree} in the "
-                f"input; {view} is {kind}. Give the task `nodes=20` for a quadrature rule, or "
-                "`samples=…, key=…`."
+                f"input; {view} is {kind}. Make the task with `nodes=20` for a quadrature rule, or "
+                "with `samples=…, key=…` for a finite data set."
             )
         view.check_input(self.input_shape)
         x = np.asarray(self.x, dtype=float)
@@ -151,14 +177,17 @@ class Task(AbstractTask):
             return _compressed(look, x, y, self.weight, shape)
         if len(x) * features > _MOST_NUMBERS:
             raise ValueError(
-                f"{view} sees {features} features of each input, which for {len(x)} samples are "
-                f"{len(x) * features:.2g} numbers, too many to hold. Use fewer samples, or an "
-                "activation that is a function of your own: it sees the inputs as they are."
+                f"{view} computes {features} features of each input, which for {len(x)} samples "
+                f"are {len(x) * features:.2g} numbers, too many for memory. Use fewer samples, or "
+                "give the activation as your own function, which uses the inputs as features."
             )
         return Statistics(np.asarray(jax.vmap(view.features)(x)), y, self.weight, 0.0)
 
     def _by_patterns(self, view: AbstractView, x: np.ndarray, y: np.ndarray) -> Statistics:
-        """Samples with the same gates stand together, compressed where they then are fewer."""
+        """Return the statistics of a gated network, with samples of equal gates compressed.
+
+        If compression does not reduce the number of samples, all samples are returned.
+        """
         psi = np.asarray(jax.jit(jax.vmap(view.features))(x))
         psi, y, weight = _at_once(psi, view.wanted(psi, y), self.weight, view.output_gates)
         features = psi.shape[1] - view.gates
@@ -184,9 +213,11 @@ class Task(AbstractTask):
 def _at_once(
     psi: np.ndarray, y: np.ndarray, weight: np.ndarray, output_gates: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Samples that differ in the output that is open alone are one with all of these open.
+    """Return samples, merging those that differ only in which outputs are open.
 
-    What is closed adds nothing to the loss, so that theirs is the sum of the losses.
+    An output whose gate is closed adds nothing to the loss. The loss of a merged sample, with all
+    these outputs open, is therefore the sum of the losses. Nothing is merged if samples share an
+    open output.
     """
     if not output_gates:
         return psi, y, weight
@@ -213,12 +244,13 @@ def _compressed(
     weight: np.ndarray,
     shape: tuple[int, ...],
 ) -> Statistics:
-    r"""What `compress` does, from samples: by singular values instead of their squares.
+    r"""Return pseudo-samples like `compress`, but from samples instead of moments.
 
-    Moments square the condition number, and what a weak feature explains is lost in rounding.
-    With $\sqrt{w}\,(\Psi, Y) = QR$ the triangle R has everything that the samples have: its
-    columns for Ψ their singular values, its rows below them what Ψ cannot explain of Y. The
-    samples go through in chunks, each under the triangle of those before.
+    Moments square the condition number, so the contribution of weak features would be lost in
+    rounding. With $\sqrt{w}\,(\Psi, Y) = QR$ the triangle R contains all that is needed. Its
+    columns for Ψ have the singular values of the samples, and its last rows contain the part of Y
+    that Ψ cannot explain. The samples are processed in chunks, each appended to the triangle of the
+    chunks before.
     """
     features = math.prod(shape)
     root = np.sqrt(weight)[:, None]
@@ -233,8 +265,8 @@ def _compressed(
 
     power = (y**2).T @ weight
     if len(x) * columns**2 > _MOST_WORK:
-        # By moments after all, which are five times as fast; what is lost is features that are
-        # a hundred thousand times weaker than the strongest.
+        # Moments are five times as fast as QR. They lose features that are more than a hundred
+        # thousand times weaker than the strongest.
         second, cross = np.zeros((features, features)), np.zeros((y.shape[1], features))
         for psi, target in chunks():
             second += psi.T @ psi
@@ -247,16 +279,16 @@ def _compressed(
         triangle = np.asarray(np.linalg.qr(np.concatenate((triangle, samples)), mode="r"))
     left, s, right = np.linalg.svd(triangle[:features, :features], full_matrices=False)
     explained = left.T @ triangle[:features, features:]
-    # Rounding grows no faster than that: to ten times eps for a million samples.
+    # Rounding errors stay below this bound: measured, ten times eps for a million samples.
     seen = s > (features + math.sqrt(len(x))) * np.finfo(float).eps * s[0]
     rest = np.sum(explained[~seen] ** 2) + np.sum(triangle[features:, features:] ** 2)
     explained[~seen] = 0.0
-    seen[0] = True  # inputs that are all zero are one sample of no features
+    seen[0] = True  # inputs that are all zero become one sample with zero features
     return Statistics(
         (s[seen, None] * right[seen]).reshape(-1, *shape),
         explained[seen],
         np.ones(np.sum(seen)),
-        # Below rounding the targets are linear in the features.
+        # A residual below rounding is zero: the targets are linear in the features.
         0.5 * float(rest) if rest > 1e-26 * np.sum(power) else 0.0,
     )
 
@@ -273,16 +305,28 @@ def from_arrays(
     weight: ArrayLike | None = None,
     labels: Mapping[str, ArrayLike] | None = None,
 ) -> Task:
-    """Return a finite task from your own arrays, checked.
+    """Return a finite task with your own inputs and targets.
 
     **Arguments:**
 
     - `x`: inputs, `(sample, ...)`.
     - `y`: targets, `(sample, output)`, or `(sample,)` for one output.
-    - `weight`: of each sample in the average, normalised here; equal by default.
-    - `labels`: anything else known of each sample (object, context, view, domain), by name.
+    - `weight`: weight ≥ 0 of each sample in the average, equal by default. The weights are divided
+      by their sum.
+    - `labels`: further properties of each sample by name, such as its object, context or view.
+
+    Raises `ValueError` if shapes do not fit or an entry is not finite.
+
+    **Example:**
+
+    >>> from festina.tasks import from_arrays
+    >>> task = from_arrays([[1.0, 0.0], [0.0, 1.0]], [2.0, 3.0], weight=[3, 1])
+    >>> task
+    Task(2 samples, inputs (2,), 1 outputs)
+    >>> task.weight
+    array([0.75, 0.25])
     """
-    # Copies: statistics are computed once, and must not be overtaken by changes of the caller's.
+    # Copies, because statistics are cached and must not change with the caller's arrays.
     x, y = real_array("x", x), real_array("y", y)
     if y.ndim == 1:
         y = y[:, None]
@@ -302,15 +346,18 @@ def from_arrays(
     weight = np.ones(len(x)) if weight is None else real_array("weight", weight)
     if weight.shape != (len(x),) or not (np.isfinite(weight).all() and (weight >= 0).all()):
         raise ValueError(
-            f"`weight` must be one number ≥ 0 for each of the {len(x)} samples, got shape "
+            f"`weight` must be one finite number ≥ 0 for each of the {len(x)} samples, got shape "
             f"{weight.shape} with {np.sum(~(weight >= 0) | np.isinf(weight))} that are not."
         )
     if not weight.sum() > 0:
-        raise ValueError("`weight` is zero for every sample.")
+        raise ValueError("`weight` is zero for every sample. At least one must be positive.")
     labels = {name: np.array(values) for name, values in (labels or {}).items()}
     for name, values in labels.items():
         if values.shape[:1] != (len(x),):
-            raise ValueError(f"Label '{name}' has shape {values.shape} for {len(x)} samples.")
+            raise ValueError(
+                f"Label '{name}' has shape {values.shape} for {len(x)} samples. A label needs one "
+                "entry for each sample."
+            )
     return Task(x, y, weight / weight.sum(), labels)
 
 
@@ -320,28 +367,28 @@ def compress(
     power: Float[np.ndarray, " output"],
     shape: tuple[int, ...],
 ) -> Statistics:
-    r"""Return pseudo-samples with the same moments of fixed features, where only these matter.
+    r"""Return pseudo-samples with given moments, for networks that are linear in their features.
 
-    With $\langle\psi\psi^\top\rangle = \sum_k \lambda_k e_k e_k^\top$ the samples are
+    With $\langle\psi\psi^\top\rangle = \sum_k \lambda_k e_k e_k^\top$ the pseudo-samples are
     $\psi_k = \sqrt{\lambda_k}\, e_k$ and $y_k = \langle y\psi^\top\rangle e_k/\sqrt{\lambda_k}$,
-    each of weight one, and the loss of any map that is linear in ψ is the same on them as on the
-    data, up to the loss of least squares. That constant is `floor`; the sum over the
-    pseudo-samples therefore is $L - L_\mathrm{min}$ without cancellation.
+    each of weight one. For any map that is linear in ψ, the loss on the data is the loss on the
+    pseudo-samples plus the constant `floor`, the least-squares loss $L_\mathrm{min}$. The sum over
+    the pseudo-samples gives $L - L_\mathrm{min}$ without cancellation.
 
     **Arguments:**
 
-    - `second`: ⟨ψψᵀ⟩ over flattened features.
+    - `second`: ⟨ψψᵀ⟩ of the flattened features.
     - `cross`: ⟨yψᵀ⟩.
     - `power`: ⟨y²⟩ for each output.
-    - `shape`: of the features before they were flattened.
+    - `shape`: shape of the features before they were flattened.
     """
     variances, axes = np.linalg.eigh((second + second.T) / 2)
     seen = variances > 1e-13 * len(variances) * variances[-1]
-    seen[-1] = True  # features that are all zero are one sample, of which nothing is explained
+    seen[-1] = True  # features that are all zero become one sample, which explains nothing
     roots = np.sqrt(variances[seen])
     psi = (roots * axes[:, seen]).T
     y = (cross @ axes[:, seen] / np.where(roots > 0, roots, np.inf)).T
     unexplained = float(np.sum(power) - np.sum(y**2))
-    # Below rounding the targets are linear in the features.
+    # A residual below rounding is zero: the targets are linear in the features.
     floor = 0.5 * unexplained if unexplained > 1e-13 * np.sum(power) else 0.0
     return Statistics(psi.reshape(-1, *shape), y, np.ones(len(psi)), floor)

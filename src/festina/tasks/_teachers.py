@@ -1,4 +1,4 @@
-"""Regression tasks with Gaussian inputs: linear, quadratic and student–teacher."""
+"""Regression tasks with Gaussian inputs: linear teachers, quadratic teachers and networks."""
 
 import warnings
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from ..networks import Layer
 from ._cubature import gaussian_cubature_points, square_root
 from ._task import Task
 
-_TURNS = 8
-_NOTICED = 1e-3  # relative error of averages that a user is told of
+_TURNS = 8  # number of random rotations of a quadrature rule that estimate its error
+_NOTICED = 1e-3  # relative error of averages above which the user is warned
 
 
 def linear_teacher(
@@ -27,15 +27,25 @@ def linear_teacher(
     samples: int | None = None,
     key: PRNGKeyArray | None = None,
 ) -> Task:
-    """Return a task with targets y = W*x for inputs from N(0, covariance).
+    """Return a task with the targets y = W*x of a linear teacher, for inputs from N(0, covariance).
 
     **Arguments:**
 
-    - `weights`: W*, one row per output.
-    - `covariance`: of the inputs, any positive semi-definite matrix; identity by default.
-    - `nodes`: Gauss–Hermite nodes a dimension, for population averages of networks that are not
-      linear. By default the population is exact for linear networks.
-    - `samples`, `key`: a finite data set of that many samples instead of the population.
+    - `weights`: W*, `(output, input)`.
+    - `covariance`: covariance of the inputs, positive semi-definite; the identity by default.
+    - `nodes`: number of Gauss–Hermite nodes per dimension, for population averages of networks that
+      are not linear. Without `nodes` the population task is for linear networks only.
+    - `samples`, `key`: number of samples and random key, for a finite data set instead of the
+      population.
+
+    **Example:**
+
+    >>> from festina.tasks import linear_teacher
+    >>> task = linear_teacher([[1.0, 2.0]])
+    >>> task
+    Task(4 population, points, inputs (2,), 1 outputs)
+    >>> (task.weight * task.y[:, 0]) @ task.x  # ⟨yxᵀ⟩ = W*
+    array([1., 2.])
     """
     weights, covariance = _checked(weights, covariance)
     return _gaussian_task(lambda x: x @ weights.T, covariance, 1, nodes, samples, key)
@@ -44,9 +54,18 @@ def linear_teacher(
 def figure_1c_teacher(
     *, nodes: int | None = None, samples: int | None = None, key: PRNGKeyArray | None = None
 ) -> Task:
-    """Return the task of Figure 1C: w* = (1, 1, −1, 1)/√5, input variances (1, 1, 2, 1).
+    """Return the task of Figure 1C of Zhang, Saxe & Latham, with a linear teacher of four inputs.
 
-    A convolution with kernel and stride 2 learns its two halves with one kernel each.
+    The teacher is w* = (1, 1, −1, 1)/√5, and the variances of the inputs are (1, 1, 2, 1). A
+    convolutional network with kernel size and stride 2 learns each half of w* with one kernel. The
+    arguments are those of `linear_teacher`.
+
+    **Example:**
+
+    >>> from festina.tasks import figure_1c_teacher
+    >>> task = figure_1c_teacher()
+    >>> (task.weight * task.y[:, 0]) @ task.x  # ⟨yxᵀ⟩
+    array([ 0.4472136 ,  0.4472136 , -0.89442719,  0.4472136 ])
     """
     weights = np.array([[1.0, 1.0, -1.0, 1.0]]) / np.sqrt(5)
     covariance = np.diag([1.0, 1.0, 2.0, 1.0])
@@ -62,7 +81,26 @@ def quadratic_teacher(
     samples: int | None = None,
     key: PRNGKeyArray | None = None,
 ) -> Task:
-    """Return a task with targets y = c Σ_j (w_j·x)² of `weights` w_j, c = `target_scale`."""
+    """Return a task with targets y = c Σ_j (w_j·x)² of a quadratic teacher, for Gaussian inputs.
+
+    **Arguments:**
+
+    - `weights`: w_j as rows.
+    - `covariance`: covariance of the inputs, which have mean zero; the identity by default.
+    - `target_scale`: c.
+    - `nodes`: number of Gauss–Hermite nodes per dimension, for population averages of networks that
+      are not polynomials of degree 1 or 2. Without `nodes` the task is for such polynomials only.
+    - `samples`, `key`: number of samples and random key, for a finite data set instead of the
+      population.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.tasks import quadratic_teacher
+    >>> task = quadratic_teacher(np.eye(2))
+    >>> round(float(task.weight @ task.y[:, 0]), 3)  # ⟨x₁² + x₂²⟩
+    2.0
+    """
     weights, covariance = _checked(weights, covariance)
     target_scale = number("target_scale", target_scale)
 
@@ -81,27 +119,49 @@ def student_teacher(
     samples: int | None = None,
     key: PRNGKeyArray | None = None,
 ) -> Task:
-    """Return targets from any network of one layer, for vector inputs from N(0, covariance).
+    """Return a task with the targets of a teacher network, for inputs from N(0, covariance).
 
-    Population averages use Gauss–Hermite quadrature with `nodes` nodes a dimension. Its error falls
-    faster than any power of `nodes` for smooth units (tanh: e^{−c√nodes}); for kinked ones (ReLU)
-    only slowly, and a warning says how large it is in the teacher's own gradient.
+    **Arguments:**
+
+    - `teacher`: a single `festina.networks.Layer`.
+    - `covariance`: covariance of the inputs, which are vectors.
+    - `nodes`: number of Gauss–Hermite nodes per dimension, for population averages. With None the
+      averages are exact, for polynomial teachers and students of no higher degree only.
+    - `samples`, `key`: number of samples and random key, for a finite data set instead of the
+      population.
+
+    !!! note "When it stops being exact"
+
+        The quadrature error of smooth units falls faster than any power of `nodes` (for tanh like
+        e^{−c√nodes}). For units with a kink, such as ReLU, it falls as one over `nodes`; a warning
+        then gives the relative error of the teacher's own gradient.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.networks import layer_from
+    >>> from festina.tasks import student_teacher
+    >>> student_teacher(layer_from("tanh", np.eye(2), np.ones(2)), np.eye(2), nodes=10)
+    Task(100 population, points, inputs (2,), 1 outputs)
     """
     if not isinstance(teacher, Layer):
         raise ValueError(
-            f"`teacher` must be a network of one layer, got {type(teacher).__name__}. For any "
-            "other give its outputs as targets: festina.tasks.from_arrays(x, teacher.predict(x))."
+            f"`teacher` must be a network of one layer, got {type(teacher).__name__}. For another "
+            "network make a finite task: festina.tasks.from_arrays(x, teacher.predict(x))."
         )
     if teacher.batch_shape:
-        raise ValueError(f"`teacher` must be a single network, got a batch {teacher.batch_shape}.")
+        raise ValueError(
+            f"`teacher` must be a single network, got a batch {teacher.batch_shape}. Take one of "
+            "them with `teacher.lane(0)`, one index for each batch axis."
+        )
     covariance = real_array("covariance", covariance)
     expected = teacher.unit.weight_shape(covariance.shape[:1])
     reads = teacher.unit.read_shape(covariance.shape[:1])
     if teacher.u.shape[1:] != expected or teacher.v.shape[2:] != reads:
         raise ValueError(
-            f"`teacher` does not fit inputs of dimension {len(covariance)}, that of `covariance`: "
-            f"its unit weights are {teacher.u.shape[1:]} and read {teacher.v.shape[2:]} responses, "
-            f"not {expected} and {reads}."
+            f"`teacher` does not fit inputs of dimension {len(covariance)}, the size of "
+            f"`covariance`: the weights of a unit have the shapes {teacher.u.shape[1:]} for u and "
+            f"{teacher.v.shape[2:]} for v, not {expected} and {reads}."
         )
 
     def teach(x: np.ndarray) -> np.ndarray:
@@ -114,9 +174,10 @@ def student_teacher(
 
 
 def _warn_of_kinks(teacher: Layer, covariance: np.ndarray, data: Task) -> None:
-    """Warn if a quadrature rule gives other averages when it is turned, as kinks make it.
+    """Warn if averages change when the quadrature rule is rotated, which they do for kinked units.
 
-    What is asked is ∂/∂θ of ½⟨|f|²⟩, whose integrand jumps as that of a student's gradient does.
+    The averages compared are the gradient of ½⟨|f|²⟩ with respect to the teacher's weights, whose
+    integrand has jumps like that of a student's gradient.
     """
     rng, root = np.random.default_rng(0), square_root(covariance)
     back = np.linalg.pinv(root)
@@ -127,10 +188,10 @@ def _warn_of_kinks(teacher: Layer, covariance: np.ndarray, data: Task) -> None:
     error = float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
     if error > _NOTICED:
         warnings.warn(
-            f"Averages over {len(data.x)} nodes are about {error:.1%} off in the gradient of "
-            f"{teacher.unit}, which has a kink. The error falls only as one over `nodes`: give "
-            "more, or a finite task (`samples=…, key=…`).",
-            stacklevel=4,  # `float64` is one of them
+            f"The gradient averaged over {len(data.x)} quadrature points has an error of about "
+            f"{error:.1%}, because {teacher.unit} has a kink. The error falls only as one over "
+            "`nodes`: give more nodes, or make a finite task (`samples=…, key=…`).",
+            stacklevel=4,  # one of the four frames is the wrapper `float64`
         )
 
 
@@ -171,7 +232,10 @@ def _gaussian_task(
     key: PRNGKeyArray | None,
 ) -> Task:
     if (samples is None) != (key is None):
-        raise ValueError("A finite task needs both `samples` and `key`, a population neither.")
+        raise ValueError(
+            "A finite task needs both `samples` and `key`, a population neither; got only "
+            f"`{'key' if samples is None else 'samples'}`."
+        )
     if samples is not None and key is not None:
         samples = whole_number("samples", samples)
         noise = jax.random.normal(key, (samples, len(covariance)))

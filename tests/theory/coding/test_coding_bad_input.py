@@ -67,7 +67,7 @@ Y = np.repeat(targets_per_class(3), 2, axis=0)
         ),
         (
             lambda: linear_code(linear_teacher(np.eye(2), np.eye(2))),
-            "must be a task of examples",
+            "must be a finite task",
         ),
         (lambda: linear_code(from_arrays(0 * X, Y)), "All inputs are zero"),
         (lambda: linear_code_from_kernel(np.eye(3), np.eye(2)), "got shapes"),
@@ -86,7 +86,7 @@ Y = np.repeat(targets_per_class(3), 2, axis=0)
         (lambda: lazy_predictor(from_arrays(X, Y), X, readout_variance=-1.0), "must be positive"),
         (
             lambda: linear_code(from_arrays(X, Y, weight=[1, 2, 1, 1, 1, 1])),
-            "must weigh its examples alike",
+            "must have equal weights for all samples",
         ),
     ],
 )

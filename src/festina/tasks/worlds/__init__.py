@@ -1,4 +1,4 @@
-"""Structured worlds: items whose features vary together, and the modes in which they do."""
+"""Structured worlds: items whose features are correlated, and the modes of these correlations."""
 
 from ._graphs import clusters as clusters
 from ._graphs import graph as graph

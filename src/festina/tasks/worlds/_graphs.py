@@ -1,4 +1,4 @@
-"""Gaussian Markov random fields: features that vary little along the edges of a graph."""
+"""Worlds from Gaussian Markov random fields, whose features vary little along a graph's edges."""
 
 from collections.abc import Sequence
 
@@ -10,36 +10,43 @@ from ..._types import ArrayLike
 from ._trees import contrasts
 from ._world import ModeGroup, World, world
 
-# Eigenvalues closer than this fraction of the largest are one.
+# Eigenvalues that differ by less than this fraction of the largest count as equal.
 _DEGENERACY = 1e-9
 
-# Edges beside `precision` from which on the inverse has less than about four digits.
+# Ratio of edge weights to `precision` above which the covariance has fewer than four digits.
 _STIFFEST = 1e12
 
 
 def graph(
     weights: ArrayLike, *, precision: float = 1.0, items: Sequence[int] | None = None
 ) -> World:
-    r"""Return items on a weighted graph of any form, with hidden nodes or without.
+    r"""Return a world whose items are nodes of a weighted graph, which may have hidden nodes.
+
+    A feature $y$ is a draw from a Gaussian Markov random field on the graph,
 
     $$p(y) \propto \exp\Bigl(-\tfrac14\sum_{ij} w_{ij}(y_i - y_j)^2 - \tfrac g2\lVert y\rVert^2
       \Bigr),\qquad C = (\mathcal L + gI)^{-1},$$
 
-    $\mathcal L$ the graph's Laplacian; nodes that are not items are integrated out, which leaves
-    the items' rows and columns of $C$. The processes of Kemp & Tenenbaum (2008), as used by Saxe,
-    McClelland & Ganguli (2019). Graphs may fall apart: parts without an edge between them have
-    independent features. Eigenvalues and modes are computed numerically; `chain`, `ring`, `grid`,
-    `torus` and `clusters` have them in closed form.
+    where $\mathcal L$ is the graph's Laplacian (Kemp & Tenenbaum 2008; Saxe, McClelland & Ganguli
+    2019). The covariance of the items has the items' rows and columns of $C$. Parts of the graph
+    without an edge between them have independent features. Eigenvalues and modes are computed
+    numerically; `chain`, `ring`, `grid`, `torus` and `clusters` have closed forms.
 
     **Arguments:**
 
-    - `weights`: $w_{ij} \ge 0$, symmetric, zero on the diagonal.
-    - `precision`: $g = 1/\sigma^2$. Without it the overall level of a feature would be free.
-    - `items`: the nodes that are items, all by default; the others are hidden.
+    - `weights`: edge weights $w_{ij} \ge 0$, a symmetric matrix with a zero diagonal.
+    - `precision`: $g = 1/\sigma^2 > 0$, which bounds the overall level of a feature.
+    - `items`: nodes that are items, by default all. Nodes that are not items are hidden.
 
     **Returns:**
 
-    A `World`. Items are drawn on a circle.
+    A `World`, whose `position` puts the items on a circle.
+
+    **Example:**
+
+    >>> from festina.tasks.worlds import graph
+    >>> graph([[0.0, 1.0], [1.0, 0.0]]).eigenvalues  # 1/g and 1/(g + 2w)
+    array([1.        , 0.33333333])
     """
     w = real_array("weights", weights)
     if w.ndim != 2 or w.shape[0] != w.shape[1] or not w.size:
@@ -53,11 +60,11 @@ def graph(
             "`weights` must be symmetric, the largest asymmetry is "
             f"{np.abs(w - w.T).max():.3g}. For the mean of both directions: (w + w.T) / 2."
         )
-    w = (w + w.T) / 2  # of what is rounding
+    w = (w + w.T) / 2  # removes asymmetry by rounding
     if np.diagonal(w).any():
         raise ValueError(
-            "`weights` must be zero on the diagonal: a node does not differ from itself. "
-            "np.fill_diagonal(w, 0) leaves the process as it is."
+            "`weights` must be zero on the diagonal, because an edge from a node to itself has no "
+            "effect. Call np.fill_diagonal(w, 0) first."
         )
     precision, _ = check_process(precision)
     chosen = np.arange(len(w)) if items is None else np.asarray(items)
@@ -77,29 +84,36 @@ def graph(
 
 
 def clusters(sizes: Sequence[int], *, coupling: float = 1.0, precision: float = 1.0) -> World:
-    r"""Return items in separate clusters, each tied to a hidden centre of its own.
+    r"""Return a world of items in separate clusters, linked to the hidden centre of their cluster.
 
-    The Markov random field of `graph` on stars. A cluster of $n$ items has one uniform mode and
-    $n - 1$ contrasts within it,
+    The process is the Markov random field of `graph` on one star for each cluster. A cluster of $n$
+    items has one uniform mode and $n - 1$ contrasts, with the eigenvalues
 
     $$c_\mathrm{uniform} = \frac{nw + g}{g\,((n+1)w + g)},\qquad c_\mathrm{within} = \frac1{w+g}.$$
 
-    Larger clusters are learned before smaller ones, and what is shared before what is not.
+    The uniform modes of large clusters are learned first, the contrasts within clusters last.
 
     **Arguments:**
 
-    - `sizes`: items of each cluster.
-    - `coupling`: $w$, of every item to its centre.
-    - `precision`: $g = 1/\sigma^2$.
+    - `sizes`: number of items in each cluster.
+    - `coupling`: weight $w$ of the edge from an item to its centre.
+    - `precision`: $g = 1/\sigma^2$, see `graph`.
 
     **Returns:**
 
-    A `World`; `groups[0]` is each item's cluster.
+    A `World`; `groups[0]` has the number of each item's cluster.
+
+    **Example:**
+
+    >>> from festina.tasks.worlds import clusters
+    >>> world = clusters([3, 2])
+    >>> [(kind.name, round(kind.eigenvalue, 3)) for kind in world.kinds]
+    [('cluster 0', 0.8), ('cluster 1', 0.75), ('within clusters', 0.5)]
     """
     if np.ndim(sizes) != 1:
         raise ValueError(
-            f"`sizes` must be a list, the items of each cluster, got {sizes!r}. For a single one: "
-            f"[{sizes}]."
+            f"`sizes` must be a list, the items of each cluster, got {sizes!r}. For a single "
+            f"cluster give [{sizes}]."
         )
     sizes = [whole_number("sizes", size, 1) for size in sizes]
     if not sizes:
@@ -124,7 +138,7 @@ def clusters(sizes: Sequence[int], *, coupling: float = 1.0, precision: float = 
         angles.append(2 * np.pi * np.arange(n) / n)
         start += n
     kinds.append(ModeGroup("within clusters", 1 / (w + g), np.concatenate(within, axis=1)))
-    # Small circles on a large one.
+    # The items of a cluster lie on a small circle, the centres of the clusters on a large one.
     centre = circle(2 * np.pi * np.arange(len(sizes)) / len(sizes))
     small = 0.6 * np.sin(np.pi / max(len(sizes), 3))
     return world(
@@ -139,13 +153,13 @@ def clusters(sizes: Sequence[int], *, coupling: float = 1.0, precision: float = 
 def markov_covariance(
     weights: Float[np.ndarray, "node node"], precision: float
 ) -> Float[np.ndarray, "node node"]:
-    """Return (𝓛 + gI)⁻¹."""
+    """Return the covariance (𝓛 + gI)⁻¹ of a Gaussian Markov random field."""
     degree = weights.sum(axis=1)
     if degree.max() > _STIFFEST * precision:
         raise ValueError(
-            f"`precision` {precision:g} is lost beside edges that sum up to {degree.max():g} at a "
-            "node: the level that neighbours share would be rounding. Use a larger `precision` or "
-            "weaker edges."
+            f"`precision` {precision:g} is too small for edges that sum up to {degree.max():g} at "
+            "a node: rounding errors would dominate the common level of neighbours. Use a larger "
+            "`precision` or weaker edges."
         )
     laplacian = np.diag(degree) - weights
     covariance = np.linalg.inv(laplacian + precision * np.eye(len(weights)))
@@ -153,19 +167,19 @@ def markov_covariance(
 
 
 def circle(angle: Float[np.ndarray, " item"]) -> Float[np.ndarray, "item 2"]:
-    """Return points of the unit circle."""
+    """Return the points of the unit circle at these angles."""
     return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
 def check_process(precision: float, coupling: float = 1.0) -> tuple[float, float]:
-    """Return both in float64; raises unless both are positive."""
+    """Return `precision` and `coupling` in float64; raises unless both are positive."""
     precision = number("precision", precision)
     coupling = number("coupling", coupling)
     if coupling <= 0:
-        raise ValueError(f"`coupling` must be positive, got {coupling}.")
+        raise ValueError(f"`coupling`, the weight of the edges, must be positive, got {coupling}.")
     if precision <= 0:
         raise ValueError(
-            f"`precision` must be positive, got {precision:g}: without it the graph's Laplacian is "
+            f"`precision` must be positive, got {precision:g}. Without it the graph's Laplacian is "
             "singular, and the overall level of a feature has no finite variance."
         )
     return precision, coupling
@@ -174,7 +188,7 @@ def check_process(precision: float, coupling: float = 1.0) -> tuple[float, float
 def _numerical_kinds(covariance: Float[np.ndarray, "item item"]) -> list[ModeGroup]:
     values, modes = np.linalg.eigh(covariance)
     values, modes = values[::-1], modes[:, ::-1]
-    # Signs are a choice: the largest entry is positive.
+    # The sign of a mode is arbitrary; its largest entry is made positive.
     peak = np.abs(modes).argmax(axis=0)
     modes = modes * np.sign(modes[peak, np.arange(len(values))])
     cuts = np.flatnonzero(-np.diff(values) > _DEGENERACY * values[0]) + 1

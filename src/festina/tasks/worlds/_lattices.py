@@ -1,4 +1,4 @@
-"""Chains, rings, grids and tori: Gaussian Markov random fields whose modes are waves."""
+"""Chains, rings, grids and tori: worlds on lattices, whose modes are waves."""
 
 import itertools
 import math
@@ -13,21 +13,28 @@ from ._world import ModeGroup, World, cosines, world
 
 
 def chain(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
-    r"""Return items in a row with free ends, an order.
+    r"""Return a world of ordered items, a row with free ends.
 
-    The Markov random field of `graph` on a path. Its modes are cosines (DCT-II), with
+    The process is the Markov random field of `graph` on a path. The modes are cosines (DCT-II) with
+    the eigenvalues
 
     $$c_k = \frac1{g + 2w\,(1 - \cos\frac{\pi k}P)}.$$
 
     **Arguments:**
 
-    - `items`: $P$.
-    - `coupling`: $w$, between neighbours.
+    - `items`: number $P$ of items.
+    - `coupling`: weight $w$ of the edges between neighbours.
     - `precision`: $g = 1/\sigma^2$, see `graph`.
 
     **Returns:**
 
-    A `World`, one kind for each number of half waves $k$.
+    A `World` with one kind of modes for each number of half waves $k$.
+
+    **Example:**
+
+    >>> from festina.tasks.worlds import chain
+    >>> chain(3).eigenvalues
+    array([1.  , 0.5 , 0.25])
     """
     items = whole_number("items", items, 1)
     position = np.stack([np.arange(items) - (items - 1) / 2, np.zeros(items)], axis=1)
@@ -35,22 +42,32 @@ def chain(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World
 
 
 def ring(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
-    r"""Return items on a closed ring, like the hours or the colours.
+    r"""Return a world of items on a closed ring, like the hours of a day.
 
-    The Markov random field of `graph` on a cycle. Its modes are Fourier waves, with
+    The process is the Markov random field of `graph` on a cycle. The modes are Fourier waves with
+    the eigenvalues
 
     $$c_k = \frac1{g + 2w\,(1 - \cos\frac{2\pi k}P)}.$$
 
     **Arguments:**
 
-    - `items`: $P$, at least 3.
-    - `coupling`: $w$, between neighbours.
+    - `items`: number $P$ of items, at least 3.
+    - `coupling`: weight $w$ of the edges between neighbours.
     - `precision`: $g = 1/\sigma^2$, see `graph`.
 
     **Returns:**
 
-    A `World`, one kind for each number of waves $k = 0, \dots, \lfloor P/2\rfloor$: a cosine and a
-    sine, where both exist.
+    A `World` with one kind of modes for each number of waves $k = 0, \dots, \lfloor P/2\rfloor$. A
+    kind has a cosine and a sine, except k = 0 and k = P/2, which have a cosine only.
+
+    **Example:**
+
+    >>> from festina.tasks.worlds import ring
+    >>> world = ring(4)
+    >>> world.eigenvalues
+    array([1.        , 0.33333333, 0.33333333, 0.2       ])
+    >>> world.multiplicities
+    array([1, 2, 1])
     """
     items = whole_number("items", items, 3)
     position = circle(2 * np.pi * np.arange(items) / items)
@@ -58,21 +75,28 @@ def ring(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
 
 
 def grid(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
-    r"""Return items on a rectangle with free edges.
+    r"""Return a world of items on a rectangular lattice with free edges.
 
-    The Markov random field of `graph` on a square lattice. Its modes are products of cosines, with
+    The process is the Markov random field of `graph` on a square lattice. The modes are products of
+    two cosines, with k and l half waves and the eigenvalues
 
     $$c_{kl} = \frac1{g + 2w\,(1 - \cos\frac{\pi k}{P_1}) + 2w\,(1 - \cos\frac{\pi l}{P_2})}.$$
 
     **Arguments:**
 
-    - `rows`, `columns`: $P_1, P_2$; item $iP_2 + j$ is at row $i$, column $j$.
-    - `coupling`: $w$, between neighbours.
+    - `rows`, `columns`: numbers $P_1, P_2$; item $iP_2 + j$ is in row $i$ and column $j$.
+    - `coupling`: weight $w$ of the edges between neighbours.
     - `precision`: $g = 1/\sigma^2$, see `graph`.
 
     **Returns:**
 
-    A `World`, one kind for each pair $(k, l)$.
+    A `World` with one kind of modes for each pair $(k, l)$.
+
+    **Example:**
+
+    >>> from festina.tasks.worlds import grid
+    >>> [(kind.name, round(kind.eigenvalue, 3)) for kind in grid(2, 2).kinds]
+    [('wave 0, 0', 1.0), ('wave 0, 1', 0.333), ('wave 1, 0', 0.333), ('wave 1, 1', 0.2)]
     """
     rows = whole_number("rows", rows, 1)
     columns = whole_number("columns", columns, 1)
@@ -80,18 +104,27 @@ def grid(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 1
 
 
 def torus(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
-    r"""Return a grid whose opposite edges are joined: $c_{kl}$ of `grid` with $2\pi$ for $\pi$.
+    r"""Return a world of items on a rectangular lattice whose opposite edges are joined.
+
+    The eigenvalues $c_{kl}$ are those of `grid` with $2\pi$ in place of $\pi$.
 
     **Arguments:**
 
-    - `rows`, `columns`: $P_1, P_2$, at least 3; item $iP_2 + j$ is at row $i$, column $j$.
-    - `coupling`: $w$, between neighbours.
+    - `rows`, `columns`: numbers $P_1, P_2 \ge 3$; item $iP_2 + j$ is in row $i$ and column $j$.
+    - `coupling`: weight $w$ of the edges between neighbours.
     - `precision`: $g = 1/\sigma^2$, see `graph`.
 
     **Returns:**
 
-    A `World`, one kind for each pair of wave numbers $(k, l)$, of one, two or four phases. Items
-    are drawn on the plane: a torus has no place for all neighbours in it.
+    A `World` with one kind for each pair of wave numbers $(k, l)$, of one, two or four modes. The
+    `position` puts items on a plane rectangle, where joined edges lie far apart.
+
+    **Example:**
+
+    >>> from festina.tasks.worlds import torus
+    >>> world = torus(3, 3)
+    >>> world.multiplicities
+    array([1, 2, 2, 4])
     """
     rows = whole_number("rows", rows, 3)
     columns = whole_number("columns", columns, 3)
@@ -99,7 +132,7 @@ def torus(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 
 
 
 class _Wave(NamedTuple):
-    """A wave number of one axis, its eigenvalue of the Laplacian with w = 1, and its phases."""
+    """Waves along one axis: their number, eigenvalue of the Laplacian with w = 1, and phases."""
 
     number: int
     stiffness: float
@@ -114,7 +147,7 @@ def _lattice(
     precision: float,
     position: Float[np.ndarray, "item 2"],
 ) -> World:
-    """Return the world of a product of axes: Laplacians add up, modes multiply."""
+    """Return the world of a product of axes, whose Laplacians add up and whose modes multiply."""
     precision, coupling = check_process(precision, coupling)
     weights = np.zeros((1, 1))
     for size in shape:
@@ -156,7 +189,7 @@ def _fourier(size: int) -> list[_Wave]:
     waves = []
     for k in range(size // 2 + 1):
         phases = np.sqrt(2 / size) * np.stack([np.cos(k * angle), np.sin(k * angle)], axis=1)
-        if k in (0, size / 2):  # no sine, and a cosine of ±1
+        if k in (0, size / 2):  # the sine is zero, and the cosine is ±1
             phases = phases[:, :1] / np.sqrt(2)
         waves.append(_Wave(k, 2 * (1 - math.cos(2 * math.pi * k / size)), phases))
     return waves

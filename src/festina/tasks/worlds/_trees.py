@@ -1,4 +1,4 @@
-"""Trees: features that spread from the root to the leaves and flip on the way."""
+"""Worlds on trees, whose features are inherited from the root to the leaves and flip at random."""
 
 import contextlib
 from collections.abc import Sequence
@@ -13,41 +13,48 @@ from ._world import ModeGroup, World, world
 
 
 def tree(branching: Sequence[int], flip: ArrayLike) -> World:
-    r"""Return leaves of a tree, with ±1 features that are inherited and flip now and then.
+    r"""Return a world whose items are the leaves of a tree, with ±1 features that are inherited.
 
-    A feature is ±1 at the root with equal odds, and on each edge into level $k$ it changes sign
-    with probability $\epsilon_k$. With $M_k$ nodes at level $k = 0, \dots, L$, $P = M_L$ items and
+    The process is the branching diffusion of Saxe, McClelland & Ganguli (2019). A feature is +1 or
+    −1 at the root with equal probability. On each edge into level $k$ it changes its sign with
+    probability $\epsilon_k$. There are $M_k$ nodes at level $k = 0, \dots, L$ and $P = M_L$ items.
+    Two leaves whose last common ancestor is at level $k$ have the covariance
 
-    $$q_k = \prod_{m > k} (1 - 2\epsilon_m)^2,\qquad q_{-1} := 0,$$
+    $$q_k = \prod_{m > k} (1 - 2\epsilon_m)^2,\qquad q_{-1} := 0.$$
 
-    two leaves whose last common ancestor is at level $k$ have the covariance $q_k$, and the
-    eigenvalues are
+    The eigenvalues of the covariance are
 
-    $$c_m = \sum_{k=m}^{L} (q_k - q_{k-1})\,\frac{P}{M_k}$$
+    $$c_m = \sum_{k=m}^{L} (q_k - q_{k-1})\,\frac{P}{M_k}.$$
 
-    with one uniform mode for $m = 0$ and $M_m - M_{m-1}$ contrasts between the children of the
-    nodes at level $m - 1$: the branching diffusion of Saxe, McClelland & Ganguli (2019).
-    $c_0 \ge c_1 \ge \dots$, strictly where $0 < \epsilon_k < 1/2$: broad distinctions before fine
-    ones (progressive differentiation). Edges that never flip ($\epsilon_m = 0$) make $c_m =
-    c_{m+1}$, edges that always forget ($\epsilon_m = 1/2$) make $c_0 = \dots = c_m$.
+    The mode of $c_0$ is uniform. The $M_m - M_{m-1}$ modes of $c_m$ are contrasts between the
+    children of the nodes at level $m - 1$. Since $c_0 \ge c_1 \ge \dots$, networks learn broad
+    distinctions before fine ones (progressive differentiation). Edges that never flip,
+    $\epsilon_m = 0$, give $c_m = c_{m+1}$; edges with $\epsilon_m = 1/2$ give $c_0 = \dots = c_m$.
 
     **Arguments:**
 
-    - `branching`: children of each node, level by level from the root: `[2, 2, 2]` has 8 leaves.
-    - `flip`: $\epsilon$, one for all edges or one for each level, from 0 to 1/2.
+    - `branching`: number of children of each node, level by level from the root. `[2, 2, 2]` gives
+      8 leaves.
+    - `flip`: $\epsilon$, one probability for all edges or one for each level, from 0 to 1/2.
 
     **Returns:**
 
-    A `World`, with a kind of modes for each level that branches. `groups[k]` is the ancestor of
-    each leaf at level $k$.
+    A `World` with one kind of modes for each level that branches. `groups[k]` has the number of
+    each leaf's ancestor at level $k$.
+
+    **Example:**
+
+    >>> from festina.tasks.worlds import tree
+    >>> [(kind.name, round(kind.eigenvalue, 3)) for kind in tree([2, 2], 0.1).kinds]
+    [('level 0', 2.459), ('level 1', 0.821), ('level 2', 0.36)]
     """
     sizes = np.zeros(0, dtype=int)
     with contextlib.suppress(ValueError):
         sizes = np.array(whole_numbers("branching", branching), dtype=int)
     if not sizes.size:
         raise ValueError(
-            "`branching` must list the children of a node for each level, whole numbers from 1 "
-            f"up, like [2, 2, 2]; got {branching!r}."
+            "`branching` must list the number of children of a node for each level, whole numbers "
+            f"from 1 up, such as [2, 2, 2]; got {branching!r}."
         )
     levels = len(sizes)
     epsilon = real_array("flip", flip)
@@ -58,12 +65,12 @@ def tree(branching: Sequence[int], flip: ArrayLike) -> World:
         )
     if not ((epsilon >= 0) & (epsilon <= 0.5)).all():
         raise ValueError(
-            f"`flip` must lie between 0 and 1/2, got {flip}. Leaves do not tell ε above 1/2 from "
-            "1 − ε: both flip together, so use that."
+            f"`flip` must lie between 0 and 1/2, got {flip}. For ε above 1/2 give 1 − ε, which has "
+            "the same covariance of the leaves."
         )
     epsilon = np.broadcast_to(epsilon, levels)
 
-    nodes = np.concatenate(([1], np.cumprod(sizes)))  # M_k
+    nodes = np.concatenate(([1], np.cumprod(sizes)))  # M_k for k = 0, …, L
     items = int(nodes[-1])
     # q_k for k = −1, 0, …, L
     q = np.concatenate(([0.0], np.cumprod((1 - 2 * epsilon[::-1]) ** 2)[::-1], [1.0]))
@@ -77,7 +84,7 @@ def tree(branching: Sequence[int], flip: ArrayLike) -> World:
         modes = _level_contrasts(int(nodes[m - 1]), int(sizes[m - 1]), items)
         kinds.append(ModeGroup(f"level {m}", float(c[m]), modes))
 
-    odds = np.repeat([0.5, *epsilon], nodes)  # of a −1 at the root, of a flip into each node
+    odds = np.repeat([0.5, *epsilon], nodes)  # probability of −1 at the root, then of each flip
 
     def draw(features: int, key: PRNGKeyArray) -> Float[np.ndarray, "feature item"]:
         flips = np.asarray(jax.random.uniform(key, (features, len(odds)))) < odds
@@ -98,14 +105,14 @@ def tree(branching: Sequence[int], flip: ArrayLike) -> World:
 
 
 def contrasts(size: int) -> Float[np.ndarray, "size less"]:
-    """Return orthonormal columns that sum to zero: each item against the mean of those before."""
+    """Return orthonormal contrasts as columns, each of one item against the mean of all before."""
     columns = np.triu(np.ones((size, size - 1)))
     columns[np.arange(1, size), np.arange(size - 1)] = -np.arange(1.0, size)
     return columns / np.linalg.norm(columns, axis=0)
 
 
 def _level_contrasts(parents: int, children: int, items: int) -> Float[np.ndarray, "item mode"]:
-    """Return contrasts between the children of each node of one level, spread over the leaves."""
+    """Return contrasts between the children of each node of one level, as modes over the leaves."""
     leaves = items // (parents * children)
     one = np.kron(contrasts(children), np.full((leaves, 1), leaves**-0.5))
     return np.kron(np.eye(parents), one)
