@@ -312,7 +312,7 @@ def test_a_function_of_your_own_is_asked_for(function):
         3, 2, stride=1, activation=function, scale=0.1, key=jax.random.key(1)
     )
     run = gradient_descent(network, POINTS, 0.02, 3)
-    with pytest.raises(ValueError, match="a function of your own: give it, as `unit`"):
+    with pytest.raises(ValueError, match="not one of the library's. Give your function, as `unit`"):
         final_networks(run.to_dataset())
     again = final_networks(run.to_dataset(), unit=ConvolutionUnit(function))
     np.testing.assert_array_equal(again.predict(X), run.final.predict(X))
@@ -320,16 +320,20 @@ def test_a_function_of_your_own_is_asked_for(function):
 
 def test_what_is_no_run_is_refused(tmp_path):
     run = gradient_descent(narrow(), POINTS, 0.02, 3)
-    with pytest.raises(ValueError, match=r"got Trajectory. Of a trajectory there is `final`"):
+    with pytest.raises(
+        ValueError, match=r"got Trajectory. The final networks .* attribute `final`"
+    ):
         final_networks(run)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match=r"has no node 'theory'. It has: simulation"):
+    with pytest.raises(ValueError, match=r"has no node 'theory'. Its nodes are: simulation"):
         final_networks(festina.save(run, tmp_path / "run"), node="theory")
-    with pytest.raises(ValueError, match="says None"):
+    with pytest.raises(ValueError, match="attribute `network` is None"):
         final_networks(run.to_dataset().drop_attrs())
     with pytest.raises(ValueError, match="holds no weights"):
         final_networks(run.to_dataset().drop_vars(["u", "v"]))
     strange = dataclasses.replace(run).to_dataset()
     strange.attrs["unit"] = "__import__('os').getcwd()"
-    with pytest.raises(ValueError, match=r"none of `festina.networks`: give `unit`"):
+    with pytest.raises(
+        ValueError, match=r"not units of `festina.networks`. Give the unit as `unit`"
+    ):
         final_networks(strange)
     assert final_networks(strange, unit=NeuronUnit("tanh")).structure == narrow().structure

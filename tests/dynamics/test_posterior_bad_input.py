@@ -33,7 +33,7 @@ def short(given=TASK, **changed):
         ({"moves": 5, "thin": 2}, "multiple of `thin`.*moves=4"),
         ({"moves": 0}, "`moves` must be a whole number from 1 up"),
         ({"method": "gibbs"}, '`method` must be "hmc" or "langevin"'),
-        ({"scaling": "lazy"}, "of a lazy network has no default"),
+        ({"scaling": "lazy"}, "has no default for a lazy network"),
         ({"scaling": "rich"}, '"non-lazy" or "lazy"'),
         ({"readout_variance": 0.0}, "`readout_variance` must be positive"),
         ({"activation": "softplus"}, "must be one of linear, erf, erf-sigmoid, relu"),
@@ -60,11 +60,11 @@ def test_what_is_refused(as_a_user, changed, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: classification(np.eye(3), [0, 2, 2]), "no example of 1.*without gaps"),
+        (lambda: classification(np.eye(3), [0, 2, 2]), "no sample of class 1.*without gaps"),
         (lambda: classification(np.eye(3), [0, -1, 2]), "whole number from 0 up"),
         (lambda: classification(np.eye(3), [0, 0.5, 2]), "whole number from 0 up"),
         (lambda: orthogonal_inputs([3, 0]), "`sizes` must be a whole number from 1 up"),
-        (lambda: orthogonal_inputs([]), "a number for each class"),
+        (lambda: orthogonal_inputs([]), "the number of samples of each class"),
         (lambda: continue_sampling(short(thin=2), moves=3), "multiple of `thin`, 2"),
         (lambda: continue_sampling(short().to_dataset().drop_attrs()), "must be a posterior"),
         (lambda: short().predict(np.eye(3), key=KEY), r"must be \(sample, 4\)"),

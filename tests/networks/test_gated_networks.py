@@ -396,7 +396,7 @@ BAD = {
     "node beside": (lambda: make({"x": 2, "h": 3, "z": 2, "y": 1}), "'z', which no path"),
     "no edge": (lambda: make(paths=["x"]), "has no edge"),
     "dash": (lambda: make({"x": 2, "a-b": 3, "y": 1}), "cannot be called 'a-b'"),
-    "space": (lambda: make({"x": 2, "h ": 3, "y": 1}), "no space around"),
+    "space": (lambda: make({"x": 2, "h ": 3, "y": 1}), "names must not be empty"),
     "no name": (lambda: make({"x": 2, "": 3, "y": 1}), "cannot be called ''"),
     "one path": (
         lambda: gated({"x": 2, "y": 1}, "x-y", scale=0.1, key=KEY),
@@ -404,11 +404,11 @@ BAD = {
     ),
     "columns that are not there": (
         lambda: make(gates={"h": [1, 0]}, x=np.eye(2), inputs={"x": [0, 7]}),
-        "x` has 2 columns, of which 'x' reads 0, 7",
+        "x` has 2 columns, but node 'x' reads the columns 0, 7",
     ),
     "columns that nobody reads": (lambda: gradient_flow(make(), xor(0.5)), "takes vectors of 2"),
     "width": (lambda: make({"x": 2, "h": 0, "y": 1}), r"`nodes\['h'\]` must be a whole number"),
-    "unknown gate": (lambda: make(gates={"k": np.ones(4)}, x=XOR.x), "no node or edge"),
+    "unknown gate": (lambda: make(gates={"k": np.ones(4)}, x=XOR.x), "neither a node nor an edge"),
     "short gate": (
         lambda: make(gates={"h": np.ones(3)}, x=XOR.x),
         r"each of the 4 examples, got shape \(3,\)",

@@ -315,7 +315,7 @@ def test_a_graph_that_is_symmetric_to_rounding_is_symmetric():
         (lambda: ring(untyped(np.nan)), "`items` must be a whole number from 3 up, got nan"),
         (lambda: ring(untyped(np.inf)), "`items` must be a whole number from 3 up, got inf"),
         (lambda: ring(5, precision=0.0), "Laplacian is singular"),
-        (lambda: ring(5, precision=1e-15), "1e-15 is lost beside edges that sum up to 2"),
+        (lambda: ring(5, precision=1e-15), "1e-15 is too small for edges that sum up to 2"),
         (lambda: ring(5, coupling=-1.0), "`coupling`, the weight of the edges, must be positive"),
         (lambda: clusters([]), "at least one cluster"),
         (lambda: clusters(untyped(3)), r"must be a list, the items of each cluster, got 3.*\[3\]"),

@@ -173,7 +173,7 @@ def test_bad_input(as_a_user):
     for call, words in (
         (
             lambda: linear_saddles(from_moments(np.ones((2, 3)), ok)),
-            r"shape \(3, 3\) to go with `correlation` of shape \(2, 3\), got \(2, 2\)",
+            r"shape \(3, 3\) to fit `correlation` of shape \(2, 3\), got \(2, 2\)",
         ),
         (lambda: linear_saddles(from_moments(np.nan * ok, ok)), "must be finite"),
         (lambda: linear_saddles(from_moments(ok, np.array([[1.0, 2.0], [0.0, 1.0]]))), "symmetric"),

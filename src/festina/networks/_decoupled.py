@@ -97,7 +97,7 @@ def decoupled(
     else:
         inner = haar(key, [(width, modes) for width in widths[1:-1]])
     labels = seed_labels(None if key is None or not inner else check_keys(key))
-    if initial_strength is not None and (b == b[..., :1]).all():  # all modes start alike
+    if initial_strength is not None and (b == b[..., :1]).all():  # one strength for all modes
         a = np.asarray(initial_strength, dtype=float)
         labels["initial_strength"] = a[..., 0] if a.ndim else a
     return _in_frames((v, *inner, u), b).labelled(**labels)

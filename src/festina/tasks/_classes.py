@@ -81,10 +81,11 @@ def classification(
     sizes = np.bincount(which)
     if empty := np.nonzero(sizes == 0)[0].tolist():
         raise ValueError(
-            f"`classes` has no example of {', '.join(map(str, empty[:5]))}"
-            f"{f' and {len(empty) - 5} more' * (len(empty) > 5)}, though there are classes up to "
-            f"{len(sizes) - 1}: their outputs would learn {other:g} for every input. "
-            "Number the classes without gaps: np.unique(classes, return_inverse=True)[1]."
+            f"`classes` has no sample of class {', '.join(map(str, empty[:5]))}"
+            f"{f' and {len(empty) - 5} more' * (len(empty) > 5)}, but goes up to class "
+            f"{len(sizes) - 1}. The output of a class without samples would learn {other:g} for "
+            "every input. Number the classes without gaps: "
+            "np.unique(classes, return_inverse=True)[1]."
         )
     targets = targets_per_class(len(sizes), own=own, other=other)
     return from_arrays(x, targets[which], labels={"class": which})

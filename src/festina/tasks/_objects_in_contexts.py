@@ -29,8 +29,8 @@ def objects_in_contexts(
     features of the object, once for all contexts and once for each context:
     $y = (h_o, [c = 1]\, h_o, \dots, [c = C]\, h_o)$. The samples are all $NC$ pairs of an object
     and a context. A linear network learns only the average over contexts: its loss does not fall
-    below $\frac12(1 - \frac1C)\sum_{a \geq 2} \sigma_a^2/N$. Here $\sigma_a$ are the singular
-    values of the features, and the first mode is the mean over objects.
+    below $\frac12(1 - \frac1C)\sum_{a \geq 2} \sigma_a^2/N$, where $\sigma_a$ are the singular
+    values of the features and the first mode is the mean over objects.
 
     **Arguments:**
 

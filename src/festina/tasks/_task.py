@@ -139,7 +139,7 @@ class Task(AbstractTask):
     population: bool = field(default=False, metadata={"static": True})
 
     def __repr__(self) -> str:
-        kind = "population, points" if self.population else "samples"
+        kind = "points of a population" if self.population else "samples"
         return f"Task({len(self.x)} {kind}, inputs {self.input_shape}, {self.outputs} outputs)"
 
     @property
@@ -166,7 +166,7 @@ class Task(AbstractTask):
         view.check_input(self.input_shape)
         x = np.asarray(self.x, dtype=float)
         y = self.y
-        if np.ndim(view.skip(x[0], self.outputs)):  # else there is no residual connection
+        if np.ndim(view.skip(x[0], self.outputs)):  # a scalar means no residual connection
             y = y - np.asarray(jax.vmap(lambda x: view.skip(x, self.outputs))(x))
         if view.gates:
             return self._by_patterns(view, x, y)

@@ -43,7 +43,7 @@ def linear_teacher(
     >>> from festina.tasks import linear_teacher
     >>> task = linear_teacher([[1.0, 2.0]])
     >>> task
-    Task(4 population, points, inputs (2,), 1 outputs)
+    Task(4 points of a population, inputs (2,), 1 outputs)
     >>> (task.weight * task.y[:, 0]) @ task.x  # ⟨yxᵀ⟩ = W*
     array([1., 2.])
     """
@@ -142,7 +142,7 @@ def student_teacher(
     >>> from festina.networks import layer_from
     >>> from festina.tasks import student_teacher
     >>> student_teacher(layer_from("tanh", np.eye(2), np.ones(2)), np.eye(2), nodes=10)
-    Task(100 population, points, inputs (2,), 1 outputs)
+    Task(100 points of a population, inputs (2,), 1 outputs)
     """
     if not isinstance(teacher, Layer):
         raise ValueError(
