@@ -81,7 +81,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "shares": (0.1, 0.2, 0.4, 1.0)}
 
 @make_run("haste/conflict")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train ReLU and linear networks for every share of conflicts, and ReLU networks without."""
+    """Train ReLU and linear networks at every share of conflicts, ReLU networks also without."""
     keys, found = keys_from_parameters(parameters, key), list[xr.Dataset]()
     for k, share in enumerate(parameters.shares):
         progress(f"conflict in {share:g} of the examples", k / (len(parameters.shares) + 1))

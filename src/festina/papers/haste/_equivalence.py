@@ -3,9 +3,9 @@ r"""ReLU networks as gated networks: exact with re-read gates, not with any fixe
 On given examples a rectifier is a gate, f(x) = W₂ D(x) W₁ x with D = 1[W₁x > 0]. The source calls
 the gated network with these gates the rectified linear network (ReLN), and states that its loss
 equals that of the ReLU network at all times (Proposition 4.2). The statement is true by definition
-if the gates are re-read from the ReLU network at every time. The theory can solve only networks
-with fixed gates, and these learn differently: from random weights units turn while they learn, and
-a quarter of all gates, weighted by strength, change.
+if the gated network re-reads its gates from its own weights at every time. The theory can solve
+only networks with fixed gates, and these learn differently: from random weights units turn while
+they learn, and a quarter of all gates, weighted by strength, change.
 
 The task has N objects in C contexts. Training is gradient descent on ½⟨‖y − f‖²⟩ with small steps
 η, so n steps are a time t = ηn in units of τ. All networks start from the same weights.
@@ -201,8 +201,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     off = _gap(again["loss"], relu["loss"])
     claim(
         "rarely-read-gates",
-        "the more rarely a gated network re-reads the gates of a ReLU network, the more its loss "
-        "deviates",
+        "the more rarely a gated network re-reads its gates from its own weights, the more its "
+        "loss deviates from that of a ReLU network",
         increasing(off.max("seed")),
         note="largest deviation, in units of the initial loss",
     )

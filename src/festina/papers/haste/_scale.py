@@ -202,7 +202,7 @@ def _shares(networks: Layer, data: Task) -> Float[np.ndarray, "seed number"]:
     return np.stack(shares, axis=-1) / strength.sum(axis=-1)[:, None]
 
 
-@claims_from_source("Jarvis, Klein, Rosman & Saxe", "beyond the source: handwritten digits")
+@claims_from_source("Jarvis, Klein, Rosman & Saxe", "extension to handwritten digits")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Check which results of the theory hold for images."""
     count = parameters_of_run(run, Parameters).contexts

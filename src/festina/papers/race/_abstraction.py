@@ -71,7 +71,7 @@ class Parameters(BaseParameters):
     """Initial strength b of every mode in every layer."""
 
     contest: tuple[int, int] = (4, 2)
-    """M and K of the networks that are trained, alone and with both kinds of pathways in a race."""
+    """Numbers M of domains and K of outputs per input, for networks that compare kinds of paths."""
 
     starts: Annotated[tuple[float, ...], check_increasing(0.01, 1.5)] = (
         0.05,
@@ -84,7 +84,7 @@ class Parameters(BaseParameters):
     """Initial strengths b of the race, increasing: each is that of every mode in every layer."""
 
     large: tuple[int, int] = (32, 8)
-    """M and K of a large network with a shared trunk."""
+    """Numbers M of domains and K of outputs per input, for a large network with a shared trunk."""
 
 
 QUICK: dict[str, Any] = {"domains": (2, 4), "trained": (1, 2), "large": (12, 3)}
@@ -94,7 +94,7 @@ QUICK: dict[str, Any] = {"domains": (2, 4), "trained": (1, 2), "large": (12, 3)}
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Compute half times by theory and by training, and train networks with both kinds of paths."""
     first = keys_from_parameters(parameters, key)[0]
-    progress("every M and K", 0.0)
+    progress("half times", 0.0)
     tables = {"half_times": _half_times(parameters, first)}
     progress("training and race", 0.3)
     tables |= _contest(parameters, first)

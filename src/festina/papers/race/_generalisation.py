@@ -89,7 +89,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     keys, ks = keys_from_parameters(parameters, key), parameters.trained
     tables: list[xr.Dataset] = []
     for number, k in enumerate(ks):
-        progress(f"{k} trained with each", number / len(ks))
+        progress(f"K = {k} trained outputs per input", number / len(ks))
         tables.append(_trained(parameters, k, keys))
     table = xr.concat(tables, xr.Variable("trained", list(ks)))
     coordinates = {"scale": list(parameters.scales), "seed": parameters.seed + np.arange(len(keys))}

@@ -285,7 +285,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         f"{float(clock[0]):.3g}, because its steps are too large for gradient flow",
     )
     off = abs(random["half_time"] / random["half_time_theory"] - 1).median("seed")
-    # Hidden directions of different modes overlap by 1/√width. The error is smaller.
+    # Hidden directions of different modes overlap by 1/√width, which bounds the error.
     claim(
         "random-half-times",
         "from random weights the reduction, started from the growing part of the weights, predicts "

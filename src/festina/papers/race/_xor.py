@@ -166,7 +166,7 @@ def _gated(parameters: Parameters, task: Task) -> xr.Dataset:
 
 
 def _race(parameters: Parameters, task: Task) -> xr.Dataset:
-    """Race of the gatings of a ReLU unit: half planes and single examples."""
+    """Solve the race of the gatings of a ReLU unit: half planes and single examples."""
     x = np.asarray(task.x, float)
     turn = np.pi / 2 * np.arange(4)
     planes = x @ np.stack((np.cos(turn), np.sin(turn))) > 0
