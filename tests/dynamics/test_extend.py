@@ -312,7 +312,9 @@ def test_a_function_of_your_own_is_asked_for(function):
         3, 2, stride=1, activation=function, scale=0.1, key=jax.random.key(1)
     )
     run = gradient_descent(network, POINTS, 0.02, 3)
-    with pytest.raises(ValueError, match="not one of the library's. Give your function, as `unit`"):
+    with pytest.raises(
+        ValueError, match=r"not one of the library's\. Give your function, as `unit`"
+    ):
         final_networks(run.to_dataset())
     again = final_networks(run.to_dataset(), unit=ConvolutionUnit(function))
     np.testing.assert_array_equal(again.predict(X), run.final.predict(X))

@@ -102,7 +102,7 @@ def test_images_and_labels_of_different_sets(folder):
 
 def test_offline_one_line_says_what_was_tried(folder, monkeypatch):
     monkeypatch.setenv("FESTINA_DATA", str(folder / "empty"))
-    with pytest.raises(ValueError, match="The MNIST file .* was not found") as error:
+    with pytest.raises(ValueError, match=r"The MNIST file .* was not found") as error:
         mnist_digits((3, 5))
     for words in (IMAGES, "empty", "cache", "127.0.0.1", "Set the environment variable FESTINA"):
         assert words in str(error.value)
