@@ -91,7 +91,7 @@ def test_a_verdict_from_labels_alone_says_so():
     h = np.tanh(x @ rng.normal(size=(30, 200)) / np.sqrt(30))
     alone, beside = look(h, labels), look(h, labels, x=x)
     assert (alone.verdict, beside.verdict) == ("analog", "none")
-    assert "from labels alone" in str(alone)
+    assert "based on labels alone" in str(alone)
     assert "give `x=`" in alone.note
     assert beside.note == look(rng.permutation(h), labels).note == ""
 
@@ -167,9 +167,9 @@ H, Y = np.random.default_rng(0).standard_normal((12, 9)), np.repeat(range(3), 4)
         (H, [*"abcdefghijk", None], {}, r"`labels` must be numbers or words"),
         (H, np.where(Y, Y, np.nan), {}, r"`labels` are not known for all"),
         (np.where(H > 1, np.nan, H), Y, {}, r"`activations` must be finite"),
-        (np.zeros((12, 9)), Y, {}, r"constant: no unit tells the 12 examples apart"),
-        (1 + 1e-15 * H, Y, {}, r"constant: no unit tells the 12 examples apart"),
-        (H[:, :4], Y, {}, r"4 units are too few to tell a code: give at least 8"),
+        (np.zeros((12, 9)), Y, {}, r"constant: every unit responds alike to all 12 examples"),
+        (1 + 1e-15 * H, Y, {}, r"constant: every unit responds alike to all 12 examples"),
+        (H[:, :4], Y, {}, r"at least 8 units to classify a code, got 4"),
         (H, range(12), {}, r"Each of 12 examples is a class of its own"),
         (H[0], Y, {}, r"`activations` must be \(example, unit\)"),
         (H, Y, {"x": H[:5]}, r"`x` must be 12 examples"),

@@ -381,7 +381,7 @@ def test_two_heads_that_share_their_query_do_what_one_does():
         found = effective_width(u, TOKENS, v=values, activation=HEAD, tolerance=0.01)
         assert (found.units, found.width, found.kinds) == (2, 1, ())
         assert found.error < 0.01
-        assert "1 of 2 units; tuned, of no type" in str(found)
+        assert "1 of 2 units; tuned, so not embedded" in str(found)
 
 
 def test_heads_of_one_sign_or_of_other_queries_are_two():

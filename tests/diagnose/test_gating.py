@@ -265,7 +265,7 @@ def test_it_can_be_drawn():
         (np.full((5, 3), np.nan), {}, "must be finite"),
         (np.ones((5, 3)), {"x": np.eye(5)}, "`x` goes with a network"),
         (np.ones((5, 3)), {"earlier": [np.ones((4, 3))]}, "`earlier` must have the shape"),
-        (np.ones((5, 3)), {"threshold": 1.0}, "`threshold` is relative"),
+        (np.ones((5, 3)), {"threshold": 1.0}, "`threshold` must be a fraction"),
         (np.ones((5, 3)), {"pathways": 0}, "`pathways` must be a whole number"),
         (fully_connected(2, 3, activation="relu", key=seeds(1)[0]), {}, "give `x` alone"),
         (

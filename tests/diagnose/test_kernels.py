@@ -209,7 +209,7 @@ def test_what_is_no_network_is_said(as_a_user):
     network = fully_connected(2, 3, 1, scale=0.1, key=festina.seeds(1)[0])
     with pytest.raises(ValueError, match=r"`network` must be a network.*got int"):
         neural_tangent_kernel(untyped(3), np.eye(2))
-    with pytest.raises(ValueError, match="`trajectory` must be what"):
+    with pytest.raises(ValueError, match="`trajectory` must be a trajectory"):
         tangent_kernel_distance(untyped(network), np.eye(2))
     with pytest.raises(ValueError, match="InContextPopulation does not have"):
         neural_tangent_kernel(network, festina.tasks.in_context_regression(2, 32))

@@ -100,7 +100,7 @@ def test_items_that_are_all_alike_are_one_point():
     ("arguments", "message"),
     [
         ({}, "either `similarity` between items, their `distances`, or their `points`"),
-        ({"similarity": 1 - np.eye(3)}, "no inner products. Distances are `distances`"),
+        ({"similarity": 1 - np.eye(3)}, "must hold inner products.*distances as `distances`"),
         ({"distances": np.eye(3)}, "`distances` must be positive between items and zero"),
         ({"distances": np.eye(3) - 1}, "`distances` must be positive between items"),
         ({"similarity": np.eye(3), "points": np.eye(3)}, "either `similarity`"),

@@ -91,7 +91,7 @@ def test_a_trained_network_whose_last_mode_is_not_seen_is_not_of_the_width_witho
     assert found.width == 2
     assert found.confirmed is False
     assert found.narrow_loss == pytest.approx(0.5 * 0.2**2)
-    assert "so few units come to rest of the loss 0.02" in str(found)
+    assert "the narrow network rests at loss 0.02" in str(found)
     assert found.at(0.01).confirmed
 
 
@@ -99,7 +99,7 @@ def test_without_targets_nothing_says_whether_it_rests():
     u, x = np.tile([[1.0, 2.0]], (3, 1)), np.random.default_rng(0).normal(size=(20, 2))
     blind = effective_width(u, x, v=np.ones(3), activation="relu")
     assert blind.rests is blind.confirmed is None
-    assert "no loss, or nothing that is trained" in str(blind)
+    assert "not tested whether the network is at rest" in str(blind)
 
 
 # Outputs that are not the layer's alone

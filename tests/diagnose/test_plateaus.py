@@ -440,7 +440,7 @@ def test_a_loss_that_falls_and_later_rises_is_judged_before_it_rises(rise, scatt
     assert np.isclose(each.drop_time[0], 200.0, atol=0.05 if scatter == 0 else 2.0)
     assert np.isclose(each.end[-1], 500.0, atol=10 if scatter == 0 else 120)
     assert np.array_equal(each.rises, [[each.end[-1] + 1, 999.0]])
-    assert str(each).endswith("on the loss rises, which is no part of the staircase")
+    assert str(each).endswith("on the loss rises; the rise is left out")
 
 
 def test_a_rise_for_a_while_is_passed_over():
@@ -452,7 +452,7 @@ def test_a_rise_for_a_while_is_passed_over():
     assert np.allclose(each.level, [1.3, 0.3, 0.1], atol=2e-3)
     ((begin, end),) = each.rises
     assert 200 < begin < 300 < 700 < end < 750
-    assert str(each).endswith("the loss rises for a while, which is passed over")
+    assert str(each).endswith("the loss rises for a while; the rise is left out")
 
 
 @pytest.mark.parametrize("width", [1.0, 5.0, 20.0])
@@ -1048,7 +1048,7 @@ def test_log_levels_need_a_positive_loss():
 @pytest.mark.parametrize(
     ("loss", "words"),
     [
-        (np.ones(1), "one moment only"),
+        (np.ones(1), "one sample only"),
         (np.ones(2), "no drop: the loss does not fall"),
         (np.full(401, 3.0), "no drop: the loss does not fall"),
         (np.array([2.0, 1.0]), "no rest: the loss falls from the first sample to the last"),

@@ -152,7 +152,9 @@ def test_levels_fall(levels):
 
 
 def test_what_is_no_trajectory_is_said(as_a_user):
-    with pytest.raises(ValueError, match=r"`trajectory` must be what .* got ndarray\. Of a loss"):
+    with pytest.raises(
+        ValueError, match=r"`trajectory` must be a trajectory .* got ndarray\. For a loss"
+    ):
         plateaus_of_batch(trained().loss)  # pyright: ignore[reportArgumentType]
 
 

@@ -130,7 +130,7 @@ def test_conjunctive_units_of_a_recording_are_counted(share, given):
         "scores": lambda h: (h - h.mean(axis=0)) / h.std(axis=0),
         "single": lambda h: np.float32(h / 7 - 1),
     }
-    with pytest.warns(UserWarning, match='cut into two groups each.*threshold="split"'):
+    with pytest.warns(UserWarning, match='cut into two groups .threshold="split"'):
         found = look(change[given](h), o, c, anova=None)
     tested = found.units["interaction_chance"].values < 0.01
     assert not conjunctive.any() or tested[conjunctive].mean() > 0.9
@@ -179,7 +179,7 @@ def test_a_resting_rate_does_not_hide_where_units_are_on():
     sets = [(0,), (0, 1), (1, 2), (0, 1, 2)]
     on = np.stack([np.isin(c, each) for each in sets], axis=1)
     h = 20 + 5 * on + rng.normal(size=on.shape)
-    with pytest.warns(UserWarning, match="are zero in 0.0% of all cases only"):
+    with pytest.warns(UserWarning, match="are zero in only 0.0% of all cases"):
         found = look(h, o, c)
     assert found.units["contexts_on"].values.tolist() == [1, 2, 2, 3]
     assert found.units["candidate"].values.tolist() == ["0", "0,1", "1,2", "0,1,2"]
@@ -258,10 +258,10 @@ WRONG = {
         lambda: look(H, OBJ, CTX[:, None]),
         r"`contexts` must be one label for each of 12",
     ),
-    "none": (lambda: selectivity(H), "`objects` must say which object"),
+    "none": (lambda: selectivity(H), "`objects` must give the object"),
     "label": (
         lambda: selectivity(H, from_arrays(np.eye(12), np.eye(12), labels={"object": OBJ})),
-        r"the task has the labels \['object'\]",
+        r"the task has only the labels \['object'\]",
     ),
     "missing": (
         lambda: look(H[1:], OBJ[1:], CTX[1:]),
@@ -282,11 +282,11 @@ WRONG = {
         '`threshold` must be a number or "split"',
     ),
     "anova": (lambda: look(H, OBJ, CTX, anova="type 3"), '"full", "means" or None'),
-    "inputs": (lambda: look(H, OBJ, CTX, random=3, x=np.eye(3)), "those of 12 examples"),
+    "inputs": (lambda: look(H, OBJ, CTX, random=3, x=np.eye(3)), "the inputs of 12 examples"),
     "network": (lambda: selectivity(NETWORK), "finite `task`"),
     "layer": (
         lambda: selectivity(NETWORK, objects_in_contexts(4, 3), layer=2),
-        "one of 1 hidden ones, got 2",
+        "from 1 to 1, got 2",
     ),
     "kind": (
         lambda: selectivity(

@@ -100,13 +100,13 @@ def test_losses_that_say_nothing():
         effective_width(mlp(), X, loss=nn.MSELoss())
     with pytest.raises(ValueError, match="40 inputs and 5 targets"):
         effective_width(mlp(), X, y=y[:5], loss=nn.MSELoss())
-    with pytest.raises(ValueError, match="`loss` does not take these outputs and targets"):
+    with pytest.raises(ValueError, match="`loss` failed for these outputs and targets"):
         effective_width(
             mlp(), X, y=torch.zeros(40, 3), loss=lambda outputs, y: (outputs - y).mean()
         )
     with pytest.raises(ValueError, match="leave `y` out"):
         effective_width(mlp(), torch.utils.data.TensorDataset(X, y), y=y, loss=nn.MSELoss())
-    with pytest.raises(ValueError, match="The loss is nan"):
+    with pytest.raises(ValueError, match="The loss must be finite, got nan"):
         effective_width(mlp(), X, y=y, loss=lambda outputs, y: (outputs - y).mean() * float("nan"))
     with pytest.raises(ValueError, match="another value"):
         effective_width(

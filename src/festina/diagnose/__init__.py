@@ -1,20 +1,21 @@
-"""What a run shows, or weights in plain arrays.
+"""Analyse a training run, a network, or weights and activations in plain arrays.
 
-- `plateaus` of a loss curve, with or without gradients, and its drops; `plateaus_of_batch` of a
-  whole batch;
-- `effective_width`: how few units compute the same, which kind of fixed point that is, and whether
-  the network rests there;
-- `unit_clusters` of weights that many units share;
-- `selectivity` of hidden units for objects and contexts, beside that of random features;
-  `layer_nonlinearity` of each layer: what its activation takes away;
-- `gating` of hidden units, the pathways they make and how sure that is; `gate_changes`: how
-  many gates change along a run, and when;
-- `coding_scheme` of classes in hidden units: analog, redundant, sparse or none, and how sure that
-  is;
-- tangent kernels, how far they move and how much of the task they hold; similarity of
-  representations, and a map of them (`classical_mds`).
+- `plateaus` finds the plateaus and drops of a loss curve; `plateaus_of_batch` does so for every
+  network of a batch; `passage_time` returns when a loss passes a level.
+- `effective_width` finds the narrowest network with the same outputs, and tests whether the wide
+  network rests at a fixed point of that width.
+- `unit_clusters` finds the directions that the weights of many hidden units share.
+- `selectivity` measures how hidden units depend on objects and contexts, compared with random
+  features; `layer_nonlinearity` measures how far each layer is from linear.
+- `gating` finds which hidden units are on for which examples, and groups units into pathways;
+  `gate_changes` counts how many gates change along a run.
+- `coding_scheme` classifies how hidden units code classes: analog, redundant, sparse or none.
+- `neural_tangent_kernel`, `tangent_kernel_distance` and `tangent_kernel_alignment` describe the
+  tangent kernel and its change; `representational_similarity` and `classical_mds` describe
+  hidden representations.
 
-Of plain arrays there is `unit_clusters_from`, `distance_between_kernels`, and so on.
+For plain arrays use `unit_clusters_from`, `distance_between_kernels` and
+`alignment_between_kernels`.
 """
 
 from ._coding_scheme import CodeEvidence as CodeEvidence

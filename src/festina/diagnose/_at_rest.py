@@ -1,16 +1,16 @@
-"""Whether a curve comes to rest after its last drop, or falls on without a time of its own."""
+"""Decide whether a curve comes to rest after its last drop, or falls on like a power of time."""
 
 import numpy as np
 from jaxtyping import Float
 
 from ._pieces import ALARM, CERTAIN
 
-_STEEPEST = 1.5  # exponent of a power of time that does not come to rest
-_FACTORS = (1.5, 2.0)  # by which time grows between falls to compare
-_FEWEST = 8  # samples of a noisy curve that are compared with powers
-_LATE = 0.75  # of the time since the drop, in which a curve that does not rest falls
-_CELLS = 200  # of equal ratios of time, over which a noisy curve is averaged
-_SCALES = 100  # times that are tried, of powers and exponentials
+_STEEPEST = 1.5  # largest exponent of a power of time that does not come to rest
+_FACTORS = (1.5, 2.0)  # ratios of times between which falls are compared
+_FEWEST = 8  # smallest number of samples of a noisy curve
+_LATE = 0.75  # last fraction of the time since the drop in which a restless curve must fall
+_CELLS = 200  # cells of equal ratios of time over which a noisy curve is averaged
+_SCALES = 100  # number of time scales that are tried for powers and exponentials
 
 
 def at_rest(
@@ -19,21 +19,22 @@ def at_rest(
     loss: Float[np.ndarray, " sample"],
     scatter: Float[np.ndarray, " sample"],
 ) -> float:
-    """Return 1 if a curve comes to rest after the drop that it begins with, else 0.
+    """Return 1 if a curve comes to rest after the drop with which it begins, else 0.
 
-    NaN if the `scatter` of the `loss` around the curve hides whether it does.
+    Return NaN if the `scatter` of the `loss` around the curve is too large to decide.
     """
     if not scatter.any():
         return float(_clean(t, curve))
-    reach = CERTAIN * scatter  # beyond which a sample is a spike
+    reach = CERTAIN * scatter  # samples further from the curve are spikes
     return _in_noise(t, np.clip(loss, curve - reach, curve + reach), scatter**-2.0)
 
 
 def _clean(t: Float[np.ndarray, " sample"], curve: Float[np.ndarray, " sample"]) -> bool:
-    """Whether a curve without noise comes to rest.
+    """Return whether a curve without noise comes to rest.
 
-    A power $T^{-a}$ of the time $T$ since the drop falls by $q^{-a}$ of the fall before whenever
-    $T$ grows by a factor $q$. A curve that rests falls by less, for `_STEEPEST` as $a$, somewhere.
+    Let $T$ be the time since the drop. Whenever $T$ grows by a factor $q$, a power $T^{-a}$ falls
+    by $q^{-a}$ times the fall before. A curve that rests falls by less somewhere, with $a$ equal to
+    `_STEEPEST`.
     """
     if t.size < 3:
         return t.size == 2 and bool(curve[0] == curve[1])
@@ -54,11 +55,12 @@ def _in_noise(
     loss: Float[np.ndarray, " sample"],
     weight: Float[np.ndarray, " sample"],
 ) -> float:
-    r"""Compare the likelihoods of $e^{-T/s}$ and $(1 + T/s)^{-a}$, with `_STEEPEST` as $a$.
+    """Return whether a noisy curve rests, by comparing fits of $e^{-T/s}$ and $(1 + T/s)^{-a}$.
 
-    Each at its best level, height and $s$. If an exponential is `ALARM` times likelier from some
-    time on, the curve rests if this exponential would rest without noise. It does not rest if it is
-    seen to fall in the last `_LATE` of the time.
+    Each function is fitted with its best level, height and $s$; $a$ is `_STEEPEST`. Suppose that an
+    exponential is `ALARM` times likelier from some time on. The curve then rests if this
+    exponential would rest without noise. The curve does not rest if it falls in the last `_LATE` of
+    the time. If neither test is passed, the result is NaN.
     """
     if t.size < _FEWEST:
         return np.nan
@@ -91,7 +93,7 @@ def _explained(
     loss: Float[np.ndarray, " sample"],
     weight: Float[np.ndarray, " sample"],
 ) -> Float[np.ndarray, " shape"]:
-    """Return the weighted squares around the mean that each of some falling shapes explains."""
+    """Return the weighted sum of squares around the mean that each falling shape explains."""
     off = loss - np.average(loss, weights=weight)
     shapes = shapes - np.average(shapes, axis=-1, weights=weight)[:, None]
     shared, spread = shapes @ (weight * off), shapes**2 @ weight

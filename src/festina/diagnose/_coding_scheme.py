@@ -1,4 +1,4 @@
-"""Codes: whether hidden units tell classes by size, in words that many share, or a few for all."""
+"""Classify how hidden units code classes: an analog, redundant or sparse code, or none."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -18,32 +18,43 @@ if TYPE_CHECKING:
 
 Verdict = Literal["analog", "redundant", "sparse", "none"]
 
-_LEAST = 8  # units, of which fewer have no law
-_SHARE = 0.1  # of what inputs leave within classes: less is no code, however significant
-_FAR = 8.0  # deviations, by the median, beyond which a unit is an outlier
-_FEW = 0.4, 0.3  # participation against Gaussian below, and share of outliers above: sparse
-_LUMPY = 0.7  # logarithm of spread around centres, Gaussian units against these: redundant
-_RECTIFIED = 0.8  # by which Gaussian units gather once they are rectified and scaled alike
-_CENTRES = 2, 3, 4, 6, 8, 12
-_SILENT = 0.3  # of the length that most units have
-_KEPT = 0.8  # of the examples in a resample
-_ENOUGH = 2000  # examples to shuffle
-_ROUNDING = 1e-12  # of the largest activation; less is a constant
-_TINY = 1e-6  # of the variance; what is exactly discrete is finitely so
+_LEAST = 8  # smallest number of units
+_SHARE = 0.1  # smallest class share of a code, as a fraction of the share that inputs leave over
+_FAR = 8.0  # median absolute deviations beyond which a unit is an outlier
+_FEW = 0.4, 0.3  # sparse: largest participation relative to Gaussian units, smallest outlier share
+_LUMPY = 0.7  # redundant: smallest discreteness or bimodality
+_RECTIFIED = 0.8  # discreteness that Gaussian units get from rectification and equal lengths
+_CENTRES = 2, 3, 4, 6, 8, 12  # numbers of k-means centres
+_SILENT = 0.3  # length, relative to the median, below which a unit's direction is noise
+_KEPT = 0.8  # fraction of the examples in a resample
+_ENOUGH = 2000  # largest number of examples that are shuffled
+_ROUNDING = 1e-12  # variation, relative to the largest activation, that counts as rounding error
+_TINY = 1e-6  # added fraction of the variance, which keeps the logarithms finite
 
 
 class CodeEvidence(NamedTuple):
-    """Measurements that the verdict of `coding_scheme` follows from.
+    r"""Measurements from which `coding_scheme` derives its verdict.
 
-    - `class_share`: of the variance over examples, between classes; that of chance is subtracted.
-    - `chance`: what 99 % of shuffled labels stay below; `inherited`: the share in the inputs, None
-      if these were not given.
-    - `participation`: $(\\sum_i|r_i|^2)^2/N\\sum_i|r_i|^4$ of class means $r_i$, centred over
-      classes; `gaussian_participation` that of Gaussian $r$ with the same second moments.
-    - `outliers`, `outlier_share`: units whose $|r_i|$ is far from that of most, and their part of
-      $\\sum_i|r_i|^2$.
-    - `discreteness`, `bimodality`: logarithms of how much closer class means lie to a few centres,
-      and those of a single class to two values, than Gaussian ones would.
+    - `class_share`: share of the variance over examples that lies between classes, minus its value
+      for random groups.
+    - `chance`: 99 % quantile of `class_share` for shuffled labels.
+    - `inherited`: `class_share` of the inputs; None if the inputs were not given.
+    - `participation`: participation ratio $(\sum_i|r_i|^2)^2/(N\sum_i|r_i|^4)$ of the units' class
+      means $r_i$, centred over classes.
+    - `gaussian_participation`: participation ratio of Gaussian $r_i$ with the same second moments.
+    - `outliers`: number of units whose $|r_i|$ is far above the median.
+    - `outlier_share`: share of $\sum_i|r_i|^2$ due to the outliers.
+    - `discreteness`: logarithm of how much closer class means lie to a few k-means centres than
+      Gaussian class means do. - `bimodality`: logarithm of how much closer the responses to a
+      single class lie to two values than Gaussian responses do, averaged over classes.
+
+    **Example:**
+
+    >>> from festina.diagnose import CodeEvidence
+    >>> evidence = CodeEvidence(0.9, 0.1, None, 0.02, 0.5, outliers=3, outlier_share=0.95,
+    ...                         discreteness=0.0, bimodality=0.0)
+    >>> evidence.verdict
+    'sparse'
     """
 
     class_share: float
@@ -58,13 +69,13 @@ class CodeEvidence(NamedTuple):
 
     @property
     def least(self) -> float:
-        """The share of variance between classes up to which the verdict is `"none"`."""
+        """Return the share of variance between classes up to which the verdict is `"none"`."""
         inherited = self.inherited or 0.0
         return max(self.chance, inherited + _SHARE * (1 - inherited))
 
     @property
     def verdict(self) -> Verdict:
-        """`"analog"`, `"redundant"`, `"sparse"`, or `"none"`."""
+        """Return the verdict: `"analog"`, `"redundant"`, `"sparse"` or `"none"`."""
         few, much = _FEW
         if self.class_share <= self.least:
             return "none"
@@ -86,11 +97,22 @@ class CodeEvidence(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodingScheme(Result):
-    """Result of `coding_scheme`: how hidden units tell classes apart.
+    """Result of `coding_scheme`: how hidden units code classes.
 
-    - `evidence`: what the verdict follows from.
-    - `votes`: the share of resamples that came to each verdict.
-    - `classes`, `responses`: labels, and the mean response of every unit to each.
+    - `evidence`: measurements from which the verdict is derived.
+    - `votes`: fraction of resamples with each verdict.
+    - `classes`: label of each class.
+    - `responses`: mean response of each unit to each class, `(unit, group)`.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.diagnose import coding_scheme
+    >>> words = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1]])  # each codeword belongs to 8 units
+    >>> labels = np.repeat([0, 1, 2], 4)
+    >>> found = coding_scheme(np.tile(words[labels], 8), labels, resamples=5, shuffles=20)
+    >>> found.verdict, found.confidence
+    ('redundant', 1.0)
     """
 
     evidence: CodeEvidence
@@ -100,22 +122,22 @@ class CodingScheme(Result):
 
     @property
     def verdict(self) -> Verdict:
-        """`"analog"`, `"redundant"`, `"sparse"`, or `"none"`."""
+        """Return the verdict: `"analog"`, `"redundant"`, `"sparse"` or `"none"`."""
         return self.evidence.verdict
 
     @property
     def confidence(self) -> float:
-        """The share of resamples that came to the same verdict."""
+        """Return the fraction of resamples with the same verdict."""
         return self.votes[self.verdict]
 
     @property
     def note(self) -> str:
-        """Say what the verdict does not show, or nothing."""
+        """Return a caution about the verdict, or an empty string."""
         if self.evidence.inherited is not None or self.verdict == "none":
             return ""
         return (
-            "from labels alone: untrained units have a code, too, if inputs of a class are alike; "
-            "give `x=` to compare"
+            "based on labels alone: untrained units also have a code if the inputs of a class are "
+            "alike; give `x=` to compare with the inputs"
         )
 
     def __str__(self) -> str:
@@ -126,9 +148,10 @@ class CodingScheme(Result):
         return f"{first}\n{self.evidence}\nresamples: {votes}{note}"
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the mean response of every unit to each class, similar units side by side.
+        """Draw the mean response of every unit to each class, with similar units side by side.
 
-        The title is the evidence. `style` goes to `Axes.imshow`, for example `cmap`.
+        The title shows the evidence. Keyword arguments in `style`, for example `cmap`, are passed
+        to `Axes.imshow`.
         """
         ax = axes(ax)
         words = self.responses > self.responses.mean(axis=0)
@@ -136,11 +159,11 @@ class CodingScheme(Result):
         shown, top = self.responses[order].T, np.abs(self.responses).max() or 1.0
         how = {"aspect": "auto", "interpolation": "nearest", "cmap": "RdBu_r"}
         ax.imshow(shown, **{**how, "vmin": -top, "vmax": top, **style})
-        ax.set(xlabel="unit, by what it says", ylabel="class", yticks=range(len(self.classes)))
+        ax.set(xlabel="unit, sorted by codeword", ylabel="class", yticks=range(len(self.classes)))
         ax.set_yticklabels([str(each) for each in self.classes])
         seen = self.evidence
         ax.set_title(
-            f"{self.verdict}{' (from labels alone)' * bool(self.note)}, {self.confidence:.0%} of "
+            f"{self.verdict}{' (from labels alone)' * bool(self.note)} in {self.confidence:.0%} of "
             "resamples\n"
             f"between classes {seen.class_share:.2f}, participation {seen.participation:.2f} "
             f"(Gaussian {seen.gaussian_participation:.2f}),\noutliers {seen.outlier_share:.2f}, "
@@ -159,57 +182,79 @@ def coding_scheme(
     shuffles: int = 200,
     key: Keys | None = None,
 ) -> CodingScheme:
-    r"""Return which code hidden units use for classes: analog, redundant, sparse, or none.
+    """Classify how hidden units code classes: `"analog"`, `"redundant"`, `"sparse"` or `"none"`.
 
-    A unit is its mean response to each class. In an *analog* code these are Gaussian over units:
-    all take part, each to its own degree. In a *redundant* one they gather at a few words, each
-    spoken by many units. In a *sparse* one a few outliers carry what the bulk does not. There is
-    *none* where classes make no more difference than shuffled labels do, or hardly any.
+    Each unit is described by its mean response to each class. In an *analog* code these responses
+    are Gaussian over units: all units take part, to different degrees. In a *redundant* code the
+    responses take a few patterns (codewords), each shared by many units. In a *sparse* code a few
+    outlier units carry most of the differences between classes. The verdict is *none* if responses
+    differ between classes hardly more than for shuffled labels.
 
-    Whether units gather is a question of how close they lie to the best 2 to 12 centres (k-means),
-    and single classes to two values, against Gaussian units of the same moments, treated alike:
-    as they are, and scaled to nearly the same length, so that units may differ in gain.
-    Thresholds were set on draws from the mean-field laws of `festina.theory.coding`.
+    The test for codewords measures how close units lie to the best 2 to 12 centres (k-means), and
+    their responses to single classes to two values. These distances are compared with distances for
+    Gaussian units of the same moments. The test for codewords is repeated for units scaled to
+    nearly the same length, so that units may differ in gain. Thresholds were set on samples from
+    the mean-field theory of `festina.theory.coding`.
 
     **Arguments:**
 
-    - `activations`: of one hidden layer, `(example, unit)`, from a posterior or a trained network.
-    - `labels`: the class of every example, of any type. Without there is no verdict: codes of
-      many classes and no code look alike then.
-    - `x`: inputs of the network, `(example, …)`, if classes are to be told apart better than
-      random features do. These inherit what inputs have: a linear one has the same share of
-      variance between classes on average, others less, as they bend correlations towards zero.
-      Without them a verdict other than `"none"` holds from labels alone, and `note` says so.
-    - `resamples`: how often it is asked again, of units drawn with replacement and four fifths of
-      the examples of each class.
-    - `shuffles`: of labels.
-    - `key`: randomness of all of these; `jax.random.key(0)` by default.
+    - `activations`: activations of one hidden layer, `(example, unit)`, from a posterior sample or
+      a trained network.
+    - `labels`: class of every example, of any type. Labels are required, because a code of many
+      classes looks like no code without them.
+    - `x`: inputs of the network, `(example, …)`. A code must then separate classes better than the
+      inputs do. A random linear layer has on average the same share of variance between classes as
+      its inputs, and other random layers have less. Without inputs the verdict is based on labels
+      alone, and `note` reports this.
+    - `resamples`: number of resamples, each of units drawn with replacement and four fifths of the
+      examples of each class.
+    - `shuffles`: number of shuffles of the labels.
+    - `key`: randomness of resamples and shuffles; the default is `jax.random.key(0)`.
+
+    **Returns:** a `CodingScheme`.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.diagnose import coding_scheme
+    >>> rng, labels = np.random.default_rng(0), np.repeat([0, 1, 2], 4)
+    >>> graded = np.eye(3)[labels] @ rng.normal(size=(3, 60))
+    >>> coding_scheme(graded, labels, resamples=5, shuffles=20).verdict
+    'analog'
 
     !!! note "When to doubt it"
 
-        Words of saturating units melt into an analog code where the temperature rises, and that
-        into none: in between the verdict is as good as its `confidence`. Noise that is larger than
-        words are apart, divided by the root of the examples in a class, hides them. And where
-        inputs of a class are alike, a network that has learned nothing is analog, too: give them.
-        Rectifiers that answer one class each, in every degree, are at the border of analog, sparse
-        and redundant: they may be said to speak words with different gains. Where k outliers
-        carry a sparse code, $e^{-k}$ of the resamples draw none of them, and doubt it.
+        With rising temperature, codewords of saturating units give way to an analog code, and the
+        analog code to none. In between, rely on `confidence`. Noise hides codewords if its standard
+        deviation, divided by the root of the number of examples per class, exceeds their distance.
+        If the inputs of a class are alike, an untrained network is analog too: give `x`. ReLU units
+        that each respond to one class, to graded degrees, lie between analog, sparse and redundant;
+        the verdict may be redundant, with different gains. If k outliers carry a sparse code, a
+        fraction $e^{-k}$ of the resamples contains none of them.
     """
     h = finite_matrix("activations", activations, "example", "unit")
     examples, units = h.shape
     hint = f" `activations` are (example, unit), here {h.shape}."
     names, which = groups("labels", "class", labels, examples, hint=hint)
     if units < _LEAST:
-        raise ValueError(f"{units} units are too few to tell a code: give at least {_LEAST}.")
+        raise ValueError(
+            f"`activations` must have at least {_LEAST} units to classify a code, got {units}."
+        )
     if examples <= len(names):
-        raise ValueError(f"Each of {examples} examples is a class of its own: give more of each.")
+        raise ValueError(
+            f"Each of {examples} examples is a class of its own: give several examples per class."
+        )
     shown = None if x is None else finite_array("x", x)
     if shown is not None and shown.shape[:1] != (examples,):
-        raise ValueError(f"`x` must be {examples} examples, as many as `activations`.{hint}")
+        raise ValueError(
+            f"`x` must be {examples} examples, as many as `activations`, got shape {shown.shape}."
+            f"{hint}"
+        )
     scale = np.abs(h).max()
     if np.ptp(h, axis=0).max() <= _ROUNDING * scale:
         raise ValueError(
-            f"`activations` are constant: no unit tells the {examples} examples apart."
+            f"`activations` are constant: every unit responds alike to all {examples} examples. "
+            "Give activations that vary over examples."
         )
     count = whole_number("resamples", resamples)
     rng = generator(key)
@@ -232,7 +277,7 @@ def coding_scheme(
         some = [rng.permutation(np.flatnonzero(which == c)) for c in range(len(names))]
         some = np.concatenate([own[: int(np.ceil(_KEPT * len(own)))] for own in some])
         chosen = rng.integers(units, size=units)
-        # A Gaussian unit that is drawn twice is there twice, as the others are.
+        # Gaussian units are resampled like the true units, so that both contain duplicates.
         seen = h[np.ix_(some, chosen)], which[some], none, normal[chosen], rng, centres
         said.append(_evidence(*seen)[0].verdict)
     votes: dict[Verdict, float] = {name: said.count(name) / count for name in get_args(Verdict)}
@@ -247,7 +292,7 @@ def _means(
 
 
 def _class_share(h: Float[np.ndarray, "example unit"], which: Int[np.ndarray, " example"]) -> float:
-    """Return the share of variance between classes, less that between random groups."""
+    """Return the share of variance between classes, minus its expected value for random groups."""
     off, sizes = h - h.mean(axis=0), np.bincount(which)
     between = (_means(off, which) ** 2 @ sizes).sum() / ((off**2).sum() or 1.0)
     return float(1 - (1 - between) * (len(h) - 1) / max(len(h) - len(sizes), 1))
@@ -261,7 +306,10 @@ def _evidence(
     rng: np.random.Generator,
     centres: tuple[tuple[int, ...], ...] = (_CENTRES, _CENTRES),
 ) -> tuple[CodeEvidence, tuple[tuple[int, ...], ...]]:
-    """Return the evidence, and the best numbers of `centres`: of units as they are, and scaled."""
+    """Return the evidence, and the best numbers of centres for units as they are and scaled.
+
+    `none` holds the chance level and the class share of the inputs.
+    """
     means = _means(h, which)
     off = means - means.mean(axis=1, keepdims=True)
     square = (off**2).sum(axis=1)
@@ -292,7 +340,7 @@ def _evidence(
 
 
 def _equal_gains(rows: Float[np.ndarray, "unit group"]) -> Float[np.ndarray, "unit group"]:
-    """Scale units to length one, but for nearly silent ones, whose direction is noise."""
+    """Scale units to length one, except for nearly silent units, whose direction is noise."""
     square = (rows**2).sum(axis=1, keepdims=True)
     return rows / np.sqrt(square + _SILENT**2 * np.median(square) + np.finfo(float).tiny)
 
@@ -303,6 +351,10 @@ def _discreteness(
     rng: np.random.Generator,
     centres: tuple[int, ...],
 ) -> tuple[float, int]:
+    """Return the largest discreteness over numbers k of centres, and this k.
+
+    The discreteness is the logarithm of how much closer units lie to k centres than Gaussian units.
+    """
     from scipy.cluster.vq import kmeans, vq
 
     most = min(2 ** rows.shape[1], len(rows) // 4)
@@ -313,7 +365,7 @@ def _discreteness(
 
 
 def _two_values(rows: Float[np.ndarray, "unit group"]) -> Float[np.ndarray, " class"]:
-    """Return the logarithm of the share of variance that is left around the best two values."""
+    """Return the log share of variance that is left around the best two values, for each class."""
     x = np.sort(rows - rows.mean(axis=0), axis=0)
     left = np.arange(1, len(x))[:, None]
     between = np.cumsum(x, axis=0)[:-1] ** 2 * (1 / left + 1 / (len(x) - left))

@@ -1,4 +1,4 @@
-"""Gates as they are found: for which examples hidden units are on, and the pathways they make."""
+"""Find for which examples hidden units are on, and which pathways the units form."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,41 +22,52 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STABLE = 0.8
-"""Pathways are stable where all other looks at the same units agree with them so far."""
+"""Smallest agreement between repeated analyses of the same units at which pathways are stable."""
 
-_AROUND = (0.1, 3.0, 10.0)  # thresholds that would have done as well
-_LEAST = 16  # examples that are halved; of fewer a quarter is left out
-_SPLITS, _ROUNDS = 4, 16  # splits in a round, and rounds until the verdict is certain
-_CERTAIN = 3.0  # standard errors from the limit at which it is
-_LIKELY = 0.15  # standard deviation of agreement between splits, where few look all alike
-_SHUFFLES, _LOW = 16, 0.3  # of the gates, for what chance gives; a quarter is enough if that is low
-_ENOUGH = 2000  # examples in a half
-_LEVEL, _TESTS, _TESTED = 0.02, 99, 500  # of the test that units go together: shuffles, examples
-_MOMENTS = 12  # of a trajectory
+_AROUND = (0.1, 3.0, 10.0)  # factors by which the threshold is changed
+_LEAST = 16  # examples from which on they are halved; with fewer, a quarter is left out
+_SPLITS, _ROUNDS = 4, 16  # splits per round, and the largest number of rounds
+_CERTAIN = 3.0  # standard errors between the mean agreement and `STABLE` that end the splits
+_LIKELY = 0.15  # assumed standard deviation of agreement, in case few splits agree by accident
+_SHUFFLES, _LOW = 16, 0.3  # shuffles of the gates, and chance agreement that needs only a quarter
+_ENOUGH = 2000  # largest number of examples in a half
+_LEVEL, _TESTS, _TESTED = 0.02, 99, 500  # test of correlations: level, shuffles, examples
+_MOMENTS = 12  # samples of a trajectory that are compared
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Gating(Result):
-    """Result of `gating`: which hidden units are on for which examples, and which go together.
+    """Result of `gating`: which hidden units are on for which examples, and their pathways.
 
-    Axes of a batch, such as seeds, come first; units of all its networks make pathways together.
+    Axes of a batch, such as seeds, come first. Units of all networks of a batch form pathways
+    together.
 
-    - `active`: whether a unit is on for an example.
-    - `strength`: |w_in||w_out| of each unit.
-    - `dead`: units that are never on, or have next to no strength. They are in no pathway.
-    - `pathway`: of each unit its number, from 0 for the strongest; −1 for dead units.
-    - `sets`: the examples for which most of a pathway's strength is on.
-    - `share`: of all strength that a pathway has.
-    - `agreement`: adjusted Rand indices of these pathways with those of other looks: other
-      `thresholds`, each of the `seeds` by itself, other `times`; and between halves of the
-      `examples`, or with what is found without some of them where they are few. Where there is but
-      one pathway, the share of gates that are as in most `units`, and 0 if most are never on.
-      Empty with fewer than four examples, which tell nothing.
-    - `chance`: what the agreement between `examples`, or of `units`, would be if every unit were on
-      for as many examples as it is, but for any: the mean over shuffled gates.
-    - `p_value`: of the hypothesis that each unit is on for any examples. It is the rank of the mean
-      squared correlation between units among 99 times shuffled gates. NaN with fewer than four
-      examples.
+    - `active`: True where a unit is on for an example.
+    - `strength`: strength |w_in||w_out| of each unit.
+    - `dead`: True for units that are never on or have almost no strength. Dead units belong to no
+      pathway.
+    - `pathway`: pathway of each unit, numbered from 0 for the strongest; −1 for dead units.
+    - `sets`: True for the examples for which most of a pathway's strength is on.
+    - `share`: share of the total strength in each pathway.
+    - `agreement`: adjusted Rand indices between these pathways and pathways from repeated analyses:
+      with other `thresholds`, for each of the `seeds` alone, at other `times`, and between halves
+      of the `examples` (or with a quarter left out if examples are few). If there is one pathway,
+      the entry `units` holds the fraction of gates that equal the majority of units instead, or 0
+      if the majority is never on. Empty with fewer than four examples.
+    - `chance`: mean agreement of `examples`, or of `units`, after each unit's gates have been
+      shuffled over examples.
+    - `p_value`: p-value of the hypothesis that units are on independently of each other. The test
+      statistic is the mean squared correlation between units, compared with 99 shuffles. NaN with
+      fewer than four examples.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.diagnose import gating
+    >>> contexts = np.repeat([0, 1], 8)
+    >>> found = gating(np.tile(np.eye(2)[contexts], 3))  # 3 units on in context 0, 3 in context 1
+    >>> found.pathway, found.share, found.stable
+    (array([1, 0, 1, 0, 1, 0]), array([0.5, 0.5]), True)
     """
 
     active: Bool[np.ndarray, "*batch unit example"]
@@ -74,10 +85,11 @@ class Gating(Result):
 
     @property
     def stability(self) -> float:
-        """Return the mean agreement with the kind of looks that agrees least.
+        """Return the smallest mean agreement over the kinds of repeated analyses.
 
-        1 if it is always the same. For `examples` and `units`, 0 is the agreement that `chance`
-        gives, and what is far below is −1. NaN if nothing is known.
+        A stability of 1 means that all analyses give the same pathways. The agreements of
+        `examples` and `units` are rescaled to 0 at `chance`, and cut off at −1. The stability is
+        NaN with fewer than four examples.
         """
         return min((self._beyond(name) for name in self.agreement), default=np.nan)
 
@@ -87,12 +99,12 @@ class Gating(Result):
 
     @property
     def stable(self) -> bool:
-        """Whether other examples, thresholds or seeds would give the same pathways.
+        """Return True if other examples, thresholds or seeds would give the same pathways.
 
-        True for a `stability` of at least 0.8, by more than splits of the examples leave uncertain,
-        and a `p_value` of at most 0.02. False where nothing is known: for fewer than four examples,
-        or for few units that shuffled gates would bring together as well. Networks trained on few
-        examples often have the pathways that one expects and are unstable.
+        Stable pathways have a `stability` of at least 0.8, beyond the uncertainty of splits of the
+        examples, and a `p_value` of at most 0.02. The property is False with fewer than four
+        examples, and if shuffled gates correlate as much. Networks trained on few examples often
+        have the expected pathways without being stable.
         """
         splits = self.agreement.get("examples", ())
         sure = not len(splits) or certain(splits, self.chance)
@@ -101,7 +113,7 @@ class Gating(Result):
     def by(self, labels: ArrayLike) -> Bool[np.ndarray, "*batch unit example"]:
         """Return gates that depend on a label alone: open if a unit is on for half of its examples.
 
-        `gating.by(task.labels["context"])` are for `festina.networks.gated_equivalent`.
+        Use `gating.by(task.labels["context"])` with `festina.networks.gated_equivalent`.
         """
         found = np.asarray(labels)
         if found.shape != self.active.shape[-1:]:
@@ -115,12 +127,12 @@ class Gating(Result):
         return on[..., which] & ~self.dead[..., None]
 
     def by_pathway(self) -> Bool[np.ndarray, "*batch unit example"]:
-        """Return gates of whole pathways: a unit is on for what most of its pathway is on for."""
+        """Return gates by pathway: a unit is on where most of its pathway's strength is on."""
         return self.sets[self.pathway] & ~self.dead[..., None]
 
     def __str__(self) -> str:
         words = "stable" if self.stable else "unstable"
-        told = f"; units go together no more than by chance (p = {self.p_value:.2f})"
+        told = f"; units correlate no more than by chance (p = {self.p_value:.2f})"
         looks = ", ".join(f"{np.mean(each):.2f} {name}" for name, each in self.agreement.items())
         lines = [f"{'pathway':<9}{'units':>6}{'share':>8}{'examples on':>13}"]
         for k, (share, chosen) in enumerate(zip(self.share, self.sets, strict=True)):
@@ -135,9 +147,10 @@ class Gating(Result):
     def draw(
         self, ax: "Axes | None" = None, *, labels: ArrayLike | None = None, **style: Any
     ) -> "Axes":
-        """Draw units below each other by pathway, and the examples for which each is on.
+        """Draw for which examples each unit is on, with units grouped by pathway.
 
-        With `labels` examples with the same one stand side by side. `style` goes to `Axes.imshow`.
+        With `labels`, examples with the same label are drawn side by side. Keyword arguments in
+        `style` are passed to `Axes.imshow`.
         """
         from ._gating_figure import draw_gating
 
@@ -158,28 +171,44 @@ def gating(
     earlier: Sequence[ArrayLike] = (),
     key: Keys | None = None,
 ) -> Gating:
-    """Return for which examples hidden units are on, and the pathways that they make.
+    """Return for which examples hidden units are on, and the pathways that the units form.
 
-    A unit is on where its activity is above a small part of its own maximum. Units that are on for
-    nearly the same examples are one pathway: sets are clustered by the share of examples in which
-    they differ (average and Ward's linkage, of SciPy), cut where the mean silhouette is best,
-    and units then join the pathway whose majority they are closest to. All of that is weighted by
-    strength. Whether it means anything is another question, which other looks at the same units
-    answer: see `Gating.agreement`.
+    A unit is on for an example if its activity exceeds a small fraction of its own maximum. Units
+    that are on for nearly the same examples form one pathway. Pathways are clusters of units by the
+    fraction of examples in which they differ (average and Ward linkage of SciPy). The tree is cut
+    where the mean silhouette is largest. Each unit then joins the pathway with the closest
+    majority. Units count by their strength. `Gating.agreement` and `Gating.stable` tell whether the
+    pathways are reproducible.
 
     **Arguments:**
 
-    - `network`: a network, a batch of them along seeds, or a trajectory, of which it is the end
-      that counts; or activities of a hidden layer, `(*seed, example, unit)`. Of units that are
-      negative as well, say what counts as on: `np.abs(…)`.
-    - `x`: the examples, `(example, …)`, with a network.
-    - `layer`: which hidden layer of a network, from 1.
-    - `strengths`: of plain activities |w_in||w_out|, `(*seed, unit)`; left out, all are alike.
-    - `threshold`: of its maximum, above which a unit is on.
-    - `least`: of the largest strength, below which a unit is dead.
-    - `pathways`: how many; left out, as many as fit best, up to `most`.
-    - `earlier`: activities of the same units at other times. Of a trajectory these are known.
-    - `key`: randomness of the halves into which examples are split; `jax.random.key(0)` by default.
+    - `network`: a network, a batch of networks (such as seeds), or a trajectory, whose final
+      network is used; or activities of a hidden layer, `(*seed, example, unit)`. For activities of
+      both signs decide what counts as on, for example `np.abs(…)`.
+    - `x`: examples, `(example, …)`, required with a network.
+    - `layer`: number of the hidden layer of a network, from 1.
+    - `strengths`: strengths |w_in||w_out| of units, `(*seed, unit)`, for plain activities; by
+      default all equal.
+    - `threshold`: fraction of its maximum above which a unit is on.
+    - `least`: fraction of the largest strength below which a unit is dead.
+    - `pathways`: number of pathways; by default the best number up to `most`.
+    - `most`: largest number of pathways.
+    - `earlier`: activities of the same units at other times, for plain activities.
+    - `key`: randomness of the splits of examples; the default is `jax.random.key(0)`.
+
+    **Returns:** a `Gating`.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.diagnose import gating
+    >>> contexts = np.repeat([0, 1], 8)
+    >>> print(gating(np.tile(np.eye(2)[contexts], 3)))
+    pathway   units   share  examples on
+    0             3   0.500         50%
+    1             3   0.500         50%
+    0 of 6 units are dead
+    stable: agreement 1.00 thresholds, 1.00 examples (-0.09 by chance)
     """
     h, weights, others = _activities(network, x, layer, strengths, earlier)
     threshold, least = _between("threshold", threshold), _between("least", least)
@@ -188,21 +217,22 @@ def gating(
     dead = (h.max(axis=-2) <= 0) | (weights <= least * weights.max(initial=0.0))
     if dead.all():
         raise ValueError(
-            f"All {dead.size} units are dead: never on for any example, or without strength. "
-            "Nothing is left that could be a pathway."
+            f"All {dead.size} units are dead (never on for any example, or without strength), so "
+            "there are no pathways. Check the activities, or lower `least`."
         )
     active, alive = _sets(h, threshold), ~dead
     places = np.argwhere(alive)
-    places = places[canonical(active[alive], weights[alive])]  # ties are then broken as before
+    # A canonical order makes ties independent of the order of units.
+    places = places[canonical(active[alive], weights[alive])]
     pick = lambda values: values[tuple(places.T)]
     on, strength = pick(active), pick(weights)
     clusters = lambda on: cluster(on, strength, count, most)
     found, rng, examples = clusters(on), generator(key), on.shape[1]
-    shuffled = lambda: rng.permuted(on, axis=1)  # every unit on for as many examples, but for any
+    shuffled = lambda: rng.permuted(on, axis=1)  # every unit is on for as many examples as before
     looks: dict[str, list[float]] = {}
     chance = np.nan
     if examples > 3 and len(found.share) == 1:
-        # Halves of the examples may see more where there is less to see.
+        # Halves of the examples may have several pathways by chance, so they are not compared.
         one = lambda on: cluster(on, strength, 1, 1)
         looks["units"] = [found.held * found.common.any()]
         chance = float(np.mean([one(shuffled()).held for _ in range(_SHUFFLES)]))
@@ -240,12 +270,12 @@ def gating(
 
 
 def beyond(agreement: float, chance: float) -> float:
-    """Return agreement on a scale where 0 is chance and 1 is perfect; −1 if it is far below."""
+    """Return an agreement rescaled to 0 at `chance` and 1 if perfect, cut off at −1."""
     return 1.0 if agreement >= 1 else max((agreement - chance) / max(1 - chance, 1e-12), -1.0)
 
 
 def certain(splits: Sequence[float] | np.ndarray, chance: float) -> bool:
-    """Whether it is certain on which side of `STABLE` the mean agreement of all splits is."""
+    """Return whether the mean agreement of splits is certainly on one side of `STABLE`."""
     off = abs(beyond(float(np.mean(splits)), chance) - STABLE) * (1 - chance)
     spread = np.hypot(np.std(splits), _LIKELY * (1 - chance))
     return bool(off >= _CERTAIN * spread / np.sqrt(len(splits)))
@@ -256,7 +286,7 @@ def _chance_of_ties(
     strength: Float[np.ndarray, " unit"],
     rng: np.random.Generator,
 ) -> float:
-    """Return how often shuffled gates correlate as much as these do, by the squares of all pairs.
+    """Return the p-value of the squared correlations between units, by shuffling gates.
 
     Each unit counts by its strength.
     """
@@ -270,7 +300,7 @@ def _chance_of_ties(
 
 
 def _splits(split: Callable[[], float], chance: float) -> list[float]:
-    """Split examples as often as it takes to be certain."""
+    """Return agreements between halves of the examples, enough to decide about `STABLE`."""
     found: list[float] = []
     for _ in range(_ROUNDS):
         found += [split() for _ in range(_SPLITS)]
@@ -284,7 +314,7 @@ def _split(
     clusters: Callable[[np.ndarray], Clusters],
     rng: np.random.Generator,
 ) -> float:
-    """Return how well the clusters of two parts of the examples agree; 0 if neither has several."""
+    """Return the agreement of the clusters of two parts of the examples."""
     examples = on.shape[1]
     order = rng.permutation(examples)
     halves = order[: examples // 2][:_ENOUGH], order[examples // 2 :][:_ENOUGH]
@@ -307,7 +337,9 @@ def _alike(one: Clusters, other: Clusters) -> float:
 def _between(name: str, value: float) -> float:
     found = real_number(name, value)
     if not 0 <= found < 1:
-        raise ValueError(f"`{name}` is relative to the largest: from 0 to 1, got {value}.")
+        raise ValueError(
+            f"`{name}` must be a fraction of the largest value, from 0 to below 1, got {value}."
+        )
     return found
 
 
@@ -318,12 +350,11 @@ def _activities(
     strengths: ArrayLike | None,
     earlier: Sequence[ArrayLike],
 ) -> tuple[Float[np.ndarray, "*batch example unit"], np.ndarray, list[np.ndarray]]:
-    """Activities, strengths, and activities at other times."""
+    """Return activities, strengths, and activities at other times."""
     if isinstance(network, AbstractNetwork | Trajectory):
         if x is None or strengths is not None or len(earlier):
             raise ValueError(
-                "Of a network give `x` alone; `strengths` and `earlier` go with plain "
-                "activities, a network has its own."
+                "With a network give `x` alone; `strengths` and `earlier` go with plain activities."
             )
         x = finite_array("x", x)
         if isinstance(network, AbstractNetwork):
@@ -337,14 +368,17 @@ def _activities(
             _hidden(at(k), x, layer)[0] for k in moments[:-1]
         ]
     if x is not None:
-        raise ValueError("`x` goes with a network; of activities nothing else is needed.")
+        raise ValueError("`x` goes with a network; plain activities do not need it. Leave `x` out.")
     h = finite_array("network", network)
     if h.ndim < 2:
         raise ValueError(f"Activities must be (*seed, example, unit), got shape {h.shape}.")
     units = (*h.shape[:-2], h.shape[-1])
     weights = np.ones(units) if strengths is None else finite_array("strengths", strengths)
     if (weights < 0).any():
-        raise ValueError("`strengths` are |w_in||w_out|: they must not be negative.")
+        raise ValueError(
+            "`strengths` must not be negative: give |w_in||w_out| of each unit, got "
+            f"{weights.min():.3g}."
+        )
     if weights.shape != units:
         raise ValueError(
             f"`strengths` must be one for each unit, {units}, got shape {weights.shape}."
@@ -360,14 +394,14 @@ def _activities(
 def _hidden(
     network: AbstractNetwork, x: Float[np.ndarray, "example ..."], layer: int
 ) -> tuple[Float[np.ndarray, "*batch example unit"], Float[np.ndarray, "*batch unit"]]:
-    """Activities of one hidden layer, and |w_in||w_out| of its units."""
+    """Return the activities of one hidden layer, and the strengths |w_in||w_out| of its units."""
     if not isinstance(network, Layer | DeepNetwork) or (
         isinstance(network, DeepNetwork) and network.skips
     ):
         raise ValueError(
             "`network` must be a layer, or a `DeepNetwork` without skips, got "
-            f"{type(network).__name__}. Of others give activities of one "
-            "hidden layer, (example, unit), and `strengths`."
+            f"{type(network).__name__}. For other networks give the activities of one hidden "
+            "layer, (example, unit), and `strengths`."
         )
     batch, depth = network.batch_shape, len(network.parts) - 1
     if not 1 <= whole_number("layer", layer) <= depth:
@@ -377,7 +411,10 @@ def _hidden(
     flat = [np.asarray(part).reshape(-1, *part.shape[len(batch) :]) for part in network.parts]
     found = over_lanes(lambda lanes: _each_of_each(network.with_parts(*lanes), x), flat)[layer - 1]
     if found.ndim != 3:
-        raise ValueError("Gates are of units whose response is one number: neurons.")
+        raise ValueError(
+            "`gating` needs units whose response is one number (neurons), got responses with "
+            f"{found.ndim - 2} axes. Give activities, (example, unit), instead of the network."
+        )
     inward, outward = flat[layer - 1], flat[layer]
     outward = outward if isinstance(network, Layer) else outward.swapaxes(-1, -2)
     units = found.shape[-1]
@@ -390,5 +427,5 @@ def _hidden(
 def _each_of_each(
     networks: AbstractNetwork, x: Float[Array, "example ..."]
 ) -> tuple[Float[Array, "lane example ..."], ...]:
-    """Return the activities of the hidden layers of every network for every example."""
+    """Return the activities of all hidden layers, for every network and every example."""
     return jax.vmap(lambda network: jax.vmap(network.hidden)(x))(networks)

@@ -1,4 +1,4 @@
-"""Sets that are nearly the same, as clusters."""
+"""Cluster units whose sets of examples nearly coincide."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,23 +7,24 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 _NONE, _LITTLE = 0.1, 0.2
-"""A mean silhouette, and a share of what one cluster leaves unexplained, below which there is one.
+"""Smallest mean silhouette of several clusters, and smallest reduction of unexplained entries.
 
-A few odd units among many that are alike have a good silhouette by themselves, but explain little.
+The second condition is needed because a few odd units among many similar ones have a good
+silhouette but explain little.
 """
 _SLIGHT = 0.03
-"""Of all weight, below which a cluster is a few odd units, which join another."""
-_ROUNDS = 10
+"""Share of the total weight below which a cluster is dissolved and its units join others."""
+_ROUNDS = 10  # largest number of reassignment rounds
 
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Sets by cluster, the heaviest first.
+    """Clusters of sets, the heaviest first.
 
-    - `label`: of each set, and its `weight`.
-    - `common`: what is on in most of a cluster, by weight.
-    - `share`: of all weight that a cluster has.
-    - `held`: share of entries, by weight, that are as in most of the cluster.
+    - `label`, `weight`: cluster and weight of each set.
+    - `common`: majority of each cluster, by weight.
+    - `share`: share of the total weight in each cluster.
+    - `held`: fraction of entries, by weight, that equal the majority of their cluster.
     """
 
     label: Int[np.ndarray, " unit"]
@@ -43,7 +44,7 @@ def cluster(
     from scipy.cluster.hierarchy import linkage
     from scipy.spatial.distance import squareform
 
-    signs = np.where(on, np.float32(1), np.float32(-1))  # products are whole: exact up to 2²⁴
+    signs = np.where(on, np.float32(1), np.float32(-1))  # sums of products are exact up to 2²⁴
     off = _differences(signs)
     together = np.zeros(len(on), dtype=int)
     trials = [together]
@@ -72,11 +73,11 @@ def cluster(
 def _cuts(
     tree: Float[np.ndarray, "merge 4"], sizes: Sequence[int]
 ) -> list[Int[np.ndarray, " unit"]]:
-    """Cut a tree of merges into each number of clusters, or fewer where that would cut a tie."""
+    """Cut a tree of merges into each number of clusters, or fewer if the cut would split a tie."""
     units, height = len(tree) + 1, np.append(tree[:, 2], np.inf)
     pairs, first, found = tree[:, :2].astype(int), units - max(sizes), {}
     root = np.arange(2 * units)
-    for done in reversed(range(first)):  # from each merge to the two that it is made of
+    for done in reversed(range(first)):  # pass the root of each merge on to its two parts
         root[pairs[done]] = root[units + done]
     nodes, label = np.unique(root[:units], return_inverse=True)
     nodes = nodes.tolist()
@@ -95,9 +96,10 @@ def _cuts(
 def canonical(
     on: Bool[np.ndarray, "unit example"], weight: Float[np.ndarray, " unit"]
 ) -> Int[np.ndarray, " unit"]:
-    """Return an order of units that does not depend on the order they are given in.
+    """Return an order of units that does not depend on the order in which they are given.
 
-    By how many examples they are on for and share with others, by weight, and at last by examples.
+    Units are sorted by the number of examples for which they are on, by the overlap with other
+    units, by weight, and finally by the examples themselves.
     """
     shared = np.rint(np.asarray(on, np.float32) @ np.asarray(on, np.float32).T)
     keys = (weight, np.sum(shared**2, axis=1), shared.sum(axis=1), on.sum(axis=1))
@@ -109,7 +111,7 @@ def _unexplained(
     weight: Float[np.ndarray, " unit"],
     label: Int[np.ndarray, " unit"],
 ) -> float:
-    """Return the share of entries, by weight, that differ from the majority of their cluster."""
+    """Return the fraction of entries, by weight, that differ from the majority of their cluster."""
     off = np.mean(signs != _majority(signs, weight, label)[label], axis=1)
     return float(np.average(off, weights=weight))
 
@@ -129,9 +131,10 @@ def rand_index(
     other: Int[np.ndarray, " unit"],
     weight: Float[np.ndarray, " unit"],
 ) -> float:
-    """Return the adjusted Rand index, a pair of units counting by the product of their weights.
+    """Return the adjusted Rand index, in which a pair of units counts by its weights' product.
 
-    1 if both are the same but for names, 0 on average if they have nothing to do with each other.
+    The index is 1 if both clusterings are the same up to names, and 0 on average if they are
+    independent.
     """
     w = weight / weight.sum()
     table = np.zeros((one.max() + 1, other.max() + 1))
@@ -147,7 +150,7 @@ def rand_index(
 
 
 def _differences(signs: Float[np.ndarray, "unit example"]) -> Float[np.ndarray, "unit unit"]:
-    """Return the share of examples for which one unit is on and the other is not."""
+    """Return the fraction of examples for which one unit is on and the other is not."""
     off = (0.5 - 0.5 / signs.shape[1] * (signs @ signs.T)).astype(float)
     np.fill_diagonal(off, 0.0)
     return np.maximum((off + off.T) / 2, 0.0)
@@ -159,10 +162,12 @@ def _silhouettes(
     label: Int[np.ndarray, "trial unit"],
     slight: float,
 ) -> Float[np.ndarray, " trial"]:
-    """The mean of (b − a)/max(a, b): a is the distance to one's own cluster, b to the next.
+    """Return the mean silhouette (b − a)/max(a, b) of each trial of cluster labels.
 
-    0 for units in slight clusters, which are no others' next either: else it would be best to take
-    the oddest unit by itself. 0 if there is but one cluster.
+    The distance a is a unit's mean distance to its own cluster, and b that to the nearest other
+    cluster. Units in clusters lighter than `slight` count as 0, and such clusters are never the
+    nearest one; without this rule the best cut would separate the oddest unit. The silhouette of a
+    single cluster is 0.
     """
     member = (label[..., None] == np.arange(label.max() + 1)) * weight[:, None]
     whole = member.sum(axis=1, keepdims=True)
@@ -184,11 +189,14 @@ def _settled(
     label: Int[np.ndarray, " unit"],
     slight: float,
 ) -> Int[np.ndarray, " unit"]:
-    """Every unit in the cluster whose majority it is closest to, if that is none of the slight."""
+    """Return labels that put every unit into the cluster with the closest majority.
+
+    Clusters lighter than `slight` lose their units to others.
+    """
     for _ in range(_ROUNDS):
         like = signs @ _majority(signs, weight, label).T
         like[:, np.bincount(label, weight) < slight] = -np.inf
-        like[np.arange(len(label)), label] += 0.5  # stays where it is, of two that are as close
+        like[np.arange(len(label)), label] += 0.5  # in a tie a unit keeps its cluster
         _, new = np.unique(np.argmax(like, axis=1), return_inverse=True)
         if np.array_equal(new, label):
             break

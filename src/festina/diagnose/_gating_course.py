@@ -1,4 +1,4 @@
-"""Gates along training: how many change, when, and what is left of a network if they are read."""
+"""Measure how many gates of a ReLU network change along training, and when."""
 
 import itertools
 from dataclasses import dataclass
@@ -19,20 +19,30 @@ from ._given import check_trajectory
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GateChanges(Result, drawn="from_last"):
-    """Result of `gate_changes`: gates at every sample of a run; batch axes come first.
+    """Result of `gate_changes`: how the gates of a network change along a run.
 
-    Shares of gates are weighted by the strength |w_in||w_out| that their units have at that time.
+    Axes of a batch come first. Fractions of gates are weighted by the current strength
+    |w_in||w_out| of units.
 
-    - `time`: of the samples.
-    - `loss`: of the gated network whose gates are read at every sample, in the trajectory's
-      convention.
-    - `loss_gap`, `output_gap`: how far that is from the network's loss, and the largest difference
-      of an output.
-    - `changed`: share of gates that are not what they were at the sample before.
-    - `from_first`, `from_last`: share that are not what they were at the first, or will be in the
-      end.
-    - `last_change`: of every gate of each hidden layer, when it last changed; −∞ if it never did.
-    - `flips`: how often each did.
+    - `time`: time of each sample.
+    - `loss`: loss of the gated network whose gates are recomputed at every sample, in the
+      trajectory's convention.
+    - `loss_gap`, `output_gap`: absolute difference between the gated and the ReLU network, for the
+      loss and for the output that differs most.
+    - `changed`: fraction of gates that differ from the sample before.
+    - `from_first`, `from_last`: fraction of gates that differ from the first sample, and from the
+      last one.
+    - `last_change`: time of the last change of each gate, by hidden layer; −∞ without a change.
+    - `flips`: number of changes of each gate, by hidden layer.
+
+    **Example:**
+
+    >>> import festina, numpy as np
+    >>> network = festina.networks.layer_from("relu", [[0.01, 0.009], [0.009, 0.01]], [0.01, -0.01])
+    >>> task = festina.tasks.from_arrays([[1, 0], [0, 1]], [1, -3])
+    >>> run = festina.gradient_flow(network, task, np.linspace(0, 20, 101))
+    >>> festina.diagnose.gate_changes(run, task).from_last[[0, 4, 100]].round(2)
+    array([0.5 , 0.44, 0.  ])
     """
 
     time: Float[np.ndarray, "*batch save"]
@@ -46,31 +56,43 @@ class GateChanges(Result, drawn="from_last"):
     flips: tuple[Int[np.ndarray, "*batch _unit example"], ...]
 
     def __str__(self) -> str:
-        """When gates become what they are in the end, over all networks of a batch."""
+        """Show how many gates differ from the end of the run, averaged over a batch."""
         whole = lambda values: np.reshape(values, (-1, self.time.shape[-1])).mean(axis=0)
         times, left = whole(self.time), whole(self.from_last)
         ever = np.mean(np.concatenate([(each > 0).ravel() for each in self.flips]))
-        rows = [f"{'time':>12}{'gates other than in the end':>30}"]
+        rows = [f"{'time':>12}{'gates unlike at the end':>30}"]
         for k in np.unique(np.linspace(0, len(times) - 1, 6).astype(int)):
             rows.append(f"{times[k]:>12.5g}{left[k]:>30.1%}")
-        rows.append(f"{ever:.0%} of gates have ever changed, those near a kink back and forth too;")
-        rows.append(f"read again they give the network's outputs to {self.output_gap.max():.1g}")
+        rows.append(f"{ever:.0%} of gates change at least once (gates near a kink may flicker)")
+        rows.append(f"outputs with gates of each sample are exact to {self.output_gap.max():.1g}")
         return "\n".join(rows)
 
 
 @float64
 def gate_changes(trajectory: Trajectory, task: Task) -> GateChanges:
-    r"""Return how the gates of a ReLU network change, read at every sample of a run.
+    r"""Return how the gates of a ReLU network change along a run.
 
-    With gates that are read again, $f = W_L D_{L-1} \cdots D_1 W_1 x$ with $D_l$ the gates of that
-    moment is the network: `output_gap` is rounding. That is what the equivalence of rectified and
-    gated networks says, and all it says: gates that stay are another network, and `from_last`
-    tells how far from it.
+    Gates are recomputed at every sample. With the gates $D_l$ of the same sample, $f = W_L D_{L-1}
+    \cdots D_1 W_1 x$ equals the ReLU network, and `output_gap` is rounding error. This identity is
+    the equivalence of ReLU and gated networks. A network with fixed gates is a different network;
+    `from_last` measures how far gates are from their final state.
 
     **Arguments:**
 
-    - `trajectory`: of a layer or `DeepNetwork` of rectified neurons without biases and skips.
-    - `task`: what it was trained on; gates are those of its examples.
+    - `trajectory`: a run of a layer or `DeepNetwork` of ReLU neurons without biases and skips.
+    - `task`: the task on which the network was trained, whose examples define the gates.
+
+    **Returns:** a `GateChanges`.
+
+    **Example:**
+
+    >>> import festina, numpy as np
+    >>> network = festina.networks.layer_from("relu", [[0.01, 0.009], [0.009, 0.01]], [0.01, -0.01])
+    >>> task = festina.tasks.from_arrays([[1, 0], [0, 1]], [1, -3])
+    >>> run = festina.gradient_flow(network, task, np.linspace(0, 20, 101))
+    >>> festina.diagnose.gate_changes(run, task).flips[0]
+    array([[0, 1],
+           [1, 0]])
     """
     check_trajectory(trajectory)
     check_type("task", task, Task)
@@ -122,7 +144,7 @@ def gate_changes(trajectory: Trajectory, task: Task) -> GateChanges:
 def _apart(
     one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...], strength: list[np.ndarray]
 ) -> Float[np.ndarray, "*batch"]:
-    """Return the share of gates that differ, weighted by the strength of their units."""
+    """Return the fraction of gates that differ, weighted by the strength of their units."""
     off = [np.mean(a != b, axis=-1) for a, b in zip(one, other, strict=True)]
     off, weight = np.concatenate(off, axis=-1), np.concatenate(strength, axis=-1)
     return np.asarray(np.sum(off * weight, axis=-1) / np.sum(weight, axis=-1))

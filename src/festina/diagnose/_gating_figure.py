@@ -1,4 +1,4 @@
-"""The picture of gates: units below each other, examples side by side."""
+"""Draw gates: units in rows, examples in columns."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def draw_gating(
     gating: "Gating", ax: "Axes | None", labels: ArrayLike | None, style: dict[str, Any]
 ) -> "Axes":
-    """Draw units by pathway, the strongest first, and the examples for which each is on."""
+    """Draw for which examples each unit is on, sorting units by pathway and strength."""
     import matplotlib.pyplot as plt
 
     if ax is None:

@@ -1,4 +1,4 @@
-"""A layer and its data from what was given: objects of this library, or plain arrays."""
+"""Convert arguments, given as festina objects or plain arrays, to a layer and its data."""
 
 import warnings
 
@@ -14,16 +14,16 @@ from ..tasks import AbstractTask, Task, from_arrays
 
 
 def check_trajectory(trajectory: Trajectory, *, use: str = "") -> None:
-    """Raise if the argument is no trajectory, and say what to `use` instead."""
+    """Raise if the argument is not a trajectory; the message ends with the advice `use`."""
     if not isinstance(trajectory, Trajectory):
         raise ValueError(
-            "`trajectory` must be what `festina.gradient_flow` or `gradient_descent` returned, got "
-            f"{type(trajectory).__name__}.{use}"
+            "`trajectory` must be a trajectory returned by `festina.gradient_flow` or "
+            f"`festina.gradient_descent`, got {type(trajectory).__name__}.{use}"
         )
 
 
 def networks_of(network: AbstractNetwork | Trajectory) -> AbstractNetwork:
-    """Return one network or a batch of them; those along a trajectory are one batch."""
+    """Return one network or a batch of networks; networks along a trajectory are one batch."""
     if isinstance(network, Trajectory):
         return network.network
     if not isinstance(network, AbstractNetwork):
@@ -38,20 +38,27 @@ def layer_of(network: Layer | ArrayLike, v: ArrayLike | None, activation: UnitLi
     """Return one layer with finite weights, from a network or from plain arrays."""
     if isinstance(network, AbstractNetwork):
         if v is not None or activation is not None:
-            raise ValueError("`v` and `activation` go with plain arrays; a network has its own.")
+            raise ValueError(
+                "`v` and `activation` go with plain arrays; a network has its own. Leave them out."
+            )
         if not isinstance(network, Layer):
             raise ValueError(
-                f"`network` must be a layer, Σ φ(x; u_i) v_i, got {type(network).__name__}. Of a "
-                "deeper network give one hidden layer as arrays: what comes in, u, and goes out, "
-                "v. It is judged by what it sends to the next layer, not by what that makes of it."
+                f"`network` must be a layer, Σ φ(x; u_i) v_i, got {type(network).__name__}. For "
+                "one hidden layer of a deeper network give its input weights u and output weights "
+                "v as arrays. Errors are then measured at the input of the next layer."
             )
         check_alone(network.batch_shape)
         return layer_from(network.unit, network.u, network.v)
     if v is None or activation is None:
-        raise ValueError("Plain arrays need both layers and φ: u, x, v=v, activation='relu'.")
+        raise ValueError(
+            "Plain arrays need both layers and φ: call it with u, x, v=v, activation='relu'."
+        )
     one = _layer_or_turned(unit_of(activation), network, v)
     if one.batch_shape:
-        raise ValueError(f"One network at a time, got `u` of shape {np.shape(network)}.")
+        raise ValueError(
+            f"One network at a time, got `u` of shape {np.shape(network)}: give `u` as (unit, "
+            "input)."
+        )
     return one
 
 
@@ -61,11 +68,11 @@ def task_of(
     y: ArrayLike | None,
     output_bias: ArrayLike | None = None,
 ) -> AbstractTask:
-    """Return the task of a network; without any targets they are zero."""
+    """Return the task on which a layer is tested; targets are zero if none are given."""
     if output_bias is not None and y is None:
         raise ValueError(
-            "`output_bias` goes with plain inputs and `y`; of a task subtract it from the targets: "
-            "festina.tasks.from_arrays(x, y - output_bias)."
+            "`output_bias` goes with plain inputs and `y`. For a task subtract it from the "
+            "targets: festina.tasks.from_arrays(x, y - output_bias)."
         )
     if isinstance(data, AbstractTask):
         if y is not None:
@@ -86,25 +93,27 @@ def task_of(
 
 
 def warn_of_other_outputs(network: Layer, task: AbstractTask, bias_given: bool) -> None:
-    """Warn where it looks as if the layer's outputs were not what was fitted to the targets."""
+    """Warn if the outputs look as if they were not fitted to the targets by squared error."""
     assert isinstance(task, Task)
     y, f = task.y, np.asarray(network.predict(task.x))
     off = y - f
     constant, varies = np.sum(off.mean(axis=0) ** 2), np.sum(y.var(axis=0))
     if not bias_given and constant > varies and 2 * np.sum(off.var(axis=0)) < varies:
         warnings.warn(
-            f"The outputs follow `y` but for a constant, {_short(off.mean(axis=0))}, which is more "
-            "than all that varies in `y`: errors are relative to it, and units count too little. "
-            "A bias of the output layer is `output_bias`; give 0 if there is none.",
+            f"The outputs follow `y` but for a constant, {_short(off.mean(axis=0))}, which is "
+            "larger than the variation of `y`. Errors are relative to this constant, so that units "
+            "count too little. Give the bias of the output layer as `output_bias`, or 0 if there "
+            "is none.",
             stacklevel=3,
         )
     right = np.argmax(f, axis=1) == np.argmax(y, axis=1) if y.shape[1] > 1 else (f > 0) == (y > 0)
     classes = np.array_equal(np.unique(y), (0, 1))
     if classes and np.mean(off**2) > np.mean(y**2) and np.mean(right) > 0.5:
         warnings.warn(
-            "The outputs are further from `y` than zeros are, though they tell most classes: they "
-            "may be those of a cross-entropy. Here fixed points and slopes are those of a squared "
-            "loss, and errors relative to the size of `y`; without `y` to that of the outputs.",
+            "The outputs are further from `y` than zeros are, although they give most classes "
+            "correctly: they may be those of a cross-entropy loss. Fixed points and slopes are "
+            "computed for a squared loss, and errors are relative to the size of `y`. Leave out "
+            "`y` to measure errors relative to the size of the outputs.",
             stacklevel=3,
         )
 
@@ -127,13 +136,19 @@ def _layer_or_turned(unit: AbstractUnit, u: ArrayLike, v: ArrayLike) -> Layer:
 def groups(
     name: str, kind: str, given: ArrayLike, count: int, *, hint: str = ""
 ) -> tuple[np.ndarray, Int[np.ndarray, " sample"]]:
-    """Return the values of a label, two or more, and which of them each of `count` examples has."""
+    """Return the distinct values of a label, and the index of the value of each example.
+
+    Raises `ValueError` unless there are `count` labels with two or more values.
+    """
     try:
         values = np.asarray(given)
     except ValueError:  # ragged
         raise ValueError(f"`{name}` must be one label for each of {count} examples.") from None
     if np.ma.is_masked(given) or (values.dtype.kind in "fc" and np.isnan(values).any()):
-        raise ValueError(f"`{name}` are not known for all examples: some are masked or NaN.")
+        raise ValueError(
+            f"`{name}` are not known for all examples: some are masked or NaN. Leave out these "
+            "examples."
+        )
     if values.shape != (count,):
         raise ValueError(
             f"`{name}` must be one label for each of {count} examples, got shape {values.shape}."
@@ -142,10 +157,9 @@ def groups(
     try:
         found, which = np.unique(values, return_inverse=True)
     except TypeError:
-        raise ValueError(f"`{name}` must be numbers or words, not several kinds.") from None
+        raise ValueError(f"`{name}` must be numbers or words, not a mixture of types.") from None
     if len(found) < 2:
         raise ValueError(
-            f"All examples are of one {kind}, {found[0]!r}: there must be two or more to tell "
-            "apart."
+            f"All examples are of one {kind}, {found[0]!r}: `{name}` must have two or more values."
         )
     return found, which

@@ -1,4 +1,4 @@
-"""How much the kernel and the hidden representation of a network change while it learns."""
+"""Measure how the tangent kernel and the hidden representation of a network change."""
 
 from typing import TypeVar
 
@@ -21,24 +21,36 @@ _Network = TypeVar("_Network", bound=AbstractNetwork)
 def neural_tangent_kernel(
     network: AbstractNetwork | Trajectory, x: AbstractTask | ArrayLike | Array
 ) -> Float[Array, "*batch output sample output sample"]:
-    r"""The empirical neural tangent kernel of any network,
+    r"""Return the empirical neural tangent kernel of a network, over all weights of all layers.
+
+    The kernel is
 
     $$K_{os,o's'} = \sum_\theta \frac{\partial f_o(x_s)}{\partial\theta}
-      \frac{\partial f_{o'}(x_{s'})}{\partial\theta},$$
+      \frac{\partial f_{o'}(x_{s'})}{\partial\theta}.$$
 
-    over all weights of all layers. Of a two-layer linear network it is
-    $I \otimes X^\top W_1^\top W_1 X + W_2W_2^\top \otimes X^\top X$ with examples as columns of X
+    For a two-layer linear network it is
+    $I \otimes X^\top W_1^\top W_1 X + W_2W_2^\top \otimes X^\top X$, with examples as columns of X
     (Dominé et al., 2025).
 
     **Arguments:**
 
-    - `network`: one network, a batch of them, or a trajectory: at all its samples.
-    - `x`: examples, `(sample, ...)`, or a task for those it has.
+    - `network`: one network, a batch of networks, or a trajectory (all of its samples are used).
+    - `x`: examples, `(sample, ...)`, or a task, whose examples are used.
 
     **Returns:**
 
-    K with shape `(*batch, output, sample, output, sample)`. The matrix of the formula above, output
-    before sample, is `K.reshape(*batch, outputs * samples, outputs * samples)`.
+    K with shape `(*batch, output, sample, output, sample)`. To get a matrix with rows ordered by
+    output, then sample, use `K.reshape(*batch, outputs * samples, outputs * samples)`.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.diagnose import neural_tangent_kernel
+    >>> from festina.networks import layer_from
+    >>> network = layer_from("relu", [[1, 0], [0, 1], [1, 1]], [1, 2, 1])
+    >>> np.asarray(neural_tangent_kernel(network, [[1, 0], [0, 1]])).reshape(2, 2)
+    array([[4., 1.],
+           [1., 7.]])
     """
     return _kernels(networks_of(network), _examples(x)[0])
 
@@ -61,11 +73,30 @@ def _kernel(
 def tangent_kernel_alignment(
     network: AbstractNetwork | Trajectory, task: AbstractTask
 ) -> Float[Array, "*batch"]:
-    r"""Cosine of the angle between the tangent kernel and that of the targets, $yy^\top$,
+    r"""Return the cosine of the angle between the tangent kernel and the target kernel $yy^\top$.
+
+    The cosine is
 
     $$\frac{\langle K, yy^\top\rangle}{\|K\|\,\|y\|^2},$$
 
-    with examples weighted as in the task's averages: 1 if all that can be learned is the task.
+    with examples weighted as in the task's averages. The cosine is 1 if $K$ is proportional to
+    $yy^\top$.
+
+    **Arguments:**
+
+    - `network`: one network, a batch of networks, or a trajectory (all of its samples are used).
+    - `task`: a finite task.
+
+    **Returns:** the cosines, `(*batch,)`.
+
+    **Example:**
+
+    >>> from festina.diagnose import tangent_kernel_alignment
+    >>> from festina.networks import layer_from
+    >>> from festina.tasks import from_arrays
+    >>> network = layer_from("relu", [[1, 0], [0, 1], [1, 1]], [1, 2, 1])
+    >>> round(float(tangent_kernel_alignment(network, from_arrays([[1, 0], [0, 1]], [1, 2]))), 3)
+    0.88
     """
     x, root = _examples(task)
     assert isinstance(task, Task)
@@ -91,8 +122,18 @@ def alignment_between_kernels(
 
     **Arguments:**
 
-    - `a`, `b`: kernels whose last `axes` axes match; those in front broadcast.
-    - `axes`: of one kernel: four as `neural_tangent_kernel` gives them, two for a matrix.
+    - `a`, `b`: kernels whose last `axes` axes match; axes in front broadcast.
+    - `axes`: number of axes of one kernel: 4 for kernels of `neural_tangent_kernel`, 2 for
+      matrices.
+
+    **Returns:** the cosine, with one number for each pair of kernels.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.diagnose import alignment_between_kernels
+    >>> round(float(alignment_between_kernels(np.eye(2), np.ones((2, 2)), axes=2)), 4)
+    0.7071
     """
     axes = whole_number("axes", axes)
     return _cosine(*_checked(axes, a=a, b=b), axes=axes)
@@ -101,9 +142,25 @@ def alignment_between_kernels(
 def distance_between_kernels(
     initial: ArrayLike | Array, kernel: ArrayLike | Array, *, axes: int = 4
 ) -> Float[Array, "*batch"]:
-    r"""Return one minus `alignment_between_kernels`: 0 if only the scale changed (lazy).
+    """Return one minus the cosine of the angle between two kernels.
 
-    Accurate where it is small: computed from the difference of the normalised kernels.
+    The distance is 0 if the kernels differ only in scale, as in lazy learning. Small distances are
+    accurate, because they are computed from the difference of the normalised kernels.
+
+    **Arguments:**
+
+    - `initial`, `kernel`: kernels whose last `axes` axes match; axes in front broadcast.
+    - `axes`: number of axes of one kernel: 4 for kernels of `neural_tangent_kernel`, 2 for
+      matrices.
+
+    **Returns:** the distance, with one number for each pair of kernels.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.diagnose import distance_between_kernels
+    >>> float(distance_between_kernels(np.eye(2), 3 * np.eye(2), axes=2))
+    0.0
     """
     axes = whole_number("axes", axes)
     return _distance(*_checked(axes, initial=initial, kernel=kernel), axes=axes)
@@ -113,19 +170,23 @@ def _checked(axes: int, **given: ArrayLike | Array) -> tuple[Array, Array]:
     a, b = (jnp.asarray(k) if is_traced(k) else real_array(name, k) for name, k in given.items())
     if min(a.ndim, b.ndim) < axes or a.shape[-axes:] != b.shape[-axes:]:
         raise ValueError(
-            f"The last {axes} `axes` of both are those of one kernel and must match, got "
-            f"shapes {a.shape} and {b.shape}. For kernels that are matrices: axes=2."
+            f"The last {axes} axes of both kernels must match, got shapes {a.shape} and "
+            f"{b.shape}. For kernels that are matrices give axes=2."
         )
     for name, kernel in zip(given, (a, b), strict=True):
         if not is_traced(kernel) and not np.any(kernel, axis=tuple(range(-axes, 0))).all():
-            raise ValueError(f"The kernel `{name}` is zero somewhere, where it has no direction.")
+            raise ValueError(
+                f"The kernel `{name}` is zero, so its angle to another kernel is undefined. Leave "
+                "out kernels that are zero."
+            )
     return a, b
 
 
 def _directed(cosines: Float[Array, "..."]) -> Float[Array, "..."]:
     if not is_traced(cosines) and np.isnan(cosines).any():
         raise ValueError(
-            "On these examples `x` a kernel is zero or not finite: it has no direction."
+            "A tangent kernel on these examples is zero or not finite, so its angle to another "
+            "kernel is undefined. Check the weights of the network and the examples."
         )
     return cosines
 
@@ -139,24 +200,40 @@ def _cosine(a: Float[Array, "..."], b: Float[Array, "..."], *, axes: int) -> Flo
 @compiled("axes")
 def _distance(a: Float[Array, "..."], b: Float[Array, "..."], *, axes: int) -> Float[Array, "..."]:
     a, b = _normalised(a, axes), _normalised(b, axes)
-    # ½|â − b̂|² = 1 − ⟨â, b̂⟩, without its cancellation.
+    # ½|â − b̂|² equals 1 − ⟨â, b̂⟩ but avoids the cancellation of nearly equal numbers.
     return 0.5 * jnp.sum((a - b) ** 2, axis=tuple(range(-axes, 0)))
 
 
 def _normalised(k: Float[Array, "..."], axes: int) -> Float[Array, "..."]:
     over = tuple(range(-axes, 0))
-    k = k / jnp.max(jnp.abs(k), axis=over, keepdims=True)  # whose squares are numbers
+    k = k / jnp.max(jnp.abs(k), axis=over, keepdims=True)  # keeps squares from over- or underflow
     return k / jnp.sqrt(jnp.sum(k**2, axis=over, keepdims=True))
 
 
 def tangent_kernel_distance(
     trajectory: Trajectory, x: AbstractTask | ArrayLike
 ) -> Float[np.ndarray, "*batch save"]:
-    """Return how far the neural tangent kernel is from its start, at each sample of a run.
+    """Return the distance of the tangent kernel from its initial value, at each sample of a run.
 
-    One minus the cosine: 0 for a kernel that only changed its scale (lazy learning). On the
-    examples `x`, or those of a task with their weights; of given kernels:
+    The distance is one minus the cosine of the angle between the two kernels. The distance is 0 if
+    only the scale of the kernel changed (lazy learning).
+
+    **Arguments:**
+
+    - `trajectory`: the run.
+    - `x`: examples, `(sample, ...)`, or a task, whose examples and weights are used.
+
+    **Returns:** the distances, `(*batch, save)`. For two given kernels use
     `distance_between_kernels`.
+
+    **Example:**
+
+    >>> import festina, numpy as np
+    >>> network = festina.networks.layer_from("relu", [[0.01, 0.009], [0.009, 0.01]], [0.01, -0.01])
+    >>> task = festina.tasks.from_arrays([[1, 0], [0, 1]], [1, -3])
+    >>> run = festina.gradient_flow(network, task, np.linspace(0, 20, 101))
+    >>> festina.diagnose.tangent_kernel_distance(run, task)[[0, 30, 100]].round(2)
+    array([0.  , 0.36, 0.19])
     """
     check_trajectory(trajectory)
     network, batch = trajectory.network, trajectory.batch_shape
@@ -169,7 +246,7 @@ def tangent_kernel_distance(
 def _distances(
     first: _Network, network: _Network, x: Float[Array, "sample ..."], root: Float[Array, " sample"]
 ) -> Float[Array, "lane save"]:
-    """Kernel by kernel, because those of a whole trajectory would fill the memory."""
+    """Return the kernel distances of each lane, computing one kernel at a time to save memory."""
     flat = len(first.batch_shape)
     first, network = (
         jax.tree.map(lambda part: part.reshape(-1, *part.shape[flat:]), each)
@@ -187,7 +264,7 @@ def _distances(
 def _weighted(
     network: AbstractNetwork, x: Float[Array, "sample ..."], root: Float[Array, " sample"]
 ) -> Float[Array, "output sample output sample"]:
-    """Return the kernel of examples times the roots of their weights."""
+    """Return the kernel of the examples, each multiplied by the root of its weight."""
     return root[:, None, None] * root * _kernel(network, x)
 
 
@@ -198,15 +275,27 @@ def representational_similarity(
     centred: bool = False,
     cosine: bool = False,
 ) -> Float[Array, "*batch layer sample sample"]:
-    r"""Return how similarly examples activate each hidden layer, $H_l^\top H_l$.
+    r"""Return the similarity matrix $H_l^\top H_l$ of the examples in each hidden layer.
 
     **Arguments:**
 
-    - `network`: one network, a batch of them, or a trajectory: at all its samples.
-    - `x`: examples, `(sample, ...)`, or a task for those it has.
-    - `centred`: take the mean over examples off each unit first.
-    - `cosine`: divide each example's activity by its norm; an example without activity is similar
-      to none. With `centred` these are correlations.
+    - `network`: one network, a batch of networks, or a trajectory (all of its samples are used).
+    - `x`: examples, `(sample, ...)`, or a task, whose examples are used.
+    - `centred`: if True, subtract from each unit its mean over examples first.
+    - `cosine`: if True, divide the activity of each example by its norm. An example without
+      activity has similarity 0 to all examples. With `centred`, the similarities are correlations.
+
+    **Returns:** similarities, `(*batch, layer, sample, sample)`.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.diagnose import representational_similarity
+    >>> from festina.networks import layer_from
+    >>> network = layer_from("relu", [[1, 0], [0, 1], [1, 1]], [1, 2, 1])
+    >>> np.asarray(representational_similarity(network, [[1, 0], [0, 1]]))[0]
+    array([[2., 1.],
+           [1., 2.]])
     """
     return _similarities(networks_of(network), _examples(x)[0], centred=centred, cosine=cosine)
 
@@ -232,7 +321,10 @@ def _similarities(
 
 
 def _each(function, network: AbstractNetwork) -> Float[Array, "..."]:
-    """The function of every network of a batch, one after the other: Jacobians are large."""
+    """Return the function's values for every network of a batch, one after the other.
+
+    The networks are not vectorised because Jacobians need much memory.
+    """
     batch = network.batch_shape
     if not batch:
         return function(network)
@@ -242,12 +334,13 @@ def _each(function, network: AbstractNetwork) -> Float[Array, "..."]:
 
 
 def _examples(x: AbstractTask | ArrayLike | Array) -> tuple[Array, Array]:
-    """Examples, and the root of the weight of each."""
+    """Return the examples, and the root of the weight of each."""
     if isinstance(x, Task):
         return x.x, np.sqrt(x.weight)
     if isinstance(x, AbstractTask):
         raise ValueError(
-            f"`x` must be examples, (sample, …), which {type(x).__name__} does not have."
+            f"`x` must be an array (sample, …) or a task with a finite number of examples, but "
+            f"{type(x).__name__} does not have any."
         )
     if is_traced(x):
         traced = jnp.asarray(x)
@@ -255,8 +348,12 @@ def _examples(x: AbstractTask | ArrayLike | Array) -> tuple[Array, Array]:
     examples = real_array("x", x)
     if examples.ndim < 2 or 0 in examples.shape:
         raise ValueError(
-            f"`x` must be examples, (sample, …), got shape {examples.shape}. For one: x[None]."
+            f"`x` must be examples, (sample, …), got shape {examples.shape}. For a single example "
+            "give x[None]."
         )
     if not np.isfinite(examples).all():
-        raise ValueError(f"`x` must be finite, {np.sum(~np.isfinite(examples))} values are not.")
+        raise ValueError(
+            f"`x` must be finite, {np.sum(~np.isfinite(examples))} values are not. Remove or "
+            "replace them."
+        )
     return examples, np.ones(len(examples))

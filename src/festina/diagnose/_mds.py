@@ -1,4 +1,4 @@
-"""Multidimensional scaling: representations as points, moving while they are learned."""
+"""Multidimensional scaling: embed items, such as the representations of examples, as points."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,17 +17,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MdsResult(Result):
-    """Result of `classical_mds`: where each item lies in a few dimensions.
+    """Result of `classical_mds`: coordinates of each item in a few dimensions.
 
-    - `points`: coordinates; time comes first for a trajectory.
-    - `share`: of the variance of all items (at all times) that each dimension shows.
+    - `points`: coordinates of each item, `(*time, item, dimension)`.
+    - `share`: fraction of the variance of all items (at all times) along each dimension.
+
+    **Example:**
+
+    >>> from festina.diagnose import classical_mds
+    >>> found = classical_mds(distances=[[0, 3, 4], [3, 0, 5], [4, 5, 0]])
+    >>> found.share.round(2)
+    array([0.78, 0.22])
     """
 
     points: Float[np.ndarray, "*time item dimension"]
     share: Float[np.ndarray, " dimension"]
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw items in the first two dimensions, over time as lines. `style` goes to `plot`."""
+        """Draw the items in the first two dimensions, each as a line over time.
+
+        Keyword arguments in `style` are passed to `Axes.plot`.
+        """
         ax, points = axes(ax), self.points.reshape(-1, *self.points.shape[-2:])
         names = [f"item {k}" for k in range(points.shape[1])]
         ax.plot(points[..., 0], points[..., 1], **styled(style, marker=".", label=names))
@@ -44,37 +54,43 @@ def classical_mds(
 ) -> MdsResult:
     r"""Embed items by classical multidimensional scaling, with the same axes at all times.
 
-    Inner products $S$ of items, freed of their mean ($B = JSJ$, $J = I - \frac1n 11^\top$), are
-    those of the rows of $B^{1/2}$. The axes shown are the leading eigenvectors of $B$, or of its
-    mean over time, so that
+    Let $S$ be the inner products of the items, and $B = JSJ$ the centred inner products,
+    $J = I - \frac1n 11^\top$. The rows of $B^{1/2}$ have the inner products $B$. The axes shown are
+    the leading eigenvectors of $B$, or of its mean over time, so that
 
     $$X(t) = B(t)^{1/2} A,\qquad
       \langle B\rangle_t\,A = A\,\mathrm{diag}(\beta_1, \beta_2, \dots).$$
 
-    For one moment this is the textbook's $A\,\mathrm{diag}(\sqrt\beta)$. Over time it moves
-    without jumps if $B(t)$ does, where a scaling of each moment by itself would turn, mirror and
-    swap its axes from one frame to the next. The sign of an axis is a choice, made for all times:
-    the largest entry of each column of $A$ is positive.
+    For a single time this is the textbook result $A\,\mathrm{diag}(\sqrt\beta)$. Over time, $X(t)$
+    is continuous if $B(t)$ is. A separate scaling at each time would instead rotate, mirror and
+    swap axes from frame to frame. The sign of each axis is chosen once for all times: the largest
+    entry of each column of $A$ is positive.
 
-    **Arguments:**
+    **Arguments:** give exactly one of the first three.
 
     - `similarity`: inner products between items, `(item, item)` or `(time, item, item)`.
-    - `distances`: instead of it, distances $d_{ij}$ themselves, not their squares:
-      $-\frac12 d_{ij}^2$ is the same as inner products after centring.
-    - `points`: instead of it, representations, `(item, unit)` or `(time, item, unit)`. Their
-      common axes are the principal ones of all items at all times.
-    - `dimensions`: how many axes to show.
+    - `distances`: distances $d_{ij}$ between items (not squared), with the same axes. Distances are
+      converted to $-\frac12 d_{ij}^2$, which equals the inner products after centring.
+    - `points`: representations, `(item, unit)` or `(time, item, unit)`. The axes are then the
+      principal axes of all items at all times.
+    - `dimensions`: number of dimensions of the embedding.
 
-    **Returns:**
+    **Returns:** an `MdsResult`.
 
-    A `MdsResult`.
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.diagnose import classical_mds
+    >>> points = classical_mds(distances=[[0, 3, 4], [3, 0, 5], [4, 5, 0]]).points
+    >>> float(np.linalg.norm(points[1] - points[2]))
+    5.0
 
     !!! note "When it is not exact"
 
-        Distances are those given where `dimensions` axes hold everything (`share` sums to one), and
-        shrunk otherwise. Negative eigenvalues of $B$, of dissimilarities that are no distances in
-        any space, are taken as zero. Items that change which directions they span show less of
-        themselves than a scaling of that moment would.
+        Distances are reproduced if `share` sums to one, and shrunk otherwise. Dissimilarities that
+        are not Euclidean distances give negative eigenvalues of $B$, which count as zero. If items
+        move into new directions over time, the common axes show less of their variance than
+        separate axes at each time would.
     """
     ways = {"similarity": similarity, "points": points, "distances": distances}
     if sum(value is not None for value in ways.values()) != 1:
@@ -95,7 +111,8 @@ def classical_mds(
     if dimensions > most:
         raise ValueError(f"`dimensions` must lie between 1 and {most} here, got {dimensions}.")
 
-    # Pooled over time the rows are one cloud, and its principal axes those of ⟨B⟩ or of the units.
+    # The principal axes of the rows pooled over time are the eigenvectors of ⟨B⟩ (or of the units'
+    # covariance).
     _, s, axes = np.linalg.svd(z.reshape(-1, most), full_matrices=False)
     axes = np.concatenate([axes, np.zeros((max(dimensions - len(axes), 0), most))])[:dimensions].T
     beta = np.concatenate([s**2, np.zeros(dimensions)])
@@ -105,7 +122,7 @@ def classical_mds(
 
 
 def _rows(name: str, given: np.ndarray) -> Float[np.ndarray, "*time item item"]:
-    """B^{1/2} of centred inner products."""
+    """Return the rows of $B^{1/2}$, from similarities or distances."""
     items = given.shape[-1]
     if given.shape[-2] != items:
         raise ValueError(
@@ -119,17 +136,16 @@ def _rows(name: str, given: np.ndarray) -> Float[np.ndarray, "*time item item"]:
     if name == "distances":
         if (given < 0).any() or own.any():
             raise ValueError(
-                "`distances` must be positive between items and zero from each to itself. Inner "
-                "products are `similarity`."
+                "`distances` must be positive between items and zero from each item to itself. "
+                "Give inner products as `similarity`."
             )
         similarity = -0.5 * given**2
     else:
         similarity = given
         if not own.any() and (given >= 0).all() and given.any():
             raise ValueError(
-                "`similarity` is zero between each item and itself, and positive between others: "
-                "these are no inner products. Distances are `distances`; of squared ones give "
-                "the root."
+                "`similarity` must hold inner products, got zeros on the diagonal and positive "
+                "numbers elsewhere. Give distances as `distances`; take the root of squared ones."
             )
     centring = np.eye(items) - 1.0 / items
     beta, modes = np.linalg.eigh(centring @ similarity @ centring)

@@ -1,4 +1,4 @@
-"""When curves pass a level, between samples."""
+"""Compute when curves pass a level, between samples."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,13 +13,26 @@ from .._types import ArrayLike
 def passage_time(
     times: ArrayLike, loss: ArrayLike, level: ArrayLike, *, slope: ArrayLike | None = None
 ) -> Any:
-    """Return when losses first fall below `level`, between samples by a monotone cubic.
+    """Return when a loss first falls below `level`, interpolated between samples.
 
-    Of one curve, or of a batch with samples along the last axis, as a trajectory has them; `times`
-    may be the same for all, and `level` of any shape that fits the batch. `slope` is dL/dt in the
-    units of `times` (`run.slope` of a trajectory), which raises the order of the interpolation by
-    one: worth giving where samples are few, as coarse tolerances leave them. A number, or an array
-    of them; NaN where a loss starts below the level or never gets there.
+    The interpolation is a monotone cubic.
+
+    **Arguments:**
+
+    - `times`: times of the samples, `(save,)` or with the shape of `loss`.
+    - `loss`: one curve, or a batch of curves with samples along the last axis.
+    - `level`: one level, or an array that broadcasts with the batch.
+    - `slope`: dL/dt at the samples, in the units of `times` (`run.slope` of a trajectory). Slopes
+      raise the order of the interpolation by one, which helps if samples are few.
+
+    **Returns:** a time for each curve and level; NaN if the loss starts below the level or never
+    reaches it.
+
+    **Example:**
+
+    >>> from festina.diagnose import passage_time
+    >>> passage_time([0, 1, 2], [1, 0.5, 0], [0.75, 0.25])
+    array([0.5, 1.5])
     """
     t, losses = real_array("times", times), real_array("loss", loss)
     levels = real_array("level", level)
@@ -30,19 +43,22 @@ def passage_time(
     for name, curve in (("times", t), ("slope", t if slopes is None else slopes)):
         if losses.ndim == 0 or curve.shape not in (losses.shape, shared):
             raise ValueError(
-                f"`{name}` and `loss` must be curves of one length, got shapes {curve.shape} and "
-                f"{losses.shape}."
+                f"`{name}` must have the shape of `loss` or one number for each of its samples, "
+                f"got shapes {curve.shape} and {losses.shape}."
             )
     try:
         batch = np.broadcast_shapes(losses.shape[:-1], levels.shape)
     except ValueError:
         raise ValueError(
-            f"`level` must be one number, or of a shape that fits the batch {losses.shape[:-1]} of "
-            f"curves, got {levels.shape}."
+            "`level` must be one number, or of a shape that broadcasts with the batch "
+            f"{losses.shape[:-1]} of curves, got {levels.shape}."
         ) from None
-    known = np.isfinite(t) | np.isnan(losses)  # a network without a sample has no times either
+    known = np.isfinite(t) | np.isnan(losses)  # a network without samples has NaN times and losses
     if not known.all() or (np.diff(t) < 0).any():
-        raise ValueError("`times` must be finite, and must not fall from sample to sample.")
+        raise ValueError(
+            "`times` must be finite and must not fall from sample to sample. Sort the samples by "
+            "time, and drop samples without a time."
+        )
     below = losses <= levels[..., None]
     after = np.argmax(below, axis=-1).ravel()
     curve = np.flatnonzero(below.any(axis=-1).ravel() & (after > 0))
@@ -56,7 +72,13 @@ def passage_time(
 
 
 class Passages(NamedTuple):
-    """A request for the times at which one loss passes levels, each between two samples."""
+    """Request for the times at which one loss passes levels.
+
+    - `t`, `loss`, `slope`: times, losses and slopes of the samples.
+    - `level`: levels to pass.
+    - `first`, `last`: for each level, the samples between which the loss passes it.
+    - `latest`: if True, return the last passage instead of the first.
+    """
 
     t: Float[np.ndarray, " save"]
     loss: Float[np.ndarray, " save"]
@@ -65,22 +87,22 @@ class Passages(NamedTuple):
     first: Int[np.ndarray, " passage"]
     last: Int[np.ndarray, " passage"]
     latest: bool = False
-    """Whether the last passage counts, not the first."""
 
     def before(self) -> Int[np.ndarray, " passage"]:
-        """Return the sample before each passage."""
+        """Return the last sample before each passage."""
         found = []
         for one, i, j in zip(self.level, self.first, self.last, strict=True):
             above = self.loss[i : j + 1] > one
-            above[0], above[-1] = True, False  # also where levels differ by round-off only
+            above[0], above[-1] = True, False  # needed if levels differ only by rounding errors
             last = int(np.flatnonzero(above)[-1]) if self.latest else int(np.argmin(above)) - 1
             found.append(i + last)
         return np.array(found, int)
 
 
 def passages(asked: Sequence[Passages]) -> list[Float[np.ndarray, " passage"]]:
-    """Return the times of the passages of many curves, which are computed at once."""
-    if any(ask.slope is None for ask in asked):  # parabolas through neighbours take whole curves
+    """Return the times of the passages of many curves, computed together."""
+    # Without slopes, parabolas through neighbours need whole curves, which differ in length.
+    if any(ask.slope is None for ask in asked):
         return [_alone(ask) for ask in asked]
     before = [ask.before() for ask in asked]
     pairs = [i[:, None] + np.arange(2) for i in before]
@@ -105,15 +127,15 @@ def _crossing(
     i: Int[np.ndarray, " passage"],
     level: Float[np.ndarray, " passage"],
 ) -> Float[np.ndarray, " passage"]:
-    """When curves pass levels between samples i and i + 1.
+    """Return the times at which curves pass levels between samples i and i + 1.
 
-    There a loss is the cubic through values and slopes. Slopes are kept within three times the
-    secant, where the cubic is monotone (de Boor & Swartz, 1977): the passage is unique, and the
-    order of convergence is not touched.
+    Between samples a loss is the cubic through values and slopes. Slopes are limited to three times
+    the secant, where the cubic is monotone (de Boor & Swartz, 1977). The passage is then unique,
+    and the order of convergence does not change.
     """
     start, end = loss[curve, i], loss[curve, i + 1]
     h = t[curve, i + 1] - t[curve, i]
-    with np.errstate(all="ignore"):  # times may be as close as floats get
+    with np.errstate(all="ignore"):  # neighbouring times may be adjacent floats
         slopes = [np.nan_to_num(h * _slope_at(t, loss, slope, curve, k)) for k in (i, i + 1)]
     d0, d1 = np.clip(slopes, 3.0 * (end - start), 0.0)
     return t[curve, i] + h * _root(start - level, end - level, d0, d1)
@@ -125,7 +147,10 @@ def _root(
     d0: Float[np.ndarray, " passage"],
     d1: Float[np.ndarray, " passage"],
 ) -> Float[np.ndarray, " passage"]:
-    """Where on [0, 1] falling cubics with these ends and slopes are zero: Newton, or bisection."""
+    """Return the zeros on [0, 1] of falling cubics with the given end values and slopes.
+
+    Newton's method is used, with bisection as the fallback.
+    """
     bend, twist = 3 * (end - start) - 2 * d0 - d1, 2 * (start - end) + d0 + d1
     s, low, high = 0.5 + 0 * start, 0 * start, 1 + 0 * start
     for _ in range(60):
@@ -134,7 +159,7 @@ def _root(
         with np.errstate(all="ignore"):
             newton = s - value / (d0 + s * (2 * bend + s * 3 * twist))
         last, s = s, np.where((low <= newton) & (newton <= high), newton, 0.5 * (low + high))
-        if np.all(np.abs(s - last) <= 1e-13):  # of the time between two samples
+        if np.all(np.abs(s - last) <= 1e-13):  # relative to the time between two samples
             break
     return s
 
@@ -146,7 +171,7 @@ def _slope_at(
     curve: Int[np.ndarray, " passage"],
     k: Int[np.ndarray, " passage"],
 ) -> Float[np.ndarray, " passage"]:
-    """dL/dt at samples: as given, or that of the parabola through one and its neighbours."""
+    """Return dL/dt at samples k: the given slope, or that of a parabola through three samples."""
     if slope is not None:
         return slope[curve, k]
     if t.shape[1] < 3:

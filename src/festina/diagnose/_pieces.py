@@ -1,4 +1,4 @@
-"""A noisy curve as the fewest straight pieces that its scatter allows, and how well it is known."""
+"""Fit a noisy curve by straight pieces, as few as its scatter allows, with standard errors."""
 
 from typing import NamedTuple
 
@@ -7,31 +7,36 @@ from jaxtyping import Float, Int
 
 from ._scatter import scatter_by_level
 
-ALARM = 20  # records of a straight line in white noise, of which at most one is broken
-CERTAIN = 4.0  # standard errors that a drop or a rise exceeds
-_SPIKE = 4.0  # standard deviations from the running median that a sample may count for
-_FEW = 3.0  # times its highest rise that a smooth curve climbs, in all
-_CLEAN = 1e-5  # a curve that scatters by less than this part of its height is clean
-_CELLS = 400  # over the record, and as many over its height: breaks are between cells
-_ENOUGH = 20  # averages that tell how they scatter
-_NEAR = 9  # samples: a stretch of noise has no fewer, and beside it the larger noise counts
+ALARM = 20  # a straight line in white noise is broken in at most one of this many records
+CERTAIN = 4.0  # standard errors that a drop or a rise must exceed
+_SPIKE = 4.0  # standard deviations from the running median beyond which a sample is a spike
+_FEW = 3.0  # largest total climb of a smooth curve, in units of its highest rise
+_CLEAN = 1e-5  # a curve that scatters by less than this fraction of its height is clean
+_CELLS = 400  # cells over the record, and over its height; pieces can only break between cells
+_ENOUGH = 20  # smallest number of averages from which their scatter is estimated
+_NEAR = 9  # samples in the shortest stretch of constant noise
 _STRETCH = 25  # samples in the running median of log |noise|
-_FAR = 1.5  # of log |noise| from its running median, beyond which it is a spike or a chance zero
-# Of log |z| for Gaussian z, cut off there: the mean, and the standard deviation of long averages
-# of second differences, which are correlated.
+_FAR = 1.5  # deviation of log |noise| from its running median at which it is clipped
+# Mean of the clipped log |z| for Gaussian z, and the standard deviation of long averages of it for
+# second differences, which are correlated.
 _LOG_MEAN, _LOG_SPREAD = -0.52, 1.2
 
 
 class Denoised(NamedTuple):
-    """A curve without its noise."""
+    """Curve without its noise, the standard error of the curve, and the scatter of each sample.
+
+    - `curve`: the curve.
+    - `error`: its standard error.
+    - `scatter`: standard deviation of a single sample, as if the noise were white.
+    """
 
     curve: Float[np.ndarray, " sample"]
-    error: Float[np.ndarray, " sample"]  # its standard error
-    scatter: Float[np.ndarray, " sample"]  # standard deviation of a sample, as if noise were white
+    error: Float[np.ndarray, " sample"]
+    scatter: Float[np.ndarray, " sample"]
 
 
 class _Fit(NamedTuple):
-    """Straight lines, and how far off them the curve is."""
+    """Straight lines fitted to stretches of a curve, and the remaining sum of squares of each."""
 
     weight: np.ndarray
     middle: np.ndarray
@@ -42,7 +47,7 @@ class _Fit(NamedTuple):
 
 
 def denoised(t: np.ndarray, loss: np.ndarray, median: int) -> Denoised:
-    """Return the curve without spikes (by a running median), and without noise if it is rough."""
+    """Return the curve without spikes, and without noise if it scatters."""
     from scipy.ndimage import median_filter
     from scipy.optimize import isotonic_regression
 
@@ -57,7 +62,7 @@ def denoised(t: np.ndarray, loss: np.ndarray, median: int) -> Denoised:
         loss = _off_spikes(t, loss, filtered, _SPIKE * scatter)
     climbs = np.maximum(np.diff(loss), 0.0).sum()
     rise = (loss - np.minimum.accumulate(loss)).max()
-    noise = scatter[1:][np.diff(loss) > 0].max(initial=0.0)  # elsewhere it may be curvature
+    noise = scatter[1:][np.diff(loss) > 0].max(initial=0.0)  # on a fall, curvature looks like noise
     if climbs <= _FEW * rise or noise <= _CLEAN * height:
         return Denoised(median_filter(loss, median, mode="nearest"), 0 * fall, 0 * fall)
 
@@ -69,22 +74,23 @@ def denoised(t: np.ndarray, loss: np.ndarray, median: int) -> Denoised:
 def _off_spikes(
     t: np.ndarray, loss: np.ndarray, filtered: np.ndarray, far: np.ndarray
 ) -> np.ndarray:
-    """Return the curve on a straight line wherever it is `far` from the medians around a sample.
+    """Return the curve, interpolated wherever it is further than `far` from the medians around it.
 
-    The medians themselves repeat a value beside each spike, which on a drop looks like a plateau.
+    The medians repeat a value beside each spike. On a drop such a repetition would look like a
+    plateau, so that interpolation is used instead.
     """
     from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
     high, low = maximum_filter1d(filtered, 3), minimum_filter1d(filtered, 3)
-    high[-1] = np.median(loss[-3:])  # where the running median is the last sample itself
+    high[-1] = np.median(loss[-3:])  # the running median at the end is the last sample itself
     near = (loss <= high + far) & (loss >= low - far)
     return np.interp(t, t[near], loss[near])
 
 
 def _scatter(off: Float[np.ndarray, " sample"], least: float) -> Float[np.ndarray, " sample"]:
-    """Return the standard deviation of the noise at each sample, blind to spikes.
+    """Return the standard deviation of the noise at each sample, robust to spikes.
 
-    Its logarithm is fitted in the same way as the curve: by the fewest straight pieces.
+    The logarithm of the noise is fitted by straight pieces in the same way as the curve.
     """
     from scipy.ndimage import maximum_filter1d, median_filter
 
@@ -101,14 +107,20 @@ def _scatter(off: Float[np.ndarray, " sample"], least: float) -> Float[np.ndarra
 
 
 def _off_neighbours(t: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """Each sample off the line between its neighbours, scaled to scatter as it does itself."""
+    """Return each sample's distance from the line between its neighbours, in units of noise.
+
+    The distance is scaled so that for white noise it scatters as much as a single sample.
+    """
     part = (t[1:-1] - t[:-2]) / (t[2:] - t[:-2])
     off = loss[1:-1] - (1 - part) * loss[:-2] - part * loss[2:]
     return np.pad(off / np.sqrt(1 + part**2 + (1 - part) ** 2), 1, mode="edge")
 
 
 def _slowness(t: np.ndarray, noise: np.ndarray) -> float:
-    """How much more averages scatter than those of white noise of a unit, as far as it is told."""
+    """Return the factor by which averages scatter more than averages of unit white noise.
+
+    Only an excess by two standard errors counts.
+    """
     scatters = []
     for power in range(max(int(np.log2(t.size / _ENOUGH)), 0) + 1):
         length = 2**power
@@ -128,17 +140,17 @@ def _means(values: np.ndarray, length: int) -> np.ndarray:
 def _straight_pieces(
     t: np.ndarray, loss: np.ndarray, scatter: np.ndarray, starts: Int[np.ndarray, " cell"]
 ) -> Denoised:
-    r"""Least squares over straight pieces and where they break, with a price for each piece.
+    r"""Fit straight pieces by least squares, with a price for each break.
 
-    A break adds two numbers. Where there is none, two more lower the sum of squares by more than
-    $x$ variances with the probability $e^{-x/2}$; at one of $n$ samples, in no more than one record
-    of `ALARM`, for $x = 2\ln(n\cdot$`ALARM`$)$.
+    A break adds two parameters. Without a true break, two more parameters lower the sum of squares
+    by more than $x$ variances with probability $e^{-x/2}$. With $x = 2\ln(n\cdot$`ALARM`$)$ a false
+    break is found at one of $n$ samples in at most one of `ALARM` records.
     """
     price = 2 * np.log(ALARM * t.size)
     x, weight = (t - t[0]) / (t[-1] - t[0]) - 0.5, scatter**-2.0
     moments = np.stack([weight * a for a in (np.ones_like(x), x, loss, x * x, x * loss, loss**2)])
     total = np.pad(np.cumsum(np.add.reduceat(moments, starts, axis=1), axis=1), ((0, 0), (1, 0)))
-    with np.errstate(all="ignore"):  # of pieces that end before they begin
+    with np.errstate(all="ignore"):  # some entries stand for pieces that end before they begin
         misfit = _fit(total[:, :, None] - total[:, None, :]).misfit
 
     def found(slowness: float) -> Denoised:
@@ -152,14 +164,14 @@ def _straight_pieces(
         return Denoised(curve, error, slowness * scatter)
 
     slowness, pieces = 1.0, found(1.0)
-    # They follow slow noise until they are told of it.
+    # Pieces follow correlated noise; refit with larger noise until the residuals are consistent.
     while (told := _slowness(t, (loss - pieces.curve) / scatter)) > 1.1 * slowness:
         slowness, pieces = told, found(told)
     return pieces
 
 
 def _breaks(misfit: Float[np.ndarray, "cell cell"], price: float) -> list[int]:
-    """Where the pieces begin that cost the least, and where the last one ends."""
+    """Return where the pieces of the cheapest fit begin, and where the last one ends."""
     best, before = np.zeros(len(misfit)), [0] * len(misfit)
     for end in range(1, len(misfit)):
         cost = best[:end] + misfit[end, :end]
@@ -174,7 +186,10 @@ def _breaks(misfit: Float[np.ndarray, "cell cell"], price: float) -> list[int]:
 def _ends(
     fit: _Fit, ends: Float[np.ndarray, "piece 2"], price: float
 ) -> tuple[Float[np.ndarray, "piece 2"], Float[np.ndarray, "piece 2"]]:
-    """Pieces at both ends: level where a slope may be chance, unless they only then come apart."""
+    """Return the values of pieces at both ends, with a slope of zero if the slope may be chance.
+
+    A piece keeps its slope if it would otherwise come apart from its neighbour.
+    """
     slope = np.where(fit.slope**2 * fit.spread > price / 2, fit.slope, 0.0)
     torn = _joined(fit, ends, slope, price)[2] & ~_joined(fit, ends, fit.slope, price)[2]
     for k in np.flatnonzero(torn):
@@ -188,8 +203,9 @@ def _joined(
 ) -> tuple[Float[np.ndarray, "piece 2"], Float[np.ndarray, "piece 2"], np.ndarray]:
     """Return where pieces end, their values there, and which of them come apart.
 
-    Pieces come apart if the jump is larger than the price of a break and goes the way of their
-    means: a line through a bend overshoots at both ends. Others meet halfway between two samples.
+    Pieces come apart if the jump between them exceeds the price of a break and has the sign of the
+    difference of their means. (A line through a bend overshoots at both ends.) All other pieces
+    meet halfway between two samples.
     """
     middle = (ends[:-1, 1] + ends[1:, 0]) / 2
     at = np.stack([np.append(ends[0, 0], middle), np.append(middle, ends[-1, 1])], axis=1)
@@ -214,7 +230,7 @@ def _joined(
 
 
 def _fit(moments: np.ndarray) -> _Fit:
-    """By weighted sums of 1, x, y, x², xy, y²."""
+    """Fit a line by the weighted sums of 1, x, y, x², xy and y²."""
     w, wx, wy, wxx, wxy, wyy = moments
     middle, mean = wx / w, wy / w
     spread = np.maximum(wxx - wx * middle, 1e-12 * w)

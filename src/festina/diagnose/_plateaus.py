@@ -1,4 +1,4 @@
-"""Plateaus: where a loss curve rests, at which level, and when it drops to the next one."""
+"""Find plateaus: where a loss curve rests, at which level, and when it drops to the next one."""
 
 from collections.abc import Generator, Sequence
 from numbers import Integral, Real
@@ -39,109 +39,125 @@ def plateaus(
 
     **With gradients.** Along gradient flow the loss falls at the rate
     $r = \lVert \partial L/\partial\theta \rVert^2$. A drop is a peak of $\log_{10} r$ that rises
-    at least `prominence` decades above the valleys beside it, where the ends of the record count
-    as valleys; a plateau is the sample with the smallest $r$ between two drops. Values of $r$
-    below $10^{-24} \max r$ are round-off and count as equal.
+    at least `prominence` decades above the valleys on both sides; the ends of the record count as
+    valleys. A plateau is the sample with the smallest $r$ between two drops. Values of $r$ below
+    $10^{-24} \max r$ are round-off and count as equal.
 
-    **From the loss alone**, mini-batch curves included. The curve is replaced by the monotone one
-    nearest to it and cut into small steps $\Delta L$; the time $\Delta t$ from the first passage
-    of one step to that of the next gives the same rate $r = \Delta L/\Delta t$ as a function of
-    the *loss*. Smoothed over `smoothing` steps it is judged as above; a plateau is the step with
-    the longest stay between two drops. There are `bins` steps of equal height, but towards the
-    final loss a step is at most a twentieth of what is left to fall (with `levels="log"`, `bins`
-    equal steps in $\log L$).
+    **From the loss alone**, also for mini-batch training. The curve is replaced by the nearest
+    monotone curve (in least squares) and cut into small steps $\Delta L$. The time $\Delta t$
+    between the first passages of neighbouring steps gives the rate $r = \Delta L/\Delta t$ as a
+    function of the *loss*. The rate is smoothed over `smoothing` steps, and drops are found as
+    above. A plateau is the step with the longest stay between two drops. The curve is cut into
+    `bins` steps of equal height. Near the final loss a step is at most a twentieth of what is left
+    to fall. With `levels="log"`, the `bins` steps are equal in $\log L$.
 
-    A curve that scatters is first replaced by the fewest straight pieces that its scatter allows.
-    The scatter is estimated along the record and as a function of the loss. The pieces are fitted
-    by least squares, with a price for each at which a straight line in white noise is broken in no
-    more than one record of twenty. A level is then known to the standard error of its piece, which
-    widens steps and smoothing, and a drop by less than four of them does not count. Noise that goes
-    the same way for some time counts as more of it, if there are twenty such times. Four levels
-    with 500 samples each are found in nine records of ten if each sample scatters by half of its
-    level (χ² of 8). A fall without a rest, be it straight, exponential or by a power, shows one in
-    no more than one record of twenty. Losses written with few decimals are known to a unit of the
-    last one.
+    **With noise**, for the loss alone. A curve that scatters is first replaced by straight pieces,
+    as few as its scatter allows. The scatter is estimated along the record and as a function of the
+    loss. The least-squares fit pays a price for each piece. At this price a straight line in white
+    noise is broken in at most one record of twenty. The level of a piece has a standard error,
+    which widens steps and smoothing; a drop must exceed four standard errors. Correlated noise is
+    treated as larger white noise, if the record is at least twenty correlation times long. A loss
+    that is rounded to few decimals has an error of one unit of the last decimal.
 
-    A lasting rise, of a test loss that overfits, or the hump of a warm-up, is no part of the
-    staircase: its samples are passed over, and the text says so. The fall from a hump is no drop
-    if it ends less than `edge` of the hump's height below where that began.
+    Two tests show what to expect. Four levels with 500 samples each are found in nine of ten
+    records if each sample scatters by half of its level (χ² with 8 degrees of freedom). A fall
+    without a rest (straight, exponential or a power law) shows a plateau in at most one of twenty
+    records.
 
-    In both, a drop that takes off less than `merge` of the initial loss is none, and joins the
-    plateaus on both sides of it. The time of a drop is when the loss passes the middle between
-    the two levels. A trajectory is on a plateau from when it has made all but a fraction `edge`
-    of the drop before until it has made that fraction of the drop after; the first plateau starts
-    and the last one ends with the record. It ends earlier where the loss falls on, by too little
-    to count as a drop, and by the loss alone where that rises for good, or only passes the level
-    again, in less than a tenth of the time that it was above it.
+    **Rises.** A lasting rise, as of a test loss during overfitting or a hump during warm-up, is
+    skipped; the printed result mentions it. The fall from a hump is a drop only if it ends lower
+    than the hump began, by more than `edge` times the height of the hump.
 
-    There is always a first and a last plateau. A curve that never falls by `merge` (one sample, a
-    constant, a rising loss) has one, of strength NaN. A curve that falls without resting, two
-    samples or a straight line, has two of strength zero: where it begins and where it ends. An
-    exponential decay is fastest at its very start, so its first plateau alone has strength zero.
-    A power law $t^{-a}$ with $a$ up to 3/2 has no time at which it comes to rest: its last plateau
-    has strength zero too, as has any that is approached no faster than that after the last drop.
-    In noise that is so if the exponential that fits best would have strength zero without noise, or
-    if the loss is seen to fall in the last three quarters of the time. Printed, each of them says
-    so in words.
+    **Drops, starts and ends.** A drop by less than `merge` times the initial loss does not count,
+    and the plateaus on both sides of it are merged. The time of a drop is the passage of the
+    midpoint between the two levels. A plateau starts after all but a fraction `edge` of the drop
+    before it, and ends after a fraction `edge` of the drop after it. The first plateau starts and
+    the last one ends with the record. The last plateau ends earlier if the loss falls on by too
+    little to count as a drop. For the loss alone, a plateau also ends earlier if the loss rises for
+    good. A later return to its level does not count if it lasts less than a tenth of the time spent
+    above the level.
+
+    **Curves without rests.** There is always a first and a last plateau, except that a curve that
+    never falls by `merge` (one sample, a constant, a rising loss) has a single plateau of strength
+    NaN. A curve that falls without resting, such as a straight line, has two plateaus of strength
+    zero: its first and its last sample. An exponential decay is fastest at its start, so that its
+    first plateau has strength zero. A power law $t^{-a}$ with $a$ up to 3/2 never comes to rest:
+    its last plateau has strength zero, and so has any last level that is approached no faster. In
+    noise, the last strength is zero in two cases. Either the best-fitting exponential would have
+    strength zero without noise, or the loss still falls in the last three quarters of the time
+    since the last drop. The printed result mentions each of these cases.
 
     **Arguments:**
 
-    - `times`: when the samples were taken, in any unit and at any spacing, never falling. Samples
-      that repeat the time before them (the padding of a lane) are passed over. Or the `Trajectory`
-      of one network, which has all the rest: judged by its gradient, along mini-batches by its
-      loss alone.
+    - `times`: times of the samples in any unit, at any spacing, never falling. A sample at the same
+      time as the one before it (the padding of a lane) is skipped. Or the `Trajectory` of one
+      network, without further curves. A trajectory is judged by its gradient, and a mini-batch
+      trajectory by its loss alone.
     - `loss`: $L$ at these times, in any normalisation.
     - `squared_gradient`: $\lVert\partial L/\partial\theta\rVert^2$ at these times, in any unit.
-      Leave it out along mini-batch descent, and for rectifiers that slide along kinks (their ending
-      says so): what shakes the weights shakes their gradient by more than drops do, and every shake
-      would count as one.
-    - `slope`: $dL/dt$ per unit of `times`, if known; with it the passage of a level is read off the
-      cubic through values and slopes, without it (or on a curve with noise, when judged by the
-      loss) off a monotone one through values alone. On the
-      clock of the flow it is `-squared_gradient`; per step of descent at the rate $\eta$ it is
-      $-\eta$ times that, to first order in $\eta$.
-    - `prominence`: how many decades a drop stands out.
-    - `merge`: smallest drop, as a fraction of the initial loss, or for `levels="log"` of the level
-      it starts from.
+      Leave it out for mini-batch training, and for ReLU networks that slide along kinks (the run's
+      ending reports this). Mini-batches and kinks make the gradient fluctuate, and fluctuations
+      would count as drops.
+    - `slope`: $dL/dt$ per unit of `times`, if known. The passage of a level is then interpolated by
+      the cubic through values and slopes. Without it, or if a noisy curve is judged by the loss, a
+      monotone cubic through values alone is used. For gradient flow the slope is
+      `-squared_gradient`. Per step of gradient descent with learning rate $\eta$ it is $-\eta$
+      times `squared_gradient`, to first order in $\eta$.
+    - `prominence`: smallest height of a peak of the rate above its valleys, in decades.
+    - `merge`: smallest drop, as a fraction of the initial loss, or with `levels="log"` of the level
+      at which the drop starts.
     - `edge`: fraction of a drop that still belongs to the plateau beside it, below one half.
-    - `levels`: `"log"` looks for plateaus far below the initial loss: steps are equal in
-      $\log L$, and drops are measured against the level they start from.
-    - `floor`: with `levels="log"`, losses below this fraction of the initial one count as equal.
-    - `bins`, `smoothing`: number of steps on a clean curve, and the width of the Gaussian in steps
-      (loss alone).
-    - `median`: samples in a running median taken first, against spikes (loss alone). A sample far
-      from the medians around it is replaced by the line between its neighbours. It leaves a
-      falling curve as it is; 1 switches it off.
+    - `levels`: `"log"` finds plateaus far below the initial loss: steps are equal in $\log L$, and
+      drops are measured relative to the level at which they start.
+    - `floor`: with `levels="log"`, losses below this fraction of the initial loss count as equal.
+    - `bins`, `smoothing`: number of steps on a clean curve, and width of the Gaussian smoothing in
+      steps (loss alone).
+    - `median`: width in samples of a running median that removes spikes first (loss alone). A
+      sample far from the medians around it is replaced by interpolation between its neighbours. A
+      falling curve does not change; 1 switches the median off.
 
-    **Returns:**
+    **Returns:** the `Plateaus`.
 
-    The `Plateaus`.
+    **Example:**
 
-    The defaults find the three plateaus of Zhang, Saxe & Latham's Figures 1B and 1D in 200 of 200
-    initial draws and those of 1G in 194 (two units may grow together), by gradients and by the loss
-    alone.
+    >>> import numpy as np
+    >>> from festina.diagnose import plateaus
+    >>> t = np.linspace(0, 20, 401)
+    >>> loss = 1 / (1 + np.exp(2 * (t - 5))) + 1 / (1 + np.exp(2 * (t - 14)))
+    >>> print(plateaus(t, loss))
+    3 plateaus, judged by the loss
+           level        from          to  strength   then drops at
+          1.9997           0     3.53085      3.72   5.00038
+        0.999925     6.47313     12.5285      3.00   14.0001
+     1.67014e-05     15.4721          20      4.59
+
+    The default options find the three plateaus of Zhang, Saxe & Latham's Figures 1B and 1D in 200
+    of 200 random initialisations, by gradients and by the loss alone. The three plateaus of Figure
+    1G are found in 194 of 200 initialisations, because two units may grow together.
 
     !!! note "When to doubt it"
 
-        Stochastic gradients have a floor that hides plateaus: leave them out. With large initial
-        weights the levels in between exist and the plateaus do not, so none is found. A plateau of
-        small `strength` passes its saddle at a distance: its level is not that of the saddle.
+        Stochastic gradients have a noise floor that hides plateaus: leave them out. With large
+        initial weights the levels in between exist but the loss does not rest there, so no plateau
+        is found. A plateau of small `strength` passes its saddle at a distance, and its level
+        differs from the saddle's.
 
-        By the loss alone the slowest rate is taken over the shortest fall that can be told from
-        scatter, or from round-off ($10^{-12}$ of the initial loss). On a clean curve the strength
-        is then that by gradients to some tenths of a decade, unless the plateau is flat to
-        round-off. With scatter $\sigma$ it is a lower bound, the decades from $\sigma$ over the
-        stay to the speed of the longest straight drop that fits as well: compare strengths of
-        curves with the same noise only. The final plateau is as strong as the record is long. If
-        noise hides whether the loss rests there, an exponential approach being less than twenty
-        times likelier than $(1 + T/s)^{-3/2}$, its strength is NaN.
+        For the loss alone, the slowest rate is measured over the shortest fall that exceeds scatter
+        or round-off ($10^{-12}$ of the initial loss). On a clean curve the strength then agrees
+        with the strength from gradients to a few tenths of a decade, unless the plateau is flat to
+        round-off. With scatter $\sigma$, the strength is a lower bound: it compares the speed
+        $\sigma$ over the stay with the speed of the slowest straight drop that fits equally well.
+        Strengths are comparable only between curves with the same noise. The strength of the final
+        plateau grows with the length of the record. The final strength is NaN if noise hides
+        whether the loss rests: an exponential approach is then less than twenty times likelier than
+        $(1 + T/s)^{-3/2}$.
     """
     options = Options(prominence, merge, edge, levels, floor, bins, smoothing, median)
     return answered([judged(*_curves(times, loss, squared_gradient, slope), options)])[0]
 
 
 def answered(asking: Sequence[Judging]) -> list[Plateaus]:
-    """Return the plateaus of many curves. Their passages are computed together."""
+    """Return the plateaus of many curves; the passages of all curves are computed together."""
     found = dict[int, Plateaus]()
     asks = {k: next(each) for k, each in enumerate(asking)}
     while asks:
@@ -162,7 +178,7 @@ def judged(
     slope: ArrayLike | None,
     options: Options,
 ) -> Judging:
-    """Find the plateaus of one curve, and ask for the times at which it passes levels."""
+    """Find the plateaus of one curve; yield requests for the times of passages of levels."""
     _check_options(options)
     prominence, merge, edge, levels, floor, _, _, median = options
     t, l, r, dl = _check_curve(times, loss, squared_gradient, slope)  # noqa: E741
@@ -175,7 +191,7 @@ def judged(
     if relative and l[0] <= 0:
         raise ValueError(
             f"`levels` is 'log' and the loss starts at {l[0]:.3g}, expected a positive loss. "
-            "Use `levels='linear'`, or subtract the smallest value the loss can take."
+            "Use `levels='linear'`, or subtract the smallest possible loss."
         )
     curve = np.maximum(l, floor * scale) if relative else l
 
@@ -192,7 +208,7 @@ def judged(
         risen = lasting_rises(curve, seen.curve, least, seen.error)
         flank = flanks(seen.curve, risen, edge)
         least, seen = np.maximum(least, flank), seen._replace(scatter=seen.scatter + flank)
-        clock = np.cumsum(np.diff(t, prepend=t[0])[~risen])  # it stands still on a rise
+        clock = np.cumsum(np.diff(t, prepend=t[0])[~risen])  # time without the rises
         index, strengths, falling = from_loss(
             clock,
             curve[~risen],
@@ -205,7 +221,7 @@ def judged(
         dl = np.where(risen, 0.0, dl) if smooth and dl is not None else None
 
     level = curve[index]
-    if relative and 0 < l[-1] < floor * scale:  # levels end at the floor, the final state does not
+    if relative and 0 < l[-1] < floor * scale:  # the final level may lie below the floor
         level[-1] = l[-1]
     last = int(np.flatnonzero(~risen)[-1])
     start, end = np.full(len(level), t[0]), np.full(len(level), t[last])
@@ -218,7 +234,7 @@ def judged(
         here = np.flatnonzero(~risen & (np.append(t[1:], np.inf) >= drop_time[-1]))
         strengths[-1] *= at_rest(t[here], curve[here], l[here], scatter[here])
     left = level[-1] - curve[last]
-    if left > edge * max(level[-1], merge * scale):  # it falls on, by too little to count
+    if left > edge * max(level[-1], merge * scale):  # the loss falls on, by too little for a drop
         lower = level[-1:] - edge * left
         end[-1:] = yield Passages(t, curve, dl, lower, index[-1:], np.array([last]))
     start, end = between_rises(t, risen, start, t[index], end)
@@ -236,7 +252,10 @@ def judged(
 
 
 def slope_of(lane: Trajectory) -> np.ndarray | None:
-    """dL/dt on the trajectory's clock, to first order in the rate; mini-batches do not tell it."""
+    """Return dL/dt on the trajectory's clock, to first order in the learning rate.
+
+    Return None for a mini-batch trajectory, whose slope is not known.
+    """
     return None if "batch_size" in lane.settings else lane.slope
 
 
@@ -246,18 +265,18 @@ def _curves(
     squared_gradient: ArrayLike | None,
     slope: ArrayLike | None,
 ) -> tuple[ArrayLike, ArrayLike, ArrayLike | None, ArrayLike | None]:
-    """What was given, or what a trajectory knows."""
+    """Return times, loss, squared gradient and slope, as given or from the trajectory."""
     if not isinstance(times, Trajectory):
         if loss is None:
             raise ValueError(
                 "`plateaus` takes times and losses, plateaus(steps, loss), or the trajectory of "
-                "one network."
+                "one network. `loss` is missing."
             )
         return times, loss, squared_gradient, slope
     if any(each is not None for each in (loss, squared_gradient, slope)):
         raise ValueError(
             "`loss`, `squared_gradient` and `slope` go with plain times; a trajectory has its own. "
-            "To judge it by the loss alone: plateaus(run.time, run.loss)."
+            "To use the loss of a trajectory alone, give plateaus(run.time, run.loss)."
         )
     if times.batch_shape:
         raise ValueError(
@@ -278,11 +297,11 @@ def _check_options(options: Options) -> None:
         prominence=(Real, lambda x: x > 0, "a positive number of decades, as 0.5"),
         merge=(Real, lambda x: 0 <= x < 1, "a fraction of the initial loss, as 1e-3"),
         edge=(Real, lambda x: 0 < x < 0.5, "a fraction between 0 and one half, as 0.05"),
-        levels=(str, lambda x: x in ("linear", "log"), 'either "linear" or "log"'),
+        levels=(str, lambda x: x in ("linear", "log"), '"linear" or "log"'),
         floor=(Real, lambda x: 0 < x < 1, "a fraction of the initial loss, as 1e-6"),
         bins=(Integral, lambda x: x >= 2, "at least two steps, as 1000"),
-        smoothing=(Real, lambda x: 0 <= x < np.inf, "a width in bins, 0 for none"),
-        median=(Integral, lambda x: x > 0 and x % 2, "an odd whole number, 1 for none"),
+        smoothing=(Real, lambda x: 0 <= x < np.inf, "a width in bins, 0 for no smoothing"),
+        median=(Integral, lambda x: x > 0 and x % 2, "an odd whole number, 1 for no median"),
     )
     for name, (kind, good, words) in wanted.items():
         value = getattr(options, name)
@@ -312,9 +331,10 @@ def _check_curve(
             raise ValueError(
                 f"`{name}` is {values[bad[0]]} at sample {bad[0]}, expected finite numbers. "
                 + (
-                    f"A run that diverged or a padded record: pass the first {bad[0]} samples."
+                    "If the run diverged or the record is padded, pass only the first "
+                    f"{bad[0]} samples."
                     if bad[0]
-                    else "Nothing before it can be used."
+                    else "There are no finite samples before it."
                 )
             )
     if t.size == 0:
@@ -323,13 +343,14 @@ def _check_curve(
     if back.size:
         i = back[0]
         raise ValueError(
-            f"`times` fall from {t[i]:.6g} to {t[i + 1]:.6g} at sample {i + 1}, expected the order "
-            "of time. Sort the samples with `np.argsort(times)`, or split runs that were joined."
+            f"`times` fall from {t[i]:.6g} to {t[i + 1]:.6g} at sample {i + 1}, expected times in "
+            "order. Sort the samples with `np.argsort(times)`, or split runs that were joined."
         )
     r = curves.get("squared_gradient")
     if r is not None and r.min() < 0:
         raise ValueError(
             f"`squared_gradient` is {r.min():.3g} at sample {r.argmin()}, expected a squared norm. "
-            "If this is dL/dt, pass it as `slope` and its negative here."
+            "If these numbers are dL/dt, pass them as `slope` and their negative as "
+            "`squared_gradient`."
         )
     return t, curves["loss"], r, curves.get("slope")

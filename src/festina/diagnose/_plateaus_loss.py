@@ -1,4 +1,4 @@
-"""Plateaus of a loss curve alone: how long it stays at each level, as finely as it can be told."""
+"""Find the plateaus of a loss curve without gradients, from the time it stays at each level."""
 
 import itertools
 from collections.abc import Callable
@@ -10,19 +10,20 @@ from .._drops import MERGE, PROMINENCE, RATE_FLOOR, log_rate, split, strength
 from ._pieces import CERTAIN, Denoised
 from ._scatter import grain, last_digit
 
-# What errors do. Stays are counted at a resolution of _RESOLUTION standard errors, in steps of at
-# least _STEP of them, and of a whole one as long as that is below _COARSE of the height.
+# Resolution of noisy curves, with the standard error s of the curve at each level. Passages are
+# averaged over _RESOLUTION · s. A step is at least _STEP · s, and at least s as long as s is below
+# _COARSE of the height.
 _RESOLUTION = 2.0
 _STEP = 1 / 6
 _COARSE = 1 / 200
 
-# Without errors: a step is at most _GRADE of what is left to fall, and none is finer than _FINEST
-# of the widest. A plateau far below the initial loss is as many steps away from the final one.
+# Resolution of clean curves. A step is at most _GRADE of what is left to fall, and at least _FINEST
+# of the widest step. This resolves plateaus far below the initial loss.
 _GRADE = 0.05
 _FINEST = 0.02
 
-_WIDTHS = 40  # of drops that are tried
-_SURE = 2.0  # standard errors by which noise may hide motion at rest, and how fast a drop is
+_WIDTHS = 40  # number of durations that are tried for a drop
+_SURE = 2.0  # standard errors by which noise may hide slow motion or the speed of a drop
 
 # A fall by less than this fraction of the initial loss is round-off.
 _ROUND_OFF = 1e-12
@@ -32,7 +33,7 @@ Error = Callable[[np.ndarray], np.ndarray]
 
 
 class Options(NamedTuple):
-    """Options of `plateaus`, with its defaults."""
+    """Options of `plateaus` and their defaults."""
 
     prominence: float = PROMINENCE
     merge: float = MERGE
@@ -51,10 +52,10 @@ def from_loss(
     least: np.ndarray,
     options: Options,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Samples on the plateaus, their strengths, and the monotone curve they were read from.
+    """Return samples on the plateaus, their strengths, and the monotone curve used to find them.
 
-    The nearest monotone curve in the sense of least squares, not the running minimum: that one
-    follows the extremes of the noise, and sinks along a plateau.
+    The monotone curve is the nearest one in least squares. The running minimum would instead follow
+    the extremes of the noise and sink along a plateau.
     """
     from scipy.ndimage import gaussian_filter1d
     from scipy.optimize import isotonic_regression
@@ -78,7 +79,7 @@ def from_loss(
     width = options.smoothing
     speed = gaussian_filter1d(rest, width, mode="nearest") if width > 0 else rest
 
-    # The sample in the middle of the stay stands for the step.
+    # The sample in the middle of the stay represents the step.
     middle = 0.5 * (passage[1:] + passage[:-1])
     sample = np.searchsorted(0.5 * (t[1:] + t[:-1]), middle)
     level = envelope[sample]
@@ -86,7 +87,8 @@ def from_loss(
 
     told = np.maximum(_ROUND_OFF * scale, last_digit(loss, envelope))
     told = np.maximum(np.maximum(told, unit), seen.scatter)
-    told = np.maximum(told, np.sqrt(12) * _SURE * seen.error)  # of a line that seems level
+    # A straight piece that seems level may still fall by this much within its error.
+    told = np.maximum(told, np.sqrt(12) * _SURE * seen.error)
     slowest = _slowest(t, envelope, told, sample[drops]) / rate.max()
     peaks, valleys = speed[drops], np.log10(np.maximum(slowest, RATE_FLOOR))
     if seen.error.any():
@@ -97,12 +99,13 @@ def from_loss(
 
 
 def _edges(top: float, end: float, error: Error, options: Options) -> np.ndarray:
-    """Levels from `top` to `end`, as close as the curve can tell them apart.
+    """Return levels from `top` to `end`, as closely spaced as the curve resolves them.
 
-    With steps of the size $δ(L)$ there are $∫dL/δ$ of them.
+    With steps of size $δ(L)$, the number of steps is $∫dL/δ$.
     """
     height, bins = top - end, options.bins
-    left = np.append(0.0, np.geomspace(1e-3 * _FINEST / bins, 1.0, 2000))  # to fall, of the height
+    # Fraction of the height that is left to fall.
+    left = np.append(0.0, np.geomspace(1e-3 * _FINEST / bins, 1.0, 2000))
     if options.levels == "log":
         step = np.log(top / end) / bins * (end / height + left)
     else:
@@ -115,21 +118,22 @@ def _edges(top: float, end: float, error: Error, options: Options) -> np.ndarray
 
 
 def _steps(at: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """How many steps of this size, which may change on the way, lead to each of the values."""
+    """Return the number of steps from the first value to each value, for steps of varying size."""
     return np.append(0.0, np.cumsum(0.5 * np.diff(at) * (1 / size[1:] + 1 / size[:-1])))
 
 
 def _passages(
     t: np.ndarray, envelope: np.ndarray, edges: np.ndarray, width: np.ndarray
 ) -> np.ndarray:
-    """First passage of each of the levels `edges`, averaged over a Gaussian of that width in loss.
+    """Return the first passage of each level in `edges`, averaged over a Gaussian in the loss.
 
-    Levels are counted in widths, so that later passages stay later where the width changes. Beyond
-    its ends the curve goes on as its image in a point, so that no stay leaks out of it.
+    `width` is the standard deviation of the Gaussian. Distances between levels are measured in
+    widths, so that passages stay in order if the width changes. The curve is continued beyond both
+    ends by point reflection, so that no time is lost.
     """
     if not width.all():
         passage = np.interp(-edges, -envelope, t)
-        passage[0] = t[0]  # of samples at one level the last is found
+        passage[0] = t[0]  # among samples at the first level, interpolation finds the last
         return passage
     u = _steps(-edges, width)
     x = np.linspace(-3.0, 3.0, 31)
@@ -147,14 +151,15 @@ def _passages(
 def _slowest(
     t: np.ndarray, envelope: np.ndarray, told: np.ndarray, drops: np.ndarray
 ) -> np.ndarray:
-    """Return the lowest rate between drops, over the shortest fall that can be told from none.
+    """Return the lowest rate between drops, over the shortest fall that can be detected.
 
-    A step would be too long for this: at its slowest the curve may fall by far less. Where it
-    never falls that far again, the rate is at most that of falling right after the record.
+    A step would be too long for this measurement, because at its slowest the curve may fall by much
+    less. If the rest of the curve falls by less than the shortest detectable fall, the rate assumes
+    that such a fall would follow right after the record.
     """
     stay = np.interp(told - envelope, -envelope, t) - t
     rate = np.divide(told, stay, out=np.full_like(told, np.inf), where=stay > 0)
-    # What stands for a drop may rest already, on the plateau after it.
+    # The sample that represents a drop may already belong to the plateau after it.
     bounds = [0, *drops.tolist(), t.size]
     return np.array([rate[i : max(j, i + 1)].min() for i, j in itertools.pairwise(bounds)])
 
@@ -162,10 +167,11 @@ def _slowest(
 def _fastest(
     t: np.ndarray, loss: np.ndarray, scatter: np.ndarray, envelope: np.ndarray, index: np.ndarray
 ) -> np.ndarray:
-    """Return the rate of each drop between two plateaus if it lasts as long as the noise allows.
+    """Return the rate of each drop between two plateaus, if it lasts as long as the noise allows.
 
-    That is the longest straight fall that fits no worse than the best one, by `_SURE` standard
-    errors: where it is fitted by a jump, a drop would seem the faster the more noise there is.
+    The rate is that of the longest straight fall that fits as well as the best one, to within
+    `_SURE` standard errors. If a jump were fitted instead, a drop would seem faster with more
+    noise.
     """
     rates = []
     for first, last in itertools.pairwise(index.tolist()):

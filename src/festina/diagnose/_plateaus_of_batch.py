@@ -1,4 +1,4 @@
-"""Plateaus of every network of a batch, as one table."""
+"""Find the plateaus of every network of a batch, as one table."""
 
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _PLATEAU = {"level": np.nan, "strength": np.nan, "start": np.nan, "end": np.nan, "index": -1}
-"""What is known of each plateau, and what stands where a network has fewer."""
+"""Variables of each plateau, and the padding for networks with fewer plateaus."""
 
-_TOGETHER = 1000  # networks whose passages are computed together
+_TOGETHER = 1000  # number of networks whose passages are computed together
 
 
 def plateaus_of_batch(
@@ -29,31 +29,41 @@ def plateaus_of_batch(
     merge: float = 1e-3,
     dims: tuple[str, ...] | None = None,
 ) -> "xr.Dataset":
-    """Return the plateaus of every network of a batch, and when it passes midway between levels.
+    """Return the plateaus of every network of a batch, as one dataset.
 
-    Slowness is judged by the gradient, along mini-batch descent by the loss alone.
+    Plateaus are found from the gradient, and for mini-batch descent from the loss alone.
 
     **Arguments:**
 
-    - `trajectory`: of one network or of a batch; times below are on its clock.
-    - `levels`: losses of plateaus that theory expects, falling. Left out, there is no `passage` and
-      no `save`.
+    - `trajectory`: trajectory of one network or of a batch; its clock gives the times below.
+    - `levels`: falling losses of the plateaus that theory expects; with `levels`, the dataset also
+      has `passage` and `save`.
     - `merge`: smallest drop, as a fraction of the initial loss.
-    - `dims`: names for the axes of the batch instead.
+    - `dims`: names of the batch axes; the default is the names of `trajectory.to_dataset()`.
 
-    **Returns:** a dataset over the axes of the batch, as `trajectory.to_dataset()` names and labels
-    them, and
+    **Returns:** a dataset over the axes of the batch, with these variables:
 
-    - over `plateau` the `level`, `strength`, `start`, `end` and `index` of `plateaus`; over `fall`
-      its `drop_time`. Networks with fewer plateaus than another are padded with NaN, `index`
-      with −1; `count` says how many each has: none, if it failed before its first sample.
-    - over `middle`, one between each two `levels`, `passage`: when the loss first gets there, which
-      exists however weakly a network rests; and `save`: the first sample at or below it. NaN and
-      −1 where a network starts below it or never gets there.
+    - `count`: number of plateaus of each network; 0 if a network failed before its first sample.
+    - `level`, `strength`, `start`, `end` and `index` over `plateau`, and `drop_time` over `fall`,
+      as in `festina.diagnose.Plateaus`. Networks with fewer plateaus are padded with NaN (`index`
+      with −1).
+    - `passage` over `middle`: time at which the loss first reaches the midpoint between two
+      `levels`, however little the network rests; NaN if the loss starts below the midpoint or never
+      reaches it.
+    - `save` over `middle`: the first sample at or below the midpoint; −1 if `passage` is NaN.
+
+    **Example:**
+
+    >>> import festina, numpy as np
+    >>> network = festina.networks.layer_from("relu", [[0.01, 0.009], [0.009, 0.01]], [0.01, -0.01])
+    >>> task = festina.tasks.from_arrays([[1, 0], [0, 1]], [1, -3])
+    >>> run = festina.gradient_flow(network, task, np.linspace(0, 20, 101))
+    >>> festina.diagnose.plateaus_of_batch(run)["level"].values.round(2)
+    array([2.5 , 0.24, 0.  ])
     """
     import xarray as xr
 
-    check_trajectory(trajectory, use=" Of a loss curve: `plateaus`.")
+    check_trajectory(trajectory, use=" For a loss curve use `plateaus`.")
     middles = None if levels is None else _middles(levels)
     batch = trajectory.batch_shape
     over = trajectory.dims if dims is None else dims
@@ -121,6 +131,7 @@ def _middles(levels: ArrayLike) -> Float[np.ndarray, " middle"]:
     given = np.asarray(levels, dtype=float)
     if given.ndim != 1 or given.size < 2 or not (np.diff(given) < 0).all():
         raise ValueError(
-            f"`levels` is {given.tolist()}, expected at least two losses, one below the other."
+            f"`levels` is {given.tolist()}, expected at least two losses, one below the other. "
+            "Sort them from highest to lowest."
         )
     return (given[1:] + given[:-1]) / 2

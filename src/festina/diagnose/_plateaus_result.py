@@ -1,4 +1,4 @@
-"""The result of `plateaus`, its words and its drawing."""
+"""The result of `plateaus`, with its text and its drawing."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,29 +14,38 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 AT_SPEED = 0.05  # strength below which the record begins or ends within a drop
-_DOUBT = "noise hides whether the last level is a rest, or the loss falls on as a power of time"
-_DECADES = 1.0  # between levels, from which on the lower ones could not be told apart
+_DOUBT = "noise hides whether the loss rests at the last level or falls on as a power of time"
+_DECADES = 1.0  # ratio of levels, in decades, above which the loss axis is logarithmic
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plateaus(Result):
-    """Result of `plateaus`: the plateaus of one trajectory, with the initial and the final one.
+    """Result of `plateaus`: the plateaus of one loss curve, and the drops between them.
 
-    There are $K$ plateaus and $K - 1$ drops between them, in the order of time, with strictly
-    falling levels. Times are in the units of the `times` that were given.
+    A result holds $K$ plateaus, the first and the last level included, and $K - 1$ drops between
+    them, in order of time. Levels fall strictly. Times are in the units of the given `times`.
 
     - `level`: loss at each plateau.
-    - `index`: the sample that stands for it, counted in the arrays that were given.
-    - `time`: the time of that sample.
-    - `start`, `end`: the trajectory is on the plateau between these; see `plateaus`.
-    - `strength`: decades by which it moves more slowly there than at the slower of the two
-      neighbouring drops (the only one, for the first and the last plateau). It is zero if the
-      record begins or ends within a drop, and NaN if the curve has one level only or noise hides
-      whether the loss rests at the last level. Judged by the loss alone, strengths are lower,
-      because scatter and round-off hide the slowest motion.
-    - `drop_time`: when the loss passes the middle between two adjacent levels.
-    - `rises`: from when to when the loss lastingly rises, which is passed over (loss alone).
-    - `method`: what slowness was judged by, `"gradient"` or `"loss"`.
+    - `index`: sample that represents the plateau, as an index into the given arrays.
+    - `time`: time of that sample.
+    - `start`, `end`: start and end of the plateau; see `plateaus`.
+    - `strength`: how much slower the loss falls on the plateau than during the slower of the two
+      neighbouring drops, in decades. For the first and the last plateau only one drop counts. The
+      strength is zero if the record begins or ends within a drop. The strength is NaN if the curve
+      has a single level, or if noise hides whether the loss rests at the last level. Strengths from
+      the loss alone are smaller, because scatter and round-off hide the slowest motion.
+    - `drop_time`: time at which the loss passes the midpoint between two adjacent levels.
+    - `rises`: start and end of each lasting rise of the loss, which is skipped (loss alone).
+    - `method`: `"gradient"` or `"loss"`, the curve that was used to measure the rate.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.diagnose import plateaus
+    >>> t = np.linspace(0, 20, 401)
+    >>> found = plateaus(t, 1 / (1 + np.exp(2 * (t - 5))) + 1 / (1 + np.exp(2 * (t - 14))))
+    >>> found.level.round(2), found.drop_time.round(2)
+    (array([2., 1., 0.]), array([ 5., 14.]))
     """
 
     level: Float[np.ndarray, " plateau"]
@@ -54,7 +63,7 @@ class Plateaus(Result):
 
     @property
     def duration(self) -> Float[np.ndarray, " plateau"]:
-        """How long the trajectory stays on each plateau."""
+        """Return the time that the loss stays on each plateau."""
         return self.end - self.start
 
     def __str__(self) -> str:
@@ -74,7 +83,10 @@ class Plateaus(Result):
 
     @property
     def at_speed(self) -> Bool[np.ndarray, " plateau"]:
-        """Whether a row is no plateau: the record begins or ends within a drop at its level."""
+        """Return True for levels at which the record begins or ends within a drop.
+
+        The loss does not rest at such a level, so that it is not a plateau.
+        """
         return self.strength < AT_SPEED
 
     @property
@@ -86,19 +98,19 @@ class Plateaus(Result):
         return len(self) > 1 and bool(self.at_speed.all())
 
     def _in_words(self) -> list[str]:
-        """What is to be said of curves that are not all plateaus and drops."""
+        """Return remarks on curves that do not only consist of plateaus and drops."""
         return [*self._without_rest(), *map(self._rise, self.rises)]
 
     def _rise(self, span: Float[np.ndarray, " 2"]) -> str:
         begin, end = span
         if begin > self.end[-1]:
-            return f"from {begin:.6g} on the loss rises, which is no part of the staircase"
-        return f"from {begin:.6g} to {end:.6g} the loss rises for a while, which is passed over"
+            return f"from {begin:.6g} on the loss rises; the rise is left out"
+        return f"from {begin:.6g} to {end:.6g} the loss rises for a while; the rise is left out"
 
     def _without_rest(self) -> list[str]:
-        """What curves without a plateau in the proper sense are."""
+        """Return remarks on curves that do not rest at their first or last level."""
         if len(self) == 1 and self.start[0] == self.end[0]:
-            return ["one moment only: neither a plateau nor a drop can be told"]
+            return ["one sample only: plateaus and drops cannot be found"]
         if len(self) == 1:
             return ["no drop: the loss does not fall, or by too little to count"]
         if self._restless:
@@ -117,26 +129,29 @@ class Plateaus(Result):
         loss: ArrayLike | None = None,
         **style: Any,
     ) -> "Axes":
-        """Draw plateaus and drops; on new axes if none are given.
+        """Draw plateaus and drops, on new axes if `ax` is not given.
 
-        `times` and `loss` are the curve that they were found in, which is drawn too. `style` goes
-        to `Axes.plot` for the curve, or to the plateaus without one.
+        The loss axis is logarithmic if levels span more than one decade and no loss is zero.
 
-        The axis of the loss is logarithmic where levels differ by more than one decade and no
-        loss is zero.
+        **Arguments:**
+
+        - `ax`: axes to draw on.
+        - `times`, `loss`: the curve in which the plateaus were found, which is then drawn too.
+        - `style`: keyword arguments for `Axes.plot` of the curve, or of the plateaus if there is no
+          curve.
         """
         ax, lowest, plain = axes(ax), self.level.min(), style
         if times is not None or loss is not None:
             t, l = (np.asarray(part, float) for part in (times, loss))  # noqa: E741
             if t.ndim != 1 or t.shape != l.shape or self.index.max() >= t.size:
                 raise ValueError(
-                    "`draw` takes the `times` and `loss` that the plateaus were found in, one "
-                    f"sequence of at least {self.index.max() + 1} samples each: got shapes "
+                    "`draw` takes the `times` and `loss` that the plateaus were found in, each a "
+                    f"sequence of at least {self.index.max() + 1} samples, got shapes "
                     f"{t.shape} and {l.shape}."
                 )
             if not np.array_equal(t[self.index], self.time):
                 raise ValueError(
-                    "`draw` takes the `times` that the plateaus were found in, got others."
+                    "`draw` takes the `times` that the plateaus were found in, got other times."
                 )
             ax.plot(t, l, **styled(style, color="C0", alpha=0.7, lw=2.0, label="loss"))
             lowest, plain = l.min(), {}
@@ -145,10 +160,10 @@ class Plateaus(Result):
         for k, drop in enumerate(self.drop_time):
             ax.axvline(drop, color="0.5", ls=":", lw=1.0, label=None if k else "drops")
         for k, (begin, end) in enumerate(self.rises):
-            ax.axvspan(begin, end, color="C3", alpha=0.15, lw=0, label=None if k else "passed over")
+            ax.axvspan(begin, end, color="C3", alpha=0.15, lw=0, label=None if k else "rise")
         if lowest > 0 and np.log10(self.level.max() / self.level.min()) > _DECADES:
             ax.set_yscale("log")
         ax.set(xlabel="time", ylabel="loss")
-        # Above the axes: within them there is no place that no curve passes.
+        # The legend goes above the axes, because curves cross all of the area within.
         ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False)
         return ax

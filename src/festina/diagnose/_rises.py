@@ -1,22 +1,23 @@
-"""Where a loss lastingly rises: what overfits, or diverges, is no part of a staircase."""
+"""Find lasting rises of a loss, as in overfitting or divergence, which `plateaus` leaves out."""
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ._pieces import CERTAIN
 
-_MINOR = 0.01  # of the largest rise
-_BRIEF = 0.1  # of a rise: where the loss rests for less beside it, it only passes
+_MINOR = 0.01  # smallest rise, as a fraction of the largest one
+_BRIEF = 0.1  # shortest rest beside a rise, as a fraction of the duration of the rise
 
 
 def lasting_rises(
     loss: np.ndarray, curve: np.ndarray, negligible: np.ndarray, error: np.ndarray
 ) -> Bool[np.ndarray, " sample"]:
-    """Return the samples at which a curve, having fallen, lies above its lowest so far.
+    """Return the samples at which a curve lies above its lowest value so far.
 
-    By more than is `negligible` and more than its standard error there, for certain somewhere, and
-    lastingly so: one from the start to the end hides nothing. The samples of the `loss` must rise
-    too, because a curve of few pieces overshoots where a drop ends.
+    The curve must exceed that value by more than `negligible` and by more than its standard error,
+    and somewhere by `CERTAIN` standard errors. The samples of the `loss` must rise on average too,
+    because a curve of few pieces overshoots where a drop ends. A rise from the start to the end of
+    the record does not count, because it hides no plateau.
     """
     lowest = np.minimum.accumulate(curve)
     above = curve - lowest
@@ -34,9 +35,9 @@ def runs(marked: np.ndarray) -> Int[np.ndarray, "run 2"]:
 
 
 def flanks(curve: np.ndarray, risen: np.ndarray, edge: float) -> Float[np.ndarray, " sample"]:
-    """Return how far the flank of a rise goes on below its beginning, for the levels beside it.
+    """Return how far the flank of a rise continues below the level at which the rise begins.
 
-    As every drop it comes to its end with a fraction `edge` of its height.
+    As for every drop, a fraction `edge` of the height of the rise counts as part of the flank.
     """
     least = np.zeros_like(curve)
     for first, end in runs(risen):
@@ -49,7 +50,7 @@ def flanks(curve: np.ndarray, risen: np.ndarray, edge: float) -> Float[np.ndarra
 def between_rises(
     t: np.ndarray, risen: np.ndarray, start: np.ndarray, rest: np.ndarray, end: np.ndarray
 ) -> tuple[Float[np.ndarray, " plateau"], Float[np.ndarray, " plateau"]]:
-    """Spans of plateaus, without what a rise cuts off if the loss only passes there."""
+    """Return starts and ends of plateaus, cut where the loss only passes their level at a rise."""
     passes = lambda stay, rise: (stay >= 0) & (stay < _BRIEF * rise)
     inner = [run for run in runs(risen).tolist() if run[1] < t.size]
     for first, stop in inner:

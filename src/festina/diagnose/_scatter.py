@@ -1,4 +1,4 @@
-"""How much a noisy curve scatters, as a function of its level."""
+"""Estimate how much a noisy curve scatters, as a function of its level."""
 
 import itertools
 from collections.abc import Callable
@@ -6,19 +6,20 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-_PIECES = 20
-_SAMPLES = 100  # in a piece, at least
-_ROUGH = 1e-4  # of the height: finer last decimals make no difference
-_DECIMALS = 6
-_DIGITS = 8  # of numbers that someone wrote down
+_PIECES = 20  # largest number of pieces in which scatter is estimated
+_SAMPLES = 100  # smallest number of samples in a piece
+_ROUGH = 1e-4  # smallest unit of a last decimal that matters, as a fraction of the height
+_DECIMALS = 6  # largest number of decimals of rounded losses
+_DIGITS = 8  # largest number of significant digits of rounded losses
 _MANTISSAS = (8, 11, 24)  # bits of bfloat16, half and single precision
-_VALUES, _NEIGHBOURS = 8, 5  # of a curve that passes through its last decimals
+_VALUES, _NEIGHBOURS = 8, 5  # distinct values, and neighbouring values, of a rounded smooth curve
 
 
 def grain(loss: np.ndarray) -> float:
-    """Return one unit of the last decimal of losses written with few decimals, else zero.
+    """Return one unit of the last decimal of losses that are rounded to few decimals, else zero.
 
-    A staircase of a few round numbers is no such curve: it does not pass through what is between.
+    A staircase of a few round numbers does not count as rounded, because it skips the values
+    between its levels.
     """
     values = np.unique(loss)
     if values.size < _VALUES:
@@ -36,19 +37,19 @@ def grain(loss: np.ndarray) -> float:
 def last_digit(
     loss: Float[np.ndarray, " sample"], at: Float[np.ndarray, " sample"]
 ) -> Float[np.ndarray, " sample"]:
-    """Return one unit of the last digit, at a level, of losses that were not written in full.
+    """Return one unit of the last digit of rounded or coarsely stored losses, at each level.
 
-    Zero for double precision, and for a staircase of a few round numbers.
+    The unit is zero for double precision, and for a staircase of a few round numbers.
     """
     values, size = np.unique(loss), np.maximum(np.abs(at), np.finfo(float).tiny)
     if values.size < _VALUES:
         return np.zeros_like(size)
     bits = np.frexp(values)[0]
     single = bool((bits * 2.0**24 % 1 == 0).all())
-    off = 2.0**-23 if single else 2.0**-50  # of a decimal number that was kept in either precision
+    off = 2.0**-23 if single else 2.0**-50  # relative error of a decimal number in this precision
     power = lambda of: np.floor(np.log10(np.maximum(np.abs(of), 1e-300)))
     unit = np.zeros_like(size)
-    # Of fewer digits than the precision has, or every number would be one of so many.
+    # Only fewer digits than the precision has are tried: any number has as many digits as that.
     most = int(-np.log10(100 * off * np.abs(values).max()))
     for decimals in range(min(_DIGITS, most) + 1):
         if np.abs(values - np.round(values, decimals)).max() <= off * np.abs(values).max():
@@ -66,13 +67,13 @@ def last_digit(
 def scatter_by_level(
     envelope: np.ndarray, residual: np.ndarray
 ) -> Callable[[np.ndarray], np.ndarray]:
-    r"""Standard deviation of the noise around a falling curve at a level, blind to spikes.
+    """Return a function from level to standard deviation of the noise, robust to spikes.
 
-    Estimated from pieces of equal length and from pieces of equal height: a long quiet end says
-    nothing about the noise at a high loss, and on the way down there are too few samples to tell.
-    The result is the least concave function above all estimates. It is exact where the noise is
-    the same at all levels, or proportional to the loss, and errs towards more elsewhere. A record
-    that is too short for two estimates tells nothing of levels: zero.
+    The estimate uses pieces of equal length and pieces of equal height. A long quiet end carries no
+    information about the noise at a high loss, and a fast drop has too few samples. The result is
+    the least concave function above all estimates. The function is exact if the noise is the same
+    at all levels or proportional to the loss, and otherwise overestimates. The function is zero if
+    the record is too short for two estimates.
     """
     n = residual.size
     pieces = min(max(n // _SAMPLES, 1), _PIECES)
@@ -96,8 +97,8 @@ def scatter_by_level(
 
 
 def _concave_hull(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The corners of the least concave function above all points."""
-    highest = dict(sorted(points))  # of several at one level
+    """Return the corners of the least concave function above all points."""
+    highest = dict(sorted(points))  # the highest of several points at one level
     hull: list[tuple[float, float]] = []
     for x, y in highest.items():
         while len(hull) > 1:

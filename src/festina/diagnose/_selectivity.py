@@ -1,4 +1,4 @@
-"""Selectivity: for which objects in which contexts hidden units are on."""
+"""Measure the selectivity of hidden units: for which objects and in which contexts they are on."""
 
 import functools
 import warnings
@@ -47,27 +47,39 @@ _PARTS = "object", "context", "interaction", "within"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selectivity(Result):
-    r"""Result of `selectivity`: what the units of a layer tell about objects and contexts.
+    r"""Result of `selectivity`: how the units of a layer depend on objects and contexts.
 
-    Numbers are means over units, weighted by their strengths.
+    Numbers are means over units, weighted by the strength of units.
 
-    - `contexts_on`: in how many contexts a unit is on, that is for at least half of the examples.
-    - `shares`: of all strength, of units that are on in $0, 1, \dots, C$ contexts.
-    - `purity`: the part of a unit's activity that falls on its first context.
-    - `entropy`, `object_entropy`: of its activity over contexts and objects, from 0, all in one, to
-      1, evenly spread.
+    - `contexts_on`: mean number of contexts in which a unit is on. A unit is on in a context if it
+      is on for at least half of its examples.
+    - `shares`: share of strength of units that are on in $0, 1, \dots, C$ contexts.
+    - `purity`: fraction of a unit's activity that falls on its preferred context.
+    - `entropy`, `object_entropy`: entropy of a unit's activity over contexts and over objects, from
+      0 (one context or object) to 1 (uniform).
+    - `anova`: shares of variance due to `object`, `context`, their `interaction`, and `within`
+      pairs of both. Constant units are left out; NaN if `anova=None`.
     - `conjunctive`: share of strength of units whose response to objects depends on the context, by
-      an F-test of the interaction at the level 0.01. `interaction`: the mean share ω² of variance
-      due to it, less what noise gives. These two need no threshold, and two examples of some pair
-      of object and context; NaN without.
-    - `anova`: shares of its variance by `object`, `context`, their `interaction`, and `within` what
-      both say. Without those of units that say always the same; NaN where it was not asked for.
-    - `alignment`, `chance`: Cohen's κ between the examples that a unit is on for and the candidate
-      that fits best, and the same for shuffled examples.
-    - `candidates`: how much strength fits best to each.
-    - `dead`: how many units are never on, or have no strength; they are left out.
-    - `units`: all of it for each unit that is not dead, `(unit,)`.
-    - `random`: the same of random features, the baseline; `None` for the baseline itself.
+      an F-test of the interaction at level 0.01.
+    - `interaction`: mean share ω² of variance due to the interaction, corrected for noise.
+      `interaction` and `conjunctive` need no threshold, and are NaN unless some pair of object and
+      context has two examples.
+    - `alignment`: mean Cohen's κ between a unit's set of examples and the best-matching candidate.
+    - `chance`: mean of `alignment` for shuffled examples.
+    - `candidates`: share of strength of units that match each candidate best.
+    - `dead`: number of units that are never on or have no strength, which are left out.
+    - `units`: all measures for each unit that is not dead, as a dataset over `unit`.
+    - `random`: `Selectivity` of random features as a baseline; `None` for the baseline itself.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.diagnose import selectivity
+    >>> objects, contexts = np.tile(range(4), 3), np.repeat(range(3), 4)
+    >>> one_per_context = np.eye(3)[contexts]
+    >>> found = selectivity(one_per_context, objects=objects, contexts=contexts, random=0)
+    >>> found.modular, found.contexts_on, found.anova["context"]
+    (1.0, 1.0, 1.0)
     """
 
     contexts_on: float
@@ -87,17 +99,17 @@ class Selectivity(Result):
 
     @property
     def modular(self) -> float:
-        """Share of strength of units that are on in a single context."""
+        """Return the share of strength of units that are on in a single context."""
         return float(self.shares[1])
 
     @property
     def mixed(self) -> float:
-        """Share of strength of units that are on in more than one context, and not in all."""
+        """Return the share of strength of units that are on in several contexts, but not in all."""
         return float(self.shares[2:-1].sum())
 
     @property
     def always(self) -> float:
-        """Share of strength of units that are on in all contexts."""
+        """Return the share of strength of units that are on in all contexts."""
         return float(self.shares[-1])
 
     def __str__(self) -> str:
@@ -118,15 +130,16 @@ class Selectivity(Result):
         return "\n".join([head, *lines, f"{count} units, {self.dead} dead left out"])
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw shares of strength by the number of contexts that units are on in.
+        """Draw the share of strength of units by the number of contexts in which they are on.
 
-        Bars in grey are those of random features. `style` goes to `Axes.bar`, for the units.
+        Grey bars show random features. Keyword arguments in `style` are passed to `Axes.bar` for
+        the units.
         """
         ax, k = axes(ax), np.arange(len(self.shares))
         ax.bar(k - 0.2, self.shares, **{"width": 0.4, "label": "units", **style})
         if self.random is not None:
             ax.bar(k + 0.2, self.random.shares, 0.4, color="0.75", label="random features")
-        ax.set(xlabel="contexts on", ylabel="share of strength", xticks=k)
+        ax.set(xlabel="number of contexts on", ylabel="share of strength", xticks=k)
         ax.legend(frameon=False, fontsize="small")
         return ax
 
@@ -136,9 +149,9 @@ _WORDS = (
     *("conjunctive", "interaction"),
 )
 _LEVEL = 0.01
-"""Level of F-tests: the share of units without an effect that pass by chance."""
+"""Level of F-tests: the fraction of units without an effect that pass by chance."""
 _AT_REST = 0.05
-"""Smallest fraction of activities that are zero in a rectified layer, over units and examples."""
+"""Fraction of zero activities, over units and examples, from which on units rest at zero."""
 
 
 def selectivity(
@@ -158,40 +171,50 @@ def selectivity(
     shuffles: int = 20,
     key: Keys | None = None,
 ) -> Selectivity:
-    r"""Return what hidden units are selective for, and the same for random features.
+    r"""Measure how hidden units depend on objects and contexts, compared with random features.
 
-    A unit is on for an example where its activity, of either sign, is above `threshold` of its
-    largest one. Entropy and variance hardly tell trained units from random features; in how many
-    contexts they are on, and how well that agrees with a gating, does. Hence the baseline.
+    A unit is on for an example if its absolute activity exceeds `threshold` times its maximum.
+    Entropies and shares of variance hardly differ between trained units and random features. The
+    number of contexts in which units are on, and the agreement with a gating, do differ.
 
-    A recorded neuron has a resting rate, noise, and often a z-score: it is not off at zero. For
-    such activities the default is `threshold="split"`, with a warning. `conjunctive` and
-    `interaction` need no threshold.
+    Recorded neurons have a resting rate and noise, and are often z-scored, so that zero does not
+    mean off. For such activities the default is `threshold="split"`, with a warning. `conjunctive`
+    and `interaction` need no threshold.
 
     **Arguments:**
 
-    - `activations`: of one hidden layer, `(example, unit)`; or a network, with a `task`.
-    - `task`: with the labels `object` and `context`, if they are not given.
-    - `layer`: which hidden layer of a network, from 1.
-    - `objects`, `contexts`: labels of every example, of any type.
-    - `strengths`: weights of units in every mean, $|w_\mathrm{in}||w_\mathrm{out}|$. A network has
-      its own; by default all are equal.
-    - `candidates`: gatings by name that units may agree with, 0 or 1 for each example. By default
-      those that race: every single context, all but one, and all.
-    - `threshold`: relative, from 0 to 1. For units with a leak take one above it. "split" cuts the
-      means of each unit over pairs of object and context into two groups: the unit rests at the
-      mean of the lower one and is on above the middle between both. Units whose pairs do not
-      differ by an F-test (level 0.01) count as always on. By default 0.001 for networks and for
-      activities that are zero at rest, else "split".
-    - `least`: of the largest strength, below which a unit counts as dead.
-    - `anova`: the split of variance needs a full design, as many examples for every pair of object
-      and context. "means" splits the means of pairs instead, for any numbers but none; `None` does
-      without.
-    - `random`: how many random features make the baseline, rectified and without bias; 0 for none.
-    - `x`: the inputs that units see, `(example, input)`; by default those of the task, else object
-      and context in one-hot code.
-    - `shuffles`: of which `chance` is the mean.
-    - `key`: randomness of shuffles and random features; `jax.random.key(0)` by default.
+    - `activations`: activity of one hidden layer, `(example, unit)`; or a network, with a `task`.
+    - `task`: task with the labels `object` and `context`, used if labels are not given.
+    - `layer`: number of the hidden layer of a network, from 1.
+    - `objects`, `contexts`: label of every example, of any type.
+    - `strengths`: weight of each unit in all means. The default is
+      $|w_\mathrm{in}||w_\mathrm{out}|$ for a network, and equal weights for activities.
+    - `candidates`: gatings by name to compare units with, 0 or 1 for each example. The default is
+      every single context, all contexts but one, and all contexts.
+    - `threshold`: fraction of the maximum, from 0 to 1; for units with a leak choose it above the
+      leak. `"split"` cuts the means of each unit over pairs of object and context into two groups.
+      The unit rests at the mean of the lower group and is on above the midpoint between groups.
+      Units whose pairs do not differ by an F-test (level 0.01) count as always on. The default is
+      0.001 for networks and for activities that are zero at rest, else `"split"`.
+    - `least`: fraction of the largest strength below which a unit counts as dead.
+    - `anova`: `"full"` splits the variance and needs the same number of examples for every pair of
+      object and context. `"means"` splits the variance of the means of pairs and needs at least one
+      example per pair. `None` skips the split.
+    - `random`: number of random features in the baseline, ReLU without bias; 0 for no baseline.
+    - `x`: inputs of the random features, `(example, input)`. The default is the inputs of the task,
+      or one-hot codes of object and context.
+    - `shuffles`: number of shuffles over which `chance` is averaged.
+    - `key`: randomness of shuffles and random features; the default is `jax.random.key(0)`.
+
+    **Returns:** a `Selectivity`.
+
+    **Example:**
+
+    >>> from festina.diagnose import selectivity
+    >>> activity = [[1, 1], [1, 1], [0, 1], [0, 1]]  # one modular unit, one that is always on
+    >>> found = selectivity(activity, objects=[0, 1, 0, 1], contexts=[0, 0, 1, 1], random=0)
+    >>> found.modular, found.always
+    (0.5, 0.5)
     """
     if task is not None:
         check_type("task", task, Task)
@@ -200,9 +223,15 @@ def selectivity(
     else:
         h = finite_matrix("activations", activations, "example", "unit")
     if task is not None and np.ptp(task.weight) > 1e-9 * np.max(task.weight):
-        raise ValueError("`task` must weigh its examples alike: selectivity counts them.")
+        raise ValueError(
+            "`task` must weigh its examples alike, because selectivity counts examples. Give a "
+            "task without `weight`."
+        )
     if task is not None and len(task.x) != len(h):
-        raise ValueError(f"`task` has {len(task.x)} examples, `activations` {len(h)}.")
+        raise ValueError(
+            "`activations` must have a row for each example of `task`, got "
+            f"{len(h)} rows and {len(task.x)} examples."
+        )
     labels = {
         name: _labels(name, given, task, len(h))
         for name, given in (("object", objects), ("context", contexts))
@@ -215,9 +244,10 @@ def selectivity(
         if not isinstance(activations, AbstractNetwork) and (why := _never_at_rest(h)):
             threshold = "split"
             warnings.warn(
-                f"`activations` {why}: zero is not where units rest, so they are cut into two "
-                'groups each (threshold="split"). Give `threshold` to say what counts as on, 0.001 '
-                "for neurons of either sign; `conjunctive` and `interaction` need none.",
+                f"`activations` {why}, so zero is not their resting level. The activities of every "
+                'unit are cut into two groups (threshold="split"). Give `threshold` to '
+                "choose what counts as on, for example 0.001 for units with both signs. "
+                "`conjunctive` and `interaction` need no threshold.",
                 stacklevel=2,
             )
     for name, value in (("threshold", threshold), ("least", least)):
@@ -261,18 +291,21 @@ def _measured(
     shuffles: int,
     rng: np.random.Generator,
 ) -> Selectivity:
-    """All measures of units, and their means."""
+    """Return all measures for one set of units, and their means over units."""
     objects, contexts = labels["object"], labels["context"]
     largest = np.abs(h).max(axis=0)
     alive = (largest > 0) & (weight > least * weight.max(initial=0.0))
     if not alive.any():
         why = "silent for all examples" if not largest.any() else "silent or without strength"
-        raise ValueError(f"All {h.shape[1]} units are {why}: there is no selectivity to measure.")
+        raise ValueError(
+            f"All {h.shape[1]} units are {why}, so there is no selectivity to measure. Give "
+            "activations with at least one active unit."
+        )
     h, weight = h[:, alive] / largest[alive], weight[alive]
     chances, omega = pair_tests(h, objects, contexts)
     if isinstance(threshold, str):
         rest, cut = split_levels(h, objects, contexts)
-        # Where chances are NaN a unit varies in no way, or every pair has one example.
+        # A p-value is NaN if the unit is constant or if every pair has one example.
         same = (np.ptp(h, axis=0) == 0) | (chances[0] > _LEVEL)
         active = (h > cut) | same
         amount = np.where(same, 1.0, np.maximum(h - rest, 0.0))
@@ -328,7 +361,7 @@ def _measured(
 
 
 def _never_at_rest(h: Float[np.ndarray, "example unit"]) -> str:
-    """Say why units are not off at zero; nothing where they may be."""
+    """Return why zero is not the resting level of units; an empty string if it may be."""
     largest = np.abs(h).max(axis=0, initial=0.0)
     used = h[:, largest > 0]
     if (used < 0).any():
@@ -336,24 +369,27 @@ def _never_at_rest(h: Float[np.ndarray, "example unit"]) -> str:
     if (used > 1).any() and np.array_equal(used, np.rint(used)):
         return "are counts"
     zero = np.mean(used <= 1e-3 * largest[largest > 0]) if used.size else 1.0
-    return "" if zero >= _AT_REST else f"are zero in {zero:.1%} of all cases only"
+    return "" if zero >= _AT_REST else f"are zero in only {zero:.1%} of all cases"
 
 
 @float64
 def _of_network(
     network: AbstractNetwork, task: Task | None, layer: int, strengths: ArrayLike | None
 ) -> tuple[Float[np.ndarray, "example unit"], ArrayLike]:
-    """What a layer says to the examples of a task, and how strong its units are."""
+    """Return the activities of a layer on the examples of a task, and its units' strengths."""
     if task is None or task.population:
         raise ValueError(
-            "A network is asked with a finite `task`, whose examples have objects and contexts: "
+            "A network needs a finite `task` whose examples have objects and contexts: "
             "selectivity(network, task)."
         )
     check_alone(network.batch_shape)
     strong = unit_strengths(network)
     layer = whole_number("layer", layer) - 1
     if layer >= len(strong):
-        raise ValueError(f"`layer` must be one of {len(strong)} hidden ones, got {layer + 1}.")
+        raise ValueError(
+            f"`layer` must be the number of a hidden layer, from 1 to {len(strong)}, got "
+            f"{layer + 1}."
+        )
     network.check_fit(task.input_shape, network.outputs)
     hidden = [np.asarray(each) for each in jax.vmap(network.hidden)(np.asarray(task.x, float))]
     if isinstance(network, Gated):
@@ -363,7 +399,10 @@ def _of_network(
 
 
 def unit_strengths(network: AbstractNetwork) -> list[Float[np.ndarray, " unit"]]:
-    """Return |w_in||w_out| by hidden layer; all nodes of a gated network are one layer."""
+    """Return |w_in||w_out| of each unit, by hidden layer.
+
+    All hidden nodes of a gated network count as one layer.
+    """
     size = lambda weight, axis: np.linalg.norm(
         np.moveaxis(np.asarray(weight), axis, 0).reshape(np.shape(weight)[axis], -1), axis=1
     )
@@ -381,8 +420,9 @@ def unit_strengths(network: AbstractNetwork) -> list[Float[np.ndarray, " unit"]]
         both = [np.sqrt(squares(name, 1, 0) * squares(name, 0, 1)) for name in nodes]
         return [np.concatenate(both)]
     raise ValueError(
-        f"Units of {network!r} have no strength that is known here: give the activity of one "
-        "hidden layer as an array, (example, unit), with `strengths`."
+        "`activations` must be a layer, a `DeepNetwork` without skips or a gated network, got "
+        f"{network!r}. Give the activity of one hidden layer as an array, (example, unit), with "
+        "`strengths`."
     )
 
 
@@ -392,8 +432,8 @@ def _labels(name: str, given: ArrayLike | None, task: Task | None, count: int) -
         known = {} if task is None else task.labels
         if name not in known:
             raise ValueError(
-                f"`{name}s` must say which {name} every example is of"
-                + ("." if task is None else f"; the task has the labels {sorted(known)}.")
+                f"`{name}s` must give the {name} of every example"
+                + ("." if task is None else f"; the task has only the labels {sorted(known)}.")
             )
         given = known[name]
     return groups(f"{name}s", name, given, count)[1]
@@ -416,7 +456,7 @@ def _seen(
     if x is not None:
         x = finite_array("x", x)
         if len(x) != count:
-            raise ValueError(f"`x` must be those of {count} examples, got shape {x.shape}.")
+            raise ValueError(f"`x` must be the inputs of {count} examples, got shape {x.shape}.")
         return x.reshape(count, -1)
     if task is not None:
         return np.asarray(task.x, float).reshape(count, -1)

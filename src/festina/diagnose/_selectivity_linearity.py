@@ -1,4 +1,4 @@
-"""Functional linearity: what would change if a layer did not bend at all."""
+"""Measure how nonlinear each layer of a network is."""
 
 from dataclasses import dataclass, replace
 
@@ -17,10 +17,20 @@ from ..tasks import Task
 class LayerNonlinearity(Result):
     """Result of `layer_nonlinearity`: how nonlinear each hidden layer is.
 
-    - `kept`: of the power of what goes into each layer's activation, what comes out.
-    - `on`: share of units and examples with activity above zero.
-    - `loss`: ½⟨‖y − f‖²⟩ of the network with that layer made linear.
-    - `network_loss`: of the network as it is.
+    - `kept`: power after the activation of each layer, as a fraction of the power before it.
+    - `on`: fraction of units and examples with positive activity.
+    - `loss`: ½⟨‖y − f‖²⟩ of the network after that layer alone has been made linear.
+    - `network_loss`: ½⟨‖y − f‖²⟩ of the unchanged network.
+
+    **Example:**
+
+    >>> from festina.diagnose import layer_nonlinearity
+    >>> from festina.networks import layer_from
+    >>> from festina.tasks import from_arrays
+    >>> network = layer_from("relu", [[1, 0], [0, 1]], [1, 2])
+    >>> found = layer_nonlinearity(network, from_arrays([[1, 0], [0, 1], [-1, 0]], [1, 2, 0]))
+    >>> found.kept, found.loss, found.network_loss
+    (array([0.66666667]), array([0.16666667]), 0.0)
     """
 
     kept: Float[np.ndarray, " layer"]
@@ -31,16 +41,29 @@ class LayerNonlinearity(Result):
 
 @float64
 def layer_nonlinearity(network: AbstractNetwork, task: Task) -> LayerNonlinearity:
-    r"""Return how nonlinear each layer is: what its activation removes, and the loss without it.
+    r"""Return how nonlinear each hidden layer of a network is on the examples of a task.
 
-    A rectifier of which all units are off for some examples may still be linear in what it does, if
-    what it cuts is small: $\sum h^2/\sum a^2$ near 1, for the activity $h = \sigma(a)$, and a loss
-    that hardly rises when σ is left out.
+    Two measures are computed. The first is the fraction $\sum h^2/\sum a^2$ of the power that the
+    activation $h = \sigma(a)$ keeps. The second is the loss after σ has been left out of one layer.
+    A ReLU layer may act linearly although its units are off for some examples. The fraction is then
+    near 1, and the loss hardly rises.
 
     **Arguments:**
 
-    - `network`: a layer or `DeepNetwork` of neurons, without skips.
-    - `task`: the examples.
+    - `network`: a layer or `DeepNetwork` of neurons, without skip connections.
+    - `task`: a finite task with the examples.
+
+    **Returns:** a `LayerNonlinearity`.
+
+    **Example:**
+
+    >>> from festina.diagnose import layer_nonlinearity
+    >>> from festina.networks import layer_from
+    >>> from festina.tasks import from_arrays
+    >>> network = layer_from("relu", [[1, 0], [0, 1]], [1, 2])
+    >>> task = from_arrays([[1, 0], [0, 1], [-1, 0]], [1, 2, 0])
+    >>> layer_nonlinearity(network, task).on.round(3)
+    array([0.333])
     """
     check_type("task", task, Task)
     ways = _without_each(network)
@@ -59,7 +82,7 @@ def layer_nonlinearity(network: AbstractNetwork, task: Task) -> LayerNonlinearit
 
 
 def _without_each(network: AbstractNetwork) -> list[AbstractNetwork]:
-    """Return the network with each of its layers in turn made linear."""
+    """Return one network for each hidden layer, with only that layer made linear."""
     unit = network.unit if isinstance(network, Layer | DeepNetwork) else None
     if type(unit) is not NeuronUnit or getattr(network, "skips", ()):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What single units tell of two labels: measures of selectivity, unit by unit."""
+"""Measure the selectivity of single units for two labels."""
 
 import itertools
 from collections.abc import Mapping
@@ -13,13 +13,16 @@ from .._types import ArrayLike
 def shared_by(
     amount: Float[np.ndarray, "example unit"], label: Int[np.ndarray, " example"]
 ) -> Float[np.ndarray, "value unit"]:
-    """Return the part of each unit's activity at each value of a label, all equally frequent."""
+    """Return the fraction of each unit's activity at each value of a label.
+
+    All values of the label count as equally frequent.
+    """
     mean = _means(amount, label)
     return mean / mean.sum(axis=0)
 
 
 def entropy(share: Float[np.ndarray, "value unit"]) -> Float[np.ndarray, " unit"]:
-    """Return the entropy of shares: 0 if all falls on one value, 1 if it is spread evenly."""
+    """Return the normalised entropy of shares: 0 if one value has it all, 1 if all are equal."""
     logarithm = np.log(share, out=np.zeros_like(share), where=share > 0)
     return -np.sum(share * logarithm, axis=0) / np.log(len(share)) + 0.0
 
@@ -27,7 +30,7 @@ def entropy(share: Float[np.ndarray, "value unit"]) -> Float[np.ndarray, " unit"
 def fraction_on(
     active: Bool[np.ndarray, "example unit"], label: Int[np.ndarray, " example"]
 ) -> Float[np.ndarray, "value unit"]:
-    """Return for what fraction of the examples of each value a unit is on."""
+    """Return the fraction of the examples of each label value for which each unit is on."""
     return _means(active.astype(float), label)
 
 
@@ -38,10 +41,11 @@ def anova(
     *,
     means: bool,
 ) -> Float[np.ndarray, "part unit"]:
-    r"""Return the shares of a unit's variance: object, context, interaction, and within pairs.
+    r"""Return each unit's shares of variance: object, context, interaction, and within pairs.
 
-    The split $h_{oc} = \mu + \alpha_o + \beta_c + \gamma_{oc}$ is orthogonal where every pair
-    counts the same: in a full design, or of the means of pairs. Raises where it is not.
+    The split $h_{oc} = \mu + \alpha_o + \beta_c + \gamma_{oc}$ is orthogonal if every pair of
+    object and context has equal weight. A full design has equal weights, and so have the means of
+    pairs. Raises `ValueError` for unequal weights.
     """
     sizes = int(objects.max()) + 1, int(contexts.max()) + 1
     cell = objects * sizes[1] + contexts
@@ -49,16 +53,16 @@ def anova(
     if not count.all():
         o, c = np.divmod(int(np.argmin(count)), sizes[1])
         raise ValueError(
-            f"No variance can be split between objects and contexts: {np.sum(count == 0)} of "
-            f"{count.size} pairs have no example, the first is object {o} in context {c} (counted "
-            "from 0 in sorted order). Leave out what is not shown in every context, or the split: "
-            "`anova=None`."
+            "Variance can be split between objects and contexts only if every pair has examples: "
+            f"{np.sum(count == 0)} of {count.size} pairs have no example, the first is object {o} "
+            f"in context {c} (counted from 0 in sorted order). Leave out objects that are not "
+            "shown in every context, or give `anova=None`."
         )
     if not means and count.min() < count.max():
         raise ValueError(
-            f"Pairs of object and context have from {count.min()} to {count.max()} examples: where "
-            "these are not equally many, variance of objects and of contexts overlap. Take as many "
-            'of each, or `anova="means"` for a split of the means of pairs, each counted once.'
+            f"Pairs of object and context have from {count.min()} to {count.max()} examples, but "
+            '`anova="full"` needs the same number for every pair. Use `anova="means"` to split '
+            "the variance of the means of pairs instead."
         )
     flat = _means(h, cell)
     grid = flat.reshape(*sizes, -1)
@@ -75,7 +79,7 @@ def anova(
         )
     )
     total = parts.sum(axis=0)
-    # Of a unit that says always the same only rounding varies.
+    # The variance of a constant unit is rounding error.
     varies = total > (1e-14 * np.abs(h).max(axis=0)) ** 2
     return np.where(varies, parts / np.where(varies, total, 1.0), np.nan)
 
@@ -85,16 +89,16 @@ def pair_tests(
     objects: Int[np.ndarray, " example"],
     contexts: Int[np.ndarray, " example"],
 ) -> tuple[Float[np.ndarray, "test unit"], Float[np.ndarray, " unit"]]:
-    r"""Test whether pairs of object and context differ, and whether the two labels interact.
+    r"""Return F-tests of differences between pairs of labels and of the interaction, and ω².
 
-    F-tests compare three linear models, fitted by least squares for any numbers of examples: one
-    number for every pair, the sum of both labels, and a constant. The share of variance due to the
-    interaction, less what noise gives, is $\omega^2 = (S_I - d_I s^2)/(S + s^2)$. Here $S_I$ is the
-    sum of squares of the interaction, with $d_I$ degrees of freedom, $S$ is the sum of all squares,
-    and $s^2$ is the variance within pairs.
+    The F-tests compare three linear models, fitted by least squares for any numbers of examples.
+    The models are one number for every pair, the sum of both labels, and a constant. The share of
+    variance due to the interaction, corrected for noise, is $\omega^2 = (S_I - d_I s^2)/(S + s^2)$.
+    In this formula $S_I$ is the sum of squares of the interaction, $d_I$ its degrees of freedom,
+    $S$ the total sum of squares, and $s^2$ the variance within pairs.
 
-    **Returns:** probabilities by chance, of pairs and of the interaction, and ω². They are NaN if
-    every pair has one example at most, and for units that do not vary.
+    **Returns:** p-values of the pairs and of the interaction, and ω². All are NaN if every pair has
+    at most one example, and for constant units.
     """
     from scipy.stats import f as f_distribution
 
@@ -112,7 +116,8 @@ def pair_tests(
     interaction = np.sum((root * (mean - both @ fit)) ** 2, axis=0)
     total = np.sum((h - h.mean(axis=0)) ** 2, axis=0)
     varies = total > (1e-14 * np.abs(h).max(axis=0)) ** 2 * len(h)
-    noise = np.maximum(within / free, 1e-30 * np.where(varies, total, 1.0))  # rounding is no noise
+    # The lower limit keeps rounding errors from counting as the only noise.
+    noise = np.maximum(within / free, 1e-30 * np.where(varies, total, 1.0))
     freedom = np.array([len(pairs) - 1, len(pairs) - rank])[:, None]
     squares = np.stack((np.maximum(total - within, 0.0), interaction))
     ratio = squares / np.maximum(freedom, 1) / noise
@@ -126,10 +131,12 @@ def split_levels(
     objects: Int[np.ndarray, " example"],
     contexts: Int[np.ndarray, " example"],
 ) -> tuple[Float[np.ndarray, " unit"], Float[np.ndarray, " unit"]]:
-    """Cut each unit's means over pairs into the two groups that explain most of their variance.
+    """Return the resting level and the cut of each unit, from its means over pairs of labels.
 
-    **Returns:** the mean of the lower group, where a unit rests, and the middle between the groups,
-    above which it is on.
+    The means are cut into the two groups that explain most of their variance.
+
+    **Returns:** the mean of the lower group, where a unit rests, and the midpoint between the
+    groups, above which a unit is on.
     """
     cell = np.unique(objects * (int(contexts.max()) + 1) + contexts, return_inverse=True)[1]
     means = np.sort(_means(h, cell), axis=0)
@@ -144,7 +151,7 @@ def split_levels(
 def candidate_sets(
     given: Mapping[str, ArrayLike] | None, contexts: Int[np.ndarray, " example"]
 ) -> tuple[tuple[str, ...], Bool[np.ndarray, "candidate example"]]:
-    """Return gatings by name, by default sets of one, all but one, and all contexts."""
+    """Return candidate gatings by name; by default sets of one, all but one, and all contexts."""
     if given is None:
         count = int(contexts.max()) + 1
         sizes = sorted({1, count - 1, count})
@@ -153,8 +160,8 @@ def candidate_sets(
         return tuple(names), np.stack([np.isin(contexts, each) for each in sets])
     if not isinstance(given, Mapping) or not given:
         raise ValueError(
-            "`candidates` must be gatings by name, with one number for each example: "
-            f"{{'first': contexts == 0}}, got {type(given).__name__}."
+            "`candidates` must be a dictionary of gatings by name, with 0 or 1 for each example, "
+            f"such as {{'first': contexts == 0}}, got {type(given).__name__}."
         )
     rows: list[np.ndarray] = []
     for name, each in given.items():
@@ -166,7 +173,10 @@ def candidate_sets(
                 f"{row.max(initial=0):g}."
             )
         if not row.any():
-            raise ValueError(f"`candidates['{name}']` is open for no example.")
+            raise ValueError(
+                f"`candidates['{name}']` is open for no example: give at least one 1, or leave "
+                "this candidate out."
+            )
         rows.append(row > 0)
     return tuple(given), np.stack(rows)
 
@@ -178,13 +188,13 @@ def alignment(
     shuffles: int,
     rng: np.random.Generator,
 ) -> tuple[Float[np.ndarray, " unit"], Int[np.ndarray, " unit"], Float[np.ndarray, " unit"]]:
-    """Return for each unit Cohen's κ with the best candidate, its index, and κ by chance."""
-    # Examples that no candidate tells apart are one: only how many of them are on counts.
+    """Return each unit's Cohen's κ with its best candidate, the index of it, and κ by chance."""
+    # Examples with the same value in all candidates are pooled; only the number that is on matters.
     patterns, which = np.unique(candidates.T, axis=0, return_inverse=True)
     size = np.bincount(which.ravel())
     inside = _sums(active.astype(int), which.ravel())
     found, observed = _kappa(inside, patterns, size)
-    # Of several that agree as well beyond chance, that which agrees most.
+    # Among candidates with the same κ, take the one with the highest raw agreement.
     best = np.lexsort((observed, found), axis=0)[-1]
     chance = np.zeros(active.shape[1])
     for _ in range(shuffles):
@@ -195,7 +205,7 @@ def alignment(
 def _dealt(
     on: Int[np.ndarray, " unit"], size: Int[np.ndarray, " pattern"], rng: np.random.Generator
 ) -> Int[np.ndarray, "pattern unit"]:
-    """Shuffle the examples for which units are on: return how many of them have each pattern."""
+    """Shuffle the examples for which units are on, and count them by pattern of the candidates."""
     left, rest, rows = on.copy(), int(size.sum()), []
     for each in size:
         rest -= int(each)
@@ -209,9 +219,10 @@ def _kappa(
     patterns: Bool[np.ndarray, "pattern candidate"],
     size: Int[np.ndarray, " pattern"],
 ) -> tuple[Float[np.ndarray, "candidate unit"], Float[np.ndarray, "candidate unit"]]:
-    """Return Cohen's κ, the agreement beyond chance of the largest possible one, and agreement.
+    """Return Cohen's κ and the raw agreement between candidates and units.
 
-    κ is 1 if neither changes and they are equal, and 0 if only one of them never changes.
+    κ is the agreement beyond chance relative to its maximum. For a constant candidate and a
+    constant unit, κ is 1 if they are equal. If only one of the two is constant, κ is 0.
     """
     total = size.sum()
     both = patterns.T @ inside / total
@@ -225,12 +236,12 @@ def _kappa(
 def _means(
     values: Float[np.ndarray, "example unit"], label: Int[np.ndarray, " example"]
 ) -> Float[np.ndarray, "value unit"]:
-    """Return the means over the examples of each value of a label."""
+    """Return the mean over the examples of each label value."""
     return _sums(values, label) / np.bincount(label)[:, None]
 
 
 def _sums(values: np.ndarray, label: Int[np.ndarray, " example"]) -> np.ndarray:
-    """Return the sums over the examples of each value of a label; every value has examples."""
+    """Return the sum over the examples of each label value; every value must have examples."""
     order = np.argsort(label, kind="stable")
     starts = np.concatenate(([0], np.cumsum(np.bincount(label))[:-1]))
     return np.add.reduceat(values[order], starts, axis=0)

@@ -1,4 +1,4 @@
-"""Rays: the few directions that the first-layer weights of many units share."""
+"""Find rays: the few directions that the first-layer weights of many units share."""
 
 from dataclasses import dataclass
 
@@ -16,11 +16,20 @@ from ._given import networks_of
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnitClusters(Result):
-    """Result of `unit_clusters`: clusters of unit directions, the largest contribution first.
+    """Result of `unit_clusters`: clusters of unit directions, sorted by falling contribution.
 
-    - `direction`: unit vectors, one per ray.
-    - `share`: of all contributions that the ray's units make.
-    - `spread`: contribution-weighted root mean square angle within the ray, in radians.
+    A cluster is called a ray: the units in it have nearly parallel input weights.
+
+    - `direction`: unit vector along each ray, `(ray, input)`.
+    - `share`: fraction of all contributions |u_i||v_i| made by the ray's units.
+    - `spread`: root mean square angle of units to their ray, weighted by contribution, in radians.
+
+    **Example:**
+
+    >>> from festina.diagnose import unit_clusters_from
+    >>> rays = unit_clusters_from([[1, 0], [2, 0], [0, 1]], [1, 1, 1])
+    >>> len(rays), rays.share, rays.angle
+    (2, array([0.75, 0.25]), array([ 0., 90.]))
     """
 
     direction: Float[np.ndarray, "ray input"]
@@ -32,31 +41,45 @@ class UnitClusters(Result):
 
     @property
     def angle(self) -> Float[np.ndarray, " ray"]:
-        """Degrees from the first axis, for two-dimensional weights."""
+        """Return the angle of each ray to the first axis in degrees, for two inputs."""
         if self.direction.shape[1] != 2:
-            raise ValueError(f"Angles are for two dimensions, not {self.direction.shape[1]}.")
+            raise ValueError(
+                f"`angle` needs weights of two dimensions, not {self.direction.shape[1]}. Use "
+                "`direction`."
+            )
         return np.degrees(np.arctan2(self.direction[:, 1], self.direction[:, 0]))
 
 
 def unit_clusters(
     network: AbstractNetwork | Trajectory, *, angle: float = 0.2, share: float = 0.05
 ) -> UnitClusters | np.ndarray:
-    """Cluster the units of a layer by the direction of u: those along one direction act as one.
+    """Cluster the units of a layer by the direction of their input weights u.
+
+    Units with parallel weights act as one unit.
 
     **Arguments:**
 
-    - `network`: a layer, a batch of them, or a trajectory: at all its samples.
+    - `network`: a layer, a batch of layers, or a trajectory (all of its samples are used).
     - `angle`: largest angle, in radians, between a ray and a unit that belongs to it.
-    - `share`: rays below this share of the contributions are left out.
+    - `share`: smallest share of the contributions that a ray must have to be returned.
 
-    **Returns:** the `UnitClusters`, or of a batch an array of them with its shape, `(*batch,
-    save)` along a trajectory. Of a hidden layer of a deeper network: `unit_clusters_from(u, v)`.
+    **Returns:** the `UnitClusters`, or for a batch an object array of them, `(*batch,)`; for a
+    trajectory `(*batch, save)`. For a hidden layer of a deeper network use
+    `unit_clusters_from(u, v)`.
+
+    **Example:**
+
+    >>> from festina.diagnose import unit_clusters
+    >>> from festina.networks import layer_from
+    >>> network = layer_from("relu", [[1, 0], [2, 0.1], [0, 1]], [1, 1, 1])
+    >>> unit_clusters(network).angle.round(1)
+    array([ 1.9, 90. ])
     """
     layers = networks_of(network)
     if not isinstance(layers, Layer):
         raise ValueError(
-            f"`network` must be a layer, Σ φ(x; u_i) v_i, got {type(layers).__name__}. Of a deeper "
-            "network give one hidden layer as arrays: unit_clusters_from(u, v)."
+            f"`network` must be a layer, Σ φ(x; u_i) v_i, got {type(layers).__name__}. For one "
+            "hidden layer of a deeper network use unit_clusters_from(u, v)."
         )
     found = np.empty(layers.batch_shape, dtype=object)
     for index in np.ndindex(layers.batch_shape):
@@ -69,9 +92,25 @@ def unit_clusters(
 def unit_clusters_from(
     u: ArrayLike, v: ArrayLike, *, angle: float = 0.2, share: float = 0.05
 ) -> UnitClusters:
-    """Cluster units with the weights `u`, `(unit, input)`, and `v`, `(unit, ...)`.
+    """Cluster units with input weights `u` and output weights `v` by the direction of `u`.
 
-    A unit contributes |u_i||v_i|: many small units that point anywhere are not a ray.
+    A unit counts by its contribution |u_i||v_i|, so that many small units with random directions do
+    not form a ray.
+
+    **Arguments:**
+
+    - `u`: input weights, `(unit, input)`.
+    - `v`: output weights, `(unit, ...)`.
+    - `angle`, `share`: as for `unit_clusters`.
+
+    **Returns:** the `UnitClusters`.
+
+    **Example:**
+
+    >>> from festina.diagnose import unit_clusters_from
+    >>> unit_clusters_from([[1, 0], [2, 0], [0, 1]], [1, 1, 1]).direction
+    array([[1., 0.],
+           [0., 1.]])
     """
     u, v = real_array("u", u), real_array("v", v)
     if u.ndim != 2 or v.shape[:1] != u.shape[:1]:
@@ -81,13 +120,16 @@ def unit_clusters_from(
     if not (np.isfinite(u).all() and np.isfinite(v).all()):
         raise ValueError("`u` and `v` must be finite.")
     angle, share = acute(angle), real_number("share", share)
-    # Only ratios count, and squares of these are doubles.
+    # Only ratios of weights matter, and squares of ratios neither overflow nor underflow.
     relative = lambda part: part / (np.abs(part).max(initial=0.0) or 1.0)
     along, read = relative(u), relative(v).reshape(len(u), -1)
     contribution = np.linalg.norm(along, axis=1) * np.linalg.norm(read, axis=1)
     total = contribution.sum()
     if not total > 0:
-        raise ValueError("No unit contributes: all weights `u`, or all `v`, are zero.")
+        raise ValueError(
+            "No unit contributes: all weights `u`, or all `v`, are zero. Give weights with at "
+            "least one unit whose `u` and `v` differ from zero."
+        )
     unit = directions(along)
     found: list[tuple[np.ndarray, float, float]] = []
     for members, direction, _ in rays_of(along, contribution, angle):

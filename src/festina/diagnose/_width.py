@@ -1,4 +1,4 @@
-"""Effective width: the narrowest network that computes the same, and whether it is a saddle."""
+"""Find the narrowest network with the same outputs, and test whether it corresponds to a saddle."""
 
 import functools
 import math
@@ -30,22 +30,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TOLERANCE = 0.1
-"""Default tolerance of every width. At a tenth six students of a teacher of four
-units end with four units; at .05 one of them ends with five."""
+"""Default tolerance of every effective width.
 
-_LEVEL = 0.1  # of the loss: to about the square of `REST` is left to a network at rest
-_STILL = 0.1  # the slope of the narrow network after its descent: a hundredth is left to it
-_STEPS = 500  # of that descent, and as many again up to so many times, while it finds no rest
-_TRIES = 4
-_POINTS = 64  # of the curve
+At 0.1 all of six students of a teacher with four units have effective width four; at 0.05 one
+student has five."""
+
+_LEVEL = 0.1  # largest relative difference between the losses of the narrow and the wide network
+_STILL = 0.1  # largest slope of the narrow network at rest, after its descent
+_STEPS = 500  # steps of one descent of the narrow network
+_TRIES = 4  # largest number of descents, while the narrow network is not at rest
+_POINTS = 64  # largest number of points of the curve
 _WITHOUT_TARGETS = (
-    "without targets units count by what they change of the outputs: where those are small beside "
-    "the targets, as on early plateaus, more units count than with `y`"
+    "without targets, errors are relative to the size of the outputs: if the outputs are small, "
+    "as on early plateaus, more units count than with `y`"
 )
 
 
 class _Question(NamedTuple):
-    """What an answer follows from, and a tolerance."""
+    """Arguments that determine an answer, except for the tolerance."""
 
     network: AbstractModel
     narrowest: Narrowest
@@ -56,20 +58,34 @@ class _Question(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EffectiveWidth(Result, also=("width",)):
-    """Result of `effective_width`: how narrow the network could be, all hidden layers at once.
+    """Result of `effective_width`: how narrow the network could be, in all hidden layers at once.
 
-    - `layers`: name, units and effective width of each hidden layer.
-    - `kinds`: the ways in which the narrow network sits in the wide one (Theorem 1 of Zhang, Saxe &
-      Latham), simplest first: `"zero"` (the other units are silent), `"equal"` (they are copies),
-      `"proportional"`, `"linear"` (they respond as combinations of the few). Empty where no unit
-      can be spared, or where the few units had to be tuned: then there is no such saddle.
-    - `error`: root mean square of the difference of the outputs, as a fraction of `scale`.
-    - `loss`, `slope`: of the network. The slope is |gradient| · |weights| as a fraction of what is
-      left of the loss, where a loss below `tolerance`² of that of silent units (at most .01) counts
-      as so much. NaN without a loss.
-    - `narrow_loss`, `narrow_slope`: where the narrow network comes to, trained on its own.
-    - `confirmed`: whether the network rests at a fixed point of that many units; None where no loss
-      says so.
+    - `layers`: name, number of units and effective width of each hidden layer.
+    - `kinds`: embeddings of the narrow network in the wide one (Theorem 1 of Zhang, Saxe & Latham),
+      simplest first. The surplus units are silent (`"zero"`), copies of the remaining units
+      (`"equal"`), or respond as multiples (`"proportional"`) or linear combinations (`"linear"`) of
+      the remaining units. `kinds` is empty if no unit is surplus, or if the remaining units had to
+      be tuned, so that the network is not at such a saddle.
+    - `error`: root mean square difference of the outputs, as a fraction of `scale`.
+    - `scale`: size of the targets or outputs; see `effective_width`.
+    - `tolerance`: largest error, as given.
+    - `loss`, `slope`: loss and slope of the wide network. The slope is |gradient| · |weights|
+      relative to the loss. Losses below `tolerance`² (at most 0.01) times the loss of silent units
+      count as this bound. NaN without a loss.
+    - `narrow_loss`, `narrow_slope`: loss and slope of the narrow network after it was trained
+      alone.
+    - `confirmed`: whether the wide network rests at a fixed point of this width; None without a
+      loss.
+    - `notes`: remarks on the data.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.diagnose import effective_width
+    >>> x = np.random.default_rng(0).normal(size=(100, 2))
+    >>> found = effective_width([[1, 0], [2, 0], [0, 1]], x, v=[1, 1, 1], activation="relu")
+    >>> found.width, found.units, found.kind
+    (2, 3, 'proportional')
     """
 
     layers: tuple[tuple[str, int, int], ...]
@@ -89,50 +105,50 @@ class EffectiveWidth(Result, also=("width",)):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Effective width of each hidden layer."""
+        """Return the effective width of each hidden layer."""
         return tuple(width for *_, width in self.layers)
 
     @property
     def width(self) -> int:
-        """Effective width; of several hidden layers their sum."""
+        """Return the effective width, summed over hidden layers."""
         return sum(self.widths)
 
     @property
     def units(self) -> int:
-        """Number of hidden units of the wide network."""
+        """Return the number of hidden units of the wide network."""
         return sum(units for _, units, _ in self.layers)
 
     @property
     def kind(self) -> Kind | None:
-        """The simplest of `kinds`; None where there is none."""
+        """Return the simplest embedding of the narrow network, the first of `kinds`, or None."""
         return self.kinds[0] if self.kinds else None
 
     @property
     def equation(self) -> int | None:
-        """Number of the embedding's equation in Theorem 1, (4) to (7)."""
+        """Return the number of the embedding's equation in Theorem 1, (4) to (7)."""
         return None if self.kind is None else EQUATION[self.kind]
 
     @property
     def rests(self) -> bool | None:
-        """Whether the network moves no more; None where no loss says so."""
+        """Return whether the wide network is at rest; None without a loss."""
         return None if math.isnan(self.slope) else self.slope <= REST
 
     @property
     def narrow(self) -> Any:
-        """The narrow network, of the same type as the wide one; None if it has no units."""
+        """Return the narrow network, of the same type as the wide one; None if it has no units."""
         return self._question.network.built(self._found.weights) if self.width else None
 
     @property
     def fixed_point(self) -> Any:
-        """The narrow network where it came to on the loss; None if it was not trained."""
+        """Return the narrow network after training; None if it was not trained."""
         return self._question.network.built(self._rested) if self._rested and self.width else None
 
     @functools.cached_property
     def curve(self) -> Mapping[int, float]:
-        """Error by the number of units in all hidden layers.
+        """Return the error for each total number of hidden units.
 
-        Networks that have been tuned count as tuned, others as merged and read anew by least
-        squares. Of many numbers of units 64 stand for all.
+        Tuned networks count as tuned; all others count as merged, with readouts refitted by least
+        squares. At most 64 numbers of units are evaluated.
         """
         least, most = len(self.layers), self.units
         some = np.unique(np.geomspace(least, most, _POINTS).round().astype(int)).tolist()
@@ -142,26 +158,31 @@ class EffectiveWidth(Result, also=("width",)):
 
     @property
     def short(self) -> float:
-        """Error of the best network seen that has one unit less; NaN where no unit is needed."""
+        """Return the error of the best network found with one unit less; NaN at width zero."""
         return self._question.narrowest.error_at(self.width - 1) if self.width else math.nan
 
     def at(self, tolerance: float) -> "EffectiveWidth":
-        """Return the answer for another tolerance; what has been tuned is not tuned again."""
+        """Return the result for another tolerance, reusing all networks tuned so far."""
         check_tolerance(tolerance)
         return _answer(self._question, tolerance)
 
     def to_dataset(self) -> "xr.Dataset":
-        """Return numbers, and the `curve` along the number of hidden `units`."""
+        """Return all numbers as a dataset, with the `curve` over the number of hidden `units`."""
         units, errors = map(list, zip(*self.curve.items(), strict=True))
         return super().to_dataset().assign(units=units, curve=("units", errors))
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the error over the number of hidden units. `style` goes to the line."""
+        """Draw the error against the number of hidden units, and mark the effective width.
+
+        Keyword arguments in `style` are passed to `Axes.plot` for the line.
+        """
         ax = axes(ax)
         ax.plot(*zip(*self.curve.items(), strict=True), **styled(style, marker="o", ls="-"))
         ax.plot(self.width, self.error, "k*", ms=12, label=f"width {self.width}")
         ax.axhline(self.tolerance, color="black", lw=1, ls="--", label="tolerance")
-        ax.set(xscale="symlog", xlabel="hidden units", ylabel="error of the outputs")
+        ax.set_xscale("symlog", linthresh=1)
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.set(xlim=(-0.1, 1.1 * self.units), xlabel="hidden units", ylabel="error of the outputs")
         ax.legend()
         return ax
 
@@ -173,25 +194,25 @@ class EffectiveWidth(Result, also=("width",)):
         if self.kinds:
             kind = " and ".join(f"({EQUATION[kind]}) {kind}" for kind in self.kinds)
         elif self.width < self.units:
-            kind = "tuned, of no type"
+            kind = "tuned, so not embedded"
         head = f"effective width, {each}; {kind}; error {self.error:.2g}"
         return "; ".join((head, self._verdict, *self.notes))
 
     @property
     def _verdict(self) -> str:
         if self.confirmed is None:
-            return "no loss, or nothing that is trained, says whether it is at rest"
+            return "not tested whether the network is at rest (no loss, or no trained weights)"
         if not self.rests:
             return (
-                f"not confirmed: the network moves, its slope is {self.slope:.2g} where at rest it "
-                f"is {REST:.2g} at most"
+                f"not confirmed: the network moves, with slope {self.slope:.2g} (at rest at most "
+                f"{REST:.2g})"
             )
-        there = f"of the loss {self.narrow_loss:.4g}, the network is at {self.loss:.4g}"
+        there = f"at loss {self.narrow_loss:.4g}, the full network is at {self.loss:.4g}"
         if self.confirmed:
-            return f"confirmed: so many units have a fixed point {there}"
+            return f"confirmed: the narrow network has a fixed point {there}"
         if not self.narrow_slope <= _STILL:
-            return f"not confirmed: trained alone, so few units find no rest {there}"
-        return f"not confirmed: trained alone, so few units come to rest {there}"
+            return f"not confirmed: trained alone, the narrow network still moves {there}"
+        return f"not confirmed: trained alone, the narrow network rests {there}"
 
 
 def effective_width(
@@ -209,68 +230,86 @@ def effective_width(
     steps: int = 300,
     progress: Progress | None = None,
 ) -> EffectiveWidth:
-    r"""Return the width of the narrowest network that computes the same to within a tolerance.
+    r"""Return the width of the narrowest network with the same outputs, to within a tolerance.
 
-    On a plateau of saddle-to-saddle dynamics a wide network computes what a narrow one does
-    (Theorems 1 and 3 of Zhang, Saxe & Latham). All hidden layers are narrowed at once, as
-    `festina.shrink` does it, and judged by the outputs,
+    On a plateau of saddle-to-saddle dynamics a wide network computes the same function as a narrow
+    one (Theorems 1 and 3 of Zhang, Saxe & Latham). All hidden layers are narrowed at once, as in
+    `festina.shrink`. The outputs $f_h$ of the narrow network must satisfy
 
     $$\mathrm{rms}(f - f_h) \le \mathrm{tolerance} \cdot \mathrm{scale}.$$
 
-    Weights alone mislead: relative to the largest weight an initial network has full width, a rank
-    does not see rays, and active units cannot be counted where many share a direction. The scale
-    is the size of the targets y, that of the outputs if they are more than the unit of logits where
-    y are classes, and that of the outputs where there are no targets. It is taken about the mean if
-    there is a bias behind the last hidden layer, else units have to make the mean.
+    The weights alone do not give this width. Relative to the largest weight, an initial network has
+    full width. The rank does not detect units with the same direction. Active units cannot be
+    counted if many of them share a direction.
 
-    With a loss it is also asked whether the network rests at a fixed point of so many units. It
-    does if its slope is small against what is left of the loss, and if the narrow network, trained
-    on the same loss from where it is, comes to rest at the same level, to within a tenth of it.
-    Of a `Layer` with targets the loss is half the mean square, above that of least squares.
+    The scale is the size of the targets y. If y are class labels, the scale is the size of the
+    outputs, and at least one (one logit). Without targets it is the size of the outputs. Sizes are
+    measured about the mean if a bias follows the last hidden layer, because the bias can produce
+    the mean.
 
-    `effective_width(network, task)` for a `Layer`; without any object of this library
-    `effective_width(model, x, y=y, loss=criterion)` for PyTorch and JAX, or, of one hidden layer in
-    plain arrays, `effective_width(u, x, v=v, activation="relu", y=y)`.
+    With a loss, the function also tests whether the network rests at a fixed point of this width.
+    Two conditions must hold. The slope of the network is small relative to its loss. The narrow
+    network, trained on the same loss, comes to rest at the same loss to within 10 %. For a `Layer`
+    with targets, the loss is half the mean squared error above its least-squares minimum.
+
+    Call `effective_width(network, task)` for a `Layer`, `effective_width(model, x, y=y,
+    loss=criterion)` for PyTorch and JAX, and `effective_width(u, x, v=v, activation="relu", y=y)`
+    for one hidden layer in plain arrays.
 
     **Arguments:**
 
-    - `network`: a layer, the first-layer weights u `(unit, input)`, a `torch.nn.Module`, or a tree
-      of JAX's arrays.
-    - `x`: a task, or inputs `(sample, …)`; for PyTorch and JAX also as `festina.shrink` takes them.
-      A fifth of the inputs is held out and judges the errors; of a task none.
-    - `y`: targets, as the loss takes them; a Dataset or a DataLoader has its own.
-    - `loss`: for PyTorch and JAX, `loss(model(x), y)`, its mean over samples: any that can be
-      differentiated and whose floor is about zero. What nobody can learn, noise say, is to be taken
-      off: slopes and levels are judged against all that is left.
+    - `network`: a layer, first-layer weights u `(unit, input)`, a `torch.nn.Module`, or a pytree of
+      JAX arrays.
+    - `x`: a task, or inputs `(sample, …)`; for PyTorch and JAX also the forms of `festina.shrink`.
+      A fifth of the inputs is held out to measure errors; none for a task.
+    - `y`: targets, in the form that the loss takes; a Dataset or DataLoader has its own.
+    - `loss`: for PyTorch and JAX, a differentiable function `loss(model(x), y)`, averaged over
+      samples, with a minimum of about zero. Subtract a known minimum, such as the variance of
+      noise, because slopes and losses are compared with the remaining loss.
     - `tolerance`: largest error, as a fraction of the scale.
-    - `v`, `activation`: with plain arrays, the second-layer weights `(unit, output)` or `(unit,)`,
-      the transpose of PyTorch's; and φ: a name, a scalar JAX function of your own, or a unit
-      (`festina.networks.ConvolutionUnit`, …). Biases are the last column of u, with a unit that
-      has them (`NeuronUnit("relu", bias=True)`) or a 1 appended to x.
-    - `output_bias`: with plain arrays and `y`, what the network adds to its outputs, `(output,)` or
-      a number. Left out there is none, with a warning where it looks as if there were; 0 if there
-      is none.
+    - `v`, `activation`: for plain arrays, second-layer weights `(unit, output)` or `(unit,)` (the
+      transpose of PyTorch's), and φ: a name, a scalar JAX function, or a unit
+      (`festina.networks.ConvolutionUnit`, …). Biases are the last column of u, with
+      `NeuronUnit("relu", bias=True)`, or with a 1 appended to x.
+    - `output_bias`: for plain arrays with `y`, the bias of the outputs, a number or `(output,)`. By
+      default there is none, and a warning is given if there seems to be one; 0 avoids the warning.
     - `tune`, `apply`, `steps`, `progress`: as for `festina.shrink`.
+
+    **Returns:** an `EffectiveWidth`.
+
+    **Example:**
+
+    >>> from festina.diagnose import effective_width
+    >>> from festina.networks import layer_from
+    >>> from festina.tasks import from_arrays
+    >>> network = layer_from("relu", [[1, 0], [2, 0], [0, 1]], [1, 1, 1])
+    >>> task = from_arrays([[1, 0], [0, 1], [-1, 1]], [3, 1, 1])
+    >>> found = effective_width(network, task)
+    >>> found.width, found.kind, found.confirmed
+    (2, 'proportional', True)
 
     !!! note "When to doubt it"
 
-        Off a plateau there is an effective width as well, but no saddle that it stands for: such a
-        network is not confirmed. Tuning that fails proves nothing: it may have ended in a local
-        minimum. Tuning that succeeds does so on these data, and to as few samples as they have
-        weights units fit anything.
+        Off a plateau there is an effective width too, but no saddle of that width; the network is
+        then not confirmed. If tuning fails, it may have ended in a local minimum. If tuning
+        succeeds, the narrow network fits these data; with as few samples as weights, units fit
+        anything.
     """
     check_tolerance(tolerance)
     steps = whole_number("steps", steps)
     arrays = v is not None or activation is not None or isinstance(network, np.ndarray | list)
     if arrays or isinstance(network, Layer) or isinstance(x, AbstractTask):
         if loss is not None or apply is not None:
-            raise ValueError("`loss` and `apply` are for PyTorch and JAX: a layer has squares.")
+            raise ValueError(
+                "`loss` and `apply` are for PyTorch and JAX. Leave them out for a layer, whose "
+                "loss is the squared error."
+            )
         model: AbstractModel = layer_model(network, x, y, v, activation, output_bias)
         judged = model.samples.y is not None
     else:
         model = model_of(network, x, y, apply)
         if loss is not None and model.samples.y is None:
-            raise ValueError("`loss` needs targets as well: give `y`.")
+            raise ValueError("`loss` needs targets: give `y`.")
         judged = loss is not None and bool(model.trained)
     narrowest = Narrowest(model, steps=steps, progress=progress)
     return _answer(_Question(model, narrowest, loss, judged, tune), tolerance)
@@ -289,7 +328,7 @@ def layer_model(
     activation: UnitLike | None = None,
     output_bias: ArrayLike | None = None,
 ) -> LayerModel:
-    """Read a layer, or plain arrays, and its data."""
+    """Convert a layer or plain arrays, with data, to a model that can be narrowed."""
     layer = layer_of(network, v, activation)
     task = task_of(layer, x, y, output_bias)
     if y is not None:
@@ -340,6 +379,7 @@ def _answer(question: _Question, tolerance: float) -> EffectiveWidth:
 
 
 def _silent(network: AbstractModel) -> Weights:
+    """Return the network's weights with all readers of hidden layers set to zero."""
     readers = (layer.reader.name for layer in network.hidden)
     return {**network.weights, **{name: np.zeros_like(network.weights[name]) for name in readers}}
 
@@ -347,9 +387,10 @@ def _silent(network: AbstractModel) -> Weights:
 def _checked(
     network: AbstractModel, loss: Loss | None, tolerance: float
 ) -> tuple[float, float, float]:
-    """Return loss and slope, where the loss takes the outputs and is the same twice.
+    """Return loss, slope, and the smallest loss that counts.
 
-    And the least loss that counts: what is less, outputs within the tolerance do not tell apart.
+    Smaller losses cannot be distinguished from outputs within the tolerance. Raises unless the loss
+    takes the outputs, is finite, and is reproducible.
     """
 
     def paired(outputs: Any, y: Any) -> Any:
@@ -361,15 +402,16 @@ def _checked(
         empty, _ = network.slope(_silent(network), network.samples, loss and paired)
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
         what = (str(error).splitlines() or [repr(error)])[0]
-        raise ValueError(f"`loss` does not take these outputs and targets: {what}") from error
+        raise ValueError(f"`loss` failed for these outputs and targets: {what}") from error
     least = min(tolerance, 0.1) ** 2 * empty
     here, slope = network.motion(network.weights, network.trained, loss, least)
     if not math.isfinite(here):
-        raise ValueError(f"The loss is {here}: nothing rests there. Check `loss` and `y`.")
+        raise ValueError(f"The loss must be finite, got {here}. Check `loss` and `y`.")
     again, _ = network.slope(network.weights, network.samples, loss)
     if not close(np.array([again]), np.array([here]), 1e-4):
         raise ValueError(
-            "`loss` gives another value when it is asked again: draw what is random in it once."
+            "`loss` must return the same value for the same arguments, but does not. Draw its "
+            "random numbers once, outside of it."
         )
     return here, slope, least
 
@@ -377,9 +419,9 @@ def _checked(
 def _trained(
     network: AbstractModel, found: Narrow, loss: Loss | None, least: float
 ) -> tuple[Weights, float, float]:
-    """Where the narrow network comes to rest on the loss, its loss and its slope there."""
+    """Return the narrow network's weights after training on the loss, its loss and its slope."""
     weights, free = found.weights, network.trained
-    if not weights:  # no units: silence is read, and a bias is all that moves
+    if not weights:  # without units, only the bias of the readout can be trained
         weights, free = _silent(network), free & {network.hidden[-1].bias}
     slope = lambda moved: network.slope(moved, network.samples, loss)
     here, steep = math.nan, math.inf

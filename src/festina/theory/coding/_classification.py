@@ -47,8 +47,8 @@ class ClassificationCode(Result):
     - `readout_moment`: second moment $U = E[aa^\top]$ of the readouts, outliers included.
     - `populations`: one `NeuronPopulation` for each mode of the distribution of readouts, the
       largest population first. Linear and ReLU networks have a single one.
-    - `condensed`: part $q_c$ of the kernel of class c that outlier neurons carry. It is zero for
-      every activation except ReLU.
+    - `condensed`: part $q_c$ of the kernel of class c that outlier neurons carry; zero for every
+      activation except ReLU.
 
     **Example:**
 
@@ -225,9 +225,9 @@ def classification_code(
     $$p(a) \propto \exp\Big[-\frac{|a|^2}{2\sigma_a^2} + \sum_c n_c\, g(a\cdot t_c)\Big],\qquad
       g(h) = \log E_z\, e^{h\phi(z)}.$$
 
-    The dual variable t minimises the convex function $\log Z - \langle t, Y\rangle +
-    \frac T2|t|^2$, which gives $Y_c = T t_c + E[a\,g'(a\cdot t_c)]$. This theory was derived for
-    festina and checked against posterior samples.
+    The dual variable t minimises the convex function $\log Z - \langle t, Y\rangle + \frac
+    T2|t|^2$, which gives $Y_c = T t_c + E[a\,g'(a\cdot t_c)]$. The mean-field theory of codes was
+    derived for festina and checked against posterior samples.
 
     **Arguments:**
 

@@ -83,7 +83,7 @@ class Law:
     def curvature(self, sizes: Float[np.ndarray, " group"]) -> Float[np.ndarray, "k k"]:
         r"""Return the second derivative of $\log Z$ in the coordinates $\sqrt{n_c}\,t_c$.
 
-        This is the covariance of $a\phi$ over all examples, summed within groups.
+        The second derivative is the covariance of $a\phi$ over all examples, summed within groups.
         """
         groups, directions = self.first.shape[1], self.points.shape[1]
         pulled = np.sqrt(sizes)[:, None] * self.first[:, :, None] * self.points[:, None, :]

@@ -90,8 +90,8 @@ def lazy_predictor(
     $$\langle f\rangle = k(K + T/\sigma_a^2)^{-1}Y,\qquad
       \mathrm{Var} f = \sigma_a^2[k_{**} - k(K + T/\sigma_a^2)^{-1}k^\top],$$
 
-    with the same variance for every output. The variance is set by the chosen $\sigma_a^2$ and does
-    not fall with N. This is why `readout_variance` has no default.
+    with the same variance for every output. The argument `readout_variance` has no default, because
+    $\sigma_a^2$ sets the variance of the predictions, which does not fall with N.
 
     **Arguments:**
 

@@ -27,8 +27,8 @@ class LinearCode(Result):
     - `inputs`: training inputs X; None if the code was computed from a kernel.
     - `prior_kernel`: $K_0 = XX^\top/D$.
     - `targets`: Y.
-    - `dual`: dual variable t; $T\,t$ is the mean training residual. It is NaN for two hidden
-      layers, for which t is not derived.
+    - `dual`: dual variable t; $T\,t$ is the mean training residual. For two hidden layers t is not
+      derived, and `dual` is NaN.
     - `outputs`: posterior mean of the outputs on the training inputs.
     - `readout_covariance`: covariance U of the readouts of one neuron.
     - `kernels`: kernel K of each hidden layer, from first to last.

@@ -18,7 +18,7 @@ class _Point(NamedTuple):
     r"""Hold J at one U, given by the eigenvalues `levels` and eigenvectors `axes` of U.
 
     `resolvent` holds the eigenvalues of $(T + \lambda_k U)^{-1}$. `pulled` is this matrix times
-    $y_k$. Both use the eigenvectors of U as coordinates.
+    $y_k$. The coordinates of `resolvent` and `pulled` are along the eigenvectors of U.
     """
 
     value: float

@@ -103,8 +103,8 @@ def gaussian_kernel(
 ) -> Float[np.ndarray, "..."]:
     r"""Return the kernel $E[\phi(z)\phi(z')]$ from the correlation and deviations of z and z′.
 
-    The arguments are the correlation and the two standard deviations; they broadcast. The function
-    warns if the truncation error may matter.
+    The correlation and the two standard deviations broadcast. The function warns if the truncation
+    error may matter.
     """
     mantissa, exponent = np.frexp(np.maximum(np.r_[first.ravel(), second.ravel()], _ZERO))
     rounded = np.ldexp(np.round(mantissa * 2**42) / 2**42, exponent)

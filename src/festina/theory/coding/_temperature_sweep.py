@@ -136,10 +136,10 @@ def crossover_temperature(
     For equal classes $T_c = (y_+ - y_-)\,\sigma_a\sqrt{n_c \mathrm{Var}\,\phi}$. At finite P this
     is an estimate, because the code changes smoothly with T.
 
-    ReLU networks have outliers below a sharp temperature. While every class has outliers,
-    $T + \kappa_c q_c$ does not depend on T ($\kappa_c = \sigma_a^2 n_c$). This gives the transition
-    exactly if all classes lose their outliers at the same temperature. Otherwise bisection finds
-    the temperature at which the last outliers vanish, to a relative precision of $10^{-3}$.
+    ReLU networks have outliers below a sharp temperature. While every class has outliers, $T +
+    \kappa_c q_c$ does not depend on T ($\kappa_c = \sigma_a^2 n_c$). The transition temperature
+    follows exactly if all classes lose their outliers at the same temperature. If not, bisection
+    finds the temperature at which the last outliers vanish, to a relative precision of $10^{-3}$.
 
     **Arguments:**
 
