@@ -8,7 +8,7 @@ MARKS = $(VENV)/.festina
 # so do the tests of an experiment, since most of their time is tracing and compilation.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
 
-.PHONY: demo test test-slow fuzz bench lint clean
+.PHONY: demo test test-slow fuzz bench lint docs clean
 
 demo: $(MARKS)/posterior
 	$(BIN)/festina reproduce saddles/figure-1 race/xor haste/mixed coding/schemes --quick
@@ -33,8 +33,24 @@ lint: $(MARKS)/test
 bench: $(MARKS)/bench
 	$(BIN)/python -m benchmarks
 
+# The site, in docs/_build. KaTeX draws its formulae; the package comes from npm, a part of Node.js.
+docs: $(MARKS)/docs docs/_static/katex
+	rm -rf docs/_build
+	$(BIN)/sphinx-build -W --keep-going -j auto -q docs docs/_build
+	@echo "The site is docs/_build/index.html."
+
+docs/_static/katex:
+	@command -v npm > /dev/null || { \
+	  echo "make docs needs npm (it comes with Node.js) to fetch KaTeX, which draws formulae."; exit 1; }
+	@rm -rf $(VENV)/katex && mkdir -p $(VENV)/katex
+	@cd $(VENV)/katex && npm pack --silent katex@0.19 > /dev/null || { \
+	  echo "npm could not fetch KaTeX: is the package index within reach?"; exit 1; }
+	@cd $(VENV)/katex && tar xzf katex-*.tgz
+	mkdir -p $@ && cp -r $(VENV)/katex/package/dist/katex.min.js \
+	  $(VENV)/katex/package/dist/katex.min.css $(VENV)/katex/package/dist/fonts $@
+
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) docs/_build docs/_static/katex docs/api docs/experiments docs/gallery.md
 
 # Installed again when pyproject.toml changes.
 $(MARKS)/%: pyproject.toml

@@ -1,0 +1,116 @@
+"""The gallery: a card and a page for every experiment, from the registry and one run of each."""
+
+import json
+from pathlib import Path
+
+from reference import toctree, write
+
+from festina.experiments import experiment_names, load_experiment
+from festina.experiments._registry import entries
+
+SOURCES = {
+    "linear": "Deep linear networks",
+    "race": "Gated networks and the neural race",
+    "haste": "ReLU networks as gated linear ones",
+    "coding": "Coding schemes",
+    "saddles": "Saddle-to-saddle dynamics",
+}
+VERDICTS = ("holds", "holds with a correction", "does not hold")
+
+
+def stem(name):
+    return name.replace("/", "-")
+
+
+def card(entry):
+    return (
+        f":::{{grid-item-card}} {entry.name}\n:img-top: /gallery/{stem(entry.name)}.png\n"
+        f":link: /experiments/{stem(entry.name)}\n:link-type: doc\n\n{entry.shows}\n:::\n"
+    )
+
+
+def overview():
+    parts = [
+        "---\nhtml_theme.sidebar_secondary.remove: true\n---\n",
+        "# Gallery\n\nEach experiment tests statements of one source: it predicts, trains, compares "
+        "and draws. Choose a card for its claims, its parameters and the command that makes the "
+        "figure.\n",
+    ]
+    for source, title in SOURCES.items():
+        chosen = [entry for entry in entries() if entry.name.startswith(f"{source}/")]
+        cards = "\n".join(map(card, chosen))
+        parts.append(f"## {title}\n\n::::{{grid}} 1 2 3 3\n:gutter: 3\n\n{cards}\n::::\n")
+    tree = [f"experiments/{stem(name)}" for name in experiment_names()]
+    return "\n".join(parts) + "\n" + toctree(tree, "hidden")
+
+
+def page(entry, saved):
+    """Return the page of one experiment: figure, words, commands, claims, parameters."""
+    experiment = load_experiment(entry.name)
+    about = experiment_doc(entry)
+    return "\n".join(
+        [
+            f"# {entry.name}\n",
+            f"{entry.shows[0].upper()}{entry.shows[1:]}. *Source: {entry.source}.*\n",
+            f"![{entry.shows}](/gallery/{stem(entry.name)}.png)\n",
+            f"The figure and the numbers below come from\n\n```sh\n{saved['command']}\n```\n",
+            f"In Python, with the default parameters:\n\n```py\n{in_python(entry)}```\n",
+            "## What it shows\n",
+            about,
+            "\n## Claims\n",
+            claims(saved["claims"]),
+            "\n## Parameters\n",
+            parameters(experiment),
+        ]
+    )
+
+
+def experiment_doc(entry):
+    import importlib
+
+    return importlib.import_module(entry.module).__doc__ or ""
+
+
+def in_python(entry):
+    return (
+        "from festina.experiments import load_experiment\n\n"
+        f'experiment = load_experiment("{entry.name}")\n'
+        "run = experiment.run(experiment.parameters())\n"
+        "experiment.draw(run)\n"
+    )
+
+
+def claims(listed):
+    rows = ["| claim | predicted | measured | tolerance | verdict |", "| --- | --- | --- | --- | --- |"]
+    for claim in listed:
+        words = f"{claim['words']} ({claim['at']})" if claim["at"] else claim["words"]
+        rows.append(
+            f"| **{claim['id']}**<br>{cell(words)} | {cell(claim['predicted'])} | "
+            f"{cell(claim['measured'])} | {cell(claim['tolerance'])} | {claim['verdict']} |"
+        )
+    return "\n".join(rows)
+
+
+def cell(value):
+    return str(value).replace("|", r"\|").replace("\n", " ")
+
+
+def parameters(experiment):
+    rows = ["| parameter | default | meaning |", "| --- | --- | --- |"]
+    for name, field in experiment.parameters.model_fields.items():
+        meaning = " ".join((field.description or "").split())
+        rows.append(f"| `{name}` | `{cell(field.default)}` | {cell(meaning)} |")
+    return "\n".join(rows)
+
+
+def pages(app):
+    source = Path(app.srcdir)
+    runs = json.loads((source / "gallery" / "runs.json").read_text(encoding="utf-8"))
+    write(source / "gallery.md", overview())
+    for entry in entries():
+        write(source / "experiments" / f"{stem(entry.name)}.md", page(entry, runs[entry.name]))
+
+
+def setup(app):
+    app.connect("builder-inited", pages)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
