@@ -41,7 +41,7 @@ def overview():
         cards = "\n".join(map(card, chosen))
         parts.append(f"## {title}\n\n::::{{grid}} 1 2 3 3\n:gutter: 3\n\n{cards}\n::::\n")
     tree = [f"experiments/{stem(name)}" for name in experiment_names()]
-    return "\n".join(parts) + "\n" + toctree(tree, "hidden")
+    return "\n".join(parts) + "\n" + toctree(tree, "hidden:")
 
 
 def page(entry, saved):

@@ -74,12 +74,12 @@ def page_of_module(module):
     about = inspect.getdoc(importlib.import_module(module))
     return (
         f"---\nmodule: {module}\n---\n\n# {module}\n\n{about}\n\n| name | what it does |\n"
-        f"| --- | --- |\n{lines}\n\n" + toctree(tree, "hidden")
+        f"| --- | --- |\n{lines}\n\n" + toctree(tree, "hidden:")
     )
 
 
 def toctree(entries, option):
-    return f"```{{toctree}}\n:{option}:\n\n" + "\n".join(entries) + "\n```\n"
+    return f"```{{toctree}}\n:{option}\n\n" + "\n".join(entries) + "\n```\n"
 
 
 def page_of_commands():
