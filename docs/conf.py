@@ -28,7 +28,9 @@ myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block"]
 myst_heading_anchors = 3
 
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", ".*")]  # types in signatures; names in text are checked by `names`
+nitpick_ignore_regex = [
+    ("py:.*", ".*")
+]  # types in signatures; names in text are checked by `names`
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True

@@ -81,7 +81,10 @@ def in_python(entry):
 
 
 def claims(listed):
-    rows = ["| claim | predicted | measured | tolerance | verdict |", "| --- | --- | --- | --- | --- |"]
+    rows = [
+        "| claim | predicted | measured | tolerance | verdict |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for claim in listed:
         words = f"{claim['words']} ({claim['at']})" if claim["at"] else claim["words"]
         rows.append(

@@ -95,6 +95,7 @@ def plain_descent(output, weights, x, y, rate, steps):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("double")
 def test_a_transformer_on_moments_is_the_transformer_on_its_sequences():
     data = in_context_regression(2, 4, samples=40, key=jax.random.key(0))

@@ -58,6 +58,7 @@ def xor_drops(scale, width, tolerances, count=4):
     return [drops(flow) for flow in flows], rate * drops(descent)
 
 
+@pytest.mark.slow
 def test_xor_where_most_units_slide_is_learned_when_descent_learns_it():
     """Each unit comes to rest on the kinks of two samples, and goes on growing there."""
     (flow,), descent = xor_drops(1e-6, 10, [None])

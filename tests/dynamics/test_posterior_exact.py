@@ -234,6 +234,7 @@ def test_priors_and_targets_are_those_of_the_summary():
         assert readout_variance_of(None, 6, depth, "non-lazy") == pytest.approx(6 ** (-1 / depth))
 
 
+@pytest.mark.slow
 def test_the_limit_of_wide_networks_is_that_of_theory():
     """Of linear ones, whose corrections are large: from widths at which they are far from it."""
     how = {"anneal": 100, "burn": 100, "moves": 500, "thin": 5, "precision": "single"}

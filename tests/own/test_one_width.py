@@ -78,7 +78,7 @@ def test_the_same_width_whoever_asks_on_every_plateau(phi, seed, tolerance):
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("width", [5, pytest.param(12, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("phi", ACTIVATIONS)
+@pytest.mark.parametrize("phi", ["relu", "linear", pytest.param("tanh", marks=pytest.mark.slow)])
 def test_the_same_weights_have_one_width_in_every_library(phi, width, seed):
     """A network of fewer units with some noise on its weights: at several tolerances."""
     rng = np.random.default_rng(seed)

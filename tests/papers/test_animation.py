@@ -32,6 +32,7 @@ def test_every_panel_moves():
         assert load_experiment(f"saddles/figure-1{letter}").animate is not None
 
 
+@pytest.mark.slow
 def test_frames_are_equally_far_apart_along_the_path():
     _, step, loss, dots = path()
     moved = np.diff(loss) / (loss[0] - loss[-1])

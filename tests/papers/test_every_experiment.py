@@ -15,13 +15,28 @@ NEED_MNIST = {"coding/digits", "haste/scale", "saddles/figure-3", "saddles/table
 without = pytest.mark.skipif(
     "FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder"
 )
-# What takes longer than 15 s on one core at its small size, and with what.
+# Experiments that take longer than 15 s on one core at their small size, and the reason.
 LONG = {
     "coding/width": "corrections of 1/N are told apart from noise in long chains of several widths",
     "coding/drift": "neurons are followed along chains of many moves, long after they were cooled",
     "coding/digits": "linear networks at three temperatures, and others, of many moves each",
+    "coding/schemes": "each activation has a sampler and a law of its own to compile",
+    "haste/depth": "networks of one and two hidden layers, and a gated one for each, are compiled",
+    "haste/equivalence": "a ReLU network and its gated equivalents are separate programs",
+    "haste/mixed": "ReLU, modular and shared networks are separate programs",
+    "haste/scale": "images of MNIST and thousands of steps of gradient descent",
+    "haste/structures": "each structure of features has a task and networks of its own",
     "haste/tasks": "laws of late views are those of long flows at overlaps near one",
+    "haste/views": "limits of wide networks need 200 units, and of small scales long flows",
+    "linear/chains": "each depth and each kind of initial weights is a program of its own",
+    "linear/regimes": "networks of three shapes are trained to the end at every balance",
     "race/abstraction": "networks of every M, K and way are reduced and trained one by one",
+    "race/context": "networks of 2^C - 1 pathways are compiled whole",
+    "race/generalisation": "each number of trained pairs has a graph of its own",
+    "race/routing": "a routed, a common and a gated network are separate graphs",
+    "saddles/figure-3": "images of MNIST, and flows that read the width on every plateau",
+    "saddles/figure-6": "networks with and without skips, of two activations, are separate programs",
+    "saddles/theorem-1": "every kind of embedding is checked in every architecture",
 }
 
 

@@ -25,6 +25,7 @@ def test_the_prints_are_wrong_where_the_claims_say_so():
         assert printed == pytest.approx(claim.measured, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_other_parameters():
     parameters = experiment.Parameters(
         correlation=0.7, input_variance=3.0, initial_strength=0.01, depths=(2, 5)

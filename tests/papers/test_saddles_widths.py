@@ -21,6 +21,7 @@ def about(letter, run, id):
     return by_id(load_experiment(f"saddles/figure-1{letter}"), run)[id]
 
 
+@pytest.mark.slow
 def test_quadratic_units_on_fresh_seeds():
     run = fresh("g", 3, 503)
     table = run["widths"]

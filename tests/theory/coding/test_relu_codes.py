@@ -66,6 +66,7 @@ def test_the_bulk_by_weighted_draws(other):
     np.testing.assert_allclose(outputs + kappa[:, None] * t, code.outputs, atol=3e-3)
 
 
+@pytest.mark.slow
 def test_of_unequal_classes_the_last_loses_its_outliers():
     sizes = [50, 25, 30]
     critical = crossover_temperature(sizes, "relu")
