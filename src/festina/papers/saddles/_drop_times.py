@@ -1,13 +1,14 @@
 r"""Distribution over many seeds of the drop times of a quadratic network, from initial weights.
 
-The network of Figure 1G learns y = |x|². Then Σ_yZ = sI with s = 4, and the weights u of a unit
-keep their direction. The readout follows v̇ = 2s(v² − c), where c = v² − |u|²/2 is conserved (Eq.
-14; loss ½⟨(y − f)²⟩, τ = 1). A unit reaches infinity at t_∞ = arccot(v/k)/2sk with k = √|c|. For c
-> 0 the function is hyperbolic, and a negative result means that the unit never grows. Units with
-Gaussian weights of size ε are independent. The probability that the first of H units has grown by
-time t is therefore 1 − (1 − F(εt))^H, where F is an integral over directions. Once the first unit,
-with direction n, is learned, Σ_yZ = s'(I − nnᵀ) with s' = 8/3. The other units continue from their
-values at this time, now across n only. The second drop has the same closed form.
+The network of Figure 1G learns y = |x|². The correlation is Σ_yZ = sI with s = 4, so the weights u
+of a unit keep their direction. The readout follows v̇ = 2s(v² − c), where c = v² − |u|²/2 is
+conserved (Eq. 14; loss ½⟨(y − f)²⟩, τ = 1). With k = √|c|, a unit reaches infinity at t_∞ =
+arccot(v/k)/2sk. For c > 0 the function is hyperbolic, and a negative result means that the unit
+never grows. Units with Gaussian weights of size ε are independent. The probability that the first
+of H units has grown by time t is therefore 1 − (1 − F(εt))^H, where F is an integral over
+directions. Once the first unit, with direction n, is learned, Σ_yZ = s'(I − nnᵀ) with s' = 8/3. The
+other units then continue to grow, across n only. The closed form of the first drop also gives the
+second drop, from the values of the other units at the first drop.
 """
 
 import itertools
@@ -154,8 +155,8 @@ def _predict(network: Layer) -> Float[np.ndarray, "seed fall"]:
 def advance() -> float:
     r"""Return how much the middle of the first drop precedes the divergence of the unit.
 
-    A balanced unit, c = 0, follows v̇ = 2s v²(1 − 3v³/2). Its output f = 2v³(n·x)² crosses the
-    middle where 6v⁶ − 8v³ + 4/3 = 0.
+    A balanced unit, c = 0, follows v̇ = 2s v²(1 − 3v³/2). The output f = 2v³(n·x)² of the unit
+    crosses the middle where 6v⁶ − 8v³ + 4/3 = 0.
     """
     from scipy.integrate import quad
 
@@ -167,8 +168,8 @@ def advance() -> float:
 def law(times: np.ndarray, width: int, scale: float) -> Float[np.ndarray, " time"]:
     """Return the probability that the first drop has happened by each time, for Gaussian weights.
 
-    With v = ρ cos φ and |u|/√2 = ρ sin φ, F = ∫ 2 sin φ/√2π ∫_R ρ² exp(−ρ²(1 + sin²φ)/2) dρ dφ.
-    Here R = t_∞(φ)/εt is the smallest size ρ of units that have grown by time t.
+    With v = ρ cos φ and |u|/√2 = ρ sin φ, F = ∫ 2 sin φ/√2π ∫_R ρ² exp(−ρ²(1 + sin²φ)/2) dρ dφ. The
+    lower limit R = t_∞(φ)/εt is the smallest size ρ of units that have grown by time t.
     """
     from scipy.special import erfc, roots_legendre
 

@@ -30,8 +30,8 @@ def blow_up(
 ) -> tuple[Float[np.ndarray, " unit"], Float[np.ndarray, "unit sample weight"]]:
     """Return the time at which each unit reaches infinity, and its directions n on the way.
 
-    A unit that has not grown by a factor of e³⁰ when σ is `longest` counts as never escaping. Its
-    time is infinite.
+    A unit that has not grown by a factor of e³⁰ when σ is `longest` counts as never escaping, with
+    an infinite time.
     """
     from scipy.integrate import solve_ivp
 

@@ -2,8 +2,8 @@ r"""The relative scale of two layers: modes are learned as exponentials or as si
 
 Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −∂L/∂W, τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. The
 network is square, and its initial map has the singular vectors of the task. The strength a of a
-mode with singular value s then follows ȧ = √(λ² + 4a²) (s − a). This is logistic for λ = 0, and
-exponential with rate |λ| for large |λ|.
+mode with singular value s then follows ȧ = √(λ² + 4a²) (s − a). The solution is logistic for λ = 0,
+and exponential with rate |λ| for large |λ|.
 """
 
 from typing import Annotated, Any

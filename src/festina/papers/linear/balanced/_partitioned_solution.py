@@ -2,8 +2,8 @@ r"""The exact learning of balanced networks, QQᵀ(t) with Q = (W₁ᵀ; W₂), 
 
 Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −∂L/∂W, τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. One
 fixed network of each shape and several random ones are trained. The slide misprints the D term of
-Eq. (15), and it does not define λ. It also does not say that half of all square networks with λ = 0
-are trapped at a saddle.
+Eq. (15), and it does not define λ. The slide does not mention that half of all square networks with
+λ = 0 are trapped at a saddle.
 """
 
 import warnings

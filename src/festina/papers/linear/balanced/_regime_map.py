@@ -1,7 +1,7 @@
 r"""A map of lazy and rich learning over balance λ and architecture, including bottlenecks.
 
 Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −∂L/∂W, τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. For
-small weights with λ > 0 the kernel starts as λP ⊗ I. Here P projects on the N_h random directions
+small weights with λ > 0 the kernel starts as λP ⊗ I, where P projects on the N_h random directions
 of the second layer in the N_o outputs. The kernel ends as I ⊗ V(S_λ − λ/2)Vᵀ + U(S_λ + λ/2)Uᵀ ⊗ I
 with the N_h strongest modes of the task and S_λ = √(s² + λ²/4). The distance 1 − cos of the two
 kernels is linear in P, and the mean of P is N_h/N_o. The mean distance over draws and its spread
@@ -157,9 +157,8 @@ def _inner(one: Any, other: Any, sizes: Sizes, traces: Any = None) -> np.ndarray
 def _theory(sizes: Sizes, balances: np.ndarray, end: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of the distance over draws, for small weights.
 
-    Let A be the final large layer, N the neurons on its side, and P a random projector of rank N_h.
-    Then tr PA has mean N_h/N tr A and variance
-    2N_h(N − N_h)/(N(N − 1)(N + 2)) (tr A² − (tr A)²/N).
+    For the final large layer A, N neurons on its side and a random projector P of rank N_h, tr PA
+    has mean N_h/N tr A and variance 2N_h(N − N_h)/(N(N − 1)(N + 2)) (tr A² − (tr A)²/N).
     """
     hidden, up = sizes[1], balances > 0
     side, across = np.where(up, sizes[2], sizes[0]), np.where(up, sizes[0], sizes[2])

@@ -1,8 +1,9 @@
 r"""Rich, lazy and delayed rich learning: how far the tangent kernel moves, by balance and shape.
 
 Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −∂L/∂W, τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI.
-Networks of three shapes are trained to the end. Their kernels are computed by differentiation. The
-semantic task has eight one-hot items with features that split them as a tree does.
+Networks of three shapes are trained to the end. The tangent kernels are computed by
+differentiation. The semantic task has eight one-hot items with features that split them as a tree
+does.
 """
 
 from typing import Any

@@ -1,9 +1,9 @@
 r"""Relative scale in practice: when does a network grok modular addition?
 
 The network has two layers of quadratic units, $f(n, m) = \sum_i v_i\,(u_i \cdot x)^2$, where x is
-one-hot for n and m. It is trained by gradient flow on ½⟨‖y − f‖²⟩ over some of the pairs, without
-weight decay, momentum or noise. Kunin et al. (2024) scale the embedding of a transformer by a
-factor g; here the embedding u is scaled. This changes the relative scale of the layers and also the
+one-hot for n and m. Training is gradient flow on ½⟨‖y − f‖²⟩ over some of the pairs, without weight
+decay, momentum or noise. Kunin et al. (2024) scale the embedding of a transformer by a factor g;
+here the embedding u is scaled. The factor g changes the relative scale of the layers and also the
 size of the initial function, $f \propto g^2$. Three further ways of scaling separate the two
 effects:
 

@@ -1,9 +1,9 @@
 r"""A whole network learns like scalar chains, one for each mode; deep networks learn them in turn.
 
 The loss is ½⟨‖y − W_D ⋯ W_1 x‖²⟩ with τ Ẇ = −∂L/∂W and τ = 1. Decoupled weights share their
-directions between layers and with the data. They follow the chains exactly, for white inputs and
-for inputs with different variances along the modes. Small random weights follow the chains
-approximately, and the exact balanced solution more closely.
+directions between layers and with the data. Decoupled weights follow the chains exactly, for white
+inputs and for inputs with different variances along the modes. Small random weights follow the
+chains approximately, and the exact balanced solution more closely.
 """
 
 import warnings
@@ -308,7 +308,7 @@ def draw(run: xr.DataTree) -> Figure:
     shallow.legend(loc="upper left", ncols=2)
     scale = random["scale"].values
     for label, name, color in (("chains", "chain", "C0"), ("balanced solution", "balanced", "C1")):
-        error = random[f"{name}_error"].transpose("scale", "seed")  # of the whole map
+        error = random[f"{name}_error"].transpose("scale", "seed")  # error of the whole map
         middle = error.median("seed").values
         errors.plot(scale, error, **POINT_STYLE, color=color, alpha=0.35)
         draw_pair(errors, scale, middle, color=color, alpha=0.35, label=label)

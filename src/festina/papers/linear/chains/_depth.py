@@ -2,9 +2,9 @@ r"""Training time against depth: small weights, greedy pretraining and orthogona
 
 The loss is ½⟨‖y − W_D ⋯ W_1 x‖²⟩ on white inputs, with learning rate 1/D: τ Ẇ = −∂L/∂W with τ = D.
 Chains of scalar weights are integrated weight by weight, whole networks by gradient flow. Three
-statements of the slides need a correction. Their training time for small weights is that of
-infinite depth. Their time of pretraining is that of modules with four layers. And orthogonal layers
-learn in a time independent of depth only at this learning rate.
+statements of the slides need a correction. The slides' training time for small weights is that of
+infinite depth. The slides' time of pretraining is that of modules with four layers. Orthogonal
+layers learn in a time independent of depth only at learning rate 1/D.
 """
 
 import math
@@ -192,9 +192,9 @@ def integrate(b0: float, depth: int | float, s: float, fraction: float) -> float
 def _networks(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     """Train whole networks with three kinds of initial matrices.
 
-    These are orthogonal layers whose product is aligned with the task, orthogonal layers with a
-    random product that is the same at every depth, and Gaussian matrices with entries of variance
-    g²/N. The task has singular values from 3 to 1.5 along the axes.
+    The matrices are orthogonal layers whose product is aligned with the task, orthogonal layers
+    with a random product that is the same at every depth, or Gaussian matrices with entries of
+    variance g²/N. The task has singular values from 3 to 1.5 along the axes.
     """
     size, keys = parameters.size, keys_from_parameters(parameters, key)
     straight, small = list(parameters.network_depths), list(parameters.gaussian_depths)

@@ -2,8 +2,8 @@ r"""Learning passes near a sequence of saddles, in an order that depends on the 
 
 Inputs are white and Σ = diag(s). The loss is ½⟨‖y − W₂W₁x‖²⟩ with τ Ẇ = −∂L/∂W and τ = 1. Each set
 of learned modes is a stationary point, with loss ½ Σ s² over the modes not learned. Individual
-networks differ in how much of each mode their initial weights contain. They therefore differ in
-when and in which order they learn the modes.
+networks differ in how much of each mode their initial weights contain, and therefore in when and in
+which order they learn the modes.
 """
 
 import itertools

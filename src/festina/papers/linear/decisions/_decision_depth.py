@@ -1,7 +1,7 @@
 r"""The same simulated animals with one layer and with two: only depth has saddles and stages.
 
 The weights of a shallow animal are the products $W_{ai} = u_{ai} v_i$ of the weights of a deep
-animal. Both therefore start with the same choices.
+animal. Shallow and deep animals therefore start with the same choices.
 """
 
 import itertools
@@ -104,7 +104,7 @@ def _search(model: ContrastChoiceLearner) -> int:
     """Return the number of stationary points found from random weights, for random choices.
 
     With a softmax policy the search would end at weights for which one action is almost never
-    chosen. There almost nothing changes.
+    chosen, and which therefore almost never change.
     """
     from scipy.optimize import least_squares
 

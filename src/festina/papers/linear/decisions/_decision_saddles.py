@@ -1,11 +1,11 @@
 r"""The stationary points behind the strategies of mice, and how near simulated animals come.
 
-A deep network with `total` teaching has three input lines: left, right and constant. It is
+A deep network with `total` teaching has three input lines: left, right and constant. The network is
 stationary if each line is either silent or has nothing left to learn, which gives $2^3$ nested
 points. Properties computed by `festina.theory.decisions.stationary_points` are compared with the
 learning dynamics, started near the points and far away. Animals behave for a while as at a
-one-sided saddle. Their weights stay away from it, because the flow approaches this saddle more
-slowly than it leaves it.
+one-sided saddle. The animals' weights stay away from the saddle, because the flow approaches it
+more slowly than it leaves it.
 """
 
 import itertools
@@ -136,10 +136,10 @@ def _exponents(points: xr.Dataset) -> dict[str, float]:
     """Return the exponents of the gain in the closest approach to {0} (even animals) and {L 0}.
 
     A saddle is approached at the rate μ and left at the rate r in each layer, from a gain v. At the
-    closest point e^{−μt} = v² e^{2rt}, so that the distance is proportional to v^{2μ/(μ + 2r)}.
-    Here μ is the slowest rate, except that the slow direction at {0} is a bias, which even animals
-    lack. A large inverse temperature makes μ at {L 0} so small that the exponent is still a little
-    larger at the smallest gains.
+    closest point e^{−μt} = v² e^{2rt}, so that the distance is proportional to v^{2μ/(μ + 2r)}. The
+    slowest approach determines μ, except that the slow direction at {0} is a bias, which even
+    animals lack. A large inverse temperature makes μ at {L 0} so small that the exponent is still a
+    little larger at the smallest gains.
     """
     even, slow = points["eigenvalues"][CONSTANT], points["eigenvalues"][LEFT_CONSTANT]
     rates = {

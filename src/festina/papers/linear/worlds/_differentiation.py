@@ -1,8 +1,8 @@
 r"""A hierarchy of items is learned from the top: broad distinctions before fine distinctions.
 
-Items are the leaves of a tree and one-hot inputs. Their features spread along the branches of the
-tree. The loss is ½‖Y − W‖², summed over items, with τ Ẇ = −∂L/∂W and τ = 1. A deep network has
-W = W₂W₁; a shallow network learns W directly.
+Items are the leaves of a tree and one-hot inputs. Features of the items spread along the branches
+of the tree. The loss is ½‖Y − W‖², summed over items, with τ Ẇ = −∂L/∂W and τ = 1. A deep network
+has W = W₂W₁; a shallow network learns W directly.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 Items are one-hot inputs, and their features Y are the targets. The loss is ½‖Y − W₂W₁‖², summed
 over items, with τ Ẇ = −∂L/∂W and τ = 1. A mode with eigenvalue c of the world's covariance over
-items has singular value s = √(Nc) for N features. It is half learned at t = ln(s/a₀ − 1)/2s.
+items has singular value s = √(Nc) for N features, and is half learned at t = ln(s/a₀ − 1)/2s.
 """
 
 from collections.abc import Collection
@@ -141,7 +141,7 @@ def from_growing_part(
     """Claim when small random networks learn each level, and in which order.
 
     The prediction uses the growing part of the initial weights: half the sum of both layers along a
-    mode. The other half, their difference, decays.
+    mode. Half the difference of both layers decays.
     """
     names = "singular_value", "weakest_growth"
     weakest, growth = (np.min([table[name].min() for table in tables]) for name in names)

@@ -48,7 +48,7 @@ _THRESHOLD = 0.1  # value of a singular value of U, still growing exponentially,
 _ALIKE = 0.1  # largest r.m.s. difference of the outputs of equal networks, for targets of size one
 _FAN = 0.6  # radians; ReLU units within this angle give one initial unit of a narrow network
 _PLATEAUS, _EXACT = 3, 1e-3  # number of plateaus; r.m.s. error below which no fit is needed
-_TOLERANCE = 0.1  # of widths by rays
+_TOLERANCE = 0.1  # tolerance for the number of rays
 _SECOND = "uses the second singular value of Σ_yx instead of the second row of Table 1"
 
 
@@ -162,10 +162,10 @@ def _growth(steps: np.ndarray, values: np.ndarray, noise: float, learning_rate: 
 def _predicted(network: Layer, sigma_yx: np.ndarray, learning_rate: float) -> xr.Dataset:
     r"""Predict growth and passage of singular values from the data and a linear network's weights.
 
-    Mode k of Σ_yx starts with $c_{ki} = (q_k\cdot v_i + r_k\cdot u_i)/\sqrt2$ in unit i. It grows
-    by $1 + 2\eta s_k$ per step (Theorem 4 and Eq. 35), half of it in U. The second mode grows as if
-    the first had not been learned: because Σ_xx is ill conditioned, the learned first mode hardly
-    changes the remaining correlation of the second.
+    Mode k of Σ_yx starts with $c_{ki} = (q_k\cdot v_i + r_k\cdot u_i)/\sqrt2$ in unit i. The mode
+    grows by a factor $1 + 2\eta s_k$ per step (Theorem 4 and Eq. 35), with half of its squared size
+    in U. The second mode grows as if the first had not been learned, because Σ_xx is ill
+    conditioned.
     """
     q, s, r = np.linalg.svd(sigma_yx, full_matrices=False)
     c = (np.asarray(network.v) @ q + np.asarray(network.u) @ r.T) / np.sqrt(2)

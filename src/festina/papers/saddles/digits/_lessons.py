@@ -1,7 +1,7 @@
 """Train networks to distinguish two digits in mini-batches, and record their progress.
 
 The weights of a wide network are too many to save at every step. Each network's loss and the
-leading singular values of its first layer are saved. Its weights are kept in memory until the
+leading singular values of its first layer are saved. All weights are kept in memory until the
 plateau is located.
 """
 

@@ -1,10 +1,10 @@
 """Table 1: the singular values that govern the plateaus of Figure 3, as printed and as measured.
 
 The first row of the table is the first singular value of Σ_yx. The paper describes the second row
-as the first singular value of (I − e₁e₁ᵀ)Σ_yx, as at the saddle of Lemma 6. This computation
-reproduces only one of four printed entries. Linear networks trained on all images show which number
-counts: the growth rate on the second plateau is the *second* singular value of Σ_yx. Because Σ_xx
-is ill conditioned, training leaves long before it reaches the saddle of Lemma 6.
+as the first singular value of (I − e₁e₁ᵀ)Σ_yx, as at the saddle of Lemma 6. The described
+computation reproduces only one of four printed entries. Linear networks trained on all images show
+which number counts: the growth rate on the second plateau is the *second* singular value of Σ_yx.
+Because Σ_xx is ill conditioned, training leaves long before it reaches the saddle of Lemma 6.
 """
 
 from typing import Any

@@ -119,10 +119,10 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 def _distribution(widths: np.ndarray, s: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and variance of drop times `(width, fall)` over initial weights, in closed form.
 
-    Mode k starts at a₀ = Σcᵢ²/2s_k relative to its final strength. Here cᵢ is drawn from N(0, ε²),
-    and the part that earlier modes span is removed. Hence 2s_k a₀/ε² is χ² distributed with
-    ν = H − k + 1 degrees of freedom, and its logarithm has mean ψ(ν/2) + ln 2 and variance ψ′(ν/2).
-    Half of the mode's part of the loss is gone when the mode's logit is ln(√2 − 1).
+    Mode k starts at a₀ = Σcᵢ²/2s_k relative to its final strength, with cᵢ drawn from N(0, ε²) and
+    without the part that earlier modes span. Hence 2s_k a₀/ε² is χ² distributed with ν = H − k + 1
+    degrees of freedom, and its logarithm has mean ψ(ν/2) + ln 2 and variance ψ′(ν/2). Half of the
+    mode's part of the loss is gone when the mode's logit is ln(√2 − 1).
     """
     from scipy.special import digamma, polygamma
 

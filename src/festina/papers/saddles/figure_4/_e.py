@@ -1,6 +1,7 @@
 """Figure 4E: an activation of order two has one active unit on the plateau, then two.
 
-The paper's text does not name the activation. Both 1 − cos z and ReLU(z)² behave as the paper says.
+The paper's text does not name the activation. Networks with φ(z) = 1 − cos z or ReLU(z)² behave as
+the paper says.
 """
 
 from typing import Any, Literal

@@ -2,8 +2,8 @@
 
 The learning rate stated in the paper, 0.02, exceeds 2/sharpness of the solution, and descent
 diverges from every seed. The default here is 0.005. Let ρ_j be the cosine between the unit u and
-teacher unit j. For unit vectors ⟨(u·x)³(w·x)³⟩ = 9ρ + 6ρ³, so one unit leaves a loss of
-30 − (Σ_j 9ρ_j + 6ρ_j³)²/15. This loss is lowest on the diagonal, where it is 54/5.
+teacher unit j. For unit vectors ⟨(u·x)³(w·x)³⟩ = 9ρ + 6ρ³, so one unit leaves a loss of 30 − (Σ_j
+9ρ_j + 6ρ_j³)²/15. The loss of one unit is lowest, 54/5, on the diagonal.
 """
 
 from typing import Any, Literal
@@ -99,8 +99,8 @@ def _sharpness(parameters: Parameters) -> float:
 
     The loss is zero at this solution, so its curvature is that of 2⟨(δf)²⟩. A unit of length ℓ
     along axis 1 can change f by 2ℓ³x₁³, through its length and v together, and by √3ℓ³x₁²x₂. The
-    other unit has the same changes with axes swapped. The largest curvature combines x₁³ of the
-    longer unit with x₂²x₁ of the shorter one: ⟨x₁⁶⟩ = 15, ⟨x₁⁴x₂²⟩ = 3.
+    unit along axis 2 has the same changes with axes swapped. The largest curvature combines x₁³ of
+    the longer unit with x₂²x₁ of the shorter one: ⟨x₁⁶⟩ = 15, ⟨x₁⁴x₂²⟩ = 3.
     """
     short, long = sorted(_balanced(np.array(parameters.teacher) ** 3)[0] ** 3)
     change = np.array([2 * long, np.sqrt(3) * short])

@@ -1,8 +1,8 @@
 """Figure 4H: an activation of order three has one active unit on the plateau, then two.
 
-The paper's text does not name the activation. Both z² sin z and z³/(1 + z²) behave as the paper
-says. So does z² tanh z, by analogy with panel F, but its plateau is not at a fixed point: a single
-unit does best with infinite weights, where φ becomes z|z|. With each of these activations the
+The paper's text does not name the activation. Networks with φ(z) = z² sin z or z³/(1 + z²) behave
+as the paper says. Networks with φ(z) = z² tanh z, the analogue of panel F, rest at no fixed point:
+a single unit does best with infinite weights, where φ becomes z|z|. For all three activations the
 plateau lasts several times as long as the escape from zero.
 """
 

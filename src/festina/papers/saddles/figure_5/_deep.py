@@ -1,8 +1,8 @@
 """Shared code of the panels of Figure 5: deep networks that learn one unit per layer at a time.
 
 Each panel is trained as its counterpart in Figure 1. The predicted plateau level is the loss of the
-same network with one unit in every hidden layer (Corollary 2). It is found by an optimiser that is
-independent of the training.
+same network with one unit in every hidden layer (Corollary 2). An optimiser that is independent of
+the training finds this level.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,8 +47,8 @@ class DeepParameters(PanelParameters):
 def split_teacher(split: Split) -> Float[np.ndarray, "2 4"]:
     """Return W* (output, input): weights (1, 1, −1, 1)/√5 of Figure 1C, split over two outputs.
 
-    The four inputs are two patches of two taps each. The paper does not say how their sum is split.
-    Here each output depends either on one patch or on one kernel tap.
+    The four inputs are two patches of two taps each. The paper does not say how the scalar target
+    is split. Each output here depends either on one patch or on one kernel tap.
     """
     output = np.array({"patch": (0, 0, 1, 1), "tap": (0, 1, 0, 1)}[split])
     return np.where(output == [[0], [1]], np.array([1.0, 1.0, -1.0, 1.0]) / np.sqrt(5), 0.0)
@@ -138,8 +138,9 @@ def _others(simulation: xr.Dataset) -> list[str]:
 def directions(reading: Reading, claim: ClaimCollector) -> None:
     """Claim, for linear φ, one direction through all layers on the plateau and two at the end.
 
-    This is Eq. (7). In each single layer the next direction is visible long before the loss leaves
-    its plateau, because its size is the cube root of its size in the product of three layers.
+    Eq. (7) describes such weights. In each single layer the next direction is visible long before
+    the loss leaves its plateau: its size is the cube root of its size in the product of three
+    layers.
     """
     at, through = "Figure 5, text; Eq. (7)", "the product of second singular values over layers"
     product = reading.run["layers"].ds["singular_value"].prod("layer", skipna=False).values

@@ -7,7 +7,7 @@ the target only by chance, in a finite data set. Two controls show both causes. 
 in the same time without the residual connection. The same holds for a data set in which each
 sequence also appears with the opposite task vector.
 
-The first drop follows from this correlation and the initial weights. It takes two stages.
+The first drop follows from the chance correlation and the initial weights, in two stages.
 
 First, the residual connection and the two layers form a two-layer linear network on the query. The
 correlation $c = \langle y\,x_q\rangle$ of the sample drives its one mode,
@@ -15,20 +15,21 @@ $\dot a = 2a\,|c|(1 - a/|p|)$, towards the solution $p = \Sigma_{qq}^{-1} c$. In
 W have the amplitude $a_0 = |m|^2$ in this mode, with $m_i = \frac12(w_i + W_i\cdot\hat c)$. The
 mode is half learned at $t_0 = \ln(|p|/a_0)/2|c|$.
 
-Second, a head grows. The two layers read it as $(p\cdot V_i) X X^\top k_i\, q_i\cdot x_q$. This is
-a unit of three vectors $V_i^\top\hat p$, $k_i$ and $q_i$, driven by the residual $y - p\cdot x_q$.
-It reaches infinity after a time $T_i/|p|$. The first drop is therefore at
+Second, a head grows. The two layers read it as $(p\cdot V_i) X X^\top k_i\, q_i\cdot x_q$. A head
+is thus a unit of three vectors $V_i^\top\hat p$, $k_i$ and $q_i$, driven by the residual
+$y - p\cdot x_q$. The head reaches infinity after a time $T_i/|p|$. The first drop is therefore at
 
 $$t = t_0 + \min_i T_i/|p| - \delta.$$
 
 Up to a logarithm, this time is inversely proportional to the correlation. Two terms are smaller by
 $\epsilon/\sqrt{|c|}$. First, the label of the query is zero, so nothing drives the component of p
-along the label. This component keeps its initial weights, $\sqrt{|p|}\,\hat m\cdot W_y$, and is
-part of the p that reads the heads. Second, heads of size $\sqrt{|c|}$ make p grow. In the clock
-$ds = a\,dt$ heads do not depend on a, and $da/ds = 2(|c| - \sigma a + D)$. Here $\sigma = |c|/|p|$,
-and D is the correlation of the heads with the residual. A head that reaches infinity after a
-remaining time r has $D = \gamma^{-2} r^{-3}$, where $\gamma$ is the drive along its direction. It
-adds $g = 2e^x E_3(x)/(\gamma r)^2$ to a, with $x = 2\sigma r$. The drop is earlier by
+along the label. The component along the label keeps its initial weights,
+$\sqrt{|p|}\,\hat m\cdot W_y$, and is part of the p that reads the heads. Second, heads of size
+$\sqrt{|c|}$ make p grow. In the clock $ds = a\,dt$ heads do not depend on a, and
+$da/ds = 2(|c| - \sigma a + D)$. The constant is $\sigma = |c|/|p|$, and D is the correlation of the
+heads with the residual. A head that reaches infinity after a remaining time r has
+$D = \gamma^{-2} r^{-3}$, where $\gamma$ is the drive along its direction. Such a head adds
+$g = 2e^x E_3(x)/(\gamma r)^2$ to a, with $x = 2\sigma r$. The drop is earlier by
 $\delta = \int_0^\infty (1/|p| - 1/(|p| + g))\,dr$. Neglected terms are of order $\epsilon^2/|c|$.
 
 Times are those of gradient flow on the loss, in steps t/η of the paper's learning rate. Gradient

@@ -1,9 +1,9 @@
 """Figure 5F: a quadratic layer followed by a linear one learns with one unit, then two.
 
 The paper's initial scale, 0.05, is large. Some seeds pass the plateau at a distance, and others
-show no plateau. A smaller initial scale gives a cleaner plateau. If two units grow together, the
-loss can rest at another fixed point, at 2 instead of 8/3. There both quadratic units are active,
-followed by a single linear unit.
+show no plateau. A smaller initial scale gives a cleaner plateau. If two quadratic units grow
+together, the loss can rest at 2 instead of 8/3. Both quadratic units then feed a single linear
+unit.
 """
 
 import dataclasses

@@ -93,7 +93,7 @@ def widths(reading: Reading, claim: ClaimCollector, share: float = 1, corrected:
 
     Two claims concern widths. First, the fitted width is 0, 1, 2: a network with so few units
     computes the same function. Second, the network's own units merge into so few by the relations
-    of Theorem 1. The second claim is stronger.
+    of Theorem 1. The claim about the network's own units is stronger.
     """
     if not reading.staircases:
         return
@@ -141,7 +141,7 @@ def widths(reading: Reading, claim: ClaimCollector, share: float = 1, corrected:
         return
     kinds: list[Any] = [str(kind) for kind in table["kind"].values]
     fits = own[:, :, usual] == narrowest[:, :, usual, None]
-    # Kinds are ordered from simple to general: the first that fits is the type. A single direction
+    # Kinds are ordered from simple to general; the first kind that fits is the type. One direction
     # fits several kinds, so the type on the plateau may be ambiguous.
     index = kinds.index(expected)
     of_type = fits[:, 1, index] & (fits[:, 2].argmax(axis=-1) == index)

@@ -102,8 +102,8 @@ def active(
 def contributions(u: xr.DataArray, v: xr.DataArray) -> np.ndarray:
     """Return the order of magnitude of each unit's contribution to the output, |v||u|².
 
-    This holds for φ of order two. For an attention head, u consists of a key and a query. Training
-    keeps the two balanced, so |u|² is twice the product of their norms.
+    The formula holds for φ of order two. For an attention head, u consists of a key and a query.
+    Training keeps the two balanced, so |u|² is twice the product of their norms.
     """
     return np.linalg.norm(_rows(v), axis=1) * np.sum(_rows(u) ** 2, axis=1)
 

@@ -77,7 +77,7 @@ def staircase(
 ) -> Compute:
     """Return a function that trains every seed, measures plateaus and widths, and predicts them.
 
-    `predict` is `(parameters, task, network) → {name: variable}`. It uses the data and the initial
+    `predict` is `(parameters, task, network) → {name: variable}` and uses the data and the initial
     weights only. Two variables have a fixed meaning: `fixed_point (point)` holds the losses of
     width-1 fixed points at which the loss may rest, if these are not the lowest minimum;
     `drop_step (seed, fall)` holds drop times, NaN where the theory makes no prediction.

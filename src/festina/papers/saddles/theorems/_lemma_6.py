@@ -104,7 +104,7 @@ def _fixed_point(
     """Return the lemma's numbers and those of a network with random weights at the fixed point.
 
     `unread` weights have parts outside the spans of Eq. (40), which are the spans of the map W.
-    Such parts exist if the numbers of inputs and outputs differ.
+    Weights outside the spans exist if the numbers of inputs and outputs differ.
     """
     network = saddle.network(parameters.width, key=key)
     loss, slopes = losses_and_gradients(network, task)

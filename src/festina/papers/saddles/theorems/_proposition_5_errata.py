@@ -1,8 +1,11 @@
 r"""Errata of Proposition 5: Eq. (55) and Sections G.1 and H.1 as printed, against numerics.
 
 Let $a_k = r_k^\top u/\sqrt2$ and $\pi_m = a_m/a_m(0)$. Eq. (55) states
-$\dot\pi_m = v s_m\pi_m = \operatorname{sign}(v(0))\, s_m\pi_m\sqrt{v(0)^2 + \sum_k a_k(0)^2
-(\pi_m^{2s_k/s_m} - 1)}$. Its second equality assumes that v keeps the sign of $v(0)$. For
+
+$$\dot\pi_m = v s_m\pi_m = \operatorname{sign}(v(0))\, s_m\pi_m
+  \sqrt{v(0)^2 + \sum_k a_k(0)^2 (\pi_m^{2s_k/s_m} - 1)}.$$
+
+The second equality of Eq. (55) assumes that v keeps the sign of $v(0)$. For
 $f = \sum_i v_i u_i^\top Z u_i$, $L = \frac1P\sum_\mu\frac12(y_\mu - f_\mu)^2$ and symmetric Z, the
 gradient flow is
 
@@ -20,7 +23,7 @@ import xarray as xr
 from ...._numerics._integrate import integrate
 from ....experiments.claims import ClaimCollector, agree, max_error_below, most_seeds
 
-_PART, _MOMENTS = 0.95, 400  # of the way to infinity, by the clock
+_PART, _MOMENTS = 0.95, 400  # fraction of the escape time; samples
 _SAMPLES, _UNITS, _SIZE = 7, 3, 4
 
 

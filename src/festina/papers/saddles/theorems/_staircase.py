@@ -1,9 +1,9 @@
 r"""The staircase of a training run, predicted from data statistics and initial weights.
 
-There are four settings. In two linear networks the data correlation and covariance share their
-directions (a power law) or do not (10–10–10). The other two are a diagonal network on correlated
-features, and linear attention on tokens of unequal variance, the example of Kunin et al. (2025).
-Times are those of gradient flow on the loss ½⟨‖y − f‖²⟩.
+Four networks are trained. In two linear networks the data correlation and covariance share their
+directions (a power law) or do not (10–10–10). A diagonal network learns correlated features. Linear
+attention learns from tokens of unequal variance, as in Kunin et al. (2025). Times are those of
+gradient flow on the loss ½⟨‖y − f‖²⟩.
 """
 
 import warnings
@@ -318,8 +318,9 @@ def growth(
 ) -> None:
     """Claim that relative errors are proportional to 1/ln(1/ε), between clear plateaus.
 
-    The time of a jump is ln(1/ε) e-folding times of the weights. Its error is a fraction of one
-    e-folding time, of either sign, so that the error of a single jump need not decrease steadily.
+    The time of a jump is ln(1/ε) e-folding times of the weights. The error of this time is a
+    fraction of one e-folding time, of either sign, so that a single jump's error need not decrease
+    steadily.
     """
     error, alone = _errors(table)
     error, words, jumps = error.where(alone), PANELS[name][0], ("seed", "fall")

@@ -1,9 +1,9 @@
 r"""Theorem 4: in a linear network directions separate as ε^(1 − s_{r+1}/s₁).
 
-Eq. (10) is the linear system that holds near zero. It is integrated directly. Two predictions are
-compared with it: the escape time (Eq. 37), and the exponent in ε of the weights outside the top r
-directions at that time (Eq. 39). The whole network, which saturates, is trained from the same
-weights and has the same exponent at its first drop. Times are those of the loss ½⟨‖y − f‖²⟩.
+Eq. (10) is the linear system that holds near zero. Its direct integration tests two predictions:
+the escape time (Eq. 37), and the exponent in ε of the weights outside the top r directions at that
+time (Eq. 39). The whole network, which saturates, is trained from the same weights and has the same
+exponent at its first drop. Times are those of the loss ½⟨‖y − f‖²⟩.
 """
 
 import functools
