@@ -1,8 +1,8 @@
 r"""Reversal learning: how long a network needs to learn −Σ after it has learned Σ.
 
-Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −∂L/∂W, τ = 1 and balance
-W₂ᵀW₂ − W₁W₁ᵀ = λI. Networks learn Σ to the end and are then trained on −Σ. With balance 0 they stay
-at a saddle for ever, unless training on Σ is stopped early.
+Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −∂L/∂W, τ = 1 and balance W₂ᵀW₂ − W₁W₁ᵀ =
+λI. Networks learn Σ to the end and are then trained on −Σ. Networks with balance 0 stay at a saddle
+for ever, unless training on Σ is stopped early.
 """
 
 import math
@@ -159,8 +159,8 @@ def _converged(parameters: Parameters, keys: Keys) -> xr.Dataset:
 def _stopped_early(s: float, n: int, stops: np.ndarray, key: Keys) -> xr.Dataset:
     """Train with balance 0 and equal singular values, stopped at several times before the reversal.
 
-    The initial map is a random rotation by angles well below half a turn. Near half a turn learning
-    Σ would take much longer, and reversing it much less.
+    The initial map is a random rotation by angles well below half a turn. For angles near half a
+    turn, learning Σ would take much longer, and learning −Σ much less.
     """
     # Σ is the same in all directions, so the planes of rotation do not matter.
     angles = np.pi * np.asarray(jax.random.uniform(key, (n // 2,), minval=0.1, maxval=0.7))

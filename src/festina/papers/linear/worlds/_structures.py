@@ -1,7 +1,7 @@
 r"""Structured worlds and when their modes are learned: trees, clusters, chains, rings, grids, tori.
 
 The modes are eigenvectors of the world's covariance over items, known in closed form. From equal
-initial strengths they are learned in the order of their eigenvalues. Small random weights have
+initial strengths, modes are learned in the order of their eigenvalues. Small random weights have
 unequal initial strengths, so that modes with similar eigenvalues may swap.
 """
 

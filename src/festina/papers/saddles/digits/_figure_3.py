@@ -210,8 +210,8 @@ def _narrow_network(reduction: MergedNetwork, width: int, data: Data) -> Layer:
     """Return the narrow network whose outputs are closest to those of a wide one.
 
     Quasi-Newton descent on ⟨‖f − f_h‖²⟩ starts from the leading merged units (F.3), using the most
-    general relation that the activation admits. For linear units these are directions, which need
-    no descent if their number is the rank of the weights. For ReLU units these are rays.
+    general relation that the activation admits. Linear units are merged by direction, which needs
+    no descent if the width is the rank of the weights. ReLU units are merged by ray.
     """
     from scipy.optimize import minimize
 

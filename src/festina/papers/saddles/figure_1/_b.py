@@ -3,9 +3,9 @@
 The paper does not print the teacher matrix W*. The experiment offers three: `teacher="identity"`;
 `"general"`, which does not commute with the input covariance Σ; and `"whitening"`, W* = Σ^(−1/2) up
 to a rotation of the outputs. `"whitening"` with the loss averaged over outputs reproduces the
-printed figure (preset `printed`). With this teacher both modes reduce the loss by the same amount;
-for a finite sample, the mode learned first may reduce it less. One unit then turns slowly from one
-mode to the other, and the plateau lies between the levels of the two modes.
+printed figure (preset `printed`). With the teacher `"whitening"` both modes reduce the loss by the
+same amount; for a finite sample, the mode learned first may reduce the loss less. One unit then
+turns slowly from one mode to the other, and the plateau lies between the levels of the two modes.
 """
 
 from typing import Any, Literal

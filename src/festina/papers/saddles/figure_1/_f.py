@@ -1,9 +1,9 @@
 """Figure 1F: linear attention learns in-context regression with one head, then two.
 
 Eq. (69) as printed does not divide attention by the context length N. Eq. (69) with initial scale ε
-and learning rate η equals the model divided by N with (N^{1/3}ε, N^{2/3}η). At that learning rate
-gradient descent oscillates (preset `raw`). The printed loss curve starts at 1, not at ⟨y²⟩ = D.
-Tokens whose covariance has unit trace give this initial loss (preset `unit-trace`).
+and learning rate η equals the model divided by N with (N^{1/3}ε, N^{2/3}η). Gradient descent
+oscillates at the learning rate N^{2/3}η (preset `raw`). The printed loss curve starts at 1, not at
+⟨y²⟩ = D, as for tokens whose covariance has unit trace (preset `unit-trace`).
 """
 
 from typing import Any

@@ -2,7 +2,7 @@
 
 Proposition 5 predicts the first drop, and the unit that causes it, from the initial weights alone,
 after a correction for units whose readout v changes sign. The printed loss curve starts at 1, not
-at ⟨y²⟩ = 8. Targets divided by √8 give this initial loss (preset `printed`).
+at ⟨y²⟩ = 8, as for targets divided by √8 (preset `printed`).
 """
 
 from typing import Any

@@ -1,7 +1,8 @@
 """Figure 2B: equal singular values remove the plateaus of a linear network, not of attention.
 
 The paper says that a flatter spectrum shortens the plateaus. With the sum of singular values fixed
-at 1, this holds for the intermediate plateaus. The first plateau gets longer, because s₁ decreases.
+at 1, a flatter spectrum shortens the intermediate plateaus only. The first plateau gets longer,
+because s₁ decreases.
 """
 
 from typing import Annotated, Any

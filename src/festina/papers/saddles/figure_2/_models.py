@@ -1,10 +1,11 @@
 r"""Shared code of the panels of Figure 2: two networks, a power-law spectrum, staircases of loss.
 
-The singular values are $s_n \propto n^{-\kappa}$ for n = 1, 2, 3, with sum one. For a linear
-network (white inputs) they are those of Σ_yz. For linear attention (divided by the context length,
-tokens of variances $\lambda_n = \sqrt{s_n}$) they are those of Σ_yZ. The paper prints no initial
-scales and learning rates for this figure. Times are those of gradient flow on ½⟨‖y − f‖²⟩: n steps
-on the paper's loss ⟨‖y − f‖²⟩ (Eq. 64) take a time t = 2ηn. Figures show the paper's loss.
+The data have singular values $s_n \propto n^{-\kappa}$ for n = 1, 2, 3, with sum one. For a linear
+network (white inputs) $s_n$ are the singular values of Σ_yz. For linear attention (divided by the
+context length, tokens of variances $\lambda_n = \sqrt{s_n}$) $s_n$ are the singular values of Σ_yZ.
+The paper prints no initial scales and learning rates for Figure 2. Times are those of gradient flow
+on ½⟨‖y − f‖²⟩: n steps on the paper's loss ⟨‖y − f‖²⟩ (Eq. 64) take a time t = 2ηn. Figures show
+the paper's loss.
 """
 
 from collections.abc import Callable, Mapping

@@ -2,9 +2,10 @@
 
 At u = 0 softmax attention is uniform, not zero. The activation φ is of order zero, and the values v
 learn at once the part of the target that the mean token explains. In the population the mean token
-explains nothing. The first drop is therefore an effect of the finite sample, of size 1/P. The later
-drops start from it, at times that depend on the data set. The paper uses H = 50 heads and P = 8192
-sequences. The cost is proportional to P and to H², so ten heads and 256 sequences are the defaults.
+explains nothing. The first drop is therefore an effect of the finite sample, of size 1/P. The times
+of later drops depend on the data set, because learning continues from the first drop. The paper
+uses H = 50 heads and P = 8192 sequences. The cost is proportional to P and to H², so ten heads and
+256 sequences are the defaults.
 """
 
 from typing import Any

@@ -29,7 +29,7 @@ QUICK: dict[str, Any] = {"seeds": 4, "max_steps": 12_000}
 def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
     """Return the infimum of the loss of one unit: its length grows along the teacher's longer axis.
 
-    In this limit φ becomes |z|. Gaussian averages along an axis are products of one-dimensional
+    For a long unit φ becomes |z|. Gaussian averages along an axis are products of one-dimensional
     integrals, which are exact for steep φ as well: ⟨yφ⟩ = ⟨φ₁⟩⟨φ⟩ + ⟨φ₂φ⟩ for the teacher's φ₁, φ₂.
     """
     x = np.linspace(0.0, 12.0, 240_001)

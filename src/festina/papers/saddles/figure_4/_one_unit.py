@@ -19,9 +19,10 @@ def population(teacher: Layer, spacing: float) -> Task:
     r"""Return the task of a teacher for inputs from N(0, I) in the plane, averaged over a grid.
 
     The error of the trapezoidal rule on the plane is $e^{-2\pi d/h}$ for `spacing` $h$, if the
-    function is analytic within a distance $d$ of the real axis. For $\tanh(u\cdot x)$ this is
-    $d = \pi/2|u|$. Gauss–Hermite rules have errors of $e^{-c\,d\sqrt n}$ and need several times as
-    many points. If φ is even or odd, $x$ and $-x$ have the same loss, and only one of them is kept.
+    function is analytic within a distance $d$ of the real axis. The distance for $\tanh(u\cdot x)$
+    is $d = \pi/2|u|$. Gauss–Hermite rules have errors of $e^{-c\,d\sqrt n}$ and need several times
+    as many points. If φ is even or odd, $x$ and $-x$ have the same loss, and only one of them is
+    kept.
     """
     n = int(_RADIUS / spacing)
     axis = spacing * np.arange(-n, n + 1)

@@ -1,10 +1,10 @@
 """Figure 5D: a ReLU convolution followed by a ReLU layer learns one kernel ray, then two.
 
-The scalar target of Figure 1E is split into two outputs. If it is split by patch, the paper's
-initial scale gives no clean plateau. If it is split by kernel tap, some seeds have a clean plateau,
-and most have one from smaller weights. A kernel that passes both signs of a tap needs two ReLU
-units in the next layer. The plateau is therefore at the minimum of a network with one kernel and
-two such units. The loss slows down earlier at 0.6, the minimum of a network with one such unit.
+The scalar target of Figure 1E is split into two outputs. For a target split by patch, the paper's
+initial scale gives no clean plateau. For a target split by kernel tap, some seeds have a clean
+plateau, and most have one from smaller weights. A kernel that passes both signs of a tap needs two
+ReLU units in the next layer. The plateau is therefore at the minimum of a network with one kernel
+and two such units. The loss slows down earlier at 0.6, the minimum of a network with one such unit.
 """
 
 from typing import Any
@@ -65,7 +65,7 @@ def _predict(parameters: Parameters, task: AbstractTask, network: DeepNetwork) -
     """Predict two kernel rays along the axes, since every input excites one tap of the kernel.
 
     Also return the share of the loss that the strongest of the four points contributes. A single
-    kernel with a single unit in the next layer passes one sign and fits this point only.
+    kernel with a single unit in the next layer passes one sign and fits the strongest point only.
     """
     statistics = task.statistics(network.view)
     power = statistics.weight * (statistics.y**2).sum(axis=1)

@@ -2,7 +2,7 @@
 
 Each panel is trained as its counterpart in Figure 1. The predicted plateau level is the loss of the
 same network with one unit in every hidden layer (Corollary 2). An optimiser that is independent of
-the training finds this level.
+the training finds the level of the plateau.
 """
 
 from collections.abc import Callable, Mapping

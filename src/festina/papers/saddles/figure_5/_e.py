@@ -12,18 +12,18 @@ The first drop follows from the chance correlation and the initial weights, in t
 First, the residual connection and the two layers form a two-layer linear network on the query. The
 correlation $c = \langle y\,x_q\rangle$ of the sample drives its one mode,
 $\dot a = 2a\,|c|(1 - a/|p|)$, towards the solution $p = \Sigma_{qq}^{-1} c$. Initial weights w and
-W have the amplitude $a_0 = |m|^2$ in this mode, with $m_i = \frac12(w_i + W_i\cdot\hat c)$. The
-mode is half learned at $t_0 = \ln(|p|/a_0)/2|c|$.
+W have the amplitude $a_0 = |m|^2$ in the mode, with $m_i = \frac12(w_i + W_i\cdot\hat c)$. The mode
+is half learned at $t_0 = \ln(|p|/a_0)/2|c|$.
 
-Second, a head grows. The two layers read it as $(p\cdot V_i) X X^\top k_i\, q_i\cdot x_q$. A head
-is thus a unit of three vectors $V_i^\top\hat p$, $k_i$ and $q_i$, driven by the residual
+Second, a head grows. The two layers read the head as $(p\cdot V_i) X X^\top k_i\, q_i\cdot x_q$. A
+head is thus a unit of three vectors $V_i^\top\hat p$, $k_i$ and $q_i$, driven by the residual
 $y - p\cdot x_q$. The head reaches infinity after a time $T_i/|p|$. The first drop is therefore at
 
 $$t = t_0 + \min_i T_i/|p| - \delta.$$
 
-Up to a logarithm, this time is inversely proportional to the correlation. Two terms are smaller by
-$\epsilon/\sqrt{|c|}$. First, the label of the query is zero, so nothing drives the component of p
-along the label. The component along the label keeps its initial weights,
+Up to a logarithm, the time of the first drop is inversely proportional to the correlation. Two
+terms are smaller by $\epsilon/\sqrt{|c|}$. First, the label of the query is zero, so nothing drives
+the component of p along the label. The component along the label keeps its initial weights,
 $\sqrt{|p|}\,\hat m\cdot W_y$, and is part of the p that reads the heads. Second, heads of size
 $\sqrt{|c|}$ make p grow. In the clock $ds = a\,dt$ heads do not depend on a, and
 $da/ds = 2(|c| - \sigma a + D)$. The constant is $\sigma = |c|/|p|$, and D is the correlation of the

@@ -9,9 +9,9 @@
 - `asserts(reading, claim)`: the claims of the panel, from the functions here or its own;
 - the appearance: `title`, `symbol`, `drawn`.
 
-`Panel` builds `run`, `claims`, `draw` and `animate` from these parts. A `Reading` is a saved run
-with named quantities for claims and figures; it does not depend on the panel. `draw_panel` draws a
-`Reading` under a title, for panels that draw more than the standard figure.
+`Panel` builds `run`, `claims`, `draw` and `animate` from the five parts. A `Reading` is a saved run
+of any panel, with named quantities for claims and figures. `draw_panel` draws a `Reading` under a
+title, for panels that draw more than the standard figure.
 """
 
 from ._claims import count as count

@@ -35,7 +35,7 @@ def level(
 ) -> None:
     r"""Claim that the plateau is at the level of a width-1 fixed point.
 
-    When a network passes a saddle, its other units have some size $w$. For φ of order $n$ these
+    When a network passes a saddle, its other units have some size $w$. For φ of order $n$ the other
     units lower the loss by a term of order $w^{n+1}$ at a rate of order $w^{2n}$. The distance of
     the plateau from the fixed point is therefore proportional to the rate to the power
     $(n + 1)/2n$, for any initial scale. The factor is taken to be one, in units of the preceding

@@ -59,8 +59,8 @@ class Reading:
         """Return which seeds have three plateaus with well-defined widths.
 
         A plateau on which the squared gradient dips by less than one decade has no well-defined
-        width. If it dips by less than two decades, the next unit may already be growing, and the
-        width may depend on the tolerance.
+        width. If the squared gradient dips by less than two decades, the next unit may already be
+        growing, and the width may depend on the tolerance.
         """
         table = self.run["widths"].ds.isel(plateau=slice(3))
         fitted = table["fitted"].values

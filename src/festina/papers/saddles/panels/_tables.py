@@ -130,8 +130,8 @@ def records(
     """Return the loss curves, the plateaus (at least three columns), and the drops of each seed.
 
     `drops` holds the time at which a seed crosses the middle between two predicted `levels`. Unlike
-    a detected plateau, this time exists for every seed, even if its plateau is weak. `merge` is the
-    smallest drop that counts, as a fraction of the initial loss.
+    a detected plateau, the crossing time exists for every seed, even if the plateau is weak.
+    `merge` is the smallest drop that counts, as a fraction of the initial loss.
     """
     stairs = bool((np.diff(levels) < 0).all())  # false if a narrow network fits the target fully
     found = plateaus_of_batch(trajectory, levels if stairs else None, merge=merge, dims=("seed",))

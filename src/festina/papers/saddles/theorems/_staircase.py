@@ -318,9 +318,9 @@ def growth(
 ) -> None:
     """Claim that relative errors are proportional to 1/ln(1/ε), between clear plateaus.
 
-    The time of a jump is ln(1/ε) e-folding times of the weights. The error of this time is a
-    fraction of one e-folding time, of either sign, so that a single jump's error need not decrease
-    steadily.
+    The time of a jump is ln(1/ε) e-folding times of the weights. The predicted time of a jump is
+    off by a fraction of one e-folding time, of either sign. The error of a single jump therefore
+    need not decrease steadily.
     """
     error, alone = _errors(table)
     error, words, jumps = error.where(alone), PANELS[name][0], ("seed", "fall")

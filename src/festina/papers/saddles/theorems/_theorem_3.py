@@ -1,8 +1,8 @@
 """Theorem 3: relations between units that training conserves, and the narrower equal networks.
 
 Networks of every kind start on an invariant manifold and are trained by gradient descent. At every
-recorded step they are reduced to fewer units (F.3). Control networks start with relations that
-their activation φ does not conserve. Two conserved manifolds are not listed in the theorem:
+recorded step the networks are reduced to fewer units (F.3). Control networks start with relations
+that their activation φ does not conserve. Two conserved manifolds are not listed in the theorem:
 mirrored units of even φ, and opposite units of odd φ.
 """
 
