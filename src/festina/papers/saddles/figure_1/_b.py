@@ -92,7 +92,7 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     else:
         panels.level(reading, claim)
     corrected = (
-        "only the part of a mode's initial weights over units that is orthogonal to the modes "
+        "of a mode's initial weights, only the part that is orthogonal (over units) to the modes "
         "learned earlier counts"
     )
     panels.falls(reading, claim, 0.005, "Theorem 4 and Eq. (35)", corrected)

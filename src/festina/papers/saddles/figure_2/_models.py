@@ -215,7 +215,7 @@ LINEAR = Model(
     level_within=5e-3,
     time_from="Theorem 4",
     time_within=0.01,
-    corrected="only the part of a mode's initial weights orthogonal to earlier modes counts",
+    corrected="of a mode's initial weights, only the part orthogonal to earlier modes counts",
 )
 ATTENTION = Model(
     "attention",

@@ -151,7 +151,8 @@ def directions(reading: Reading, claim: ClaimCollector) -> None:
         claim(
             "one-direction-on-plateau",
             f"on the plateau one direction passes through all layers: {through}, relative to that "
-            "of first ones, is below ½·10^(−3d/4), where the squared gradient dips by d decades",
+            "of first ones, is below ½·10^(−3d/4), if the squared gradient is 10^d times smaller "
+            "than at the drops (ratio over this bound)",
             max_error_below(second[seeds, PLATEAU], over=bound, within=1.0),
             at=at,
             note=f"ratio at most {second[seeds, PLATEAU].max():.2g}",

@@ -50,9 +50,9 @@ def level(
     point, power = points[away.argmin(axis=1)], (order + 1) / (2 * order)
     claim(
         id,
-        f"{start}the plateau loss is that of a fixed point of a width-1 network; the distance is "
-        f"below 10^(−{power:g} d) times the first drop, where the squared gradient dips by d "
-        "decades on the plateau",
+        f"{start}the plateau loss is that of a fixed point of a width-1 network, within "
+        f"10^(−{power:g}·d) of the first drop, if the squared gradient on the plateau is 10^d "
+        "times smaller than at the drops (difference over this bound)",
         max_error_below(levels, point, over=(top - point) * 10 ** (-power * decades), within=1.0),
         at="Theorem 1",
         corrected=corrected,
@@ -78,7 +78,7 @@ def falls(
         steps = measured[np.isfinite(measured[:, fall]), fall]
         claim(
             f"{which}-drop",
-            f"relative error of the {which} drop predicted from the initial weights",
+            f"the initial weights predict the time of the {which} drop (relative error)",
             max_error_below(error[~np.isnan(predicted[:, fall]), fall], within=within),
             at=at,
             corrected=corrected,
@@ -131,7 +131,7 @@ def widths(reading: Reading, claim: ClaimCollector, share: float = 1, corrected:
     claim(
         "own-units-merge",
         "on the three plateaus the network's units merge into 0, 1 and 2 units by the relations "
-        "(4) to (7) of Theorem 1, for " + (every if share == 1 else f"{_USUAL:g}"),
+        "(4) to (7) of Theorem 1, for " + (every if share == 1 else f"tolerance {_USUAL:g}"),
         most_seeds((narrowest[..., rows] == _STAIRS[:, None]).all(axis=(1, 2)), share),
         at=at,
         note=_others(names[clean], narrowest[..., usual]),

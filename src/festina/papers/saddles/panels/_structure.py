@@ -23,8 +23,9 @@ def ranks(reading: Reading, claim: ClaimCollector) -> None:
         bound = 10 ** (-reading.strengths[reading.staircases] / 2)
         claim(
             "rank-one-on-plateau",
-            "on the plateau the weights have rank one: the ratio of the second to the first "
-            "singular value is below 10^(−d/2), where the squared gradient dips by d decades",
+            "on the plateau the weights have rank one: their second singular value over the first "
+            "is below 10^(−d/2), if the squared gradient is 10^d times smaller than at the drops "
+            "(ratio over this bound)",
             max_error_below(s[:, 1] / s[:, 0], over=bound, within=1.0),
             at=at,
             note=f"ratio at most {np.max(s[:, 1] / s[:, 0]):.2g}",
@@ -50,13 +51,14 @@ def one_ray_then_two(reading: Reading, claim: ClaimCollector) -> None:
         claim("one-ray-on-plateau", words, most_seeds([len(each) == 1 for each in found]), at=at)
         first = np.median([each.angle[0] for each in found])
         along = agree(first, expected[0], within=1.0)
-        claim("ray-direction", "angle of the ray of weights on the plateau, degrees", along, at=at)
+        words = "the ray of weights on the plateau has the angle predicted from the data (degrees)"
+        claim("ray-direction", words, along, at=at)
     found = [unit_clusters_from(*reading.weights(seed, END)) for seed in range(reading.seeds)]
     # Compare each expected ray with the nearest of the rays found.
     both = np.median([nearest_rays(each, expected) for each in found], axis=0)
     claim(
         "final-rays",
-        "angles of the rays of weights at the end, degrees",
+        "the final weights lie on rays at the angles predicted from the data (degrees)",
         agree(both, expected, within=1.0),
         at=at,
         note=f"{join_numbers([len(each) for each in found])} rays, by seed",
