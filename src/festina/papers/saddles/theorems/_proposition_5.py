@@ -283,7 +283,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     for part, value in QUANTILES.items() if parameters.width == WIDTH else ():
         claim(
             "second-largest-" + ("tail" if part > 0.5 else "median"),
-            f"when the largest unit has norm 1, that of the second-largest is below {value:g} ε "
+            f"when the largest unit has norm 1, the second-largest has a norm below {value:g} ε "
             f"in {100 * part:g} % of networks",
             frequency_agrees(second.isel(scale=-1) < value, part, of="networks"),
             corrected="O(ε) as the paper says, but with a heavy-tailed constant" * (part > 0.5),

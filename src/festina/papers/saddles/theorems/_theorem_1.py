@@ -46,8 +46,8 @@ from ....theory.saddles._kinds import admissible
 
 CASES = {
     "equal": ("Eq. (4)", "", "C0", "o", "(4) equal"),
-    "zero": ("Eq. (5)", "φ(z; 0) = 0", "C2", "s", "(5) zero"),
-    "proportional": ("Eq. (6)", "homogeneity", "C1", "^", "(6) proportional"),
+    "zero": ("Eq. (5)", "the property φ(z; 0) = 0", "C2", "s", "(5) zero"),
+    "proportional": ("Eq. (6)", "positive homogeneity", "C1", "^", "(6) proportional"),
     "linear": ("Eq. (7)", "linearity", "C4", "D", "(7) linear"),
     "negative": ("Eq. (6)", "homogeneity over the reals", "0.35", "v", "(6) with $γ_u < 0$"),
 }
@@ -266,7 +266,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     """Claim that fixed points stay fixed points, that controls do not, and errors of the text."""
     table, minima, section_e = (run[name].ds for name in ("embeddings", "panels", "section_e"))
     for case, (equation, needs, *_) in CASES.items():
-        one, words = table.sel(case=case), equation + " with γ_u < 0" * (case == "negative")
+        kind = {"linear": "linear combinations", "negative": "proportional units with γ_u < 0"}
+        one, words = table.sel(case=case), f"{equation} ({kind.get(case, f'{case} units')})"
         chosen, others = (one.isel(architecture=one["admitted"].values == a) for a in (True, False))
         # The gradient is not exactly zero, because the sum over samples is rounded.
         size = float(chosen["otherwise"].max())
@@ -283,7 +284,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         # residuals of the outputs, which may be small by chance in one network.
         sizes = others["after"] / np.minimum(1.0, others["otherwise"])
         sizes = sizes.median("seed") if case == "zero" else sizes
-        what = f"without {needs} of φ, embedding by {words} gives no fixed point (|∂L/∂θ|)"
+        what = f"embedding by {words} gives no fixed point if φ lacks {needs} (|∂L/∂θ|)"
         note = ", ".join(others["architecture"].values)
         claim(f"{case}-needs", what, all_above(sizes, _CLEARLY), at=equation, note=note)
     # A unit with u_H = 0 adds φ(z; 0)v_H to the output of every sample. Its effect on the readout
@@ -309,8 +310,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "panels-of-few-units",
-        "panels of Figure 1 whose units admit neither Eq. (6) nor Eq. (7), so that saddles with "
-        "few large units are those of Eq. (5)",
+        "panels F and G of Figure 1 are those whose units admit neither Eq. (6) nor Eq. (7), so "
+        "that saddles with few large units are those of Eq. (5)",
         equal_to(", ".join(minima["panel"].values[minima["homogeneity_defect"] > 1e-9]), "F, G"),
         at="Section 3",
         corrected="the text has 'panels (E,F)', but panel E also admits Eq. (6)",

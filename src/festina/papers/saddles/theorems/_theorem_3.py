@@ -272,7 +272,10 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         if case.group == "control":
             far = all_above(furthest.sel(case=case.name).median(), _CLEARLY)
             id = f"control-{case.architecture}-{case.constraint.kind}"
-            words = f"training leaves the relation of a control: {case.name} (median distance)"
+            words = (
+                f"control: training does not conserve the relation '{case.words}' between units of "
+                f"{case.architecture} networks (median distance)"
+            )
             claim(id, words, far, at="F.2")
     if names := [case.name for case in cases if case.learns_alike]:
         final = drift["flow_error"].sel(case=names)
