@@ -202,9 +202,10 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         )
     claim(
         "second-growth-rate",
-        f"growth rate on the second plateau ({', '.join(pairs)})",
+        "the growth rate on the second plateau is the second singular value of Σ_yx "
+        f"({', '.join(pairs)})",
         decided,
-        corrected="given by the second singular value of Σ_yx itself",
+        corrected="the second singular value of Σ_yx replaces the second row of Table 1",
         note="Σ_xx is ill conditioned: training leaves long before the saddle of Lemma 6",
     )
 

@@ -76,8 +76,8 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
         levels, norm = reading.plateaus["level"].values[seeds, 1], np.hypot(*_balanced(_DIAGONAL))
         claim(
             "diagonal-unit",
-            "median plateau loss 54/5, since the unit lies on the diagonal, and median norm of its "
-            "weights, balanced with v|u|³ = 4√2/5",
+            "the active unit lies on the diagonal: the plateau loss is 54/5, and the norm of the "
+            "unit is that of balanced weights with v|u|³ = 4√2/5 (medians)",
             agree([np.median(levels), np.median(largest)], [54 / 5, norm], within=1e-4),
             at=EQ_5,
         )

@@ -174,7 +174,7 @@ def other(
         return {**found, "theory": theory}
 
     def claimed(reading: Reading, claim: ClaimCollector) -> None:
-        words = "order of the lowest term in the expansion of the activation φ around zero weights"
+        words = f"the expansion of the activation φ in small weights u starts at order {order}"
         claim("lowest-order", words, agree(reading.theory["order"], order), at=TEXT)
         if order:
             chosen = getattr(reading.parameters, "activation", "")
@@ -212,9 +212,9 @@ def _directions(reading: Reading, claim: ClaimCollector) -> None:
     theta = [[np.hstack(reading.weights(k, stage)) for k in seeds] for stage in (PLATEAU, END)]
     s = np.linalg.svd(np.array(theta), compute_uv=False)
     after, end = s[..., 1] / s[..., 0]
-    words = "right after the first drop the weights have rank one: second over first singular value"
+    words = "right after the first drop the weights have rank one (ratio of singular values 2 and 1"
     rank_one, note = max_error_below(np.median(after), within=0.01), f"at most {after.max():.2g}"
-    claim("rank-one-after-drop", f"{words} (median)", rank_one, at=f"{TEXT}; Theorem 4", note=note)
+    claim("rank-one-after-drop", f"{words}, median)", rank_one, at=f"{TEXT}; Theorem 4", note=note)
     words = (
         "weights of rank one are not an invariant manifold and do not keep their rank: the final "
         "ratio of the second to the first singular value exceeds 0.1"

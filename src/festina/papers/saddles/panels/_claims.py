@@ -51,7 +51,7 @@ def level(
     claim(
         id,
         f"{start}the plateau loss is that of a fixed point of a width-1 network, within "
-        f"10^(−{power:g}·d) of the first drop, if the squared gradient on the plateau is 10^d "
+        f"10^(−{power:.3g}·d) of the first drop, if the squared gradient on the plateau is 10^d "
         "times smaller than at the drops (difference over this bound)",
         max_error_below(levels, point, over=(top - point) * 10 ** (-power * decades), within=1.0),
         at="Theorem 1",

@@ -177,7 +177,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "part outside, over sets of modes)",
         max_error_below(points["unread_outside"].min(), within=1e-10),
         wrong="u_i may have parts in the kernel of Σ̃_yz that no v reads, and v_i parts in the "
-        "kernel of Σ̃_yzᵀ that no u drives; the gradient at such weights is",
+        "kernel of Σ̃_yzᵀ that no u drives: the gradient vanishes there",
         instead=max_error_below(points["unread_gradient"], within=1e-12),
     )
     claim(

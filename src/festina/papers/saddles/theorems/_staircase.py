@@ -268,7 +268,12 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             beyond = (error - table["uncertainty"] / table["jump"]).values[alone.values]
             what = f"{words}: the drops occur within the stated uncertainty of the predicted times"
             judged = max_error_below(np.maximum(beyond, 0.0), within=_COMPUTED)
-            told(f"{name}-within-uncertainty", what, judged, note="relative errors beyond it")
+            told(
+                f"{name}-within-uncertainty",
+                what,
+                judged,
+                note="relative errors beyond the uncertainty",
+            )
         deep = (table["strength"] >= _CLEAN).rename(plateau="fall")
         deep = (deep & deep.shift(fall=-1, fill_value=True)).reindex(fall=table["fall"])
         compared = table if linear else table.sel(scale=here["scale"])
