@@ -232,4 +232,4 @@ def _lattice(ax: Axes, points: xr.Dataset) -> None:
     ax.set(xlim=(-0.3, size.max() + 1.1), ylim=np.array([-0.06, 1.12]) * loss.max())
     ax.set_xticks(np.unique(size))
     words = "number of modes learned", r"loss $\frac{1}{2}\langle\|y - f\|^2\rangle$"
-    label_axes(ax, *words, "fixed points: modes and ways down", legend="upper right")
+    label_axes(ax, *words, "fixed points, {modes}: unstable directions", legend="upper right")
