@@ -26,8 +26,8 @@ fuzz: $(MARKS)/test
 	$(BIN)/python -m pytest tests/fuzz -m fuzz -n $(WORKERS) --dist loadgroup --hypothesis-seed=$(SEED)
 
 lint: $(MARKS)/test
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs/conf.py docs/_ext
 	$(BIN)/pyright
 
 bench: $(MARKS)/bench

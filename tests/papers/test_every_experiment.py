@@ -35,7 +35,7 @@ LONG = {
     "race/generalisation": "each number of trained pairs has a graph of its own",
     "race/routing": "a routed, a common and a gated network are separate graphs",
     "saddles/figure-3": "images of MNIST, and flows that read the width on every plateau",
-    "saddles/figure-6": "networks with and without skips, of two activations, are separate programs",
+    "saddles/figure-6": "each network, with skips or without, is a program of its own",
     "saddles/theorem-1": "every kind of embedding is checked in every architecture",
 }
 
