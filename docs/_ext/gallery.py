@@ -32,8 +32,8 @@ def card(entry):
 def overview():
     parts = [
         "---\nhtml_theme.sidebar_secondary.remove: true\n---\n",
-        "# Gallery\n\nEach experiment tests statements of one source: it predicts, trains, compares and "
-        "draws. Choose a card for its claims, its parameters and the command that makes the "
+        "# Gallery\n\nEach experiment tests statements of a source: it predicts, trains, compares "
+        "and draws. Choose a card for its claims, its parameters and the command that makes the "
         "figure.\n",
     ]
     for source, title in SOURCES.items():
