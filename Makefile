@@ -8,7 +8,7 @@ MARKS = $(VENV)/.festina
 # so do the tests of an experiment, since most of their time is tracing and compilation.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
 
-.PHONY: demo test test-slow fuzz bench lint docs clean
+.PHONY: demo test test-slow fuzz bench lint docs gallery clean
 
 demo: $(MARKS)/posterior
 	$(BIN)/festina reproduce saddles/figure-1 race/xor haste/mixed coding/schemes --quick
@@ -27,7 +27,7 @@ fuzz: $(MARKS)/test
 
 lint: $(MARKS)/test
 	$(BIN)/ruff check src tests benchmarks docs
-	$(BIN)/ruff format --check src tests benchmarks docs/conf.py docs/_ext
+	$(BIN)/ruff format --check src tests benchmarks docs/*.py docs/_ext
 	$(BIN)/pyright
 
 bench: $(MARKS)/bench
@@ -38,6 +38,13 @@ docs: $(MARKS)/docs docs/_static/katex
 	rm -rf docs/_build
 	$(BIN)/sphinx-build -W --keep-going -j auto -q docs docs/_build
 	@echo "The site is docs/_build/index.html."
+
+# The pictures and claims of the gallery are part of the repository. `festina reproduce` takes an
+# hour on two cores, keeps what it has finished, and so can be interrupted.
+RUNS ?= runs
+gallery: $(MARKS)/posterior
+	$(BIN)/festina reproduce all --quick --out $(RUNS)
+	$(BIN)/python docs/make_gallery.py $(RUNS)
 
 docs/_static/katex:
 	@command -v npm > /dev/null || { \

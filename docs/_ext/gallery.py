@@ -1,5 +1,6 @@
 """The gallery: a card and a page for every experiment, from the registry and one run of each."""
 
+import importlib
 import json
 from pathlib import Path
 
@@ -15,7 +16,6 @@ SOURCES = {
     "coding": "Coding schemes",
     "saddles": "Saddle-to-saddle dynamics",
 }
-VERDICTS = ("holds", "holds with a correction", "does not hold")
 
 
 def stem(name):
@@ -44,7 +44,7 @@ def overview():
     return "\n".join(parts) + "\n" + toctree(tree, "hidden:")
 
 
-def page(entry, saved):
+def page(entry, judged):
     """Return the page of one experiment: figure, words, commands, claims, parameters."""
     experiment = load_experiment(entry.name)
     about = experiment_doc(entry)
@@ -53,12 +53,13 @@ def page(entry, saved):
             f"# {entry.name}\n",
             f"{entry.shows[0].upper()}{entry.shows[1:]}. *Source: {entry.source}.*\n",
             f"![{entry.shows}](/gallery/{stem(entry.name)}.png)\n",
-            f"The figure and the numbers below come from\n\n```sh\n{saved['command']}\n```\n",
+            "The figure and the numbers below come from\n\n"
+            f"```sh\nfestina run {entry.name} --quick\n```\n",
             f"In Python, with the default parameters:\n\n```py\n{in_python(entry)}```\n",
             "## What it shows\n",
             about,
             "\n## Claims\n",
-            claims(saved["claims"]),
+            claims(judged),
             "\n## Parameters\n",
             parameters(experiment),
         ]
@@ -66,8 +67,6 @@ def page(entry, saved):
 
 
 def experiment_doc(entry):
-    import importlib
-
     return importlib.import_module(entry.module).__doc__ or ""
 
 
@@ -87,8 +86,9 @@ def claims(listed):
     ]
     for claim in listed:
         words = f"{claim['words']} ({claim['at']})" if claim["at"] else claim["words"]
+        remark = f"<br>*{cell(claim['remark'])}*" if claim["remark"] else ""
         rows.append(
-            f"| **{claim['id']}**<br>{cell(words)} | {cell(claim['predicted'])} | "
+            f"| **{claim['id']}**<br>{cell(words)}{remark} | {cell(claim['predicted'])} | "
             f"{cell(claim['measured'])} | {cell(claim['tolerance'])} | {claim['verdict']} |"
         )
     return "\n".join(rows)
@@ -108,10 +108,11 @@ def parameters(experiment):
 
 def pages(app):
     source = Path(app.srcdir)
-    runs = json.loads((source / "gallery" / "runs.json").read_text(encoding="utf-8"))
     write(source / "gallery.md", overview())
     for entry in entries():
-        write(source / "experiments" / f"{stem(entry.name)}.md", page(entry, runs[entry.name]))
+        name = stem(entry.name)
+        judged = json.loads((source / "gallery" / f"{name}.json").read_text(encoding="utf-8"))
+        write(source / "experiments" / f"{name}.md", page(entry, judged))
 
 
 def setup(app):

@@ -91,8 +91,10 @@ class Claim:
 
     >>> from festina.experiments.claims import Claim, agree
     >>> judgement = agree(1.48, 1.5, within=0.05)
-    >>> claim = Claim("mine", "drop-time", "the loss drops at t = 1.5", "My paper", "Eq. (2)",
-    judgement) >>> claim.name, claim.verdict, claim.broken ('mine#drop-time', 'holds', False)
+    >>> said = "the loss drops at t = 1.5"
+    >>> claim = Claim("mine", "drop-time", said, "My paper", "Eq. (2)", judgement)
+    >>> claim.name, claim.verdict, claim.broken
+    ('mine#drop-time', 'holds', False)
     """
 
     experiment: str

@@ -1,0 +1,71 @@
+"""Make the pictures and the claims of the gallery from saved runs: `make gallery` calls this file.
+
+festina reproduce all --quick --out runs
+python docs/make_gallery.py runs
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+from PIL import Image
+
+import festina
+from festina.experiments import ExperimentRun, experiment_names, load_experiment
+from festina.experiments._runner import write_figure
+
+GALLERY = Path(__file__).parent / "gallery"
+DPI = 110.0
+COLOURS = 128  # a palette makes a picture several times smaller; lines and text lose nothing
+
+
+def newest(runs: Path, name: str) -> Path:
+    """Return the folder of the last run of an experiment."""
+    stores = sorted((runs / name).glob("*/run.zarr"))
+    if not stores:
+        sys.exit(f"'{runs}' has no run of {name}: festina run {name} --quick --out {runs}")
+    return stores[-1].parent
+
+
+def draw(run: ExperimentRun, stem: Path) -> None:
+    """Draw the figure of a run as a PNG with a palette."""
+    figure = run.experiment.draw(run.data)
+    (path,) = write_figure(figure, stem, dpi=DPI, formats=("png",))
+    plt.close(figure)
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    small.save(path, optimize=True)
+
+
+def in_words(value: Any) -> str:
+    """Return a number, or the first numbers of a list, with four digits."""
+    if isinstance(value, list):
+        first = ", ".join(map(in_words, value[:6]))
+        return f"{first}, … ({len(value)} values)" if len(value) > 6 else first
+    return f"{value:.4g}" if isinstance(value, float) else "–" if value is None else str(value)
+
+
+def row(claim: dict[str, Any]) -> dict[str, str]:
+    """Return what a page of the gallery shows of a claim."""
+    numbers = {key: in_words(claim[key]) for key in ("predicted", "measured", "tolerance")}
+    remarks = (claim["correction"], claim["wrong"], claim["note"])
+    texts = {key: str(claim[key] or "") for key in ("id", "words", "at", "verdict")}
+    return texts | numbers | {"remark": "; ".join(filter(None, remarks))}
+
+
+def main(runs: Path) -> None:
+    for name in experiment_names():
+        folder = newest(runs, name)
+        run = ExperimentRun(load_experiment(name), festina.load(folder / "run.zarr"))
+        stem = GALLERY / name.replace("/", "-")
+        draw(run, stem)
+        rows = [row(claim.to_json()) for claim in run.claims]
+        text = json.dumps(rows, indent=1, ensure_ascii=False)
+        stem.with_suffix(".json").write_text(f"{text}\n", encoding="utf-8")
+        print(name)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
