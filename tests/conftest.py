@@ -32,6 +32,9 @@ import jaxtyping
 import pytest
 from hypothesis import settings
 
+# Failures of assertions in this module, which several test files share, show their values.
+pytest.register_assert_rewrite("experiments")
+
 # The hook must be installed before festina is imported.
 jaxtyping.install_import_hook("festina", "beartype.beartype")
 
