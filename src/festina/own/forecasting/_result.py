@@ -179,7 +179,7 @@ class Forecast(Result):
         On a plateau the network does what a narrow one does at rest. The look-ahead ends before the
         loss has come down to it; the narrow network that computes what `after` does is small enough
         to be trained to its rest. It is off by a third of what `level` is, on plateaus of rectified
-        and linear units (docs/own-runs.md); only a weak plateau between is missed by both.
+        and linear units (docs/guides/own-runs.md); only a weak plateau between is missed by both.
 
         `x`, `y`, `loss` (of outputs and targets), `tolerance` and `apply` as for
         `festina.diagnose.effective_width`; the model must be one whose hidden layers that can read.
