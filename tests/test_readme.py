@@ -117,7 +117,7 @@ def test_the_page_on_saddles_lists_its_experiments():
     assert listed == {entry.name for entry in EXPERIMENTS if entry.name.startswith("saddles/")}
 
 
-@pytest.mark.parametrize("name", ["saddles", "gated", "haste", "coding", "own-runs"])
+@pytest.mark.parametrize("name", ["linear", "saddles", "gated", "haste", "coding", "own-runs"])
 def test_the_table_of_a_page_names_functions_that_exist(name):
     (page,) = (page for page in PAGES if page.stem == name)
     text = page.read_text(encoding="utf-8")
