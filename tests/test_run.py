@@ -144,7 +144,7 @@ def test_a_sweep_of_scales_has_the_seeds_last(tmp_path):
     np.testing.assert_allclose(size / size[0], scales / scales[0], rtol=1e-12)
     renamed = dataset_of(load(save(sweep, tmp_path / "new", dims=("size", "draw"))), "simulation")
     xr.testing.assert_identical(renamed, loaded.rename(scale="size", seed="draw"))
-    with pytest.raises(ValueError, match=r"`dims` must name the axes \(2, 1\), got \('seed',\)"):
+    with pytest.raises(ValueError, match=r"batch axes \(2, 1\), got \('seed',\)"):
         save(sweep, tmp_path / "few", dims=("seed",))
     assert not (tmp_path / "few").exists()
 
@@ -192,7 +192,7 @@ def test_what_a_deep_network_is_made_of_is_saved_with_it(tmp_path):
 def test_axes_that_have_names_are_not_named_again(tmp_path):
     run = small_run()
     for named in (run, dataset_of(run, "simulation"), array(run, "simulation/loss")):
-        with pytest.raises(ValueError, match=f"`dims` .* got {type(named).__name__}"):
+        with pytest.raises(ValueError, match=f"`dims` .* is a {type(named).__name__}"):
             save(untyped(named), tmp_path / "run", dims=("seed",))
 
 
@@ -639,7 +639,7 @@ def test_a_path_without_a_run(saved, tmp_path):
     assert load(tmp_path).identical(load(saved))  # the folder that `festina run` makes
     other = saved.rename(tmp_path / "other.zarr")
     assert f"Did you mean '{other}'?" in refused(tmp_path)
-    assert "has no `festina.json`" in refused(other / "simulation")
+    assert "contains no `festina.json`" in refused(other / "simulation")
     xr.Dataset({"v": 1.0}).to_zarr(tmp_path / "foreign", zarr_format=3, consolidated=False)
     assert "is not a run: it contains no `festina.json`" in refused(tmp_path / "foreign")
 

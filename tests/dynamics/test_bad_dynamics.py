@@ -118,7 +118,7 @@ def test_weights_must_be_finite(name, value):
         (attention(2, 4, key=jax.random.key(0)), "attention head takes tokens as columns"),
         (
             fully_connected(2, 4, 2, activation="relu", key=jax.random.key(0)),
-            "degree up to 1.*no polynomial.*`nodes=20`",
+            "degree up to 1.*not a polynomial.*`nodes=20`",
         ),
         (
             fully_connected(2, 4, 2, activation="quadratic", key=jax.random.key(0)),

@@ -249,7 +249,7 @@ def test_a_run_that_diverged_ends_at_its_last_finite_sample():
         )
         assert alone.endings[0].reason == "diverged"
         assert len(alone.time) == len(alone.loss) == alone.saves == len(together.time)
-        assert f"after step {alone.time[-1]:.0f}:" in alone.endings[0].message
+        assert f"after step {alone.time[-1]:.0f}." in alone.endings[0].message
         np.testing.assert_array_equal(alone.loss, together.loss)
     assert len(batch.time[0]) == batch.saves.max()
 

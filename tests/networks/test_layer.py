@@ -179,7 +179,7 @@ def test_an_activation_stands_for_its_neuron():
 @pytest.mark.parametrize(
     ("unit", "u", "v", "message"),
     [
-        (None, np.ones((3, 2)), np.ones(3), "an activation .* or a unit, got NoneType"),
+        (None, np.ones((3, 2)), np.ones(3), "An activation must be a name, .* got NoneType"),
         ("rely", np.ones((3, 2)), np.ones(3), "Unknown activation 'rely'"),
         (NeuronUnit(), np.ones((3, 2)), np.ones(4), r"got \(3, 2\) and \(4,\)"),
         (NeuronUnit(), np.ones(2), np.ones(2), r"`u` must have shape \(\*batch, unit"),

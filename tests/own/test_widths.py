@@ -129,7 +129,7 @@ def test_what_is_frozen_does_not_move(data):
     model.requires_grad_(False)
     none = effective_width(model, x, y=y, loss=half)
     assert none.confirmed is none.rests is None
-    assert "nothing that is trained" in str(none)
+    assert "no trained weights" in str(none)
 
 
 @pytest.mark.parametrize("kind", ["arrays", "dataset", "loader"])

@@ -87,7 +87,7 @@ def test_without_gates_a_quarter_of_the_conflict_is_left(share, classes):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: multi_view_classes([]), "`amplitudes` has shape"),
+        (lambda: multi_view_classes([]), "`amplitudes` must have at least one entry"),
         (lambda: multi_view_classes([1.0, 0.0]), "1 that are not positive"),
         (lambda: multi_view_classes([[1.0]]), "one positive number for each view"),
         (lambda: multi_view_classes([1.0, np.nan]), "`amplitudes` must be finite"),

@@ -219,7 +219,7 @@ def test_one_dense_layer_shares_by_squares_up_to_its_initial_weights():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: early_fusion_shares([]), "`amplitudes` has shape"),
+        (lambda: early_fusion_shares([]), "`amplitudes` must have at least one entry"),
         (lambda: early_fusion_shares([[1.0]]), "must be a list of positive numbers"),
         (lambda: late_fusion_strengths(1.0, [1.0, -1.0], 0.1), "`amplitudes` must be positive"),
         (lambda: late_fusion_strengths(1.0, [1.0, 1.0], [0.1] * 3), "one for each of 2"),

@@ -157,7 +157,7 @@ def test_searches_that_cannot_be():
         narrow_minima(NeuronUnit(), data, starts=-1)
     with pytest.raises(ValueError, match="linear attention only"):
         narrow_minima(SoftmaxAttentionUnit(), in_context_regression(2, 3))
-    with pytest.raises(ValueError, match="is no polynomial"):
+    with pytest.raises(ValueError, match="is not a polynomial"):
         narrow_minima(NeuronUnit(RELU), data)
 
 

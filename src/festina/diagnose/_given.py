@@ -56,8 +56,8 @@ def layer_of(network: Layer | ArrayLike, v: ArrayLike | None, activation: UnitLi
     one = _layer_or_turned(unit_of(activation), network, v)
     if one.batch_shape:
         raise ValueError(
-            f"One network at a time, got `u` of shape {np.shape(network)}: give `u` as (unit, "
-            "input)."
+            f"Expected a single network, got `u` of shape {np.shape(network)}. Give `u` with axes "
+            "(unit, input)."
         )
     return one
 

@@ -124,7 +124,7 @@ def find_entry(name: str) -> ExperimentEntry:
 
     >>> from festina.experiments import find_entry
     >>> find_entry("saddles/lemma-6").shows
-    'all fixed points of a linear network, their losses and how each is left'
+    'all fixed points of a linear network, their losses and escape rates'
     """
     if is_file(name):
         return entry_of(name)

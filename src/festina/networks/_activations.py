@@ -33,12 +33,13 @@ class Activation:
 
     **Example:**
 
+    >>> import jax.numpy as jnp
     >>> from festina.networks import activation
     >>> square = activation("quadratic")
     >>> square.name, square.power, square.algebra.even
     ('quadratic', 2, True)
-    >>> float(square(3.0))
-    9.0
+    >>> square(jnp.array([3.0, -1.0]))
+    Array([9., 1.], dtype=float32)
     """
 
     name: str
@@ -95,8 +96,9 @@ def power(exponent: int) -> Activation:
 
     **Example:**
 
+    >>> import jax.numpy as jnp
     >>> from festina.networks import power
-    >>> power(3).name, float(power(3)(2.0))
+    >>> power(3).name, float(power(3)(jnp.array(2.0)))
     ('cubic', 8.0)
     """
     p = whole_number("exponent", exponent)
@@ -124,9 +126,10 @@ def leaky_relu(slope: float = 0.1) -> Activation:
 
     **Example:**
 
+    >>> import jax.numpy as jnp
     >>> from festina.networks import leaky_relu
-    >>> round(float(leaky_relu(0.2)(-1.0)), 3)
-    -0.2
+    >>> leaky_relu(0.2)(jnp.array([-1.0, 1.0]))
+    Array([-0.2,  1. ], dtype=float32)
     """
     if not 0 < slope < 1:
         raise ValueError(
@@ -242,8 +245,8 @@ def _from_function(function: Scalar) -> Activation:
         raise ValueError(f"The activation could not be applied to an array: {error}") from error
     if shape != grid.shape:
         raise ValueError(
-            "An activation must map each entry to one number: from an array of shape "
-            f"{grid.shape} it made {shape}."
+            "An activation must map each entry to one number. The output of this function for an "
+            f"array of shape {grid.shape} has shape {shape}."
         )
     few = grid[:: POINTS // 4]
     alone = np.concatenate([np.asarray(function(entry[None])) for entry in few])

@@ -39,11 +39,12 @@ class DeepNetwork(AbstractGraphNetwork):
     **Example:**
 
     >>> import jax
+    >>> import numpy as np
     >>> from festina.networks import deep_network
     >>> network = deep_network((2, 3, 3, 1), activations="relu", scale=0.1, key=jax.random.key(0))
     >>> network.depth, network.widths
     (3, (3, 3, 1))
-    >>> [activity.shape for activity in network.hidden([1.0, -1.0])]
+    >>> [activity.shape for activity in network.hidden(np.array([1.0, -1.0]))]
     [(3,), (3,)]
     """
 

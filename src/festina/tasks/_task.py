@@ -157,7 +157,7 @@ class Task(AbstractTask):
     @float64
     def _statistics(self, view: AbstractView) -> Statistics:
         if self.degree is not None and (view.degree is None or view.degree > self.degree):
-            kind = "no polynomial" if view.degree is None else f"of degree {view.degree}"
+            kind = "not a polynomial" if view.degree is None else f"of degree {view.degree}"
             raise ValueError(
                 f"This population task is exact for networks of degree up to {self.degree} in the "
                 f"input; {view} is {kind}. Make the task with `nodes=20` for a quadrature rule, or "

@@ -65,7 +65,7 @@ def save_animation(
     >>> figure, ax = panels("Growth")
     >>> animation = FuncAnimation(figure, lambda k: ax.plot([0, k], [0, 1]), frames=2)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_animation(animation, folder + "/growth.gif", size=(2, 2))
+    ...     save_animation(animation, folder + "/growth.gif", size=(2.0, 2.0))
     ...     pathlib.Path(folder, "growth.gif").read_bytes()[:3]
     b'GIF'
     """

@@ -35,7 +35,7 @@ def draw_staircase(
     >>> figure, ax = panels("One drop")
     >>> draw_staircase(ax, [0, 4, 5, 9], [1.0, 1.0, 0.2, 0.2], [1.0, 0.2], [4.5], right=12)
     >>> [line.get_linestyle() for line in ax.lines], ax.lines[1].get_xdata()
-    (['-', '--'], [4.5, 4.5])
+    (['-', '--'], array([4.5, 4.5]))
     """
     times, loss = np.append(times, max(right, times[-1])), np.append(loss, loss[-1])
     ax.plot(times, loss, **{**SIMULATION_STYLE, "alpha": 0.6, **style})
