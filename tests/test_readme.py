@@ -109,14 +109,6 @@ def test_every_link_leads_somewhere(page):
         assert (page.parent / target).exists() or MADE.intersection(made), target
 
 
-def test_the_page_on_saddles_lists_its_experiments():
-    from festina.papers import EXPERIMENTS
-
-    text = (DOCS / "theory" / "saddles.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"`(saddles/[a-z0-9-]+)`", text))
-    assert listed == {entry.name for entry in EXPERIMENTS if entry.name.startswith("saddles/")}
-
-
 @pytest.mark.parametrize("name", ["linear", "saddles", "gated", "haste", "coding", "own-runs"])
 def test_the_table_of_a_page_names_functions_that_exist(name):
     (page,) = (page for page in PAGES if page.stem == name)
