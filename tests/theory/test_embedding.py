@@ -244,7 +244,7 @@ def test_two_layers_are_one_layer():
             "zero",
             "SoftmaxAttentionUnit.* not admit",
         ),
-        (lambda: neurons("relu"), "copy", "Unknown kind 'copy'. There are: equal, zero"),
+        (lambda: neurons("relu"), "copy", "must be one of equal, zero.* got 'copy'"),
     ],
 )
 def test_what_the_algebra_does_not_admit_is_refused(make, kind, words, as_a_user):

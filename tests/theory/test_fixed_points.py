@@ -224,7 +224,7 @@ def test_silent_rectifiers_leave_though_no_curvature_is_negative():
     network = fully_connected(3, 4, activation="relu", scale=1.0, key=KEY)
     found = escape_directions(network.with_parts(0 * network.u, 0 * network.v), task)
     assert (found.index, found.blind) == (0, 4)
-    assert "does not see 4 silent units" in str(found)
+    assert "does not describe 4 silent units" in str(found)
     loss = lambda h: 0.5 * np.mean((X[:, 0] - h * np.maximum(h * X[:, 0], 0.0)) ** 2)
     assert loss(1e-3) < loss(0.0)
     tanh = escape_directions(embed_units(tanh_point()[0], 3, "zero"), tanh_point()[1])
@@ -288,7 +288,7 @@ def test_bad_input(as_a_user):
         ),
         (
             lambda: manufacture(network, X[:5], key=KEY),
-            "too few: the 10 weights .* More than 5 ",
+            "too few samples: the 10 weights .* more than 5 ",
         ),
         (lambda: manufacture(network, X, residual=0.0, key=KEY), "`residual` must be a positive"),
         (lambda: manufacture(network, np.nan * X, key=KEY), "not finite for all `x`"),

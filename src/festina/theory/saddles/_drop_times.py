@@ -1,4 +1,4 @@
-"""When each mode of a two-layer linear network is learned, from its initial weights alone."""
+"""Drop times of the modes of a two-layer linear network, predicted from its initial weights."""
 
 import math
 
@@ -29,74 +29,101 @@ def mode_drop_times(
     tolerance: float = 1e-6,
     degeneracy: float = 1e-9,
 ) -> Float[np.ndarray, "*batch mode"]:
-    r"""Return when each mode of a two-layer linear network is learned, from its initial weights.
+    r"""Return when a two-layer linear network learns each mode, from its initial weights alone.
 
-    Let the inputs' covariance share the singular directions of the correlation,
-    $\Sigma_{zz} r_k = \lambda_k r_k$. Then $e_k = q_k$ in Eqs. (40)–(42) of Zhang, Saxe and Latham:
-    on every plateau the modes not yet learned still grow at their own rate $s_k$, and the strength
-    $a_k = q_k^\top W r_k$ of each follows a logistic curve towards $a_k^* = s_k/\lambda_k$,
+    The input covariance $\Sigma_{zz}$ must share the singular directions $r_k$ of the correlation
+    $\Sigma_{yz} = \sum_k s_k q_k r_k^\top$, that is $\Sigma_{zz} r_k = \lambda_k r_k$. Then
+    $e_k = q_k$ in Eqs. (40)–(42) of Zhang, Saxe & Latham. On every plateau a mode that is not yet
+    learned grows at its own rate $s_k$. Its strength $a_k = q_k^\top W r_k$ follows a logistic
+    curve towards $a_k^* = s_k/\lambda_k$,
 
     $$\dot a_k = 2 a_k (s_k - \lambda_k a_k).$$
 
-    Its share of the loss, $\frac12\lambda_k (a_k^* - a_k)^2$, has fallen by half when
-    $a_k = x a_k^*$ with $x = 1 - 1/\sqrt2$, at
+    The mode's share of the loss is $\frac12\lambda_k (a_k^* - a_k)^2$. This share has fallen by
+    half when $a_k = x a_k^*$ with $x = 1 - 1/\sqrt2$, at the time
 
     $$t_k = \frac{1}{2 s_k} \ln\frac{\psi(x)}{\psi(\bar a_k/a_k^*)},\qquad
       \psi(a) = \frac{a}{1-a}.$$
 
-    **Units are shared.** $\bar a_k$ is not all of $a_k(0) = \lVert c_k\rVert^2$, see
-    `initial_mode_amplitudes`. What $c_k$, a vector over units, has along the $c_l$ of the modes
-    learned before would make $W$ mix modes $k$ and $l$, and the dynamics removes it once $l$ is
-    learned. What is left is Gram–Schmidt in the order of learning: with $G_{kl} = c_k\cdot c_l$,
+    **Modes share units.** The effective initial strength $\bar a_k$ is smaller than the initial
+    amplitude $a_k(0) = \lVert c_k\rVert^2$ of `initial_mode_amplitudes`. The vector $c_k$ (one
+    entry for each unit) overlaps with the vectors $c_l$ of modes that are learned earlier. This
+    overlap would make $W$ mix modes $k$ and $l$, and the dynamics removes the overlap once mode $l$
+    is learned. Only the part of $c_k$ that is orthogonal to all earlier $c_l$ remains (Gram–Schmidt
+    in the order of learning). With the overlaps $G_{kl} = c_k\cdot c_l$,
 
     $$\bar a_k = \frac{\det G_{1\dots k}}{\det G_{1\dots k-1}} \le a_k(0).$$
 
-    (White inputs and balanced weights: $C^{-1}(t) = e^{-St}G^{-1}e^{-St} + S^{-1}(1 - e^{-2St})$
-    solves $\dot C = SC + CS - 2C^2$; take the Schur complement over the modes that are still
-    small.) The paper has no such term; it is $1/H$ of $a_k(0)$ in the mean for the second mode, and
-    decides the result when units are few. With fewer than $k$ units mode $k$ finds none: infinity.
+    For white inputs and balanced weights the derivation is short: the matrix $C$ with
+    $C^{-1}(t) = e^{-St}G^{-1}e^{-St} + S^{-1}(1 - e^{-2St})$ solves $\dot C = SC + CS - 2C^2$, and
+    $\bar a_k$ is the Schur complement over the modes that are still small. The paper lacks this
+    correction. For the second mode and $H$ units, the overlap is on average a fraction $1/H$ of
+    $a_k(0)$, which matters most if there are few units. With fewer than $k$ units mode $k$ is never
+    learned, and its time is infinite.
 
-    **Gradient descent.** One step on $cL$ maps $a/a^* \mapsto F(a/a^*)$ with $F(a) =
-    a(1 + h(1-a))^2$, $h = c\eta s_k$. The number of steps is exactly
+    **Gradient descent.** One step of size $\eta$ on the loss $cL$ maps $a/a^* \mapsto F(a/a^*)$
+    with $F(a) = a(1 + h(1-a))^2$ and $h = c\eta s_k$. The exact number of steps is
 
     $$n_k = \frac{1}{2\ln(1+h)} \ln\frac{\psi_h(x)}{\psi_h(\bar a_k/a_k^*)},\qquad
-      \psi_h(F(a)) = (1+h)^2\,\psi_h(a),$$
+      \psi_h(F(a)) = (1+h)^2\,\psi_h(a).$$
 
-    $\psi_h$ being the Koenigs function of $F$ at zero, $\psi_h(a) = a + \frac{2 a^2}{(1+h)(2+h)} +
-    \dots \to a/(1-a)$. With $a/(1-a)$ in its place the count is about 1/4 of a step too large.
+    Here $\psi_h(a) = a + \frac{2 a^2}{(1+h)(2+h)} + \dots$ is the Koenigs function of $F$ at zero,
+    which tends to $a/(1-a)$ as $h \to 0$. With $a/(1-a)$ instead of $\psi_h$ the count would be
+    about 1/4 of a step too large.
 
     **Arguments:**
 
     - `network`: the initial weights of a linear layer or of a `DeepLinear` of two layers; or a
       batch of them.
     - `task`: what is learned; only $\Sigma_{yz}$ and $\Sigma_{zz}$ enter.
-    - `loss`: the convention $cL$, which sets the clock: $c$ is 1 for `"half"`, 2 for
-      `"mean-square"` (Eq. 64), $2/N_v$ for `"mean-over-outputs"` (as in the paper's Figure 1B).
-    - `learning_rate`: $\eta$. Without it the flow's time $t_k/c$ is returned.
-    - `tolerance`: largest $\lVert\Sigma_{zz} r_k - \lambda_k r_k\rVert/\lVert\Sigma_{zz}\rVert$
-      that passes for shared directions.
-    - `degeneracy`: singular values closer than this fraction of $s_1$ count as equal. Then only the
-      subspace is defined, and $\bar a_k$ are the eigenvalues of its (Schur-complemented) $G$.
+    - `loss`: the convention $cL$ of the loss, which sets the unit of time: $c$ is 1 for `"half"`, 2
+      for `"mean-square"` (Eq. 64), and $2/N_v$ with $N_v$ outputs for `"mean-over-outputs"` (as in
+      the paper's Figure 1B).
+    - `learning_rate`: step size $\eta$ of gradient descent. If it is None, the times $t_k/c$ of
+      gradient flow are returned.
+    - `tolerance`: largest $\lVert\Sigma_{zz} r_k - \lambda_k r_k\rVert/\lVert\Sigma_{zz}\rVert$ at
+      which directions count as shared.
+    - `degeneracy`: singular values closer than this fraction of $s_1$ count as equal. Equal
+      singular values define only a subspace, and their $\bar a_k$ are the eigenvalues of the
+      (Schur-complemented) $G$ on that subspace.
 
     **Returns:**
 
-    $t_k/c$, or $n_k$ as a real number, shape `(*batch, mode)`, in the order of $s_k$ (largest
-    first; of falling $\bar a_k$ where $s_k$ are equal). Zero where $\bar a_k$ is past $x a_k^*$
-    already, infinity where the mode is not learned ($s_k = 0$, or fewer than $k$ units).
+    Times $t_k/c$, or numbers of steps $n_k$ as real numbers, shape `(*batch, mode)`. Modes are in
+    the order of falling $s_k$, and of falling $\bar a_k$ where $s_k$ are equal. The time is zero if
+    $\bar a_k$ already exceeds $x a_k^*$. The time is infinite if the mode is never learned
+    ($s_k = 0$, or fewer than $k$ units).
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.networks import fully_connected, seeds
+    >>> from festina.tasks import linear_teacher
+    >>> from festina.theory.saddles import mode_drop_times
+    >>> task = linear_teacher(np.diag([2.0, 1.0]))
+    >>> network = fully_connected(2, 20, 2, scale=1e-4, key=seeds(1)[0])
+    >>> mode_drop_times(network, task).round(2)
+    array([4.09, 7.43])
+    >>> mode_drop_times(network, task, learning_rate=0.01).round()  # steps
+    array([413., 747.])
 
     !!! note "When it stops being exact"
 
-        Corrections to $2 s_k t_k$ are $O(b_k/a_k^*)$ from the decaying components, $b_k = \sum_i
-        b_{ki}^2$ of Eq. (35b), whose product with $a_k$ is conserved; $O(a^{1-s_{k+1}/s_k})$ with
-        $a \sim \bar a_{k+1}/a^*_{k+1}$ from the mode that is next; and what is left of the mode
-        before: there must be a plateau between drops. (600 random tasks of rank two with 2 to 40
-        units: within 0.04 % of gradient descent for $\epsilon \le 10^{-4}$ and $s_2/s_1 \le 0.65$,
-        0.2 % up to $\epsilon = 10^{-2}$, 2 % at $s_2/s_1 = 0.9$.)
-        For singular values that nearly but not quite coincide neither form is right.
-        Equal $s_k$ with *different* $\lambda_k$ compete while they saturate: then only the
-        logarithm is right, up to $O(1)/2s_k$.
-        Where the directions are not shared the error is not small: mode $k$ then grows on later
-        plateaus at a rate of Eq. (42) that is not $s_k$.
+        The formula for $2 s_k t_k$ has three errors. The decaying components
+        $b_k = \sum_i b_{ki}^2$ of Eq. (35b), whose product with $a_k$ is conserved, contribute
+        $O(b_k/a_k^*)$. The next mode contributes $O(a^{1-s_{k+1}/s_k})$ with
+        $a \sim \bar a_{k+1}/a^*_{k+1}$. The remainder of the previous mode contributes unless there
+        is a plateau between the two drops.
+
+        In 600 random tasks of rank two with 2 to 40 units, predictions were within 0.04 % of
+        gradient descent for an initial scale $\epsilon \le 10^{-4}$ and $s_2/s_1 \le 0.65$, within
+        0.2 % up to $\epsilon = 10^{-2}$, and within 2 % at $s_2/s_1 = 0.9$.
+
+        The result is wrong for singular values that nearly but not quite coincide. Modes with equal
+        $s_k$ but *different* $\lambda_k$ compete while they saturate: then only the logarithm is
+        right, and the error is $O(1)/2s_k$. If $\Sigma_{zz}$ and $\Sigma_{yz}$ do not share their
+        directions, the error is large: mode $k$ then grows on later plateaus at a rate of Eq. (42)
+        that differs from $s_k$.
     """
     u, v, correlation, covariance = linear_layer(network, task)
     factor = loss_factor(loss, task)
@@ -119,10 +146,11 @@ def mode_drop_times(
 
 
 def _independent_amplitudes(c: np.ndarray, groups: list[slice]) -> np.ndarray:
-    """Return the part of each mode that is orthogonal (over units) to modes learned before.
+    """Return the part of each mode that is orthogonal, over units, to the modes learned before it.
 
-    With c = QR over units this is the squared diagonal of R; for a group of equal s, the squared
-    singular values of its diagonal block, which no choice of basis within the group can change.
+    With the QR decomposition $c = QR$ over units, this part is the squared diagonal entry of $R$.
+    For a group of equal $s_k$ the function returns the squared singular values of the diagonal
+    block of $R$, which do not depend on the choice of basis within the group.
     """
     units, count = c.shape[-2:]
     if units < count:
@@ -137,7 +165,7 @@ def _independent_amplitudes(c: np.ndarray, groups: list[slice]) -> np.ndarray:
             if block.shape[-1] == 1
             else np.linalg.svd(block, compute_uv=False)
         )
-        # A vector within the span of those before it leaves round-off, not zero.
+        # A vector in the span of the earlier ones leaves round-off instead of zero.
         floor = _ROUND_OFF * max(units, count) * norm[..., group].max(axis=-1, keepdims=True)
         left[..., group] *= left[..., group] > floor
     return left**2

@@ -1,14 +1,16 @@
 r"""Embedded fixed points: a narrow network inside a wider one (Zhang, Saxe & Latham, Theorem 1).
 
-All four constructions are one. Let the rows of $U^*$ and $V^*$ be the units of the narrow network.
-Units added to it are combinations of those there, and what they compute is taken from those there:
+All four constructions of the theorem have one form. Let the rows of $U^*$ and $V^*$ be the input
+and output weights of the units of the narrow network. The input weights of the added units are
+combinations of the rows of $U^*$, and the output weights of the added units are subtracted from
+those of the original units:
 
 $$U = \begin{bmatrix} U^* \\ \Gamma_u U^* \end{bmatrix},\qquad
   V = \begin{bmatrix} V^* - \Gamma_u^\top \Gamma_v V^* \\ \Gamma_v V^* \end{bmatrix},$$
 
-with one row of $\Gamma_u$ and $\Gamma_v$ for each unit added. The rows are zero in Eq. (5), have a
-single entry, at unit $i$, in Eqs. (4) and (6), and are arbitrary in Eq. (7). With several rows this
-is what repeating the theorem leads to (Corollary 2).
+with one row of $\Gamma_u$ and $\Gamma_v$ for each added unit. The rows are zero in Eq. (5). The
+rows have a single entry, at the copied unit $i$, in Eqs. (4) and (6). The rows are arbitrary in Eq.
+(7). With several rows the construction equals repeated application of the theorem (Corollary 2).
 """
 
 from collections.abc import Sequence
@@ -48,10 +50,11 @@ def embed_units(
     parent: int | Sequence[int] | None = None,
     key: PRNGKeyArray | None = None,
 ) -> Network:
-    r"""Return a wider network that computes the same and is at a fixed point if the narrow one is.
+    r"""Return a wider network that computes the same function and preserves fixed points.
 
-    Theorem 1 of Zhang, Saxe & Latham: of the units of the wider network the first are those given,
-    with their v changed, the others are
+    Theorem 1 of Zhang, Saxe & Latham: if the narrow network is at a fixed point of gradient flow,
+    so is the wider network. The wider network keeps the units of the narrow network, with changed
+    output weights v. An added unit $H$ has weights
 
     - `"equal"`, Eq. (4), for any φ: $u_H = u_i$, $v_H = \gamma_v v_i$;
     - `"zero"`, Eq. (5), for $\phi(z; 0) = 0$: $u_H = 0$, $v_H = 0$;
@@ -60,29 +63,43 @@ def embed_units(
     - `"linear"`, Eq. (7), for linear φ: $u_H = \sum_i \gamma_{u_i} u_i$,
       $v_H = \sum_i \gamma_{v_i} v_i$.
 
-    The theorem does not need the loss: it holds for whatever the network is trained on, and for the
-    units of every hidden layer of a deep network (Corollary 2).
+    The theorem holds for any loss, and for the units of every hidden layer of a deep network
+    (Corollary 2).
 
     **Arguments:**
 
-    - `network`: a network, or a batch of them, which all get the same γ.
-    - `width`: number of units of the wider network; for several hidden layers one number for each,
-      from the input's side.
-    - `kind`: which of the four.
-    - `gamma_u`, `gamma_v`: γ, one for all units that are added, or one for each; for `"linear"` of
-      shape `(added, unit)`. What is not given is drawn with `key` from N(0, 1), and from its
-      absolute value where φ is homogeneous over positive numbers only.
-    - `parent`: the unit $i$ that each added unit is taken from, counted from 0; all in turn by
-      default.
-    - `key`: randomness of the γ that are not given.
+    - `network`: a network, or a batch of networks that all get the same γ.
+    - `width`: number of units of the wider network; for several hidden layers, one number for each
+      layer, first layer first.
+    - `kind`: one of the four kinds.
+    - `gamma_u`, `gamma_v`: the coefficients γ: one number for all added units, or one for each
+      added unit; for `"linear"` of shape `(added, unit)`. Coefficients that are not given are drawn
+      from N(0, 1) with `key`. A drawn `gamma_u` is made positive if φ is homogeneous for positive
+      factors only.
+    - `parent`: index (from 0) of the unit $i$ from which each added unit is made. By default the
+      added units use all units in turn.
+    - `key`: random key for the γ that are not given.
 
     **Returns:**
 
     The wider network.
 
-    !!! note "When it is no fixed point"
+    **Example:**
 
-        A rectifier has no derivative at u = 0: there the gradient is that of the silent side.
+    >>> from festina.networks import layer_from
+    >>> from festina.theory.saddles import embed_units
+    >>> narrow = layer_from("tanh", [[1.0, -1.0]], [2.0])
+    >>> wide = embed_units(narrow, 2, "equal", gamma_v=0.25)
+    >>> wide.u, wide.v.ravel()
+    (array([[ 1., -1.],
+           [ 1., -1.]]), array([1.5, 0.5]))
+    >>> narrow.predict([[0.3, 0.1]]), wide.predict([[0.3, 0.1]])
+    (array([[0.3948]]), array([[0.3948]]))
+
+    !!! note "When the result is not a fixed point"
+
+        A rectifier has no derivative at u = 0. A silent rectified unit is at rest only with the
+        derivative of the inactive side, which JAX uses.
     """
     layers = hidden_layers(network)
     network.check_finite()
@@ -98,8 +115,8 @@ def embed_units(
         added = wide - u.shape[axis]
         if added < 0:
             raise ValueError(
-                f"`width` {wide} is below the {u.shape[axis]} units that there are: embedding only "
-                "adds units."
+                f"`width` {wide} is below the {u.shape[axis]} units of `network`: embedding only adds "
+                "units. Give a larger `width`."
             )
         if added == 0:
             continue
@@ -119,18 +136,31 @@ def embed_weights(
     *,
     axis: int = 0,
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
-    """Return (u, v) of a wider network, from weights whose units lie along `axis`, for any φ.
+    """Return (u, v) of a wider network from u, v and the coefficients Γ_u, Γ_v, for any φ.
 
-    For which Γ the result is a fixed point depends on φ: `embed_units` checks it, this does not.
+    The added units have input weights Γ_u u and output weights Γ_v v. The original units lose the
+    output weights Γ_uᵀ Γ_v v. `axis` is the axis of `u` and `v` along which units lie. Whether the
+    result is a fixed point depends on φ and Γ. `embed_units` checks these conditions;
+    `embed_weights` does not.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.theory.saddles import embed_weights
+    >>> u, v = np.array([[1.0, -1.0]]), np.array([[2.0]])
+    >>> embed_weights(u, v, gamma_u=np.array([[3.0]]), gamma_v=np.array([[0.1]]))
+    (array([[ 1., -1.],
+           [ 3., -3.]]), array([[1.4],
+           [0.2]]))
     """
     u, v = finite("u", u), finite("v", v)
     gamma_u, gamma_v = finite("gamma_u", gamma_u), finite("gamma_v", gamma_v)
     units = {array.shape[axis] if array.ndim > axis else 0 for array in (u, v)}
     if gamma_u.ndim != 2 or gamma_v.shape != gamma_u.shape or units != {gamma_u.shape[1]}:
         raise ValueError(
-            "`gamma_u` and `gamma_v` must have shape (added, unit), for as many units as `u` and "
-            f"`v` have along `axis` {axis}, got {gamma_u.shape} and {gamma_v.shape} for {u.shape} "
-            f"and {v.shape}."
+            "`gamma_u` and `gamma_v` must have shape (added, unit), with as many units as `u` and "
+            f"`v` have along `axis` {axis}; got {gamma_u.shape} and {gamma_v.shape} for `u` and "
+            f"`v` of shapes {u.shape} and {v.shape}."
         )
     new_v = combine(gamma_v, v, axis)
     return (
@@ -149,18 +179,18 @@ def _mixing(
     parent: int | Sequence[int] | None,
     rng: np.random.Generator | None,
 ) -> tuple[Mixing, Mixing]:
-    """Γ_u and Γ_v."""
+    """Return the coefficients Γ_u and Γ_v of the added units."""
     given = {"gamma_u": gamma_u, "gamma_v": gamma_v, "parent": parent}
     for name, value in given.items():
         if value is not None and name not in _TO_CHOOSE[kind]:
-            raise ValueError(f"Eq. ({EQUATION[kind]}), kind '{kind}', has no `{name}` to choose.")
+            raise ValueError(f"Kind '{kind}', Eq. ({EQUATION[kind]}), takes no `{name}`.")
     if kind == "zero":
         return np.zeros((added, units)), np.zeros((added, units))
     missing = [name for name in _TO_CHOOSE[kind] if name != "parent" and given[name] is None]
     if missing and rng is None:
         raise ValueError(
-            f"Kind '{kind}' has γ to choose: give `{'` and `'.join(missing)}`, or a `key` to draw "
-            "them with."
+            f"Kind '{kind}' needs coefficients γ: give `{'` and `'.join(missing)}`, or a `key` with "
+            "which to draw them."
         )
     shape = (added, units) if kind == "linear" else (added,)
     factors = []
@@ -183,8 +213,8 @@ def _factor(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Float[np.nda
         return np.broadcast_to(factor, shape)
     except ValueError:
         raise ValueError(
-            f"`{name}` must be one number or have shape {shape}, one entry for each unit that is "
-            f"added{' and each that is there' if len(shape) == 2 else ''}: got {factor.shape}."
+            f"`{name}` must be one number or have shape {shape} (one entry for each added unit"
+            f"{' and each unit of `network`' if len(shape) == 2 else ''}), got {factor.shape}."
         ) from None
 
 
@@ -195,8 +225,8 @@ def _parents(parent: int | Sequence[int] | None, added: int, units: int) -> np.n
     chosen = np.array(whole_numbers("parent", each, 0), dtype=int)
     if len(chosen) not in (1, added) or chosen.max() >= units:
         raise ValueError(
-            f"`parent` must name one of the units 0 to {units - 1}, once or for each of the "
-            f"{added} that are added: got {parent}."
+            f"`parent` must be one index from 0 to {units - 1}, or one for each of the {added} added "
+            f"units, got {parent}."
         )
     return np.broadcast_to(chosen, (added,))
 
@@ -204,9 +234,9 @@ def _parents(parent: int | Sequence[int] | None, added: int, units: int) -> np.n
 def _check_kind(
     kind: Kind, unit: AbstractUnit, weight_shape: tuple[int, ...], read_shape: tuple[int, ...]
 ) -> None:
-    """Raise if the unit's algebra does not admit the kind, with the defect that forbids it."""
+    """Raise `ValueError`, with the violated property, if the unit does not admit the kind."""
     if kind not in EQUATION:
-        raise ValueError(f"Unknown kind '{kind}'. There are: {', '.join(EQUATION)}.")
+        raise ValueError(f"`kind` must be one of {', '.join(EQUATION)}, got '{kind}'.")
     allowed = admissible(unit.algebra)
     if kind in allowed:
         return
@@ -234,7 +264,7 @@ def _check_sign(
         size = unit_defects(unit, weight_shape, read_shape).negative
         raise ValueError(
             f"`gamma_u` must not be negative for {unit}, got {gamma_u.min():.3g}: its response is "
-            "homogeneous over positive numbers only, φ(z; −1.3u) differs from −1.3 φ(z; u) by "
+            "homogeneous for positive factors only. φ(z; −1.3u) differs from −1.3 φ(z; u) by "
             f"{100 * size:.3g} % of the largest response."
         )
 
@@ -242,7 +272,7 @@ def _check_sign(
 def unit_defects(
     unit: AbstractUnit, weight_shape: tuple[int, ...], read_shape: tuple[int, ...]
 ) -> Defects:
-    """Return how far φ is from each property of its algebra, at random inputs and weights."""
+    """Return how strongly φ violates each property of its algebra, at random inputs and weights."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((32, *unit.input_shape(weight_shape, read_shape)))
     psi = jax.vmap(unit.features)(x)

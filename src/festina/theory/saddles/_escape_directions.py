@@ -1,4 +1,4 @@
-"""How a saddle is left: in how many directions, and how fast."""
+"""Escape from a saddle: the number of directions of negative curvature, and the rates."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,24 +20,36 @@ from ...tasks import AbstractTask
 from ._fixed_points import check_stationary
 from ._hidden import hidden_layers
 
-_DENSE = 2400  # weights, whose Hessian is diagonalised in two seconds
-_AT_ONCE = 8  # eigenvalues that a run of Lanczos looks for
-_PRECISION = 1e-11  # of an eigenvalue, relative to the largest
+_DENSE = 2400  # number of weights; a Hessian of this size is diagonalised in two seconds
+_AT_ONCE = 8  # eigenvalues that one run of Lanczos computes
+_PRECISION = 1e-11  # error of an eigenvalue, relative to the largest
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EscapeDirections(Result, Generic[Network]):
     r"""Result of `escape_directions`: the directions of negative curvature at a fixed point.
 
-    - `index`: how many there are; zero at a minimum, and at a saddle of higher order. None where
-      the search ended with the `most` that were asked for.
-    - `rates`: how fast each is left, largest first: $-\lambda$ for the eigenvalues $\lambda < 0$ of
-      the Hessian. A displacement grows as $e^{\text{rate}\,t}$ under gradient flow.
-    - `directions`: the unit eigenvectors as a batch of networks of the same kind.
+    - `index`: the number of directions of negative curvature; zero at a minimum and at a saddle of
+      higher order. None if the search stopped at the requested number `most`.
+    - `rates`: escape rates, largest first: $-\lambda$ for each eigenvalue $\lambda < 0$ of the
+      Hessian. A displacement along the direction grows as $e^{\text{rate}\,t}$ under gradient flow.
+    - `directions`: the unit eigenvectors, as a batch of networks of the same kind.
     - `sharpness`: the largest absolute curvature.
-    - `blind`: number of silent units of which the Hessian does not tell all, because φ has a kink
-      at u = 0 or is of higher order there. They may leave although no curvature is negative, and
-      faster than by `rates`: to find out, give them small weights and train.
+    - `blind`: the number of silent units that the Hessian does not describe fully, because φ has a
+      kink at u = 0 or is of higher order there. Such units may escape although no curvature is
+      negative, and faster than `rates` says. To find out, give these units small weights and train.
+
+    **Example:**
+
+    >>> from festina.networks import layer_from
+    >>> from festina.tasks import linear_teacher
+    >>> from festina.theory.saddles import escape_directions
+    >>> zero = layer_from("linear", [[0.0, 0.0]], [0.0])
+    >>> ways = escape_directions(zero, linear_teacher([[2.0, 0.0]]))
+    >>> ways.index, ways.rates, ways.sharpness
+    (1, array([2.]), 2.0)
+    >>> abs(ways.directions.u), abs(ways.directions.v)  # u and v grow together
+    (array([[[0.707, 0.   ]]]), array([[[0.707]]]))
     """
 
     index: int | None
@@ -62,8 +74,8 @@ class EscapeDirections(Result, Generic[Network]):
             return found
         units = "1 silent unit" if self.blind == 1 else f"{self.blind} silent units"
         return (
-            f"{found}; the Hessian does not see {units}, which may leave by a kink or by higher "
-            "order: give them small weights and train"
+            f"{found}; the Hessian does not describe {units}, which may escape by a kink or by higher "
+            "order: give these units small weights and train"
         )
 
 
@@ -77,36 +89,57 @@ def escape_directions(
     stationary: float = 1e-6,
     most: int | None = None,
 ) -> EscapeDirections[Network]:
-    r"""Return index, escape rates and directions of a fixed point, from the Hessian of the loss.
+    """Return index, escape rates and directions of a fixed point, from the Hessian of the loss.
 
-    Up to 2400 weights the Hessian is formed and diagonalised. Above, it is only multiplied with: by
-    Lanczos, a few eigenvectors at a time, each time on the complement of those found, because
-    Lanczos sees an eigenvalue once and embedded saddles have the same one many times. Where there
-    are hundreds of directions, that takes long: ask for the `most` that you need.
+    Up to 2400 weights, the Hessian is formed and diagonalised. Above 2400 weights, Lanczos
+    iterations compute a few eigenvectors at a time from products with the Hessian. Each run of
+    Lanczos searches the complement of the eigenvectors that are already known, because a single run
+    finds only one vector of a repeated eigenvalue, and embedded saddles have many repeated
+    eigenvalues. Hundreds of directions take long: limit the search with `most`.
 
     **Arguments:**
 
     - `network`: one network at a fixed point.
     - `task`, `loss`: the data and the loss convention, which sets the unit of the rates.
-    - `tolerance`: curvatures above −`tolerance` times the largest absolute one are zero: a fixed
-      point lies in a continuum of others (any γ in Theorem 1), along which rounding would count.
-    - `stationary`: largest relative gradient (see `stationarity`) that passes for a fixed point.
-    - `most`: look for no more directions than this, those that are left fastest; all by default.
+    - `tolerance`: curvatures above −`tolerance` times the largest absolute curvature count as zero.
+      A fixed point lies in a continuum of fixed points (any γ in Theorem 1 of Zhang, Saxe &
+      Latham), and rounding makes the curvature along that continuum slightly negative.
+    - `stationary`: largest relative gradient (see `stationarity`) at which the network counts as
+      being at a fixed point.
+    - `most`: return at most this many directions, those with the largest rates; all directions by
+      default.
 
     **Returns:**
 
     `EscapeDirections`.
 
-    !!! note "What the Hessian does not see"
+    **Example:** A linear network at zero weights. Each of its three units can learn each of two
+    modes.
 
-        Where φ is of order two or higher in u a silent unit is left more slowly than exponentially,
-        and the Hessian vanishes there. A kink at u·x = 0 has none: for a silent unit, or one
-        orthogonal to a sample, φ is continued by the slope that JAX's derivative has at 0. For
-        `relu` that is the silent side, as if the sample did not exist; for `leaky_relu(s)` it is
-        the leak, and a silent unit has the rates of a linear one times s, although one whose
-        preactivations are positive grows 1/s times as fast. Silent units of either kind, φ of
-        higher order or with a kink at zero, are counted in `blind`; kinks elsewhere do not matter
-        to them.
+    >>> import numpy as np
+    >>> from festina.networks import layer_from
+    >>> from festina.tasks import linear_teacher
+    >>> from festina.theory.saddles import escape_directions
+    >>> task = linear_teacher(np.diag([2.0, 1.0]))
+    >>> zero = layer_from("linear", np.zeros((3, 2)), np.zeros((3, 2)))
+    >>> escape_directions(zero, task).rates
+    array([2., 2., 2., 1., 1., 1.])
+    >>> print(escape_directions(zero, task, most=2))
+    left in 6 directions of negative curvature, at rates from 2 to 2 (the 2 fastest)
+
+    !!! note "What the Hessian does not describe"
+
+        If φ is of order two or higher in u, a silent unit (u = 0) escapes more slowly than
+        exponentially, and the Hessian vanishes along its weights.
+
+        If φ has a kink at u·x = 0, the Hessian does not exist for a silent unit or for a unit that
+        is orthogonal to a sample. The function then uses JAX's derivative of φ at 0. For `relu`
+        this derivative is that of the inactive side, as if the sample did not exist. For
+        `leaky_relu(s)` it is the leak s: a silent unit gets the rates of a linear unit times s,
+        although a unit with positive preactivations grows 1/s times as fast.
+
+        `blind` counts silent units of both kinds (φ of higher order, or with a kink at zero). A
+        kink elsewhere does not affect silent units.
     """
     problem = objective(network, task, loss)
     check_alone(network.batch_shape)
@@ -137,14 +170,14 @@ def escape_directions(
 
 
 def _blind(network: AbstractNetwork, tolerance: float) -> int:
-    """Silent units whose lowest term v·φ_p(u) has a kink or is of more than second order."""
+    """Count silent units with a kink, or of more than second order, in the lowest term v·φ_p(u)."""
     if isinstance(network, DiagonalLinear):
         return 0
     count = 0
     for unit, incoming, outgoing in hidden_layers(network):
         order, kinked = unit.algebra.order, unit.algebra.kink == "zero"
         u, v = (np.abs(part).reshape(len(part), -1).max(axis=1) for part in (incoming, outgoing))
-        # However short, a unit with a kink has a direction, on which side of which all samples lie.
+        # A unit with a kink divides the samples by its direction, however short the unit is.
         silent, unread = (size <= (0.0 if kinked else tolerance * size.max()) for size in (u, v))
         if kinked or order is None:
             count += int(np.sum(silent))
@@ -156,19 +189,22 @@ def _blind(network: AbstractNetwork, tolerance: float) -> int:
 def _negative(
     product: Callable[[np.ndarray], np.ndarray], size: int, tolerance: float, most: int | None
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "weight n"], float]:
-    """All eigenvalues below −tolerance·sharpness, at least the `most` smallest, with vectors."""
+    """Return eigenvalues below −tolerance·sharpness with their vectors, and the sharpness.
+
+    The function returns all of these eigenvalues, or at least the `most` smallest.
+    """
     rng = np.random.default_rng(0)
     values, vectors = np.zeros(0), np.zeros((size, 0))
     ends = lanczos(product, rng.normal(size=size), which="absolute", rtol=_PRECISION)[0]
     sharpness = float(np.abs(ends[0]))
     if not sharpness:  # a saddle of higher order
         return values, vectors, 0.0
-    bound = -tolerance * sharpness  # below which eigenvalues are looked for
+    bound = -tolerance * sharpness  # the search returns eigenvalues below this bound
     while True:
         known = vectors
 
         def rest(x: np.ndarray, known: np.ndarray = known) -> np.ndarray:
-            """Sharpness minus Hessian, to the digits of the sharpness; zero on what is known."""
+            """Return (sharpness − Hessian) x; known eigenvectors are mapped to zero."""
             x = x - known @ (known.T @ x)
             y = sharpness * x - product(x)
             return y - known @ (known.T @ y)
@@ -182,5 +218,5 @@ def _negative(
         values = np.concatenate((values, sharpness - found[wanted]))
         vectors = np.linalg.qr(np.concatenate((vectors, columns[:, wanted]), axis=1))[0]
         if most is not None and len(values) >= most:
-            # Slower ones may have been found before all copies of a faster one.
+            # Lanczos may find a slower direction before all copies of a faster one.
             bound = np.sort(values)[most - 1] - 10 * _PRECISION * sharpness

@@ -1,4 +1,4 @@
-"""Fixed points of any architecture: how to make one, and how to recognise one."""
+"""Fixed points of any architecture: construct one, and measure how far a network is from one."""
 
 import functools
 from typing import NamedTuple
@@ -23,24 +23,39 @@ from ._loss_function import natural_size
 def task_with_fixed_point(
     network: AbstractNetwork, x: ArrayLike, *, residual: float = 1.0, key: PRNGKeyArray
 ) -> Task:
-    r"""Return a task for which the given weights are a fixed point, though not a solution.
+    r"""Return a task for which the given weights are a fixed point with nonzero error.
 
-    Gradient flow stands still where $J^\top R = 0$, with $J$ the derivative of all outputs at all
-    samples by the weights and $R$ the errors $y - f$. So draw $R$ at random, project it on
-    $\ker J^\top$ and take $y = f + R$ for the targets: an exact fixed point of any architecture,
-    to hold statements about fixed points against (Definition 1 of Zhang, Saxe & Latham).
+    Gradient flow stands still where $J^\top R = 0$. $J$ is the derivative of all outputs at all
+    samples with respect to the weights, and $R$ are the errors $y - f$. The function draws $R$ at
+    random, projects $R$ on $\ker J^\top$, and returns the targets $y = f + R$. This gives an exact
+    fixed point (Definition 1 of Zhang, Saxe & Latham) of any architecture, on which statements
+    about fixed points can be tested.
 
     **Arguments:**
 
     - `network`: one network, with any weights.
-    - `x`: inputs, `(sample, ...)`. There must be more numbers to predict (samples times outputs)
-      than directions in which the weights can move them.
-    - `residual`: root mean square error of each output that is left at the fixed point.
-    - `key`: randomness of the errors.
+    - `x`: inputs, `(sample, ...)`. The number of targets (samples times outputs) must exceed the
+      number of directions in which the weights can move the outputs.
+    - `residual`: root mean square error of the outputs at the fixed point.
+    - `key`: random key of the errors.
 
     **Returns:**
 
-    The task, of which `network` is a fixed point to rounding.
+    The task. `network` is a fixed point of the task to rounding.
+
+    **Example:**
+
+    >>> import jax
+    >>> import numpy as np
+    >>> from festina.networks import layer_from
+    >>> from festina.theory.saddles import stationarity, task_with_fixed_point
+    >>> network = layer_from("tanh", [[1.0, -0.5]], [2.0])
+    >>> x = np.random.default_rng(0).normal(size=(8, 2))
+    >>> task = task_with_fixed_point(network, x, key=jax.random.key(0))
+    >>> bool(stationarity(network, task).relative < 1e-12)
+    True
+    >>> round(float(np.mean((task.y - network.predict(x)) ** 2)), 6)  # not a solution
+    1.0
     """
     check_alone(network.batch_shape)
     if not (np.isfinite(residual) and residual > 0):
@@ -48,31 +63,40 @@ def task_with_fixed_point(
     x = np.asarray(x, dtype=float)
     f, jacobian = map(np.asarray, _outputs_and_jacobian(network, x))
     if not (np.isfinite(f).all() and np.isfinite(jacobian).all()):
-        raise ValueError("The outputs, or their slopes, are not finite for all `x`.")
+        raise ValueError("The outputs, or their derivatives, are not finite for all `x`.")
     left, s, _ = np.linalg.svd(jacobian, full_matrices=False)
-    # Rounding counts as a direction rather than a weak direction as rounding.
+    # In doubt, rounding counts as a direction, and no weak direction counts as rounding.
     moved = left[:, s > np.finfo(float).eps * s[0]]
     if moved.shape[1] >= f.size:
         raise ValueError(
-            f"`x` are too few: the {jacobian.shape[1]} weights move the {f.size} outputs "
-            f"({len(x)} samples of {f.shape[1]}) in all directions, so that only a perfect fit is "
-            f"stationary. More than {jacobian.shape[1] // f.shape[1]} samples are always enough."
+            f"`x` has too few samples: the {jacobian.shape[1]} weights move the {f.size} outputs "
+            f"({len(x)} samples of {f.shape[1]}) in all directions. Only a perfect fit is then a "
+            f"fixed point. Give more than {jacobian.shape[1] // f.shape[1]} samples."
         )
     errors = generator(key).standard_normal(f.size)
-    for _ in range(2):  # the second time for what rounding left
+    for _ in range(2):  # the second pass removes rounding errors of the first
         errors = errors - moved @ (moved.T @ errors)
     errors *= residual / np.sqrt(np.mean(errors**2))
     return from_arrays(x, f + errors.reshape(f.shape))
 
 
 class Stationarity(NamedTuple):
-    """Result of `stationarity`: how far each network of a batch is from a fixed point.
+    r"""Result of `stationarity`: how far each network of a batch is from a fixed point.
 
-    `gradient` is $|\\partial L/\\partial\\theta|$. `relative` is $|\\partial L/\\partial\\theta|
-    \\,|\\theta|/L(0)$: to first order no relative change of the weights changes the loss by more
-    than that fraction of what it is without a network. Where zero weights are not at rest (sigmoid,
-    softmax) they set no scale; weights then count as no smaller than those that would, to first
-    order from zero, remove all of the loss.
+    - `gradient`: the norm $|\partial L/\partial\theta|$.
+    - `relative`: $|\partial L/\partial\theta|\,|\theta|/L(0)$, with the loss $L(0)$ at zero
+      weights. To first order, changing all weights by a relative amount δ changes the loss by at
+      most `relative` · δ · $L(0)$. If zero weights have a nonzero gradient (sigmoid, softmax), then
+      $|\theta|$ is replaced by the size of the weights that would, to first order from zero, remove
+      all of the loss, if that size is larger.
+
+    **Example:**
+
+    >>> from festina.networks import layer_from
+    >>> from festina.tasks import linear_teacher
+    >>> from festina.theory.saddles import stationarity
+    >>> stationarity(layer_from("linear", [[1.0, 0.0]], [1.0]), linear_teacher([[2.0, 0.0]]))
+    Stationarity(gradient=array(1.414), relative=array(1.))
     """
 
     gradient: Float[np.ndarray, "*batch"]
@@ -83,7 +107,7 @@ class Stationarity(NamedTuple):
 def stationarity(
     network: AbstractNetwork, task: AbstractTask, *, loss: LossConvention = "half"
 ) -> Stationarity:
-    """Return the gradient at a point, bare and relative to the weights and the loss.
+    """Return the size of the gradient, absolute and relative to the weights and the loss.
 
     **Arguments:**
 
@@ -92,9 +116,22 @@ def stationarity(
 
     **Returns:**
 
-    `gradient` and `relative`, each of the shape of the batch. At a manufactured or embedded fixed
-    point both are of the order of rounding; on a plateau of training they fall with the initial
+    `gradient` and `relative`, each with the shape of the batch. At a constructed or embedded fixed
+    point both are of the order of rounding. On a plateau of training both decrease with the initial
     scale.
+
+    **Example:**
+
+    >>> from festina.networks import layer_from
+    >>> from festina.tasks import linear_teacher
+    >>> from festina.theory.saddles import stationarity
+    >>> task = linear_teacher([[4.0, 0.0]])
+    >>> solution = layer_from("linear", [[2.0, 0.0]], [2.0])
+    >>> bool(stationarity(solution, task).gradient < 1e-12)
+    True
+    >>> halfway = layer_from("linear", [[1.0, 0.0]], [1.0])
+    >>> float(stationarity(halfway, task).relative)
+    0.75
     """
     _, slopes = losses_and_gradients(network, task, loss=loss)
     none = network.with_parts(*(np.zeros(part.shape) for part in network.parts))
@@ -109,13 +146,13 @@ def stationarity(
 def check_stationary(
     network: AbstractNetwork, task: AbstractTask, tolerance: float, loss: LossConvention
 ) -> None:
-    """Raise unless the network is at a fixed point, which statements about it assume."""
+    """Raise `ValueError` unless the network is at a fixed point to within `tolerance`."""
     found = stationarity(network, task, loss=loss)
     if not found.relative <= tolerance:
         raise ValueError(
             f"`network` is not at a fixed point: |∂L/∂θ| is {float(found.gradient):.3g}, and "
             f"|∂L/∂θ||θ| is {float(found.relative):.3g} of the loss without a network, above "
-            f"`stationary` {tolerance:g}. Minimise or embed first, or allow for more."
+            f"`stationary` {tolerance:g}. Minimise the loss first, or give a larger `stationary`."
         )
 
 
@@ -134,7 +171,7 @@ def losses_and_gradients(
 def _excess(
     structure: AbstractStructure, columns: Float[Array, "weight lane"], data: Data
 ) -> tuple[Float[Array, " lane"], Float[Array, "lane weight"]]:
-    """Each column on its own, which compiles faster than as lanes."""
+    """Return loss and gradient of each column; separate columns compile faster than lanes."""
     each = jax.value_and_grad(lambda weights: excess_loss(structure, weights, data))
     return jax.vmap(each, in_axes=1)(columns)
 
@@ -143,7 +180,7 @@ def _excess(
 def _outputs_and_jacobian(
     network: AbstractNetwork, x: Float[Array, "sample ..."]
 ) -> tuple[Float[Array, "sample output"], Float[Array, "number weight"]]:
-    """Return f at every sample, and its derivative by all weights."""
+    """Return the outputs f at every sample, and their derivatives with respect to all weights."""
     outputs = lambda network: jax.vmap(network)(x)
     f = outputs(network)
     slopes = jax.tree.leaves(jax.jacfwd(outputs)(network))
