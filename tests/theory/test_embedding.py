@@ -282,7 +282,7 @@ def test_bad_input(as_a_user):
             r"shape \(2,\).*got \(3,\)",
         ),
         (lambda: embed_units(network, 4, "equal", gamma_v=np.nan), "`gamma_v` must be finite"),
-        (lambda: embed_units(network, 4, "equal", gamma_v=0.5, parent=2), "units 0 to 1"),
+        (lambda: embed_units(network, 4, "equal", gamma_v=0.5, parent=2), "from 0 to 1"),
         (
             lambda: embed_units(network, 4, "equal", gamma_v=0.5, parent=untyped(0.5)),
             "`parent.*whole number.*got 0.5",

@@ -115,8 +115,8 @@ def embed_units(
         added = wide - u.shape[axis]
         if added < 0:
             raise ValueError(
-                f"`width` {wide} is below the {u.shape[axis]} units of `network`: embedding only adds "
-                "units. Give a larger `width`."
+                f"`width` {wide} is below the {u.shape[axis]} units of `network`: embedding only "
+                "adds units. Give a larger `width`."
             )
         if added == 0:
             continue
@@ -189,8 +189,8 @@ def _mixing(
     missing = [name for name in _TO_CHOOSE[kind] if name != "parent" and given[name] is None]
     if missing and rng is None:
         raise ValueError(
-            f"Kind '{kind}' needs coefficients γ: give `{'` and `'.join(missing)}`, or a `key` with "
-            "which to draw them."
+            f"Kind '{kind}' needs coefficients γ: give `{'` and `'.join(missing)}`, or a `key` "
+            "with which to draw them."
         )
     shape = (added, units) if kind == "linear" else (added,)
     factors = []
@@ -225,8 +225,8 @@ def _parents(parent: int | Sequence[int] | None, added: int, units: int) -> np.n
     chosen = np.array(whole_numbers("parent", each, 0), dtype=int)
     if len(chosen) not in (1, added) or chosen.max() >= units:
         raise ValueError(
-            f"`parent` must be one index from 0 to {units - 1}, or one for each of the {added} added "
-            f"units, got {parent}."
+            f"`parent` must be one index from 0 to {units - 1}, or one for each of the {added} "
+            f"added units, got {parent}."
         )
     return np.broadcast_to(chosen, (added,))
 

@@ -74,8 +74,8 @@ class EscapeDirections(Result, Generic[Network]):
             return found
         units = "1 silent unit" if self.blind == 1 else f"{self.blind} silent units"
         return (
-            f"{found}; the Hessian does not describe {units}, which may escape by a kink or by higher "
-            "order: give these units small weights and train"
+            f"{found}; the Hessian does not describe {units}, which may escape by a kink or by "
+            "higher order: give these units small weights and train"
         )
 
 
