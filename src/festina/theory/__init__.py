@@ -1,4 +1,4 @@
-"""What mathematics predicts: a package for each field, imported when first used."""
+"""Theories of learning: one subpackage for each field, imported on first use."""
 
 from typing import TYPE_CHECKING
 

@@ -18,7 +18,7 @@ from ._statistics import moments
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class Modes(Result):
-    r"""What a linear network sees of its data, one mode at a time.
+    r"""Result of `modes`: singular triples of the input-output correlation, and input variances.
 
     $$\Sigma^{yx} = \sum_\alpha s_\alpha u_\alpha v_\alpha^\top,\qquad
       \Sigma^{xx} v_\alpha = \lambda_\alpha v_\alpha.$$
@@ -27,6 +27,14 @@ class Modes(Result):
     - `singular_values`: $s_\alpha$, largest first.
     - `right`: $v_\alpha$, one column each.
     - `input_variance`: $\lambda_\alpha$.
+
+    **Example:**
+
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> modes = linear.modes(from_moments([[0.0, 2.0], [3.0, 0.0]]))
+    >>> modes.singular_values, modes.input_variance
+    (array([3., 2.]), array([1., 1.]))
     """
 
     left: Float[Array, "output mode"]
@@ -47,28 +55,42 @@ def modes(
 ) -> Modes:
     r"""Return the singular modes of the input-output correlation and the input variance of each.
 
-    If $\Sigma^{xx}$ is diagonal in the right singular vectors of $\Sigma^{yx}$, a network of layers
-    $W^l = R_l\,\mathrm{diag}(b_l)\,R_{l-1}^\top$ with $R_0 = V$, $R_D = U$ and any orthonormal
-    frames in between keeps that form under the flow, and each mode is a scalar chain with
-    $(s_\alpha, \lambda_\alpha)$: exactly, at any depth (Saxe, McClelland & Ganguli 2014, for white
-    inputs). White inputs always do; so does $\Sigma^{yx} = \mathrm{diag}$ with independent inputs.
+    The correlation is $\Sigma^{yx} = \langle yx^\top\rangle = USV^\top$, and the covariance of the
+    inputs is $\Sigma^{xx} = \langle xx^\top\rangle$. Suppose that $\Sigma^{xx}$ is diagonal in the
+    right singular vectors $V$. This holds for white inputs, and for a diagonal $\Sigma^{yx}$ with
+    independent inputs. Consider a network with layers $W^l = R_l\,\mathrm{diag}(b_l)\,
+    R_{l-1}^\top$, where $R_0 = V$, $R_D = U$ and the other $R_l$ are any orthonormal frames.
+    Gradient flow preserves this form, and each mode learns as a scalar chain with the numbers
+    $(s_\alpha, \lambda_\alpha)$, exactly and at any depth (Saxe, McClelland & Ganguli 2014, for
+    white inputs).
 
-    Where singular values coincide their vectors are a choice, and the one is taken in which
-    $\Sigma^{xx}$ is diagonal too. It still is a choice if the variances coincide as well.
+    If singular values coincide, their singular vectors are not unique. `modes` then chooses
+    singular vectors in which $\Sigma^{xx}$ is diagonal. If the variances coincide too, the choice
+    remains arbitrary.
 
     **Arguments:**
 
-    - `task`: what is learned; only its moments enter, exact for a population. Of a correlation
-      $\Sigma^{yx}$ itself: `festina.tasks.from_moments(correlation)`.
-    - `loss`: the convention of times, as for `festina.gradient_flow`: a factor of the loss is one
-      of all moments.
-    - `tolerance`: largest $\lVert\Sigma^{xx}v_\alpha - \lambda_\alpha v_\alpha\rVert$ that passes
-      for shared directions, as a fraction of $\lVert\Sigma^{xx}\rVert$.
-    - `degeneracy`: singular values closer than this fraction of the largest count as equal.
+    - `task`: the task; only its moments enter, exact for a population. To start from a
+      correlation matrix, pass `festina.tasks.from_moments(correlation)`.
+    - `loss`: the convention of the loss, as for `festina.gradient_flow`. A factor in front of the
+      loss multiplies all moments.
+    - `tolerance`: largest accepted $\lVert\Sigma^{xx}v_\alpha - \lambda_\alpha v_\alpha\rVert$, as
+      a fraction of $\lVert\Sigma^{xx}\rVert$.
+    - `degeneracy`: singular values count as equal if they differ by less than this fraction of the
+      largest one.
 
     **Returns:**
 
-    `Modes`, $\min(\text{outputs}, \text{inputs})$ of them, those without correlation included.
+    `Modes`: $\min(\text{outputs}, \text{inputs})$ modes, including modes with $s_\alpha = 0$.
+
+    **Example:**
+
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> task = from_moments([[3.0, 0.0], [0.0, 1.0]], covariance=[[2.0, 0.0], [0.0, 0.5]])
+    >>> modes = linear.modes(task)
+    >>> modes.singular_values, modes.input_variance
+    (array([3., 1.]), array([2. , 0.5]))
     """
     seen = moments(task, loss)
     return modes_of(np.asarray(seen.correlation), seen.covariance, tolerance, degeneracy)
@@ -80,7 +102,7 @@ def modes_of(
     tolerance: float,
     degeneracy: float,
 ) -> Modes:
-    """Return the `modes` of these moments."""
+    """Return the modes of given moments; `modes` computes the moments of a task first."""
     tolerance, degeneracy = real_number("tolerance", tolerance), number("degeneracy", degeneracy)
     size = correlation.shape[1]
     u, s, vt = np.linalg.svd(correlation)
@@ -90,7 +112,7 @@ def modes_of(
     for equal in equals(s[:rank], degeneracy):
         turn = _diagonalising(covariance, v[:, equal])
         u[:, equal], v[:, equal] = u[:, equal] @ turn, v[:, equal] @ turn
-    # Inputs that nothing correlates with: their vectors need not match anything on the left.
+    # Input directions without correlation have no left singular vector that would turn with them.
     v[:, rank:] = v[:, rank:] @ _diagonalising(covariance, v[:, rank:])
 
     lam = np.einsum("ik,ij,jk->k", v, covariance, v)
@@ -98,25 +120,25 @@ def modes_of(
     residual = np.linalg.norm(covariance @ v - lam * v, axis=0).max() / max(scale, 1e-300)
     if residual > tolerance:
         raise ValueError(
-            "`covariance` must be diagonal in the right singular vectors of `correlation`, else "
-            f"modes mix: |Σxx v − λv| is {residual:.3g} of |Σxx|, above `tolerance` "
-            f"{tolerance:.3g}. Raise `tolerance` if this is sampling noise; else whiten the inputs "
-            "(`festina.theory.linear.in_white_coordinates`), follow modes of two layers as they "
-            "mix (`festina.theory.saddles.staircase`), or train (`festina.gradient_flow`)."
+            "`covariance` must be diagonal in the right singular vectors of `correlation`, "
+            f"otherwise modes mix: |Σxx v − λv| is {residual:.3g} of |Σxx|, above `tolerance` "
+            f"{tolerance:.3g}. Raise `tolerance` if this is sampling noise. Otherwise whiten the "
+            "inputs (`festina.theory.linear.in_white_coordinates`), predict the mixing modes of "
+            "two layers (`festina.theory.saddles.staircase`), or train (`festina.gradient_flow`)."
         )
-    # Below rounding an input does not vary.
+    # A variance below the rounding error counts as zero.
     lam = np.where(lam > 8.0 * np.finfo(float).eps * size * scale, lam, 0.0)
     if (lam[:rank] == 0).any():
         raise ValueError(
-            "`covariance` is zero along a direction that `correlation` uses: an input that does "
-            "not vary is correlated with nothing."
+            "`covariance` is zero along a direction in which `correlation` is not. An input that "
+            "does not vary is correlated with nothing: correct either argument."
         )
     count = min(correlation.shape)
     return Modes(u[:, :count], s, v[:, :count], lam[:count])
 
 
 def equals(values: Float[np.ndarray, " mode"], degeneracy: float) -> list[slice]:
-    """Return runs of falling values that differ by less than this fraction of the first."""
+    """Group falling values: neighbours closer than `degeneracy` times the largest are equal."""
     steps = np.flatnonzero(-np.diff(values) > degeneracy * values[:1]) + 1
     return [slice(a, b) for a, b in itertools.pairwise([0, *steps.tolist(), len(values)])]
 
@@ -124,9 +146,9 @@ def equals(values: Float[np.ndarray, " mode"], degeneracy: float) -> list[slice]
 def _diagonalising(
     covariance: Float[np.ndarray, "input input"], v: Float[np.ndarray, "input mode"]
 ) -> Float[np.ndarray, "mode mode"]:
-    """Return the rotation within the span of v that makes its part of the covariance diagonal."""
+    """Return the rotation of the columns of v that makes vᵀ Σxx v diagonal."""
     block = v.T @ covariance @ v
     variance = np.trace(block) / max(len(block), 1)
     if np.linalg.norm(block - variance * np.eye(len(block))) <= 1e-12 * variance:
-        return np.eye(len(block))  # nothing to choose: keep what the SVD gave
+        return np.eye(len(block))  # already a multiple of I: keep the vectors of the SVD
     return np.linalg.eigh((block + block.T) / 2)[1][:, ::-1]

@@ -13,7 +13,7 @@ from ..tasks import AbstractTask, MomentTask
 
 
 class Moments(NamedTuple):
-    """All that a linear network sees of a task: Σ_yx, Σ_xx and the loss of least squares."""
+    """The moments that drive a linear network: Σ_yx, Σ_xx, and the least-squares loss."""
 
     correlation: Float[Array, "output input"]
     covariance: Float[np.ndarray, "input input"]
@@ -21,9 +21,12 @@ class Moments(NamedTuple):
 
 
 def moments(task: AbstractTask, loss: LossConvention = "half") -> Moments:
-    """Return moments times the factor of a loss: ½⟨‖y − Wx‖²⟩ of them is that loss."""
+    """Return the moments of a task, times the factor of the loss convention relative to "half".
+
+    With the scaled moments, ½⟨‖y − Wx‖²⟩ is the loss in the given convention.
+    """
     check_type("task", task, AbstractTask)
     factor = loss_factor(loss, task)
     given = task if isinstance(task, MomentTask) and task.degree == 1 else None
-    seen = given or task.statistics(NeuronUnit())  # given moments may be traced
+    seen = given or task.statistics(NeuronUnit())  # given moments may be JAX tracers
     return Moments(factor * seen.correlation, factor * seen.covariance, factor * seen.floor)

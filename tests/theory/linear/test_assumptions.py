@@ -60,8 +60,8 @@ def test_balance_of_a_batch_is_that_of_each():
         (lambda: balanced_gram([1.0], ONE, ONE, ONE, balance=np.nan), "`balance` must be"),
         (lambda: balanced_gram([1.0], ONE, ONE, ONE, balance=0.0, tau=-1.0), "`tau` must be pos"),
         (lambda: mode_loss(np.ones(2) + 0j, modes(from_moments(ONE))), "`strengths` must be real"),
-        (lambda: FLOW([1.0]).loss(np.ones((1, 1))), r"\(output, input\) as that of the flow"),
-        (lambda: FLOW([1.0]).alignment(np.ones(2)), r"\(output, input\) as that of the flow"),
+        (lambda: FLOW([1.0]).loss(np.ones((1, 1))), r"\(output, input\) of the learned task"),
+        (lambda: FLOW([1.0]).alignment(np.ones(2)), r"\(output, input\) of the learned task"),
         (lambda: learning_regime(MANY), r"batch of networks, \(3,\)"),
         (lambda: learning_regime(ZERO), "weights that are zero"),
         (

@@ -110,7 +110,7 @@ def problems(draw):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The weights do not reach")
+@pytest.mark.filterwarnings("ignore:The weights cannot reach")
 @settings(max_examples=200)
 @given(problem=problems())
 def test_closed_form_is_the_flow(problem):
@@ -274,7 +274,7 @@ def obstructed_problem():
     raise AssertionError
 
 
-@pytest.mark.filterwarnings("ignore:The weights do not reach")
+@pytest.mark.filterwarnings("ignore:The weights cannot reach")
 def test_a_determinant_of_the_wrong_sign_leaves_the_weakest_mode_unlearned():
     first, second, sigma = obstructed_problem()
     flow = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))
@@ -284,7 +284,7 @@ def test_a_determinant_of_the_wrong_sign_leaves_the_weakest_mode_unlearned():
     assert np.allclose(flow([1e6]).loss(), 0.7**2 / 2, atol=1e-9)  # rounding does not let it out
 
 
-@pytest.mark.filterwarnings("ignore:The weights do not reach")
+@pytest.mark.filterwarnings("ignore:The weights cannot reach")
 def test_half_of_random_square_networks_are_obstructed_and_by_their_determinants():
     rng = np.random.default_rng(11)
     sigma = rng.standard_normal((3, 3))

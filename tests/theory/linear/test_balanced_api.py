@@ -249,7 +249,7 @@ def test_whitening_keeps_the_loss():
         ({"tau": 0.0}, "`tau` must be positive"),
         ({"balance": np.nan}, "`balance` must be finite"),
         ({"balance": np.array([-1.0, 1.0])}, r"one for each network.*got shape \(2,\)"),
-        ({"tau": np.array([1.0, 2.0])}, "`tau` must be a number"),
+        ({"tau": np.array([1.0, 2.0])}, "`tau` must be a single number"),
     ],
 )
 def test_bad_arguments(change, message):

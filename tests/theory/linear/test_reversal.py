@@ -59,7 +59,7 @@ def test_overlap_with_what_grows():
     assert np.all(reversal_initial_amplitude(s, 0.0) == 0.0)
 
 
-@pytest.mark.filterwarnings("ignore:The weights do not reach")
+@pytest.mark.filterwarnings("ignore:The weights cannot reach")
 def test_without_balance_a_converged_network_is_trapped():
     root = np.sqrt(1.3)
     flow = balanced_flow(deep_linear_from([[[root]], [[root]]]), from_moments([[-1.3]]))
@@ -94,7 +94,7 @@ def test_stopped_early_it_takes_as_long_to_unlearn_as_it_learned():
     assert np.diff(relearned) / 4.0 == pytest.approx(2.0, abs=0.05)
 
 
-@pytest.mark.filterwarnings("ignore:The weights do not reach")
+@pytest.mark.filterwarnings("ignore:The weights cannot reach")
 def test_an_odd_number_of_modes_cannot_all_be_reversed():
     rng = np.random.default_rng(4)
     sigma = rotation(3, rng) * [2.0, 1.5, 0.7] @ rotation(3, rng).T

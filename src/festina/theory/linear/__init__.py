@@ -1,4 +1,4 @@
-"""Deep linear networks: exact solutions from small initial weights to large, from rich to lazy."""
+"""Exact learning dynamics of deep linear networks, from small to large weights, rich to lazy."""
 
 from .._modes import Modes as Modes
 from .._modes import modes as modes

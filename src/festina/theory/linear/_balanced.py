@@ -1,4 +1,4 @@
-"""From lazy to rich: the exact learning of two-layer linear networks with balanced weights."""
+"""Exact gradient flow of two-layer linear networks with balanced weights, from lazy to rich."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -29,13 +29,33 @@ from ._assumptions import (
 from ._balanced_solution import BalancedSolution, as_array
 from ._balanced_solve import factor
 
-FOREVER = 1e250  # every difference of rates has decided by then
+FOREVER = 1e250  # a time at which the faster of two different rates has always won
 
 
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class BalancedFlow(Result):
-    """The exact learning of a network with balanced weights: call it with times."""
+    """Result of `balanced_flow`: exact training of balanced weights; call it with times.
+
+    **Attributes:**
+
+    - `first`, `second`: initial weights W₁ and W₂.
+    - `correlation`: the input-output correlation Σ = ⟨yxᵀ⟩.
+    - `tau`: time constant of a layer.
+    - `balance`: λ in W₂ᵀW₂ − W₁W₁ᵀ = λI.
+
+    **Example:**
+
+    >>> from festina.networks import deep_linear_from
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> network = deep_linear_from([[[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, 0.1]]])
+    >>> flow = linear.balanced_flow(network, from_moments([[3.0, 0.0], [0.0, 1.0]]))
+    >>> flow([0.0, 1.0, 3.0]).loss().round(3)
+    array([4.96 , 1.248, 0.019])
+    >>> flow.limit().loss()
+    array([0.])
+    """
 
     first: Float[Array, "*batch hidden input"]
     second: Float[Array, "*batch output hidden"]
@@ -44,7 +64,7 @@ class BalancedFlow(Result):
     balance: Float[Array, "*balance"]
 
     def __call__(self, times: ArrayLike) -> BalancedSolution:
-        """Return the solution at these times, in the order given; a single time has no axis."""
+        """Return the network at these times; for a single time the results have no time axis."""
         check_times(times)
         times = as_array(times)
         inward, outward, reached = self.solve(times.reshape(-1))
@@ -56,19 +76,19 @@ class BalancedFlow(Result):
         loss = np.asarray(self.limit().loss())[..., 0]
         many = f" in {np.sum(~reached)} of {reached.size} networks" if np.ndim(reached) else ""
         warnings.warn(
-            f"The weights do not reach what is to be learned{many}, and the flow ends at a saddle "
-            f"of loss up to {loss[~reached].max():.3g}: see `BalancedFlow.obstructed`. Other "
-            "initial weights, or a balance other than 0, go on.",
+            f"The weights cannot reach the task{many}, and the flow ends at a saddle with a loss "
+            f"of up to {loss[~reached].max():.3g}: see `BalancedFlow.obstructed`. To learn the "
+            "task, use other initial weights or a balance other than 0.",
             ObstructionWarning,
             stacklevel=3,
         )
 
     def solve(self, times: Array) -> tuple[Array, Array, Array]:
-        """Return both blocks of the factor at a list of times, and whether the task is reached."""
+        """Return both blocks of the factor B at some times, and whether the task is learned."""
         return _blocks(times, self.first, self.second, self.correlation, self.tau, self.balance)
 
     def state(self, times: Array, inward: Array, outward: Array) -> BalancedSolution:
-        """Return a solution as the network at these times."""
+        """Return a `BalancedSolution` from these times and the two blocks of the factor B."""
         batch = self.first.shape[:-2]
         times = np.broadcast_to(times, (*batch, *np.shape(times))) if batch else times
         return BalancedSolution(
@@ -76,47 +96,53 @@ class BalancedFlow(Result):
         )
 
     def limit(self) -> BalancedSolution:
-        r"""The state at time infinity, where the flow ends.
+        r"""Return the network at infinite time, where the flow ends.
 
-        $M \to 2PF$, with $P$ the projector on the fastest growing eigenvectors of $F$ that the
-        initial weights reach, at most one for each hidden unit: generically the $N_h$ largest
-        positive eigenvalues. For $N_h = \min(N_i, N_o)$ that is $W_2W_1 = \Sigma$,
-        $W_1^\top W_1 = V(S_\lambda - \frac\lambda2)V^\top$ and $W_2W_2^\top = U(S_\lambda +
-        \frac\lambda2)U^\top$. It may be a saddle: see `obstructed`.
+        The stacked weights $Q = (W_1^\top; W_2)$ have $QQ^\top \to 2PF$, with $F$ as in
+        `balanced_flow`. $P$ projects on the fastest growing eigenvectors of $F$ that the initial
+        weights reach, at most one for each hidden unit. Generic initial weights reach the $N_h$
+        largest positive eigenvalues. With $\Sigma = USV^\top$, $S_\lambda = \sqrt{S^2 +
+        \lambda^2/4}$ and $N_h = \min(N_i, N_o)$ the limit is $W_2W_1 = \Sigma$, $W_1^\top W_1 =
+        V(S_\lambda - \frac\lambda2)V^\top$ and $W_2W_2^\top = U(S_\lambda +
+        \frac\lambda2)U^\top$. The limit may be a saddle: see `obstructed`.
         """
         inward, outward, _ = self.solve(self.tau * np.array([FOREVER]))
         return self.state(np.array([np.inf]), inward, outward)
 
     @property
     def obstructed(self) -> Bool[Array, "*batch"]:
-        r"""Whether the flow ends at a saddle, because the weights cannot reach the task.
+        r"""Return whether the flow ends at a saddle because the weights cannot reach the task.
 
-        For $\lambda = 0$ and square full-rank weights the sign of $\det W_2W_1$ is conserved. Where
-        it is not that of $\det\Sigma$, as in half of random draws, the weakest mode is not learned
-        and the loss stays at $s_\min^2/2$ or above; so it does where weights are zero. The loss is
-        that of `limit()`. The saddle is unstable: a network that is trained leaves it by
-        rounding, after a time of about $36\tau/s_\min$, and this solution does not. Overlaps count
-        as none below $10^{-13}$ of the weights.
+        For $\lambda = 0$ and square full-rank weights, the sign of $\det W_2W_1$ is conserved. In
+        half of random draws this sign differs from the sign of $\det\Sigma$. The weakest mode, with
+        singular value $s_{\min}$, is then never learned, and the loss stays at $s_{\min}^2/2$ or
+        above. Weights that are zero along a mode also obstruct the flow. `limit().loss()` is the
+        loss at the saddle.
+
+        The saddle is unstable. A network trained in double precision leaves the saddle through
+        rounding errors, after a time of about $36\tau/s_{\min}$; this exact solution stays there.
+        An overlap of the weights with a mode counts as zero below $10^{-13}$ of the weights.
         """
         reached = self.solve(np.zeros(1))[2]
         return ~reached if is_traced(reached) else np.asarray(~reached)
 
     @property
     def balance_residual(self) -> Float[np.ndarray, "*batch"]:
-        r"""$\lVert W_2^\top W_2 - W_1W_1^\top - \lambda I\rVert_2$, conserved along the flow."""
+        r"""Return $\lVert W_2^\top W_2 - W_1W_1^\top - \lambda I\rVert_2$, a conserved quantity."""
         return residual(*(np.asarray(a) for a in (self.first, self.second, self.balance)))
 
     def error_estimate(self, times: ArrayLike) -> Float[np.ndarray, "*batch"]:
-        r"""Estimated error due to weights that are not exactly balanced.
+        r"""Estimate the relative error due to weights that are not exactly balanced.
 
-        With $\Delta = W_2^\top W_2 - W_1W_1^\top - \lambda I$ the exact flow is $\tau\dot Q = FQ -
-        \frac12QQ^\top Q + \frac12 JQ\Delta$, $J = \mathrm{diag}(-I, I)$: each unit has a balance of
-        its own. Were Δ the same for all, $\Delta = \pm\delta I$, this is the solution for
-        $\lambda\pm\delta$. The estimate is how far that is away for $\delta =
-        \lVert\Delta\rVert_2$, as a fraction of $\lVert M\rVert_F$: a size, not a bound.
+        With $\Delta = W_2^\top W_2 - W_1W_1^\top - \lambda I$ and $J = \mathrm{diag}(-I, I)$, the
+        stacked weights $Q = (W_1^\top; W_2)$ follow $\tau\dot Q = FQ - \frac12QQ^\top Q + \frac12
+        JQ\Delta$. If Δ were a multiple of the identity, $\Delta = \pm\delta I$, this flow would be
+        the balanced flow with $\lambda\pm\delta$. The estimate is the largest change of $M =
+        QQ^\top$ if $\lambda$ changes by $\pm\lVert\Delta\rVert_2$, as a fraction of $\lVert
+        M\rVert_F$. The estimate gives the size of the error; it is not a bound.
         """
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ObstructionWarning)  # said before
+            warnings.simplefilter("ignore", ObstructionWarning)  # calling the flow already warns
             return self._error_estimate(times)
 
     def _error_estimate(self, times: ArrayLike) -> Float[np.ndarray, "*batch"]:
@@ -141,51 +167,63 @@ def balanced_flow(
     balance: ArrayLike | None = None,
     tolerance: float = 0.1,
 ) -> BalancedFlow:
-    r"""Return the exact learning of $W_2W_1$ from balanced weights of any size, lazy to rich.
+    r"""Return the exact gradient flow of a two-layer linear network with balanced weights.
 
-    For white inputs, loss $L = \frac12\langle\lVert y - W_2W_1x\rVert^2\rangle$, $\tau\dot W =
-    -\partial L/\partial W$ and weights with $W_2^\top W_2 - W_1W_1^\top = \lambda I$ the stack
-    $Q = (W_1^\top; W_2)$ follows $\tau\dot Q = FQ - \frac12QQ^\top Q$, and $M = QQ^\top$ a matrix
-    Riccati equation with the solution
+    The loss is $L = \frac12\langle\lVert y - W_2W_1x\rVert^2\rangle$ with white inputs, the flow is
+    $\tau\dot W = -\partial L/\partial W$, and the weights satisfy $W_2^\top W_2 - W_1W_1^\top =
+    \lambda I$ at any size, from lazy to rich. The stacked weights $Q = (W_1^\top; W_2)$ follow
+    $\tau\dot Q = FQ - \frac12QQ^\top Q$, and $M = QQ^\top$ follows a matrix Riccati equation. With
+    the input-output correlation $\Sigma = \langle yx^\top\rangle$ the solution is
 
     $$M(t) = e^{Ft/\tau}Q_0\left[I + Q_0^\top\int_0^{t/\tau}\!e^{2Fr}\,dr\;Q_0\right]^{-1}
       Q_0^\top e^{Ft/\tau},\qquad
       F = \begin{pmatrix}-\frac\lambda2I & \Sigma^\top\\ \Sigma & \frac\lambda2I\end{pmatrix}.$$
 
-    Braun et al. (2022) for $\lambda = 0$, Dominé et al. (2025) for any λ; their form in singular
-    vectors is `balanced_gram`, with an exponent corrected. Neither the rank of Σ nor the number
-    of hidden units is restricted. Large $|\lambda|$ is lazy where there are as many hidden units
-    as outputs ($\lambda > 0$) or as inputs ($\lambda < 0$), and rich with a delay where there are
-    fewer (`learning_regime`).
+    This is the solution of Braun et al. (2022) for $\lambda = 0$, and of Dominé et al. (2025) for
+    any λ. `balanced_gram` evaluates their form in singular vectors, with a corrected exponent. The
+    rank of Σ and the number of hidden units are not restricted. Learning with large $|\lambda|$ is
+    lazy if the network has as many hidden units as outputs ($\lambda > 0$) or as inputs
+    ($\lambda < 0$). With fewer hidden units it is rich with a delay (`learning_regime`).
 
-    It is evaluated without differences of large numbers: any time, any λ. The result can be
-    differentiated with respect to everything but, where singular values of Σ coincide or vanish,
-    Σ itself (NaN there).
+    The evaluation avoids differences of large numbers, so it is accurate at any time and for any λ.
+    The result can be differentiated with respect to all numbers. Derivatives with respect to Σ are
+    NaN if singular values of Σ coincide or vanish.
 
     **Arguments:**
 
-    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers. A batch of them has
-      its curves computed in one call.
-    - `task`: what it learns, with white inputs, without a mean or with one as part of
-      $\langle xx^\top\rangle$. Only $\Sigma = \langle yx^\top\rangle$ enters.
-    - `loss`: its convention, as for `festina.gradient_flow`. The moments that have to be white are
-      those of the loss: one-hot items are with "half-sum".
+    - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers, or a batch of them.
+    - `task`: the task that the network learns, with white inputs, $\langle xx^\top\rangle = I$
+      (means are not subtracted). Only Σ enters the solution.
+    - `loss`: the convention of the loss, as for `festina.gradient_flow`. This convention also
+      scales $\langle xx^\top\rangle$: one-hot items are white with "half-sum".
     - `tau`: time constant of a layer, one over the learning rate.
-    - `balance`: λ, a number or one for each network; if not given that of the weights,
+    - `balance`: λ, one number or one for each network. The default is the balance of the weights,
       $\mathrm{tr}(W_2^\top W_2 - W_1W_1^\top)/N_h$.
-    - `tolerance`: how far from balanced the weights may be: the residual
-      $\lVert\Delta\rVert_2$ as a fraction of the fastest rate $\sqrt{s_1^2+\lambda^2/4}$. Weights
-      within it, but not balanced to rounding, get a `BalanceWarning`; small random weights are an
-      example, and the error falls as their variance.
+    - `tolerance`: largest accepted $\lVert\Delta\rVert_2$ with $\Delta = W_2^\top W_2 -
+      W_1W_1^\top - \lambda I$, as a fraction of the fastest rate $\sqrt{s_1^2+\lambda^2/4}$.
+      Accepted weights that are not balanced up to rounding, such as small random weights, cause a
+      `BalanceWarning`. The error for random weights is proportional to their variance.
 
     **Returns:**
 
-    A `BalancedFlow`: `flow(times)` is the network at these times, `flow.limit()` where it ends.
+    A `BalancedFlow`: `flow(times)` is the network at these times, `flow.limit()` the final network.
+
+    **Example:**
+
+    >>> from festina.networks import deep_linear_from
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> network = deep_linear_from([[[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, 0.1]]])
+    >>> flow = linear.balanced_flow(network, from_moments([[3.0, 0.0], [0.0, 1.0]]))
+    >>> flow(1.0).map
+    array([[1.723, 0.    ],
+           [0.   , 0.0695]])
 
     !!! note "When it stops being exact"
 
-        Inputs that are not white, finite learning rates, and unbalanced weights: see
-        `BalancedFlow.error_estimate`, and `festina.gradient_flow` for those.
+        The solution assumes white inputs, an infinitesimal learning rate and balanced weights.
+        `BalancedFlow.error_estimate` estimates the error due to unbalanced weights. For networks
+        that violate these assumptions, use `festina.gradient_flow`.
     """
     first, second = two_layers(network)
     seen = moments(task, loss)
@@ -202,13 +240,13 @@ def balanced_flow(
     balance, tau = as_array(balance), as_array(tau)
     if tau.ndim:
         raise ValueError(
-            f"`tau` must be a number, got shape {tau.shape}: times are in units of it, so that "
-            "another τ is another list of times."
+            f"`tau` must be a single number, got shape {tau.shape}. Times are in units of `tau`: "
+            "for several values, rescale `times`."
         )
     if balance.ndim and balance.shape != first.shape[:-2]:
         raise ValueError(
-            f"`balance` must be a number or one for each network, {first.shape[:-2]} of them, got "
-            f"shape {balance.shape}."
+            f"`balance` must be one number, or one for each network of the batch with shape "
+            f"{first.shape[:-2]}, got shape {balance.shape}."
         )
     if not is_traced(first, second, correlation, balance):
         _check_balance(first, second, correlation, np.asarray(balance), tolerance)
@@ -243,13 +281,13 @@ def _blocks(
         first, second, correlation, balance = parts
         return factor(times, first, second, correlation, tau, balance)
 
-    # One network after the other: the columns of many at a time would not fit into a cache.
+    # One network at a time: the columns of many networks would not fit into the cache.
     both, reached = (part.reshape(*batch, *part.shape[1:]) for part in jax.lax.map(one, each))
     return both[..., :inputs, :, :], both[..., inputs:, :, :], reached
 
 
 def _own_balance(first: Array, second: Array) -> Array:
-    """λ of the weights; rounding is zero, or a long time would make something of it."""
+    """Return λ of the weights. A rounding error becomes zero: it would grow over long times."""
     above, below = ((weights**2).sum(axis=(-2, -1)) for weights in (second, first))
     value = (above - below) / first.shape[-2]
     rounding = abs(above - below) <= 64 * np.finfo(first.dtype).eps * (above + below)
@@ -282,12 +320,12 @@ def _check_balance(
         hint = "" if same else f"The weights' own `balance` is {own[worst]:.6g}. "
         raise ValueError(
             f"The weights are not balanced: {words}, above `tolerance` {tolerance:g}. {hint}For "
-            "such weights integrate the flow, festina.gradient_flow(network, task), or accept the "
-            "error with a larger `tolerance`."
+            "unbalanced weights integrate the flow, festina.gradient_flow(network, task), or "
+            "accept the error with a larger `tolerance`."
         )
     warnings.warn(
-        f"The weights are not quite balanced: {words}. Expect relative errors of that order; "
-        "`error_estimate(times)` says more.",
+        f"The weights are not quite balanced: {words}. Expect relative errors of about "
+        f"{part[worst]:.2g}; `BalancedFlow.error_estimate(times)` estimates them.",
         BalanceWarning,
         stacklevel=3,
     )

@@ -1,4 +1,4 @@
-"""The solution of a balanced network along its flow: all but a rotation of its hidden units."""
+"""Weights of a balanced network along its flow, up to a rotation of its hidden units."""
 
 import functools
 import operator
@@ -20,27 +20,43 @@ from ._kernels import kernel_distance, tangent_kernel
 if TYPE_CHECKING:
     import xarray as xr
 
-_FEW = 16  # units whose products are added one by one
+_FEW = 16  # up to so many units, products are added one by one
 
 
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class BalancedSolution(Result):
-    r"""A λ-balanced network at given times: $M = QQ^\top$ with $Q = (W_1^\top; W_2)$.
+    r"""Result of calling a `BalancedFlow`: map, loss, Gram matrices and tangent kernel over time.
 
-    $M$ holds the map $W_2W_1$ and the Gram matrices $W_1^\top W_1$, $W_2W_2^\top$, hence the loss,
-    the representations and the tangent kernel. It is kept as a factor $B$, $M = BB^\top$; $B$ is
-    $Q$ up to a rotation of the hidden units, which the closed form does not tell.
+    The closed form gives $M = QQ^\top$ with the stacked weights $Q = (W_1^\top; W_2)$. The blocks
+    of $M$ are the map $W_2W_1$ and the Gram matrices $W_1^\top W_1$ and $W_2W_2^\top$. They
+    determine the loss, the representations and the tangent kernel. The solution stores a factor $B$
+    with $M = BB^\top$. $B$ equals $Q$ up to a rotation of the hidden units, which $M$ does not
+    determine.
 
-    Time is the first axis of every result; axes of a `vmap` come in front of it. The state at a
-    single time has no such axis.
+    Time is the first axis of every result, after the axes of a batch or a `vmap`. The solution at
+    a single time has no time axis.
 
     **Attributes:**
 
-    - `times`: when, a number or a list of them.
+    - `times`: one time or a list of times.
     - `inward`, `outward`: the two blocks of $B$, time last: `(input, unit, time)` and
       `(output, unit, time)`.
-    - `first`, `second`, `correlation`, `balance`: where it came from, as in `balanced_flow`.
+    - `first`, `second`, `correlation`, `balance`: initial weights $W_1$ and $W_2$,
+      input-output correlation Σ, and λ, as in `BalancedFlow`.
+
+    **Example:**
+
+    >>> from festina.networks import deep_linear_from
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> network = deep_linear_from([[[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, 0.1]]])
+    >>> flow = linear.balanced_flow(network, from_moments([[3.0, 0.0], [0.0, 1.0]]))
+    >>> solution = flow([0.0, 1.0])
+    >>> solution.alignment()
+    array([0.894, 0.961])
+    >>> solution.kernel_distance().round(3)
+    array([0.   , 0.162])
     """
 
     times: Float[Array, "*times"]
@@ -53,28 +69,28 @@ class BalancedSolution(Result):
 
     @property
     def factor(self) -> Float[Array, "*batch both unit"]:
-        """B(t): the weights (W₁ᵀ; W₂), inputs above outputs, up to a rotation of the units."""
+        """Return B(t): the stacked weights (W₁ᵀ; W₂) up to a rotation of the hidden units."""
         both = _numpy_or_jax(self.inward).concatenate([self.inward, self.outward], -3)
         return self._matrices(_time_first(both))
 
     @property
     def map(self) -> Float[Array, "*batch output input"]:
-        """W₂W₁."""
+        """Return the map W₂W₁ from inputs to outputs."""
         return self._matrices(_time_first(_product(self.outward, self.inward)))
 
     @property
     def input_gram(self) -> Float[Array, "*batch input input"]:
-        """W₁ᵀW₁, the similarity of inputs in the hidden layer."""
+        """Return W₁ᵀW₁, the similarity of inputs in the hidden layer."""
         return self._matrices(_gram(self.inward))
 
     @property
     def output_gram(self) -> Float[Array, "*batch output output"]:
-        """W₂W₂ᵀ, the similarity of outputs in the hidden layer."""
+        """Return W₂W₂ᵀ, the similarity of outputs in the hidden layer."""
         return self._matrices(_gram(self.outward))
 
     @property
     def _single(self) -> bool:
-        """Whether this is the state at one time, which is kept with an axis of length one."""
+        """Return whether `times` is a single time; the blocks of B then have a time axis of one."""
         return self.times.ndim < self.inward.ndim - 2
 
     def _matrices(self, value: Array) -> Array:
@@ -84,27 +100,28 @@ class BalancedSolution(Result):
         return value[..., 0] if self._single else value
 
     def loss(self, correlation: ArrayLike | None = None) -> Float[Array, "*batch"]:
-        r"""$\frac12\lVert\Sigma - W_2W_1\rVert_F^2$, the loss above that of least squares.
+        r"""Return $\frac12\lVert\Sigma - W_2W_1\rVert_F^2$, the loss above the least-squares loss.
 
-        Of the task that is being learned, or of any other with the same (white) inputs.
+        The default Σ is the correlation of the learned task. Pass `correlation` for another task
+        with the same (white) inputs.
         """
         return self._numbers(_loss(self.outward, self.inward, self._target(correlation)))
 
     def alignment(self, correlation: ArrayLike | None = None) -> Float[Array, "*batch"]:
-        r"""Return the cosine of the angle between $W_2W_1$ and Σ, or the `correlation` of another
-        task.
+        r"""Return the cosine of the angle between the map $W_2W_1$ and the correlation Σ.
 
-        NaN where either is zero: it has no direction.
+        The default Σ is the correlation of the learned task; pass `correlation` for another task.
+        The cosine is NaN if either matrix is zero.
         """
         return self._numbers(_alignment(self.outward, self.inward, self._target(correlation)))
 
     def neural_tangent_kernel(
         self, x: ArrayLike | None = None
     ) -> Float[Array, "*batch output_sample output_sample"]:
-        r"""Return $I\otimes XW_1^\top W_1X^\top + W_2W_2^\top\otimes XX^\top$ for examples in rows.
+        r"""Return the tangent kernel $I\otimes XW_1^\top W_1X^\top + W_2W_2^\top\otimes XX^\top$.
 
-        `x` has shape `(sample, input)`; the unit vectors if there are none. Outputs are the
-        slow index.
+        `x` contains the examples $X$ with shape `(sample, input)`, by default the unit vectors.
+        Rows and columns of the kernel run over outputs and examples; the output is the slow index.
         """
         x = self._inputs(x)
         return tangent_kernel(self.input_gram, self.output_gram, x)
@@ -114,9 +131,10 @@ class BalancedSolution(Result):
     ) -> Float[Array, "*batch"]:
         r"""Return the cosine of the angle between the tangent kernel and a `target` kernel.
 
-        The target is a symmetric matrix over outputs and examples as `neural_tangent_kernel` has
-        them, or if there is none that of the task itself, $yy^\top$ with $y = \mathrm{vec}\,\Sigma
-        X$: what a kernel would have to be to learn in one direction. `x` as there.
+        The target is a symmetric matrix with the same order of rows as `neural_tangent_kernel`.
+        The default target is the kernel of the task, $yy^\top$ with $y = \mathrm{vec}(\Sigma
+        X^\top)$; with this kernel a network would learn the task along a single direction. `x`
+        contains the examples $X$ in rows, by default the unit vectors.
         """
         x = self._inputs(x)
         size = self.outward.shape[-3] * len(x)
@@ -128,18 +146,19 @@ class BalancedSolution(Result):
             kernel = as_array(target)
             if kernel.shape[-2:] != (size, size):
                 raise ValueError(
-                    "`target` must be a kernel of outputs × examples, outputs in the slow index, "
-                    f"({size}, {size}), got shape {kernel.shape}."
+                    "`target` must be a kernel over outputs × examples with the output as the slow "
+                    f"index, shape ({size}, {size}), got shape {kernel.shape}."
                 )
         if kernel.ndim > 2 and not self._single:
             kernel = kernel[..., None, :, :]
         return _cosine(self.neural_tangent_kernel(x), kernel)
 
     def kernel_distance(self, x: ArrayLike | None = None) -> Float[Array, "*batch"]:
-        r"""Return how far the tangent kernel has moved: $1 - \cos(K(0), K(t))$.
+        r"""Return how far the tangent kernel has moved since time zero: $1 - \cos(K(0), K(t))$.
 
-        Zero throughout is the lazy regime. `x` as in `neural_tangent_kernel`; the kernel
-        itself is not formed. NaN for weights that are all zero.
+        The distance stays near zero in the lazy regime. `x` contains the examples in rows, by
+        default the unit vectors. The computation does not form the kernel. The distance is NaN if
+        all weights are zero.
         """
         x = self._inputs(x)
         first, second = self.first, self.second
@@ -159,22 +178,23 @@ class BalancedSolution(Result):
         target = as_array(correlation)
         if target.shape[-2:] != self.correlation.shape[-2:]:
             raise ValueError(
-                "`correlation` must be (output, input) as that of the flow, "
-                f"{self.correlation.shape[-2:]}, got shape {target.shape}."
+                "`correlation` must have the shape (output, input) of the learned task, "
+                f"{self.correlation.shape[-2:]}, got {target.shape}."
             )
         return target
 
     def to_dataset(self, dims: tuple[str, ...] | None = None) -> "xr.Dataset":
-        """Return loss, map, Gram matrices and kernel distance with named axes, as a run has them.
+        """Return loss, map, Gram matrices and kernel distance as an `xarray.Dataset`.
 
-        `dims` name the axes of a batch, `network` by default.
+        `dims` name the axes of a batch; the default is `network`. Other axes are called `time`,
+        `input` and `output`, as in the dataset of a run.
         """
         import xarray as xr
 
         leading = self.inward.shape[:-3]
         batch = dims or ("network",) * bool(leading)
         if len(batch) != len(leading):
-            raise ValueError(f"`dims` must name the axes {leading}, got {batch}.")
+            raise ValueError(f"`dims` must name the axes {leading} of the batch, got {batch}.")
         over = batch if self._single else (*batch, "time")
         return xr.Dataset(
             {
@@ -195,7 +215,7 @@ class BalancedSolution(Result):
         x = as_array(x)
         if x.ndim != 2 or x.shape[1] != size:
             raise ValueError(
-                f"`x` must be examples in rows, (sample, {size}), got shape {x.shape}."
+                f"`x` must contain examples in rows, (sample, {size}), got shape {x.shape}."
             )
         return x
 
@@ -207,7 +227,7 @@ def _product(
     units = left.shape[-2]
     if units > _FEW:
         return jnp.einsum("...iut,...jut->...ijt", left, right)
-    # Added one by one: the compiler's own sum over an inner axis takes ten times as long.
+    # Adding the products one by one is ten times faster than the compiled sum over an inner axis.
     terms = [left[..., :, None, j, :] * right[..., None, :, j, :] for j in range(units)]
     return functools.reduce(operator.add, terms)
 
@@ -245,12 +265,12 @@ def _gram(side: Float[Array, "*batch side unit time"]) -> Float[Array, "*batch t
 
 
 def as_array(value: Any) -> Array:
-    """Return a NumPy array in float64, or what JAX is tracing as it is."""
+    """Return a NumPy array in float64, or a JAX array if the value is traced."""
     return jnp.asarray(value) if is_traced(value) else np.asarray(value, dtype=float)
 
 
 def _time_first(value: Array) -> Array:
-    """A view where it is NumPy's: nothing is copied."""
+    """Move the last axis (time) in front of the two matrix axes; NumPy returns a view."""
     return _numpy_or_jax(value).moveaxis(value, -1, -3)
 
 

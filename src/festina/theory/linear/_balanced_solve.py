@@ -1,20 +1,22 @@
-r"""The exact flow of a λ-balanced network, for all times at once and for any length of time.
+r"""Evaluate the exact flow of a λ-balanced network, for any list of times.
 
-With $R = O^\top Q_0$ in the eigenbasis of F, rates $f$ and $r = t/\tau$,
+Let $F = O f O^\top$ be the eigendecomposition of the matrix that drives the stacked weights $Q =
+(W_1^\top; W_2)$, $R = O^\top Q_0$ the initial weights in that basis, and $r = t/\tau$. Then
 
 $$M = QQ^\top = O\,e^{fr} R\,\left[I + R^\top \phi R\right]^{-1} R^\top e^{fr} O^\top,\qquad
   \phi = \frac{e^{2fr} - 1}{2f}.$$
 
-Nothing in it is bounded, and the inverse is singular to rounding once one mode has outgrown the
-next. Two steps make it harmless. Column operations $K = RC$ give each column a first row of its
-own (`echelon`), and dividing column $j$ by the growth $e^{g_j r}$ of that row leaves only
-exponents below zero. Then
+These exponentials overflow, and the inverse becomes singular to rounding once one mode has outgrown
+the next. Two steps avoid both problems. Column operations $K = RC$ make each column start at a
+different row (`echelon`). Dividing column $j$ by the growth $e^{g_j r}$ of its first row leaves
+only negative exponents. Then
 
 $$M = BB^\top,\qquad B = O\,e^{fr} K e^{-gr}\,\rho^{-1},\qquad
   q\rho = \begin{pmatrix}\phi^{1/2} K e^{-gr}\\ C e^{-gr}\end{pmatrix},$$
 
-where only the triangle ρ is needed, which modified Gram–Schmidt gives as accurately as Householder
-reflections do. Time is the last axis throughout: processors work along it.
+where $q$ has orthonormal columns and only the triangular matrix ρ is needed. Modified Gram–Schmidt
+computes ρ as accurately as Householder reflections. Time is the last axis of all arrays, which
+allows vectorised arithmetic.
 """
 
 import jax
@@ -24,8 +26,8 @@ from jaxtyping import Bool, Float, Int
 from ..._types import Array
 from ._spectrum import Spectrum, echelon, spectrum
 
-_CHUNK = 64  # times whose columns fit into a cache
-_LARGEST = 300.0  # an exponent of this size only multiplies zeros, whose derivatives count
+_CHUNK = 64  # number of times that are solved together, to fit into the cache
+_LARGEST = 300.0  # larger exponents multiply only zeros; the clip keeps derivatives finite
 
 
 def factor(
@@ -36,9 +38,9 @@ def factor(
     tau: Float[Array, ""],
     balance: Float[Array, ""],
 ) -> tuple[Float[Array, "n unit time"], Bool[Array, ""]]:
-    """B(t) with B Bᵀ = Q Qᵀ: the weights (W₁ᵀ; W₂) up to a rotation of the hidden units.
+    """Return B(t), and whether the weights reach the task.
 
-    And whether they reach what is to be learned.
+    B(t) are the stacked weights Q = (W₁ᵀ; W₂) up to a rotation of the hidden units, B Bᵀ = Q Qᵀ.
     """
     system = spectrum(correlation, balance)
     k, c, start = _reduced(first, second, system)
@@ -56,7 +58,7 @@ def factor(
 
 
 def _reached(system: Spectrum, start: Int[Array, " unit"]) -> Bool[Array, ""]:
-    """Whether columns start at the fastest growing directions, as many as there are units."""
+    """Return whether the columns of K start at the fastest growing directions, one per unit."""
     excess = jnp.where(system.rates > 0, system.excess, -1.0)  # sorted; ≥ 0 if growing
     found = jnp.sort(jnp.where(start >= 0, excess[start], -1.0), descending=True)
     return jnp.all(found >= excess[: len(found)])
@@ -65,9 +67,9 @@ def _reached(system: Spectrum, start: Int[Array, " unit"]) -> Bool[Array, ""]:
 def _reduced(
     first: Float[Array, "hidden input"], second: Float[Array, "output hidden"], system: Spectrum
 ) -> tuple[Array, Array, Array]:
-    """The initial weights in the basis of F and echelon form."""
+    """Return the initial weights in the eigenbasis of F, in echelon form."""
     weights = jnp.concatenate([first.T, second])
-    if weights.shape[1] > weights.shape[0]:  # more units than they have weights: rotate them away
+    if weights.shape[1] > weights.shape[0]:  # a rotation makes the surplus units zero
         weights = jnp.linalg.qr(weights.T, mode="r").T
     return echelon(system.basis.T @ weights)
 
@@ -80,12 +82,12 @@ def _columns(r: Array, system: Spectrum, k: Array, c: Array, start: Array) -> Ar
     exponent = jnp.where(
         both, excess[:, None] - excess[start], jnp.maximum(f, 0.0)[:, None] - growth
     )
-    # ∫e^{2fr} without its growth: φ = ψ e^{2 max(f, 0) r}.
+    # ψ is the integral φ = ∫e^{2fr}dr without its growth: φ = ψ e^{2 max(f, 0) r}.
     speed = 2 * jnp.abs(f)[:, None]
     still = speed == 0
     psi = jnp.where(still, r, -jnp.expm1(-speed * r) / jnp.where(still, 1.0, speed))
     decay = jnp.exp(-growth[:, None] * r)
-    # Any factor may go with a column; this one keeps weights of any size in range.
+    # The result does not depend on factors of columns; this factor avoids overflow.
     size = jnp.max(jnp.abs(c), axis=0)[:, None]
     scale = jax.lax.stop_gradient(1 / (1 + size * decay))
     top = k[:, :, None] * (scale * jnp.exp(jnp.minimum(exponent[:, :, None] * r, _LARGEST)))
@@ -97,7 +99,10 @@ def _columns(r: Array, system: Spectrum, k: Array, c: Array, start: Array) -> Ar
 def _orthonormal(
     top: Float[Array, "n h time"], bottom: Float[Array, "m h time"], psi: Float[Array, "n time"]
 ) -> Float[Array, "n h time"]:
-    """Gram–Schmidt over h in the metric diag(ψ, 1); the rows of `top` are what is wanted."""
+    """Orthonormalise the columns of (top; bottom) in the metric diag(ψ, 1); return the top rows.
+
+    The method is modified Gram–Schmidt along the axis h.
+    """
     h = top.shape[1]
 
     def take(j: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:

@@ -1,4 +1,4 @@
-"""The balanced solution in the terms of its source, for showing what is printed there."""
+"""The balanced solution as printed in its source, for comparison with `balanced_flow`."""
 
 import warnings
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from ..._types import ArrayLike
 from ._assumptions import residual
 
 _DIGITS = 1e10
-"""Condition of a matrix, beyond which its inverse is not asked for."""
+"""Condition number of a matrix above which its inverse is not computed."""
 
 
 def balanced_gram(
@@ -24,28 +24,42 @@ def balanced_gram(
     tau: float = 1.0,
     as_printed: bool = False,
 ) -> Float[np.ndarray, "*time both both"]:
-    r"""Return $M(t) = QQ^\top$ by Eqs. (13)–(15) of the slides (Dominé et al., 2025), literally.
+    r"""Return $M(t) = QQ^\top$ exactly as in Eqs. (13)–(15) of the slides (Dominé et al., 2025).
 
-    With the matrices of `balanced_solution_terms`, $M = ZA^{-1}Z^\top$ and
+    $Q = (W_1^\top; W_2)$ are the stacked weights. With the matrices of `balanced_solution_terms`,
+    $M = ZA^{-1}Z^\top$ and
 
     $$A = I + B\frac{e^{2\tilde S_\lambda t/\tau} - I}{4\tilde S_\lambda}B^\top
         - C\frac{e^{-2\tilde S_\lambda t/\tau} - I}{4\tilde S_\lambda}C^\top
         + D\,\frac{e^{2\lambda_\perp t/\tau} - I}{2\lambda_\perp}D^\top.$$
 
-    The last term is printed with $\lambda_\perp$ in place of $2\lambda_\perp$, which `as_printed`
-    gives: wrong by orders of magnitude wherever the numbers of inputs and outputs differ and
-    $\lambda \ne 0$. Exponentials grow without bound in here, $A$ becomes singular to rounding, and
-    every time needs an inverse of its own: for anything but a comparison use `balanced_flow`.
+    The slides print the exponent $\lambda_\perp$ in place of $2\lambda_\perp$ in the last term;
+    `as_printed` evaluates this version. It is wrong by orders of magnitude if the numbers of inputs
+    and outputs differ and $\lambda \ne 0$.
 
     **Arguments:**
 
-    - `times`, `first`, `second`, `correlation`, `balance`, `tau`: as in `BalancedFlow`. The
-      negative of the weights' balance is what a source with the opposite sign would have.
-    - `as_printed`: the last term of Eq. (15) as it stands in the source.
+    - `times`, `first`, `second`, `correlation`, `balance`, `tau`: as in `BalancedFlow`. `balance`
+      may also be the negative of the balance of the weights, the sign convention of some sources.
+    - `as_printed`: if True, evaluate the last term of Eq. (15) as printed in the source.
 
     **Returns:**
 
     $M$ with inputs before outputs: the map is `M[:, inputs:, :inputs]`.
+
+    **Example:**
+
+    >>> from festina.theory import linear
+    >>> weights = [[0.1, 0.0], [0.0, 0.1]]
+    >>> m = linear.balanced_gram(1.0, weights, weights, [[3.0, 0.0], [0.0, 1.0]], balance=0.0)
+    >>> m[2:, :2]
+    array([[1.723, 0.    ],
+           [0.   , 0.0695]])
+
+    !!! note "When to use `balanced_flow` instead"
+
+        At long times the exponentials overflow and $A$ becomes singular to rounding. Every time
+        also needs its own inverse. Use `balanced_gram` only for comparisons with the source.
     """
     check_times(times)
     check_positive("tau", tau)
@@ -56,8 +70,8 @@ def balanced_gram(
     gap = min(residual(w1, w2, sign * balance) for sign in (1, -1))
     if gap > 1e-6 * (np.sum(w1**2) + np.sum(w2**2)):
         raise ValueError(
-            f"`balance` is {balance:g}, which W₂ᵀW₂ − W₁W₁ᵀ of the weights misses by {gap:.3g}: "
-            "give that of `measured_balance`."
+            f"`balance` is {balance:g}, but W₂ᵀW₂ − W₁W₁ᵀ of the weights differs from that "
+            f"multiple of the identity by {gap:.3g}: pass the λ of `measured_balance`."
         )
 
     result, lost = [], 0.0
@@ -79,23 +93,34 @@ def balanced_gram(
         result.append(z @ np.linalg.solve(a, z.T))
     if lost:
         warnings.warn(
-            f"$A$ of Eq. (15) is singular to rounding, at t = {lost * tau:.3g} for one, and $M$ "
-            "has lost its digits there: `balanced_flow` keeps them.",
+            f"$A$ of Eq. (15) is singular to rounding, for example at t = {lost * tau:.3g}, so $M$ "
+            "has no correct digits at such times: `balanced_flow` keeps them.",
             stacklevel=2,
         )
     return np.array(result) if np.ndim(times) else result[0]
 
 
 class BalancedSolutionTerms(NamedTuple):
-    r"""Result of `balanced_solution_terms`: the matrices of Eqs. (13)–(15).
+    r"""Result of `balanced_solution_terms`: the matrices of Eqs. (13)–(15) of the slides.
 
-    - `b`, `c`, `d`: $B$, $C$ and $D$, what the initial weights hold of directions that grow at
-      $\tilde S_\lambda$, decay at it, and go at $\lambda_\perp$. $D$ has no columns in a network
-      with as many inputs as outputs.
+    - `b`, `c`, `d`: $B$, $C$ and $D$, the components of the initial weights along directions that
+      grow at rate $\tilde S_\lambda$, decay at rate $\tilde S_\lambda$, and grow at rate
+      $\lambda_\perp$. $D$ has no columns if there are as many inputs as outputs.
     - `s_lambda`, `lambda_perp`: the diagonal of $\tilde S_\lambda$, and $\lambda_\perp$.
     - `g`, `h`: the diagonals of $\tilde G$ and $\tilde H$.
-    - `u`, `v`, `u_perp`, `v_perp`: singular vectors of Σ, and what completes them; one of the
-      latter is empty.
+    - `u`, `v`: singular vectors $\tilde U$, $\tilde V$ of Σ.
+    - `u_perp`, `v_perp`: orthonormal complements of `u` and `v`, at least one of them empty.
+
+    **Example:**
+
+    >>> from festina.theory import linear
+    >>> weights = [[0.1, 0.0], [0.0, 0.1]]
+    >>> terms = linear.balanced_solution_terms(
+    ...     weights, weights, [[3.0, 0.0], [0.0, 1.0]], balance=0.0
+    ... )
+    >>> terms.b, terms.d.shape
+    (array([[0.2, 0. ],
+           [0. , 0.2]]), (2, 0))
     """
 
     b: Float[np.ndarray, "hidden mode"]
@@ -114,8 +139,7 @@ class BalancedSolutionTerms(NamedTuple):
 def balanced_solution_terms(
     first: ArrayLike, second: ArrayLike, correlation: ArrayLike, *, balance: float
 ) -> BalancedSolutionTerms:
-    r"""Return $B$, $C$, $D$ and $\tilde S_\lambda$ of Eqs. (13)–(15), which the slides leave
-    undefined.
+    r"""Return $B$, $C$, $D$ and $\tilde S_\lambda$ of Eqs. (13)–(15); undefined in the slides.
 
     With $\Sigma = \tilde U\tilde S\tilde V^\top$, $\tilde S_\lambda = \sqrt{\tilde S^2 +
     \lambda^2/4}$, $\tilde H = \frac{\lambda/2}{\tilde S_\lambda + \tilde S}$ and $\tilde G = (I +
@@ -127,12 +151,21 @@ def balanced_solution_terms(
       D &= W_2^\top\tilde U_\perp\ (N_o > N_i)\quad\text{or}\quad W_1\tilde V_\perp\ (N_i > N_o),
     \end{aligned}$$
 
-    and $\lambda_\perp = \mathrm{sgn}(N_o - N_i)\,\lambda/2$ (Dominé et al., 2025). A network whose
-    $B$ is singular does not learn all of its task: `BalancedFlow.obstructed`.
+    and $\lambda_\perp = \mathrm{sgn}(N_o - N_i)\,\lambda/2$ with $N_i$ inputs and $N_o$ outputs
+    (Dominé et al., 2025). A network with singular $B$ does not learn the whole task: see
+    `BalancedFlow.obstructed`.
 
     **Arguments:**
 
-    - `first`, `second`, `correlation`, `balance`: as in `BalancedFlow`, of one network.
+    - `first`, `second`, `correlation`, `balance`: as in `BalancedFlow`, for a single network.
+
+    **Example:**
+
+    >>> from festina.theory import linear
+    >>> weights = [[0.1, 0.0], [0.0, 0.1]]
+    >>> sigma = [[4.0, 0.0], [0.0, 1.0]]
+    >>> linear.balanced_solution_terms(weights, weights, sigma, balance=6.0).s_lambda
+    array([5.  , 3.16])
     """
     w1, w2 = finite("first", first), finite("second", second)
     sigma = finite("correlation", correlation)
@@ -159,6 +192,6 @@ def balanced_solution_terms(
 
 
 def _integral(rate: ArrayLike, r: float) -> np.ndarray:
-    """(e^{xr} − 1)/x, and r for x = 0."""
+    """Return (e^{xr} − 1)/x, the integral of e^{xr} from 0 to r; it is r for x = 0."""
     x = np.asarray(rate, dtype=float)
     return np.where(x == 0, r, np.expm1(x * r) / np.where(x == 0, 1.0, x))

@@ -1,9 +1,10 @@
-r"""Weights carried from task to task with as many digits as needed.
+r"""Carry weights from one task to the next with as many digits as necessary.
 
-After a reversal what has to grow is what the task before has left of it, $e^{-2st}$, and doubles
-lose that beside anything of order one. The solution is short where digits are no concern: in the
-eigenbasis of $F$ weights $R$ become $B = e^{fr}RL^{-\top}$ with $LL^\top = I + R^\top\varphi R$ and
-$\varphi = \int_0^r e^{2fr'}dr'$.
+After a reversal of the task, the weights grow from components of size $e^{-2st}$ that the previous
+task left behind. Double precision cannot represent such components beside numbers of order one.
+With enough digits the solution is short. In the eigenbasis of $F$ with rates $f$, and after a time
+$r$ in units of $\tau$, initial weights $R$ become $B = e^{fr}RL^{-\top}$ with $LL^\top = I +
+R^\top\varphi R$ and $\varphi = \int_0^r e^{2fr'}dr'$.
 """
 
 from decimal import Decimal, localcontext
@@ -16,16 +17,20 @@ from ..._precision import compiled
 from ._balanced import BalancedFlow
 from ._spectrum import spectrum
 
-ROUNDING = 500 * 2.0**-52  # overlaps below this part of what they are sums of are none
+ROUNDING = 500 * 2.0**-52  # sums below this fraction of their largest terms count as zero
 _MOST_DIGITS = 4000
-_PLAIN = 1e-8  # overlaps above this part of the weights are known well enough in doubles
+_PLAIN = 1e-8  # for overlaps above this fraction of the weights, double precision is enough
 
 _decimals = np.vectorize(Decimal, otypes=[object])
 _spectrum = compiled()(spectrum)
 
 
 class Carried(NamedTuple):
-    """Weights (W₁ᵀ; W₂) = O R up to a rotation of the units; s t/τ since they were doubles."""
+    """Weights (W₁ᵀ; W₂) = O R, up to a rotation of the hidden units.
+
+    - `basis`, `rows`: O in double precision, and R in decimals.
+    - `elapsed`: sum of the largest rate times t/τ since the weights were in double precision.
+    """
 
     basis: Float[np.ndarray, "n n"]
     rows: Shaped[np.ndarray, "n unit"]
@@ -33,7 +38,13 @@ class Carried(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """B at every time; whether the weights reach the task, and how well that is known."""
+    """Result of `follow`: the solution of one task.
+
+    - `factor`: B at every time.
+    - `reached`: whether the weights reach the task.
+    - `doubt`: relative error of the least certain overlap of the initial weights.
+    - `left`: the final weights, with all digits.
+    """
 
     factor: Float[np.ndarray, "n unit time"]
     reached: bool
@@ -42,19 +53,19 @@ class Stage(NamedTuple):
 
 
 def carried(flow: BalancedFlow) -> Carried:
-    """Weights as they are given."""
+    """Return the initial weights of a flow as decimals."""
     weights = np.concatenate([flow.first.T, flow.second])
-    if weights.shape[1] > weights.shape[0]:  # more units than they have weights: rotate them away
+    if weights.shape[1] > weights.shape[0]:  # a rotation makes the surplus units zero
         weights = np.linalg.qr(weights.T)[1].T
     return Carried(np.eye(len(weights)), _decimals(weights), 0.0)
 
 
 def follow(flow: BalancedFlow, times: Float[np.ndarray, " time"], before: Carried) -> Stage:
-    """Continue on a task from where another was left, whose weights in doubles are those of the
-    flow.
+    """Return the solution of a task that starts from the final weights of the previous task.
 
-    Directions that two tasks share to rounding are the same: of nothing but rounding a long time
-    would make something, and hide what the weights do hold.
+    `before` are these weights with all digits, and `flow` starts from the same weights in double
+    precision. Directions of two tasks that agree up to rounding count as equal. Otherwise a
+    rounding error would grow over long times and hide the true components of the weights.
     """
     rates, excess, basis = map(np.asarray, _spectrum(flow.correlation, flow.balance))
     r, half = times / float(flow.tau), abs(float(flow.balance)) / 2
@@ -65,10 +76,10 @@ def follow(flow: BalancedFlow, times: Float[np.ndarray, " time"], before: Carrie
     with localcontext() as context:
         context.prec = min(digits, _MOST_DIGITS)
         rows = _decimals(turn) @ before.rows
-        sums = np.sum(turn != 0, axis=1) > 1  # nothing cancels in a direction that is the same
+        sums = np.sum(turn != 0, axis=1) > 1  # equal directions involve no cancellation
         terms = _decimals(np.abs(turn) * sums[:, None]) @ np.abs(before.rows)
         k, c, start, smallest, doubt = _echelon(rows, terms, rates > 0)
-        # As differences of rates that are nearly |λ|/2 all of them.
+        # Rates from `excess`, because differences of rates near |λ|/2 would lose digits.
         f = _decimals(np.sign(rates)) * (Decimal(half) + _decimals(np.abs(excess)))
         exact = digits <= _MOST_DIGITS
         if exact and smallest < _PLAIN:
@@ -89,10 +100,11 @@ def _echelon(
     terms: Shaped[np.ndarray, "n h"],
     growing: Bool[np.ndarray, " n"],
 ) -> tuple[np.ndarray, np.ndarray, list[int], float, float]:
-    """Column operations RC = K, after which each growing row starts a column or holds nothing.
+    """Reduce R by column operations to RC = K with one column for each growing row with an entry.
 
-    What is left of sums that cancel to rounding is nothing. Also the rows that were found, the
-    smallest of the pivots as a part of the largest weight, and the largest relative error of one.
+    `terms` are the sums of absolute terms behind each entry of R: entries that are only rounding
+    errors of such sums become zero. Returns K, C, the row at which each column starts, the smallest
+    pivot as a fraction of the largest weight, and the largest relative error of a pivot.
     """
     k, c, terms = rows.copy(), _decimals(np.eye(rows.shape[1])), terms.copy()
     size, smallest, doubt, start = np.abs(rows).max(), 1.0, 0.0, []
@@ -120,7 +132,7 @@ def _echelon(
 def _columns(
     f: Shaped[np.ndarray, " n"], k: Shaped[np.ndarray, "n h"], c: np.ndarray, r: Decimal
 ) -> Shaped[np.ndarray, "n h"]:
-    """B in the eigenbasis, by the Cholesky factor of CᵀC + KᵀφK."""
+    """Return B at time r in the eigenbasis, from the Cholesky factor of CᵀC + KᵀφK."""
     growth = np.array([(each * r).exp() for each in f])[:, None]
     phi = np.array([((2 * each * r).exp() - 1) / (2 * each) if each else r for each in f])[:, None]
     a, x = c.T @ c + k.T @ (phi * k), growth * k
