@@ -167,7 +167,7 @@ def test_the_race_of_single_contexts_is_the_modular_network():
 
 def test_it_says_what_it_is():
     said = str(context_spectrum(8, 3, of="common"))
-    assert "open in 3 of 3 contexts, common, 1 alike" in said
+    assert "pathways: 1, open in 3 of 3 contexts, common" in said
     assert "×4" in said
     alone = context_spectrum(8, 3, 2, of="residual")
     assert alone.strength(0.0, 1e-3).shape == (7,)
@@ -181,20 +181,20 @@ def test_it_says_what_it_is():
     [
         (lambda: context_spectrum(8, 3, 0), "on"),
         (lambda: context_spectrum(8, 3, 4), "at most the number of contexts, 3, got 4"),
-        (lambda: context_spectrum(8, 1, of="residual"), "sees nothing of what a linear network"),
-        (lambda: context_spectrum(8, 3, 3, of="residual"), "sees nothing of what a linear network"),
-        (lambda: context_spectrum(np.ones((3, 4)), 3, 1, of="residual"), "leaves nothing"),
-        (lambda: context_spectrum(np.zeros((3, 4)), 3), "nothing is to be learned"),
+        (lambda: context_spectrum(8, 1, of="residual"), "cannot learn this residual"),
+        (lambda: context_spectrum(8, 3, 3, of="residual"), "cannot learn this residual"),
+        (lambda: context_spectrum(np.ones((3, 4)), 3, 1, of="residual"), "leaves no residual"),
+        (lambda: context_spectrum(np.zeros((3, 4)), 3), "All features of `objects` are zero"),
         (lambda: context_spectrum(np.ones((2, 3, 4)), 3), "(feature, object)"),
         (lambda: context_spectrum(6, 3), "power of two"),
         (lambda: context_spectrum(8, 0), "contexts"),
         (
             lambda: context_spectrum(8, 3, 2).loss(1.0, 1e-3),
-            "`race_of_gatings` follows their weights",
+            "pathways rotate each other's directions",
         ),
         (
             lambda: context_spectrum(features(0, 4, "any"), 3, of="common").loss(1.0, 1e-3),
-            "no mode of these features",
+            "is not a mode of these features",
         ),
         (lambda: context_spectrum(8, 3, 1).loss(1.0, -1.0), "`initial_strength` must be positive"),
         (lambda: context_spectrum(8, 3, 1).loss(1.0, [1.0, 2.0]), "one for each of 8 modes"),

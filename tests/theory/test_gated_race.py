@@ -181,7 +181,7 @@ def test_what_a_race_says_and_draws():
     assert "directions stay" in said[-1]
     ax = found.draw()
     labels = ax.get_legend_handles_labels()[1]  # who is out has no line
-    assert labels == ["example 0 and 3 alike", "y > 0 and 1 alike"]
+    assert labels == ["example 0 (+3 equal)", "y > 0 (+1 equal)"]
     plt.close("all")
 
 

@@ -1,4 +1,7 @@
-"""Learning of perceptual decisions: contrasts, two actions, three lines. Our reconstruction."""
+"""Simulate how animals learn perceptual decisions: two actions, three input lines.
+
+The model is our reconstruction from slides.
+"""
 
 from ._animals import AnimalWeights as AnimalWeights
 from ._animals import draw_naive_animals as draw_naive_animals

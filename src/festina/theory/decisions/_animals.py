@@ -1,4 +1,4 @@
-"""Animals: their weights before and during learning."""
+"""Weights of simulated animals, and draws of naive animals."""
 
 from dataclasses import dataclass
 
@@ -17,13 +17,21 @@ _SHAPES = {"gains": (len(LINES),), "striatum": (len(ACTIONS), len(LINES))}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AnimalWeights(Result):
-    r"""The weights of one animal or more.
+    r"""Weights of one or more simulated animals.
 
     - `gains`: $v_i$, shape `(animal, line)`, or `(line,)` for a single animal.
     - `striatum`: $u_{ai}$, shape `(animal, action, line)`, or `(action, line)`.
 
-    Lines are left, right, constant; actions are left, right. What they do is told in
-    `ContrastChoiceLearner`.
+    The lines i are left, right, constant; the actions a are left, right. `ContrastChoiceLearner`
+    defines how the weights determine choices.
+
+    **Example:**
+
+    >>> from festina.theory.decisions import AnimalWeights
+    >>> animal = AnimalWeights(gains=[0.2, 0.1, 1.0], striatum=[[1, -1, 0], [-1, 1, 0]])
+    >>> animal.products[0]
+    array([[ 0.2, -0.1,  0. ],
+           [-0.2,  0.1,  0. ]])
     """
 
     gains: Float[np.ndarray, "animal line"]
@@ -50,11 +58,11 @@ class AnimalWeights(Result):
 
     @property
     def products(self) -> Float[np.ndarray, "animal action line"]:
-        r"""$W_{ai} = u_{ai} v_i$, all that behaviour depends on."""
+        r"""Products $W_{ai} = u_{ai} v_i$. Choices depend on the weights only through them."""
         return self.striatum * self.gains[:, None, :]
 
     def merged(self) -> "AnimalWeights":
-        """Return single-layer animals with the same behaviour: gains 1, $W$ in the striatum."""
+        """Return shallow animals with the same behaviour: gains 1 and striatum $W = uv$."""
         return AnimalWeights(np.ones_like(self.gains), self.products)
 
     def mirrored(self) -> "AnimalWeights":
@@ -63,7 +71,7 @@ class AnimalWeights(Result):
         return AnimalWeights(self.gains[:, swap], self.striatum[:, ::-1, swap])
 
     def repeated(self, count: int) -> "AnimalWeights":
-        """Return each animal `count` times, copy after copy, for independent runs."""
+        """Return `count` copies of each animal, next to each other, for independent runs."""
         if count < 1:
             raise ValueError(f"`count` must be at least 1, got {count}.")
         return AnimalWeights(self.gains.repeat(count, axis=0), self.striatum.repeat(count, axis=0))
@@ -72,25 +80,33 @@ class AnimalWeights(Result):
 def naive_animals(
     left_gain: ArrayLike, right_gain: ArrayLike, constant_gain: ArrayLike = 0.05
 ) -> AnimalWeights:
-    r"""Return animals before learning that differ in their gains. (Our reconstruction.)
+    r"""Return naive animals, without a bias and with the given gains. (Our reconstruction.)
 
-    A stimulus leans towards the action on its own side by half of its gain, the constant line
-    towards both alike,
+    Each stimulus favours the action on its own side, and the constant line favours no action:
 
     $$u_{\cdot L} = \tfrac12 v_L (1, -1),\quad u_{\cdot R} = \tfrac12 v_R (-1, 1),\quad
-      u_{\cdot 0} = v_0 (1, 1),$$
+      u_{\cdot 0} = v_0 (1, 1).$$
 
-    so that an animal starts without a bias. The side with the larger gain is learned first, see
-    `stimulus_use_times`.
+    The stimulus with the larger gain is learned first (`stimulus_use_times`).
 
     **Arguments:**
 
-    - `left_gain`, `right_gain`: $v_L, v_R$, a number or one for each animal.
-    - `constant_gain`: $v_0$, likewise.
+    - `left_gain`, `right_gain`: gains $v_L, v_R$ of the stimuli, a number or one for each animal.
+    - `constant_gain`: gain $v_0$ of the constant line, likewise.
 
     **Returns:**
 
-    The animals, as many as the longest argument has values.
+    One animal for each value of the longest argument.
+
+    **Example:**
+
+    >>> from festina.theory.decisions import naive_animals
+    >>> animals = naive_animals([0.1, 0.2], 0.1)
+    >>> len(animals), animals.gains[1]
+    (2, array([0.2 , 0.1 , 0.05]))
+    >>> animals.striatum[1]
+    array([[ 0.1 , -0.05,  0.05],
+           [-0.1 ,  0.05,  0.05]])
     """
     named = {"left_gain": left_gain, "right_gain": right_gain, "constant_gain": constant_gain}
     for name, value in named.items():
@@ -117,17 +133,26 @@ def draw_naive_animals(
     constant_gain: float = 0.05,
     key: PRNGKeyArray,
 ) -> AnimalWeights:
-    r"""Draw animals that differ by chance: $\ln v_L$ and $\ln v_R$ uniform and independent.
+    r"""Draw naive animals with random gains: $\ln v_L$, $\ln v_R$ uniform and independent.
 
-    The logarithm is what counts: a silent line grows as $v e^{|g|t}$, so the time at which it is
-    used is linear in $\ln v$. (Our reconstruction; see `naive_animals` for the other weights.)
+    The logarithm of the gain counts: a silent line grows as $v e^{|g|t}$, so that the time at which
+    a stimulus is first used is linear in $\ln v$. `naive_animals` defines the other weights. (Our
+    reconstruction.)
 
     **Arguments:**
 
-    - `count`: how many. Animal 3 is the same, however many are drawn beside it.
-    - `smallest`, `largest`: the range of $v_L$ and $v_R$.
-    - `constant_gain`: $v_0$, the same for all.
-    - `key`: randomness for the gains.
+    - `count`: number of animals. Animal 3 is the same for any `count` above 3.
+    - `smallest`, `largest`: range of the gains $v_L$ and $v_R$.
+    - `constant_gain`: gain $v_0$ of the constant line, the same for all animals.
+    - `key`: random key.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.theory.decisions import draw_naive_animals
+    >>> animals = draw_naive_animals(100, key=jax.random.key(0))
+    >>> animals.gains[0].round(4)
+    array([0.0871, 0.0043, 0.05  ])
     """
     if count < 1:
         raise ValueError(f"`count` must be at least 1, got {count}.")

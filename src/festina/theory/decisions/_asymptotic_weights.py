@@ -1,4 +1,4 @@
-"""Where `heterogeneous` teaching leads: behaviour settles, weights never do."""
+"""Late times of `heterogeneous` teaching: behaviour converges, but weights do not."""
 
 from dataclasses import dataclass, replace
 
@@ -15,7 +15,7 @@ from ._equations import Task, task_of, velocity
 from ._learner import LINES, ContrastChoiceLearner, check_distinguishable
 from ._mean_field_learning import mean_field_learning
 
-# From here on the direction of every line moves slowly enough for Newton's method to finish.
+# Time after which the directions of all lines are close enough for Newton's method to converge.
 _NEAR = 1e3
 _NEWTON_STEPS = 20
 _CONVERGED = 1e-12
@@ -23,12 +23,21 @@ _CONVERGED = 1e-12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AsymptoticWeights(Result):
-    r"""Result of `asymptotic_weights`: what a deep animal approaches as $t \to \infty$.
+    r"""Result of `asymptotic_weights`: limits for a deep animal as $t \to \infty$.
 
-    - `products`: $W_{ai}$, which converge.
-    - `pull`: $\kappa_i$, what the own error of a line still asks for.
-    - `striatum_growth`: $\sqrt{2\kappa_i p_i/\tau}$, with $\lVert u_i\rVert$ over $\sqrt t$.
-    - `gain_decay`: $\sqrt{\tau p_i/2\kappa_i}$, with $v_i$ times $\sqrt t$.
+    - `products`: limit of the products $W_{ai} = u_{ai} v_i$.
+    - `pull`: limit $\kappa_i$ of the drive of line i by its own error.
+    - `striatum_growth`: limit of $\lVert u_i\rVert/\sqrt t$, which is $\sqrt{2\kappa_i p_i/\tau}$.
+    - `gain_decay`: limit of $v_i \sqrt t$, which is $\sqrt{\tau p_i/2\kappa_i}$.
+
+    Here $p_i$ is the norm of the products of line i.
+
+    **Example:**
+
+    >>> from festina.theory.decisions import ContrastChoiceLearner, asymptotic_weights
+    >>> late = asymptotic_weights(ContrastChoiceLearner(teaching="heterogeneous"))
+    >>> late.products[0, [0, 2]]  # on the action left: left stimulus, constant line
+    array([0.62059837, 0.47287442])
     """
 
     products: Float[np.ndarray, "action line"]
@@ -38,41 +47,49 @@ class AsymptoticWeights(Result):
 
 
 def asymptotic_weights(model: ContrastChoiceLearner) -> AsymptoticWeights:
-    r"""Return the weights at late times of a deep animal with `heterogeneous` teaching.
+    r"""Return the asymptotic weights of a deep animal with `heterogeneous` teaching.
 
-    There is no point at which all lines are active and rest: $\delta^{tot}$, which teaches the
-    gains, and the lines' own errors, which teach the striatum, cannot all vanish. With $g$ and $g'$
-    the pulls of the two on line $i$ and $W_i = p_i n_i$, $|n_i| = 1$, the weights end on
+    The gains learn from $\delta^{tot}$ and the striatum from the lines' own errors. If all lines
+    are active these errors cannot vanish together, and the weights never rest. Let
+    $g_{ai} = E_c\,\pi_a\delta^{tot}_a x_i$, let $g'_{ai}$ be the same with the own error of line
+    $i$, and $W_i = p_i n_i$ with $|n_i| = 1$. At late times
 
-    $$g'_i = \kappa_i n_i,\qquad g_i\cdot n_i = 0,$$
+    $$g'_i = \kappa_i n_i,\qquad g_i\cdot n_i = 0.$$
 
-    where the striatum grows along itself and the gain falls to keep the product:
-    $\tau\,d\lVert u_i\rVert^2/dt = 2\kappa_i p_i$, so that
+    The striatum grows along itself, $\tau\,d\lVert u_i\rVert^2/dt = 2\kappa_i p_i$, and the gain
+    falls, which keeps the product:
 
     $$\lVert u_i\rVert \simeq \sqrt{2\kappa_i p_i t/\tau},\qquad
       v_i \simeq \sqrt{p_i\tau/(2\kappa_i t)}.$$
 
-    A stimulus loses its weight to the action that it never rewards: for the left one
+    A stimulus loses its weight to the action that it never rewards. For the left stimulus
     $\tau\dot u_{RL} = -h u_{RL} v_L^2$ with $h = E_c\,\pi_R x_L^2$, hence $n_L = (1, 0)$ and
 
     $$W_{RL} \sim t^{-\frac12 - h p_L/2\kappa_L}.$$
 
-    So the products, and with them behaviour, approach the limit like a power of $t$. (Our
-    reconstruction. That every animal ends here is observed, not proved.)
+    The products and the behaviour therefore converge like a power of $t$. (Our reconstruction. The
+    convergence of every animal to this limit is observed, not proved.)
 
     **Arguments:**
 
-    - `model`: deep and heterogeneous.
+    - `model`: model with a deep architecture and heterogeneous teaching.
 
     **Returns:**
 
-    The products and the two prefactors. Found by Newton's method from where an unbiased animal is
-    after a long time.
+    The products and the two prefactors, from Newton's method. The method starts at the weights of
+    an unbiased animal after a long time.
+
+    **Example:**
+
+    >>> from festina.theory.decisions import ContrastChoiceLearner, asymptotic_weights
+    >>> late = asymptotic_weights(ContrastChoiceLearner(teaching="heterogeneous"))
+    >>> late.striatum_growth, late.gain_decay
+    (array([0.401, 0.401, 0.567]), array([1.548, 1.548, 1.179]))
     """
     if (model.architecture, model.teaching) != ("deep", "heterogeneous"):
         raise ValueError(
-            "Only a deep animal with heterogeneous teaching has weights that never rest, got "
-            f"{model.architecture!r} and {model.teaching!r}. The others: stationary_points(model)."
+            "`model` must have a deep architecture and heterogeneous teaching, whose weights never "
+            f"rest, got {model.architecture!r} and {model.teaching!r}. Use `stationary_points`."
         )
     check_distinguishable(model)
     task = task_of(model)
@@ -89,8 +106,9 @@ def asymptotic_weights(model: ContrastChoiceLearner) -> AsymptoticWeights:
     pull = (_conditions(w, task)[2] * w).sum(axis=0) / strength
     if not size <= _CONVERGED or not (pull > 0).all():
         raise RuntimeError(
-            f"No limit found at `inverse_temperature` {model.inverse_temperature:g} for contrasts "
-            f"{model.contrasts}. Use `mean_field_learning` up to a late time."
+            "Newton's method found no limit for `inverse_temperature` "
+            f"{model.inverse_temperature:g} and contrasts {model.contrasts}. "
+            "Use `mean_field_learning` up to a late time."
         )
     return AsymptoticWeights(
         products=w,
@@ -104,7 +122,7 @@ def asymptotic_weights(model: ContrastChoiceLearner) -> AsymptoticWeights:
 def _conditions(
     w: Float[Array, "action line"], task: Task
 ) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, "action line"]]:
-    """What must vanish, two numbers for each line, its derivative, and the lines' own pulls g'."""
+    """Return two conditions for each line, which must vanish, their derivatives, and g'."""
     one = jnp.ones(len(LINES))
     own_pull = lambda w: velocity(one, w, task, "shallow", "heterogeneous")[1]
 

@@ -1,7 +1,7 @@
-r"""What one stimulus does to the weights of one animal, and the mean of that over stimuli.
+r"""Changes of an animal's weights by one stimulus, and their mean over stimuli.
 
-A trial and the mean field differ only in the weight of an action, one for the action chosen or
-$\pi_a$, and in the reward, drawn or expected. So `update` serves both.
+Single trials and the mean field share `update`. They differ in the weight of an action a (1 for the
+chosen action, or its probability $\pi_a$) and in the reward (drawn, or expected).
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from ._learner import Architecture, ContrastChoiceLearner, Teaching
 
 
 class Task(NamedTuple):
-    """The numbers of a model, which may change without compiling anew."""
+    """Numbers of a model that may change without recompilation."""
 
     stimuli: Float[Array, "contrast line"]
     rewards: Float[Array, "contrast action"]
@@ -35,7 +35,7 @@ def update(
     architecture: Architecture,
     teaching: Teaching,
 ) -> tuple[Float[Array, " line"], Float[Array, "action line"]]:
-    """Change of (v, u), for a learning rate of one, when action a counts with `weight` p_a."""
+    """Return the change of (v, u) at learning rate 1, where action a has the `weight` p_a."""
     values = u * v * x  # what each line adds to the value of each action
     q_total = values.sum(axis=1)
     error = weight * (reward - q_total)  # p_a δ^tot_a
@@ -62,7 +62,7 @@ def velocity(
     architecture: Architecture,
     teaching: Teaching,
 ) -> tuple[Float[Array, " line"], Float[Array, "action line"]]:
-    """τ(dv/dt, du/dt) of the mean field."""
+    """Return τ(dv/dt, du/dt) of the mean field."""
     policy = action_probabilities(u * v, task)
     each = jax.vmap(lambda x, p, r: update(v, u, x, p, r, architecture, teaching))
     dv, du = each(task.stimuli, policy, task.rewards)
@@ -77,7 +77,7 @@ def behaviour(
     Float[Array, ""],
     Float[Array, ""],
 ]:
-    """Values, policy, loss and expected reward of an animal with the products W."""
+    """Return values, policy, loss and expected reward of an animal with the products W."""
     q = task.stimuli @ w.T
     policy = action_probabilities(w, task)
     loss = 0.5 * (policy * (task.rewards - q) ** 2).sum(axis=1).mean()

@@ -1,4 +1,4 @@
-"""How animals learn: their weights and their behaviour in time."""
+"""Weights and behaviour of animals over time."""
 
 import functools
 from dataclasses import dataclass
@@ -25,11 +25,22 @@ class DecisionLearning(
     also=("products", "values", "right_probability", "loss", "reward", "accuracy", "bias"),
     drawn="accuracy",
 ):
-    r"""Weights of animals in time, and the behaviour that follows from them.
+    r"""Result of `mean_field_learning` or `simulate_learning`: weights and behaviour over time.
 
     - `time`: in the units of the model's $\tau$.
-    - `gains`, `striatum`: $v_i(t)$ and $u_{ai}(t)$; gains of a shallow animal are one.
+    - `gains`, `striatum`: $v_i(t)$ and $u_{ai}(t)$; the gains of a shallow animal are 1.
     - `method`: `mean field` or `trials`.
+
+    **Example:**
+
+    >>> from festina.theory.decisions import ContrastChoiceLearner, mean_field_learning
+    >>> from festina.theory.decisions import naive_animals
+    >>> model, animal = ContrastChoiceLearner(), naive_animals(0.1, 0.01)
+    >>> learning = mean_field_learning(model, animal, [0, 30, 200])
+    >>> learning.accuracy.round(4)
+    array([[0.5047, 0.8414, 0.9717]])
+    >>> learning.bias.round(4)  # only one stimulus is used at first
+    array([[0.    , 0.313 , 0.0157]])
     """
 
     model: ContrastChoiceLearner
@@ -40,7 +51,7 @@ class DecisionLearning(
 
     @property
     def products(self) -> Float[np.ndarray, "animal time action line"]:
-        r"""$W_{ai} = u_{ai} v_i$."""
+        r"""Products $W_{ai} = u_{ai} v_i$ of striatal weights and gains."""
         return self.striatum * self.gains[:, :, None, :]
 
     @functools.cached_property
@@ -49,45 +60,45 @@ class DecisionLearning(
 
     @property
     def values(self) -> Float[np.ndarray, "animal time contrast action"]:
-        r"""$Q^{tot}_a(c)$."""
+        r"""Value $Q^{tot}_a(c)$ of each action a at each contrast c."""
         return self._behaviour[0]
 
     @property
     def right_probability(self) -> Float[np.ndarray, "animal time contrast"]:
-        r"""$P(R \mid c)$, the psychometric curve."""
+        r"""Psychometric curve: probability $P(R \mid c)$ to choose *right* at each contrast."""
         return self._behaviour[1][..., 1]
 
     @property
     def loss(self) -> Float[np.ndarray, "animal time"]:
-        r"""$\frac12 E_c\sum_a\pi_a(\bar r_a - Q^{tot}_a)^2$, see `stationary_points`."""
+        r"""Expected squared error $\frac12 E_c\sum_a\pi_a(\bar r_a - Q^{tot}_a)^2$."""
         return self._behaviour[2]
 
     @property
     def reward(self) -> Float[np.ndarray, "animal time"]:
-        r"""$E_c\sum_a\pi_a\bar r_a$, the fraction of trials that are rewarded."""
+        r"""Fraction of rewarded trials, $E_c\sum_a\pi_a\bar r_a$."""
         return self._behaviour[3]
 
     @property
     def accuracy(self) -> Float[np.ndarray, "animal time"]:
-        """The fraction of correct choices where there is a stimulus."""
+        """Fraction of correct choices on trials with a stimulus."""
         seen = np.asarray(self.model.contrasts) != 0
         correct = (self._behaviour[1] * self.model.rewards).sum(axis=-1)
         return correct[..., seen].mean(axis=-1)
 
     @property
     def bias(self) -> Float[np.ndarray, "animal time"]:
-        r"""$P(R) - \frac12$ when there is no stimulus, whether or not such trials occur."""
+        r"""Bias $P(R) - \frac12$ without a stimulus, even if the task has no such trials."""
         constant = self.products[..., 2]
         preference = constant[..., 1] - constant[..., 0]
         return 0.5 * np.tanh(0.5 * self.model.inverse_temperature * preference)
 
     @property
     def final(self) -> AnimalWeights:
-        """The animals at the last time, from which learning can continue."""
+        """Animals with the weights at the last time, to continue learning."""
         return AnimalWeights(self.gains[:, -1], self.striatum[:, -1])
 
     def to_dataset(self) -> "xr.Dataset":
-        """All of it with named axes: `animal`, `time`, then `action`, `line` or `contrast`."""
+        """Return all data with the axes `animal`, `time` and `action`, `line` or `contrast`."""
         data = super().to_dataset()
         data["loss"].attrs["long_name"] = "½ E Σ π (r̄ − Q)²"
         return data.assign_coords(

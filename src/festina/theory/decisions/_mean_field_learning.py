@@ -1,4 +1,4 @@
-"""Learning in the mean over trials: an ordinary differential equation for each animal."""
+"""Mean-field learning: an ordinary differential equation for each animal."""
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +15,13 @@ from ._learning import DecisionLearning
 
 _UNKNOWNS = len(LINES) * (1 + len(ACTIONS))
 
-# Steps are shared within a herd. The larger it is the less an animal costs, until arrays outgrow
-# the overhead of a call.
+# Number of animals that share the steps of one integration. More animals spread the overhead of a
+# call, until the arrays themselves dominate the cost.
 _HERD = 128
 
 _MOST_STEPS = 10_000
 
-# LSODA squares the time it is given, and weights have not moved by then.
+# Times below this count as 0: LSODA squares times, which underflows.
 _NOTHING = 1e-100
 
 
@@ -36,30 +36,44 @@ def mean_field_learning(
 ) -> DecisionLearning:
     r"""Integrate the learning of animals in the limit of small learning rates.
 
-    Integrates the equations of `ContrastChoiceLearner`: a trial-by-trial learner of rate $\eta$ is
-    at time $t = \eta\tau n$ after $n$ trials, and fluctuates around this by $O(\sqrt\eta)$.
+    The equations are those of `ContrastChoiceLearner`. An animal that learns from single trials
+    with learning rate $\eta$ reaches the time $t = \eta\tau n$ after $n$ trials. It fluctuates
+    around the mean-field solution by $O(\sqrt\eta)$.
 
-    With `total` teaching $v_i^2 - \sum_a u_{ai}^2$ is conserved for each line, whatever the policy:
-    both squares change by $2\sum_a g_{ai} u_{ai} v_i/\tau$, see `stationary_points` for $g$. With
-    `heterogeneous` teaching the weights never come to rest, see `asymptotic_weights`, and the
-    equations grow stiffer the longer they run; LSODA changes its method where they do.
+    With `total` teaching, $v_i^2 - \sum_a u_{ai}^2$ is conserved for each line i and any policy.
+    Both squares change by $2\sum_a g_{ai} u_{ai} v_i/\tau$, where
+    $g_{ai} = E_c\,\pi_a\delta^{tot}_a x_i$. With `heterogeneous` teaching the weights never rest
+    (`asymptotic_weights`). The equations become stiffer with time, and LSODA switches its method.
 
     **Arguments:**
 
     - `model`: task, architecture and teaching.
-    - `animals`: their weights at time 0. If the model is shallow, `animals.merged()` is meant.
-    - `times`: when to record, rising, in the units of $\tau$; a number is a list of one.
-    - `rtol`, `atol`: tolerances of the integration. Animals share its steps, so that others beside
-      it change an animal within these.
+    - `animals`: weights at time 0. For a shallow model `animals.merged()` is used.
+    - `times`: increasing times to record, in the units of $\tau$, or a single time.
+    - `rtol`, `atol`: tolerances of the integrator. Animals share its steps, so that the result for
+      an animal depends on the other animals within these tolerances.
 
     **Returns:**
 
     The weights and the behaviour at `times`.
+
+    **Example:**
+
+    >>> from festina.theory.decisions import ContrastChoiceLearner, mean_field_learning
+    >>> from festina.theory.decisions import naive_animals
+    >>> model, animal = ContrastChoiceLearner(), naive_animals(0.1, 0.01)
+    >>> learning = mean_field_learning(model, animal, [0, 30, 200])
+    >>> learning.right_probability[0].round(3)  # psychometric curve at each time
+    array([[0.488, 0.494, 0.5  , 0.5  , 0.5  ],
+           [0.029, 0.264, 0.813, 0.824, 0.835],
+           [0.001, 0.037, 0.516, 0.931, 0.994]])
     """
     check_times(times)
     times = np.atleast_1d(np.asarray(times, dtype=np.float64))
     if (np.diff(times) <= 0).any():
-        raise ValueError("`times` must rise: sort them, and give each of them once.")
+        raise ValueError(
+            "`times` must rise, got equal or decreasing times. Sort them and remove duplicates."
+        )
     check_positive("rtol", rtol)
     check_positive("atol", atol)
     if model.architecture == "shallow":
@@ -79,15 +93,21 @@ def mean_field_learning(
 
 
 def weight_velocity(model: ContrastChoiceLearner, animals: AnimalWeights) -> AnimalWeights:
-    r"""Return $(\dot v, \dot u)$ of the mean field, for phase portraits.
+    r"""Return the time derivatives of all weights in the mean field, for phase portraits.
 
     **Arguments:**
 
-    - `model`, `animals`: as for `mean_field_learning`; a shallow model takes `animals.merged()`.
+    - `model`, `animals`: as in `mean_field_learning`.
 
     **Returns:**
 
-    The time derivatives, in the place of the weights.
+    The time derivatives $(\dot v, \dot u)$, as `AnimalWeights` with derivatives for weights.
+
+    **Example:**
+
+    >>> from festina.theory.decisions import ContrastChoiceLearner, naive_animals, weight_velocity
+    >>> weight_velocity(ContrastChoiceLearner(), naive_animals(0.1, 0.01)).gains
+    array([[0.00759294, 0.00075009, 0.02506278]])
     """
     if model.architecture == "shallow":
         animals = animals.merged()
@@ -101,7 +121,7 @@ def weight_velocity(model: ContrastChoiceLearner, animals: AnimalWeights) -> Ani
 def _integrate(
     model: ContrastChoiceLearner, start: np.ndarray, times: np.ndarray, rtol: float, atol: float
 ) -> np.ndarray:
-    """Weights at `times`, shape (time, animal, unknown)."""
+    """Return the weights at `times`, shape (time, animal, unknown)."""
     from scipy.integrate import odeint
 
     times = np.where(times < _NOTHING, 0.0, times)
@@ -115,7 +135,7 @@ def _integrate(
         return np.asarray(_moves(theta, task, model.architecture, model.teaching)).ravel()
 
     grid = times if times[0] == 0 else np.concatenate([[0.0], times])
-    # Animals do not see each other: the Jacobian is a band of blocks, and costs no more for many.
+    # Animals do not interact: the Jacobian is block-diagonal, and a band is enough.
     band = _UNKNOWNS - 1
     path, report = odeint(
         moves,
@@ -129,7 +149,9 @@ def _integrate(
         full_output=True,
     )
     if report["message"] != "Integration successful.":
-        raise RuntimeError(f"LSODA gave up: {report['message']} Try a larger `rtol` or `atol`.")
+        raise RuntimeError(
+            f"The integrator LSODA failed: {report['message']} Try a larger `rtol` or `atol`."
+        )
     return path[len(grid) - len(times) :].reshape(len(times), *herd)
 
 
@@ -148,7 +170,7 @@ def _column_velocity(
 
 
 column_velocity = compiled("architecture", "teaching")(_column_velocity)
-"""The same for weights in columns (v, u), one for each animal."""
+"""Time derivatives of weights in columns (v, u), one column for each animal."""
 
-# Called thousands of times by the integrator, which has set the precision already.
+# The integrator calls this function thousands of times. The precision is already set.
 _moves = jax.jit(_column_velocity, static_argnames=("architecture", "teaching"))

@@ -1,4 +1,4 @@
-r"""Where learning rests: stationary points of the mean field, one for each set of active lines."""
+r"""Stationary points of mean-field learning, one for each set of active lines."""
 
 import itertools
 from dataclasses import dataclass
@@ -23,28 +23,36 @@ from ._learner import (
 )
 from ._mean_field_learning import column_velocity
 
-# β grows from 0, where the equations are linear, in steps that Newton's method can follow.
+# β increases from 0, where the equations are linear, in steps that Newton's method can follow.
 _FIRST_STEP = 0.5
 _SMALLEST_STEP = 1e-4
 _NEWTON_STEPS = 12
 _CONVERGED = 1e-11
 
-# Of eigenvalues: those of the neutral directions are zero up to rounding.
+# Eigenvalues below this count as zero: neutral directions have rounding errors.
 _NEUTRAL = 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StationaryPoint(Result):
-    r"""A point at which the mean field rests, and how it is left.
+    r"""Stationary point of mean-field learning, with its behaviour and its escape rates.
 
-    - `active`: the lines in use, as names of `("left", "right", "constant")`.
-    - `products`: $W_{ai}$, zero for silent lines.
-    - `loss`: $\frac12 E_c\sum_a\pi_a(\bar r_a - Q_a)^2$.
-    - `right_probability`: $P(R\mid c)$, the psychometric curve.
-    - `escape_rates`: for each silent line the rate at which it grows if it is small.
-    - `eigenvalues`: of the Jacobian of the flow, at the point with balanced weights
-      $v_i^2 = \sum_a u_{ai}^2$; real parts falling.
-    - `index`: how many of them have a positive real part; 0 is stable.
+    - `active`: names of the active lines, from `("left", "right", "constant")`.
+    - `products`: products $W_{ai}$; zero for silent lines.
+    - `loss`: expected squared error $\frac12 E_c\sum_a\pi_a(\bar r_a - Q_a)^2$.
+    - `right_probability`: psychometric curve $P(R\mid c)$.
+    - `escape_rates`: growth rate of each silent line while it is small.
+    - `eigenvalues`: eigenvalues of the Jacobian of the flow at balanced weights,
+      $v_i^2 = \sum_a u_{ai}^2$, with decreasing real parts.
+
+    **Example:**
+
+    >>> from festina.theory.decisions import ContrastChoiceLearner, stationary_points
+    >>> start = stationary_points(ContrastChoiceLearner())[0]
+    >>> start.active, start.index
+    ((), 3)
+    >>> start.escape_rates
+    {'left': 0.15, 'right': 0.15, 'constant': 0.3536}
     """
 
     active: tuple[str, ...]
@@ -56,11 +64,12 @@ class StationaryPoint(Result):
 
     @property
     def index(self) -> int:
+        """Number of eigenvalues with a positive real part; 0 for a stable point."""
         return int((np.real(self.eigenvalues) > _NEUTRAL).sum())
 
     @property
     def animals(self) -> AnimalWeights:
-        """An animal that rests at this point, with balanced weights."""
+        """Animal at this point, with balanced weights."""
         v = np.sqrt(np.linalg.norm(self.products, axis=0))
         return AnimalWeights(v, self.products / np.where(v > 0, v, 1.0))
 
@@ -72,35 +81,37 @@ def stationary_points(model: ContrastChoiceLearner) -> tuple[StationaryPoint, ..
 
     $$\tau\dot v_i = \sum_a g_{ai} u_{ai},\qquad \tau\dot u_{ai} = g_{ai} v_i.$$
 
-    So each line is either *active*, with $g_{\cdot i} = 0$, or *silent*, with $W_{\cdot i} = 0$:
-    $2^3$ points, from nothing learned to all. A silent line has the eigenvalues $\pm|g_i|/\tau$ and
-    0, where $|g_i|^2 = \sum_a g_{ai}^2$, and to first order does not touch the others, so that a
-    point whose active lines are stable has as many unstable directions as silent lines. Active
-    lines have one neutral direction each (a larger gain, a smaller weight).
+    At a stationary point each line i is *active*, with $g_{\cdot i} = 0$, or *silent*, with
+    $W_{\cdot i} = 0$. These are $2^3$ points, from nothing learned to everything learned. A silent
+    line has the eigenvalues $\pm|g_i|/\tau$ and 0, with $|g_i|^2 = \sum_a g_{ai}^2$. To first order
+    it does not affect the other lines. A point with stable active lines therefore has one unstable
+    direction for each silent line. Each active line has one neutral direction (a larger gain, a
+    smaller weight).
 
-    Here a silent line has $u_i = 0$ too. Points with $v_i = 0$ and $u_i \perp g_i$ also rest; their
-    behaviour and their index are the same.
+    Silent lines are returned with $u_i = 0$. Points with $v_i = 0$ and $u_i \perp g_i$ are also
+    stationary; their behaviour and their index are the same.
 
-    **Random choices** ($\beta = 0$): $g_{aA} = 0$ is least squares on the active lines alone.
-    **On policy** ($\beta > 0$) the policy depends on the weights. The point is followed from
-    $\beta = 0$ by Newton's method. For the default contrasts no other was found (observed, not
-    proved), but it is not so in general: with contrasts -1, -½, ⅛, ½ and all lines active there are
-    two stable points at $\beta = 2$, and the one that comes from $\beta = 0$ ends at 2.15. Nor need
-    an animal arrive in any time that counts: one that starts out thinking little of an action all
-    but never takes it, and learns nothing about it for a time of order $\tau e^{\beta\Delta Q}$.
+    **Random choices** ($\beta = 0$): $g_{\cdot i} = 0$ is the least-squares solution on the active
+    lines. **Choices by value** ($\beta > 0$): the policy depends on the weights. Newton's method
+    follows the point from $\beta = 0$. For the default contrasts no other points were found, but
+    this is not proved. Other contrasts may have more points: with contrasts -1, -½, ⅛, ½ and all
+    lines active there are two stable points at $\beta = 2$, and the point that continues from
+    $\beta = 0$ ends at $\beta = 2.15$. An animal may also take very long to reach a point: if its
+    value of an action is initially low by ΔQ, it hardly ever chooses this action and learns nothing
+    about it for a time of order $\tau e^{\beta\Delta Q}$.
 
     **The loss** is the expected squared error of the chosen action about the *expected* reward,
-    $L = \frac12 E_c\sum_a\pi_a(\bar r_a - Q_a)^2$. About the reward itself it is larger by the
+    $L = \frac12 E_c\sum_a\pi_a(\bar r_a - Q_a)^2$. About the drawn reward it is larger by the
     constant $\frac12 E_c\sum_a\pi_a\bar r_a(1-\bar r_a)$, 0.025 for the default contrasts. The flow
-    is $-\partial L/\partial\theta$ *with the policy held*: it leaves out
-    $-\frac12 E_c\sum_a(\partial\pi_a/\partial\theta)(\bar r_a-Q_a)^2$. If $\beta = 0$ it descends
-    $L$; if $\beta > 0$ its stationary points are not those of $L$, and $L$ may rise.
+    is $-\partial L/\partial\theta$ *at a fixed policy*: it lacks the term
+    $-\frac12 E_c\sum_a(\partial\pi_a/\partial\theta)(\bar r_a-Q_a)^2$. If $\beta = 0$ the flow
+    descends $L$. If $\beta > 0$ its stationary points differ from those of $L$, and $L$ may rise.
 
-    With `heterogeneous` teaching only the five points remain at which no stimulus is active
-    together with the constant line (there $\delta^{stim}$ or $\delta^{const}$ is $\delta^{tot}$). A
-    silent line leaves at the rate $\sqrt{g_i\cdot g_i'}/\tau$, $g'$ being $g$ with the line's own
-    error. After the last of them nothing rests, see `asymptotic_weights`. A shallow animal has one
-    point, with all lines active.
+    With `heterogeneous` teaching only five points remain: no stimulus is active together with the
+    constant line, so that $\delta^{stim}$ or $\delta^{const}$ equals $\delta^{tot}$. A silent line
+    grows at the rate $\sqrt{g_i\cdot g_i'}/\tau$, where $g'$ is $g$ with the own error. After
+    the last of the five points the weights never rest (`asymptotic_weights`). A shallow animal has
+    one point, with all lines active.
 
     **Arguments:**
 
@@ -108,8 +119,19 @@ def stationary_points(model: ContrastChoiceLearner) -> tuple[StationaryPoint, ..
 
     **Returns:**
 
-    The points, those with fewer active lines first. Raises `RuntimeError` where one cannot be
-    followed up to $\beta$.
+    The points, in order of the number of active lines. Raises `RuntimeError` if Newton's method
+    cannot follow a point up to $\beta$.
+
+    **Example:**
+
+    >>> from festina.theory.decisions import ContrastChoiceLearner, stationary_points
+    >>> for point in stationary_points(ContrastChoiceLearner(teaching="heterogeneous")):
+    ...     print(f"{point.loss:.4f} {point.index} {', '.join(point.active)}")
+    0.2250 3
+    0.1442 2 left
+    0.1442 2 right
+    0.1000 2 constant
+    0.0634 1 left, right
     """
     check_distinguishable(model)
     task = task_of(model)
@@ -147,7 +169,7 @@ def _active_sets(architecture: Architecture, teaching: Teaching) -> list[tuple[s
 
 
 def _solve(task: Task, active: np.ndarray, teaching: Teaching) -> np.ndarray:
-    """W for which the lines' own errors vanish on the active lines, zero on the silent ones."""
+    """Return W that is zero on silent lines and has vanishing own errors on active lines."""
     start = np.zeros((len(ACTIONS), len(LINES)))
     if not active.any():
         return start
@@ -158,22 +180,22 @@ def _solve(task: Task, active: np.ndarray, teaching: Teaching) -> np.ndarray:
         w, beta, step = (w, beta, step / 2) if found is None else (found, ahead, step * 1.5)
     if w is None or beta < task.beta:
         raise RuntimeError(
-            f"The stationary point could be followed up to an `inverse_temperature` of {beta:.4g}, "
-            f"not to {task.beta:g}: it meets another one there, or some action is as good as never "
-            "chosen. Try a smaller one, or `mean_field_learning` up to a late time."
+            "Newton's method followed a stationary point up to an `inverse_temperature` of "
+            f"{beta:.4g}, not to {task.beta:g}: the point meets another one there, or an action is "
+            "almost never chosen. Use a smaller one, or `mean_field_learning` up to a late time."
         )
     return w
 
 
 def _newton(w: np.ndarray, task: Task, active: np.ndarray, teaching: Teaching) -> np.ndarray | None:
-    """The stationary point near `w`, if Newton's method comes to one."""
+    """Return the stationary point near `w`, or None if Newton's method does not converge."""
     unknown = np.tile(active, len(ACTIONS))
     w = w.copy()
     for _ in range(_NEWTON_STEPS):
         pull, slope, scale = _linearised(w, task, teaching)
         if not np.min(scale) > np.finfo(float).tiny:
             return None
-        # An action that is hardly ever chosen pulls as little: judge it by its own scale.
+        # The gradient of a rarely chosen action is small, so the error is relative to its scale.
         error = (pull / scale).ravel()[unknown]
         if np.abs(error).max() < _CONVERGED:
             return w
@@ -189,7 +211,7 @@ def _newton(w: np.ndarray, task: Task, active: np.ndarray, teaching: Teaching) -
 def _linearised(
     w: Float[Array, "action line"], task: Task, teaching: Teaching
 ) -> tuple[Float[Array, "..."], ...]:
-    """The lines' own pull g', its derivative, and what it is per unit of W: E π_a x_i²."""
+    """Return the lines' own drive g', its derivative, and its scale E π_a x_i²."""
     own = lambda w: _own_pull(w, task, teaching)
     policy = action_probabilities(w, task)
     scale = policy.T @ jnp.asarray(task.stimuli) ** 2 / len(policy)
@@ -199,7 +221,7 @@ def _linearised(
 def _own_pull(
     w: Float[Array, "action line"], task: Task, teaching: Teaching
 ) -> Float[Array, "action line"]:
-    """g'_ai, with the error that teaches line i: what moves W if all gains are one and fixed."""
+    """Return g'_ai, the velocity of W from the error that teaches line i, at fixed gains of 1."""
     return velocity(jnp.ones(len(LINES), w.dtype), w, task, "shallow", teaching)[1]
 
 
@@ -216,7 +238,7 @@ _behave = compiled()(behaviour)
 def _eigenvalues(
     w: np.ndarray, task: Task, architecture: Architecture, teaching: Teaching
 ) -> np.ndarray:
-    """Of the flow of (v, u), or of W alone if the animal is shallow; not divided by τ."""
+    """Return the eigenvalues of the flow of (v, u), or of W if shallow, times τ."""
     if architecture == "shallow":
         column = np.concatenate([np.ones(len(LINES)), w.ravel()])
         jacobian = _jacobian(column, task, architecture, teaching)[len(LINES) :, len(LINES) :]

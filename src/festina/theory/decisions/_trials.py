@@ -1,4 +1,4 @@
-"""Learning trial by trial."""
+"""Simulation of learning, trial by trial."""
 
 import jax
 import jax.numpy as jnp
@@ -23,28 +23,37 @@ def simulate_learning(
     save_every: int = 1,
     key: PRNGKeyArray,
 ) -> DecisionLearning:
-    r"""Simulate animals that see one stimulus at a time, choose, and are rewarded.
+    r"""Simulate animals that learn from single trials: a stimulus, a choice, a reward.
 
-    On each trial the contrast is drawn, then the action from the softmax, then the reward, and the
-    weights change at once by
+    Each trial draws a contrast, an action from the softmax, and a reward. The weights change by
 
     $$\Delta v_i = \eta\,\delta^{tot}_a u_{ai} x_i,\qquad \Delta u_{ai} = \eta\,\delta_a v_i x_i$$
 
-    for the action $a$ that was chosen. The mean of these changes over trials is the
-    `mean_field_learning`, with $n$ trials as time $t = \eta\tau n$.
+    for the chosen action $a$, where $\delta$ is the error that teaches $u$
+    (`ContrastChoiceLearner`). The mean over trials is `mean_field_learning`, and $n$ trials are the
+    time $t = \eta\tau n$.
 
     **Arguments:**
 
-    - `model`, `animals`: as for `mean_field_learning`. `animals.repeated(16)` has 16 runs of each.
-    - `trials`: how many, a multiple of `save_every`.
-    - `learning_rate`: $\eta$.
-    - `save_every`: trials between two records. The first record is before the first trial.
-    - `key`: randomness. Animal 3 has the same luck, however many learn beside it and for however
-      many trials.
+    - `model`, `animals`: as in `mean_field_learning`. `animals.repeated(16)` gives 16 runs of each.
+    - `trials`: number of trials, a multiple of `save_every`.
+    - `learning_rate`: learning rate $\eta$.
+    - `save_every`: number of trials between two records. The first record precedes the first trial.
+    - `key`: random key. The random numbers of animal 3 do not depend on the number of animals or
+      trials.
 
     **Returns:**
 
-    The weights and the behaviour at times $\eta\tau n$ of the mean field.
+    The weights and the behaviour at the times $\eta\tau n$.
+
+    **Example:**
+
+    >>> import jax
+    >>> from festina.theory.decisions import ContrastChoiceLearner, naive_animals, simulate_learning
+    >>> options = {"learning_rate": 0.1, "save_every": 500, "key": jax.random.key(0)}
+    >>> run = simulate_learning(ContrastChoiceLearner(), naive_animals(0.1, 0.1), 1000, **options)
+    >>> run.time, run.accuracy.round(4)
+    (array([  0.,  50., 100.]), array([[0.5094, 0.9298, 0.9577]]))
     """
     check_positive("learning_rate", learning_rate)
     trials = whole_number("trials", trials)
@@ -69,8 +78,8 @@ def simulate_learning(
     )
     if not (np.isfinite(gains).all() and np.isfinite(striatum).all()):
         raise ValueError(
-            f"Learning diverged at `learning_rate` {learning_rate:g}: an error is overshot by more "
-            "than its size. Use a smaller one."
+            f"Learning diverged at `learning_rate` {learning_rate:g}, because steps overshoot the "
+            "target. Use a smaller learning rate."
         )
     clock = learning_rate * model.tau * save_every
     return DecisionLearning(
@@ -104,7 +113,7 @@ def _run(
         values = (u * v) @ x
         right = chance[1] < jax.nn.sigmoid(task.beta * (values[1] - values[0]))
         chosen = jnp.stack([~right, right]).astype(v.dtype)
-        reward = (chance[2] < rewards[contrast]).astype(v.dtype)  # only the chosen one is used
+        reward = (chance[2] < rewards[contrast]).astype(v.dtype)  # for the chosen action
         dv, du = update(v, u, x, chosen, reward, architecture, teaching)
         return (v + rate * dv, u + rate * du), None
 

@@ -1,4 +1,4 @@
-"""Gated deep linear networks: what their paths see, how they race, and what it comes down to."""
+"""Predict learning in gated deep linear networks, as a race between their paths."""
 
 from ._common import CommonModes as CommonModes
 from ._conserved import conserved_quantities as conserved_quantities

@@ -1,4 +1,4 @@
-"""A path by itself: a chain whose solution is known."""
+"""Closed-form strength of a single path without the other paths."""
 
 import numpy as np
 from jaxtyping import Float
@@ -18,7 +18,7 @@ def alone(
     initial: dict[str, Float[np.ndarray, " _"]],
     tau: float,
 ) -> Float[np.ndarray, "*time mode"]:
-    """Return the product along a path from its edges' strengths: see `RaceReduction.alone`."""
+    """Return the strength of one path over time, without other paths: see `RaceReduction.alone`."""
     k, depth = group.paths.index(path), len(path.edges)
     s, d = group.s[k], group.d[k, k]
     b = np.stack([initial[edge] for edge in path.edges])
@@ -26,8 +26,8 @@ def alone(
         return np.asarray(unbalanced_strength(times, b[0], b[1], s, input_variance=d, tau=tau))
     if (np.ptp(b**2, axis=0) > _BALANCED * np.max(b**2, axis=0)).any():
         raise ValueError(
-            f"The edges of {path} differ in strength, and for {depth} such edges there is no "
-            "closed form. Call the reduction itself, which integrates."
+            f"The edges of {path} differ in initial strength, and there is no closed form for "
+            f"{depth} such edges. Call the reduction with times instead: it integrates."
         )
     a = np.prod(b, axis=0)
     return np.asarray(chain_strength(times, s, a, depth=depth, input_variance=d, tau=tau))

@@ -1,4 +1,4 @@
-"""Objects in contexts, exactly: what a pathway sees that is open in some of the contexts."""
+"""Exact modes and learning curves of pathways that are open in some contexts."""
 
 import math
 from collections import Counter
@@ -24,14 +24,27 @@ _NOTHING = 1e-12
 class ContextSpectrum(Result):
     r"""Result of `context_spectrum`: modes of the pathways that are open in k of C contexts.
 
-    - `objects`, `contexts`, `on`, `of`: N, C, k, and what of the targets they see.
-    - `singular_values`: S of $\langle g\,y x^\top\rangle$, the largest first.
-    - `input_variance`: D(p, p) of $\langle g\,x x^\top\rangle$ in the same directions.
-    - `effective_variance`: $D_\text{eff} = \sum_j D(j, p)\,u_j\cdot u_p$ over all $\binom Ck$
-      pathways that start alike. NaN where what the others explain turns their directions.
-    - `kinds`: of each mode, the `"mean"` over objects, a contrast of `"objects"` or of
-      `"contexts"`; `"mixed"` where the mean over objects is no mode of the features.
-    - `start`: ½⟨‖y‖²⟩, from where the loss falls.
+    - `objects`, `contexts`, `on`: numbers N of objects, C of contexts and k of open contexts.
+    - `of`: inputs and targets of the pathways, as in `context_spectrum`.
+    - `singular_values`: singular values S of $\langle g\,y x^\top\rangle$, the largest first. Here
+      g is the gate of a pathway.
+    - `input_variance`: D(p, p), the values of $\langle g\,x x^\top\rangle$ in the same directions.
+    - `effective_variance`: $D_\text{eff} = \sum_j D(j, p)\,u_j\cdot u_p$, summed over all
+      $\binom Ck$ pathways j, which start from equal strengths. It is NaN where other pathways
+      rotate the directions of a pathway.
+    - `kinds`: kind of each mode. `"mean"` is the mean over objects; `"objects"` and `"contexts"`
+      are contrasts. Modes are `"mixed"` if the features do not have the mean over objects as a
+      mode.
+    - `start`: initial loss ½⟨‖y‖²⟩.
+
+    **Example:**
+
+    >>> from festina.theory.gated import context_spectrum
+    >>> print(context_spectrum(4, 3, 1, of="residual"))
+    pathways: 3, open in 1 of 3 contexts, residual
+          mode          S          D      D_eff    final
+       objects    0.11785   0.083333   0.083333   1.4142  ×1
+       objects   0.068041   0.083333   0.083333   0.8165  ×2
     """
 
     objects: int
@@ -61,9 +74,13 @@ class ContextSpectrum(Result):
         head = ("mode", "S", "D", "D_eff", "final")
         width = (10, 10, 10, 10, 8)
         line = lambda cells: " ".join(f"{c:>{w}}" for c, w in zip(cells, width, strict=True))
-        open_ = f"open in {self.on} of {self.contexts} contexts, {self.of}, {self.pathways} alike"
+        how = f"open in {self.on} of {self.contexts} contexts, {self.of}"
         return "\n".join(
-            [open_, line(head), *(f"{line(row)}  ×{n}" for row, n in Counter(rows).items())]
+            [
+                f"pathways: {self.pathways}, {how}",
+                line(head),
+                *(f"{line(row)}  ×{n}" for row, n in Counter(rows).items()),
+            ]
         )
 
     @property
@@ -73,21 +90,22 @@ class ContextSpectrum(Result):
 
     @property
     def final(self) -> Float[np.ndarray, " mode"]:
-        """S/D_eff: the strength of every mode of each pathway at the end."""
+        """Final strength S/D_eff of each mode of a pathway."""
         return self.singular_values / self.effective_variance
 
     def strength(
         self, times: ArrayLike, initial_strength: ArrayLike, *, tau: ArrayLike = 1.0
     ) -> Float[np.ndarray, "*time mode"]:
-        r"""Return the strength of every mode of each pathway, if all learn from equal weights.
+        r"""Return the strength π of each mode of a pathway over time.
 
-        $\tau\dot\pi = 2\pi(S - D_\text{eff}\pi)$, solved by `festina.theory.linear.chain_strength`.
+        All pathways start from equal strengths and obey $\tau\dot\pi = 2\pi(S - D_\text{eff}\pi)$.
+        The solution is `festina.theory.linear.chain_strength`.
 
         **Arguments:**
 
-        - `times`: when, in the units of `tau`.
-        - `initial_strength`: π(0), one for all modes or one for each. H random units of size σ in
-          every pathway have σ²H/2.
+        - `times`: times in the units of `tau`.
+        - `initial_strength`: π(0), one for all modes or one for each. For H hidden units in each
+          pathway with random weights of standard deviation σ, π(0) = σ²H/2.
         - `tau`: time constant of the flow on $\frac12\langle\lVert y - f\rVert^2\rangle$, one
           for all modes or one for each.
         """
@@ -101,13 +119,13 @@ class ContextSpectrum(Result):
             )
         if not np.isfinite(self.effective_variance).all():
             raise ValueError(
-                f"Pathways open in {self.on} of {self.contexts} contexts turn each other's "
-                f"directions: there is no closed form for of='{self.of}'. "
-                "`race_of_gatings` follows their weights."
+                f"There is no closed form for of='{self.of}' with {self.on} of {self.contexts} "
+                "contexts open: pathways rotate each other's directions. Use `race_of_gatings`, "
+                "which integrates the weights."
                 if "mixed" not in self.kinds
-                else "The mean over objects is no mode of these features, so that inputs of "
-                "objects and of contexts share their modes and turn: there is no closed form. "
-                "`race_of_gatings` follows weights as they are."
+                else "There is no closed form, because the mean over objects is not a mode of "
+                "these features: directions of objects and of contexts mix and rotate. Use "
+                "`race_of_gatings`, which integrates the weights."
             )
         s, d = self.singular_values, self.effective_variance
         return np.asarray(
@@ -117,10 +135,11 @@ class ContextSpectrum(Result):
     def loss(
         self, times: ArrayLike, initial_strength: ArrayLike, *, tau: ArrayLike = 1.0
     ) -> Float[np.ndarray, "*time"]:
-        r"""Return ½⟨‖y − f‖²⟩ of all these pathways together, arguments as in `strength`.
+        r"""Return the loss ½⟨‖y − f‖²⟩ of all these pathways over time.
 
-        $L = L(0) - \binom Ck\sum_a(S_a\pi_a - \frac12 D_\text{eff}\pi_a^2)$, where L(0) is that of
-        the targets they see. Of one pathway in each context it is that of a modular network.
+        $L = L(0) - \binom Ck\sum_a(S_a\pi_a - \frac12 D_\text{eff}\pi_a^2)$, where L(0) is the loss
+        of zero output on the targets of the pathways. With one pathway for each context (k = 1)
+        this is the loss of a modular network. Arguments are those of `strength`.
         """
         pi = self.strength(times, initial_strength, tau=tau)
         gained = pi * (self.singular_values - 0.5 * self.effective_variance * pi)
@@ -135,32 +154,43 @@ def context_spectrum(
     of: Of = "raw",
     context_input: float = 1.0,
 ) -> ContextSpectrum:
-    r"""Return what a pathway that is open in k of C contexts sees of the task, exactly.
+    r"""Return the exact singular modes of pathways that are open in k of C contexts.
 
-    The task is `festina.tasks.objects_in_contexts`.
+    The task is `festina.tasks.objects_in_contexts`. σ are the singular values of the features H of
+    N objects. σ̃ are those of the features after the mean over objects, $\bar h$, is subtracted: if
+    that mean is the first mode, σ̃ are all σ but the first.
 
-    With σ the singular values of the features H of N objects, σ̃ those of their differences from
-    the mean over objects $\bar h$ (all σ but the first, where that mean is the first mode):
-
-    | `of` | what is seen | S | D(p, p) |
+    | `of` | inputs; modes | S | D(p, p) |
     | --- | --- | --- | --- |
-    | `"raw"` | objects, of all that is to be learned | $\sigma\sqrt{k^2 + k}/NC$ | $k/NC$ |
-    | `"residual"` | what a linear network leaves | $\tilde\sigma\sqrt{k(C - k)/C}/NC$ | $k/NC$ |
-    | `"common"` | objects and context: the mean | $\sigma_1\sqrt{(k + 1)(k + N)}/NC$ | $(k+N)/NC$ |
-    | | differences between objects | $\tilde\sigma\sqrt{k^2 + k}/NC$ | $k/NC$ |
-    | | differences between contexts, k − 1 | $\lvert\bar h\rvert/C$ | $1/C$ |
+    | `"raw"` | objects; all | $\sigma\sqrt{k^2 + k}/NC$ | $k/NC$ |
+    | `"residual"` | objects; all | $\tilde\sigma\sqrt{k(C - k)/C}/NC$ | $k/NC$ |
+    | `"common"` | both; mean of objects | $\sigma_1\sqrt{(k + 1)(k + N)}/NC$ | $(k+N)/NC$ |
+    | | both; differences of objects | $\tilde\sigma\sqrt{k^2 + k}/NC$ | $k/NC$ |
+    | | both; k − 1 differences of contexts | $\lvert\bar h\rvert/C$ | $1/C$ |
 
-    On the residual all pathways that are open in k contexts, one for each k of the C, share the
-    work: $D_\text{eff} = \binom{C-2}{k-1}/NC$. So single contexts, k = 1, and all but one, k = C −
-    1, are the same there in all respects; what favours C − 1 is S on the raw targets, by
-    $\sqrt{C(C - 1)/2}$, before the common pathway is done.
+    "Both" means objects and contexts. The targets of `"residual"` are what the best linear network
+    leaves; `"raw"` and `"common"` have all targets.
+
+    All $\binom Ck$ pathways share the residual, with $D_\text{eff} = \binom{C-2}{k-1}/NC$. Pathways
+    of single contexts (k = 1) and of all contexts but one (k = C − 1) therefore learn the residual
+    equally fast and equally well. The raw targets count until the common pathway has learned. On
+    the raw targets, S is $\sqrt{C(C - 1)/2}$ times larger for k = C − 1 than for k = 1.
 
     **Arguments:**
 
-    - `objects`, `contexts`, `context_input`: as of the task, any features.
-    - `on`: k; by default all contexts.
-    - `of`: see above. The residual is not correlated with the context input, so that a pathway that
-      has it too sees the same.
+    - `objects`, `contexts`, `context_input`: as in `objects_in_contexts`, with any features.
+    - `on`: number k of contexts in which a pathway is open; by default all contexts.
+    - `of`: row of the table. A pathway that also receives the context input has the same spectrum
+      on the residual, because the residual does not correlate with the context input.
+
+    **Example:**
+
+    >>> from festina.theory.gated import context_spectrum
+    >>> single, pair = (context_spectrum(4, 3, on, of="residual") for on in (1, 2))
+    >>> single.singular_values.round(4), pair.singular_values.round(4)
+    (array([0.1179, 0.068 , 0.068 ]), array([0.1179, 0.068 , 0.068 ]))
+    >>> single.final / pair.final
+    array([1., 1., 1.])
     """
     h, count = features_of("objects", objects), whole_number("contexts", contexts)
     if h.ndim != 2:
@@ -168,7 +198,7 @@ def context_spectrum(
     if of not in get_args(Of):
         raise ValueError(f"`of` must be one of {', '.join(get_args(Of))}, got {of!r}.")
     if not h.any():
-        raise ValueError("`objects` have no features: all are zero, and nothing is to be learned.")
+        raise ValueError("All features of `objects` are zero. Give features that are not.")
     k = count if on is None else whole_number("on", on)
     if k > count:
         raise ValueError(f"`on` must be at most the number of contexts, {count}, got {k}.")
@@ -176,10 +206,10 @@ def context_spectrum(
     if of == "residual":
         if k == count:
             raise ValueError(
-                f"A pathway that is open in all {count} contexts sees nothing of what a linear "
-                "network leaves. Use fewer for `on`."
+                f"`on` must be below the number of contexts, {count}, if of='residual', got {k}: "
+                "a pathway that is open in all contexts cannot learn this residual."
             )
-        # Without context inputs not even the mean over objects is known for each context.
+        # Without context inputs, the residual contains the mean over objects.
         apart = h - h.mean(axis=1, keepdims=True) if scale else h
         values = np.linalg.svd(apart, compute_uv=False)
         parts = [("objects", values * math.sqrt(k * (count - k) / count), k)]
@@ -191,11 +221,14 @@ def context_spectrum(
     kinds = [kind for kind, part, _ in parts for _ in part]
     if of == "residual":
         shared = np.full(len(s), float(math.comb(count - 2, k - 1)))
-    else:  # no closed form unless every context has one pathway for itself
+    else:  # closed form only if exactly one pathway is open in each context
         shared = d if k in (1, count) and "mixed" not in kinds else np.full(len(s), math.nan)
     order = [i for i in np.argsort(-s, kind="stable") if s[i] > _NOTHING * np.linalg.norm(h)]
     if not order:
-        raise ValueError("All objects have the same features: a linear network leaves nothing.")
+        raise ValueError(
+            "All `objects` have the same features, and a linear network leaves no residual. Give "
+            "features that differ, or use of='raw'."
+        )
     return ContextSpectrum(
         objects=n,
         contexts=count,
@@ -212,7 +245,7 @@ def context_spectrum(
 def _parts(
     h: Float[np.ndarray, "feature object"], k: int, scale: float
 ) -> list[tuple[str, Float[np.ndarray, " mode"], ArrayLike]]:
-    """Kinds of modes on the raw targets, with NC times their S and D."""
+    """Return kind, NC·S and NC·D of each group of modes on the raw targets."""
     n, mean = h.shape[1], h.mean(axis=1)
     apart, size = h - mean[:, None], float(np.linalg.norm(mean))
     both, wide = math.sqrt(k * (k + 1)), scale**2 * n
@@ -223,7 +256,7 @@ def _parts(
         return [("mean", first, k + wide), ("objects", both * rest, k), contexts]
     if not scale:
         return [("objects", both * np.linalg.svd(h, compute_uv=False), k)]
-    # Of the context inputs only their sum is in these modes: one column, √k times as long.
+    # Only the sum of the context inputs enters these modes: one column, √k times as long.
     _, s, v = np.linalg.svd(
         np.column_stack((k * h, scale * n * math.sqrt(k) * mean)), full_matrices=False
     )
@@ -234,9 +267,23 @@ def _parts(
 
 
 def linear_residual_task(task: Task) -> Task:
-    """Return the task that is left once a linear network without biases has learned all it can."""
+    r"""Return the task with the residual of the best linear network as targets.
+
+    The best linear network has no biases and minimises $\langle\lVert y - f\rVert^2\rangle$.
+
+    **Example:**
+
+    >>> from festina.tasks import objects_in_contexts
+    >>> from festina.theory.gated import linear_residual_task
+    >>> task = objects_in_contexts([[1.0, -1.0]], 2)  # one feature, shown in each context
+    >>> task.y[:, 1], linear_residual_task(task).y[:, 1]
+    (array([ 1., -1.,  0., -0.]), array([ 0.5, -0.5, -0.5,  0.5]))
+    """
     if not isinstance(task, Task) or task.population or task.x.ndim != 2:
-        raise ValueError("`task` must be finite, with vectors as inputs.")
+        raise ValueError(
+            f"`task` must be finite, with vectors as inputs, got {task!r}. Use "
+            "`festina.tasks.from_arrays`."
+        )
     root = np.sqrt(task.weight)[:, None]
     x, y = np.asarray(task.x, float), np.asarray(task.y, float)
     best = np.linalg.lstsq(root * x, root * y, rcond=1e-13)[0]
@@ -246,8 +293,16 @@ def linear_residual_task(task: Task) -> Task:
 def best_linear_loss(task: Task) -> float:
     r"""Return the loss ½⟨‖y − f‖²⟩ of the best linear network without biases.
 
-    Of `objects_in_contexts`, $\frac12(1 - \frac1C)\sum_a\tilde\sigma_a^2/N$ with σ̃ as in
-    `context_spectrum`.
+    For `festina.tasks.objects_in_contexts` this loss is
+    $\frac12(1 - \frac1C)\sum_a\tilde\sigma_a^2/N$, where σ̃ are the singular values of the features
+    minus their mean over the N objects, and C is the number of contexts.
+
+    **Example:**
+
+    >>> from festina.tasks import xor
+    >>> from festina.theory.gated import best_linear_loss
+    >>> best_linear_loss(xor())  # the loss of zero output
+    0.5
     """
     rest = linear_residual_task(task)
     return 0.5 * float(rest.weight @ np.sum(rest.y**2, axis=1))

@@ -1,4 +1,4 @@
-"""Whether what paths see of the data has common singular directions, and which."""
+"""Find the common singular directions of the data that a group of paths sees."""
 
 import numpy as np
 from jaxtyping import Float
@@ -8,11 +8,11 @@ from scipy.sparse.csgraph import connected_components
 from ._common import CommonModes, Frames
 from ._paths import PathStatistics
 
-_NOTHING = 1e-9  # relative size of what is taken for zero
+_NOTHING = 1e-9  # relative size below which a number counts as zero
 
 
 def interacting(seen: PathStatistics) -> list[list[int]]:
-    """Return paths in groups: those that share an edge, or an output and examples."""
+    """Group the indices of paths that share an edge, or an output and examples."""
     edges = sorted({edge for path in seen.paths for edge in path.edges})
     along = np.array([[edge in path.edges for edge in edges] for path in seen.paths], float)
     ends = np.array([path.nodes[-1] for path in seen.paths])
@@ -26,11 +26,12 @@ def common_modes(
     members: list[int],
     weights: list[list[Float[np.ndarray, "_ _"]]] | None = None,
 ) -> CommonModes:
-    """Return common directions of a group of paths, and how well they fit.
+    """Return the common directions of a group of paths, and how well they fit.
 
-    Where data leave a choice weights decide: which directions those of modes that are alike are,
-    and which modes of inputs that share an edge, but no target, are the same one. They are given
-    for every path from its first edge to each of the others. Without, modes go by their order.
+    Where the data leave a choice, the weights decide. The choices are the directions of degenerate
+    modes, and which modes of two inputs that share an edge but no target are one mode. `weights`
+    lists the products along each path, from its first edge to each later edge. Without `weights`,
+    modes are paired by their order.
     """
     starts = {p: seen.paths[p].nodes[0] for p in members}
     ends = {p: seen.paths[p].nodes[-1] for p in members}
@@ -39,7 +40,7 @@ def common_modes(
     frames = {node: np.zeros((size, 0)) for node, size in sizes.items()}
     largest = max(float(np.linalg.norm(seen.correlation[p])) for p in members)
     beyond = lambda node: np.eye(sizes[node]) - frames[node] @ np.linalg.pinv(frames[node])
-    for _ in members:  # at least what one path sees is known after each round
+    for _ in members:  # each round completes at least one path
         left = {p: beyond(ends[p]) @ seen.correlation[p] @ beyond(starts[p]) for p in members}
         first = max(members, key=lambda p: float(np.linalg.norm(left[p])))
         if np.linalg.norm(left[first]) <= _NOTHING * largest:
@@ -47,7 +48,7 @@ def common_modes(
         axes = _axes(seen, members, starts[first], left, weights, frames)
         found = {node: np.zeros((size, axes.shape[1])) for node, size in sizes.items()}
         found[starts[first]] = axes
-        # To all that paths lead to and back: directions that are alike stay the same ones.
+        # Propagate along paths in both directions, so that a mode has one index at all nodes.
         reached = -1
         while reached < (reached := sum(np.any(found[node] != 0, axis=0).sum() for node in found)):
             for p in sorted(members, key=lambda p: -float(np.linalg.norm(left[p]))):
@@ -68,7 +69,7 @@ def common_modes(
 def _measured(
     seen: PathStatistics, members: list[int], frames: Frames, largest: float
 ) -> CommonModes:
-    """S and D in given directions, and what is left beside them."""
+    """Return S and D in the given directions, and the largest deviation from diagonal form."""
     count = next(iter(frames.values())).shape[1]
     s, d = np.zeros((len(members), count)), np.zeros((len(members), len(members), count))
     widest = max(float(np.linalg.norm(seen.covariance(p, p))) for p in members)
@@ -81,7 +82,7 @@ def _measured(
         left = max(left, float(apart) / max(largest, 1e-300))
         for b, j in enumerate(members):
             if seen.paths[j].nodes[-1] == seen.paths[p].nodes[-1]:
-                heard = np.any(u[a] != 0, axis=0)  # a mode that reaches no output disturbs none
+                heard = np.any(u[a] != 0, axis=0)  # a mode that reaches no output has no effect
                 seen_by = np.where(heard[:, None], v[b].T @ seen.covariance(j, p), 0.0)
                 d[b, a] = np.einsum("mi,im->m", seen_by, v[a])
                 apart = np.linalg.norm(seen_by - d[b, a][:, None] * v[a].T)
@@ -93,7 +94,7 @@ def _measured(
 
 
 def slant(frame: Float[np.ndarray, "_ mode"]) -> float:
-    """How far directions are from orthogonal to each other."""
+    """Return the largest scalar product between two different directions."""
     gram = frame.T @ frame
     return float(np.abs(gram - np.diag(np.diag(gram))).max(initial=0.0))
 
@@ -106,9 +107,12 @@ def _axes(
     weights: list[list[Float[np.ndarray, "_ _"]]] | None,
     known: Frames,
 ) -> Float[np.ndarray, "input mode"]:
-    """Eigenvectors of all that paths from one input see of it, in no special proportion."""
+    """Return common eigenvectors of the data that paths see of one input.
+
+    They are the eigenvectors of a random mixture of all correlations and covariances.
+    """
     here = [p for p in members if seen.paths[p].nodes[0] == node]
-    mixture = np.random.default_rng(0)  # any that favours no coincidence
+    mixture = np.random.default_rng(0)  # generic coefficients avoid accidental degeneracy
     gram = lambda m: mixture.uniform(1, 2) * m.T @ m / max(np.sum(m**2), 1e-300)
     data = sum(gram(left[p]) for p in here)
     for p in here:
@@ -118,7 +122,7 @@ def _axes(
     values, axes = np.linalg.eigh(data)
     if weights is not None:
         among = sum(gram(each) for p in here for each in weights[p])
-        for p in here:  # and what they lead to of modes that are known
+        for p in here:  # and the coupling to modes that are known
             there = known[seen.paths[p].nodes[-1]]
             among = among + gram(
                 mixture.uniform(1, 2, there.shape[1])[:, None] * there.T @ weights[p][-1]
@@ -130,7 +134,7 @@ def _axes(
 
 
 def _joined(known: Frames, new: Frames, alike: Float[np.ndarray, "mode new"]) -> Frames:
-    """Modes that are alike become one, if no node has directions for both; others are added."""
+    """Merge matching modes if no node has directions for both, and append the other modes."""
     there = lambda frames: np.stack([np.any(frame != 0, axis=0) for frame in frames.values()]) * 1
     fits = (there(known).T @ there(new) == 0) * np.abs(alike)
     pairs = zip(*linear_sum_assignment(-fits), strict=True)
@@ -146,16 +150,16 @@ def _joined(known: Frames, new: Frames, alike: Float[np.ndarray, "mode new"]) ->
 
 
 def _fill(found: Frames, node: str, columns: Float[np.ndarray, "_ mode"], least: float) -> None:
-    """Directions that a node does not have yet, at right angles to each other, longest first.
+    """Fill the missing directions of a node with orthonormalised `columns`, longest first.
 
-    Of data that are not diagonal together there are more columns than directions.
+    If the data have no common directions, there are more columns than directions.
     """
     frame = found[node].copy()
     for k in np.argsort(-np.linalg.norm(columns, axis=0), kind="stable"):
         if frame[:, k].any():
             continue
         beside = columns[:, k]
-        for _ in range(2):  # the second time against rounding
+        for _ in range(2):  # the second pass removes rounding errors
             beside = beside - frame @ (frame.T @ beside)
         if (length := np.linalg.norm(beside)) > least:
             frame[:, k] = beside / length

@@ -1,4 +1,4 @@
-"""Two-layer pathways that race, along directions that stay or turn."""
+"""Integrate the race of two-layer pathways, along fixed or rotating directions."""
 
 import functools
 from dataclasses import dataclass, replace
@@ -11,12 +11,12 @@ from ._settle import settle
 
 NOTHING = 1e-9
 _LARGEST = 100.0
-_DENSE = 200  # weights, up to which a stiff solver's Jacobian is cheap
+_DENSE = 200  # largest number of weights for a stiff solver with a dense Jacobian
 
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """What drives pathways, whose maps are A_p B_pᵀ, (gating, input, output)."""
+    """Gradients of pathways with the maps A_p B_pᵀ, an array (gating, input, output)."""
 
     x: Float[np.ndarray, "sample input"]
     y: Float[np.ndarray, "sample output"]
@@ -25,34 +25,34 @@ class Field:
 
     @property
     def power(self) -> float:
-        """⟨‖y‖²⟩."""
+        """Mean squared norm of the targets, ⟨‖y‖²⟩."""
         return float(self.weight @ np.sum(self.y**2, axis=1))
 
     @functools.cached_property
     def seen(self) -> Float[np.ndarray, "sample gated_input"]:
-        """What all pathways see of the inputs, side by side."""
+        """Gated inputs of all pathways, concatenated along columns."""
         return (self.gates.T[:, :, None] * self.x[:, None]).reshape(len(self.x), -1)
 
     def pull(
         self, maps: Float[np.ndarray, "gating input output"]
     ) -> Float[np.ndarray, "gating input output"]:
-        """E(p)ᵀ of every pathway."""
+        """Return E(p)ᵀ of every pathway: the correlation of its gated input with the residual."""
         left = self.y - self.seen @ maps.reshape(-1, self.y.shape[1])
         return (self.seen.T @ (self.weight[:, None] * left)).reshape(maps.shape)
 
     @functools.cached_property
     def correlation(self) -> Float[np.ndarray, "gating input output"]:
-        """Σ^yx(p)ᵀ of every pathway."""
+        """Σ^yx(p)ᵀ of every pathway, the correlation of its gated input with the targets."""
         return self.pull(np.zeros((len(self.gates), self.x.shape[1], self.y.shape[1])))
 
     def explained(
         self, maps: Float[np.ndarray, "gating input output"]
     ) -> Float[np.ndarray, " gating"]:
-        """What each pathway takes off the loss."""
+        """Return by how much each pathway lowers the loss."""
         return np.sum(maps * (self.correlation + self.pull(maps)) / 2, axis=(1, 2))
 
     def modes(self, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """v, S and u of a pathway, directions as rows."""
+        """Return v, S and u of a pathway: singular vectors as rows, and singular values."""
         v, s, u = np.linalg.svd(self.correlation[k], full_matrices=False)
         largest = np.sqrt(self.power * np.sum(self.weight @ self.x**2))
         seen = s > NOTHING * np.abs(self.gates[k]).max() * largest
@@ -60,7 +60,7 @@ class Field:
 
 
 class Ran(NamedTuple):
-    """The course of a race of pathways."""
+    """Strength and contribution of each pathway over time."""
 
     time: Float[np.ndarray, " time"]
     strength: Float[np.ndarray, "time gating"]
@@ -74,13 +74,13 @@ def held(
     starts: Float[np.ndarray, " gating"],
     rtol: float,
 ) -> Ran | None:
-    """Integrate the race of strengths along directions that stay; None if they turn."""
+    """Integrate the strengths along fixed directions; return None if the directions rotate."""
     v, s, u = (np.concatenate(each) for each in zip(*modes, strict=True))
     owner = np.repeat(np.arange(len(modes)), [len(each) for _, each, _ in modes])
     of = (owner[:, None] == np.arange(len(modes))) * 1.0
     seen = field.gates[owner].T * (field.x @ v.T)
     overlap = (seen * field.weight[:, None]).T @ seen * (u @ u.T)
-    strength = lambda z: np.exp(np.minimum(z, _LARGEST))  # steps that are tried may go too far
+    strength = lambda z: np.exp(np.minimum(z, _LARGEST))  # trial steps of the solver may overshoot
     time, logs = settle(
         lambda _, z: 2 * (s - strength(z) @ overlap),
         np.log(starts)[owner],
@@ -102,8 +102,8 @@ def held(
 
 
 def free(field: Field, starts: Float[np.ndarray, " gating"], rtol: float) -> Ran:
-    """Integrate the race of whole weights, from initial weights that favour no direction."""
-    # Outputs that no target has are never driven: a basis of the others is enough.
+    """Integrate all weights, from initial weights that are isotropic."""
+    # Output directions without targets are never driven: a basis of the targets is enough.
     _, size, basis = np.linalg.svd(np.sqrt(field.weight)[:, None] * field.y, full_matrices=False)
     field = replace(field, y=field.y @ basis[size > NOTHING * size[0]].T)
     n = field.x.shape[1]
@@ -120,7 +120,7 @@ def free(field: Field, starts: Float[np.ndarray, " gating"], rtol: float) -> Ran
         found = maps(flat.reshape(shape))
         return np.stack((np.linalg.svd(found, compute_uv=False).sum(1), field.explained(found)))
 
-    # Of the product e^{2St} has half of what the combination (u, v)/√2 that grows has.
+    # A strength is half the squared norm along the growing direction (u, v)/√2: hence the 2.
     start = np.sqrt(2 * starts)[:, None, None] * np.eye(both)
     time, seen = settle(
         velocity,

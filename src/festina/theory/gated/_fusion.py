@@ -1,7 +1,8 @@
-r"""Views of the same thing: where they meet decides whether they race.
+r"""Contributions of several views of the same object to the output of a network.
 
-Loss ½⟨‖y − f‖²⟩, τẆ = −∂L/∂W. Views that enter one layer (early fusion) are one mode. Views with
-pathways of their own (late fusion) race, and who gets what depends on how far their errors overlap.
+The loss is ½⟨‖y − f‖²⟩ with τẆ = −∂L/∂W. Views that enter one layer (early fusion) are one mode.
+Views with their own pathways (late fusion) race, and their shares depend on how far their errors
+overlap.
 """
 
 import math
@@ -20,17 +21,24 @@ _TIGHT: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-13}
 
 
 def early_fusion_shares(amplitudes: ArrayLike) -> Float[np.ndarray, " view"]:
-    r"""Return what each view contributes if all enter one dense layer: $a_v^2/\sum_u a_u^2$.
+    r"""Return the share of each view if all views enter one dense layer: $a_v^2/\sum_u a_u^2$.
 
-    For $x = (a_1 e_k, \dots, a_V e_k)$ and $y = e_k$ (`festina.tasks.multi_view_classes`) the
-    views of a class are one direction of the input, with $S = \lVert a\rVert/K$ and $D = \lVert
-    a\rVert^2/K$. There is one mode and no race: from small weights every network ends with the same
+    For inputs $x = (a_1 e_k, \dots, a_V e_k)$ with amplitudes $a_v$ and targets $y = e_k$
+    (`festina.tasks.multi_view_classes`), the V views of a class are one direction of the input,
+    with singular value $S = \lVert a\rVert/K$ and variance $D = \lVert a\rVert^2/K$ for K classes.
+    There is one mode, and views do not race: from small weights every network ends with the same
     shares.
 
-    !!! note "When it stops being exact"
+    **Example:**
 
-        First-layer weights across that direction never change: shares are off by the order of the
-        initial weights, by chance.
+    >>> from festina.theory.gated import early_fusion_shares
+    >>> early_fusion_shares([2.0, 1.0])
+    array([0.8, 0.2])
+
+    !!! note "When the result is not exact"
+
+        Components of the first-layer weights orthogonal to that direction never change. They shift
+        the shares at random, by the order of the initial weights.
     """
     a = _rates("amplitudes", amplitudes)
     return a**2 / np.sum(a**2)
@@ -44,29 +52,40 @@ def late_fusion_strengths(
     classes: int = 1,
     tau: float | int = 1.0,
 ) -> Float[np.ndarray, "*time view"]:
-    r"""Return the strength of each view if every view has a two-layer pathway of its own.
+    r"""Return the strength of each view over time if every view has its own two-layer pathway.
 
-    For $x = (a_1 e_k, \dots, a_V e_k)$ and $y = e_k$ with balanced weights all classes are alike:
+    For inputs $x = (a_1 e_k, \dots, a_V e_k)$, targets $y = e_k$ and balanced weights, all
+    K classes have the same strength $\pi_v$ of view v:
 
     $$\tau\dot\pi_v = \frac{2 a_v \pi_v}{K}\Big(1 - \sum_u a_u\pi_u\Big),\qquad
       \pi_v = \pi_v(0)\, e^{2 a_v\vartheta}.$$
 
-    All views run along one orbit, by a clock θ that stops where $\sum_u a_u\pi_u = 1$: the fastest
-    has the more, the smaller the initial weights, and equal ones keep what they had. View v
-    contributes $c_v = a_v\pi_v$.
+    All views share the clock θ, which stops when $\sum_u a_u\pi_u = 1$. The smaller the initial
+    weights, the larger the final share of the fastest view. Views with equal amplitudes keep the
+    ratio of their initial strengths. View v contributes $c_v = a_v\pi_v$ to the output.
 
     **Arguments:**
 
-    - `times`: when to evaluate; `None` for where it ends.
+    - `times`: when to evaluate; `None` for the limit $t \to \infty$.
     - `amplitudes`: $a_v$ of each view.
-    - `initial_strength`: $\pi_v(0) > 0$, one for all views or one for each. H random units of size
-      σ for each view have about $\sigma^2 H/2$.
-    - `classes`: K.
+    - `initial_strength`: $\pi_v(0) > 0$, one for all views or one for each. For H hidden units in
+      each pathway with random weights of standard deviation σ, it is about $\sigma^2 H/2$.
+    - `classes`: number K of classes.
     - `tau`: time constant, one over the learning rate.
 
     **Returns:**
 
-    $\pi_v(t)$ with shape `(time, view)`, `(view,)` for a single time or the end.
+    $\pi_v(t)$ with shape `(time, view)`; `(view,)` for a single time or the limit.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.theory.gated import late_fusion_strengths
+    >>> a = np.array([2.0, 1.0])
+    >>> a * late_fusion_strengths(None, a, 0.1)  # contributions to the output
+    array([0.8, 0.2])
+    >>> a * late_fusion_strengths(None, a, 1e-6).round(7)
+    array([0.9993, 0.0007])
     """
     a = _rates("amplitudes", amplitudes)
     start = _starts(initial_strength, len(a))
@@ -83,27 +102,36 @@ def capacity_limited_strengths(
     capacity: float | int = 1.0,
     tau: float | int = 1.0,
 ) -> Float[np.ndarray, "*time mode"]:
-    r"""Return the strengths of modes whose squares share one capacity, exactly.
+    r"""Return the strengths of modes that compete for one capacity, exactly.
+
+    The sum of the squared strengths $s_m$ of all modes m is limited by the capacity $\mathcal K$:
 
     $$\tau\dot s_m = r_m s_m\Big(1 - \sum_n s_n^2/\mathcal K\Big),\qquad
       s_m = s_m(0)\, e^{r_m\vartheta},\qquad
       \sum_m s_m(0)^2\, e^{2 r_m\vartheta_\infty} = \mathcal K.$$
 
-    The clock θ stops on a sphere of fixed points. This is a race of views that carry one target
-    (`late_fusion_strengths`) in other letters; it is not the neural race reduction, whose
-    Lotka–Volterra system is linear in the strengths and has $D(j, p)$ between pathways.
+    The clock θ stops at $\vartheta_\infty$, on a sphere of fixed points. The equation is that of
+    `late_fusion_strengths` with $s_m^2$ in place of the contributions. It is not the neural race
+    reduction, in which competition is linear in the strengths and acts through the overlap
+    $D(j, p)$ between pathways.
 
     **Arguments:**
 
-    - `times`: when to evaluate; `None` for where it ends.
-    - `rates`: $r_m > 0$.
+    - `times`: when to evaluate; `None` for the limit $t \to \infty$.
+    - `rates`: growth rates $r_m > 0$.
     - `initial_strength`: $s_m(0) > 0$, one for all modes or one for each.
     - `capacity`: $\mathcal K$.
     - `tau`: time constant.
 
     **Returns:**
 
-    $s_m(t)$ with shape `(time, mode)`, `(mode,)` for a single time or the end.
+    $s_m(t)$ with shape `(time, mode)`; `(mode,)` for a single time or the limit.
+
+    **Example:**
+
+    >>> from festina.theory.gated import capacity_limited_strengths
+    >>> capacity_limited_strengths(None, [2.0, 1.0], 0.1)  # the squares add up to 1
+    array([0.9512, 0.3084])
     """
     r = _rates("rates", rates)
     start = _starts(initial_strength, len(r))
@@ -121,29 +149,40 @@ def view_contributions(
     target: float | int = 1.0,
     tau: float | int = 1.0,
 ) -> Float[np.ndarray, "*time view"]:
-    r"""Return what views contribute if their errors overlap by κ, from two tasks (0) to one (1).
+    r"""Return the contributions of views over time, if their errors overlap by κ.
 
-    $$\tau\dot c_v = 2 a_v c_v\Big(m - c_v - \kappa\sum_{u \neq v} c_u\Big)$$
+    At overlap κ = 0 each view solves its own task; at κ = 1 all views solve one task. The
+    contribution $c_v = a_v\pi_v$ of view v, with amplitude $a_v$ and a balanced pathway of strength
+    $\pi_v$, obeys
 
-    is obeyed by $c_v = a_v\pi_v$ of balanced pathways, one for each view. For κ < 1 they always
-    coexist, each with $m/(1 + (V - 1)\kappa)$ in the end, and who is slower comes later
-    (`latecomer_delay`). At κ = 1 there is a line of fixed points and the fastest wins: that is
-    `late_fusion_strengths`. What κ and m are of which task, `festina.tasks.correlated_views` says;
-    of K one-hot classes τ is K times as long.
+    $$\tau\dot c_v = 2 a_v c_v\Big(m - c_v - \kappa\sum_{u \neq v} c_u\Big).$$
+
+    For κ < 1 all V views coexist in the end, each with $c_v = m/(1 + (V - 1)\kappa)$, and slower
+    views come later (`latecomer_delay`). At κ = 1 the fixed points form a line and the fastest view
+    wins (`late_fusion_strengths`). `festina.tasks.correlated_views` lists κ and m of its tasks. For
+    K one-hot classes, multiply τ by K.
 
     **Arguments:**
 
-    - `times`: when to evaluate; `None` for where it ends.
+    - `times`: when to evaluate; `None` for the limit $t \to \infty$.
     - `amplitudes`: $a_v$ of each view.
     - `initial_strength`: $c_v(0) > 0$, one for all views or one for each.
     - `overlap`: κ, from 0 to 1.
-    - `target`: m.
+    - `target`: m, the final contribution of a view without competitors.
     - `tau`: time constant.
 
     **Returns:**
 
-    $c_v(t)$ with shape `(time, view)`, `(view,)` for a single time or the end. Exact at κ = 0 and
-    κ = 1, else integrated to a relative error of some 1e-9.
+    $c_v(t)$ with shape `(time, view)`; `(view,)` for a single time or the limit. The result is
+    exact at κ = 0 and κ = 1; between them it is integrated to a relative error of about 1e-9.
+
+    **Example:**
+
+    >>> from festina.theory.gated import view_contributions
+    >>> view_contributions(None, [1.2, 1.0], 1e-3, overlap=0.9)
+    array([0.5263, 0.5263])
+    >>> view_contributions(None, [1.2, 1.0], 1e-3, overlap=1.0)
+    array([0.7509, 0.2491])
     """
     a = _rates("amplitudes", amplitudes)
     start, tau = _starts(initial_strength, len(a)), _tau(tau)
@@ -167,7 +206,7 @@ def view_contributions(
         return -2 * a[:, None] * (kappa + (1 - kappa) * np.eye(len(a))) * np.exp(logs)
 
     ahead = np.asarray(times, float) / tau
-    # LSODA never ends on an interval of 1e-100.
+    # LSODA hangs on an interval of 1e-100.
     return np.exp(integrate(velocity, ahead, np.log(start), method="Radau", jac=slope, **_TIGHT))
 
 
@@ -178,28 +217,35 @@ def latecomer_delay(
     overlap: float | int,
     target: float | int = 1.0,
 ) -> float:
-    r"""Return when the slower of two views has half of its share, as κ → 1.
+    r"""Return when the slower of two views reaches half of its final contribution, for κ near 1.
 
-    The faster has won before: contributions are close to the line $c_1 + c_2 = m$, at what the race
-    of κ = 1 left, $c_2^*$, and creep along it,
+    First the faster view 1 wins, as at overlap κ = 1, and leaves view 2 with $c_2^*$. Then the
+    contributions creep along the line $c_1 + c_2 = m$:
 
     $$\tau\dot c_2 = 2(1 - \kappa)\,\frac{a_1 a_2\, c_2 (m - c_2)(m - 2c_2)}
       {a_1(m - c_2) + a_2 c_2},$$
 
-    so that $(1 - \kappa)\,t \to \tau\,[F(m/4) - F(c_2^*)]$ with $F(c) = \frac{1}{2m}
-    \big[\frac{1}{a_2}\ln\frac{c}{m - 2c} + \frac{1}{a_1}\ln\frac{m - c}{m - 2c}\big]$. Corrections
-    are of relative order $(1 - \kappa)$ times a logarithm of the initial weights.
+    Therefore $(1 - \kappa)\,t \to \tau\,[F(m/4) - F(c_2^*)]$ with $F(c) = \frac{1}{2m}
+    \big[\frac{1}{a_2}\ln\frac{c}{m - 2c} + \frac{1}{a_1}\ln\frac{m - c}{m - 2c}\big]$,
+    where $a_v$ are the amplitudes. Corrections are of relative order $(1 - \kappa)$ times a
+    logarithm of the initial weights.
 
     **Arguments:**
 
     - `amplitudes`: $a_v$ of two views.
     - `initial_strength`: $c_v(0) > 0$, one for both or one for each.
     - `overlap`: κ < 1.
-    - `target`: m.
+    - `target`: m, the sum of both contributions.
 
     **Returns:**
 
-    The time in units of τ; NaN where the race leaves the second more than that.
+    The time in units of τ; NaN if the slower view has more than half already after the race.
+
+    **Example:**
+
+    >>> from festina.theory.gated import latecomer_delay
+    >>> print(f"{latecomer_delay([1.2, 1.0], 1e-6, overlap=0.99):.1f}")
+    86.7
     """
     a = _rates("amplitudes", amplitudes)
     kappa, m = _overlap(overlap), number("target", target)
@@ -214,8 +260,9 @@ def latecomer_delay(
         return math.nan
     if rest <= 0:
         raise ValueError(
-            f"`amplitudes` {a[0]:.3g} and {a[1]:.3g} are too far apart: the first view leaves the "
-            "second nothing that a double-precision number can hold."
+            f"`amplitudes` {a[0]:.3g} and {a[1]:.3g} are too far apart: the race leaves the slower "
+            "view a contribution that underflows to 0. Use closer amplitudes, or a larger "
+            "`initial_strength`."
         )
     along = lambda c: (
         math.log(c / (m - 2 * c)) / a[slow] + math.log((m - c) / (m - 2 * c)) / (a[1 - slow])
@@ -229,11 +276,12 @@ def _clock(
     rates: Float[np.ndarray, " mode"],
     tau: float,
 ) -> Float[np.ndarray, "*time"]:
-    r"""θ(t) of $\tau\dot\vartheta = 1 - \sum_m e^{f_m + r_m\vartheta}$ from θ = 0; `None`: its end.
+    r"""Solve $\tau\dot\vartheta = 1 - \sum_m e^{f_m + r_m\vartheta}$ from θ = 0; `None`: the limit.
 
-    With $w_m = e^{f_m + r_m\vartheta_\infty}$, which add up to one, what is left of θ decays by
-    $\tau\dot\delta = -\sum_m w_m (1 - e^{-r_m\delta})$, where nothing cancels; its logarithm is
-    smooth, and linear in the end.
+    The weights $w_m = e^{f_m + r_m\vartheta_\infty}$ add up to one. The distance
+    $\delta = \vartheta_\infty - \vartheta$ decays by
+    $\tau\dot\delta = -\sum_m w_m (1 - e^{-r_m\delta})$ without cancellation. Its logarithm is
+    smooth, and linear at late times.
     """
     end = _end(filled, rates)
     if times is None:
@@ -253,7 +301,10 @@ def _clock(
 
 
 def _end(filled: Float[np.ndarray, " mode"], rates: Float[np.ndarray, " mode"]) -> float:
-    """Where Σ e^{f + rθ} = 1: its logarithm is convex, and Newton comes down from above."""
+    """Return θ at which Σ e^{f + rθ} = 1.
+
+    The logarithm of the sum is convex, so that Newton's method descends to θ from above.
+    """
     theta = float(np.min(-filled / rates))
     for _ in range(200):
         terms = filled + rates * theta
@@ -278,8 +329,8 @@ def _starts(given: ArrayLike, count: int) -> Float[np.ndarray, " mode"]:
     found = real_array("initial_strength", given)
     if found.shape not in ((), (count,)):
         raise ValueError(
-            f"`initial_strength` must be one number for all or one for each of {count}, got shape "
-            f"{found.shape}."
+            f"`initial_strength` must be one number or one for each of {count} views or modes, got "
+            f"shape {found.shape}."
         )
     return np.broadcast_to(found, count).copy()
 
@@ -287,8 +338,8 @@ def _starts(given: ArrayLike, count: int) -> Float[np.ndarray, " mode"]:
 def _overlap(given: float | int) -> float:
     if not 0 <= (found := number("overlap", given)) <= 1:
         raise ValueError(
-            f"`overlap` must lie between 0 and 1, got {found:g}: errors of views that compete more "
-            "with each other than with themselves are of no task."
+            f"`overlap` must lie between 0 and 1, got {found:g}: a view cannot compete more "
+            "with another view than with itself."
         )
     return found
 

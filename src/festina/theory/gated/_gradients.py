@@ -1,4 +1,4 @@
-"""The gradient of a gated network in three forms that are equal and cost different amounts."""
+"""Gradient of a gated network, in three equal forms of different cost."""
 
 import functools
 import math
@@ -18,34 +18,57 @@ Weights = dict[str, Float[np.ndarray, "_ _"]]
 
 
 class GatedGradient(NamedTuple):
-    """∂L/∂W of every edge, as a network, and how it was computed."""
+    """Result of `gated_gradient`: the gradient, the form in which it was computed, and all costs.
+
+    `network` holds ∂L/∂W of each edge in place of the weights.
+
+    **Example:**
+
+    >>> from festina.networks import gated_from
+    >>> from festina.tasks import xor
+    >>> from festina.theory.gated import gated_gradient
+    >>> found = gated_gradient(gated_from({"x-h": [[1.0, 0.0]], "h-y": [[2.0]]}), xor())
+    >>> found.form, found.network.parts[1]
+    ('patterns', array([[2.]]))
+    """
 
     network: Gated
     form: Form
     cost: dict[Form, float]
-    """Multiplications that each form takes, about; of paths infinite if they are too many."""
+    """Approximate number of multiplications of each form; infinite for too many paths."""
 
 
 def gated_gradient(
     network: Gated, task: Task, *, form: Form | Literal["cheapest"] = "cheapest"
 ) -> GatedGradient:
-    r"""Return ∂L/∂W of $L = \frac12\langle\lVert y - f\rVert^2\rangle$ by samples, patterns or
-    paths.
+    r"""Return the gradient of the loss of a gated network, in the cheapest of three equal forms.
+
+    The loss is $L = \frac12\langle\lVert y - f\rVert^2\rangle$, and the forms of ∂L/∂W are
 
     - `data`: back-propagation through every sample.
-    - `patterns`: the same, through samples that stand for all with the same gates. Among these the
-      network is linear, so that rank⟨xxᵀ⟩ of them have the moments of all.
-    - `paths`: $-\sum_{p \ni e} W_{\bar t(p,e)}^\top E(p) W_{\bar s(p,e)}^\top$ with
-      $E(p) = \Sigma^{yx}(p) - \sum_j W_j \Sigma^x(j, p)$ over the paths j that end where p does,
-      where $\bar s$ and $\bar t$ are what comes before e on p, and behind it (Saxe, Sodhani &
-      Lewallen 2022).
+    - `patterns`: back-propagation through fewer samples, which represent all samples with the same
+      gates. Among samples with the same gates the network is linear, so rank⟨xxᵀ⟩ samples can have
+      the moments of all.
+    - `paths`: $-\sum_{p \ni e} W_{\bar t(p,e)}^\top E(p) W_{\bar s(p,e)}^\top$ for edge e, with the
+      error $E(p) = \Sigma^{yx}(p) - \sum_j W_j \Sigma^x(j, p)$ of each path p through e. The sum
+      over j has all paths with the output of p; $\bar s$ is the part of p before e and $\bar t$ the
+      part behind e (Saxe, Sodhani & Lewallen 2022).
 
-    They are equal. `festina.gradient_flow` takes the cheaper of the first two.
+    `festina.gradient_flow` uses the cheaper of the first two forms.
 
     **Arguments:**
 
-    - `form`: one of these; by default that of fewest multiplications once moments are known. The
-      result names it.
+    - `form`: name of a form; by default the form with the fewest multiplications, without the cost
+      of the moments. The result contains the name of the form.
+
+    **Example:**
+
+    >>> from festina.networks import gated_from
+    >>> from festina.tasks import xor
+    >>> from festina.theory.gated import gated_gradient
+    >>> network = gated_from({"x-h": [[1.0, 0.0]], "h-y": [[2.0]]}, gates={"h": lambda x: x[0] > 0})
+    >>> gated_gradient(network, xor(), form="paths").network.parts
+    (array([[2., 1.]]), array([[1.]]))
     """
     compressed = samples(network, task)
     cost = _costs(network, len(compressed.weight), len(task.x))
@@ -74,7 +97,7 @@ def _costs(network: Gated, patterns: int, samples: int) -> dict[Form, float]:
 
 
 def by_samples(network: Gated, weights: Weights, seen: Samples) -> Weights:
-    """Forward along the graph and back, all samples at once."""
+    """Return the gradient by back-propagation through the given samples."""
     ends = {f"{source}-{target}": (source, target) for source, target in network.plan.edges}
     gate, h = seen.gates, {name: seen.gates[name] * x for name, x in seen.inputs.items()}
     for node, width in network.plan.nodes:

@@ -1,4 +1,4 @@
-"""What the race reduction says of a network over time."""
+"""Strengths of paths over time, as predicted by the race reduction."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,20 +13,30 @@ from ...networks import Gated
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST = 8  # lines that a legend tells apart
+_MOST = 8  # largest number of lines with a legend
 _ALIKE = 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PathStrengths(Result):
-    """Strengths of the paths of a gated network over time: see `race_reduction`.
+    """Strengths of the paths of a gated network over time: result of a `RaceReduction`.
 
     - `time`: in the units of τ.
-    - `edges`: B_e of every edge, `(time, mode)`.
-    - `strengths`: B_p of every path, the product along it. Modes are numbered in each group of
-      paths that have to do with each other.
+    - `edges`: strengths B_e of every edge, `(time, mode)`. Modes are numbered within each group of
+      interacting paths.
+    - `strengths`: strengths B_p of every path, the product of B_e along the path.
     - `loss`: ½⟨‖y − f‖²⟩.
-    - `network`: the weights at these times, as one network with a leading axis.
+    - `network`: predicted weights at these times, as one network with a leading axis.
+
+    **Example:**
+
+    >>> from festina.networks import gated_from
+    >>> from festina.tasks import from_arrays
+    >>> from festina.theory.gated import race_reduction
+    >>> network = gated_from({"x-a": [[0.1]], "a-y": [[0.1]], "x-b": [[0.2]], "b-y": [[0.2]]})
+    >>> found = race_reduction(network, from_arrays([[1.0]], [[1.0]]))([0.0, 10.0])
+    >>> {path: strength[:, 0].round(4) for path, strength in found.strengths.items()}
+    {'x-a-y': array([0.01, 0.2 ]), 'x-b-y': array([0.04, 0.8 ])}
     """
 
     time: Float[np.ndarray, " time"]
@@ -36,9 +46,9 @@ class PathStrengths(Result):
     network: Gated
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw strengths of the paths over time, a line for each mode; equal paths share a line.
+        """Draw the strengths of the paths over time, one line for each mode.
 
-        `style` goes to `Axes.plot`.
+        Paths with equal strengths share a line. `style` is passed to `Axes.plot`.
         """
         ax = axes(ax)
         lines = alike(self.strengths)
@@ -53,7 +63,7 @@ class PathStrengths(Result):
 
 
 def alike(curves: dict[str, Float[np.ndarray, "time *mode"]]) -> dict[str, np.ndarray]:
-    """Curves that differ, with names that say of how many they are."""
+    """Merge equal curves; the name of a merged curve tells how many curves it stands for."""
     size = max(float(np.abs(curve).max(initial=0.0)) for curve in curves.values())
     found: list[tuple[np.ndarray, list[str]]] = []
     for name, curve in curves.items():
@@ -63,5 +73,5 @@ def alike(curves: dict[str, Float[np.ndarray, "time *mode"]]) -> dict[str, np.nd
                 break
         else:
             found.append((curve, [name]))
-    more = lambda names: f" and {len(names) - 1} alike" if len(names) > 1 else ""
+    more = lambda names: f" (+{len(names) - 1} equal)" if len(names) > 1 else ""
     return {f"{names[0]}{more(names)}": curve for curve, names in found}

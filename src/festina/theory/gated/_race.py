@@ -1,4 +1,4 @@
-"""Who wins: candidate gatings of one layer as pathways that race to explain the data."""
+"""Predict which gatings of a hidden layer win the race to explain the data."""
 
 import itertools
 from collections.abc import Mapping
@@ -22,24 +22,35 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST = 4096
-_LINES = 8  # that a legend tells apart
+_LINES = 8  # largest number of lines in a legend
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Race(Result):
-    r"""Result of `race_of_gatings`: what each gating explains over time.
+    r"""Result of `race_of_gatings`: contribution of each gating to the fall of the loss over time.
 
-    - `names`: of the gatings.
-    - `rate`: the largest singular value S of each, which grows as $e^{2St/\tau}$ while it is small.
-    - `consistent`: whether a rectifier along its direction is on for just these examples.
-    - `runs`: who takes part.
-    - `share`: of what all have explained in the end.
-    - `half_time`: when its strength first was half of its largest; infinite for who has no share.
-    - `time`, `strength`: the strength of each over time, the sum of its singular values.
-    - `explained`: what each has taken off the loss, $\mathrm{tr}\,W_p^\top[\Sigma^{yx}(p) -
-      \frac12\sum_j W_j\Sigma^x(j, p)]$.
+    - `names`: names of the gatings.
+    - `rate`: largest singular value S of each gating, whose strength grows as $e^{2St/\tau}$ while
+      it is small.
+    - `consistent`: whether each gating is self-consistent, so that a ReLU unit along its fastest
+      direction is active for the same examples.
+    - `runs`: whether each gating takes part in the race.
+    - `share`: final share of each gating in the total fall of the loss.
+    - `half_time`: time at which the strength of a gating first reaches half of its maximum;
+      infinite for a gating with share 0.
+    - `time`, `strength`: strength of each gating over time, the sum of its singular values.
+    - `explained`: by how much each gating p lowers the loss, $\mathrm{tr}\,W_p^\top[\Sigma^{yx}(p)
+      - \frac12\sum_j W_j\Sigma^x(j, p)]$.
     - `loss`: ½⟨‖y − f‖²⟩.
-    - `held`: whether every pathway keeps the directions that it starts in.
+    - `held`: whether every pathway keeps its initial directions.
+
+    **Example:**
+
+    >>> from festina.tasks import xor
+    >>> from festina.theory.gated import race_of_gatings
+    >>> race = race_of_gatings(xor(0.9), "example")  # all sets of the four examples
+    >>> race.winner, race.held
+    ('example 0+3', True)
     """
 
     names: Annotated[tuple[str, ...], "gating"]
@@ -56,7 +67,7 @@ class Race(Result):
 
     @property
     def winner(self) -> str:
-        """The gating that explains most at the end."""
+        """Name of the gating with the largest share."""
         return self.names[int(np.argmax(self.share))]
 
     def __str__(self) -> str:
@@ -72,9 +83,9 @@ class Race(Result):
         return "\n".join([*lines, f"loss {self.loss[0]:.4g} to {self.loss[-1]:.4g}, {how}"])
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw what each gating explains over time, at most the eight curves that end highest.
+        """Draw the contribution of each gating over time, at most the eight largest.
 
-        `style` goes to `Axes.plot`.
+        `style` is passed to `Axes.plot`.
         """
         ax = axes(ax)
         order = [k for k in np.argsort(-self.share, kind="stable") if self.runs[k]]
@@ -82,7 +93,7 @@ class Race(Result):
         for label, curve in itertools.islice(curves.items(), _LINES):
             ax.plot(self.time, curve, **styled(style, lw=1.0, ls="--", label=label))
         last = self.half_time[np.isfinite(self.half_time)].max()
-        ax.set(xlabel="time $t$", ylabel="taken off the loss", xlim=(0, 1.5 * last))
+        ax.set(xlabel="time $t$", ylabel="fall of the loss by gating", xlim=(0, 1.5 * last))
         ax.legend(frameon=False, fontsize="small")
         return ax
 
@@ -96,36 +107,52 @@ def race_of_gatings(
     tau: float = 1.0,
     rtol: float = 1e-8,
 ) -> Race:
-    r"""Return which gatings of a hidden layer win the race, when, and with what share.
+    r"""Predict which gatings of a hidden layer win the race, when, and with what share.
 
-    Every gating is a pathway of two layers that is open for some examples. From small weights it
-    grows along the singular directions of its $\langle g\,y x^\top\rangle = \sum_a S_a u_a
-    v_a^\top$. As long as what others explain does not turn these, the strengths π of all directions
-    a of all pathways are a Lotka–Volterra system,
+    Every gating is a two-layer pathway that is open for some examples. From small weights it grows
+    along the singular vectors of its correlation $\langle g\,y x^\top\rangle = \sum_a S_a u_a
+    v_a^\top$, where g is its gate. If the other pathways do not rotate these directions, the
+    strengths π of all directions a of all pathways obey a Lotka–Volterra system exactly:
 
     $$\tau\dot\pi_a = 2\pi_a\Big(S_a - \sum_b D_{ab}\pi_b\Big),\qquad
-      D_{ab} = \langle g_a g_b\,(v_a\cdot x)(v_b\cdot x)\rangle\; u_a\cdot u_b,$$
+      D_{ab} = \langle g_a g_b\,(v_a\cdot x)(v_b\cdot x)\rangle\; u_a\cdot u_b.$$
 
-    exactly. Where it does turn them, which is checked along the way, weights are followed as they
-    are: $\tau\dot A_p = E(p)^\top B_p$, $\tau\dot B_p = E(p) A_p$ for $W_p = B_p A_p^\top$ with
-    $E(p) = \Sigma^{yx}(p) - \sum_j W_j \Sigma^x(j, p)$, from weights that favour no direction, as
-    random ones of a wide layer. `Race.held` says which.
+    The directions are checked along the way. If they rotate, all weights of the maps
+    $W_p = B_p A_p^\top$ are integrated:
+    $\tau\dot A_p = E(p)^\top B_p$, $\tau\dot B_p = E(p) A_p$ with the error
+    $E(p) = \Sigma^{yx}(p) - \sum_j W_j \Sigma^x(j, p)$. Their initial weights are isotropic, like
+    random weights of a wide layer. `Race.held` is True if the directions did not rotate.
 
-    Of a rectifier only gatings take part that are self-consistent: a unit along their fastest
-    direction is on for just these examples. A faster one that is not does not win, because its
-    weights leave the set. That is our correction of "the fastest gating wins".
+    In a ReLU network only self-consistent gatings take part: a unit along the fastest direction of
+    such a gating is active for the same examples. Faster gatings that are not self-consistent do
+    not win, because their weights leave the set of examples. This is our correction of "the
+    fastest gating wins".
 
     **Arguments:**
 
-    - `task`: finite, because gates are given for each example.
-    - `gatings`: by name, one number for each example. Or a label of the task: every set of its
-      values is a gating, open for the examples that have one of them.
-    - `initial_strength`: π(0) of every direction of a pathway, one number or one for each gating. H
-      random units with weights of size σ have σ²H/2.
+    - `task`: finite task, because gates are given for each example.
+    - `gatings`: mapping from names to gates, one number for each example. Or a label of the task:
+      then each set of label values is a gating that is open for examples with these values.
+    - `initial_strength`: π(0) of every direction of a pathway, one number or one for each gating.
+      For H hidden units with random weights of standard deviation σ, π(0) = σ²H/2.
     - `only_self_consistent`: if False, include gatings that are not self-consistent, as in a
       network whose gates are given.
     - `tau`: time constant of the flow on $\frac12\langle\lVert y - f\rVert^2\rangle$.
-    - `rtol`: tolerance of the integrator.
+    - `rtol`: relative tolerance of the integrator.
+
+    **Example:**
+
+    >>> from festina.tasks import xor
+    >>> from festina.theory.gated import race_of_gatings
+    >>> task = xor(0.9)
+    >>> gatings = {"class 1": task.y[:, 0] > 0, "class 2": task.y[:, 0] < 0}
+    >>> gatings["half plane"] = task.x[:, 0] > 0  # faster, but not self-consistent
+    >>> print(race_of_gatings(task, gatings))
+    gating          rate  self-consistent     share   half at
+    class 1         0.45              yes       0.5     15.47
+    class 2         0.45              yes       0.5     15.47
+    half plane    0.6727          no, out         0       inf
+    loss 0.5 to 0, directions stay
     """
     found = _checked(task, gatings)
     for name, value in (("initial_strength", initial_strength), ("tau", tau), ("rtol", rtol)):
@@ -149,10 +176,10 @@ def race_of_gatings(
     runs = (rate > 0) & (consistent | (not only_self_consistent))
     if not runs.any():
         raise ValueError(
-            "None of the `gatings` sees what correlates with the targets."
+            "None of the `gatings` sees inputs that correlate with the targets. Give other gatings."
             if not rate.any()
-            else "None of the `gatings` is self-consistent, as those of rectifiers "
-            "are. With `only_self_consistent=False` gates are taken as given."
+            else "None of the `gatings` is self-consistent, as gatings of ReLU networks must be. "
+            "With `only_self_consistent=False` all gatings take part."
         )
     field = replace(field, gates=gates[runs])
     modes = [mode for mode, in_ in zip(modes, runs, strict=True) if in_]
@@ -172,13 +199,13 @@ def race_of_gatings(
         time=tau * ran.time,
         strength=strength,
         explained=explained,
-        loss=np.maximum(field.power / 2 - explained.sum(axis=1), 0.0),  # but for rounding
+        loss=np.maximum(field.power / 2 - explained.sum(axis=1), 0.0),  # against rounding
         held=ran.held,
     )
 
 
 def _half(time: Float[np.ndarray, " time"], strength: Float[np.ndarray, " time"]) -> float:
-    """When it first is half of its largest."""
+    """Return the time at which a strength first reaches half of its maximum."""
     goal = strength.max() / 2
     if (first := int(np.argmax(strength >= goal))) == 0:
         return 0.0
@@ -190,20 +217,21 @@ def _half(time: Float[np.ndarray, " time"], strength: Float[np.ndarray, " time"]
 def _checked(task: Task, gatings: Mapping[str, ArrayLike] | str) -> dict[str, np.ndarray]:
     if not isinstance(task, Task) or task.population or task.x.ndim != 2:
         raise ValueError(
-            f"`task` must be finite, with vectors as inputs, got {task!r}: gates are per example."
+            f"`task` must be finite, with vectors as inputs, got {task!r}: gates are given for "
+            "each example. Use `festina.tasks.from_arrays`."
         )
     if isinstance(gatings, str):
         if gatings not in task.labels:
             known = ", ".join(task.labels) or "none"
             raise ValueError(
-                f"`gatings` must be a label of the task, which has {known}, or gates by name, got "
-                f"{gatings!r}."
+                f"`gatings` must be a label of the task, which has {known}, or a mapping from "
+                f"names to gates, got {gatings!r}."
             )
         values = np.unique(task.labels[gatings])
         if 2 ** len(values) > _MOST:
             raise ValueError(
                 f"'{gatings}' has {len(values)} values and {2 ** len(values) - 1:,} sets of them, "
-                f"more than {_MOST:,}: give the gatings that are to race."
+                f"more than {_MOST:,}. Give a mapping with the gatings of interest."
             )
         sets = (c for n in range(1, len(values) + 1) for c in itertools.combinations(values, n))
         return {
@@ -212,25 +240,26 @@ def _checked(task: Task, gatings: Mapping[str, ArrayLike] | str) -> dict[str, np
         }
     if not isinstance(gatings, Mapping):
         raise ValueError(
-            f"`gatings` must be gates by name, {{'a': …, 'b': …}}, got a {type(gatings).__name__}."
+            f"`gatings` must be a mapping from names to gates, {{'a': …, 'b': …}}, got a "
+            f"{type(gatings).__name__}."
         )
     found = {name: real_array(f"gatings['{name}']", gate) for name, gate in gatings.items()}
     for name, gate in found.items():
         if gate.shape != (len(task.x),) or not np.isfinite(gate).all():
-            bad = f"{np.sum(~np.isfinite(gate))} that are not, in"
+            bad = f"{np.sum(~np.isfinite(gate))} numbers that are not finite in"
             raise ValueError(
                 f"`gatings['{name}']` must be one finite number for each of {len(task.x)} "
                 f"examples, got {bad if gate.size == len(task.x) else ''} shape {gate.shape}."
             )
     if not found:
-        raise ValueError("`gatings` is empty: expected at least one gating.")
+        raise ValueError("`gatings` is empty. Give at least one gating.")
     return found
 
 
 def _opens(
     along: Float[np.ndarray, "sample direction"], gate: Float[np.ndarray, " sample"]
 ) -> bool:
-    """Whether a rectifier along a sum of these directions is on just where the gate is."""
+    """Return whether a ReLU unit along some sum of these directions has the same gate."""
     along = along / max(float(np.abs(along).max()), 1e-300)
     along[np.abs(along) < NOTHING] = 0.0
     on = gate != 0

@@ -1,4 +1,4 @@
-"""The neural race reduction: a gated network as one number for each edge and mode."""
+"""Neural race reduction: describe a gated network by one number for each edge and mode."""
 
 import itertools
 import warnings
@@ -24,32 +24,57 @@ from ._settle import settle
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SWEEPS = 200  # of directions through the graph; random weights need some dozens
+_SWEEPS = 200  # largest number of sweeps through the graph; random weights need a few dozen
 _MOST_TIMES = 2000
 
 
 class ReductionWarning(UserWarning):
-    """The reduction is an approximation: something is not diagonal."""
+    """Warning of `race_reduction` that data or weights are not diagonal in common directions.
+
+    **Example:**
+
+    >>> import warnings
+    >>> from festina.networks import gated_from
+    >>> from festina.tasks import from_arrays
+    >>> from festina.theory.gated import ReductionWarning, race_reduction
+    >>> network = gated_from({"x-h": [[0.1, 0.0]], "h-y": [[0.1]]})  # the target is x₁ + x₂
+    >>> task = from_arrays([[1.0, 0.0], [0.0, 1.0]], [[1.0], [1.0]])
+    >>> with warnings.catch_warnings(category=ReductionWarning, record=True) as caught:
+    ...     reduced = race_reduction(network, task)
+    >>> len(caught), reduced.weight_residual  # one hidden unit, on a wrong direction
+    (1, 0.7071)
+    """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RaceReduction(Result):
-    r"""A gated network as a race between its paths: call it with times. See `race_reduction`."""
+    r"""Result of `race_reduction`: predicts the strengths of all paths when called with times.
+
+    **Example:**
+
+    >>> from festina.networks import gated_from
+    >>> from festina.tasks import from_arrays
+    >>> from festina.theory.gated import race_reduction
+    >>> network = gated_from({"x-a": [[0.1]], "a-y": [[0.1]], "x-b": [[0.2]], "b-y": [[0.2]]})
+    >>> reduced = race_reduction(network, from_arrays([[1.0]], [[1.0]]))
+    >>> reduced([0.0, 2.0, 10.0]).loss.round(4)
+    array([0.4512, 0.0333, 0.    ])
+    """
 
     network: Gated
-    """Whose weights it starts from."""
+    """Network with the initial weights."""
     groups: tuple[CommonModes, ...]
-    """Paths that share edges, or outputs and examples, and the modes they have in common."""
+    """Groups of interacting paths with their common modes."""
     initial: dict[str, Float[np.ndarray, " _mode"]]
-    """B_e of every edge at the start."""
+    """Initial strengths B_e of every edge."""
     frames: Frames
-    """R_v of every hidden node."""
+    """Directions R_v of every hidden node, as columns."""
     data_residual: float
-    """How far what paths see of the data is from diagonal, relative to its size."""
+    """Deviation of the data statistics from diagonal form, relative to their size."""
     weight_residual: float
-    """How far weights are from R B Rᵀ, relative to their size, and R from orthogonal."""
+    """Relative deviation of weights from R B Rᵀ, or of R from orthogonal if that is larger."""
     power: float
-    """⟨‖y‖²⟩."""
+    """Mean squared norm of the targets, ⟨‖y‖²⟩."""
 
     def __str__(self) -> str:
         paths = sum(len(group.paths) for group in self.groups)
@@ -61,10 +86,11 @@ class RaceReduction(Result):
     def __call__(
         self, times: ArrayLike | None = None, *, tau: float = 1.0, rtol: float = 1e-10
     ) -> PathStrengths:
-        """Return the paths' strengths at these times; by default from the start until convergence.
+        """Return the strengths of all paths over time; without `times`, until convergence.
 
+        - `times`: times in the units of `tau`.
         - `tau`: time constant of the flow.
-        - `rtol`: tolerance of the integrator, of the largest strength in each group of paths.
+        - `rtol`: relative tolerance of the integrator; it also sets the absolute tolerance.
         """
         check_positive("tau", tau)
         check_positive("rtol", rtol)
@@ -75,10 +101,10 @@ class RaceReduction(Result):
         smallest = min(1e-3, *(np.abs(b).max(initial=0.0) or 1.0 for b in starts.values()))
         atol = rtol * float(smallest)
         drive = lambda group: lambda _, b: group.velocity(b) / tau
-        # Not DOP853: where stability limits its steps, it is far off between them.
+        # Not DOP853: its interpolation is inaccurate where stability limits the steps.
         method = "RK45"
         if times is None:
-            method = "LSODA"  # most of the time next to nothing happens
+            method = "LSODA"  # for long phases in which hardly anything changes
             ways = [
                 settle(drive(group), b, np.abs, rate=group.s.max() / tau, rtol=rtol, atol=atol)[0]
                 for group, b in starts.items()
@@ -98,13 +124,13 @@ class RaceReduction(Result):
     def alone(
         self, times: ArrayLike, *, tau: float = 1.0
     ) -> dict[str, Float[np.ndarray, "*time _"]]:
-        r"""Return B_p of every path as if there were no other, by closed forms.
+        r"""Return the strength of every path without the other paths, in closed form.
 
-        A path of N edges is a chain with correlation S(p) and input variance D(p, p):
-        $\tau\dot\pi = N\pi^{2-2/N}(S - D\pi)$ if its edges are balanced, `linear.chain_strength`.
-        Two edges may differ, `linear.unbalanced_strength`; more of them raise an error. A path that
-        shares no edge and meets no other does just this. Of others the difference is what the race
-        does to them.
+        A path of N balanced edges with correlation S(p) and input variance D(p, p) obeys
+        $\tau\dot\pi = N\pi^{2-2/N}(S - D\pi)$ (`festina.theory.linear.chain_strength`). Two edges
+        may have different strengths (`unbalanced_strength`); longer paths raise `ValueError` if
+        their edges differ. A path without interactions follows this solution exactly. For other
+        paths, the difference from the reduction is the effect of the race.
         """
         return {
             str(path): alone(times, path, group, self.initial, tau)
@@ -113,7 +139,7 @@ class RaceReduction(Result):
         }
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw how the strength of each path grows until convergence. `style` goes to `plot`."""
+        """Draw the strength of each path until convergence. `style` is passed to `Axes.plot`."""
         return self().draw(ax, **style)
 
     def _path_strengths(
@@ -132,32 +158,50 @@ class RaceReduction(Result):
             frames = self.frames | group.frames
             for edge in group.edges:
                 source, target = (frames[name] for name in edge.split("-"))
-                grown = edges[edge] - self.initial[edge]  # what is not diagonal stays as it is
+                grown = edges[edge] - self.initial[edge]  # non-diagonal parts stay constant
                 parts[edge] = parts[edge] + (target * grown[:, None, :]) @ source.T
         network = self.network.with_parts(*parts.values())
         return PathStrengths(times, edges, strengths, loss, network)
 
 
 def race_reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> RaceReduction:
-    r"""Return the race between the paths of a network, from its actual weights.
+    r"""Reduce a gated network to a race between its paths, starting from its weights.
 
-    Where weights are *decoupled*, $W_e = R_{t(e)} B_e R_{s(e)}^\top$ with diagonal $B_e$ and
-    orthonormal R, and what paths see of the data is diagonal together, $\Sigma^{yx}(p) = U\,S(p)\,
-    V^\top$ and $\Sigma^x(j, p) = V\,D(j, p)\,V^\top$ with $R = V$ at inputs and $R = U$ at outputs,
-    gradient flow on $\frac12\langle\lVert y - f\rVert^2\rangle$ is
+    The reduction is exact under two conditions:
 
-    $$\tau\dot B_e = \sum_{p \ni e} B_{p \setminus e}\,\Big[S(p) - \sum_j B_j D(j, p)\Big]$$
+    - Weights are *decoupled*: $W_e = R_{t(e)} B_e R_{s(e)}^\top$ for each edge e from node s(e) to
+      node t(e), with diagonal $B_e$ and orthonormal R.
+    - Data are diagonal in common directions: $\Sigma^{yx}(p) = U\,S(p)\,V^\top$ and
+      $\Sigma^x(j, p) = V\,D(j, p)\,V^\top$ with diagonal S and D for all paths (see
+      `path_statistics`), where $R = V$ at inputs and $R = U$ at outputs.
 
-    over the paths p through e, and the paths j that end where p does (Saxe, Sodhani & Lewallen
-    2022). Each mode is a race of its own. Directions of inputs and outputs are found from the data,
-    those of hidden nodes are what grows: $r_v \propto \sum_{e \to v} W_e r_s + \sum_{e \leftarrow
-    v} W_e^\top r_t$. Of decoupled weights they are their own. Of others, and of other data, the
-    result is an approximation: `data_residual` and `weight_residual` say how far from exact, and
-    weights deviate at first order in them.
+    Gradient flow on $\frac12\langle\lVert y - f\rVert^2\rangle$ is then
+
+    $$\tau\dot B_e = \sum_{p \ni e} B_{p \setminus e}\,\Big[S(p) - \sum_j B_j D(j, p)\Big],$$
+
+    with sums over the paths p through e and the paths j with the same output as p (Saxe, Sodhani &
+    Lewallen 2022). Modes do not interact. Directions of inputs and outputs come from the data.
+    Directions of hidden nodes follow from the weights:
+    $r_v \propto \sum_{e \to v} W_e r_s + \sum_{e \leftarrow v} W_e^\top r_t$, the combination that
+    grows.
+
+    For other weights or data the result is an approximation, with errors in the weights of first
+    order in `weight_residual` and `data_residual`.
 
     **Arguments:**
 
-    - `tolerance`: residuals above it are warned of (`ReductionWarning`).
+    - `tolerance`: residual above which a `ReductionWarning` is issued.
+
+    **Example:**
+
+    >>> from festina.networks import gated_from
+    >>> from festina.tasks import xor
+    >>> from festina.theory.gated import race_reduction
+    >>> weights = {"x-a": [[0, -0.1]], "a-y": [[0.1]], "x-b": [[0, 0.1]], "b-y": [[0.1]]}
+    >>> gates = {"a": lambda x: x[0] > 0, "b": lambda x: x[0] < 0}
+    >>> reduced = race_reduction(gated_from(weights, gates=gates), xor())
+    >>> reduced([0.0, 5.0, 20.0]).loss.round(4)
+    array([0.49  , 0.0801, 0.    ])
     """
     tolerance = real_number("tolerance", tolerance)
     seen = path_statistics(network, task)
@@ -182,9 +226,9 @@ def race_reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> Ra
     residual = max(group.residual for group in groups)
     if residual > tolerance or left > tolerance:
         warnings.warn(
-            f"The reduction is approximate: of what paths see of the data {residual:.2g} is not "
-            f"diagonal in common directions, of the weights {left:.2g}, relative to their size. "
-            "What needs no assumption is `festina.gradient_flow`.",
+            "The reduction is approximate. Relative to their size, data statistics deviate by "
+            f"{residual:.2g} and weights by {left:.2g} from diagonal form in common directions. "
+            "`festina.gradient_flow` needs no such form.",
             ReductionWarning,
             stacklevel=2,
         )
@@ -193,12 +237,25 @@ def race_reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> Ra
 
 
 def path_directions(network: Gated, task: Task) -> Frames:
-    """Return directions of its paths: V of the inputs, U of the outputs, for
-    `with_decoupled_weights`.
+    """Return singular directions of the task at the inputs and outputs of a gated network.
 
-    Columns are modes. Where groups of paths that have nothing to do with each other meet at a node,
-    the edges there have directions of their own. How far the data are from diagonal in them,
-    `race_reduction` says.
+    With these directions `festina.networks.with_decoupled_weights` makes weights for which
+    `race_reduction` is exact. The result maps each input node to a matrix V and each output node to
+    a matrix U, with modes as columns. If groups of paths that do not interact meet at a node, their
+    edges at this node have entries of their own. `race_reduction` checks whether the data are
+    diagonal in these directions.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.networks import gated_from
+    >>> from festina.tasks import from_arrays
+    >>> from festina.theory.gated import path_directions
+    >>> network = gated_from({"x-h": np.eye(2), "h-y": np.eye(2)})
+    >>> path_directions(network, from_arrays([[1.0, 0.0], [0.0, 1.0]], [[0.0, 3.0], [1.0, 0.0]]))
+    {'x': array([[1., 0.],
+           [0., 1.]]), 'y': array([[0., 1.],
+           [1., 0.]])}
     """
     seen = path_statistics(network, task)
     groups = [common_modes(seen, members) for members in interacting(seen)]
@@ -206,7 +263,7 @@ def path_directions(network: Gated, task: Task) -> Frames:
     found: Frames = {}
     for node in (*dict(network.plan.inputs), *network.plan.outputs):
         here = [group for group in groups if group.frames.get(node, np.zeros(0)).any()]
-        found[node] = np.eye(network.plan.widths[node], count)  # of what sees nothing any will do
+        found[node] = np.eye(network.plan.widths[node], count)  # arbitrary for nodes without data
         for k, group in enumerate(here):
             frame = group.frames[node]
             frame = np.pad(frame, ((0, 0), (0, count - frame.shape[1])))
@@ -217,7 +274,7 @@ def path_directions(network: Gated, task: Task) -> Frames:
 
 
 def _frames(weights: dict[str, Float[np.ndarray, "_ _"]], group: CommonModes) -> Frames:
-    """R_v of all nodes of a group: those of inputs and outputs are given, hidden ones follow."""
+    """Return R_v of all nodes of a group: given at inputs and outputs, computed at hidden nodes."""
     frames = dict(group.frames)
     pairs = {edge: edge.split("-") for edge in weights}
     hidden = dict.fromkeys(node for ends in pairs.values() for node in ends if node not in frames)
@@ -233,7 +290,7 @@ def _frames(weights: dict[str, Float[np.ndarray, "_ _"]], group: CommonModes) ->
             sizes = np.linalg.norm(ways, axis=1)
             longest = np.take_along_axis(np.array(ways), sizes.argmax(0)[None, None], axis=0)[0]
             total = np.sum(ways, axis=0)
-            # Where they cancel, all lie along the longest, or nothing would.
+            # Contributions that cancel are replaced by the longest of them.
             weak = np.linalg.norm(total, axis=0) < 1e-6 * sizes.sum(axis=0)
             total = np.where(weak, longest, total)
             length = np.linalg.norm(total, axis=0)

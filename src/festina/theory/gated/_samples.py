@@ -1,4 +1,4 @@
-"""What a gated network sees of a task: inputs, gates and targets by name."""
+"""Inputs, gates and targets of a gated network for the samples of a task, by name."""
 
 from typing import NamedTuple
 
@@ -14,28 +14,28 @@ from ...tasks import Task
 
 
 class Samples(NamedTuple):
-    """Samples as a network reads them; gates, of all nodes and edges, are columns."""
+    """Inputs and targets by node, and gates by node and edge, for each sample."""
 
     inputs: dict[str, Float[np.ndarray, "sample _"]]
     gates: dict[str, Float[np.ndarray, "sample 1"]]
     targets: dict[str, Float[np.ndarray, "sample _"]]
     weight: Float[np.ndarray, " sample"]
     floor: float
-    """½⟨‖y‖²⟩ that these samples leave out."""
+    """Part of ½⟨‖y‖²⟩ that these samples leave out."""
 
 
 def check_gated(network: object) -> None:
-    check_type("network", network, Gated, " It is made by `festina.networks.gated`.")
+    check_type("network", network, Gated, " Use `festina.networks.gated`.")
 
 
 @float64
 def samples(network: Gated, task: Task, *, compressed: bool = True) -> Samples:
-    """The samples of a task, or fewer that stand for all with the same gates.
+    """Return the samples of a task; if `compressed`, fewer samples with the same moments.
 
-    Where an output's gate is closed its target is 0, as in training.
+    The target of an output with a closed gate is 0, as in training.
     """
     check_gated(network)
-    check_type("task", task, Task, " One with samples is made by `festina.tasks.from_arrays`.")
+    check_type("task", task, Task, " Use `festina.tasks.from_arrays`.")
     network._check_single()
     psi, y, weight, floor, _ = statistics_for(network, task)
     if not compressed:

@@ -1,4 +1,4 @@
-"""A differential equation, integrated until it has converged."""
+"""Integrate a differential equation until it converges."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from scipy.integrate import DOP853, LSODA
 
 _NEVER = 1e15
 _STILL, _GROWTH = 1e-6, 1e-3
-_WITHIN = 4  # samples of a step
+_WITHIN = 4  # samples in each step
 
 State = Float[np.ndarray, " n"]
 
@@ -25,11 +25,11 @@ def settle(
     rtol: float,
     atol: float,
 ) -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, "time *n"]]:
-    """Return what is observed, until the last half of all time changed next to nothing.
+    """Return times and observations until the second half of the elapsed time changes little.
 
-    That is no `size` by 10⁻⁶ of the largest, or by 10⁻³ of itself if it grows: what is small has to
-    be given its time. At the start nothing has changed yet, which is not meant. The `rate` at which
-    it starts says what is long.
+    Little means: no `size` changes by more than 10⁻⁶ of the largest size, and no `size` grows by
+    more than 10⁻³ of itself, because small sizes need time to grow. The test begins after the first
+    change from the start. `rate` is the initial rate of change; it sets the longest time.
     """
     last = _NEVER / max(rate, 1e-280)
     solver = (DOP853 if explicit else LSODA)(velocity, 0.0, start, last, rtol=rtol, atol=atol)
@@ -38,7 +38,8 @@ def settle(
         solver.step()
         if solver.status == "failed":
             raise RuntimeError(
-                f"No step is small enough at time {solver.t:.4g}. Try a larger `rtol`."
+                f"The integrator failed at time {solver.t:.4g}: no step is small enough. Try a "
+                "larger `rtol`."
             )
         within, last = solver.dense_output(), times[-1]
         for time in np.linspace(last, solver.t, _WITHIN + 1)[1:]:
