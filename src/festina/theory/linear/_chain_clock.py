@@ -1,16 +1,18 @@
-r"""The clock of a balanced chain, read forwards and backwards, for any depth of two or more.
+r"""Time as a function of the strength of a balanced chain, and its inverse, for depths above one.
 
-In units of its target, $x = \lambda_x |a| / |s|$, and in the time $T$ of its own rate, a balanced
-chain of depth $D$ obeys one of two equations without parameters but $D$,
+Let $x = \lambda_x |a| / |s|$ be the strength in units of its target, and
+$T = D\,|s|\,|s/\lambda_x|^{1-2/D}\,t/\tau$ a dimensionless time. A balanced chain of depth $D$
+obeys one of two equations in which $D$ is the only parameter,
 
 $$\frac{dx}{dT} = x^p (1 - x) \quad\text{(towards the target)},\qquad
   \frac{dx}{dT} = -x^p (1 + x) \quad\text{(of the wrong sign, creeping to the saddle at 0)},$$
 
-with $p = 2 - 2/D$. Below the target time is $\int x^{q-1}/(1-x)\,dx$ with $q = 1 - p = 2/D - 1$;
-above it, in $v = 1/x$, it is $\int v^{p-1}/(1-v)\,dv$: one integral, two exponents. It is
-$\frac{u^\mu}{\mu}\,{}_2F_1(1, \mu; \mu+1; u)$, summed here as a power series in $u$ up to one half
-and in $1 - u$ beyond, where the logarithm stands alone and the approach to the target is exact.
-Depth infinity is $1/D = 0$: nothing diverges.
+with $p = 2 - 2/D$. Below the target, time is $\int x^{q-1}/(1-x)\,dx$ with $q = 1 - p = 2/D - 1$.
+Above the target, with $v = 1/x$, time is $\int v^{p-1}/(1-v)\,dv$, the same integral with another
+exponent. The integral is $\frac{u^\mu}{\mu}\,{}_2F_1(1, \mu; \mu+1; u)$. It is summed as a power
+series in $u$ for $u \le 1/2$, and in $1 - u$ for larger $u$. The second series contains the
+logarithm $\ln(1 - u)$ explicitly and is accurate close to the target. For infinite depth all
+formulas hold with $1/D = 0$.
 """
 
 import math
@@ -22,18 +24,19 @@ import jax.numpy as jnp
 
 from ..._types import Array
 
-# Both series fall at least like 2^-k; beyond this many terms nothing is left of a double.
+# The terms of both series fall at least like 2^-k; later terms do not change a double.
 _TERMS = 60
 
-# Newton's method squares the error at each step, and starts within a factor of two.
+# Steps of Newton's method, which starts within a factor of two and squares the error each time.
 _STEPS = 8
 
 
 @jax.custom_jvp
 def clock(x: Array, creeping: Array, inverse_depth: Array) -> Array:
-    r"""Time $T$ at strength $x > 0$, up to a constant that differs below, above and if creeping.
+    r"""Return the time $T$ at strength $x > 0$, up to a constant of integration.
 
-    Not at $x = 1$, where it is infinite.
+    The constant differs between $x < 1$, $x > 1$ and chains that creep to the saddle. The time is
+    infinite at $x = 1$, which is not a valid argument.
     """
     p, q = 2.0 - 2.0 * inverse_depth, 2.0 * inverse_depth - 1.0
     above = x > 1.0
@@ -52,10 +55,11 @@ def _(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
 def position(
     time: Array, start: Array, creeping: Array, inverse_depth: Array
 ) -> tuple[Array, Array]:
-    r"""Strength $x$ at time $T$ after `start`, and $\ln|1 - x|$ (creeping: $\ln(1 + x)$).
+    r"""Return the strength $x$ a time $T$ after `start`, and $\ln|1 - x|$ (creeping: $\ln(1 + x)$).
 
-    The inverse of `clock`, for depths of three or more. The logarithm keeps what $x$ itself loses
-    close to the target. Derivatives are those of the differential equation, not of the iteration.
+    This function is the inverse of `clock`, for depths of three or more. Close to the target the
+    logarithm keeps digits of $1 - x$ that $x$ itself loses. Derivatives follow from the
+    differential equation, not from the iteration.
     """
     p, q = 2.0 - 2.0 * inverse_depth, 2.0 * inverse_depth - 1.0
     above, still = ~creeping & (start > 1.0), start == 1.0
@@ -79,22 +83,22 @@ def _(primals: tuple, tangents: tuple) -> tuple[tuple[Array, Array], tuple[Array
     gap = jnp.where(creeping, 1.0 + start, jnp.abs(1.0 - start))
     start_distance = jnp.log(jnp.where(still, 1.0, gap))
 
-    # dx = f(x) (dT + dx₀ / f(x₀)). At the target itself f(x)/f(x₀) is e^{−T}.
+    # With f = dx/dT: dx = f(x) (dT + dx₀/f(x₀)). At the target, f(x)/f(x₀) = e^{−T}.
     fall = jnp.where(still, -time, jnp.where(still, 0.0, distance) - start_distance)
     ratio = (x / start) ** p
     dx = sign * x**p * jnp.exp(distance) * tangents[0] + ratio * jnp.exp(fall) * tangents[1]
-    # In d ln|1 − x| = −dx/(1 − x) the distance cancels.
+    # In d ln|1 − x| = −dx/(1 − x) the factor 1 − x cancels.
     ddistance = -(x**p) * tangents[0] - sign * ratio * jnp.exp(-start_distance) * tangents[1]
     return (x, distance), (dx, jnp.where(still, 0.0, ddistance))
 
 
 def _folded(x: Array, above: Array) -> tuple[Array, Array]:
-    """u = x or 1/x, and 1 − u without losing what x has close to one."""
+    """Return u = x or (above the target) 1/x, and 1 − u with full precision near x = 1."""
     return jnp.where(above, 1.0 / x, x), jnp.where(above, (x - 1.0) / x, 1.0 - x)
 
 
 def _approach_clock(u: Array, y: Array, above: Array, p: Array, q: Array) -> Array:
-    """∫ u^(μ−1) / (1 − u) du at u = 1 − y, with μ = p above the target and q below."""
+    """Return ∫ u^(μ−1)/(1 − u) du at u = 1 − y, with μ = p above the target and μ = q below."""
     mu = jnp.where(above, p, q)
     low_half, high_half = _halfway(above, p, q)
     low = _low_series(jnp.minimum(u, 0.5), mu)
@@ -104,18 +108,18 @@ def _approach_clock(u: Array, y: Array, above: Array, p: Array, q: Array) -> Arr
 
 
 def _low_series(u: Array, mu: Array) -> Array:
-    r"""$\sum_k u^{k+\mu}/(k+\mu)$, for $u \le 1/2$.
+    r"""Return $\sum_k u^{k+\mu}/(k+\mu)$ for $u \le 1/2$, up to a constant if $\mu \le 0$.
 
-    With μ ≤ 0, below the target, μ or μ + 1 may be zero (depth 2, depth infinity): the constant
-    1/ν is taken off u^ν/ν, which leaves the logarithm. Above the target μ > 1, u may be tiny, and
-    a constant would swallow it.
+    Below the target μ ≤ 0, and μ = 0 (depth 2) or μ + 1 = 0 (infinite depth) would divide by zero.
+    The first two terms u^ν/ν are therefore replaced by (u^ν − 1)/ν, which tends to ln u. Above the
+    target μ > 1 and u may be tiny; subtracting a constant would lose its digits.
     """
     rest = _sum(lambda k, rest: rest * u + 1.0 / (_TERMS + 1.0 - k + mu), jnp.zeros_like(u))
     return _power(u, mu, mu <= 0) + _power(u, mu + 1.0, mu <= 0) + rest * u ** (mu + 2.0)
 
 
 def _high_series(y: Array, minus_log_y: Array, mu: Array) -> Array:
-    r"""$-\ln y - \sum_{k \ge 1} \frac{(1-\mu)_k}{k!\,k} y^k$, with $y = 1 - u \le 1/2$."""
+    r"""Return $-\ln y - \sum_{k \ge 1} \frac{(1-\mu)_k}{k!\,k} y^k$, with $y = 1 - u \le 1/2$."""
 
     def add(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         term, total = state
@@ -126,7 +130,7 @@ def _high_series(y: Array, minus_log_y: Array, mu: Array) -> Array:
 
 
 def _halfway(above: Array, p: Array, q: Array) -> tuple[Array, Array]:
-    """Both series at one half. They differ by the constant −γ − ψ(μ), less what was taken off."""
+    """Return the low and the high series at u = 1/2, where they differ by a constant of μ."""
     half, minus_log = jnp.full_like(p, 0.5), jnp.full_like(p, math.log(2.0))
     return (
         jnp.where(above, _low_series(half, p), _low_series(half, q)),
@@ -135,7 +139,7 @@ def _halfway(above: Array, p: Array, q: Array) -> tuple[Array, Array]:
 
 
 def _power(u: Array, nu: Array, shifted: Array) -> Array:
-    """u^ν/ν, or (u^ν − 1)/ν, which is ln u at ν = 0."""
+    """Return u^ν/ν, or if `shifted` (u^ν − 1)/ν, which is ln u at ν = 0."""
     zero = nu == 0
     safe = jnp.where(zero, 1.0, nu)
     difference = jnp.where(zero, jnp.log(u), jnp.expm1(safe * jnp.log(u)) / safe)
@@ -145,10 +149,10 @@ def _power(u: Array, nu: Array, shifted: Array) -> Array:
 def _approach(
     time: Array, start: Array, gap: Array, above: Array, p: Array, q: Array
 ) -> tuple[Array, Array]:
-    """Where u is some time after `start` = 1 − `gap`, and ln(1 − u).
+    """Return u a given time after u = `start` = 1 − `gap`, and ln(1 − u).
 
-    Time is nearly linear in u^μ as long as u < 1/2, and in the logit of u afterwards, so that
-    Newton's method in these converges from one side. Which of the two is known beforehand.
+    Time is nearly linear in u^μ for u < 1/2, and in the logit of u for larger u. Newton's method in
+    these variables converges from one side. The time at u = 1/2 decides between them.
     """
     mu = jnp.where(above, p, q)
     begin = _approach_clock(start, gap, above, p, q)
@@ -182,7 +186,7 @@ def _approach(
 
 
 def _creep_clock(w: Array, p: Array, q: Array) -> Array:
-    r"""$\int_w^\infty w^{-p}/(1+w)\,dw$."""
+    r"""Return $\int_w^\infty w^{-p}/(1+w)\,dw$, the time that a creeping chain takes to reach w."""
     small, large = jnp.minimum(w, 1.0), jnp.maximum(w, 1.0)
     one = jnp.ones_like(p)
     joint = _creep_far(one, p) + _creep_near(one, q)
@@ -190,16 +194,16 @@ def _creep_clock(w: Array, p: Array, q: Array) -> Array:
 
 
 def _creep_near(w: Array, q: Array) -> Array:
-    """∫ w^(q−1)/(1 + w) dw for w ≤ 1, where q ≤ 0."""
+    """Return ∫ w^(q−1)/(1 + w) dw for w ≤ 1 and q ≤ 0, up to a constant."""
     shifted = jnp.ones_like(w, dtype=bool)
     return _power(w, q, shifted) - _power(w, q + 1.0, shifted) + _creep_far(w, q + 2.0)
 
 
 def _creep_far(v: Array, nu: Array) -> Array:
-    r"""$\int_0^v v^{\nu-1}/(1+v)\,dv$ for $v \le 1$, $\nu > 0$.
+    r"""Return $\int_0^v v^{\nu-1}/(1+v)\,dv$ for $v \le 1$, $\nu > 0$.
 
-    Alternating and slow at one; Pfaff's transformation makes it a series of positive terms in
-    $v/(1+v) \le 1/2$.
+    The power series in $v$ alternates and converges slowly at $v = 1$. Pfaff's transformation
+    turns it into a series of positive terms in $v/(1+v) \le 1/2$.
     """
     argument = v / (1.0 + v)
 
@@ -210,12 +214,16 @@ def _creep_far(v: Array, nu: Array) -> Array:
 
 
 def _sum(add: Callable[[Array, Any], Any], start: Any) -> Any:
-    """A loop: written out, the terms keep the compiler busy for half a minute."""
+    """Sum a series in a loop; unrolling all terms would take half a minute of compilation."""
     return jax.lax.fori_loop(0, _TERMS, lambda k, total: add(k * 1.0, total), start, unroll=4)
 
 
 def _creep(time: Array, start: Array, p: Array, q: Array) -> Array:
-    """Where w is after some time: as in `_approach`, time is nearly linear in w^q and in w^−p."""
+    """Return the strength w of a creeping chain a given time after `start`.
+
+    Time is nearly linear in w^−p for w > 1 and in w^q for w < 1. Newton's method in these variables
+    converges from one side.
+    """
     one = jnp.ones_like(p)
     begin, middle = _creep_clock(start, p, q), _creep_far(one, p)
     late = (begin - middle) + time

@@ -1,9 +1,10 @@
-r"""Balanced chains of scalar weights, of any depth.
+r"""Learning curves of balanced chains of scalar weights, of any depth.
 
-A chain $y = b_D \cdots b_1 x$ sees its data through two numbers, $s = \langle yx\rangle$ and
-$\lambda_x = \langle x^2\rangle$. With $L = \frac12\langle(y - b_D\cdots b_1 x)^2\rangle$ and
-$\tau\,\dot b_l = -\partial L/\partial b_l$ all $b_l^2 - b_k^2$ are conserved; where they are zero
-(*balanced*: $|b_l| = |a|^{1/D}$) the product $a = b_D\cdots b_1$ obeys an equation of its own,
+The training of a chain $\hat y = b_D \cdots b_1 x$ depends on its data through two numbers, $s =
+\langle yx\rangle$ and $\lambda_x = \langle x^2\rangle$. The loss is $L = \frac12\langle(y -
+b_D\cdots b_1 x)^2\rangle$, and gradient flow $\tau\,\dot b_l = -\partial L/\partial b_l$ conserves
+all differences $b_l^2 - b_k^2$. A chain is *balanced* if these differences are zero, that is
+$|b_l| = |a|^{1/D}$. The product $a = b_D\cdots b_1$ of a balanced chain then obeys
 
 $$\tau\,\dot a = D\,|a|^{2-2/D}\,(s - \lambda_x a).$$
 
@@ -34,7 +35,7 @@ Depth: TypeAlias = int | float | np.integer | np.floating
 
 Values: TypeAlias = ArrayLike
 
-# Below this fraction of λ|a₀| a correlation is zero: its square would not be a double.
+# Correlations below this fraction of λ|a₀| count as zero, because their square underflows.
 _NO_CORRELATION = 1e-150
 
 SMALLEST = float(np.finfo(float).tiny)
@@ -49,9 +50,10 @@ def chain_strength(
     input_variance: Values = 1.0,
     tau: Values = 1.0,
 ) -> Float[Array, "*time_mode"]:
-    r"""Return the product of the weights of a balanced chain, exactly, at any depth.
+    r"""Return the product of the weights of a balanced chain over time, exactly, at any depth.
 
-    The solution of $\tau\,\dot a = D\,|a|^{2-2/D}(s - \lambda_x a)$:
+    The product $a(t)$ solves $\tau\,\dot a = D\,|a|^{2-2/D}(s - \lambda_x a)$, where $s = \langle
+    yx\rangle$ is the correlation and $\lambda_x = \langle x^2\rangle$ the input variance:
 
     - $D = 1$: $a = \frac{s}{\lambda_x}(1 - e^{-\lambda_x t/\tau}) + a_0 e^{-\lambda_x t/\tau}$.
     - $D = 2$: $a = \dfrac{s/\lambda_x}{1 - \left(1 - \frac{s}{\lambda_x a_0}\right)
@@ -59,34 +61,36 @@ def chain_strength(
     - $D \ge 3$, in $x = \lambda_x a/s$ and with $q = 2/D - 1$:
       $$t = \frac{\tau}{D s}\left(\frac{s}{\lambda_x}\right)^{q} [F(x) - F(x_0)],\qquad
         F(x) = \frac{x^q}{q}\,{}_2F_1(1, q; q + 1; x),$$
-      which is inverted numerically to rounding.
+      inverted numerically to machine precision.
     - $D = \infty$: $\tau_\infty\dot a = a^2 (s - \lambda_x a)$, hence
       $$a = \frac{s/\lambda_x}{1 + W\!\left[\left(\frac{s}{\lambda_x a_0} - 1\right)\exp\left(
         \frac{s}{\lambda_x a_0} - 1 - \frac{s^2 t}{\lambda_x\tau_\infty}\right)\right]},$$
-      with Lambert's $W_0$ for $a_0$ of the sign of $s$ and $W_{-1}$ for the other. (Not evaluated
-      like this: the exponential overflows for $a_0 \lesssim s/700\lambda_x$.)
+      with Lambert's $W_0$ if $a_0$ has the sign of $s$, and $W_{-1}$ otherwise. (The code uses
+      another form, because the exponential overflows for $a_0 \lesssim s/700\lambda_x$.)
 
-    $D = 1$, 2 and $\infty$ are the solutions of Saxe, McClelland & Ganguli (2014). The slides print
-    $e^{-t/\tau}$ where $e^{-\lambda_x t/\tau}$ ($D = 1$) and $e^{-s^2 t/\lambda_x\tau_\infty}$
-    ($D = \infty$) are right.
+    The solutions for $D = 1$, 2 and $\infty$ are due to Saxe, McClelland & Ganguli (2014). The
+    slides print $e^{-t/\tau}$ in place of $e^{-\lambda_x t/\tau}$ ($D = 1$) and in place of
+    $e^{-s^2 t/\lambda_x\tau_\infty}$ ($D = \infty$).
 
-    **The clock each uses.** For finite depth $\tau$ is the time constant of one layer. The limit of
-    infinite depth exists only if the learning rate falls as $1/D$, and its clock is
-    $\tau_\infty = \tau/D$: with `depth=math.inf`, `tau` means $\tau_\infty$. To compare depths on
-    one clock pass `tau=depth_scaled_time_constant(depth)`.
+    **The unit of time.** For finite depth, $\tau$ is the time constant of one layer. The limit of
+    infinite depth exists only if the learning rate falls as $1/D$, and its time constant is
+    $\tau_\infty = \tau/D$: with `depth=math.inf`, `tau` means $\tau_\infty$. To compare depths in
+    the same unit of time, pass `tau=depth_scaled_time_constant(depth)`.
 
-    Starts above the target shrink to it. With two layers or more $a = 0$ is a saddle: a chain that
-    starts there stays, and one that starts with the sign opposite to $s$ creeps up to it for ever.
-    Where $s = 0$ the strength decays, $|a| = |a_0|(1 + pD\lambda_x|a_0|^p t/\tau)^{-1/p}$ with
-    $p = 2 - 2/D$. Where the input does not vary ($\lambda_x = 0$, hence $s = 0$) nothing happens.
+    A chain that starts above the target $s/\lambda_x$ shrinks to the target. With two or more
+    layers $a = 0$ is a saddle. A chain that starts at the saddle stays there, and a chain whose
+    $a_0$ has the sign opposite to $s$ approaches the saddle forever. For $s = 0$ the strength
+    decays, $|a| = |a_0|(1 + pD\lambda_x|a_0|^p t/\tau)^{-1/p}$ with $p = 2 - 2/D$. If the input
+    does not vary ($\lambda_x = 0$, hence $s = 0$), the strength remains constant.
 
     **Arguments:**
 
-    - `times`: when to evaluate, in the units of `tau`, shape `(time,)`, or one time.
+    - `times`: times in the units of `tau`, shape `(time,)`, or one time.
     - `correlation`: $s$, of either sign; one number, or one for each mode.
-    - `initial_strength`: $a_0$, likewise.
+    - `initial_strength`: $a_0$; one number, or one for each mode.
     - `depth`: $D$, the number of layers: an integer, or `math.inf`.
-    - `input_variance`: $\lambda_x$, likewise. Zero only where `correlation` is.
+    - `input_variance`: $\lambda_x$; one number, or one for each mode. It may be zero only where
+      `correlation` is zero.
     - `tau`: $\tau$, or $\tau_\infty$ for infinite depth.
 
     **Returns:**
@@ -94,11 +98,17 @@ def chain_strength(
     $a(t)$ with shape `(time, *mode)`, `(*mode,)` for a single time; `correlation`,
     `initial_strength`, `input_variance` and `tau` broadcast to `mode`.
 
+    **Example:**
+
+    >>> from festina.theory import linear
+    >>> linear.chain_strength([0.0, 1.0, 5.0], 2.0, 0.1, depth=2).round(3)
+    array([0.1  , 1.484, 2.   ])
+
     !!! note "When it stops being exact"
 
-        Unequal layers have another curve (`unbalanced_strength` for two of them), and so have modes
-        that are not aligned with the data. The transition of a deep chain is the sharper the
-        smaller $a_0$: there $a(t)$ magnifies the last digit of its arguments, by
+        The solution assumes balanced layers (for two unequal layers use `unbalanced_strength`) and
+        modes that are aligned with the data. The transition of a deep chain becomes sharper with
+        smaller $a_0$. During the transition $a(t)$ amplifies rounding errors of its arguments by
         $(s/\lambda_x a_0)^{1-2/D}$.
     """
     depth = check_depth(depth)
@@ -109,7 +119,7 @@ def chain_strength(
         return _shallow(*arguments)
     if depth == 2:
         return _two_layers(*arguments)
-    # Clock and exponent are numbers to the program: one serves all depths.
+    # Depth enters as two traced numbers, so one compiled program serves all depths.
     layers = 1.0 if math.isinf(depth) else depth
     return _deep(*arguments, *as_arrays(layers, 1.0 / depth))
 
@@ -117,15 +127,22 @@ def chain_strength(
 def depth_scaled_time_constant(depth: Depth, tau: float | Array = 1.0) -> float | Array:
     r"""Return the time constant of one layer if the learning rate falls as $1/D$.
 
-    $D\,\tau_\infty$ for finite depth and $\tau_\infty$ itself for `math.inf`, so that
-    `chain_strength(..., depth=depth, tau=depth_scaled_time_constant(depth))` runs on the same clock
-    at each depth, and tends to the curve of infinite depth. That takes a fixed $a_0$; a time of
-    transition approaches its limit as $O(\ln(1/a_0)/D)$.
+    The result is $D\,\tau_\infty$ for finite depth, and $\tau_\infty$ for `math.inf`. Use it to
+    compare depths in the same unit of time: `chain_strength(..., depth=depth,
+    tau=depth_scaled_time_constant(depth))`. At fixed $a_0$ this curve tends to the curve of
+    infinite depth; the time of the transition approaches its limit as $O(\ln(1/a_0)/D)$.
 
     **Arguments:**
 
-    - `depth`: $D$.
+    - `depth`: $D$, the number of layers.
     - `tau`: $\tau_\infty$, the time constant that all depths share.
+
+    **Example:**
+
+    >>> import math
+    >>> from festina.theory import linear
+    >>> [linear.depth_scaled_time_constant(depth) for depth in (1, 2, 10, math.inf)]
+    [1.0, 2.0, 10.0, 1.0]
     """
     depth = check_depth(depth)
     check_positive("tau", tau)
@@ -145,12 +162,12 @@ def _two_layers(t: Array, s: Array, a0: Array, lam: Array, tau: Array) -> Array:
     sign, w0 = _mirrored(a0)
     rate = 2.0 * sign * s
     theta = t / tau
-    # Logistic curve of |a|, divided by the exponential that grows: by none, or by e^{rate t}.
+    # Logistic curve of |a| with both parts of the fraction divided by e^{rate t} if this grows.
     grows = rate >= 0
-    size = jnp.where(grows, rate, -rate)  # not abs, whose slope at zero is that of neither side
+    size = jnp.where(grows, rate, -rate)  # not abs, whose derivative at zero is 0
     decay = jnp.exp(-size * theta)
     integral = 2.0 * lam * w0 * relaxation(size, theta)
-    # At the saddle both terms vanish in the end, and zero may be divided by any number.
+    # At the saddle both terms underflow at late times; the numerator is zero there.
     below = jnp.maximum(jnp.where(grows, decay, 1.0) + integral, jnp.finfo(t.dtype).tiny)
     return sign * w0 * jnp.where(grows, 1.0, decay) / below
 
@@ -182,7 +199,7 @@ def _deep(
     largest = jnp.finfo(t.dtype).max / 4
     x, _ = position(jnp.minimum(rate * t, largest), safely(w0) / target, ordinary & (sigma < 0), e)
 
-    # Without a correlation: its decay, and the slope of that in s, for the sake of derivatives.
+    # Decay at zero correlation, plus its first-order change with s so that derivatives are right.
     w = jnp.where(flat & ~saddle, w0, 1.0)
     shrunk = (1.0 + jnp.minimum(p * kappa * lam * w**p * t, largest)) ** (-1.0 / p)
     varies = lam > 0
@@ -193,16 +210,19 @@ def _deep(
 
 
 def _mirrored(a0: Array) -> tuple[Array, Array]:
-    """The flow of (−a, −s) is that of (a, s): with two layers or more |a| never leaves its side."""
+    """Return the sign of a₀ and |a₀|: a never changes sign with two layers or more.
+
+    The flow of (−a, −s) is the mirror image of the flow of (a, s).
+    """
     sign = jnp.where(a0 < 0, -1.0, 1.0)
     return sign, sign * a0
 
 
 def relaxation(rate: Array, theta: Array) -> Array:
-    r"""$\int_0^\theta e^{-\text{rate}\,t}\,dt$, also for a rate of zero."""
+    r"""Return $\int_0^\theta e^{-\text{rate}\,t}\,dt$, also for a rate of zero."""
     u = rate * theta
     slow = jnp.abs(u) < 0.5
-    # (1 − e^{−u})/u by its series: the quotient has a poor derivative, and none at zero.
+    # A series for (1 − e^{−u})/u: the derivative of the quotient is inaccurate for small u.
     small = jnp.where(slow, u, 0.0)
     series = jnp.zeros_like(u)
     for k in reversed(range(16)):
@@ -212,14 +232,14 @@ def relaxation(rate: Array, theta: Array) -> Array:
 
 
 def with_time(times: Array, *values: Array) -> tuple[Array, ...]:
-    """Return all arguments in the shape (*time, *mode)."""
+    """Return all arguments broadcast to the shape (*time, *mode)."""
     modes = jnp.broadcast_arrays(*values)
     t = times.reshape(times.shape + (1,) * modes[0].ndim)
     return tuple(jnp.broadcast_arrays(t, *modes))
 
 
 def as_arrays(*values: Values) -> tuple[Array, ...]:
-    """Return numbers, lists and arrays in one form, so that a program is compiled once."""
+    """Return numbers, lists and arrays as float arrays, to compile each program only once."""
     return tuple(
         jnp.asarray(value, dtype=float) if is_traced(value) else np.asarray(value, dtype=float)
         for value in values
@@ -227,7 +247,7 @@ def as_arrays(*values: Values) -> tuple[Array, ...]:
 
 
 def check_depth(depth: Depth) -> float:
-    """Return depth as a number; raises unless it is a positive integer or infinity."""
+    """Return depth as a float; raise `ValueError` unless it is a positive integer or infinity."""
     given = real_array("depth", depth)
     value = float(given) if given.ndim == 0 else math.nan
     if not (value >= 1 and (math.isinf(value) or value.is_integer())):
@@ -246,7 +266,7 @@ def check_chain(s: Values, a0: Values, lam: Values, tau: Values, **others: Value
         if lost.size:
             raise ValueError(
                 f"`initial_strength` must be zero or above {SMALLEST:.3g} in size, got "
-                f"{lost[0]:.3g}: below that a program takes it for zero."
+                f"{lost[0]:.3g}: compiled code treats smaller numbers as zero."
             )
     check_positive("tau", tau)
     check_modes(correlation=s, initial_strength=a0, input_variance=lam, tau=tau, **others)
@@ -262,6 +282,6 @@ def check_input_variance(s: Values, lam: Values) -> None:
         raise ValueError(f"`input_variance` must not be negative, got {lam.min():g}.")
     if ((lam == 0) & (s != 0)).any():
         raise ValueError(
-            "`input_variance` is 0 where `correlation` is not: an input that does not vary is "
-            "correlated with nothing. Leave such modes out, or set their correlation to 0."
+            "`input_variance` is 0 for a mode with nonzero `correlation`, but an input that does "
+            "not vary is correlated with nothing. Omit such modes, or set their correlation to 0."
         )

@@ -1,4 +1,4 @@
-"""Continual learning: one task after the other, without looking back."""
+"""Continual learning: exact training on one task after another, without replay."""
 
 import warnings
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from ._balanced import BalancedFlow, balanced_flow
 from ._balanced_solution import BalancedSolution
 from ._carried import ROUNDING, carried, follow
 
-_DOUBTFUL = 1e-6  # of an overlap that decides when a task is learned
+_DOUBTFUL = 1e-6  # warn above this relative error of an overlap that decides a learning time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,14 +28,27 @@ class Curriculum(Result, also=("after", "forgetting"), drawn="losses"):
 
     **Attributes:**
 
-    - `time`: since the beginning of the first task; where one ends and the next begins, twice.
-    - `stage`: which task is being learned, counted from 0.
-    - `map`: W₂W₁.
-    - `losses`: ½‖Σ_j − W₂W₁‖² for every task j, above its loss of least squares.
-    - `floor`: that loss of least squares for every task, which nothing can reduce. `losses + floor`
-      are the losses themselves.
-    - `states`: one for each stage, with all that a `BalancedSolution` knows.
-    - `correlations`: Σ_j.
+    - `time`: time since the beginning of the first task. If a stage starts at time 0, the moment
+      at which it begins occurs twice: at the end of the previous stage and at its start.
+    - `stage`: index of the task that is being learned, counted from 0.
+    - `map`: the map W₂W₁ of the network.
+    - `losses`: ½‖Σ_j − W₂W₁‖² for every task j, the loss above the least-squares loss.
+    - `floor`: the least-squares loss of every task, the smallest loss of a linear map. The total
+      losses are `losses + floor`.
+    - `states`: a `BalancedSolution` for each stage.
+    - `correlations`: the input-output correlation Σ_j of every task.
+
+    **Example:**
+
+    >>> from festina.networks import deep_linear_from
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> network = deep_linear_from([[[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, 0.1]]])
+    >>> tasks = [from_moments([[3.0, 0.0], [0.0, 1.0]]), from_moments([[1.0, 0.0], [0.0, 3.0]])]
+    >>> run = linear.continual_learning(network, tasks, [10.0, 10.0])
+    >>> run.after.round(3)  # one row for each trained task, one column for each tested task
+    array([[0., 4.],
+           [4., 0.]])
     """
 
     time: Float[np.ndarray, " time"]
@@ -48,12 +61,12 @@ class Curriculum(Result, also=("after", "forgetting"), drawn="losses"):
 
     @property
     def after(self) -> Float[np.ndarray, "trained task"]:
-        """Loss of every task at the end of every stage."""
+        """Return the loss of every task at the end of every stage."""
         return np.array([self.losses[self.stage == k][-1] for k in range(len(self.states))])
 
     @property
     def forgetting(self) -> Float[np.ndarray, "trained task"]:
-        """How far a task's loss has risen since the end of its own stage; NaN before that."""
+        """Return the rise of each task's loss since the end of its own stage; NaN before that."""
         after = self.after
         risen = after - np.diagonal(after)
         return np.where(np.tri(len(after), dtype=bool), risen, np.nan)
@@ -69,40 +82,54 @@ def continual_learning(
     balance: float | None = None,
     tolerance: float = 0.1,
 ) -> Curriculum:
-    r"""Return the exact learning of one task after another, from balanced weights.
+    r"""Return the exact gradient flow on one task after another, from balanced weights.
 
-    Balance is conserved and $M = QQ^\top$ is all that the flow depends on, so that the state at the
-    end of a task is the start of the next (Braun et al., 2022). All tasks have white inputs. The
-    loss of each, up to that of least squares, is $\frac12\lVert\Sigma_j - W_2W_1\rVert_F^2$; once
-    both are learned to the end, learning $k$ has cost task $i$ exactly
-    $\frac12\lVert\Sigma_i - \Sigma_k\rVert_F^2$ whatever the balance (`interference`). A task that
-    is never learned, because the weights left by the one before do not reach it, is warned of.
-    What they hold of directions that have decayed is carried along in as many digits as it takes
-    (for $s_1t/\tau$ up to some 1500 in all): a task that is reversed after it has been learned for
-    long is learned again, as late as that makes it. Where rounding decides, that is warned of too.
+    The flow conserves balance and depends only on $M = QQ^\top$, where $Q = (W_1^\top; W_2)$ are
+    the stacked weights. The final state of one task is therefore a valid initial state for the next
+    (Braun et al., 2022). All tasks have white inputs. The loss of task $j$ above its least-squares
+    loss is $\frac12\lVert\Sigma_j - W_2W_1\rVert_F^2$, with the input-output correlation
+    $\Sigma_j$. If tasks $i$ and $k$ are both learned completely, learning $k$ raises the loss of
+    task $i$ by $\frac12\lVert\Sigma_i - \Sigma_k\rVert_F^2$, for any balance (`interference`).
+
+    Components of the weights that decay during a task are kept with as many digits as necessary
+    (for a total $s_1t/\tau$ of up to about 1500). This matters if a task is reversed after long
+    training: the tiny components determine when the network learns the reversed task. The function
+    warns if rounding errors determine that time. It also warns with an `ObstructionWarning` if the
+    weights left by the previous task cannot reach the next task.
 
     **Arguments:**
 
     - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers.
-    - `tasks`: what it learns, in this order.
-    - `times`: for each task when to look, from its beginning; it is left after the last of them.
-      A number looks at the end only.
+    - `tasks`: the tasks in the order in which the network learns them.
+    - `times`: for each task, the times at which the result is evaluated, counted from the beginning
+      of the task. Training on the task ends at the last of these times. A number means one time.
     - `loss`, `tau`, `balance`, `tolerance`: as in `balanced_flow`.
 
     **Returns:**
 
-    A `Curriculum`: the losses of all tasks over time, and what was forgotten.
+    A `Curriculum` with the losses of all tasks over time and the forgetting.
+
+    **Example:**
+
+    >>> from festina.networks import deep_linear_from
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> network = deep_linear_from([[[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, 0.1]]])
+    >>> tasks = [from_moments([[3.0, 0.0], [0.0, 1.0]]), from_moments([[1.0, 0.0], [0.0, 3.0]])]
+    >>> linear.continual_learning(network, tasks, [10.0, 10.0]).forgetting.round(3)
+    array([[ 0., nan],
+           [ 4.,  0.]])
     """
     if not len(tasks) or len(tasks) != len(times):
         raise ValueError(
-            f"`tasks` and `times` must have an entry for each task, got {len(tasks)} and "
-            f"{len(times)}."
+            "`tasks` and `times` must both have an entry for each task, got "
+            f"{len(tasks)} and {len(times)} entries."
         )
     for t in times:
         check_times(t)
     stages = [np.atleast_1d(np.asarray(t, dtype=float)) for t in times]
     if any((np.diff(t) < 0).any() for t in stages):
-        raise ValueError("`times` must increase within a task: it is left after the last.")
+        raise ValueError("`times` must increase within each task: training ends at the last one.")
     check_alone(network.batch_shape)
     how = {"loss": loss, "tau": tau, "balance": balance, "tolerance": tolerance}
     flow = balanced_flow(network, tasks[0], **how)
@@ -122,12 +149,12 @@ def continual_learning(
             _warn(number, float(flow.limit().loss()[0]))
         elif doubt > _DOUBTFUL:
             warnings.warn(
-                f"How much the tasks before have left of what grows in task {number} is known to a "
-                f"part of {min(doubt, 1.0):.1g} only: to that extent rounding decides what it "
-                "looks like and when it is learned.",
+                f"The weights that grow in task {number} started from components left by earlier "
+                f"tasks, which are known only to a relative error of {min(doubt, 1.0):.1g}. The "
+                "learning curve and the learning time of this task are uncertain to that extent.",
                 stacklevel=2,
             )
-        # The factor is Q up to a rotation of the hidden units, which nothing depends on.
+        # The factor is Q up to a rotation of the hidden units, which does not affect the flow.
         flow = BalancedFlow(inward[..., -1].T, outward[..., -1], sigma, flow.tau, flow.balance)
     starts = np.cumsum([0.0, *(t[-1] for t in stages[:-1])])
     return Curriculum(
@@ -145,13 +172,13 @@ def continual_learning(
 
 def _warn(number: int, loss: float) -> None:
     left = (
-        f" Overlaps below {ROUNDING:.1g} of what they are sums of count as none: where an "
-        "earlier task has left less than that, rounding decides."
+        f" Overlaps below {ROUNDING:.1g} of their largest terms count as zero: if an earlier "
+        "task has left less than that, rounding decides whether the task is learned."
     )
     warnings.warn(
-        f"The weights do not reach what is to be learned in task {number}, and the flow ends at a "
-        f"saddle of loss up to {loss:.3g}.{left if number else ''} Other initial weights, or a "
-        "balance other than 0, go on.",
+        f"The weights cannot reach the correlation in task {number}, and the flow ends at a saddle "
+        f"with a loss of up to {loss:.3g}.{left if number else ''} To learn the task, use other "
+        "initial weights or a balance other than 0.",
         ObstructionWarning,
         stacklevel=3,
     )
@@ -160,18 +187,31 @@ def _warn(number: int, loss: float) -> None:
 def interference(
     correlations: ArrayLike, *, hidden: int | None = None
 ) -> Float[np.ndarray, "learned task"]:
-    r"""Return by how much the loss of one task rises when another is learned to the end.
+    r"""Return the rise of the loss of each task after another task has been learned completely.
 
-    $\frac12\lVert\Sigma_i - \Sigma_k\rVert_F^2$ where there are units enough for the rank of both;
-    it depends on neither balance nor depth. With fewer, $N_h$, what is learned of a task are its
-    $N_h$ strongest modes $\Sigma^{(h)}$, and the rise is $\frac12\lVert\Sigma_i -
-    \Sigma_k^{(h)}\rVert_F^2 - \frac12\lVert\Sigma_i - \Sigma_i^{(h)}\rVert_F^2$. The limit of
-    `Curriculum.forgetting` for long stages, if none ends at a saddle.
+    If the network has enough hidden units for the rank of both correlations, learning task $k$
+    raises the loss of task $i$ by $\frac12\lVert\Sigma_i - \Sigma_k\rVert_F^2$, for any balance and
+    depth. A network with fewer hidden units, $N_h$, learns only the $N_h$ strongest modes
+    $\Sigma^{(h)}$ of a task, and the rise is $\frac12\lVert\Sigma_i - \Sigma_k^{(h)}\rVert_F^2 -
+    \frac12\lVert\Sigma_i - \Sigma_i^{(h)}\rVert_F^2$. `Curriculum.forgetting` tends to these
+    values for long stages if no stage ends at a saddle.
 
     **Arguments:**
 
     - `correlations`: $\Sigma_i$ of each task, shape `(task, output, input)`.
-    - `hidden`: $N_h$, the number of hidden units; enough of them if not given.
+    - `hidden`: $N_h$, the number of hidden units. By default there are enough for all modes.
+
+    **Returns:**
+
+    Rise of the loss with shape `(learned, task)`: rows are learned tasks $k$, columns tested tasks
+    $i$.
+
+    **Example:**
+
+    >>> from festina.theory import linear
+    >>> linear.interference([[[1.0, 0.0]], [[0.0, 2.0]]])
+    array([[0. , 2.5],
+           [2.5, 0. ]])
     """
     sigma = finite("correlations", correlations)
     if sigma.ndim != 3:

@@ -1,8 +1,8 @@
-r"""Small random weights of two layers: the part of them that grows, with modes coupled.
+r"""Learning from small random weights in two-layer linear networks, with coupled modes.
 
-Near zero $W_1v_\alpha + W_2^\top u_\alpha$ grows while the difference of the two decays, so that
-soon only $c_\alpha = \frac12(W_1v_\alpha + W_2^\top u_\alpha)$ is left in both layers. Such weights
-are balanced, and their flow is known.
+For small weights the sum $W_1v_\alpha + W_2^\top u_\alpha$ grows while the difference of the two
+terms decays. Soon both layers contain only $c_\alpha = \frac12(W_1v_\alpha + W_2^\top u_\alpha)$.
+Such weights are balanced, and their gradient flow has a closed form.
 """
 
 import numpy as np
@@ -15,17 +15,28 @@ from ..._types import ArrayLike
 def initial_mode_overlaps(
     first: ArrayLike, second: ArrayLike, left: ArrayLike, right: ArrayLike
 ) -> Float[np.ndarray, "*batch mode mode"]:
-    r"""Return $G_{\alpha\beta} = c_\alpha\cdot c_\beta$, the overlaps over hidden units of growing
-    modes.
+    r"""Return the overlaps $G_{\alpha\beta}$ of modes in the hidden layer at initialisation.
 
-    Its diagonal are the `effective_initial_strengths`; what is beside it is the race of modes for
-    units.
+    From small weights, mode $\alpha$ grows along the hidden direction $c_\alpha =
+    \frac12(W_1v_\alpha + W_2^\top u_\alpha)$, and $G_{\alpha\beta} = c_\alpha\cdot c_\beta$. The
+    diagonal of $G$ contains the `effective_initial_strengths`. The off-diagonal elements couple
+    modes that compete for the same hidden units.
 
     **Arguments:**
 
     - `first`, `second`: $W_1$, `(..., hidden, input)`, and $W_2$, `(..., output, hidden)`; leading
-      axes are those of a batch.
-    - `left`, `right`: $u_\alpha$ and $v_\alpha$ in columns, as `modes` gives them.
+      axes are batch axes.
+    - `left`, `right`: singular vectors $u_\alpha$ and $v_\alpha$ in columns, as in `Modes`.
+
+    **Example:**
+
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> modes = linear.modes(from_moments([[3.0, 0.0], [0.0, 1.0]]))
+    >>> first, second = [[0.1, 0.0], [0.1, 0.1]], [[0.1, 0.0], [0.0, 0.1]]
+    >>> linear.initial_mode_overlaps(first, second, modes.left, modes.right).round(4)
+    array([[0.0125, 0.005 ],
+           [0.005 , 0.01  ]])
     """
     first, second = finite("first", first), finite("second", second)
     left, right = finite("left", left), finite("right", right)
@@ -37,8 +48,8 @@ def initial_mode_overlaps(
         or left.shape[-1] != right.shape[-1]
     ):
         raise ValueError(
-            "`first` must be (…, hidden, input) and `second` (…, output, hidden), to go with "
-            "`left` (output, mode) and `right` (input, mode): got "
+            "`first` must have shape (…, hidden, input) and `second` (…, output, hidden), to go "
+            "with `left` (output, mode) and `right` (input, mode): got "
             f"{', '.join(map(str, shapes[:3]))} and {shapes[3]}."
         )
     c = 0.5 * (first @ right + second.swapaxes(-1, -2) @ left)
@@ -48,27 +59,36 @@ def initial_mode_overlaps(
 def coupled_mode_strengths(
     times: ArrayLike, gram: ArrayLike, singular_values: ArrayLike, *, tau: float = 1.0
 ) -> Float[np.ndarray, "*batch_time mode mode"]:
-    r"""Return $U^\top W(t) V$ from small initial weights, modes coupled, for white inputs.
+    r"""Return all mode strengths $A(t) = U^\top W_2W_1 V$ from small weights, with coupled modes.
 
-    With all modes of the data given,
+    For white inputs and with $S = \mathrm{diag}(s_\alpha)$ containing all modes of the data,
 
     $$\tau\dot A = SA + AS - 2A^2,\qquad
       A^{-1}(t) = e^{-St/\tau}G^{-1}e^{-St/\tau} + S^{-1}\bigl(1 - e^{-2St/\tau}\bigr),$$
 
-    the solution of Braun et al. (2022) in this basis. It has the race of modes for hidden units in
-    it, which independent chains leave out.
+    where $G$ are the initial overlaps of the modes: the solution of Braun et al. (2022) in the
+    basis of the singular vectors. The solution includes the competition of modes for hidden units,
+    which independent chains neglect.
 
     **Arguments:**
 
-    - `times`: when to evaluate, in the units of `tau`; one time has no axis in the result.
+    - `times`: times in the units of `tau`; for a single time the result has no time axis.
     - `gram`: $G$, see `initial_mode_overlaps`.
     - `singular_values`: $s_\alpha$, all positive.
     - `tau`: time constant of a layer.
 
+    **Example:**
+
+    >>> from festina.theory import linear
+    >>> gram = [[0.0125, 0.005], [0.005, 0.01]]
+    >>> linear.coupled_mode_strengths(1.0, gram, [3.0, 1.0]).round(3)
+    array([[1.875, 0.097],
+           [0.097, 0.061]])
+
     !!! note "When it stops being exact"
 
-        What it leaves out is of second order in the initial weights, to be compared with the
-        smallest eigenvalue of $G$: there must be at least as many hidden units as modes.
+        The neglected terms are of second order in the initial weights. They must be small compared
+        with the smallest eigenvalue of $G$, which requires at least as many hidden units as modes.
     """
     check_times(times)
     check_positive("singular_values", singular_values)
@@ -76,17 +96,17 @@ def coupled_mode_strengths(
     gram, s = finite("gram", gram), np.asarray(singular_values, dtype=float)
     if s.ndim != 1 or gram.shape[-2:] != (len(s), len(s)):
         raise ValueError(
-            "`gram` must be (…, mode, mode) with a mode for each of `singular_values`, got shapes "
-            f"{gram.shape} and {s.shape}."
+            "`gram` must be (…, mode, mode) with one mode for each of the `singular_values`, got "
+            f"shapes {gram.shape} and {s.shape}."
         )
     size = np.sqrt(np.maximum(np.diagonal(gram, axis1=-2, axis2=-1), 0.0))
     twisted = np.abs(gram - gram.swapaxes(-1, -2))
     if (twisted > 1e-9 * size[..., :, None] * size[..., None, :]).any():
-        raise ValueError("`gram` must be symmetric, products of hidden directions with each other.")
+        raise ValueError("`gram` must be symmetric: use the result of `initial_mode_overlaps`.")
     if not size.all() or (np.linalg.matrix_rank(_cosines(gram, size)) < gram.shape[-1]).any():
         raise ValueError(
-            f"`gram` must have full rank, {gram.shape[-1]}: with fewer hidden units than modes "
-            "some mode finds none. Use `balanced_flow` there."
+            f"`gram` must have full rank, {gram.shape[-1]}: a network with fewer hidden units than "
+            "modes cannot learn all modes. Use `balanced_flow` for such networks."
         )
     t = np.asarray(times, dtype=float) / number("tau", tau)
     inverse = np.linalg.inv(gram).reshape(*gram.shape[:-2], *(1,) * t.ndim, *gram.shape[-2:])
@@ -98,5 +118,5 @@ def coupled_mode_strengths(
 def _cosines(
     gram: Float[np.ndarray, "*batch mode mode"], size: Float[np.ndarray, "*batch mode"]
 ) -> Float[np.ndarray, "*batch mode mode"]:
-    """Angles alone: strengths may differ by any factor."""
+    """Return the cosines of the angles between modes, whose strengths may differ by any factor."""
     return gram / (size[..., :, None] * size[..., None, :])
