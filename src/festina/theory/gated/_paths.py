@@ -71,8 +71,8 @@ def paths(network: Gated) -> tuple[Path, ...]:
     >>> network = gated_from({edge: [[1.0]] for edge in edges})
     >>> for path in paths(network):
     ...     print(path)
-    x-a-y
     x-a-b-y
+    x-a-y
     x-b-y
     """
     if (count := count_paths(network)) > MOST_PATHS:
