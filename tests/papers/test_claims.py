@@ -191,7 +191,7 @@ def test_what_is_wrong_needs_what_is_right(claim):
 
 @pytest.mark.parametrize("id", ["", "Level", "two levels", "level-", "2-levels", "level_2"])
 def test_an_identifier_is_kebab_case(claim, id):
-    with pytest.raises(ValueError, match=f"'{id}' is no .* kebab-case"):
+    with pytest.raises(ValueError, match=f"'{id}' cannot be the identifier .* kebab-case"):
         claim(id, "the level is two", equal_to(2, 2))
     assert not claim
 
