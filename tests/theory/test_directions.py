@@ -460,7 +460,7 @@ def test_bad_arguments(change, message):
 
 def test_bad_arguments_of_the_others():
     u = np.ones((2, 2))
-    with pytest.raises(ValueError, match="a time or a list of them"):
+    with pytest.raises(ValueError, match="one time or a list of times"):
         linear_phase(layer_from("linear", u, u), from_moments(np.eye(2)), np.ones((1, 1)))
     one, many = (
         linear_phase(layer_from("linear", u, u), from_moments(np.eye(2)), t).parts

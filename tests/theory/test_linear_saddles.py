@@ -185,7 +185,10 @@ def test_bad_input(as_a_user):
             lambda: linear_saddles(from_moments([[1, 1]], np.diag([1.0, 0.0]))),
             "a part of 1 along inputs that do",
         ),
-        (lambda: linear_saddles(from_moments(ok, ok), rank=3), "between 0 and the 2 modes, got 3"),
+        (
+            lambda: linear_saddles(from_moments(ok, ok), rank=3),
+            "between 0 and the number 2 of modes, got 3",
+        ),
         (
             lambda: linear_saddle(from_moments(ok, ok), (0, 0)),
             r"different numbers from 0 to 1, got \(0, 0\)",
@@ -224,7 +227,10 @@ def test_bad_input(as_a_user):
             "`target_power` must be a fin",
         ),
         (lambda: linear_saddle(from_moments(ok, ok), (0,)).network(3, unread=1.0), "need a `key`"),
-        (lambda: linear_saddles(from_moments(ok, ok), degeneracy=-1), "`degeneracy` is a fraction"),
+        (
+            lambda: linear_saddles(from_moments(ok, ok), degeneracy=-1),
+            "`degeneracy` must be a fraction",
+        ),
     ):
         with pytest.raises(ValueError, match=words):
             call()

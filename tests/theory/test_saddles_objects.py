@@ -127,7 +127,10 @@ def test_others_are_refused_and_told_where_to_go(as_a_user):
         ),
         (lambda: saddles.mode_drop_times(deep, TASK), r"Got DeepLinear\(3-4-4-2\).*staircase"),
         (lambda: saddles.unit_growth_times(untyped(LAYERS.u), TASK), "Expected a network"),
-        (lambda: saddles.linear_phase(LAYERS, TASK, np.ones((2, 2))), "a time or a list of them"),
+        (
+            lambda: saddles.linear_phase(LAYERS, TASK, np.ones((2, 2))),
+            "one time or a list of times",
+        ),
         (lambda: saddles.mode_drop_times(LAYERS, quadratic_teacher(np.eye(2))), "do not fit"),
         (lambda: saddles.linear_saddles(untyped(CORRELATION)), "`task` must be a `Task`"),
         (lambda: saddles.linear_saddles(TASK, rank=untyped(0.5)), "`rank` must be a whole number"),

@@ -1,22 +1,26 @@
-r"""Saddle-to-saddle dynamics: which saddle comes next, and when it is left.
+r"""Saddle-to-saddle dynamics: which saddle training visits next, and when it escapes.
 
-For layers $f(x) = \sum_i \phi(x; u_i) v_i$ of any unit, after Zhang, Saxe & Latham:
+The theory is that of Zhang, Saxe & Latham for layers $f(x) = \sum_i \phi(x; u_i) v_i$ of any unit:
 
-- fixed points of narrow networks in wider ones (`embed_units`), how one is made, told and left
-  (`task_with_fixed_point`, `stationarity`, `escape_directions`), and all of a linear network's
-  (`linear_saddles`);
-- relations between units that training keeps (`ManifoldConstraint`, `flow_keeps_constraint`,
-  `escape_rate`), and the network with fewer units that they allow (`reduce_width`,
-  `merged_networks`);
-- what separates, directions or units (`mechanism_of_unit`, `lowest_order_drive`), and when
-  (`mode_drop_times`, `unit_growth_times`, `blow_up_times`, `first_unit_to_escape`);
-- levels (`narrow_minima`), and whole staircases from initial weights (`staircase`).
+- `embed_units` builds fixed points of wide networks from those of narrow ones. `linear_saddles`
+  lists all fixed points of a linear network.
+- `task_with_fixed_point` constructs a fixed point, `stationarity` measures the distance from one,
+  and `escape_directions` returns the directions and rates of escape.
+- `ManifoldConstraint` describes a relation between units. `flow_keeps_constraint` and `escape_rate`
+  tell whether training preserves the relation. `reduce_width` and `merged_networks` return the
+  narrower network that the relation allows.
+- `mechanism_of_unit` and `lowest_order_drive` tell whether directions or units separate near zero
+  weights.
+- `mode_drop_times`, `unit_growth_times`, `blow_up_times` and `first_unit_to_escape` return the
+  times of escape.
+- `narrow_minima` returns the levels of plateaus. `staircase` predicts all levels and times from the
+  initial weights.
 
-All take a network and a task. Plain arrays become these with `festina.networks.layer_from` or
-`deep_linear_from`, and `festina.tasks.from_arrays` or, for averages, `from_moments`.
+Most functions take a network and a task. To convert plain arrays, use `festina.networks.layer_from`
+or `deep_linear_from`, and `festina.tasks.from_arrays` or, for averages, `from_moments`.
 
-Everywhere $L = \frac12\langle\lVert y - f\rVert^2\rangle$ and $\dot\theta = -\partial
-L/\partial\theta$, unless a `loss` says otherwise.
+The loss is $L = \frac12\langle\lVert y - f\rVert^2\rangle$ and gradient flow is
+$\dot\theta = -\partial L/\partial\theta$, unless the argument `loss` selects another convention.
 """
 
 from ._drop_times import mode_drop_times as mode_drop_times

@@ -1,4 +1,4 @@
-"""Units that are alike, gathered around those that contribute most."""
+"""Clusters of similar units, each around the unit with the largest contribution."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -11,24 +11,29 @@ from jaxtyping import Bool, Float
 def clusters(
     contribution: Float[np.ndarray, " unit"], alike: Callable[[int], Bool[np.ndarray, " unit"]]
 ) -> Iterator[tuple[int, Bool[np.ndarray, " unit"]]]:
-    """From large to small contributions, each unit that is left gathers those like it."""
+    """Yield clusters of similar units as pairs of the leader's index and a mask of the members.
+
+    The units that are not yet in a cluster take turns as leaders, from large to small
+    contributions. Each leader gathers the remaining units for which `alike(leader)` is True. Units
+    without a contribution belong to no cluster.
+    """
     left = contribution > 0
     for leader in np.argsort(-contribution, kind="stable").tolist():
         if left[leader]:
             members = left & alike(leader)
-            members[leader] = True  # whatever rounding makes of a tiny angle
+            members[leader] = True  # rounding may make the angle to itself nonzero
             left &= ~members
             yield leader, members
 
 
 def directions(u: Float[np.ndarray, "unit input"]) -> Float[np.ndarray, "unit input"]:
-    """u/|u|, zero where u is."""
+    """Return u/|u| for each unit, and zero where u is zero."""
     size = np.linalg.norm(u, axis=1, keepdims=True)
     return u / np.where(size > 0, size, 1.0)
 
 
 class Ray(NamedTuple):
-    """Units that share a direction, that direction, and on which side of it each of them is."""
+    """Units with a common direction, this direction, and the sign of each unit along it."""
 
     members: Bool[np.ndarray, " unit"]
     direction: Float[np.ndarray, " input"]
@@ -42,9 +47,10 @@ def rays_of(
     *,
     lines: bool = False,
 ) -> Iterator[Ray]:
-    """Units whose u lie within `angle` of one ray, or of one line, from its largest unit on.
+    """Yield groups of units whose u lie within `angle` of one ray, largest contribution first.
 
-    A ray is the mean of its units, each with the weight of its contribution.
+    The direction of a group is the mean direction of its units, weighted by contribution. With
+    `lines`, opposite directions count as equal, and the `side` of a unit is its sign.
     """
     n = directions(u)
     cosine = lambda leader: n @ n[leader]

@@ -1,9 +1,10 @@
 """The staircase of a predicted flow, by the definitions of `festina.diagnose.plateaus`.
 
-A plateau is where the flow is slowest between two drops, a drop a peak of its rate that stands out
-by half a decade. The flow passes each saddle at a distance, so that the loss at which it rests is
-not quite that of the saddle: levels are those of saddles, times are those of the flow, and the
-difference is how far the times can be trusted.
+A plateau is the point at which the flow is slowest between two drops. A drop is a peak of the rate
+of the flow that rises at least half a decade above its surroundings. The flow passes each saddle at
+a distance, so the loss on the plateau differs slightly from the loss of the saddle. The returned
+levels are those of the saddles, and the returned times are those of the flow. The difference
+between the two levels gives the uncertainty of the times.
 """
 
 from collections.abc import Callable
@@ -15,10 +16,11 @@ from jaxtyping import Float
 from ..._drops import PROMINENCE, log_rate, resting
 from ._stairs import Members, Staircase, joining_times, root
 
-# Decades by which the rate of training and that of its prediction may differ: samples of training
-# miss peaks and valleys by some hundredths.
+# Decades by which the rates of training and of its prediction may differ: sampled training misses
+# peaks and valleys by some hundredths of a decade.
 _DOUBT = 0.1
-# Part of what there is to learn. Errors of the flow move smaller drops by several times their time.
+# Drops below this fraction of the learnable loss have no reliable time: errors of the flow move
+# them by several times their time.
 _FAINT = 1e-5
 
 
@@ -26,10 +28,10 @@ class Saddle(NamedTuple):
     """A fixed point that the flow passes."""
 
     excess: float
-    """Loss above that of least squares."""
+    """Loss above the least-squares loss."""
     active: tuple[int, ...]
     slack: float = 0.0
-    """Error of the time of the jump that leaves it, by what the predictor leaves out."""
+    """Error of the time of the jump from this saddle, from terms that the predictor neglects."""
 
 
 class Course(NamedTuple):
@@ -39,9 +41,9 @@ class Course(NamedTuple):
     excess: Float[np.ndarray, " row"]
     squared_gradient: Float[np.ndarray, " row"]
     saddle: Callable[[int], Saddle]
-    """The saddle that is near the flow at a row."""
+    """The saddle nearest to the flow at a row."""
     passage: Callable[[float], float]
-    """When the loss above that of least squares passes a value."""
+    """The time at which the loss above the least-squares loss passes a value."""
 
     def staircase(self, members: Members, count: int, floor: float) -> Staircase:
         """Return the staircase of this flow; `count` is the number of members."""
@@ -70,11 +72,10 @@ class Course(NamedTuple):
         )
 
     def _stages(self, prominence: float) -> dict[int, Saddle]:
-        """Return the rows at which the flow rests, with the nearest saddles.
+        """Return the rows of the plateaus, each with its nearest saddle.
 
-        A rest is slower by `prominence` decades than the drops beside it.
-
-        Two rests in a row near the same saddle are one.
+        A plateau is slower by `prominence` decades than the drops on both sides. Two successive
+        plateaus near the same saddle count as one.
         """
         rows, saddles = list[int](), list[Saddle]()
         for row in resting(self.excess, self.squared_gradient, prominence).tolist():
@@ -87,7 +88,7 @@ class Course(NamedTuple):
         return dict(zip(rows, saddles, strict=True))
 
     def _slow(self, row: int) -> tuple[float, float]:
-        """Return the highest and lowest loss around a row at which the flow is about as slow."""
+        """Return the highest and lowest loss of the rows around `row` where the flow is as slow."""
         speed = log_rate(self.squared_gradient)
         apart = np.flatnonzero(np.abs(speed - speed[row]) > _DOUBT)
         bounds = np.concatenate([[-1], apart, [len(speed)]])
@@ -101,7 +102,7 @@ def passage(
     between: Callable[[float], float],
     value: float,
 ) -> float:
-    """Return when an excess that falls passes a value; `between` gives it at any time."""
+    """Return when a falling excess loss passes a value; `between` gives the excess at any time."""
     later = int(np.argmax(excess <= value))
     if later == 0:
         return float(time[0] if excess[0] <= value else time[-1])
@@ -109,6 +110,9 @@ def passage(
 
 
 def refined(steps: Float[np.ndarray, " step"], parts: int = 4) -> Float[np.ndarray, " row"]:
-    """Return the steps of an integration with times in between, so that no rest is missed."""
+    """Return the time steps of an integration with `parts` − 1 times between any two of them.
+
+    The additional times ensure that no plateau is missed.
+    """
     between = steps[:-1, None] + np.arange(parts) / parts * np.diff(steps)[:, None]
     return np.append(between.ravel(), steps[-1])

@@ -1,4 +1,4 @@
-"""The hidden layers of a network, each as the weights into and out of its units."""
+"""Hidden layers of a network, each as the weights into and out of its units."""
 
 from typing import Any, NamedTuple, cast
 
@@ -11,7 +11,10 @@ from ...networks._network import Network
 
 
 class HiddenLayer(NamedTuple):
-    """Units of one hidden layer, `(*batch, unit, …)`: what they compute, receive and send."""
+    """Units of one hidden layer: the unit, its input weights and its output weights.
+
+    Both arrays of weights have shape `(*batch, unit, …)`.
+    """
 
     unit: AbstractUnit
     incoming: Float[Array, "..."]
@@ -19,7 +22,7 @@ class HiddenLayer(NamedTuple):
 
 
 def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
-    """Return each hidden layer of a network as Eq. (1) of Zhang, Saxe & Latham sees it."""
+    """Return each hidden layer of a network in the form of Eq. (1) of Zhang, Saxe & Latham."""
     if isinstance(network, Layer):
         return (HiddenLayer(network.unit, network.u, network.v),)
     if isinstance(network, DeepLinear):
@@ -28,10 +31,13 @@ def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
         behind = (NeuronUnit(each, bias=network.unit.bias) for each in network.activations)
         units = (network.unit, *behind)
     else:
-        raise ValueError(f"No hidden layers are known of a {type(network).__name__}.")
+        raise ValueError(
+            f"`network` must be a `Layer`, `DeepLinear` or `DeepNetwork`, whose hidden layers are known; "
+            f"got {type(network).__name__}."
+        )
     axis, weights = len(network.batch_shape), network.parts
     return tuple(
-        # Behind the weights that a layer sends to the next stand the biases of that.
+        # The last columns of the outgoing weights are the biases of the next layer.
         HiddenLayer(
             unit, before, np.moveaxis(np.asarray(after)[..., : before.shape[axis]], -1, axis)
         )
@@ -40,12 +46,12 @@ def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
 
 
 def only_layer(network: Layer) -> Layer:
-    """Return the network; raises unless it is a single layer with no other weights."""
+    """Return the network, or raise `ValueError` unless it is a single `Layer`."""
     if not isinstance(network, Layer):
         raise ValueError(
-            f"`network` must be one layer, Σ φ(x; u_i) v_i, got {type(network).__name__}. Of a "
-            "deeper network give one hidden layer: festina.networks.layer_from(unit, u, v) of what "
-            "comes in and what goes out."
+            f"`network` must be one layer, Σ φ(x; u_i) v_i, got {type(network).__name__}. From a "
+            "deeper network take one hidden layer, with its input weights u and output weights v: "
+            "festina.networks.layer_from(unit, u, v)."
         )
     return network
 
@@ -59,8 +65,8 @@ def with_hidden_layer(
     """Return the network with other weights, and possibly more units, in one hidden layer."""
     if isinstance(network, DeepNetwork) and any(layer + 1 in skip for skip in network.skips):
         raise ValueError(
-            f"Hidden layer {layer + 1} is an end of a skip of {network.skips}: what its units "
-            "compute is not Σ φ(z; u_i) v_i alone, and it keeps its width."
+            f"Hidden layer {layer + 1} is an end of a skip connection of {network.skips}. Its output "
+            "is more than Σ φ(z; u_i) v_i, so its width cannot change: give its present width."
         )
     axis, parts = len(network.batch_shape), list[Any](network.parts)
     if not isinstance(network, Layer):

@@ -1,7 +1,8 @@
-"""The way of a linear network from one saddle to the next, and the growth of dormant weights.
+"""Integration of a linear network from one saddle to the next, with growth of dormant weights.
 
-Weights are columns Θ = [v; u], one for each unit. Few of them are active and make up W, the others
-are small and only carried along: all move by the same matrix, which Σ̃ = Σ_yz − WΣ_zz makes up.
+The weights are columns Θ = [v; u], one for each unit. A few active columns make up the end-to-end
+map W. The other columns are dormant: small, without an effect on W. All columns obey the same
+linear equation, whose matrix consists of Σ̃ = Σ_yz − WΣ_zz and its transpose.
 """
 
 from collections.abc import Callable
@@ -14,12 +15,12 @@ from ._course import refined
 from ._linear_saddles import LinearModes
 from ._stairs import root, warn_unless_ended
 
-# A jump has ended when the active columns' gradient is this fraction of that at its start, or this
-# fraction of the largest there is, below which an integration is not exact.
+# A jump ends when the gradient of the active columns is `_SETTLED` times the gradient at its start,
+# or `_STILL` times the largest possible gradient, below which the integration is inaccurate.
 _SETTLED = 1e-4
 _STILL = 1e-6
 
-# Weights this much larger than learned ones come down so fast that all else cannot be followed.
+# Weights this many times larger than learned ones decay too fast for the integration of the rest.
 _STIFF = 100.0
 
 _RTOL = 1e-8
@@ -28,16 +29,16 @@ _ROUND_OFF = 1e-13
 
 @dataclass(frozen=True)
 class Jump:
-    """A part of the flow that is integrated, from one saddle to a later one."""
+    """An integrated part of the flow, from one saddle to a later one."""
 
     start: float
     end: float
     settled: bool
     left: Callable[[float], Float[np.ndarray, "output input"]]
-    """Σ̃ at a time."""
+    """Σ̃ = Σ_yz − WΣ_zz at a time."""
     time: Float[np.ndarray, " row"]
     excess: Float[np.ndarray, " row"]
-    """Loss above that of least squares."""
+    """Loss above the least-squares loss."""
     squared_gradient: Float[np.ndarray, " row"]
     resting: float
     """Squared gradient of the dormant weights alone, at the end of the jump."""
@@ -50,11 +51,11 @@ def jump(
     start: float,
     size: float,
 ) -> tuple[Jump, Float[np.ndarray, "weight unit"], Float[np.ndarray, "weight waiting"]]:
-    """Integrate the active columns until they rest, or until a dormant one has this size.
+    """Integrate the active columns until they rest, or until a dormant one reaches `size`.
 
     Return the jump, and the active and dormant columns at its end. Active columns rest when each of
-    them has learned a mode: saddles that they pass before are part of the jump. If nothing drives
-    the active columns, the jump ends where it starts, settled.
+    them has learned a mode; any saddle that the active columns pass earlier is part of the jump. If
+    nothing drives the active columns, the jump ends at its start, as settled.
     """
     from scipy.integrate import solve_ivp
 
@@ -69,7 +70,7 @@ def jump(
     outputs = len(modes.correlation)
 
     def flow(_: float, state: np.ndarray) -> np.ndarray:
-        """`move` by `drive`, written out: most of the time is spent here."""
+        """Return dΘ/dt: `move` by `drive`, written out because most of the time is spent here."""
         v, u = (columns := state.reshape(both.shape))[:outputs], columns[outputs:]
         left = modes.correlation - v[:, :few] @ (u[:, :few].T @ modes.covariance)
         return np.concatenate([left @ u, left.T @ v]).ravel()
@@ -96,14 +97,14 @@ def jump(
 
     rests.terminal = wakes.terminal = True  # pyright: ignore[reportFunctionMemberAccess]
     rests.direction, wakes.direction = -1, 1  # pyright: ignore[reportFunctionMemberAccess]
-    # Everything that grows does so at the rate of the drive, and what rests is found above. Where
-    # the other columns have left no drive, the last one is driven by what it adds itself.
+    # Columns grow at the rate of the drive; resting columns are detected by `rests`. If the other
+    # columns leave no drive, the last column is driven by its own contribution.
     drives = (np.linalg.norm(modes.drive(part), 2) for part in (active[:, :-1], active))
     fastest = float(next((drive for drive in drives if drive > 0.0), 0.0))
     if (largest := float(np.linalg.norm(active, 2))) > _STIFF * modes.weight > 0.0:
         raise ValueError(
-            f"`u` and `v` have weights of size {largest:.3g}, those that are learned "
-            f"{modes.weight:.3g}. Start from smaller ones, below {_STIFF:g} times that."
+            f"`u` and `v` have weights of size {largest:.3g}, more than {_STIFF:g} times the size "
+            f"{modes.weight:.3g} of learned weights. Start from smaller weights."
         )
     solution = solve_ivp(
         flow,
@@ -140,18 +141,19 @@ def grow(
     size: float,
     still: float,
 ) -> tuple[float, Float[np.ndarray, "weight unit"]] | None:
-    """Return how long until the largest dormant column has this size, and all of them then.
+    """Return when the largest dormant column reaches `size`, and all dormant columns at that time.
 
-    On a plateau Σ̃ does not change, and columns grow by e^{Mt}. None if nothing grows faster than
-    `still`.
+    On a plateau Σ̃ is constant, and columns grow by e^{Mt} with M = [[0, Σ̃], [Σ̃ᵀ, 0]]. Return
+    None if nothing grows faster than `still`.
     """
     generator = np.block(
         [[np.zeros((len(drive),) * 2), drive], [drive.T, np.zeros((drive.shape[1],) * 2)]]
     )
     rate, basis = np.linalg.eigh(generator)
     amplitude = basis.T @ dormant
-    # Column by column: they are orthogonal, and one may be far smaller than another. (It has the
-    # rounding of the larger ones from when they were turned, which tells below 1e-30 or so.)
+    # The threshold is relative to each column: columns are orthogonal, and their sizes may differ
+    # by many decades. (Rotating the columns left rounding errors of the larger columns in the
+    # smaller ones, which matter below about 1e-30.)
     amplitude[np.abs(amplitude) <= _ROUND_OFF * np.abs(amplitude).max(axis=0)] = 0.0
     grown = lambda t: np.exp(rate * t)[:, None] * amplitude
     largest = lambda t: float(np.linalg.norm(grown(t), 2))
@@ -169,7 +171,7 @@ def grow(
 def turn(
     dormant: Float[np.ndarray, "weight unit"],
 ) -> tuple[Float[np.ndarray, "weight unit"], Float[np.ndarray, " unit"]]:
-    """Return columns turned into each other such that they are orthogonal, the largest first."""
+    """Return rotated columns that are orthogonal, and their norms, largest first."""
     _, size, turned = np.linalg.svd(dormant, full_matrices=True)
     return dormant @ turned.T, size
 
@@ -177,7 +179,7 @@ def turn(
 def move(
     drive: Float[np.ndarray, "*time output input"], columns: Float[np.ndarray, "*time weight unit"]
 ) -> Float[np.ndarray, "*time weight unit"]:
-    """M Θ."""
+    """Return M Θ, with M = [[0, Σ̃], [Σ̃ᵀ, 0]] made of the drive Σ̃."""
     outputs = drive.shape[-2]
     v, u = columns[..., :outputs, :], columns[..., outputs:, :]
     return np.concatenate([drive @ u, drive.swapaxes(-1, -2) @ v], axis=-2)

@@ -1,4 +1,4 @@
-"""A linear network of two layers and its task, as closed forms see them."""
+"""A two-layer linear network and its task, in the form that closed-form solutions use."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from ...tasks import AbstractTask
 
 
 class LinearLayer(NamedTuple):
-    """u and v of every unit, and the averages Σ_yz and Σ_zz that they are driven by."""
+    """Weights u and v of every unit, and the averages Σ_yz and Σ_zz that drive them."""
 
     u: Float[np.ndarray, "*batch unit input"]
     v: Float[np.ndarray, "*batch unit output"]
@@ -20,26 +20,26 @@ class LinearLayer(NamedTuple):
 
 
 def as_layer(network: AbstractNetwork) -> AbstractNetwork:
-    """Return a deep linear network of two layers as the layer that it is; others unchanged."""
+    """Return a two-layer deep linear network as the equivalent layer; return others unchanged."""
     if isinstance(network, DeepLinear) and network.depth == 2:
         return network.to_layer()
     return network
 
 
 def is_linear(layer: Layer) -> bool:
-    """Whether its units are linear and fully connected."""
+    """Return whether the units of a layer are linear and fully connected."""
     return layer.unit.degree == 1 and not layer.unit.read_axes
 
 
 def linear_layer(network: AbstractNetwork, task: AbstractTask) -> LinearLayer:
-    """Return the layer and its averages; raises unless it is linear and fits the task."""
+    """Return the layer and its averages, or raise unless it is linear and fits the task."""
     check_kinds(network, task)
     layer = as_layer(network)
     if not isinstance(layer, Layer) or not is_linear(layer):
         raise ValueError(
             "`network` must be linear and fully connected, of two layers: a layer of linear units "
-            f"or a `DeepLinear` of depth two. Got {network!r}. Others have a "
-            "`festina.theory.saddles.staircase`, or train (`festina.gradient_flow`)."
+            f"or a `DeepLinear` of depth two. Got {network!r}. For other networks "
+            "use `festina.theory.saddles.staircase`, or train (`festina.gradient_flow`)."
         )
     seen = statistics_for(layer, task)
     u, v = (np.asarray(part, float) for part in layer.parts)

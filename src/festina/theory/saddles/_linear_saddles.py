@@ -1,19 +1,21 @@
 r"""All fixed points of a linear network (Zhang, Saxe & Latham, Lemma 6, in corrected form).
 
-The network is $f = \sum_i v_i u_i^\top z = Wz$ (Eq. 8), its loss
-$L = \frac12\langle\lVert y - f\rVert^2\rangle$. With $\mu_k, e_k$ the eigenvalues and vectors of
-$\Sigma_{yz}\Sigma_{zz}^{-1}\Sigma_{yz}^\top$, largest first, and $\Pi_A = \sum_{k\in A} e_k
-e_k^\top$ for any set $A$ of modes with $\mu_k > 0$, weights are a fixed point if and only if
+The network is $f = \sum_i v_i u_i^\top z = Wz$ (Eq. 8), and its loss is
+$L = \frac12\langle\lVert y - f\rVert^2\rangle$. Let $\mu_k, e_k$ be the eigenvalues and
+eigenvectors of $\Sigma_{yz}\Sigma_{zz}^{-1}\Sigma_{yz}^\top$, largest first, and let
+$\Pi_A = \sum_{k\in A} e_k e_k^\top$ for any set $A$ of modes with $\mu_k > 0$. Weights are a fixed
+point if and only if
 
 $$\sum_i v_i u_i^\top = \Pi_A\Sigma_{yz}\Sigma_{zz}^{-1},\qquad
   u_i \in \ker\tilde\Sigma_{yz},\qquad v_i \in \ker\tilde\Sigma_{yz}^\top,\qquad
   \tilde\Sigma_{yz} = (1 - \Pi_A)\Sigma_{yz}.$$
 
-Eq. (40) demands more: $v_i \in \mathrm{span}\{e_k\}_{k\in A}$ and
+Eq. (40) of the paper demands more: $v_i \in \mathrm{span}\{e_k\}_{k\in A}$ and
 $u_i \in \mathrm{span}\{\Sigma_{zz}^{-1}\Sigma_{yz}^\top e_k\}_{k\in A}$. These spans lie in the
-kernels but do not fill them where $\Sigma_{yz}$ has a kernel of its own: $u_i$ may then hold what
-no output depends on and $v$ does not read (more inputs than outputs, or targets of lower rank), and
-$v_i$ what no target has (more outputs than inputs, or lower rank).
+kernels, but the kernels are larger if $\Sigma_{yz}$ itself has a kernel. With more inputs than
+outputs, or targets of lower rank, $u_i$ may contain input directions that no target depends on and
+that $v$ does not read. With more outputs than inputs, or lower rank, $v_i$ may contain output
+directions that no target has.
 """
 
 import itertools
@@ -32,23 +34,39 @@ from ...tasks import AbstractTask
 from ...tasks._task import Statistics
 from .._modes import equals
 
-DEGENERACY = 1e-9  # of the largest mode
-_SINGULAR = 1e-13  # of the largest eigenvalue, for each input
+DEGENERACY = 1e-9  # fraction of the largest mode
+_SINGULAR = 1e-13  # fraction of the largest eigenvalue, for each input
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinearSaddle(Result):
-    r"""A fixed point of a linear network: what it has learned, and how it is left.
+    r"""Fixed point of a linear network: the modes it has learned, its loss and its escape rates.
 
-    - `modes`: $A$, counted from 0, largest $\mu_k$ first.
-    - `loss`: $\frac12(\langle\lVert y\rVert^2\rangle - \sum_{k\in A}\mu_k)$.
-    - `map`: $W = \Pi_A\Sigma_{yz}\Sigma_{zz}^{-1}$.
-    - `correlation`: $\tilde\Sigma_{yz} = (1-\Pi_A)\Sigma_{yz}$ (Eq. 42), what is left to learn.
-    - `escape_rates`: the singular values of $\tilde\Sigma_{yz}$ that are not zero, largest first. A
-      unit close to zero grows by one of them (Eq. 41), times c for a loss cL; where all modes are
-      learned there are none, and the point is a minimum.
-    - `unique`: False where a mode in $A$ has the same $\mu$ as one outside: then any rotation of
-      the two is as good, and this is one point of a continuum.
+    - `modes`: the set $A$ of learned modes, counted from 0, largest $\mu_k$ first.
+    - `loss`: $\frac12(\langle\lVert y\rVert^2\rangle - \sum_{k\in A}\mu_k)$, times $c$ for a loss
+      $cL$.
+    - `map`: the end-to-end map $W = \Pi_A\Sigma_{yz}\Sigma_{zz}^{-1}$, where $\Pi_A$ projects on
+      the learned modes.
+    - `correlation`: $\tilde\Sigma_{yz} = (1-\Pi_A)\Sigma_{yz}$ (Eq. 42), the correlation that is
+      not yet learned.
+    - `escape_rates`: the nonzero singular values of $\tilde\Sigma_{yz}$, largest first, times $c$
+      for a loss $cL$. A unit close to zero grows at one of these rates (Eq. 41). If all modes are
+      learned, there are no rates, and the point is a minimum.
+    - `unique`: False if a mode in $A$ has the same $\mu$ as a mode outside $A$. Any rotation of the
+      two modes then gives another fixed point, and this point is one of a continuum.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.tasks import linear_teacher
+    >>> from festina.theory.saddles import linear_saddle
+    >>> saddle = linear_saddle(linear_teacher(np.diag([2.0, 1.0])), modes=[0])
+    >>> saddle.loss, saddle.escape_rates, saddle.index(width=3)
+    (0.5, array([1.]), 2)
+    >>> saddle.network(width=3).v.round(3)
+    array([[1.414, 0. ],
+           [0. , 0. ],
+           [0. , 0. ]])
     """
 
     modes: tuple[int, ...]
@@ -60,35 +78,38 @@ class LinearSaddle(Result):
     better: int = field(repr=False)
 
     def index(self, width: int) -> int:
-        r"""Number of directions of negative curvature, for weights that satisfy Eq. (40).
+        r"""Return the number of directions of negative curvature for weights as in Eq. (40).
 
-        $(H - r)(D - r)$ plus the number of pairs of a mode $k \in A$ and one $l \notin A$ with
-        $\mu_l > \mu_k$: each of the spare units can learn each mode that is left, and each mode
-        learned can be turned into one that explains more. ($D$ modes, $r$ of them in $A$.)
+        For $H$ units, $D$ modes and $r$ modes in $A$ the number is $(H - r)(D - r)$ plus the number
+        of pairs of a mode $k \in A$ and a mode $l \notin A$ with $\mu_l > \mu_k$. The first term
+        arises because each spare unit can learn each remaining mode. The second term arises because
+        each learned mode can be rotated into a mode that explains more.
         """
         self._check_width(width)
         return (width - len(self.modes)) * len(self.escape_rates) + self.better
 
     def network(self, width: int, *, key: PRNGKeyArray | None = None, unread: float = 0.0) -> Layer:
-        r"""Return weights at this fixed point.
+        r"""Return the weights of a network with `width` units at this fixed point.
 
-        With $W = \sum_k \sigma_k a_k b_k^\top$ and orthonormal columns $o_k$ over units, $v_i =
-        \sum_k o_{ki}\sqrt{\sigma_k}\,a_k$ and $u_i = \sum_k o_{ki}\sqrt{\sigma_k}\,b_k$.
+        With $W = \sum_k \sigma_k a_k b_k^\top$ (singular value decomposition) and orthonormal
+        vectors $o_k$ over units, the weights are $v_i = \sum_k o_{ki}\sqrt{\sigma_k}\,a_k$ and
+        $u_i = \sum_k o_{ki}\sqrt{\sigma_k}\,b_k$.
 
         **Arguments:**
 
-        - `width`: number of units, at least as many as modes are learned.
-        - `key`: randomness of the $o_k$, so that all units take part. Without it the first units
-          hold one mode each and all others are zero.
-        - `unread`: size of the components that Eq. (40) leaves out, drawn with `key`: of $u$ in
-          $\ker\tilde\Sigma_{yz}$ where nothing reads it, or, if the targets' kernel is on that
-          side, of $v$ in $\ker\tilde\Sigma_{yz}^\top$ where nothing drives it. Needs a spare unit.
+        - `width`: number of units, at least the number of learned modes.
+        - `key`: random key of the $o_k$, with which all units take part. Without a key the first
+          units hold one mode each, and all other units are zero.
+        - `unread`: size of random components that Eq. (40) leaves out. The components are added to
+          $u$ in the part of $\ker\tilde\Sigma_{yz}$ that no output weight reads. If that part is
+          empty, the components are added to $v$ in the part of $\ker\tilde\Sigma_{yz}^\top$ that no
+          target drives. `unread` needs a `key` and a spare unit.
         """
         rank = len(self.modes)
         self._check_width(width)
         if unread and (key is None or width <= rank):
             raise ValueError(
-                f"`unread` components need a `key` and more units than the {rank} modes learned, "
+                f"`unread` components need a `key` and more units than the {rank} learned modes, "
                 f"got width {width}."
             )
         outputs, inputs = self.map.shape
@@ -101,13 +122,14 @@ class LinearSaddle(Result):
         o, spare = over_units[:, :rank], over_units[:, rank:]
         u, v = o @ (root[:, None] * bt[:rank]), o @ (root[:, None] * a[:, :rank].T)
         if unread and rng is not None:
-            # Beyond the spans of Eq. (40): of the kernel, the part that W does not use.
+            # Outside the spans of Eq. (40): the part of the kernel that W does not use.
             on_u = _null_space(np.concatenate((self.correlation, self.map)))
             on_v = _null_space(np.concatenate((self.correlation, self.map), axis=1).T)
             if on_u.shape[1] + on_v.shape[1] == 0:
                 raise ValueError(
                     "`unread` components do not exist here: the correlation of targets and inputs "
-                    f"has full rank, {outputs} × {inputs}, and Eq. (40) is complete."
+                    f"({outputs} × {inputs}) has full rank, and Eq. (40) is complete. "
+                    "Leave out `unread`."
                 )
             side = on_u if on_u.shape[1] else on_v
             extra = unread * spare @ rng.standard_normal((width - rank, side.shape[1])) @ side.T
@@ -118,7 +140,7 @@ class LinearSaddle(Result):
         least = max(len(self.modes), 1)
         if whole_number("width", width, least=0) < least:
             raise ValueError(
-                f"`width` must be at least {least} where {len(self.modes)} modes are learned, got "
+                f"`width` must be at least {least} because {len(self.modes)} modes are learned, got "
                 f"{width}."
             )
 
@@ -130,19 +152,32 @@ def linear_saddles(
     loss: LossConvention = "half",
     degeneracy: float = DEGENERACY,
 ) -> Iterator[LinearSaddle]:
-    r"""Return every fixed point of a linear network on a task, one for each set of modes.
+    r"""Yield every fixed point of a linear network on a task, one for each set of modes.
 
-    There are $2^D$ of them for $D$ modes, made one at a time: those with few modes first, among
-    them those with large $\mu_k$. Points are counted by what they compute; each stands for all
-    weights that compute it (see `LinearSaddle.network`).
+    There are $2^D$ fixed points for $D$ modes, computed one at a time. Fixed points with few modes
+    come first; among those with equally many modes, the ones with large $\mu_k$ come first. A fixed
+    point is identified by its end-to-end map; many weights have the same map (see
+    `LinearSaddle.network`).
 
     **Arguments:**
 
     - `task`: what is learned; only its first and second moments enter.
-    - `rank`: only those with so many modes.
+    - `rank`: return only fixed points with this number of modes.
     - `loss`: the convention $cL$ of losses and rates.
-    - `degeneracy`: $\mu_k$ that differ by less than this fraction of the largest count as equal,
-      and those below it as zero.
+    - `degeneracy`: $\mu_k$ that differ by less than this fraction of the largest $\mu$ count as
+      equal; $\mu_k$ below this fraction count as zero.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.tasks import linear_teacher
+    >>> from festina.theory.saddles import linear_saddles
+    >>> for saddle in linear_saddles(linear_teacher(np.diag([2.0, 1.0]))):
+    ...     print(saddle.modes, f"{saddle.loss:.1f}")
+    () 2.5
+    (0,) 0.5
+    (1,) 2.0
+    (0, 1) 0.0
     """
     return _ranked(_modes_of(task, loss, degeneracy), rank)
 
@@ -154,13 +189,26 @@ def linear_saddle(
     loss: LossConvention = "half",
     degeneracy: float = DEGENERACY,
 ) -> LinearSaddle:
-    """Return the fixed point at which exactly these modes are learned; see `linear_saddles`."""
+    r"""Return the fixed point of a linear network at which exactly the given modes are learned.
+
+    Modes are counted from 0, largest $\mu_k$ first. The other arguments are those of
+    `linear_saddles`.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.tasks import linear_teacher
+    >>> from festina.theory.saddles import linear_saddle
+    >>> linear_saddle(linear_teacher(np.diag([2.0, 1.0])), modes=[0]).map
+    array([[2., 0.],
+           [0., 0.]])
+    """
     return _chosen(_modes_of(task, loss, degeneracy), modes)
 
 
 @dataclass(frozen=True, eq=False)
 class LinearModes:
-    """μ_k > 0, largest first, with their e_k; what fixed points are made of."""
+    """The modes of a task: μ_k > 0, largest first, with e_k, and the moments of the data."""
 
     mu: Float[np.ndarray, " mode"]
     e: Float[np.ndarray, "output mode"]
@@ -191,7 +239,7 @@ class LinearModes:
     def nearest(self, left: Float[np.ndarray, "output input"]) -> LinearSaddle:
         """Return the fixed point of the modes that have lost half of their loss or more.
 
-        `left` is Σ̃ = Σ_yz − WΣ_zz of any weights.
+        The argument `left` is Σ̃ = Σ_yz − WΣ_zz of any weights with the end-to-end map W.
         """
         power, e, learned = left @ self.inverse @ left.T, self.e.copy(), list[int]()
         for equal in equals(self.mu, self.degeneracy):
@@ -203,23 +251,23 @@ class LinearModes:
     def drive(
         self, active: Float[np.ndarray, "*time weight unit"]
     ) -> Float[np.ndarray, "*time output input"]:
-        """Return Σ̃ = Σ_yz − WΣ_zz for the product W of these weights."""
+        """Return Σ̃ = Σ_yz − WΣ_zz for the end-to-end map W of these weights."""
         outputs = len(self.correlation)
         return self.left(active[..., :outputs, :] @ active[..., outputs:, :].swapaxes(-1, -2))
 
     def left(
         self, learned: Float[np.ndarray, "*time output input"]
     ) -> Float[np.ndarray, "*time output input"]:
-        """Return Σ̃ for the product W itself."""
+        """Return Σ̃ = Σ_yz − WΣ_zz for the end-to-end map W, given as `learned`."""
         return self.correlation - learned @ self.covariance
 
     def excess(self, drive: Float[np.ndarray, "*time output input"]) -> Float[np.ndarray, "*time"]:
-        """Return the loss above that of least squares, from Σ̃ without cancellation."""
+        """Return the loss above the least-squares loss, computed from Σ̃ without cancellation."""
         return np.asarray(0.5 * np.sum((drive @ self.inverse) * drive, axis=(-1, -2)))
 
     @property
     def weight(self) -> float:
-        """Size of the weights once all is learned."""
+        """Size of the weights once all modes are learned."""
         return float(np.sqrt(np.linalg.norm(self.correlation @ self.inverse, 2)))
 
     @property
@@ -238,7 +286,7 @@ def _ranked(problem: LinearModes, rank: int | None) -> Iterator[LinearSaddle]:
     count = len(problem.mu)
     ranks = range(count + 1) if rank is None else (whole_number("rank", rank, least=0),)
     if max(ranks) > count:
-        raise ValueError(f"`rank` must lie between 0 and the {count} modes, got {rank}.")
+        raise ValueError(f"`rank` must be between 0 and the number {count} of modes, got {rank}.")
     return (
         problem.saddle(modes) for r in ranks for modes in itertools.combinations(range(count), r)
     )
@@ -262,11 +310,11 @@ def _modes_of(task: AbstractTask, loss: LossConvention, degeneracy: float) -> Li
 
 
 def linear_modes(seen: Statistics, degeneracy: float) -> LinearModes:
-    """Return modes of what a linear network sees; their losses are those above least squares."""
+    """Return the modes of a linear network's data, with losses measured above least squares."""
     yz, zz = seen.correlation, seen.covariance
     inverse = np.linalg.pinv(zz, rcond=_SINGULAR * len(zz), hermitian=True)
     if number("degeneracy", degeneracy) < 0:
-        raise ValueError(f"`degeneracy` is a fraction of the largest μ, got {degeneracy}.")
+        raise ValueError(f"`degeneracy` must be a fraction ≥ 0 of the largest μ, got {degeneracy}.")
     fit = yz @ inverse
     mu, e = np.linalg.eigh((fit @ yz.T + yz @ fit.T) / 2)
     mu, e = mu[::-1], e[:, ::-1]

@@ -1,4 +1,4 @@
-"""The loss of a network for an optimiser: from a column of weights to value and gradient."""
+"""The loss of a network as an optimiser needs it: a column of weights → value and gradient."""
 
 import functools
 
@@ -15,7 +15,7 @@ _ROUNDING = 1e-20
 
 
 def loss_function(structure: AbstractStructure, data: Data) -> Function:
-    """Return the loss above that of least squares, with its gradient, as a function."""
+    """Return a function that maps weights to the loss above least squares and its gradient."""
     held = jax.device_put(data)
 
     def function(weights: Point) -> tuple[float, Point]:
@@ -26,17 +26,19 @@ def loss_function(structure: AbstractStructure, data: Data) -> Function:
 
 
 def relative_slope(weights: Point, gradient: Point, least: float = 0.0) -> float:
-    """Return a bound: no relative change of the weights changes the loss by more, to first order.
+    """Return |gradient| · |weights|, which bounds the relative sensitivity of the loss.
 
-    The weights count as no smaller than `least`.
+    To first order, changing all weights by a relative amount δ changes the loss by at most δ times
+    the result. Norms of weights below `least` are replaced by `least`.
     """
     return float(np.linalg.norm(gradient) * max(np.linalg.norm(weights), least))
 
 
 def natural_size(loss: float, slope: float) -> float:
-    """Return the size of weights that remove all of the loss at zero weights, to first order.
+    """Return the size of weights that would remove all of the loss at zero weights, to first order.
 
-    Zero where zero weights are at rest, as they are where silent units are: then they set no scale.
+    Return zero if the gradient vanishes at zero weights, as it does for silent units: zero weights
+    then set no scale.
     """
     return loss / slope if slope**2 > _ROUNDING * loss else 0.0
 
@@ -53,5 +55,5 @@ def velocity(
 def value_and_gradient(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> tuple[Float[Array, ""], Float[Array, " weight"]]:
-    """Compiled once for each structure and shape."""
+    """Return the loss above least squares and its gradient (compiled once per shape)."""
     return jax.value_and_grad(excess_loss, argnums=1)(structure, weights, data)
