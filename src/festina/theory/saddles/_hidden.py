@@ -32,8 +32,8 @@ def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
         units = (network.unit, *behind)
     else:
         raise ValueError(
-            f"`network` must be a `Layer`, `DeepLinear` or `DeepNetwork`, whose hidden layers are known; "
-            f"got {type(network).__name__}."
+            "`network` must be a `Layer`, `DeepLinear` or `DeepNetwork`, got "
+            f"{type(network).__name__}. Hidden layers of other networks are not defined here."
         )
     axis, weights = len(network.batch_shape), network.parts
     return tuple(
@@ -65,8 +65,8 @@ def with_hidden_layer(
     """Return the network with other weights, and possibly more units, in one hidden layer."""
     if isinstance(network, DeepNetwork) and any(layer + 1 in skip for skip in network.skips):
         raise ValueError(
-            f"Hidden layer {layer + 1} is an end of a skip connection of {network.skips}. Its output "
-            "is more than Σ φ(z; u_i) v_i, so its width cannot change: give its present width."
+            f"Hidden layer {layer + 1} is an end of a skip connection of {network.skips}. Its "
+            "output is more than Σ φ(z; u_i) v_i, so its width cannot change: give its present width."
         )
     axis, parts = len(network.batch_shape), list[Any](network.parts)
     if not isinstance(network, Layer):

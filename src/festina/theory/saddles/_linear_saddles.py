@@ -140,8 +140,8 @@ class LinearSaddle(Result):
         least = max(len(self.modes), 1)
         if whole_number("width", width, least=0) < least:
             raise ValueError(
-                f"`width` must be at least {least} because {len(self.modes)} modes are learned, got "
-                f"{width}."
+                f"`width` must be at least {least} because {len(self.modes)} modes are learned, "
+                f"got {width}."
             )
 
 
