@@ -66,7 +66,8 @@ def with_hidden_layer(
     if isinstance(network, DeepNetwork) and any(layer + 1 in skip for skip in network.skips):
         raise ValueError(
             f"Hidden layer {layer + 1} is an end of a skip connection of {network.skips}. Its "
-            "output is more than Σ φ(z; u_i) v_i, so its width cannot change: give its present width."
+            "output is more than Σ φ(z; u_i) v_i, so its width cannot change: give its present "
+            "width."
         )
     axis, parts = len(network.batch_shape), list[Any](network.parts)
     if not isinstance(network, Layer):
