@@ -45,8 +45,9 @@ class CodeEvidence(NamedTuple):
     - `outliers`: number of units whose $|r_i|$ is far above the median.
     - `outlier_share`: share of $\sum_i|r_i|^2$ due to the outliers.
     - `discreteness`: logarithm of how much closer class means lie to a few k-means centres than
-      Gaussian class means do. - `bimodality`: logarithm of how much closer the responses to a
-      single class lie to two values than Gaussian responses do, averaged over classes.
+      Gaussian class means do.
+    - `bimodality`: logarithm of how much closer the responses to a single class lie to two values
+      than Gaussian responses do, averaged over classes.
 
     **Example:**
 

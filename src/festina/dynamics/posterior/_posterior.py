@@ -103,7 +103,7 @@ class Posterior(Result):
 
     @functools.cached_property
     def endings(self) -> tuple[Ending, ...]:
-        """Return how each chain ended."""
+        """Return how each chain ended. Moves to weights that are not finite are rejected."""
         return tuple(self._ending(k) for k in range(len(self.readout)))
 
     def _ending(self, chain: int) -> Ending:
