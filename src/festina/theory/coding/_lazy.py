@@ -22,7 +22,8 @@ def lazy_kernel(
     `"linear"`, `"erf"`, `"erf-sigmoid"` and `"relu"` have closed forms. Any other bounded function
     is expanded in Hermite polynomials, $E[\phi\phi'] = \sum_n c_n c'_n\rho^n$, with ρ the
     correlation of z and z′ (Mehler's formula). A warning reports the error if it may exceed
-    $10^{-6}$ of the kernel. Slow convergence occurs for discontinuous functions and nearly parallel inputs.
+    $10^{-6}$ of the kernel. Convergence is slow for discontinuous functions and nearly parallel
+    inputs.
 
     **Arguments:**
 
