@@ -14,10 +14,10 @@ BAD_COMMAND_LINES = {
     "run toy/onne": "Unknown experiment 'toy/onne'. Did you mean 'toy/one'?",
     "run toy/": "Unknown experiment 'toy/'. Did you mean one of toy/one, ",
     "run one": "Unknown experiment 'one'. Did you mean 'toy/one'?",
-    "run toy": "'toy' is a source of many experiments: `festina reproduce toy` runs them all",
+    "run toy": "'toy' is a source of many experiments, expected one: `festina reproduce ",
     "run --quick toy": "'toy' is a source of many experiments",
     "run --width 3 toy/onne": "Unknown experiment 'toy/onne'. Did you mean 'toy/one'?",
-    "run": "Which experiment? For example: festina run toy/one.",
+    "run": "Missing NAME of an experiment, for example: festina run toy/one.",
     "run toy/one --widht 3": "Unknown flag '--widht'. Did you mean '--width'?",
     "run toy/one -w 3": "Unknown flag '-w'. Did you mean one of --width, --white?",
     "run toy/one --sp 3": "Unknown flag '--sp'. Did you mean '--spectrum'?",
@@ -33,7 +33,7 @@ BAD_COMMAND_LINES = {
     "show a --dpi many": "`--dpi` must be 1 to 2400 dots per inch, got 'many'.",
     "show a --dpi nan": "`--dpi` must be 1 to 2400 dots per inch, got 'nan'.",
     "show a --format gif": "`--format` must be one of 'png', 'pdf', 'svg', got 'gif'.",
-    "run toy/one extra": "Unexpected 'extra'; values belong to a --flag.",
+    "run toy/one extra": "Unexpected 'extra': give values after a --flag.",
     "run toy/one --width": "`--width` needs a value.",
     "run toy/one --spectrum": "`--spectrum` needs a value.",
     "run toy/one --teacher 1 2 3": "`--teacher` needs 4 values, got 3.",
@@ -148,7 +148,7 @@ def test_a_folder_that_is_taken(command, festina, here):
 def test_a_file_where_the_folder_should_be(command, out, festina, here):
     (here / "a").touch()
     outcome = festina(*command.split(), "--out", out)
-    assert "a' exists and is no folder" in outcome.complaint or (
+    assert "a' exists and is not a folder" in outcome.complaint or (
         "Not a directory" in outcome.complaint
     )
     assert outcome.status == 2

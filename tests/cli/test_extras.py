@@ -54,7 +54,7 @@ def test_reproduce_takes_over_a_run_that_was_made_with_the_package(festina, here
     monkeypatch.setattr(papers, "EXPERIMENTS", (needs, *others))
     outcome = festina("reproduce", "toy", "--quick", "--quiet")
     assert outcome.status == 0, outcome.err
-    assert "2 of them were there already" in " ".join(outcome.out.split())
+    assert "2 of them were already finished" in " ".join(outcome.out.split())
 
 
 @pytest.mark.parametrize("package", ["blackjax", "arviz_stats"])

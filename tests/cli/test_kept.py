@@ -102,7 +102,7 @@ def test_reproduce_goes_on_after_a_failure_of_a_figure(festina, here, second, mo
     monkeypatch.setattr(toy, "run", None)
     outcome = festina("reproduce", "toy")
     assert outcome.status == 0
-    assert "4 of 4 runs. 4 of them were there already" in outcome.out
+    assert "4 of 4 runs. 4 of them were already finished" in outcome.out
     assert names(top / "two") == FILES
     assert names(top.parent) == ["001"]
 
@@ -114,7 +114,7 @@ def test_what_is_there_is_not_trained_again(out, festina, here, monkeypatch):
     after = festina("reproduce", "toy", "--seeds", "2", "--claims", *out)
     assert after.status == 0
     said = (
-        "4 of them were there already, with the same parameters and the same festina: "
+        "4 of them were already finished, with the same parameters and the same code: "
         "`--fresh` trains again. "
     )
     assert said in " ".join(after.out.split())
@@ -192,7 +192,7 @@ def test_killed_halfway_it_goes_on_and_trains_nothing_twice(process, here):
     with process("reproduce", "toy", "--out", "a", env=os.environ | {"TOY_LOG": str(log)}) as again:
         out, _ = again.communicate(timeout=60)
     assert again.returncode == 0
-    assert "4 of 4 runs. 1 of them was there already" in out
+    assert "4 of 4 runs. 1 of them was already finished" in out
     assert log.read_text().split()[2:] == ["3", "10", "3"]
     assert names(here / "a") == ["claims.json", *RUNS]
     entries = json.loads((here / "a" / "claims.json").read_text())
@@ -212,7 +212,7 @@ def test_what_others_are_making_stays(festina, here):
         assert folder.is_dir()
         assert names(here / "runs/reproduce-toy") == ["001", "002"]
         complaint = festina("reproduce", "toy", "--out", "runs/reproduce-toy/001").complaint
-        assert complaint.startswith("Another festina writes to")
+        assert complaint.startswith("Another festina process writes to")
     assert not folder.exists()
     festina("run", "toy/two")
     assert names(here / "runs") == ["mine", "reproduce-toy", "toy"]

@@ -34,7 +34,7 @@ def test_a_file_is_run_reproduced_and_shown(festina, here, mine):
     (folder / "figure.pdf").unlink()
     assert festina("show", str(folder)).status == 0
     assert (folder / "figure.pdf").read_bytes() == before
-    for said in ("2 of 2 runs. All", "2 of 2 runs. 2 of them were there already"):
+    for said in ("2 of 2 runs. All", "2 of 2 runs. 2 of them were already finished"):
         outcome = festina("reproduce", "./mine.py")
         assert outcome.status == 0
         assert said in " ".join(outcome.out.split())
@@ -44,7 +44,7 @@ def test_a_file_is_run_reproduced_and_shown(festina, here, mine):
     assert made_by == {("mine", ""), ("mine", "printed")}
     mine.write_text(mine.read_text() + "\n# Another thought.\n")
     code.cache_clear()  # as in a process of its own
-    assert "there already" not in festina("reproduce", "./mine.py").out
+    assert "already finished" not in festina("reproduce", "./mine.py").out
 
 
 def test_a_folder_loads_like_the_store_in_it(festina, here, mine):

@@ -187,7 +187,7 @@ def test_shrink_saves_the_narrower_network(tolerance, tune, festina, run, here):
 FORECAST = "forecast last.pt --lr .01"
 BAD = {
     "watch": "Missing CHECKPOINTS",
-    "watch runs/0.pt": "'runs/0.pt' does not say its loss. Give `--model`, `--loss` and `--data`",
+    "watch runs/0.pt": "'runs/0.pt' has no `loss`. Give `--model`, `--loss` and `--data`",
     "watch runs/0.pt --data d.npz": "`--data` needs a `--model`",
     "watch nothing.pt": "There is no file 'nothing.pt'.",
     "watch mine.py": "'mine.py' must end in one of .pt, .pth, ",
@@ -195,14 +195,14 @@ BAD = {
     "shrink last.pt --model mine --data d.npz": "`--model` must be MODULE:FUNCTION, such as mine",
     "shrink last.pt --model mine:nope --data d.npz": "`--model`: there is no 'nope' in 'mine'.",
     "shrink last.pt --model mime:make --data d.npz": "`--model`: 'mime' cannot be imported: Modul",
-    "shrink last.pt --model mine:wide --data d.npz": "`--model`: 'mine:wide' must make it without",
+    "shrink last.pt --model mine:wide --data d.npz": "`--model`: 'mine:wide' must take no arg",
     "shrink last.pt --model mine:make --data e.npz": "There is no file 'e.npz'.",
     "shrink last.pt --model mine:tree --data d.npz": "'last.pt' is of another model: it lacks 'w'",
     "shrink last.pt --model mine:make": "`--data` needs a value.",
     f"{FORECAST} --model mine:make --data d.npz --loss torch.nn:Nothing": "`--loss`: there is no",
     "forecast last.pt --lr fast --model a:b --loss c:d --data e": "`--lr` must be a number from 0",
     f"forecast last.pt --momentum .9 {' '.join(WHOLE)}": (
-        "`--momentum` does not go with `--optimizer adam`."
+        "`--momentum` does not go with `--optimizer adam`: leave it out."
     ),
     f"forecast last.pt --optimizer sgd {' '.join(WHOLE)}": (
         "`--optimizer sgd`: the checkpoint has the state of adam."

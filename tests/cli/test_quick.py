@@ -39,7 +39,7 @@ def test_an_experiment_without_quick_parameters_stays_as_it_is(festina, here, mo
     monkeypatch.delattr(toy, "QUICK")
     outcome = festina("run", "toy/one", "--quick", "--out", "a")
     assert outcome.status == 0
-    assert "festina: toy/one has no quicker version" in outcome.err
+    assert "festina: toy/one has no quick version" in outcome.err
     assert parameters(here / "a") == toy.Parameters()
     assert "--quick:" not in festina("run", "toy/one", "--help").out
 

@@ -51,7 +51,7 @@ def test_several_sources_are_one_job(festina, here, monkeypatch):
     outcome = festina("reproduce", "toy/one", "other", "toy", "--quick", "--seeds", "2")
     top = here / "runs" / "reproduce-toy-one-other-toy" / "001"
     assert outcome.status == 0
-    assert f"2 of 2 runs. All of it is in {top.relative_to(here)}." in outcome.out
+    assert f"2 of 2 runs. All results are in {top.relative_to(here)}." in outcome.out
     figures = top.relative_to(here) / "*" / "*" / "figure.png"
     assert f"Figures: {figures}" in outcome.out.splitlines()
     assert {str(path.parent.relative_to(top)) for path in top.glob("*/*/figure.png")} == {
@@ -69,7 +69,7 @@ def test_every_experiment_with_every_preset(festina, here):
         outcome.out
     )
     *_, whole, _ = outcome.out.splitlines()
-    assert whole == f"4 of 4 runs. All of it is in {top.relative_to(here)}."
+    assert whole == f"4 of 4 runs. All results are in {top.relative_to(here)}."
     where = str(top.relative_to(here) / "*" / "figure.png")
     assert f"Figures: {where}" in outcome.out.splitlines()
     assert {path.parent.name for path in here.glob(where)} == set(RUNS)
@@ -156,7 +156,7 @@ def test_an_interruption_keeps_what_was_finished(festina, second, here):
     second(run=fail(KeyboardInterrupt()))
     outcome = festina("reproduce", "toy", "--out", "a")
     assert outcome.status == 130
-    assert outcome.err.splitlines()[-1].startswith("festina: Interrupted; what was finished is in")
+    assert outcome.err.splitlines()[-1].startswith("festina: Interrupted; finished runs are in")
     assert "6 claims" in outcome.out
     assert "Interrupted: 2 of 4 runs are finished" in outcome.out
     assert sorted(path.name for path in (here / "a").iterdir()) == ["claims.json", *RUNS[:2]]

@@ -57,7 +57,7 @@ def test_a_folder_of_runs_names_them(festina, here):
     assert "all/7 and 2 more" in complaint
     assert "all/8" not in complaint
     (here / "empty").mkdir()
-    assert "Below" not in festina("show", "empty").complaint
+    assert "Runs below" not in festina("show", "empty").complaint
 
 
 def test_cite_a_name_a_source_and_a_run(made, festina):
@@ -88,8 +88,8 @@ def test_claims_without_identifiers_are_told_in_a_line(made, festina):
         assert outcome.status == 2
         assert outcome.complaint == (
             "'a' was written by an older festina, whose claims had no identifiers, and cannot be "
-            "shown. It stays as it is; the first lines of 'a/parameters.toml' say how to make it "
-            "again."
+            "shown. The folder is left unchanged; the first lines of 'a/parameters.toml' say "
+            "how to repeat the run."
         )
     assert contents(made) == before
 
@@ -103,13 +103,13 @@ def test_reproduce_leaves_claims_without_identifiers_alone(out, festina, here):
     before = contents(top)
     outcome = festina("reproduce", "toy/one", "--seeds", "2", *out)
     older = f"'{top.relative_to(here)}' was written by an older festina, whose claims had no "
-    older += "identifiers: it stays as it is"
+    older += "identifiers, and is left unchanged"
     if out:
         assert outcome.status == 2
         assert outcome.complaint == f"{older}; choose another folder."
     else:
         assert outcome.status == 0
-        assert f"festina: {older}, and everything is trained in a new folder.\n" in outcome.err
+        assert f"festina: {older}; all experiments are trained in a new folder.\n" in outcome.err
         assert (top.parent / "002" / "claims.json").exists()
     assert contents(top) == before
 
@@ -249,7 +249,7 @@ def test_out_is_a_folder_and_no_file(made, festina, here):
     outcome = festina("show", "a", "--out", "slides/x.png")
     assert outcome.status == 2
     assert outcome.complaint == (
-        "`--out` must be a folder, got the file 'slides/x.png': figures get names of their own. "
+        "`--out` must be a folder, got the file 'slides/x.png': festina names the figures. "
         "Use `--out slides`."
     )
     assert not (here / "slides").exists()

@@ -64,10 +64,10 @@ def test_an_experiment_over_its_parameters(festina, here):
     assert "4 of 4 pieces     0.006738       0.006738  0.006738  decay" in outcome.out
     assert "4 of 4 pieces     3              4         5         width" in outcome.out
     assert "0 of 4 pieces" in outcome.out
-    assert "holds where said  measured from" in outcome.out
+    assert "holds          measured from" in outcome.out
     assert lines[-2] == "4 of 4 pieces are done."
     (store,) = here.glob("runs/toy/sweep-*.zarr")
-    assert lines[-1] == f'xarray.open_zarr("{store.relative_to(here)}") has all of it.'
+    assert lines[-1] == f'xarray.open_zarr("{store.relative_to(here)}") reads all results.'
     data = xr.open_zarr(store, chunks=None)
     assert data["holds"].dims == ("width", "activation", "claim")
     assert data["activation"].values.tolist() == ["relu", "tanh"]
@@ -99,7 +99,7 @@ def test_pieces_that_fail_are_told_and_tried_again(festina, mine, here):
         "2 failed, the first at scale -2, depth 2: ValueError: no such scale (sweepable.py, line 8)"
     )
     assert said in outcome.out
-    assert "2 of 4 pieces are done. `--retry` computes again what has failed." in outcome.out
+    assert "2 of 4 pieces are done. `--retry` computes failed pieces again." in outcome.out
     told = json.loads(festina(*line, "--retry", "--json").out)
     assert [each["at"] for each in told["failures"]] == [
         {"scale": -2, "depth": 2},
@@ -121,10 +121,10 @@ def test_a_function_of_arrays(festina, mine, here):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("", "Sweep what?"),
-        ("--over width=1,2", "Sweep what?"),
+        ("", "Missing NAME of an experiment or a function"),
+        ("--over width=1,2", "Missing NAME of an experiment or a function"),
         ("toy/on --over width=1", "Did you mean"),
-        ("toy/one", "Over what? A sweep needs a parameter of several values. There are: seeds, "),
+        ("toy/one", "in `over` (`--over`). There are: seeds, "),
         ("toy/one --over width", "`--over` takes NAME=VALUES"),
         ("toy/one --over width=1 width=2", "NAME=VALUES, each NAME once"),
         ("toy/one --over widht=1,2", "Unknown parameter 'widht'. Did you mean 'width'?"),
@@ -162,7 +162,7 @@ def test_help_has_the_flags_of_the_experiment(festina):
 
 def test_help_without_a_name_has_the_flags(festina):
     page = festina("sweep", "--help").out
-    assert "Run an experiment, or a function of yours" in page
+    assert "Run an experiment, or your own function" in page
     for flag in ("--over", "--together", "--seeds", "--scheduler", "--retry", "--out"):
         assert flag in page
 
@@ -171,8 +171,8 @@ def test_help_of_a_function_is_its_own(festina, mine):
     page = festina("sweep", "sweepable:energy", "--help").out
     assert "What a scale costs." in page
     assert "--depth" in page
-    assert "By default 0.0." in page
-    assert "Needed, if not in --over." in page
+    assert "Default: 0.0." in page
+    assert "Required, unless an axis of --over." in page
     assert page.index("Arguments of the function") < page.index("Flags of the command")
 
 

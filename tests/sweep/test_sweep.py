@@ -193,7 +193,7 @@ def test_results_that_cannot_be_kept_stop_a_sweep_that_has_none(returned, tmp_pa
         calls.append(a)
         return returned
 
-    with pytest.raises(ValueError, match=r"must return|of type|a word of the store") as stopped:
+    with pytest.raises(ValueError, match=r"must return|of type|the store reserves") as stopped:
         festina.sweep(named(wrong), {"a": "0:4:5"}, store, processes=0)
     assert calls == [0]
     assert stopped.value.__notes__ == [f"0 of 5 pieces are in '{store}'."]
@@ -375,7 +375,7 @@ def test_an_experiment_keeps_its_claims(tmp_path):
 @pytest.mark.parametrize(
     ("over", "options", "words"),
     [
-        ({}, {}, "Over what?"),
+        ({}, {}, "Missing axis: give several values"),
         ({"a": "1,2"}, {}, "also needs `b`"),
         ({"a": "1,2", "c": 3}, {}, "Unknown parameter 'c'. There are: a, b."),
         ({"a": "", "b": 1}, {}, "`a` has no values, so that the grid has no points"),
@@ -387,10 +387,10 @@ def test_an_experiment_keeps_its_claims(tmp_path):
         ({"a": [1.0, np.nan], "b": 1}, {}, "finite values, got nan"),
         ({"a": "1,1.0", "b": 1}, {}, "`a` has a value twice"),
         ({"a": "1,2", "b": 1}, {"parameters": {"b": 2}}, "`b` is swept over and given one value"),
-        ({"a": "1,2", "b": 1}, {"seeds": 2}, "`seeds` makes an axis `seed`, and the function tak"),
-        ({"a": "1,2", "seed": 1}, {"seeds": 2}, "`seeds` makes an axis `seed`, and there is one"),
+        ({"a": "1,2", "b": 1}, {"seeds": 2}, "`seeds` adds an axis `seed`, but the function take"),
+        ({"a": "1,2", "seed": 1}, {"seeds": 2}, "`seeds` adds an axis `seed`, but `over` has one"),
         ({"a": [object()], "b": 1}, {}, "`a` must be all numbers, all text, or lists of these"),
-        ({"a": [1, "a"], "b": 1}, {}, "`a` must be all numbers, all text, .*: 1, 'a'"),
+        ({"a": [1, "a"], "b": 1}, {}, "`a` must be all numbers, all text, .*got 1, 'a'"),
         ({"a": [(1, None)], "b": 1}, {}, "`a` must be all numbers"),
         ({"a": "1,2", "b": 1}, {"together": ("c",)}, "Unknown axis 'c'"),
         ({"a": "1,2", "b": 1}, {"together": "both"}, "Unknown axis 'both'"),
@@ -421,7 +421,7 @@ def test_what_cannot_be_swept_is_refused_before_it_begins(over, options, words, 
         ({"width": "0,1"}, {}, "`width` must be at least 1, got 0."),
         ({"activation": "relu,rleu"}, {}, "'linear', 'relu' or 'tanh'"),
         ({"samples": "5,20"}, {}, "below the width 10"),
-        ({"width": "3,3.0"}, {}, "`width` has a value twice: 3.0, 3.0."),
+        ({"width": "3,3.0"}, {}, "`width` has a value twice, .*: 3.0, 3.0."),
         ({"width": "1,2"}, {"together": ("width",)}, "`together` is for functions"),
         ({"seeds": "1,2"}, {"seeds": 3}, "`seeds` is swept over and given"),
     ],
@@ -450,7 +450,7 @@ def test_a_store_of_something_else_is_refused(counted, tmp_path):
     assert data.attrs["versions"]["numpy"] == np.__version__
     assert datetime.fromisoformat(data.attrs["date"]) <= datetime.now(UTC)
     (tmp_path / "notes").mkdir()
-    with pytest.raises(ValueError, match="exists and is no sweep"):
+    with pytest.raises(ValueError, match="exists and is not a sweep"):
         festina.sweep(other, {"a": "1,2"}, tmp_path / "notes", processes=0)
 
 
@@ -494,16 +494,16 @@ def test_two_do_not_write_to_one_store(tmp_path):
     ("returned", "reason"),
     [
         (3.0, "must return a dictionary of numbers and arrays"),
-        ({"status": 1}, "`status` is an axis, or a word of the store"),
+        ({"status": 1}, "`status` is an axis or a name that the store"),
         ({"y": np.zeros(2)}, "`y` has axes ('y_0',) and type float64, in earlier pieces ()"),
         ({"y": "text"}, "in earlier pieces () and float64"),
         ({"y": object()}, "`y` is of type object"),
-        ({"y": 1j}, "`y` is of type complex128; kept are real numbers and text"),
+        ({"y": 1j}, "`y` is of type complex128, expected real numbers or text"),
         ({"y": 2**60}, "above 2⁵³"),
-        (xr.Dataset({"z": ("a", [1.0])}), "an axis `a`, and so has the sweep"),
+        (xr.Dataset({"z": ("a", [1.0])}), "an axis `a`, as the sweep has"),
         ({"time": 1.0}, "`time` is an axis"),
         (xr.Dataset({"z": ("row", [1.0, 2.0])}, {"row": ["p", "p"]}), "along `row` have the same"),
-        (xr.Dataset({"t": ("time", [1.0])}, {"time": [7.0]}), "`time` is not that of earlier"),
+        (xr.Dataset({"t": ("time", [1.0])}, {"time": [7.0]}), "`time` differs from that of earlier"),
     ],
 )
 def test_results_that_do_not_fit_are_failures(returned, reason, tmp_path):

@@ -62,7 +62,7 @@ def _check_name(name: Any, prefix: str) -> str:
 
 
 def _encode_node(dataset: "xr.Dataset", prefix: str) -> dict[str, Any]:
-    """Return the attributes of a node, with xarray's list of coordinates that are no index."""
+    """Return the attributes of a node, with xarray's list of non-index coordinates."""
     where = f"node '/{prefix}'"
     attributes = encode_attribute(dataset.attrs, where)
     if "coordinates" in attributes:

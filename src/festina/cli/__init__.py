@@ -1,3 +1,3 @@
-"""The command line. Nothing heavy is imported before a command needs it."""
+"""The command line. Slow imports wait until a command needs them."""
 
 from ._main import main as main

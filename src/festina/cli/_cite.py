@@ -17,7 +17,7 @@ def cite(
         str,
         Parameter(
             name="NAME|RUN",
-            help="An experiment, a source, or the folder of a run.",
+            help="An experiment, a source, or a run folder.",
             completer=lambda _: (*experiment_groups(), *experiment_names()),
         ),
     ],
@@ -25,7 +25,7 @@ def cite(
     *,
     debug: Debug = False,
 ) -> None:
-    """Print the BibTeX of what an experiment, a source or a saved run used."""
+    """Print the references of an experiment, a source or a saved run as BibTeX."""
     if what in experiment_groups():
         found = [find_entry(name) for name in experiment_names() if name.startswith(f"{what}/")]
     elif what in experiment_names():

@@ -1,24 +1,25 @@
-"""One line on standard error for everything that goes wrong."""
+"""Report every error as one line on standard error."""
 
 import sys
 import traceback
 
 
 class Complaint(Exception):
-    """What was expected, what came, and the likely way out: a sentence or two for the user."""
+    """An error of the user: the message says what was expected, what was given, and what to do."""
 
 
 def one_line(text: object) -> str:
+    """Return a text with every run of white space as one space."""
     return " ".join(str(text).split())
 
 
 def describe(error: BaseException) -> str:
-    """An error in one line. Ours carry a message for the user; any other one is named."""
+    """Return an error in one line: its message, after its type if the error is unexpected."""
     return one_line(" ".join([_words(error), *notes(error)]))
 
 
 def notes(error: BaseException) -> list[str]:
-    """Return what was added to an error, such as what was kept, without JAX's own remark."""
+    """Return the notes of an error, such as the place of the saved run, without JAX's own note."""
     added = getattr(error, "__notes__", ())
     return [note for note in added if "JAX has removed its internal frames" not in note]
 
@@ -37,7 +38,7 @@ def _words(error: BaseException) -> str:
 
 
 def complain(text: str, *, debug: bool = False) -> None:
-    """Say `text` on standard error; with `debug`, after the traceback of the error at hand."""
+    """Print `text` to standard error, with `debug` after the traceback of the current error."""
     if debug and sys.exc_info()[0] is not None:
         traceback.print_exc()
     print(f"festina: {one_line(text)}", file=sys.stderr, flush=True)

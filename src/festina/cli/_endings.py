@@ -1,4 +1,4 @@
-"""Seeds whose training ended before it converged, in a line."""
+"""Summarise in one line the seeds whose training ended before it converged."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,10 @@ if TYPE_CHECKING:
 
 
 def unconverged(run: "xr.DataTree") -> str:
-    """How many seeds of each training broke off, and how the first ended; nothing if none did."""
+    """Return the number of seeds that did not converge, and how the first of them ended.
+
+    Each training run of the experiment gets one sentence. The text is empty if all converged.
+    """
     tables = {name: group.to_dataset() for name, group in run.children.items()}
     lines = [_line(name, table) for name, table in tables.items() if "message" in table]
     return " ".join(filter(None, lines))

@@ -1,4 +1,4 @@
-"""Every parameter of an experiment as a flag."""
+"""Turn the parameters of an experiment into flags."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -32,7 +32,7 @@ def application(
 ) -> cyclopts.App:
     """Return the command `festina run NAME`, or another `verb` with other `common` flags.
 
-    `command` gets only what was given, by name.
+    `command` receives only the flags that were given, as keyword arguments.
     """
     entry = experiment.entry
     flags = {**_common(experiment), **(common or {})}
@@ -99,13 +99,13 @@ def _common(experiment: Experiment) -> dict[str, Any]:
     presets = ", ".join(experiment.presets) or "none for this experiment"
     return {
         "preset": Annotated[
-            str | None, Parameter(help=f"A named set of parameters. There are: {presets}.")
+            str | None, Parameter(help=f"Named set of parameters; available: {presets}.")
         ],
         "parameters": Annotated[
             Path | None,
             Parameter(
-                help="A parameters.toml, as in every run folder. Flags override this file; this "
-                "file overrides --preset."
+                help="TOML file of parameters, such as the parameters.toml of a run folder. Flags "
+                "override this file; this file overrides --preset."
             ),
         ],
         "quick": Quick,
@@ -120,7 +120,7 @@ def _common(experiment: Experiment) -> dict[str, Any]:
 
 
 def keywords(annotations: Mapping[str, Any]) -> list[inspect.Parameter]:
-    """Return keyword-only parameters for flags; a switch is false unless it is given."""
+    """Return keyword-only parameters for flags; the default of a switch is false."""
     return [
         inspect.Parameter(
             name, _KEYWORD, default=False if get_args(kind)[0] is bool else None, annotation=kind
@@ -141,9 +141,10 @@ def _presets(experiment: Experiment) -> str:
 
 
 def _typed(annotation: Any) -> Any:
-    """Return the type that cyclopts reads: numbers stay text, which pydantic converts.
+    """Return the type that cyclopts parses: numbers stay text, which pydantic converts.
 
-    Bounds on entries of a tuple are dropped: cyclopts would check them with messages of its own.
+    Bounds on entries of a tuple are dropped, because cyclopts would check them with messages of
+    its own.
     """
     if get_origin(annotation) is Annotated:
         return _typed(get_args(annotation)[0])

@@ -1,4 +1,4 @@
-"""Run folders: built hidden, moved into place when the run is saved."""
+"""Run folders: made under a hidden name and renamed when the run is saved."""
 
 import os
 import re
@@ -17,13 +17,15 @@ WITHOUT_IDENTIFIERS = "was written by an older festina, whose claims had no iden
 class Building:
     """A folder that appears with a whole run in it or not at all.
 
-    Within the `with` block `path` is a hidden folder beside the final one, so that moving it there
-    is one step. Leaving the block without `finish` removes it and every folder made for it.
+    Within the `with` block, `path` is a hidden folder beside the final folder. `finish` renames
+    the hidden folder in one step. Leaving the block without `finish` removes the hidden folder and
+    every folder made for it.
 
     **Arguments:**
 
-    - `out`: the folder wanted. It must not exist, or be empty.
-    - `numbered_in`: without `out`, the next free number in here is taken: 001, 002, …
+    - `out`: final folder. It must be empty or not exist.
+    - `numbered_in`: without `out`, the final folder is the next free number in this folder: 001,
+      002, …
     """
 
     path: Path
@@ -45,7 +47,7 @@ class Building:
         return self
 
     def finish(self) -> Path:
-        """Move the folder to its final place and return that."""
+        """Move the folder to its final place and return its path."""
         with undisturbed():
             if self._out is None:
                 target = self._number()
@@ -56,7 +58,7 @@ class Building:
         return target
 
     def _number(self) -> Path:
-        """Move the folder to the next free number, also if another process takes one meanwhile."""
+        """Move the folder to the next free number, even if other processes take numbers too."""
         count = next((int(path.name) for path in reversed(numbered(self._parent))), 0)
         while True:
             count += 1
@@ -77,7 +79,7 @@ class Building:
 
 
 def _move(folder: Path, target: Path) -> None:
-    if os.name == "nt" and target.exists():  # where an empty folder cannot be replaced
+    if os.name == "nt" and target.exists():  # Windows cannot replace an empty folder
         target.rmdir()
     os.replace(folder, target)
 
@@ -89,16 +91,16 @@ def numbered(parent: Path) -> list[Path]:
 
 
 def sweep(*folders: Path) -> None:
-    """Remove what killed processes have left below ./runs and in these folders.
+    """Remove leftovers of killed processes below ./runs and in these folders.
 
-    That is hidden files and folders, and numbered folders that are empty without them.
+    Leftovers are hidden files and folders, and numbered folders that hold nothing else.
     """
     places = list(folders)
     for place, below, _ in os.walk(Path("runs").absolute()):
         below[:] = [name for name in below if not name.endswith(".zarr") and name[0] != "."]
         places.append(Path(place))
     emptied = {path.parent for place in places for path in left_over(place)} - set(folders)
-    for place in reversed(places):  # what is inside comes first
+    for place in reversed(places):  # inner folders first
         if place in emptied or re.fullmatch(r"\d{3,}", place.name):
             with held(place) as whose:
                 if whose == "ours" and remove_empty([place]):
@@ -117,7 +119,7 @@ def free(out: Path) -> Path:
             raise Complaint(f"`--out` '{out}' exists and is not empty; choose another folder.")
         return out.resolve()
     if os.path.lexists(out):
-        raise Complaint(f"`--out` '{out}' exists and is no folder; choose another.")
+        raise Complaint(f"`--out` '{out}' exists and is not a folder; choose another name.")
     return out
 
 
@@ -155,5 +157,6 @@ def shorter(path: Path) -> Path:
 
 
 def unwritable(folder: Path, error: OSError) -> Complaint:
+    """Return the error message for a folder that cannot be written."""
     reason = error.strerror or str(error)
     return Complaint(f"Cannot write to '{folder}': {reason}. Choose another folder with `--out`.")

@@ -31,37 +31,39 @@ def forecast(
     loss: Loss,
     data: Data,
     lr: Annotated[
-        Number | None, Parameter(help="Learning rate; that in the checkpoint unless said.")
+        Number | None, Parameter(help="Learning rate; by default the one in the checkpoint.")
     ] = None,
     optimizer: Annotated[
         Literal["sgd", "adam", "adamw"] | None,
-        Parameter(help="What the run is trained by; that in the checkpoint, or sgd, unless said."),
+        Parameter(help="Optimiser of the run; by default the one in the checkpoint, or else sgd."),
     ] = None,
-    momentum: Annotated[Number | None, Parameter(help="Of SGD.")] = None,
+    momentum: Annotated[Number | None, Parameter(help="Momentum of SGD.")] = None,
     nesterov: Annotated[
-        bool | None, Parameter(help="Whether the momentum of SGD is Nesterov's.")
+        bool | None, Parameter(help="Whether SGD uses Nesterov's momentum.")
     ] = None,
     betas: Annotated[
-        tuple[Number, Number] | None, Parameter(help="Of Adam and AdamW.", negative_iterable=())
+        tuple[Number, Number] | None,
+        Parameter(help="Decay rates of Adam's moments, also for AdamW.", negative_iterable=()),
     ] = None,
     weight_decay: Annotated[Number | None, Parameter(help="Weight decay.")] = None,
     batch: Annotated[
-        Whole | None, Parameter(help="Size of mini-batches; all samples at once unless said.")
+        Whole | None, Parameter(help="Size of mini-batches; by default all samples at once.")
     ] = None,
     max_gradients: Annotated[
-        Whole, Parameter(help="Gradients of the loss that it may cost.")
+        Whole, Parameter(help="Largest number of gradients that the forecast may compute.")
     ] = "2000",
     insist: Annotated[
-        bool, Parameter(help="Go on where training on would be cheaper.", negative="")
+        bool,
+        Parameter(help="Continue even if training itself would be cheaper.", negative=""),
     ] = False,
     figure: Figure = None,
     debug: Debug = False,
 ) -> None:
-    """Say when a run of your own leaves its plateau, and what comes then.
+    """Predict when your own run will leave its plateau, and what comes next.
 
     The forecast integrates the training dynamics ahead of the run, with few gradients on all of the
-    data. Where the checkpoint has the state of an optimiser of PyTorch, its rates are read, and the
-    moments of Adam. Options override it, and the defaults are PyTorch's.
+    data. If the checkpoint holds the state of a PyTorch optimiser, the learning rate and Adam's
+    moments are read from it. Options override the checkpoint; their defaults are PyTorch's.
     """
     given = {
         "lr": None if lr is None else number("--lr", lr),
@@ -100,7 +102,7 @@ _OF = {"betas": ("adam", "adamw"), "momentum": ("sgd",), "nesterov": ("sgd",)}
 def _rule(
     network: Any, name: str | None, options: dict[str, Any], state: dict[str, Any] | None
 ) -> Any:
-    """The optimiser, with the state that it had, and the options that were given."""
+    """Return the optimiser with its saved state and the given options."""
     from festina import own
     from festina._narrowing._pytorch import is_module, torch
 
@@ -112,11 +114,12 @@ def _rule(
         raise Complaint(f"`--optimizer {name}`: the checkpoint has the state of {other}.")
     for option in options:
         if name not in _OF.get(option, (name,)):
-            raise Complaint(f"`--{option}` does not go with `--optimizer {name}`.")
+            raise Complaint(f"`--{option}` does not go with `--optimizer {name}`: leave it out.")
     if len(saved) > 1:
         raise Complaint(
-            f"The optimiser in the checkpoint has {len(saved)} groups of weights, and not which "
-            "weights are in which. Ask `festina.forecast` in Python, with the optimiser."
+            f"The optimiser in the checkpoint has {len(saved)} groups of weights, expected one: "
+            "the checkpoint does not record the members of each group. Call `festina.forecast` in "
+            "Python with the optimiser."
         )
     if not saved and "lr" not in options:
         raise Complaint("`--lr` is needed: the checkpoint has no state of an optimiser.")
@@ -130,11 +133,11 @@ def _rule(
 
 
 def _kinds(groups: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Which optimisers have such groups, the likeliest first."""
+    """Return the names of the optimisers that have such groups, the likeliest first."""
     if not groups:
         return "sgd", "adam", "adamw"
     group = groups[0]
     if "amsgrad" in group and "betas" in group:
-        decoupled = group.get("decoupled_weight_decay")  # earlier PyTorch does not say
+        decoupled = group.get("decoupled_weight_decay")  # missing in earlier versions of PyTorch
         return ("adam", "adamw") if decoupled is None else (("adam", "adamw")[decoupled],)
     return ("sgd",) if "dampening" in group else ()

@@ -1,16 +1,16 @@
-"""Help pages from docstrings."""
+"""Make help pages from docstrings."""
 
 from typing import Any
 
 
 def flow(text: str | None) -> str:
-    """Paragraphs without the line breaks of the source: the terminal wraps them itself."""
+    """Return paragraphs without the line breaks of the source; the terminal wraps the lines."""
     paragraphs = (text or "").strip().split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def page(command: str, text: str | None, usage: str, **more: Any) -> None:
-    """The help of a command whose flags are those of what it is given."""
+    """Print the help of a command whose flags depend on its first argument."""
     from cyclopts import App
 
     App(

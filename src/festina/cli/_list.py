@@ -15,19 +15,25 @@ def list_experiments(
     source: Annotated[
         str | None,
         Parameter(
-            help="Only the experiments of this source.", completer=lambda _: experiment_groups()
+            help="List only the experiments of this source.",
+            completer=lambda _: experiment_groups(),
         ),
     ] = None,
     /,
     *,
     json: Annotated[
-        bool, Parameter(help="As JSON, with what each cites.", negative=(), show_default=False)
+        bool,
+        Parameter(
+            help="Print JSON, with the references of each experiment.",
+            negative=(),
+            show_default=False,
+        ),
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """List every experiment: name, where it stands, what it shows, expected time.
+    """List every experiment: its name, its place in the source, what it shows, the expected time.
 
-    The presets and flags of one are shown by `festina run NAME --help`.
+    `festina run NAME --help` shows the presets and flags of an experiment.
     """
     if source is not None and source not in experiment_groups():
         raise Complaint(unknown("source", source, experiment_groups()))
@@ -47,7 +53,7 @@ def list_experiments(
         duration = _duration(entry.seconds)
         if screen.width >= NARROW:
             table.add_row(entry.name, entry.source, entry.shows, duration)
-        else:  # columns would be narrower than words
+        else:  # the columns of a table would be narrower than words
             screen.print(Text.assemble((entry.name, "bold"), f", {duration}"))
             screen.print(Padding(f"{entry.shows} ({entry.source})", (0, 0, 0, 2)))
     if table.row_count:

@@ -1,4 +1,4 @@
-"""`festina`: finds the command, and turns every error into one line and an exit status."""
+"""Entry point of `festina`: run a command; turn every error into one line and an exit status."""
 
 import contextlib
 import gc
@@ -21,23 +21,24 @@ COMMANDS = (
 
 HELP = """Predicts how a neural network learns, trains it, and shows where the two agree.
 
-Start with `festina list`, then `festina run NAME`. The flags of an experiment are shown by
-`festina run NAME --help`, and `sweep` runs it over a grid of them. For a run of your own there are
-`watch`, `forecast` and `shrink`.
+Start with `festina list`, then `festina run NAME`. The parameters of an experiment are flags;
+`festina run NAME --help` lists them, and `festina sweep` runs an experiment over a grid of them.
+`festina watch`, `festina forecast` and `festina shrink` analyse a training run of your own.
 """
 
 
 def main(tokens: Sequence[str] | None = None) -> NoReturn:
-    """The `festina` command.
+    """Run the `festina` command line and exit.
 
-    Exit status 0: done. 1: `reproduce` found a broken claim, an experiment failed, or pieces of a
-    sweep did. 2: it could not be done, and one line says why. 130: interrupted.
+    The exit status is 0 after success. It is 1 if `festina reproduce` found a broken claim or a
+    failed experiment, or if pieces of a sweep failed. It is 2 if the command could not be carried
+    out; one line on standard error gives the reason. It is 130 after Ctrl-C.
     """
-    # Imports make half a million objects that stay: looking for garbage among them takes half a
+    # Imports create half a million permanent objects: searching them for garbage takes half a
     # second and finds none.
     gc.set_threshold(1_000_000, *gc.get_threshold()[1:])
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the shell, `>&-`: nobody wants to read it
+        if getattr(sys, name) is None:  # the shell closed this stream (`>&-`)
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         status = carry_out(list(sys.argv[1:] if tokens is None else tokens))
@@ -45,10 +46,10 @@ def main(tokens: Sequence[str] | None = None) -> NoReturn:
         complain("Interrupted.")
         status = status_of(interruption)
     if "jax" in sys.modules:
-        # Taking everything down again takes half a second more, and under a compiled program that
-        # still runs it ends in a crash. Whatever was to be written is in its place.
+        # The normal shutdown of the interpreter takes half a second, and crashes if a compiled
+        # program is still running. All files are written by now.
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):  # closed, or nobody reads it
+            with contextlib.suppress(OSError, ValueError):  # the stream is closed
                 stream.flush()
         os._exit(status)
     sys.exit(status)
@@ -57,7 +58,7 @@ def main(tokens: Sequence[str] | None = None) -> NoReturn:
 def carry_out(tokens: list[str]) -> int:
     """Carry out one command line and return its exit status."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # Greek letters on a terminal that has none
+        if hasattr(stream, "reconfigure"):  # escape Greek letters if the terminal has none
             stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
     import cyclopts
 
@@ -71,7 +72,7 @@ def carry_out(tokens: list[str]) -> int:
         kept = " ".join(notes(interruption)) or "Nothing unfinished is left behind."
         complain(f"Interrupted. {kept}", debug=debug)
         return status_of(interruption)
-    except BrokenPipeError:  # the reader, `head` for example, has seen enough
+    except BrokenPipeError:  # the reader, `head` for example, closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except cyclopts.CycloptsError as error:
@@ -84,6 +85,7 @@ def carry_out(tokens: list[str]) -> int:
 
 
 def application() -> "cyclopts.App":
+    """Return the application with all commands."""
     import cyclopts
 
     import festina
@@ -112,7 +114,7 @@ def application() -> "cyclopts.App":
     )
 
     def help_page(*command: str) -> int:
-        """Show this page, or that of a command: `festina help run` is `festina run --help`."""
+        """Show this page, or the help of a command: `festina help run` is `festina run --help`."""
         if command and command[0] not in COMMANDS:
             raise Complaint(unknown("command", command[0], COMMANDS))
         return app([*command, "--help"]) or 0
@@ -120,7 +122,7 @@ def application() -> "cyclopts.App":
     functions = (list_experiments, run, show, cite, reproduce, sweep, watch, forecast, shrink)
     functions += (help_page,)
     for order, (name, function) in enumerate(zip(COMMANDS, functions, strict=True)):
-        # These read their own flags: which ones there are depends on the experiment.
+        # `run` and `sweep` parse their flags themselves: the flags depend on the experiment.
         own = {"help_flags": (), "version_flags": ()} if function in (run, sweep) else {}
         app.command(function, name=name, help=flow(function.__doc__), sort_key=order, **own)
     app.register_install_completion_command(help="Let the shell complete commands and names.")

@@ -1,4 +1,4 @@
-"""What the commands on own runs share: a model, a loss and data that the user names."""
+"""Options of `watch`, `forecast` and `shrink`: the user's model, loss, data and files."""
 
 import importlib
 import os
@@ -13,34 +13,34 @@ from ._folder import shorter
 
 File = Annotated[
     Path,
-    Parameter(
-        name="CHECKPOINT", help="Weights: .pt (a state_dict), .safetensors or .npz, by names."
-    ),
+    Parameter(name="CHECKPOINT", help="Weights by name: .pt (a state_dict), .safetensors or .npz."),
 ]
 Model = Annotated[
     str,
-    Parameter(help="MODULE:FUNCTION that makes the network: a torch module, or a tree of arrays."),
+    Parameter(
+        help="MODULE:FUNCTION that returns the network: a torch module, or a tree of arrays."
+    ),
 ]
 Loss = Annotated[
     str,
     Parameter(
-        help="MODULE:FUNCTION that was minimised: of outputs and targets for a torch module "
-        "(torch.nn.functional:cross_entropy), of model, inputs and targets for JAX."
+        help="MODULE:FUNCTION of the training loss. Its arguments are outputs and targets for a "
+        "torch module (torch.nn.functional:cross_entropy), and model, inputs and targets for JAX."
     ),
 ]
-Data = Annotated[Path, Parameter(help="An .npz or .safetensors with inputs x and targets y.")]
-Figure = Annotated[Path | None, Parameter(help="Draw it into this file: .png, .pdf or .svg.")]
+Data = Annotated[Path, Parameter(help="File with inputs x and targets y: .npz or .safetensors.")]
+Figure = Annotated[Path | None, Parameter(help="Draw the result to this file: .png, .pdf or .svg.")]
 
 
 def present(*files: Path | None) -> None:
-    """Complains of a file that is not there, before anything is imported for it."""
+    """Raise a complaint if a file does not exist, before the slow imports."""
     for file in files:
         if file is not None and not file.expanduser().is_file():
             raise Complaint(f"There is no file '{file}'.")
 
 
 def named(flag: str, name: str) -> Any:
-    """What `package.module:name` stands for; the folder one stands in is looked in too."""
+    """Return the object `package.module:name`; modules in the working folder are found too."""
     module, _, attribute = name.partition(":")
     if not (module and attribute):
         raise Complaint(f"`{flag}` must be MODULE:FUNCTION, such as mine:make, got '{name}'.")
@@ -62,7 +62,7 @@ def named(flag: str, name: str) -> Any:
 
 
 def made(flag: str, name: str) -> Any:
-    """What a function without arguments makes, or what stands there already."""
+    """Return the model that a function without arguments makes, or the named model itself."""
     found = named(flag, name)
     from festina._narrowing._pytorch import is_module
 
@@ -72,19 +72,19 @@ def made(flag: str, name: str) -> Any:
         return found()
     except TypeError as error:
         raise Complaint(
-            f"`{flag}`: '{name}' must make it without arguments: {error}. Write a function that "
-            "calls it with yours."
+            f"`{flag}`: '{name}' must take no arguments: {error}. Write a function without "
+            f"arguments that calls '{name}' with yours."
         ) from error
 
 
 def loss_of(name: str) -> Any:
-    """A loss: a function, or what a class makes (torch.nn:CrossEntropyLoss)."""
+    """Return a loss: the named function, or an instance of a class (torch.nn:CrossEntropyLoss)."""
     found = named("--loss", name)
     return found() if isinstance(found, type) else found
 
 
 def data_for(model: Any, path: Path) -> tuple[Any, Any | None]:
-    """Inputs and targets as the model takes them: whole numbers stay, others have its precision."""
+    """Return inputs and targets for the model: floats in its precision, whole numbers unchanged."""
     from festina._narrowing._pytorch import is_module, torch
     from festina.own._files import read_data
 
@@ -102,13 +102,14 @@ def data_for(model: Any, path: Path) -> tuple[Any, Any | None]:
 
 
 def targets(y: Any, path: Path) -> Any:
-    """Targets, without which there is no loss."""
+    """Return the targets; raise a complaint if the file has none."""
     if y is None:
-        raise Complaint(f"'{path}' has no targets 'y', which a loss needs.")
+        raise Complaint(f"'{path}' has no targets 'y', which a loss needs: add an array 'y'.")
     return y
 
 
 def number(flag: str, text: str, *, least: float = 0.0, most: float = float("inf")) -> float:
+    """Return the number that a flag was given; raise a complaint outside `least` to `most`."""
     try:
         value = float(text)
     except ValueError:
@@ -120,10 +121,10 @@ def number(flag: str, text: str, *, least: float = 0.0, most: float = float("inf
 
 
 def save_axes(axes: Any, path: Path) -> None:
-    """The figure that was drawn on, in a file."""
+    """Save the figure of these axes to a file."""
     figure = getattr(axes, "figure", axes)
     try:
         figure.savefig(path, dpi=150)
-    except ValueError as error:  # an ending that nothing writes
+    except ValueError as error:  # no writer for this suffix
         raise Complaint(f"`--figure` '{path}' must end in .png, .pdf or .svg.") from error
     print(shorter(path))

@@ -1,4 +1,4 @@
-"""An experiment's parameters from presets, files and flags, and back to a file."""
+"""Read the parameters of an experiment from presets, files and flags."""
 
 import re
 import shlex
@@ -51,18 +51,19 @@ def resolve(
 
 
 def flag_name(name: str) -> str:
+    """Return the flag of a parameter, such as `--initial-scale`."""
     return "--" + name.replace("_", "-")
 
 
 def setting(name: str, value: Any) -> str:
-    """A parameter and its value as the command line takes them."""
+    """Return a parameter and its value as typed on the command line."""
     if isinstance(value, bool):
         return flag_name(name) if value else flag_name(f"no_{name}")
     return f"{flag_name(name)} {shown(value)}"
 
 
 def shown(value: Any) -> str:
-    """Return a value as typed on the command line, where `True` and `False` are flags instead."""
+    """Return a value, other than `True` and `False`, as typed on the command line."""
     if isinstance(value, list | tuple):
         return " ".join(shown(entry) for entry in value)
     if isinstance(value, float):
@@ -71,7 +72,7 @@ def shown(value: Any) -> str:
 
 
 def read(file: Path, name: str) -> dict[str, Any]:
-    """Return the values in a `parameters.toml`; raise if it is that of another experiment."""
+    """Return the values in a `parameters.toml`; raise if another experiment wrote the file."""
     import tomllib
 
     try:
@@ -80,25 +81,27 @@ def read(file: Path, name: str) -> dict[str, Any]:
     except OSError as error:
         raise Complaint(f"Cannot read `--parameters` '{file}': {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise Complaint(f"`--parameters` '{file}' is no text in UTF-8.") from error
+        raise Complaint(
+            f"`--parameters` '{file}' is not a text file in UTF-8: give a parameters.toml."
+        ) from error
     except tomllib.TOMLDecodeError as error:
-        raise Complaint(f"`--parameters` '{file}' is no valid TOML: {describe(error)}.") from error
+        raise Complaint(f"`--parameters` '{file}' is not valid TOML: {describe(error)}.") from error
     if not values:
         raise Complaint(
-            f"`--parameters` '{file}' sets no parameter. Leave it out for the defaults, or write "
-            "lines such as `seeds = 4`."
+            f"`--parameters` '{file}' sets no parameter. Leave out `--parameters` for the "
+            "defaults, or write lines such as `seeds = 4` into the file."
         )
     written_for = re.match(r"# (\S+), festina ", text)
     if written_for and written_for[1] != name:
         raise Complaint(
-            f"`--parameters` '{file}' was written for {written_for[1]}, not for {name}. Remove "
-            "its first line to use it all the same."
+            f"`--parameters` '{file}' was written for {written_for[1]}, not for {name}. To use the "
+            "file nevertheless, remove its first line."
         )
     return values
 
 
 def changed(experiment: Experiment, parameters: "Parameters") -> list[str]:
-    """Return the flags whose values are not the defaults, without the seeds."""
+    """Return the flags with values other than the defaults, without the seeds."""
     usual = experiment.parameters()
     return [
         setting(name, value)

@@ -1,4 +1,4 @@
-"""Run an experiment into a folder; interruptions and full disks do not lose the run."""
+"""Run an experiment into a folder. Interruptions and full disks do not lose the run."""
 
 import contextlib
 import sys
@@ -18,7 +18,7 @@ from ._signals import interruptible
 
 @dataclass(frozen=True)
 class Done:
-    """An experiment that was run: its claims, its files, and a line on seeds that stopped early."""
+    """A finished run: its claims, its files, and a remark on seeds that did not converge."""
 
     label: str
     shows: str
@@ -38,10 +38,11 @@ def perform(
     progress: Progress,
     picture: str | None = None,
 ) -> Done:
-    """Run an experiment and write its folder. If the folder cannot be written, nothing is run.
+    """Run an experiment and write its folder.
 
-    The run is saved before claims and figures are made, so that their failure does not lose it.
-    `picture` is the format of the animation, `gif` or `mp4`, if one is wanted.
+    If the folder cannot be written, the experiment is not run. The run is saved before claims and
+    figures are made, so a failure of claims or figures does not lose the run. `picture` is the
+    format of the requested animation, `gif` or `mp4`; `None` makes no animation.
     """
     with Building(out, numbered_in=numbered_in) as building:
         with _at_work():
@@ -50,7 +51,7 @@ def perform(
         try:
             run.save(building.path, parameters)
             folder = building.finish()
-        except OSError as error:  # the disk is full, or the folder went away
+        except OSError as error:  # the disk is full, or the folder was removed
             complaint = unwritable(out or numbered_in, error)
             with contextlib.suppress(OSError):
                 elsewhere = Path(tempfile.mkdtemp(prefix="festina-"))
@@ -68,7 +69,7 @@ def conclude(
     picture: str | None = None,
     redraw: bool = True,
 ) -> Done:
-    """Write claims and figures into the folder of a run; without `redraw` only missing figures."""
+    """Write claims and figures to a run folder; without `redraw`, draw only missing figures."""
     try:
         with _at_work():
             progress("checking the claims", 1.0)
@@ -90,18 +91,18 @@ def conclude(
 
 
 def done(run: ExperimentRun, folder: Path, pictures: list[Path]) -> Done:
-    """Return a run with what the command line prints of it."""
+    """Return the claims, files and remark of a run for printing."""
     shows, remark = run.experiment.entry.shows, unconverged(run.data)
     return Done(run.label, shows, run.claims, folder, pictures, remark)
 
 
 def kept(folder: Path) -> str:
-    """Return a sentence on a run that is saved although something failed."""
+    """Return the note that a run is saved although a later step failed."""
     return f"The run is kept: `festina show {shorter(folder)}` draws it."
 
 
 @contextlib.contextmanager
 def _at_work() -> Iterator[None]:
-    """Within, Ctrl-C interrupts, and what is printed goes to standard error."""
+    """Within the block, let Ctrl-C interrupt, and send printed text to standard error."""
     with interruptible(), contextlib.redirect_stdout(sys.stderr):
         yield

@@ -1,4 +1,4 @@
-"""What is going on, in words, on standard error."""
+"""Print progress messages on standard error."""
 
 import math
 import sys
@@ -6,14 +6,14 @@ import time
 from contextlib import ExitStack
 
 _PLAIN_EVERY = 10.0
-"""Seconds between lines where standard error is no terminal."""
+"""Seconds between lines if standard error is not a terminal."""
 
 
 class Progress:
-    """A bar on a terminal, now and then a line elsewhere, nothing when `quiet`.
+    """Progress of a command: a bar on a terminal, otherwise a line from time to time.
 
-    Called with words and a fraction. `stage` names one of several pieces of work and says which
-    part of the whole it is.
+    A call takes a description and the fraction done. `stage` names the current one of several
+    tasks, and sets its start and its share of the whole. If `quiet`, nothing is printed.
     """
 
     def __init__(self, *, quiet: bool = False, label: str = ""):
@@ -52,6 +52,7 @@ class Progress:
         self._stack.close()
 
     def stage(self, label: str, *, start: float = 0.0, share: float = 1.0) -> None:
+        """Begin a task that goes from `start` to `start + share` of the whole."""
         self._label, self._start, self._share = label, start, share
         self._said = -math.inf
         self("starting", 0.0)

@@ -49,17 +49,25 @@ def reproduce(
     *source: Annotated[
         str,
         Parameter(
-            help="A source, the beginning of names, a file of your own, or `all`; or several.",
+            help="One or more of: a source, the beginning of experiment names, your own experiment "
+            "file, `all`.",
             completer=_completed,
         ),
     ],
     quick: Quick = False,
-    seeds: Annotated[Whole | None, Parameter(help="Seeds per experiment, if not its own.")] = None,
-    seed: Annotated[Whole | None, Parameter(help="First random seed, if not its own.")] = None,
-    out: Annotated[
-        Path | None, Parameter(help="Write here instead of ./runs/reproduce-SOURCE/001, 002, …")
+    seeds: Annotated[
+        Whole | None,
+        Parameter(help="Number of seeds of every experiment; by default each experiment's own."),
     ] = None,
-    fresh: Annotated[bool, switch("Train everything again, also finished runs.")] = False,
+    seed: Annotated[
+        Whole | None,
+        Parameter(help="First random seed of every experiment; by default each experiment's own."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        Parameter(help="Write to this folder instead of ./runs/reproduce-SOURCE/001, 002, …"),
+    ] = None,
+    fresh: Annotated[bool, switch("Train everything again, including finished runs.")] = False,
     claims: Claims = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -67,12 +75,13 @@ def reproduce(
 ) -> int:
     """Run every experiment of a source, with its defaults and with each of its presets.
 
-    `saddles` is a source; `saddles/figure-1` are all experiments whose names begin like that, and
-    `saddles/figure-1 race/xor` is both.
-    Each gets its own run folder and a line; one claims.json holds all claims, --claims prints them,
-    and --claims ID only those with this identifier.
-    An experiment that fails is reported and the others go on; Ctrl-C keeps what was finished.
-    --quick makes each run as cheap as it can be with the same verdicts, and leaves presets out.
+    `saddles` is a source. `saddles/figure-1` selects all experiments whose names begin like this,
+    and `saddles/figure-1 race/xor` selects both groups.
+
+    Each run gets its own folder and one line of output. One claims.json holds all claims; --claims
+    prints all claims, and --claims ID prints only the claims with the identifier ID. If an
+    experiment fails, its error is reported and the other experiments still run. Ctrl-C keeps the
+    finished runs. --quick runs the quick version of each experiment and skips presets.
 
     After an interruption, the same command resumes: finished runs with the same parameters and the
     same code are not repeated.
@@ -94,11 +103,11 @@ def reproduce(
             interruption = error
         finally:
             with undisturbed():
-                remove_empty(made)  # where nothing was finished
+                remove_empty(made)  # folders without a finished run
 
     done = _report(results, top, claims, interrupted=interruption is not None, json=json)
     if interruption is not None:
-        kept = f"what was finished is in '{top}'" if results.done else "nothing was written"
+        kept = f"finished runs are in '{top}'" if results.done else "nothing was written"
         complain(f"Interrupted; {kept}.", debug=debug)
         return status(interruption)
     broken = any(claim.broken for each in done for claim in each.claims)
@@ -107,7 +116,7 @@ def reproduce(
 
 @dataclass(frozen=True)
 class Job:
-    """One run that is wanted, and the name of its folder."""
+    """A requested run and the name of its folder."""
 
     experiment: Experiment
     preset: str | None
@@ -127,14 +136,14 @@ class Results:
     done: "list[Done]" = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     there: int = 0
-    """Number of runs that an earlier command had made."""
+    """Number of runs that an earlier command has finished."""
 
     def fail(self, label: str, error: Exception, *, debug: bool) -> None:
         complain(f"{label} failed: {describe(error)}", debug=debug)
         self.failures.append((label, describe(error)))
 
     def to_json(self) -> Iterator[dict[str, Any]]:
-        """All claims, and an entry with a verdict of its own for each run that made none."""
+        """Yield all claims, and one entry "failed" or "not run" for each run without claims."""
         for done in self.done:
             yield from (claim.to_json() for claim in done.claims)
         ended = {done.label for done in self.done} | {label for label, _ in self.failures}
@@ -156,7 +165,7 @@ def _missing(label: str, verdict: str, note: str) -> dict[str, Any]:
 
 
 def _chosen(source: str) -> tuple[str, ...]:
-    """Return the names of the experiments of a source, or those that begin like it."""
+    """Return the names of the experiments of a source, or the names that begin with `source`."""
     if source.endswith(".py"):
         find_entry(source)
         return (source,)
@@ -178,10 +187,10 @@ def _jobs(
     *,
     debug: bool,
 ) -> list[Job]:
-    """Return all runs to make; an invalid flag raises before any of them."""
+    """Return the requested runs; an invalid flag raises an error before any run."""
     if not source:
         raise Complaint(
-            "Missing SOURCE of `festina reproduce`. There are: "
+            "Missing SOURCE of `festina reproduce`. Sources are: "
             f"{', '.join(experiment_groups())}, all."
         )
     chosen = tuple(dict.fromkeys(name for each in source for name in _chosen(each)))
@@ -208,7 +217,7 @@ def _jobs(
 
 
 def _check_identifiers(claims: Sequence[str], jobs: Sequence[Job]) -> None:
-    """Raise `ValueError` for an identifier that no experiment has, before anything is run."""
+    """Raise `ValueError` before any run if an identifier belongs to no claim."""
     from festina.experiments._runner import check_identifiers
 
     valid: list[str] = []
@@ -228,7 +237,7 @@ def _each(results: Results, top: Path, progress: Progress, *, debug: bool) -> No
     from ._perform import conclude, perform
 
     possible = []
-    for job in results.jobs:  # missing packages are reported before anything is trained
+    for job in results.jobs:  # report missing packages before any training
         try:
             if not job.is_done(top):
                 job.experiment.check_packages()
@@ -269,9 +278,9 @@ def _each(results: Results, top: Path, progress: Progress, *, debug: bool) -> No
 def _folder(
     source: tuple[str, ...], out: Path | None, jobs: list[Job], stack: ExitStack, *, fresh: bool
 ) -> tuple[Path, list[Path]]:
-    """Return the folder for all runs, locked, and the folders made for it, innermost first.
+    """Return the locked folder for all runs, and the folders made for it, innermost first.
 
-    It is the folder of an earlier command, if that holds nothing but runs that are wanted.
+    The folder of an earlier command is used again if it holds only requested runs.
     """
     called = [find_entry(each).name if each.endswith(".py") else each for each in source]
     parent = Path("runs", f"reproduce-{'-'.join(called).replace('/', '-')}").absolute()
@@ -285,7 +294,9 @@ def _folder(
                 top = free(out)
             made = make(top)
             if stack.enter_context(held(top)) == "theirs":
-                raise Complaint(f"Another festina writes to '{top}'; choose another folder.")
+                raise Complaint(
+                    f"Another festina process writes to '{top}'; choose another folder."
+                )
             _try(top)
             return top, made
         made = make(parent)
@@ -295,7 +306,7 @@ def _folder(
                 _try(top)
                 return top, [top, *made]
         if earlier and any(_is_old(earlier[-1], jobs)):
-            complain(f"{_old(earlier[-1])}, and everything is trained in a new folder.")
+            complain(f"{_old(earlier[-1])}; all experiments are trained in a new folder.")
         count = int(earlier[-1].name) if earlier else 0
         while True:
             count += 1
@@ -308,7 +319,7 @@ def _folder(
 
 
 def _begun(top: Path, jobs: list[Job]) -> bool:
-    """Return whether a folder is empty or holds nothing but runs that are wanted."""
+    """Return whether a folder is empty or holds only requested runs."""
     if not top.is_dir():
         return False
     expected = {"claims.json", *(job.folder.split("/")[0] for job in jobs)}
@@ -318,14 +329,14 @@ def _begun(top: Path, jobs: list[Job]) -> bool:
 
 
 def _is_old(top: Path, jobs: list[Job]) -> Iterator[bool]:
-    """Yield whether claims have no identifiers: those of a folder, then those of each run in it."""
+    """Yield for a folder, then for each run in it, whether its claims have no identifiers."""
     from festina.experiments._identifiers import is_without_identifiers
 
     return map(is_without_identifiers, (top, *(top / job.folder for job in jobs)))
 
 
 def _old(top: Path) -> str:
-    return f"'{shorter(top)}' {WITHOUT_IDENTIFIERS}: it stays as it is"
+    return f"'{shorter(top)}' {WITHOUT_IDENTIFIERS}, and is left unchanged"
 
 
 def _try(folder: Path) -> None:
@@ -358,18 +369,18 @@ def _report(
 
     finished, wanted = len(results.done), len(results.jobs)
     said = [
-        f"Interrupted: {finished} of {wanted} runs are finished, and only those are counted below; "
-        "the same command resumes."
+        f"Interrupted: {finished} of {wanted} runs are finished, and only finished runs are "
+        "counted below. The same command resumes."
         if interrupted
         else f"{finished} of {wanted} run{'s' * (wanted != 1)}.",
     ]
     if results.there:
         said.append(
-            f"{results.there} of them {'was' if results.there == 1 else 'were'} there already, "
-            "with the same parameters and the same festina: `--fresh` trains again."
+            f"{results.there} of them {'was' if results.there == 1 else 'were'} already finished, "
+            "with the same parameters and the same code: `--fresh` trains again."
         )
     if top is not None and finished:
-        said.append(f"All of it is in {shorter(top)}.")
+        said.append(f"All results are in {shorter(top)}.")
     total = " ".join(said) + "\n"
     told = [each for each in done if each.claims]
     print_results(told, results.failures, every_claim=claims is not None, total=total)

@@ -31,17 +31,17 @@ def run(
 ) -> int:
     """Run an experiment: simulate, predict, check the claims, draw the figures.
 
-    NAME is one of `festina list`, or the file of an experiment of your own, such as ./mine.py. Its
-    parameters are flags, shown by `festina run NAME --help`.
+    NAME is an experiment of `festina list`, or your own experiment file, such as ./mine.py. The
+    parameters of the experiment are flags; `festina run NAME --help` lists them.
 
-    A new folder ./runs/NAME/001, 002, … appears with run.zarr and parameters.toml as soon as
-    training has ended; claims.json, figure.png and figure.pdf follow. If one of these fails,
-    `festina show` makes them from the saved run. A line summarises the run. --claims prints every
-    claim; `festina run NAME#ID` and `festina run NAME --claims ID` print the claim with that
-    identifier.
+    The results go to a new folder ./runs/NAME/001, 002, … run.zarr and parameters.toml are written
+    as soon as training has ended; claims.json, figure.png and figure.pdf follow. If claims or
+    figures fail, `festina show` makes them from the saved run. One line summarises the run.
+    --claims prints all claims. `festina run NAME#ID` and `festina run NAME --claims ID` print the
+    claim with the identifier ID.
 
-    The exit status is 0 when the run was made, whatever the verdicts. That of `festina reproduce`
-    is 1 if a claim is broken.
+    The exit status is 0 if the run was made, whatever the verdicts are. In contrast, the exit
+    status of `festina reproduce` is 1 if a claim is broken.
     """
     if not any(_is_name(token) for token in tokens):
         tokens = tuple(part for token in tokens for part in _parts(token))
@@ -52,13 +52,13 @@ def run(
             page("run", run.__doc__, "NAME [FLAGS]", help_epilogue=every)
             return 0
         raise Complaint(
-            "Which experiment? For example: festina run "
-            f"{experiment_names()[0]}. `festina list` shows them all."
+            "Missing NAME of an experiment, for example: festina run "
+            f"{experiment_names()[0]}. `festina list` shows all experiments."
         )
     if name in experiment_groups():
         raise Complaint(
-            f"'{name}' is a source of many experiments: `festina reproduce {name}` runs them all, "
-            f"`festina list {name}` shows them."
+            f"'{name}' is a source of many experiments, expected one: `festina reproduce {name}` "
+            f"runs all of them, `festina list {name}` lists them."
         )
     find_entry(name)
     rest = list(tokens)
@@ -68,7 +68,7 @@ def run(
     from ._flags import application
 
     command = application(experiment, lambda **given: _run(experiment, **given))
-    return command(rest) or 0  # help returns nothing
+    return command(rest) or 0  # help returns `None`
 
 
 def _is_name(token: str) -> bool:
@@ -82,7 +82,7 @@ def _parts(token: str) -> tuple[str, ...]:
 
 
 def _name(tokens: tuple[str, ...]) -> str | None:
-    """Return the token that names the experiment: an existing name, or else the likeliest."""
+    """Return the token that names the experiment: an existing name, or else the nearest one."""
     files = [token for token in tokens if token.endswith(".py")]
     for known in (experiment_names(), experiment_groups(), files):
         for token in tokens:
@@ -126,9 +126,9 @@ def _run(
     if experiment.identifiers is not None:
         names = [f"{experiment.name}#{id}" for id in experiment.identifiers]
         check_identifiers(claims or (), [*experiment.identifiers, *names])
-    sweep(*([] if out is None else [free(out).parent]))  # before anything is said to have begun
+    sweep(*([] if out is None else [free(out).parent]))  # before the first progress message
     if quick and not experiment.quick and not quiet:
-        complain(f"{experiment.name} has no quicker version; --quick changes nothing.")
+        complain(f"{experiment.name} has no quick version; --quick changes nothing.")
     with Progress(quiet=quiet) as progress:
         progress.stage(labelled(experiment.name, preset or ""))
         done = perform(
@@ -149,6 +149,6 @@ def _run(
         print(claims_json(claim.to_json() for claim in shown.claims), end="")
         return 0
     changes = changed(experiment, chosen) if any(claim.broken for claim in done.claims) else []
-    note = f"Not with the defaults: {', '.join(changes)}. Theory may not reach that far. "
+    note = f"Not the defaults: {', '.join(changes)}. The theory may not hold for these values. "
     print_results([shown], every_claim=claims is not None, total=note if changes else "")
     return 0

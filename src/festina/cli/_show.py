@@ -18,37 +18,46 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _PICTURES = (".png", ".pdf", ".svg", ".gif", ".mp4")
-_NAMED = 8  # runs, at most, in one line
-_LARGEST = 200.0  # inches of a figure's width or height
-_FINEST = 2400.0  # dots per inch
+_NAMED = 8  # most runs listed in one message
+_LARGEST = 200.0  # largest width or height of a figure, in inches
+_FINEST = 2400.0  # largest resolution, in dots per inch
 
 
 def show(
-    run: Annotated[Path, Parameter(name="RUN", help="The folder of a run, or its run.zarr.")],
+    run: Annotated[Path, Parameter(name="RUN", help="A run folder, or its run.zarr.")],
     /,
     *,
     out: Annotated[
         Path | None,
-        Parameter(help="Folder for the figures, named after experiment and run: race-xor-001.png."),
+        Parameter(
+            help="Write the figures to this folder. A figure is named after the experiment and the "
+            "run: race-xor-001.png."
+        ),
     ] = None,
     force: Annotated[bool, switch("Overwrite files in --out.")] = False,
     size: Annotated[
         str | None,
         Parameter(
-            help="Width x height in inches of figure and animation: 8x4.5 for a slide. Text keeps "
-            "its size in points."
+            help="Width x height of figures and animations in inches, such as 8x4.5 for a slide. "
+            "The font size does not change."
         ),
     ] = None,
     dpi: Annotated[
-        Number, Parameter(help="Dots per inch of the PNG; an animation always has 130.")
+        Number, Parameter(help="Dots per inch of PNG files; animations always have 130.")
     ] = "150",
     format: Annotated[
         tuple[Literal["png", "pdf", "svg"], ...],
-        Parameter(help="One or more of them.", consume_multiple=1, negative_iterable=()),
+        Parameter(
+            help="File formats of the figure, one or more.",
+            consume_multiple=1,
+            negative_iterable=(),
+        ),
     ] = ("png", "pdf"),
     experiment: Annotated[
         Path | None,
-        Parameter(help="The file that made the run, where that was one of your own and has moved."),
+        Parameter(
+            help="The experiment file that made the run, if the file is your own and was moved."
+        ),
     ] = None,
     animation: Animation = False,
     mp4: Mp4 = False,
@@ -56,16 +65,16 @@ def show(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Redraw the figures of a saved run and print its claims, without recomputing anything.
+    """Redraw the figures of a saved run and print its claims, without training again.
 
-    figure.png and figure.pdf are replaced; the data stay as they are. For a slide:
+    figure.png and figure.pdf are replaced; the data do not change. For a slide:
     `festina show RUN --size 8x4.5 --dpi 400 --format png --out slides`.
     """
     sheet = None if size is None else _inches(size)
     fine = _between(dpi, 1.0, _FINEST, "--dpi", "dots per inch")
     if out is not None and out.suffix in _PICTURES and not out.is_dir():
         raise Complaint(
-            f"`--out` must be a folder, got the file '{out}': figures get names of their own. Use "
+            f"`--out` must be a folder, got the file '{out}': festina names the figures. Use "
             f"`--out {out.parent}`."
         )
     home = run.parent if run.suffix == ".zarr" else run
@@ -89,14 +98,15 @@ def show(
         judged, figure = made.claims, made.experiment.draw(data)
     except KeyError as error:
         raise Complaint(
-            f"'{home}' was made by another version of {made_by.name} and lacks what this one "
-            f"reads ({error.args[0]}). Its claims are in '{home / 'claims.json'}'; to make it "
-            f"again: festina run {made_by.entry.typed} --parameters {home / 'parameters.toml'}"
+            f"'{home}' was made by another version of {made_by.name} and lacks data that this "
+            f"version reads ({error.args[0]}). The claims of the run are in "
+            f"'{home / 'claims.json'}'; to repeat the run: festina run {made_by.entry.typed} "
+            f"--parameters {home / 'parameters.toml'}"
         ) from error
     chosen = choose(judged, claims or ())
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if stem is None and not (home / "claims.json").exists():  # they failed in the run
+        if stem is None and not (home / "claims.json").exists():  # the claims failed in the run
             made.write_claims(home)
         drawn = folder / (stem or "figure")
         pictures = write_figure(figure, drawn, size=sheet, dpi=fine, formats=format)
@@ -118,8 +128,8 @@ def refuse_without_identifiers(folder: Path) -> None:
 
     if is_without_identifiers(folder):
         raise Complaint(
-            f"'{folder}' {WITHOUT_IDENTIFIERS}, and cannot be shown. It stays as it is; the first "
-            f"lines of '{folder / 'parameters.toml'}' say how to make it again."
+            f"'{folder}' {WITHOUT_IDENTIFIERS}, and cannot be shown. The folder is left unchanged; "
+            f"the first lines of '{folder / 'parameters.toml'}' say how to repeat the run."
         )
 
 
@@ -148,19 +158,19 @@ def stored(run: Path, file: Path | None = None) -> "tuple[xr.DataTree, Experimen
 
 
 def _own(data: "xr.DataTree", run: Path, file: Path | None) -> str:
-    """Return the file of an experiment that no table lists, as the user or the run names it."""
+    """Return the user's experiment file that made the run, from `file` or from the run itself."""
     path = file or file_of_run(data.attrs, run)
     if path is None:
         name = Path(str(data.attrs["file"])).name
         raise Complaint(
-            f"This run was made by '{name}', which is not below this folder, or was moved. Say "
-            f"where it is: `--experiment {name}`. Only a file that you name is executed."
+            f"This run was made by '{name}', which is not below this folder. Give its path: "
+            f"`--experiment {name}`. festina executes only a file that you name."
         )
     return str(path)
 
 
 def _stem(experiment: Experiment, home: Path) -> str:
-    """Return how files of a run are called outside its folder: race-xor-001."""
+    """Return the name of a run's files outside its folder, such as race-xor-001."""
     return f"{experiment.name.replace('/', '-')}-{home.resolve().name}"
 
 
@@ -194,6 +204,6 @@ def _below(folder: Path) -> str:
     """Return a sentence that names the runs below a folder; empty if there are none."""
     depths = ("*/run.zarr", "*/*/run.zarr", "*/*/*/run.zarr")
     found = (store.parent for depth in depths for store in folder.glob(depth))
-    runs = sorted(str(run) for run in found if "/." not in run.as_posix())  # not those being made
+    runs = sorted(str(run) for run in found if "/." not in run.as_posix())  # no unfinished runs
     more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
-    return f" Below it there are {', '.join(runs[:_NAMED])}{more}." if runs else ""
+    return f" Runs below this folder: {', '.join(runs[:_NAMED])}{more}." if runs else ""

@@ -17,18 +17,19 @@ def shrink(
     model: Model,
     data: Data,
     tolerance: Annotated[
-        Number, Parameter(help="How far outputs of the narrower network may be off.")
+        Number, Parameter(help="Largest relative error of the smaller network's outputs.")
     ] = "0.1",
     tune: Annotated[
-        bool, Parameter(help="Train the narrower network to the outputs of the wide one.")
+        bool, Parameter(help="Train the smaller network to match the outputs of yours.")
     ] = True,
     out: Annotated[
-        Path | None, Parameter(help="Save the narrower weights here: .safetensors, .pt or .npz.")
+        Path | None,
+        Parameter(help="Save the smaller network's weights to this .safetensors, .pt or .npz."),
     ] = None,
     figure: Figure = None,
     debug: Debug = False,
 ) -> None:
-    """Find how small a network of your own could be, and make it that small."""
+    """Find the smallest network that computes the same as yours, to within a tolerance."""
     close = number("--tolerance", tolerance, most=1.0)
     present(file, data)
     import festina

@@ -1,4 +1,4 @@
-"""Ctrl-C and termination, also in the middle of compiled code."""
+"""Handle Ctrl-C and termination, even while compiled code runs."""
 
 import signal
 import threading
@@ -24,10 +24,10 @@ def _handled_by(handler: Any) -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Within, SIGINT and SIGTERM end in `KeyboardInterrupt(signal number)`.
+    """Within the block, turn SIGINT and SIGTERM into `KeyboardInterrupt(signal number)`.
 
-    An interruption that lands inside a callback of compiled code comes back as some other error,
-    or not at all; both are turned into what they were.
+    Compiled code may turn an interruption inside its callback into another error, or drop it. The
+    block raises `KeyboardInterrupt` in both cases.
     """
     seen: list[int] = []
 
@@ -48,12 +48,12 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Within, SIGINT and SIGTERM are ignored: for clearing away and moving into place."""
+    """Within the block, ignore SIGINT and SIGTERM, for example while files are moved."""
     with _handled_by(signal.SIG_IGN):
         yield
 
 
 def status(interruption: KeyboardInterrupt) -> int:
-    """The exit status that shells expect: 128 plus the number of the signal."""
+    """Return the exit status that shells expect: 128 plus the number of the signal."""
     number = interruption.args[0] if interruption.args else signal.SIGINT
     return 128 + int(number)

@@ -33,39 +33,50 @@ def _flag(kind: Any, text: str, **more: Any) -> Any:
 _ARGUMENTS = Group("Arguments of the function", sort_key=0)
 _Several = list[str] | None
 _COMMON = {
-    "over": _flag(_Several, "Axes: NAME=2,3,4, NAME=FROM:TO:NUMBER or NAME=FROM:TO:log:NUMBER."),
-    "processes": _flag(Whole | None, "Processes, or jobs of SLURM; by default one for each core."),
-    "scheduler": _flag(
-        str | None, "Address of Dask's scheduler, or `slurm`; needs festina[cluster]."
+    "over": _flag(
+        _Several, "Axes of the grid: NAME=2,3,4, NAME=FROM:TO:NUMBER or NAME=FROM:TO:log:NUMBER."
     ),
-    "retry": _flag(bool, "Compute pieces again that have failed before."),
-    "changed": _flag(bool, "Resume although the code has changed; finished pieces stay."),
+    "processes": _flag(
+        Whole | None, "Number of processes, or of SLURM jobs; by default one for each core."
+    ),
+    "scheduler": _flag(
+        str | None, "Address of a Dask scheduler, or `slurm`; needs festina[cluster]."
+    ),
+    "retry": _flag(bool, "Compute failed pieces again."),
+    "changed": _flag(bool, "Resume although the code has changed; finished pieces are kept."),
     "yes": _flag(bool, "Allow more than 10,000 pieces."),
-    "out": _flag(Path | None, "The store; by default ./runs/NAME/sweep-….zarr of this grid."),
+    "out": _flag(
+        Path | None, "Path of the store; by default ./runs/NAME/sweep-….zarr, one for each grid."
+    ),
     "quiet": Quiet,
-    "json": _flag(bool, "Print how it went as JSON, and nothing else."),
+    "json": _flag(bool, "Print a summary as JSON, and nothing else."),
     "debug": Debug,
 }
 _OF_FUNCTIONS = _COMMON | {
-    "together": _flag(_Several, "Axes of which a function takes all values at once, as arrays."),
-    "seeds": _flag(Whole | None, "Length of one more axis, `seed`; of an experiment, its batch."),
+    "together": _flag(_Several, "Axes whose values the function receives all at once, as arrays."),
+    "seeds": _flag(
+        Whole | None,
+        "For a function, length of an additional axis `seed`; for an experiment, number of seeds "
+        "trained at each point.",
+    ),
 }
 
 
 def sweep(
     *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True, completer=_completed)],
 ) -> int:
-    """Run an experiment, or a function of yours, at every point of a grid.
+    """Run an experiment, or your own function, at every point of a grid of parameters.
 
-    NAME is one of `festina list`, the file of an experiment of your own (./mine.py), or a function
-    (MODULE:FUNCTION). `--over scale=1e-6:1:log:20 width=2,3,4` makes the grid. Parameters that are
-    the same at all points are flags as in `festina run`: `festina sweep NAME --help` shows them.
+    NAME is an experiment of `festina list`, your own experiment file (./mine.py), or a function
+    (MODULE:FUNCTION). `--over scale=1e-6:1:log:20 width=2,3,4` defines the grid. Parameters with
+    the same value at all points are flags, as in `festina run`; `festina sweep NAME --help` lists
+    them.
 
-    Results go to one Zarr store, ./runs/NAME/sweep-….zarr, each piece when it is finished. After an
-    interruption, the same command resumes. Pieces that fail are recorded with their reason, and the
-    others go on.
+    Results go to one Zarr store, ./runs/NAME/sweep-….zarr. A piece of the grid is written when it
+    is finished. After an interruption, the same command resumes. If a piece fails, its reason is
+    recorded and the other pieces are still computed.
 
-    The exit status is 0 when every piece is done, 1 when some have failed.
+    The exit status is 0 if every piece is done, and 1 if some pieces failed.
     """
     usage = "Usage: festina sweep {} --over AXIS=VALUES … [FLAGS]"
     name, *rest = tokens or ("",)
@@ -74,8 +85,8 @@ def sweep(
         command = command_of("sweep", flow(sweep.__doc__), usage.format("NAME"), flags, _sweep)
     elif not name or name.startswith("-"):
         raise Complaint(
-            f"Sweep what? For example: festina sweep {experiment_names()[0]} --over seeds=1,2,4. "
-            "`festina list` shows every experiment."
+            "Missing NAME of an experiment or a function, for example: festina sweep "
+            f"{experiment_names()[0]} --over seeds=1,2,4. `festina list` shows all experiments."
         )
     elif ":" in name and not name.endswith(".py"):
         from ._own_runs import named
@@ -90,11 +101,11 @@ def sweep(
         flags = {"animation": None, "mp4": None, "claims": None, **_COMMON}
         run = partial(_sweep_experiment, experiment)
         command = application(experiment, run, verb="sweep", common=flags)
-    return command(rest) or 0  # help returns nothing
+    return command(rest) or 0  # help returns `None`
 
 
 def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
-    """A flag for each argument, which may be the same at all points."""
+    """Return a flag for each argument of a function; its value is the same at all points."""
     from inspect import Parameter as Argument
 
     from festina.sweeps._plan import named_arguments
@@ -108,7 +119,9 @@ def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
     return {
         name: _flag(
             _Several,
-            "Needed, if not in --over." if default is Argument.empty else f"By default {default}.",
+            "Required, unless an axis of --over."
+            if default is Argument.empty
+            else f"Default: {default}.",
             group=_ARGUMENTS,
         )
         for name, default in arguments.items()
@@ -161,7 +174,7 @@ def _sweep(
         options[name] = read(options[name])
     swept = _axes(over)
     clear_away()
-    # Standard output is for the report, whatever a function prints in this process.
+    # Standard output is for the report: text printed by a function goes to standard error.
     with Progress(quiet=quiet, label=title) as progress, contextlib.redirect_stdout(sys.stderr):
         data = festina.sweep(what, swept, out, progress=progress, **options)
     failures, pieces = _failures(data), data["status"].size
@@ -184,13 +197,16 @@ def _axes(over: list[str] | None) -> dict[str, str]:
         if not equals or name in axes:
             from festina.sweeps._grid import WAYS
 
-            raise Complaint(f"`--over` takes NAME=VALUES, each NAME once, by {WAYS}; got '{each}'.")
+            raise Complaint(
+                f"`--over` takes NAME=VALUES, each NAME once, where VALUES are {WAYS}; got "
+                f"'{each}'."
+            )
         axes[name] = values
     return axes
 
 
 def _failures(data: "xr.Dataset") -> list[dict[str, Any]]:
-    """Return the points of pieces that have failed, and the reasons."""
+    """Return the points of failed pieces, and the reasons."""
     from numpy import ndindex
 
     status, reasons = data["status"].values, data["reason"].load()
@@ -216,10 +232,10 @@ def _report(data: "xr.Dataset", title: str, store: str, failures: list[dict[str,
     for reason, count in Counter(each["reason"] for each in failures).most_common(5):
         where = ", ".join(f"{name} {value}" for name, value in first[reason].items())
         screen.print(f"{count} failed{', the first at ' * bool(where)}{where}: {reason}")
-    again = " `--retry` computes again what has failed." * bool(failures)
+    again = " `--retry` computes failed pieces again." * bool(failures)
     are = "piece is" if pieces == 1 else "pieces are"
     screen.print(f"{pieces - len(failures)} of {pieces} {are} done.{again}")
-    screen.print(f'xarray.open_zarr("{store}") has all of it.')
+    screen.print(f'xarray.open_zarr("{store}") reads all results.')
 
 
 def _summary(data: "xr.Dataset") -> "Table":
@@ -227,7 +243,7 @@ def _summary(data: "xr.Dataset") -> "Table":
     from ._table import plain_table
 
     if "claim" in data.dims:
-        table = plain_table("holds where said", "measured from", "median", "to", "claim")
+        table = plain_table("holds", "measured from", "median", "to", "claim")
         for k, words in enumerate(data["claim"].values):
             each = data.isel(claim=k)
             holds, judged = int(each["holds"].sum()), int(each["holds"].count())

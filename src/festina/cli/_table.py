@@ -1,4 +1,4 @@
-"""Lines and tables on standard output."""
+"""Print lines and tables on standard output."""
 
 import re
 import shutil
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from ._perform import Done
 
-_UNWRAPPED = 100_000  # columns where standard output is no terminal
+_UNWRAPPED = 100_000  # columns if standard output is not a terminal
 _MANY = 6
-_FEW = 2  # of several numbers, in a line
+_FEW = 2  # most numbers of an array shown in a line
 _NUMBERS = 14
 NARROW = 110
 _CRAMPED = 72  # columns, below which a number of five digits breaks in its exponent
@@ -34,16 +34,16 @@ Failures = Sequence[tuple[str, str]]
 
 
 def console() -> Console:
-    """Return standard output, as wide as the terminal or as `COLUMNS` says.
+    """Return standard output with the width of the terminal, or of the variable `COLUMNS`.
 
-    Elsewhere, in a file or a pipe, no line is wrapped: a row of a table is one line.
+    In a file or a pipe, lines are not wrapped: each row of a table is one line.
     """
     width = shutil.get_terminal_size((_UNWRAPPED, 0)).columns
     return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
 
 def plain_table(*columns: str, **options: Any) -> Table:
-    """Return a table whose first column, the names, is never broken over lines."""
+    """Return a table that never breaks its first column, the names, over several lines."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, **options)
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column == columns[0])
@@ -57,9 +57,9 @@ def print_results(
     every_claim: bool = False,
     total: str = "",
 ) -> None:
-    """A line for each experiment, what is wrong, where the figures are, and a total.
+    """Print a line for each experiment, then failures, broken claims, paths of figures and totals.
 
-    With `every_claim` the tables of claims stand in place of the lines.
+    With `every_claim`, tables of all claims replace the lines.
     """
     screen = console()
     claims = [claim for done in results for claim in done.claims]
@@ -84,14 +84,17 @@ def print_results(
             print(shorter(picture))
     elif results:
         above = results[0].folder.parent
-        if any(done.folder.parent != above for done in results):  # of several sources
+        if any(done.folder.parent != above for done in results):  # several sources
             above = above.parent / "*"
         print(f"Figures: {shorter(above / '*' / 'figure.png')}")
     screen.print(Text(f"{total}{summary(claims, failures) if results or failures else ''}"))
 
 
 def _print_lines(screen: Console, results: "Sequence[Done]") -> None:
-    """What each experiment shows, its headline, and its verdicts; two lines on a narrow screen."""
+    """Print for each experiment what it shows, its headline claim and the counts of verdicts.
+
+    On a narrow screen each experiment takes two lines.
+    """
     from festina.experiments.claims import headline_claim
 
     table = plain_table("experiment", "shows", "predicted", "measured", "claims")
@@ -121,8 +124,8 @@ def claims_table(claims: "Sequence[Claim]", *, width: int) -> Table:
             table.add_row(claim.id, claim.words, *map(number, numbers), *words)
         return table
     table = plain_table(*_CLAIM)
-    # On a narrow terminal it is the claim that wraps: numbers have little width to lose, and the
-    # verdict, whose width is fixed, none. A least width would push the last column off the screen.
+    # On a narrow terminal only the column of claims wraps: columns of numbers can shrink a little,
+    # and the verdict has a fixed width. A minimal width would push the last column off the screen.
     claim, predicted, measured, _, verdict = table.columns
     claim.no_wrap = False
     predicted.max_width = measured.max_width = _NUMBERS
@@ -143,13 +146,13 @@ def claims_table(claims: "Sequence[Claim]", *, width: int) -> Table:
 
 
 def _seen(claim: "Claim") -> str:
-    """What was measured: seeds by their number, not by their share."""
+    """Return the measured value of a claim; for seeds, their number instead of their share."""
     counted = re.match(r"\d+ of \d+ ", claim.judged.remark)
     return claim.judged.remark if counted else number(claim.measured, 4, _FEW)
 
 
 def summary(claims: "Iterable[Claim]", failures: Failures = ()) -> str:
-    """How many claims there are of each kind, in a line."""
+    """Return the number of claims of each kind, in a line."""
     holding, corrected, known, broken = counts = _counts(claims)
     parts = [
         f"{holding} {'holds' if holding == 1 else 'hold'}" * bool(holding),
@@ -163,7 +166,7 @@ def summary(claims: "Iterable[Claim]", failures: Failures = ()) -> str:
 
 
 def _counted(claims: "Iterable[Claim]") -> str:
-    """The same in few words."""
+    """Return the number of claims of each kind in a few words."""
     holding, corrected, known, broken = _counts(claims)
     words = (
         f"{holding} {'holds' if holding == 1 else 'hold'}",
@@ -175,7 +178,7 @@ def _counted(claims: "Iterable[Claim]") -> str:
 
 
 def _counts(claims: "Iterable[Claim]") -> tuple[int, int, int, int]:
-    """How many claims hold, hold with a correction, are known not to hold, and are broken."""
+    """Return how many claims hold, hold with a correction, do not hold as known, and are broken."""
     kinds = ("holds", "holds with a correction", "does not hold", "broken")
     seen = ["broken" if claim.broken else claim.verdict for claim in claims]
     holding, corrected, known, broken = (seen.count(kind) for kind in kinds)
@@ -183,7 +186,7 @@ def _counts(claims: "Iterable[Claim]") -> tuple[int, int, int, int]:
 
 
 def number(value: Any, digits: int = 5, many: int = _MANY) -> str:
-    """Five digits, of the first so many, are enough to read; `claims.json` has them all."""
+    """Return a value as text: its first `many` numbers, with so many digits each."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, float):
         return f"{value:.{digits}g}"

@@ -30,7 +30,8 @@ def watch(
         tuple[Path, ...],
         Parameter(
             name="CHECKPOINTS",
-            help="Weights along one run: .pt, .safetensors or .npz; or one .csv with its losses.",
+            help="Checkpoints of one run (.pt, .safetensors or .npz), or one table of its losses "
+            "(.csv or .tsv).",
         ),
     ],
     /,
@@ -39,20 +40,21 @@ def watch(
     loss: Loss | None = None,
     data: Data | None = None,
     epoch: Annotated[
-        Whole | None, Parameter(help="Steps in an epoch: drops at its boundaries are told apart.")
+        Whole | None,
+        Parameter(help="Number of steps in an epoch: drops at epoch boundaries are marked."),
     ] = None,
     tolerance: Annotated[
-        Number | None, Parameter(help="How far outputs of a narrower network may be off.")
+        Number | None, Parameter(help="Largest relative error of a narrower network's outputs.")
     ] = None,
     figure: Figure = None,
     debug: Debug = False,
 ) -> None:
-    """Find the plateaus of a run of your own in its checkpoints, and what the network is there.
+    """Find the plateaus of your own run, and the effective width of the network on each plateau.
 
-    Losses and steps are read from the files, where these have a `loss` and a `step`; otherwise
-    losses are computed from `--model`, `--loss` and `--data`, and steps are the numbers in the
-    names of files. Effective widths need `--model` and `--data`. A table, .csv or .tsv, has the
-    columns step and loss and gives plateaus alone.
+    Losses and steps are read from the checkpoints if they contain a `loss` and a `step`. Otherwise
+    losses are computed from `--model`, `--loss` and `--data`, and steps are the numbers in the file
+    names. Effective widths need `--model` and `--data`. A table of losses has the columns step and
+    loss; a table gives plateaus without effective widths.
     """
     close = {} if tolerance is None else {"tolerance": number("--tolerance", tolerance, most=1.0)}
     steps_each = None if epoch is None else int(number("--epoch", epoch, least=1.0))
@@ -66,8 +68,8 @@ def watch(
     if any(file.suffix in TABLES for file in files):
         if len(files) > 1 or model is not None or loss is not None:
             raise Complaint(
-                "Give one table of losses alone: it has no weights, and `--model` and `--loss` "
-                "need checkpoints."
+                "Give one table of losses without other files, `--model` or `--loss`: a table has "
+                "no weights."
             )
         steps, losses = read_losses(next(iter(files)))
         run = from_checkpoints([], losses, steps=steps, at=[], epoch=steps_each)
@@ -91,7 +93,7 @@ def watch(
         losses = _losses(files, seen)
     run = from_checkpoints(files, losses, steps=_steps(files, seen), epoch=steps_each, read=read)
     whole = None if given is None else given[0] if given[1] is None else given
-    # Of a tree the loss is one of weights, and not of outputs: nothing is confirmed.
+    # The loss of a tree is a function of weights, not outputs, so fixed points are not confirmed.
     print(run.stairs(whole, loss=criterion if is_module(network) else None, **close))
     if figure is not None:
         save_axes(run.draw(), figure)
@@ -102,14 +104,14 @@ def _losses(files: tuple[Path, ...], seen: "list[Checkpoint]") -> list[float]:
     if len(losses) < len(files):
         without = next(file for file, each in zip(files, seen, strict=True) if each.loss is None)
         raise Complaint(
-            f"'{without}' does not say its loss. Give `--model`, `--loss` and `--data` to compute "
-            "it: festina watch runs/*.pt --model mine:make --loss mine:loss --data data.npz"
+            f"'{without}' has no `loss`. Give `--model`, `--loss` and `--data` to compute it: "
+            "festina watch runs/*.pt --model mine:make --loss mine:loss --data data.npz"
         )
     return losses
 
 
 def _steps(files: tuple[Path, ...], seen: "list[Checkpoint]") -> list[float]:
-    """Return the step of each file, or the place of each file if some have no step."""
+    """Return the step of each file, or the index of each file if some have no step."""
     if any(each.step is None for each in seen):
         return [float(k) for k in range(len(seen))]
     known = dict[int, Path]()
@@ -118,8 +120,8 @@ def _steps(files: tuple[Path, ...], seen: "list[Checkpoint]") -> list[float]:
         if each.step in known:
             raise Complaint(
                 f"'{known[each.step]}' and '{file}' are both of step {each.step}, expected one "
-                "checkpoint for each step: leave one of them out, or rename one if the step is "
-                "that in its name."
+                "checkpoint for each step. Leave out one file, or rename it if the step comes from "
+                "its name."
             )
         known[each.step] = file
     return [float(step) for step in known]

@@ -1,4 +1,4 @@
-"""What cyclopts complains about, as one sentence that names the way out."""
+"""Turn errors of cyclopts into one sentence that says what to do."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -10,19 +10,19 @@ from festina.experiments._invalid import nearest
 
 
 def usage(error: cyclopts.CycloptsError, commands: Sequence[str]) -> str:
-    """A command line that cannot be read, of one of these commands."""
+    """Return the error message for an invalid command line of one of these commands."""
     where = (
         " of `" + " ".join(["festina", *error.command_chain]) + "`" if error.command_chain else ""
     )
     if isinstance(error, cyclopts.UnknownCommandError) and error.unused_tokens:
-        hint = " `festina --help` shows them all."
+        hint = " `festina --help` shows all commands."
         return unknown("command", error.unused_tokens[0], commands) + hint
     if isinstance(error, cyclopts.UnknownOptionError):
         flags = [name for x in error.argument_collection if x.parse for name in x.names]
         return unknown("flag", error.token.keyword or error.token.value, [*flags, "--help"])
     if isinstance(error, cyclopts.UnusedCliTokensError) and error.unused_tokens:
         return _too_many(error) or (
-            f"Unexpected '{error.unused_tokens[0]}'{where}; values belong to a --flag."
+            f"Unexpected '{error.unused_tokens[0]}'{where}: give values after a --flag."
         )
     if isinstance(error, cyclopts.MissingArgumentError) and error.argument is not None:
         name = error.keyword or error.argument.name
@@ -49,11 +49,11 @@ def usage(error: cyclopts.CycloptsError, commands: Sequence[str]) -> str:
 
 
 def _too_many(error: cyclopts.CycloptsError) -> str:
-    """The flag that has more values behind it than it takes; nothing if there is none."""
+    """Return the message for a flag that has too many values; empty if there is none."""
     if error.app is None:
         return ""
     arguments = [each for each in error.app.assemble_argument_collection() if each.parse]
-    if any(not each.name.startswith("-") for each in arguments):  # what is left may be meant there
+    if any(not each.name.startswith("-") for each in arguments):  # it may be a positional argument
         return ""
     flags = {name: each for each in arguments for name in each.names if name.startswith("--")}
     flag, values = "", list[str]()
@@ -77,5 +77,5 @@ def _too_many(error: cyclopts.CycloptsError) -> str:
 
 
 def _is_switch(argument: cyclopts.Argument) -> bool:
-    """Whether it is true or false: nothing else has an opposite."""
+    """Return whether an argument is a switch: a flag without values or with an opposite flag."""
     return argument.token_count()[0] == 0 or bool(argument.negatives)

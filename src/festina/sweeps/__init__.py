@@ -1,9 +1,10 @@
-"""A grid of parameters, computed piece by piece into one Zarr store.
+"""Compute a function or an experiment on a grid of parameters, into one Zarr store.
 
-A sweep is a plan (`_plan.py`): a grid (`_grid.py`), and a function that is computed at each of its
-pieces (`_work.py`), in this process, in other processes of this machine (`_local.py`), or by Dask
-(`_dask.py`). Workers send results back, and one process writes (`_store.py`): the store can be read
-after any process was killed at any moment, and a piece that it calls done is complete.
+A sweep is a plan (`_plan.py`): a grid of parameters (`_grid.py`), and a function that is computed
+on each piece of the grid (`_work.py`). Pieces are computed in this process, in other processes of
+this machine (`_local.py`), or by Dask (`_dask.py`). Workers send results back, and one process
+writes the store (`_store.py`). After a kill of any process, the store is still readable, and a
+piece with the status "done" is complete.
 """
 
 from typing import TYPE_CHECKING
@@ -15,5 +16,5 @@ if TYPE_CHECKING:
 
 __all__ = ["sweep"]  # pyright: ignore[reportUnsupportedDunderAll]
 
-# A worker imports this package, and needs nothing of what writes.
+# Workers import this package without the modules that write the store.
 __getattr__, __dir__ = attach(__name__, {"sweep": "._sweep"})

@@ -1,4 +1,4 @@
-"""Pieces on a cluster, by Dask."""
+"""Compute pieces on a cluster, by Dask."""
 
 import contextlib
 import functools
@@ -16,9 +16,9 @@ from ._grid import Grid, Index
 from ._local import Engine, Finished, Work
 from ._work import Outcome, computed
 
-_AHEAD = 2  # pieces for each thread of a worker: one that runs, one that waits
+_AHEAD = 2  # pieces for each thread of a worker: a running piece and a waiting piece
 _PATIENCE = 5  # seconds to wait for an answer from an address
-_ALIKE = "Install the same on all machines."
+_ALIKE = "Install the same versions on all machines."
 
 
 def connected(
@@ -46,11 +46,14 @@ def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
     if scheduler == "slurm":
         cluster = dask("dask_jobqueue.slurm").SLURMCluster
         if shutil.which("sbatch") is None:
-            raise ValueError("There is no SLURM on this machine: `sbatch` is not found.")
+            raise ValueError(
+                "There is no SLURM on this machine: `sbatch` is not found. Start the sweep on a "
+                "machine that submits SLURM jobs."
+            )
         scheduler = stack.enter_context(cluster())
         scheduler.scale(jobs=max(1, jobs))
     try:
-        if isinstance(scheduler, str):  # Dask would try for long, and print messages of its own
+        if isinstance(scheduler, str):  # Dask would retry for long and print messages of its own
             _knock(scheduler)
         return stack.enter_context(client(scheduler, timeout=_PATIENCE, set_as_default=False))
     except (OSError, ValueError, OverflowError, TypeError) as error:
@@ -62,10 +65,10 @@ def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
 
 
 def _knock(address: str) -> None:
-    """Raise unless a scheduler answers: it sends the number of its frames at once.
+    """Raise `OSError` unless a scheduler answers by sending the number of its frames at once.
 
-    A web server waits for a request instead. Dask would read the first bytes of its answer as a
-    length, and try to allocate as much memory.
+    A web server waits for a request instead. Dask would read the first bytes of the server's answer
+    as a length, and try to allocate as much memory.
     """
     protocol, _, place = address.rpartition("://")
     host, _, port = place.rpartition(":")
@@ -102,11 +105,11 @@ def _finished(client: Any, work: Work, grid: Grid, todo: Sequence[Index]) -> Fin
             yield index, outcome
     except (CancelledError, OSError) as error:
         raise ValueError(
-            "The scheduler is gone, and with it the pieces that were being computed. The same "
+            "The scheduler is gone, and the pieces that were being computed are lost. The same "
             "sweep again resumes."
         ) from error
     finally:
-        with contextlib.suppress(Exception):  # where the scheduler is gone
+        with contextlib.suppress(Exception):  # the scheduler may be gone
             client.cancel(list(places))
 
 
@@ -117,12 +120,12 @@ def _threads(client: Any) -> int:
 def _computed(
     alike: Mapping[str, str], work: Work, point: Mapping[str, Any], count: int
 ) -> Outcome | str:
-    """Compute a piece, unless this worker, which may have joined late, has other versions."""
+    """Compute a piece, or return in words which versions of this worker differ."""
     return _difference(_versions(), alike) or computed(work, point, count)
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions that a result may depend on."""
+    """Return the versions of the software that results depend on."""
     from festina import __version__
 
     own = {"festina": f"{__version__} (code {code('')})"}
@@ -131,7 +134,7 @@ def _versions() -> dict[str, str]:
 
 
 def _difference(there: Mapping[str, str] | BaseException, here: Mapping[str, str]) -> str:
-    """Return in words which versions of a worker differ; empty if none does."""
+    """Return in words which versions of a worker differ; the text is empty if none differs."""
     if isinstance(there, BaseException):
         return f"cannot run festina: {type(there).__name__}: {there}"
     other = [f"{k} {there.get(k)} and not {v}" for k, v in here.items() if there.get(k) != v]

@@ -1,4 +1,4 @@
-"""The grid of a sweep: axes with their values, and the pieces that are computed one by one."""
+"""The grid of a sweep: axes with their values, divided into pieces that are computed one by one."""
 
 import itertools
 import math
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 Index = tuple[int, ...]
-"""The indices of a piece on the axes that are not taken together."""
+"""The indices of a piece on the axes outside `together`."""
 
 TEXT = np.dtypes.StringDType()
 
@@ -22,7 +22,7 @@ WAYS = "values with commas (2,3,4), FROM:TO:NUMBER or FROM:TO:log:NUMBER"
 class Grid:
     """Values by axis. A piece is one point of the grid, or all points along the axes `together`.
 
-    `together` has the order of `axes`.
+    The names in `together` have the same order as in `axes`.
     """
 
     axes: Mapping[str, tuple[Any, ...]]
@@ -41,7 +41,7 @@ class Grid:
 
     @property
     def count(self) -> int:
-        """Points in a piece of several; 0 where a piece is one point."""
+        """Number of points in a piece; 0 if `together` is empty and each piece is one point."""
         return math.prod(self.sizes(self.together)) if self.together else 0
 
     def __iter__(self) -> Iterator[Index]:
@@ -50,7 +50,7 @@ class Grid:
     def point(self, index: Index) -> dict[str, Any]:
         """Return the arguments of a piece: a value for each axis.
 
-        For axes taken together it is an array with an entry for each point.
+        The argument of an axis in `together` is an array with an entry for each point of the piece.
         """
         rows = itertools.product(*(self.axes[name] for name in self.together))
         arrays = zip(self.together, zip(*rows, strict=True), strict=True)
@@ -64,7 +64,7 @@ class Grid:
 
 
 def axis(name: str, given: Any) -> tuple[Any, ...]:
-    """Return the values of an axis, given as a sequence or as typed."""
+    """Return the values of an axis from a sequence or from text such as "0:1:11"."""
     if not isinstance(given, str):
         given = _plain(given)
         values = [*map(_plain, given)] if isinstance(given, Iterable) else [given]
@@ -72,39 +72,41 @@ def axis(name: str, given: Any) -> tuple[Any, ...]:
         start, end, count, logarithmic = _range(name, given)
         line = (np.geomspace if logarithmic else np.linspace)(start, end, count)
         line = np.array([float(f"{value:.14g}") for value in line])  # 0.3, not 0.30000000000000004
-        line[-1:], line[:1] = end, start  # as they were typed
+        line[-1:], line[:1] = end, start  # the typed ends, without rounding
         whole = not logarithmic and "." not in given and (line == np.round(line)).all()
         values = line.astype(int if whole else float).tolist()
     else:
         values = [read(text) for text in given.split(",")] if given.strip() else []
     if not values:
-        raise ValueError(f"`{name}` has no values, so that the grid has no points. Give it {WAYS}.")
+        raise ValueError(f"`{name}` has no values, so the grid has no points. Give {WAYS}.")
     for value in values:
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"`{name}` must have finite values, got {value}.")
     kinds = {_kind(value) for value in values if value not in (None, "none")}
     if len(kinds) > 1 or "" in kinds:
         several = ", ".join(map(repr, values[:5]))
-        raise ValueError(f"`{name}` must be all numbers, all text, or lists of these: {several}.")
+        raise ValueError(
+            f"`{name}` must be all numbers, all text, or all lists of these, got {several}."
+        )
     return tuple(values)
 
 
 def length(name: str, given: Any) -> int:
-    """Return how many values an axis has, without making them."""
+    """Return the number of values of an axis without creating the values."""
     if isinstance(given, str):
         return _range(name, given)[2] if ":" in given else given.count(",") + 1
     return operator.length_hint(given, 1)
 
 
 def labels(values: tuple[Any, ...]) -> np.ndarray:
-    """Return the values of an axis as a coordinate: numbers, or else words."""
+    """Return the values of an axis as a coordinate: numbers, or else text."""
     if all(isinstance(value, int | float) for value in values):
         return np.array(values)
     return np.array([_word(value) for value in values], TEXT)
 
 
 def duration(seconds: float) -> str:
-    """Return a time in a unit that suits it, such as "3 min"."""
+    """Return a time as text in a suitable unit, such as "3 min"."""
     units = {"years": 3.156e7, "days": 86_400.0, "h": 3600.0, "min": 60.0}
     fits = ((size, unit) for unit, size in units.items() if seconds >= 2 * size)
     size, unit = next(fits, (1.0, "s"))
@@ -112,7 +114,7 @@ def duration(seconds: float) -> str:
 
 
 def _range(name: str, text: str) -> tuple[float, float, int, bool]:
-    """Return start, end and number of values of a range, and whether it is logarithmic."""
+    """Return start, end and number of values of a range, and whether its axis is logarithmic."""
     try:
         start, end, *log, count = text.replace(" ", "").split(":")
         first, last, number = float(start), float(end), int(count)
@@ -126,7 +128,7 @@ def _range(name: str, text: str) -> tuple[float, float, int, bool]:
 
 
 def read(text: str) -> Any:
-    """Parse a typed value: a number, true or false, a word, or several separated by spaces."""
+    """Parse a typed value: a number, true or false, a word, or several of these after spaces."""
     text = text.strip()
     if " " in text:
         return tuple(map(read, text.split()))

@@ -1,7 +1,7 @@
 """Compute pieces in processes of this machine, or in this process.
 
-A process receives pieces over its standard input and ends when that is closed, also when its parent
-is killed. Programs compiled by one process are read from disk by the others.
+A process receives pieces over its standard input. It ends when this input is closed, also if its
+parent is killed. Programs compiled by one process are read from disk by the others.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _PROGRAM = "import sys; sys.path[:] = {path!r}; from {module} import serve; serv
 Work = bytes | Callable[..., Any]
 Finished = Generator[tuple[Index, Outcome]]
 Engine = Callable[[Work, Grid, Sequence[Index]], Finished]
-"""Computes pieces of a grid and yields each when it is finished."""
+"""A function that computes pieces of a grid and yields each piece when it is finished."""
 
 
 def here(work: Work, grid: Grid, todo: Sequence[Index]) -> Finished:
@@ -46,7 +46,8 @@ def side_by_side(work: Work, grid: Grid, todo: Sequence[Index], *, processes: in
             pending[pool.submit(server.computed, message)] = server, index
 
     threads, stack = ThreadPoolExecutor(max(1, processes)), contextlib.ExitStack
-    # Processes are stopped first, so that no thread waits for one, and closed after all threads.
+    # Processes are stopped before the threads end, because threads wait for them. They are closed
+    # after all threads.
     with stack() as closed, threads as pool, stack() as stopped:
         for _ in range(min(processes, len(todo))):
             server = _Server()
@@ -57,11 +58,11 @@ def side_by_side(work: Work, grid: Grid, todo: Sequence[Index], *, processes: in
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
                 server, index = pending.pop(future)
                 yield index, future.result()
-                hand(server)  # now that it is written: one at most is lost
+                hand(server)  # the piece is written by now: a kill loses one piece per process
 
 
 class _Server:
-    """A process that is sent pieces; when it dies, another takes its place."""
+    """A process that computes pieces. If the process dies, a new one takes its place."""
 
     def __init__(self):
         self._stopped, self._process = False, _started()
@@ -72,7 +73,7 @@ class _Server:
             if self._process.poll() is not None:
                 self.close()
                 self._process = _started()
-                if self._stopped:  # meanwhile
+                if self._stopped:  # `stop` was called in the meantime
                     self._process.kill()
             assert self._process.stdin is not None
             assert self._process.stdout is not None
@@ -102,7 +103,7 @@ def _started() -> subprocess.Popen[bytes]:
         [sys.executable, "-c", _PROGRAM.format(path=sys.path, module=__name__)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        # Several processes on one accelerator: none may take all of its memory.
+        # Several processes share an accelerator, so none may reserve all of its memory.
         env={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | dict(os.environ),
         start_new_session=True,  # Ctrl-C interrupts the parent alone
     )
@@ -116,7 +117,7 @@ def _send(stream: IO[bytes], message: Any) -> None:
 def serve() -> None:
     """Compute pieces: read them from standard input, and write outcomes to standard output."""
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a function prints goes to standard error
+    os.dup2(2, 1)  # text printed by a function goes to standard error
     asked: queue.SimpleQueue[tuple[bytes, Mapping[str, Any], int]] = queue.SimpleQueue()
 
     def listen() -> None:

@@ -1,4 +1,4 @@
-"""Check the arguments of `sweep` and plan it."""
+"""Check the arguments of `sweep` and plan the sweep."""
 
 import functools
 import hashlib
@@ -15,8 +15,8 @@ from ..experiments import load_experiment, unknown
 from ._grid import Grid, axis, duration, labels, length
 from ._work import claims_at
 
-_MANY = 10_000  # pieces from which on a sweep is not begun without a yes
-_MOST = 1_000_000  # pieces, and ten times as many points
+_MANY = 10_000  # most pieces of a sweep without `yes`
+_MOST = 1_000_000  # most pieces of any sweep; the limit for points is ten times as large
 _TAKEN = ("status", "reason", "seconds", "what", "axes", "together")
 
 Given = Mapping[str, Any]
@@ -24,9 +24,9 @@ Given = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """A function at every piece of a grid, attributes that identify this sweep, and its code.
+    """Plan of a sweep: a function, a grid, identifying attributes, and a checksum of the code.
 
-    `store` is the default path, the same for the same grid.
+    `store` is the default path of the store, which is the same for the same grid.
     """
 
     function: Callable[..., Any]
@@ -53,21 +53,26 @@ def plan(
         experiment = load_experiment(what)
         experiment.check_packages()
         if together:
-            raise ValueError("`together` is for functions: an experiment is run point by point.")
+            raise ValueError(
+                "`together` is for functions, got an experiment, which runs point by point: leave "
+                "out `together`."
+            )
         fixed |= {} if seeds is None else {"seeds": seeds}
         known, needed = tuple(experiment.parameters.model_fields), ()
         function = functools.partial(claims_at, experiment.entry.typed)
         title, code = experiment.name, code_of(experiment.entry.file)
     else:
         if not callable(what):
-            raise TypeError(f"A sweep is of an experiment's name or of a function, got {what!r}.")
+            raise TypeError(
+                f"`what` must be the name of an experiment, or a function, got {what!r}."
+            )
         experiment, defaults = None, named_arguments(what)
         taken = inspect.signature(what).parameters.values()
         whatever = any(each.kind is each.VAR_KEYWORD for each in taken)
         if seeds is not None:
             if "seed" in over or not (whatever or "seed" in defaults):
-                other = "there is one already" if "seed" in over else "the function takes none"
-                raise ValueError(f"`seeds` makes an axis `seed`, and {other}: leave out `seeds`.")
+                other = "`over` has one already" if "seed" in over else "the function takes none"
+                raise ValueError(f"`seeds` adds an axis `seed`, but {other}: leave out `seeds`.")
             over["seed"] = range(seeds)
         known = None if whatever else tuple(defaults)
         needed = [name for name, default in defaults.items() if default is inspect.Parameter.empty]
@@ -80,7 +85,10 @@ def plan(
     values = {name: labels(several).tolist() for name, several in axes.items()}
     for name, several in values.items():
         if len(set(several)) < len(several):
-            raise ValueError(f"`{name}` has a value twice: {', '.join(map(str, several[:10]))}.")
+            raise ValueError(
+                f"`{name}` has a value twice, expected different values: "
+                f"{', '.join(map(str, several[:10]))}."
+            )
     together = tuple(name for name in axes if name in together)
     made_by = {"what": title, "axes": ", ".join(axes), "together": ", ".join(together)}
     made_by |= {name: _told(value) for name, value in (values | fixed).items()}
@@ -90,7 +98,7 @@ def plan(
 
 
 def named_arguments(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the arguments that a function takes by name, with their defaults."""
+    """Return the named arguments of a function, with their defaults."""
     taken = inspect.signature(function).parameters.values()
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {each.name: each.default for each in taken if each.kind in named}
@@ -105,28 +113,32 @@ def _check_names(
 ) -> None:
     if not over:
         every = f" There are: {', '.join(known)}." if known else ""
-        raise ValueError(f"Over what? A sweep needs a parameter of several values.{every}")
+        raise ValueError(
+            "Missing axis: give several values of a parameter in `over` (`--over`)." + every
+        )
     for name in (*over, *fixed):
         if known is not None and name not in known:
             raise ValueError(unknown("parameter", name, known))
         if name in _TAKEN:
-            raise ValueError(f"`{name}` is a word of the store's own: rename the parameter.")
+            raise ValueError(f"`{name}` is a name that the store reserves: rename the parameter.")
         if name in over and name in fixed:
-            raise ValueError(f"`{name}` is swept over and given one value: leave out one of them.")
+            raise ValueError(
+                f"`{name}` is swept over and given one value: leave out the axis or the value."
+            )
     for name in together:
         if name not in over:
             raise ValueError(f"`together`: {unknown('axis', name, tuple(over))}")
     if missing := [f"`{name}`" for name in needed if name not in {**over, **fixed}]:
         raise ValueError(
-            f"The function also needs {', '.join(missing)}: give it values in `over` (`--over`), "
-            "or one in `parameters` (a flag)."
+            f"The function also needs {', '.join(missing)}: give several values in `over` "
+            "(`--over`), or one value in `parameters` (a flag)."
         )
 
 
 def _check_size(
     over: Given, together: Sequence[str], processes: int, seconds: float | None, *, yes: bool
 ) -> None:
-    """Raise for a grid that is too large, before any of it is made."""
+    """Raise `ValueError` if the grid is too large, before its values are created."""
     sizes = {name: length(name, given) for name, given in over.items()}
     points = math.prod(sizes.values())
     pieces = math.prod(size for name, size in sizes.items() if name not in together)
@@ -137,13 +149,13 @@ def _check_size(
         f"The grid has {points:,} points ({' × '.join(f'{n} {k:,}' for n, k in sizes.items())}) in "
         f"{pieces:,} pieces. At {each:g} s each, {'as usual' if seconds else 'say'}, these take "
         f"{duration(pieces * each / computers)} on {computers} process{'es' * (computers > 1)}. "
-        f"Take fewer values, or say `yes` (`--yes`) if that is meant: up to {_MOST:,} pieces and "
-        f"{10 * _MOST:,} points go."
+        f"Give fewer values, or allow the grid with `yes` (`--yes`): the limit is then {_MOST:,} "
+        f"pieces and {10 * _MOST:,} points."
     )
 
 
 def _check_values(kind: Any, grid: Grid, fixed: Given) -> None:
-    """Raise for parameters that are invalid at any point."""
+    """Raise `ValueError` if the parameters are invalid at any point of the grid."""
     import pydantic
 
     from ..experiments._invalid import invalid
@@ -169,7 +181,7 @@ def _source_of(function: Callable[..., Any]) -> str:
 
 
 def _told(value: Any) -> str:
-    """Return a value in short, with a checksum if the text is not all of it."""
+    """Return a short text for a value, with a checksum if the text is shortened."""
     try:
         text = json.dumps(value.tolist() if hasattr(value, "tolist") else value)
     except (TypeError, ValueError):
@@ -177,7 +189,7 @@ def _told(value: Any) -> str:
     if 0 < len(text) <= 60:
         return text
     try:
-        held = text.encode() or pickle.dumps(value)  # the same in every process, and all of it
+        held = text.encode() or pickle.dumps(value)  # the whole value, the same in every process
     except Exception:
         held = repr(value).encode()
     words = f"{text[:30]} … {text[-20:]}" if text else type(value).__name__

@@ -1,8 +1,8 @@
-"""The store of a sweep: one writer, and at every moment something that can be read.
+"""The store of a sweep: one process writes it, and it is readable at every moment.
 
-Three things make it so. Each file is written beside its place and moved there, as Zarr does. Which
-arrays there are, and how large, is said in one file, the consolidated metadata at the root: axes
-grow when that is replaced. And of a piece its values are written first, and last its status.
+Three rules ensure this. Zarr writes each file under a temporary name and then renames it. One file,
+the consolidated metadata at the root, lists all arrays and their sizes, so axes grow only when this
+file is replaced. The values of a piece are written first, and its status is written last.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ from ._grid import TEXT, Grid, Index, labels
 from ._work import Outcome, lengths_of
 
 STATUS = {"status": "waiting", "reason": "", "seconds": math.nan}
-"""Arrays with an entry for each piece, and their values before it is computed."""
+"""Arrays with an entry for each piece, and the entry of a piece that is not computed yet."""
 
-_PACKED = 4096  # pieces in a file of such an array, and files of a variable
+_PACKED = 4096  # pieces in a file of a `STATUS` array, and files of each result
 
 
 class Store:
@@ -43,24 +43,25 @@ class Store:
         return np.asarray(self._known[name][...])
 
     def forget_failures(self) -> None:
-        """Set pieces that have failed to waiting."""
+        """Set the status of failed pieces to "waiting"."""
         status = self.known("status")
         self._known["status"][...] = np.where(status == "failed", "waiting", status)
 
     def put(self, index: Index, outcome: Outcome) -> bool:
-        """Write the outcome of a piece; return whether it is done."""
+        """Write the outcome of a piece; return whether the piece is done."""
         reason, region = outcome.reason, self._grid.region(index)
         try:
             if outcome.misfit:
                 raise _Misfit(outcome.misfit)
             self._write(region, outcome)
         except _Misfit as error:
-            if not self._arrays:  # no piece was ever kept: it is the function, and not this point
+            if not self._arrays:  # no piece was ever kept: the function is wrong, not this point
                 raise ValueError(f"{error}.") from error
             reason = str(error)
         kept = {} if reason else outcome.values
         for name in self._arrays.keys() - self._sizes.keys() - kept.keys():
-            self._arrays[name][region] = self._arrays[name].fill_value  # one killed may have begun
+            # A killed process may have written part of the piece.
+            self._arrays[name][region] = self._arrays[name].fill_value
         self._known["seconds"][index] = outcome.seconds
         self._known["reason"][index] = reason
         self._known["status"][index] = "failed" if reason else "done"
@@ -85,7 +86,7 @@ class Store:
     def _places(self, dim: str, size: int, outcome: Outcome) -> np.ndarray:
         """Return the indices of a result's entries on an axis of the store; text labels by name."""
         if dim in self._grid.axes or dim in STATUS:
-            raise _Misfit(f"its results have an axis `{dim}`, and so has the sweep: rename it")
+            raise _Misfit(f"its results have an axis `{dim}`, as the sweep has: rename that axis")
         here = outcome.coordinates.get(dim)
         there = self._arrays[dim][...] if dim in self._arrays else None
         if dim in self._sizes and (here is None) != (there is None):
@@ -97,8 +98,8 @@ class Store:
             return np.array([known.index(label) for label in here], int)
         if there is not None and here is not None and not np.array_equal(there, here):
             raise _Misfit(
-                f"its `{dim}` is not that of earlier pieces: have the same in all, or return it as "
-                "a variable of another name"
+                f"its coordinate `{dim}` differs from that of earlier pieces: return the same "
+                "coordinate in all pieces, or return it as a variable with another name"
             )
         return np.arange(size)
 
@@ -107,7 +108,7 @@ class Store:
     ) -> None:
         if name in (*STATUS, *self._grid.axes, *sizes, "", ".", "..") or "/" in name:
             raise _Misfit(
-                f"`{name}` is an axis, or a word of the store's own: rename what is returned"
+                f"`{name}` is an axis or a name that the store reserves: rename this result"
             )
         if (array := self._arrays.get(name)) is not None:
             inner = _dims(array)[len(self._grid.axes) :]
@@ -120,7 +121,7 @@ class Store:
     def _enlarge(
         self, sizes: dict[str, int], places: Mapping[str, np.ndarray], outcome: Outcome
     ) -> None:
-        """Make axes longer and add variables; all of it is valid once the root lists it."""
+        """Make axes longer and add variables; the changes count once the root lists them."""
         for array in self._arrays.values():
             array.resize(
                 tuple(sizes.get(d, n) for d, n in zip(_dims(array), array.shape, strict=True))
@@ -163,13 +164,13 @@ def open_store(
     changed: bool,
     of_claims: bool = False,
 ) -> Iterator[Store]:
-    """Yield the store of this sweep, locked: a new one, or the one at `path`.
+    """Yield the locked store of this sweep: the store at `path`, or a new store.
 
-    `of_claims` says that the labels along `claim` are identifiers, in every piece.
+    `of_claims` says that the labels along `claim` are identifiers of claims.
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        list(left_over(path.parent))  # removes what a killed process left here
+        list(left_over(path.parent))  # removes leftovers of killed processes
         with hidden(path, Path.mkdir) as partial:
             _make(partial, grid, {"sweep": dict(made_by), "code": [code], **origin()})
             try:
@@ -203,13 +204,13 @@ def _make(path: Path, grid: Grid, attributes: dict[str, Any]) -> None:
 def _checked(
     path: Path, made_by: Mapping[str, str], code: str, *, changed: bool, of_claims: bool
 ) -> zarr.Group:
-    """Return the root; raise with the difference for a store of another sweep or other code."""
+    """Return the root; raise `ValueError` if another sweep or other code wrote the store."""
     try:
         group = zarr.open_group(path, mode="r+", use_consolidated=True)
         attributes: dict[str, Any] = group.attrs.asdict()
         there, codes = attributes["sweep"], attributes["code"]
     except Exception as error:
-        raise ValueError(f"'{path}' exists and is no sweep: choose another path.") from error
+        raise ValueError(f"'{path}' exists and is not a sweep: choose another path.") from error
     told = [
         f"`{name}` is {there.get(name, 'not given')} there, {made_by.get(name, 'not given')} here"
         for name in dict.fromkeys((*there, *made_by))
@@ -219,21 +220,21 @@ def _checked(
         raise ValueError(f"'{path}' holds another sweep: {'; '.join(told)}. Choose another store.")
     if of_claims and "claim" in group and not all(map(is_identifier, group["claim"][...])):  # pyright: ignore
         raise ValueError(
-            f"'{path}' was written by an older festina, whose claims had no identifiers: it stays "
-            "as it is. Choose another store."
+            f"'{path}' was written by an older festina, whose claims had no identifiers, and is "
+            "left unchanged. Choose another store."
         )
     if code != codes[-1]:
         if not changed and (group["status"][...] == "done").any():  # pyright: ignore
             raise ValueError(
-                f"The code was changed since '{path}' was begun. Choose another store, or go on "
-                "with `changed` (`--changed`): what is done stays as it is."
+                f"The code was changed since '{path}' was begun. Choose another store, or resume "
+                "with `changed` (`--changed`), which keeps finished pieces."
             )
-        group.update_attributes({"code": [*codes, code]})  # the arrays stay as the root has them
+        group.update_attributes({"code": [*codes, code]})  # the root's list of arrays is unchanged
     return group
 
 
 def _recovered(path: Path, listed: zarr.Group) -> zarr.Group:
-    """Return the arrays as the root lists them, without unfinished work of a killed process."""
+    """Return the arrays that the root lists, without unfinished work of killed processes."""
     for unfinished in path.rglob("*.partial"):
         unfinished.unlink(missing_ok=True)
     shapes = {name: array.shape for name, array in listed.arrays()}
@@ -247,7 +248,7 @@ def _recovered(path: Path, listed: zarr.Group) -> zarr.Group:
 
 
 def _chunks(grid: Grid, names: tuple[str, ...], pieces: int) -> tuple[int, ...]:
-    """Return the length of a file along each axis, with about this number of pieces in it."""
+    """Return the length of a file along each axis, for files of about this number of pieces."""
     sizes = dict(zip(names, grid.sizes(names), strict=True))
     for name in reversed(grid.outer):
         sizes[name] = min(sizes[name], pieces)

@@ -1,4 +1,4 @@
-"""`sweep`: every piece of a grid, once."""
+"""`sweep`: compute each piece of a grid once."""
 
 import contextlib
 import functools
@@ -36,37 +36,52 @@ def sweep(
 ) -> "xr.Dataset":
     """Compute an experiment, or a function, at every point of a grid, into one Zarr store.
 
-    Each piece is written when it is finished. After an interruption or a kill, the same call
-    resumes: finished pieces are not computed again. A piece that fails is recorded with its reason,
-    and the others go on.
+    Each piece of the grid is written when it is finished. After an interruption or a kill, the same
+    call resumes: finished pieces are not computed again. If a piece fails, its reason is recorded
+    and the other pieces are still computed.
 
     **Arguments:**
 
-    - `what`: the name or file of an experiment, of which the claims are kept (`holds`, `predicted`,
-      `measured`); or a function of named arguments that returns a dictionary of numbers, text and
-      arrays, or an `xarray.Dataset`.
-    - `over`: values of each axis, a sequence or as typed: "2,3,4", "0:1:11", "1e-6:1:log:20".
-    - `store`: the folder, for example "phases.zarr"; by default one for this grid below ./runs.
-    - `seeds`: for an experiment, how many seeds it trains at each point, in one batch; for a
-      function, the length of one more axis, `seed`.
-    - `parameters`: one value for each parameter that is not swept over.
-    - `together`: axes of which a function takes all values at once, as arrays with an entry for
-      each point; what it returns has that axis first. So a batch is one compiled program.
-    - `processes`: how many processes of this machine compute, one for each core by default, and 0
-      for this process itself; with SLURM how many jobs.
-    - `scheduler`: the address of a Dask scheduler, a `dask.distributed.Client`, or "slurm", as
-      dask-jobqueue is configured. Needs the extra `cluster`.
-    - `retry`: compute pieces again that have failed before.
-    - `changed`: resume although the code has changed; finished pieces stay as they are.
+    - `what`: an experiment or a function. For the name or file of an experiment, its claims are
+      stored (`holds`, `predicted`, `measured`). A function takes named arguments and returns a
+      dictionary of numbers, text and arrays, or an `xarray.Dataset`.
+    - `over`: values of each axis, as a sequence or as text: "2,3,4", "0:1:11", "1e-6:1:log:20".
+    - `store`: folder of the store, for example "phases.zarr". By default the folder is below ./runs
+      and its name depends on the grid.
+    - `seeds`: for an experiment, number of seeds trained at each point, in one batch; for a
+      function, length of an additional axis `seed`.
+    - `parameters`: values of parameters that are the same at all points.
+    - `together`: axes whose values the function receives all at once, as arrays with an entry for
+      each point. The results of the function have this axis first. A batch is then one compiled
+      program.
+    - `processes`: number of processes on this machine, by default one for each core; 0 computes in
+      this process. With SLURM, number of jobs.
+    - `scheduler`: address of a Dask scheduler, a `dask.distributed.Client`, or "slurm" for the
+      configuration of dask-jobqueue. Needs the extra `cluster`.
+    - `retry`: compute failed pieces again.
+    - `changed`: resume although the code has changed; finished pieces are kept.
     - `yes`: allow more than 10,000 pieces.
-    - `progress`: called with words and the fraction done, for example `print`. The words say how
-      much time is left as soon as pieces are done that did not compile, which the first piece of
-      each process does. Without `progress` nothing is printed.
+    - `progress`: function of a message and the fraction done, for example `print`. The message
+      estimates the remaining time from finished pieces, without the first piece of each process,
+      which compiles. Without `progress` nothing is printed.
 
     **Returns:**
 
-    The store, as `xarray.open_zarr` reads it: results over the axes of the grid, NaN where there
-    is none, and for each piece `status` ("done", "failed" or "waiting"), `reason` and `seconds`.
+    The store as `xarray.open_zarr` reads it: results over the axes of the grid, with NaN for
+    missing results. Each piece has a `status` ("done", "failed" or "waiting"), a `reason` and
+    `seconds`.
+
+    **Example:**
+
+    >>> import tempfile
+    >>> import festina
+    >>> def power(x, n):
+    ...     return {"power": float(x**n)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     over, store = {"x": "1:3:3", "n": [1, 2]}, f"{folder}/powers.zarr"
+    ...     data = festina.sweep(power, over, store, processes=0).load()
+    >>> data["power"].sel(x=3).values
+    array([3., 9.])
     """
     import xarray as xr
 
@@ -79,7 +94,7 @@ def sweep(
     progress = progress or (lambda words, fraction: None)
     grid = planned.grid
     with contextlib.ExitStack() as stack:
-        width = lambda: max(1, count)  # pieces at a time
+        width = lambda: max(1, count)  # pieces computed at the same time
         if scheduler is not None:
             from ._dask import connected
 
@@ -106,7 +121,7 @@ def sweep(
         def tell() -> None:
             words = f"{done + failed} of {grid.pieces} piece{'s' * (grid.pieces != 1)}"
             words += f", {failed} failed" * bool(failed)
-            # Pieces that fail may fail at once. The first of each process compile, and are longest.
+            # Finished pieces count, without the longest: the first piece of a process compiles.
             steady = sorted(spent)[: -width()]
             if steady and (waiting := grid.pieces - done - failed):
                 rounds = -(-waiting // width())

@@ -28,9 +28,9 @@ _LONGEST = 500  # characters of a reason
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a piece: arrays, or the reason why there are none.
+    """The outcome of a piece: arrays, or the `reason` of a failure.
 
-    `misfit` is the reason why a result cannot be stored.
+    `misfit` is the reason why the store cannot hold the results.
     """
 
     values: Table = field(default_factory=dict)
@@ -41,10 +41,10 @@ class Outcome:
 
 
 def packed(function: Callable[..., Any]) -> bytes:
-    """Return a function as bytes, for a process that cannot import the script it is from."""
+    """Return a function as bytes, for processes that cannot import the script of the function."""
     import cloudpickle
 
-    # A file beside the script, which other machines may not have, goes along as a whole.
+    # A module beside the script is sent as a whole, because other machines may lack its file.
     home = sys.modules.get(getattr(getattr(function, "func", function), "__module__", None) or "")
     file = Path(getattr(home, "__file__", None) or __file__)
     installed = (*sysconfig.get_paths().values(), Path(__file__).parents[1])
@@ -56,7 +56,7 @@ def packed(function: Callable[..., Any]) -> bytes:
     except Exception as error:
         raise ValueError(
             f"`{getattr(function, '__name__', function)}` cannot be sent to another process: "
-            f"{type(error).__name__}: {error}. `processes=0` computes in this one."
+            f"{type(error).__name__}: {error}. `processes=0` computes in this process."
         ) from error
     finally:
         if own is not None:
@@ -64,7 +64,7 @@ def packed(function: Callable[..., Any]) -> bytes:
 
 
 def computed(work: bytes | Callable[..., Any], point: Mapping[str, Any], count: int) -> Outcome:
-    """Compute a piece; with `count` points in it, results have an axis of these in front."""
+    """Compute a piece; with `count` points in it, the first axis of results is the point."""
     start = time.perf_counter()
     try:
         function = _unpacked(work) if isinstance(work, bytes) else work
@@ -96,7 +96,7 @@ def claims_at(name: str, /, **point: Any) -> "xr.Dataset":
 
 
 def _rows(values: list[Any]) -> np.ndarray:
-    """Return a row for each value, padded with NaN; a row for words is empty."""
+    """Return a row for each value, padded with NaN; the row of a text is empty."""
     rows = [np.ravel(v) if np.asarray(v).dtype.kind in "biuf" else [] for v in values]
     columns = [*itertools.zip_longest(*rows, fillvalue=np.nan)]
     return np.array(columns, float).reshape(len(columns), len(rows)).T
@@ -115,7 +115,7 @@ def _table(result: Any, count: int) -> tuple[Table, dict[str, np.ndarray]]:
     result = getattr(result, "data_vars", result)
     if not isinstance(result, Mapping):
         raise TypeError(
-            "what is swept must return a dictionary of numbers and arrays, or an xarray.Dataset; "
+            "the function must return a dictionary of numbers and arrays, or an xarray.Dataset; "
             f"it returned {type(result).__name__}"
         )
     values: Table = {}
@@ -124,19 +124,21 @@ def _table(result: Any, count: int) -> tuple[Table, dict[str, np.ndarray]]:
         dims = getattr(value, "dims", None) or [f"{name}_{k}" for k in range(array.ndim)]
         if count and array.shape[:1] != (count,):
             raise ValueError(
-                f"`{name}` has shape {array.shape}: of axes taken together the first axis is that "
-                f"of the {count} points"
+                f"`{name}` has shape {array.shape}, expected {count} entries along its first axis, "
+                "one for each point of the axes in `together`"
             )
         values[str(name)] = tuple(map(str, dims))[bool(count) :], array
     lengths = lengths_of(values)
     used = dict(lengths)
     if len(used) < len(lengths):
-        raise ValueError("an axis has several lengths in it: give axes of their own other names")
+        raise ValueError(
+            "two results have axes of the same name and different lengths: rename one axis"
+        )
     return values, {dim: _plain(dim, labelled[dim].values) for dim in used if dim in labelled}
 
 
 def lengths_of(values: Table) -> set[tuple[str, int]]:
-    """Return the axes of a result with their lengths, without that of points taken together."""
+    """Return the axes of a result with their lengths, without the axis of points."""
     shapes = ((dims, array.shape[array.ndim - len(dims) :]) for dims, array in values.values())
     return {pair for dims, shape in shapes for pair in zip(dims, shape, strict=True)}
 
@@ -149,11 +151,11 @@ def _plain(name: object, value: Any) -> np.ndarray:
         return array.astype(float)
     if array.dtype.kind in "UT" or all(isinstance(entry, str) for entry in array.flat):
         return array.astype(TEXT)
-    raise TypeError(f"`{name}` is of type {array.dtype}; kept are real numbers and text")
+    raise TypeError(f"`{name}` is of type {array.dtype}, expected real numbers or text")
 
 
 def _reason(error: BaseException) -> str:
-    """Return an error in a line, with the file and line that raised it."""
+    """Return an error in one line, with the file and line that raised the error."""
     from ..experiments._invalid import told
 
     text = " ".join(f"{type(error).__name__}: {told(error)}".split())[:_LONGEST]
