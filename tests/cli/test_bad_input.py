@@ -117,8 +117,8 @@ BAD_FILES = {
     "variances = 'none'": "`variances` in 'p.toml' must be a list of values, got 'none'.",
     "teacher = [[1, 2], [3, 'x']]": "`teacher[1][1]` in 'p.toml' must be a number, got 'x'.",
     "teacher = [[1, 2], [3]]": "`teacher[1][1]` in 'p.toml' must be given",
-    "seed = 1\nwidth = = 3": "`--parameters` 'p.toml' is no valid TOML: Invalid value (at line 2",
-    "\xff": "`--parameters` 'p.toml' is no text in UTF-8.",
+    "seed = 1\nwidth = = 3": "`--parameters` 'p.toml' is not valid TOML: Invalid value (at line 2",
+    "\xff": "`--parameters` 'p.toml' is not a text file in UTF-8",
     "": "`--parameters` 'p.toml' sets no parameter.",
     "# width = 3\n": "`--parameters` 'p.toml' sets no parameter.",
 }

@@ -132,7 +132,7 @@ def test_a_function_of_arrays(festina, mine, here):
         ("toy/one --over width=1:2:3", "`width` must be a whole number, got 1.5."),
         ("toy/one --over activation=relu,rleu", "`activation` must be 'linear', 'relu'"),
         ("toy/one --over samples=5,20", "`samples` is 5, below the width 10."),
-        ("toy/one --over width=", "`width` has no values, so that the grid has no points"),
+        ("toy/one --over width=", "`width` has no values, so the grid has no points"),
         ("toy/one --over width=1,2 --processes many", "of at least 0, got 'many'"),
         ("toy/one --over width=1,2 --processes -1", "`processes` must be a whole number"),
         ("toy/one --over width=1:10000:10000 seed=0:9999:10000", "100,000,000 points (width 10"),

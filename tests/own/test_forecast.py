@@ -618,9 +618,9 @@ def test_while_it_settles_the_level_ahead_is_what_is_left():
         verdict, 20.0, 30.0, band, 0.5, 0.2, 0.1, None, 40.0, 9.0, (), course, None
     )
     words = str(seen("settling", (15.0, 25.0)))
-    assert "the loss of 0.5 falls to 0.2, which is left in 20 steps (15 to 25)" in words
+    assert "the loss of 0.5 falls to 0.2, and leaves that plateau in 20 steps (15 to 25)" in words
     assert "within 45 steps, perhaps in 20" in str(seen("settling", (0.0, 45.0)))
-    assert "the loss of 0.5 is left in 20" in str(seen("plateau", (15.0, 25.0)))
+    assert "the loss leaves 0.5 in 20" in str(seen("plateau", (15.0, 25.0)))
 
 
 def test_what_a_fall_that_is_not_over_says_of_when_it_began():

@@ -378,7 +378,7 @@ def test_an_experiment_keeps_its_claims(tmp_path):
         ({}, {}, "Missing axis: give several values"),
         ({"a": "1,2"}, {}, "also needs `b`"),
         ({"a": "1,2", "c": 3}, {}, "Unknown parameter 'c'. There are: a, b."),
-        ({"a": "", "b": 1}, {}, "`a` has no values, so that the grid has no points"),
+        ({"a": "", "b": 1}, {}, "`a` has no values, so the grid has no points"),
         ({"a": [], "b": 1}, {}, "`a` has no values"),
         ({"a": "1:2:0", "b": 1}, {}, "`a` has no values"),
         ({"a": "1:2", "b": 1}, {}, "FROM:TO:log:NUMBER, got '1:2'"),
@@ -503,7 +503,10 @@ def test_two_do_not_write_to_one_store(tmp_path):
         (xr.Dataset({"z": ("a", [1.0])}), "an axis `a`, as the sweep has"),
         ({"time": 1.0}, "`time` is an axis"),
         (xr.Dataset({"z": ("row", [1.0, 2.0])}, {"row": ["p", "p"]}), "along `row` have the same"),
-        (xr.Dataset({"t": ("time", [1.0])}, {"time": [7.0]}), "`time` differs from that of earlier"),
+        (
+            xr.Dataset({"t": ("time", [1.0])}, {"time": [7.0]}),
+            "`time` differs from that of earlier",
+        ),
     ],
 )
 def test_results_that_do_not_fit_are_failures(returned, reason, tmp_path):

@@ -1,12 +1,14 @@
-"""Your own runs, in PyTorch or JAX.
+"""Analyse your own training runs, in PyTorch or JAX.
 
-- `watch` a run while it trains, or `from_checkpoints`: a run that has been, from a list of
-  checkpoints; where its loss rests, and what the network computes there (`Stairs`);
-- `read_watch`: a run that `watch.save(path)` saved, without pickle;
-- `forecast`: when the plateau that it sits on is left;
-- `shrink`: a network with fewer units that computes the same; `effective_width`: how few would do;
-- `lightning_callback`, `hugging_face_callback`: `watch` where a trainer has the loop;
-- `read_checkpoint`, `with_weights`, `named_weights`: weights in files, by names, without pickle.
+- `watch` records a PyTorch run while it trains; `from_checkpoints` takes the checkpoints of a
+  finished run. Both find plateaus and the effective width of the network on each (`Stairs`).
+- `read_watch` reads a run that `watch.save(path)` saved, without pickle.
+- `forecast` predicts when the run will leave its present plateau.
+- `shrink` makes a smaller network that computes the same outputs; `effective_width` counts the
+  units that such a network needs.
+- `lightning_callback` and `hugging_face_callback` are `watch` for trainers with their own loop.
+- `read_checkpoint`, `save_weights`, `with_weights` and `named_weights` read, save and exchange
+  weights by name, without pickle.
 """
 
 from ..diagnose._width import EffectiveWidth as EffectiveWidth

@@ -1,4 +1,4 @@
-"""Weights in files, by name. Nothing in a file is ever executed."""
+"""Read and save weights by name. Code in a file is never executed."""
 
 import copy
 import csv
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _Model = TypeVar("_Model")
 
 Weights: TypeAlias = Mapping[str, Any]
-"""Arrays of any library by their names."""
+"""Dictionary from names to arrays of any library."""
 
 _TORCH = (".pt", ".pth", ".ckpt", ".bin")
 _KNOWN = (*_TORCH, ".safetensors", ".npz")
@@ -39,10 +39,22 @@ _WRAPPERS = ("_orig_mod.", "module.", "model.", "network.", "net.")
 
 
 class Checkpoint(NamedTuple):
-    """Content of a checkpoint file: weights by name, and step and loss if the file has them.
+    """Result of `read_checkpoint`: weights by name, and step and loss if the file has them.
 
-    The step is that in the file, or else the last number in the file's name. `optimizer` is the
-    state of one, as PyTorch writes it.
+    If the file records no step, `step` is the last number in the file's name. `optimizer` is the
+    state of a PyTorch optimiser, if the file has one.
+
+    **Example:**
+
+    >>> import tempfile
+    >>> import torch
+    >>> from festina.own import read_checkpoint
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     saved = {"state_dict": {"w": torch.ones(2)}, "step": 100, "loss": 0.5}
+    ...     torch.save(saved, f"{folder}/last.pt")
+    ...     found = read_checkpoint(f"{folder}/last.pt")
+    >>> found.step, found.loss, list(found.weights)
+    (100, 0.5, ['w'])
     """
 
     weights: dict[str, Any]
@@ -54,8 +66,19 @@ class Checkpoint(NamedTuple):
 def read_checkpoint(path: str | Path) -> Checkpoint:
     """Read weights from a PyTorch file (`state_dict`), a `.safetensors` or an `.npz`.
 
-    A checkpoint with weights beside other things is one too. Files that hold whole modules are
-    refused: to load one is to execute what it says.
+    A checkpoint may hold other entries beside the weights. Raises `ValueError` for a file with a
+    pickled module, because loading it would execute code in the file.
+
+    **Example:**
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from festina.own import read_checkpoint
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/step-100.npz", w=[[1.0, 2.0]])
+    ...     found = read_checkpoint(f"{folder}/step-100.npz")
+    >>> found.step, found.weights["w"]
+    (100, array([[1., 2.]]))
     """
     path = _path(path)
     found = _read(path)
@@ -66,7 +89,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     if step is None and digits:
         step = float(digits[-1])
     state: object = next((others[name] for name in _OPTIMISERS if name in others), None)
-    if isinstance(state, list):  # Lightning's, of which there may be none
+    if isinstance(state, list):  # Lightning saves a list, which may be empty
         state: object = next(iter(state), None)
     known = dict(state) if isinstance(state, Mapping) and "param_groups" in state else None
     at = None if step is None or not math.isfinite(step) else int(step)
@@ -74,7 +97,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
 
 
 def read_data(path: str | Path) -> tuple[object, object | None]:
-    """Read inputs and targets, `x` and `y` in an `.npz` or `.safetensors`; targets are optional."""
+    """Read inputs `x` and optional targets `y` from an `.npz` or `.safetensors` file."""
     path = _path(path)
     found = _read(path, (".npz", ".safetensors"))
     if "x" not in found:
@@ -84,12 +107,12 @@ def read_data(path: str | Path) -> tuple[object, object | None]:
 
 
 def read_losses(path: str | Path) -> tuple[list[float], list[float]]:
-    """Return steps and losses of a table, `.csv` or `.tsv`.
+    """Return steps and losses of a `.csv` or `.tsv` table.
 
-    The columns are found by their names in the first line, 'step' and 'loss' or names alike. A
-    table without names has the losses alone, or steps and losses. Rows without a loss are skipped.
-    Raises `ValueError` if steps do not rise.
-    Without a column of steps, the step is the number of the row.
+    The first line may name the columns: 'step' and 'loss', or similar names. A table without names
+    has one column of losses, or a column of steps and a column of losses. Without a column of
+    steps, the step is the number of the row. Rows without a loss are skipped. Raises `ValueError`
+    unless steps increase from row to row.
     """
     path = Path(path).expanduser()
     _check_suffix(path, TABLES)
@@ -121,7 +144,7 @@ def read_losses(path: str | Path) -> tuple[list[float], list[float]]:
             column = f" of '{names[when]}'" if names else ""
             raise ValueError(
                 f"'{path}' must have steps that rise from line to line, got {step:g} after "
-                f"{steps[-1]:g}{column} in line {number + 1 + named}. If they restart in each "
+                f"{steps[-1]:g}{column} in line {number + 1 + named}. If steps restart in each "
                 "epoch, give steps that count on, or drop that column: rows are then counted."
             )
         losses.append(loss)
@@ -161,11 +184,19 @@ def _columns(path: Path, names: list[str], width: int) -> tuple[int, int | None]
 
 
 def with_weights(model: _Model, weights: Weights, *, origin: str = "`weights`") -> _Model:
-    """Return a copy of the model with these weights: a PyTorch module, or any tree of arrays.
+    """Return a copy of a model (a PyTorch module or a tree of arrays) with the given weights.
 
-    `origin` is what the weights are called where they are another model's. Weights keep the kind
-    and the precision that they have in the model. Raises `ValueError` for numbers that this
-    precision does not hold: fractions for whole numbers, complex for real ones, an overflow.
+    Weights are converted to the array type and precision that they have in the model. `origin`
+    names the weights in error messages. Raises `ValueError` if a name or a shape differs from the
+    model's, and for numbers that the model's precision cannot hold: fractions as whole numbers,
+    complex numbers as real numbers, or an overflow.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.own import with_weights
+    >>> with_weights({"w": np.zeros(2)}, {"w": np.array([1.0, 2.0])})
+    {'w': array([1., 2.])}
     """
     have = named_weights(model)
     if not isinstance(weights, Mapping):
@@ -186,8 +217,15 @@ def with_weights(model: _Model, weights: Weights, *, origin: str = "`weights`") 
 def named_weights(model: object) -> dict[str, Any]:
     """Return weights by name: the `state_dict` of a module, or the arrays of a tree.
 
-    The names of a tree are its path, `layers.0.weight`:
-    `np.savez("100.npz", **festina.own.named_weights(model))` is a checkpoint.
+    The name of an array in a tree is its path, such as `layers.0.weight`.
+    `np.savez("100.npz", **festina.own.named_weights(model))` saves a checkpoint.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.own import named_weights
+    >>> named_weights({"layers": [{"weight": np.ones((1, 2))}]})
+    {'layers.0.weight': array([[1., 1.]])}
     """
     if is_module(model):
         return {name: each for name, each in model.state_dict().items() if is_tensor(each)}
@@ -200,12 +238,26 @@ def named_weights(model: object) -> dict[str, Any]:
 
 
 def save_weights(path: str | Path, model: object) -> None:
-    """Save the weights of a model by name, to a `.safetensors`, an `.npz` or a `.pt`."""
+    """Save the weights of a model by name to a `.safetensors`, an `.npz` or a `.pt` file.
+
+    **Example:**
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from festina.own import read_checkpoint, save_weights
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_weights(f"{folder}/last.npz", {"w": np.ones(2)})
+    ...     read_checkpoint(f"{folder}/last.npz").weights
+    {'w': array([1., 1.])}
+    """
     path = _path(path)
     _check_suffix(path, _KNOWN)
     weights = named_weights(model)
     if not weights:
-        raise ValueError(f"`model` is a {type(model).__name__} without arrays: nothing to save.")
+        raise ValueError(
+            f"`model` is a {type(model).__name__} without arrays, expected a module or a tree with "
+            "arrays to save."
+        )
     if path.suffix in _TORCH:
         torch().save(
             {n: a if is_tensor(a) else _tensor(_numpy(a)) for n, a in weights.items()}, path
@@ -215,14 +267,14 @@ def save_weights(path: str | Path, model: object) -> None:
         arrays = {name: np.asarray(_numpy(each), order="C") for name, each in weights.items()}
         required(*_SAFETENSORS).save_file(arrays, path)
         return
-    with zipfile.ZipFile(path, "w") as archive:  # `np.savez` does not take all names
+    with zipfile.ZipFile(path, "w") as archive:  # `np.savez` does not accept all names
         for name, each in plain_weights(model).items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, each, allow_pickle=False)
 
 
 def plain_weights(model: object) -> dict[str, np.ndarray]:
-    """Return weights by their names as arrays of NumPy's own types; bfloat16 becomes float32."""
+    """Return weights by name as arrays of NumPy's own types; bfloat16 becomes float32."""
     arrays = {name: np.asarray(_numpy(w), order="C") for name, w in named_weights(model).items()}
     return {n: a if a.dtype.isbuiltin == 1 else a.astype(np.float32) for n, a in arrays.items()}
 
@@ -241,12 +293,12 @@ def _path(path: object) -> Path:
 
 
 def _rank(dtype: np.dtype) -> int | None:
-    """Return the rank of a type: truth values, whole, real, complex numbers; None for others."""
+    """Return the rank of a type in the order bool, integer, real, complex; None for others."""
     return next((k for k, kind in enumerate(_RANKS) if jnp.issubdtype(dtype, kind)), None)
 
 
 def _numpy(value: object) -> np.ndarray:
-    """Return an array in the machine's byte order; bfloat16, which NumPy lacks, is that of JAX."""
+    """Return an array in the machine's byte order; JAX's type stands for bfloat16."""
     if is_tensor(value):
         value = value.detach().cpu()
         if value.dtype == torch().bfloat16:
@@ -269,8 +321,8 @@ def _cast(name: str, value: np.ndarray, dtype: np.dtype, origin: str) -> np.ndar
     lost = wanted == 1 and (found != value).any()
     if not fits or lost or (np.isfinite(value) & ~np.isfinite(found)).any():
         raise ValueError(
-            f"{origin} cannot be loaded into this model: '{name}' is of {value.dtype}, and the "
-            f"model's {dtype} does not hold these numbers."
+            f"{origin} cannot be loaded into this model: '{name}' has type {value.dtype}, and the "
+            f"model's type {dtype} cannot hold these numbers."
         )
     return found
 
@@ -281,8 +333,8 @@ def _read(path: Path, known: tuple[str, ...] = _KNOWN) -> Any:
         raise ValueError(f"There is no file '{path}'.")
     try:
         if path.suffix == ".npz":
-            if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
-                raise ValueError("it is no archive of arrays")
+            if not zipfile.is_zipfile(path):  # NumPy would load the file as a pickle
+                raise ValueError("it is not an archive of arrays")
             with np.load(path, allow_pickle=False) as arrays:
                 return dict(arrays)
         if path.suffix == ".safetensors":
@@ -338,7 +390,7 @@ def _number(found: Weights, names: tuple[str, ...]) -> float | None:
 
 
 def _unwrapped(weights: Weights, have: Weights) -> Weights:
-    """Return names without the prefix of a compiler, a distributor or a trainer."""
+    """Return weights whose names lack the prefix of a compiler, a distributor or a trainer."""
     given = dict(weights)
     for prefix in _WRAPPERS:
         if not set(given) & set(have) and all(str(name).startswith(prefix) for name in given):
@@ -350,7 +402,7 @@ def _check(given: Weights, have: Weights, origin: str) -> None:
     lacks, more = sorted(set(have) - set(given)), sorted(set(given) - set(have))
     if lacks or more:
         words = [f"it lacks '{name}'" for name in lacks[:1]]
-        words += [f"it has '{name}', which the model has not" for name in more[:1]]
+        words += [f"it has '{name}', which the model lacks" for name in more[:1]]
         raise ValueError(f"{origin} is of another model: {' and '.join(words)}.")
     for name, value in have.items():
         if not hasattr(given[name], "shape"):

@@ -1,4 +1,4 @@
-"""`shrink`: a smaller network that computes the same."""
+"""`shrink`: make a smaller network that computes the same outputs."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_CURVE = 8  # times as many units as the answer has: where the curve goes to
+_CURVE = 8  # the curve goes up to this many times the units of the result
 _CONSTANT = "the outputs are constant on these inputs: errors are absolute, and any width will do"
 Form = Literal["narrow", "low rank"]
-"""Fewer units, or all units and weights of low rank."""
+"""Form of the smaller network: fewer units, or all units with weights of low rank."""
 
 
 class Point(NamedTuple):
-    """Errors at some widths before tuning: of merging, and of magnitude pruning, both refitted."""
+    """Errors of merging and of magnitude pruning at some widths, both refitted but not tuned."""
 
     widths: tuple[int, ...]
     merged: float
@@ -36,21 +36,38 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShrinkResult(Result):
-    """Result of `shrink`: a smaller network, and how far it is from the large one.
+    """Result of `shrink`: a smaller network, and the difference between its outputs and yours.
 
-    - `model`: of the same kind, with narrower layers; in the form `"low rank"` some linear layers
-      are two, `torch.nn.Sequential(Linear(in, rank), Linear(rank, out))`.
-    - `form`: `"narrow"` or `"low rank"`; `reason`: why this form was chosen.
-    - `widths`: units of every hidden layer now; `full`: before. `ranks`: of layers of low rank.
-    - `size`: number of weights now; `full_size`: before.
-    - `error`: root mean square of the difference between the outputs of both, each as it is, on
-      inputs held out, as a fraction of the scale.
-    - `scale`: size of the targets, or of the outputs where none are given.
-    - `pruned`: the same of magnitude pruning with the same refit, at the same widths; for a low
-      rank, at the widest layers that have no more weights.
-    - `curve`: both at other widths, before tuning.
-    - `tolerance`: that was asked for; NaN where widths were.
-    - `notes`: what was assumed, and which layers were left as they are.
+    - `model`: the smaller network, of the same kind as yours, with narrower layers. In the form
+      `"low rank"` some linear layers are replaced by two,
+      `torch.nn.Sequential(Linear(in, rank), Linear(rank, out))`.
+    - `form`: `"narrow"` or `"low rank"`.
+    - `reason`: why this form was chosen.
+    - `widths`: number of units of each hidden layer of the smaller network.
+    - `full`: number of units of each hidden layer of your network.
+    - `ranks`: rank of each layer of low rank.
+    - `size`: number of weights of the smaller network.
+    - `full_size`: number of weights of your network.
+    - `error`: root mean square of the difference between the outputs of both networks on held-out
+      inputs, as a fraction of the scale.
+    - `scale`: root mean square of the targets, or of the outputs if no targets are given.
+    - `pruned`: the error of magnitude pruning with the same refit, at the same widths. For a low
+      rank, the widths are the largest that have no more weights.
+    - `curve`: errors of merging and of pruning at other widths, before tuning.
+    - `tolerance`: the requested tolerance; NaN if `widths` were requested.
+    - `notes`: assumptions, and the layers that were not changed.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.networks import layer_from
+    >>> from festina.own import shrink
+    >>> x = np.random.default_rng(0).normal(size=(100, 2))
+    >>> found = shrink(layer_from("relu", [[1, 0], [2, 0], [0, 1]], [1, 1, 1]), x)
+    >>> found.widths, found.full
+    ({'units': 2}, {'units': 3})
+    >>> found.size, found.full_size
+    (6, 9)
     """
 
     model: Any
@@ -76,25 +93,25 @@ class ShrinkResult(Result):
         ranks = {name: f"{in_words(name)}: rank {rank}" for name, rank in self.ranks.items()}
         each = ", ".join((ranks or units).values())
         if self.size == self.full_size:
-            head = f"no smaller to within {self.tolerance:g} ({each})"
+            head = f"no smaller network is within the tolerance {self.tolerance:g} ({each})"
         else:
             head = (
                 f"{each}; {self.size:,} of {self.full_size:,} weights; error {self.error:.2g}, "
-                f"by magnitude pruning {self.pruned:.2g}"
+                f"with magnitude pruning {self.pruned:.2g}"
             )
         lines = [
             f"{head}. Errors are fractions of the scale {self.scale:.3g}, on held-out inputs",
             f"{self.form}: {self.reason}",
             *self.notes,
         ]
-        lines.append(f"{'widths':>16}  merged  pruned, with the same refit, before tuning")
+        lines.append(f"{'widths':>16}  merged  pruned (errors after the same refit, before tuning)")
         for point in self.curve:
             widths = "–".join(map(str, point.widths))
             lines.append(f"{widths:>16}  {point.merged:6.2g}  {point.pruned:6.2g}")
         return "\n".join(lines)
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw errors over the number of hidden units. `style` goes to the line of merged units."""
+        """Draw errors against the number of hidden units; `style` applies to the merging line."""
         ax = axes(ax)
         units = [sum(point.widths) for point in self.curve]
         how = styled(style, marker="o", ls="-", label="merged")
@@ -121,54 +138,68 @@ def shrink(
     steps: int = 300,
     progress: Progress | None = None,
 ) -> ShrinkResult:
-    r"""Return the network at its effective width, or one of low rank that has fewer weights.
+    r"""Return a smaller network that computes the same outputs, to within a tolerance.
 
-    Units that respond alike on data do the work of one. They are merged by Ward's rule, each with
-    the weight that it has at the outputs, $\langle (r\,\partial f/\partial r)^2\rangle$ summed over
-    outputs; what stands for them is read anew by least squares, layer after layer; and the narrow
-    network is tuned to the wide one's outputs. A fifth of the inputs is held out from all that, and
-    by them the error is judged,
+    Units that respond alike on the data are merged into one by Ward's rule. Each unit of response r
+    is weighted by its effect on the outputs f, $\langle (r\,\partial f/\partial r)^2\rangle$ summed
+    over outputs. The next weights are then fitted by least squares, layer after layer, and the
+    narrow network is tuned to the outputs of the wide network. A fifth of the inputs is held out
+    to measure the error between the outputs f and the outputs $f_h$ of the smaller network,
 
     $$\mathrm{rms}(f - f_h) \le \mathrm{tolerance} \cdot \mathrm{scale},$$
 
     with the scale of `festina.diagnose.effective_width`. No targets are needed. All hidden layers
-    are narrowed together, in the order of what that costs at the outputs.
+    are narrowed together, and the merger with the smallest effect on the outputs comes first.
 
-    In PyTorch the low-rank form is tried too: a linear layer becomes two of a smaller rank, without
-    an activation between them, $W \approx G^{-1/2} U_r U_r^T G^{1/2} W$. The directions $U_r$ are
-    the leading eigenvectors of $G^{1/2} C G^{1/2}$, where C is the covariance of the outputs of the
-    layer and $G = \langle J^T J \rangle$ says how much they move the outputs of the network. The
-    form with fewer weights is returned.
+    In PyTorch a low-rank form is tried too: a linear layer becomes two layers of smaller rank
+    without an activation between them, $W \approx G^{-1/2} U_r U_r^T G^{1/2} W$. The directions
+    $U_r$ are the leading eigenvectors of $G^{1/2} C G^{1/2}$, where C is the covariance of the
+    layer's outputs and $G = \langle J^T J \rangle$ their effect on the outputs of the network, with
+    the Jacobian J. The form with fewer weights is returned.
 
     **Arguments:**
 
-    - `model`: a `torch.nn.Module`, a tree of JAX's arrays, or a `Layer` of festina's. Hidden layers
-      are found by their symmetry: units of linear layers, whatever activations follow, and in
-      PyTorch those of 1-d convolutions and heads of attention.
-    - `x`: inputs, `(sample, …)`; a tuple or a dict for a model of several arguments; a Dataset or
-      a DataLoader of PyTorch, whose last entries are targets. 4,096 at most are used.
-    - `y`: targets, from which only the scale follows; a Dataset or a DataLoader has its own.
+    - `model`: a `torch.nn.Module`, a tree of JAX arrays, or a `festina.networks.Layer`. Hidden
+      layers are found by their permutation symmetry: units of linear layers with any activation,
+      and in PyTorch also channels of 1-d convolutions and heads of attention.
+    - `x`: inputs, `(sample, …)`; a tuple or a dict for a model with several arguments; or a PyTorch
+      Dataset or DataLoader, whose last entries are targets. At most 4,096 samples are used.
+    - `y`: targets, which only set the scale; a Dataset or a DataLoader contains its own targets.
     - `tolerance`: largest error.
-    - `tune`: whether to tune; without it the answer takes a second, and is wider.
-    - `widths`: so many units instead, for each hidden layer, or for all.
-    - `form`: `"narrow"` or `"low rank"`; the smaller one by default. `widths` ask for `"narrow"`;
-      with `"low rank"` they ask for a network that has no more weights than so many units.
-    - `apply`: of a tree of weights, its outputs `apply(tree, x)`; left out, the tree is called with
-      one example at a time, as Equinox has it.
-    - `steps`: most steps of tuning, each a gradient or two over the inputs.
-    - `progress`: called with words and the fraction done. By default a line on standard error says
-      what is going on, and for how long at most, if it takes more than two seconds.
+    - `tune`: whether to tune the smaller network. Without tuning the result takes about a second
+      and is wider.
+    - `widths`: requested number of units of each hidden layer, or of all layers, instead of a
+      tolerance.
+    - `form`: `"narrow"` or `"low rank"`; by default the form with fewer weights. `widths` request
+      `"narrow"`; with `"low rank"` they limit the number of weights to that of a narrow network.
+    - `apply`: function `apply(tree, x)` that returns the outputs of a tree of weights. By default
+      the tree is called with one example at a time, as in Equinox.
+    - `steps`: largest number of tuning steps, each one or two gradients over the inputs.
+    - `progress`: function of a message and the fraction done. By default, if the work takes more
+      than two seconds, a line on standard error shows the present step and a limit for its time.
 
-    **Returns:** a `ShrinkResult`. The model that was given stays as it is. Magnitude pruning is
-    tried with the same refit. In the narrow form it is taken where it comes closer, so that the
-    answer is never worse; a model of low rank says how close pruning comes, in `pruned`.
-    Weights that are frozen are merged but not tuned, and those that are tied stay so. Attention of
-    PyTorch's that loses heads becomes one that need not divide its embedding by their number.
+    **Returns:** a `ShrinkResult`. The given model is not changed. Magnitude pruning is tried with
+    the same refit. In the narrow form the better of merging and pruning is returned. In the
+    low-rank form `pruned` reports the error of pruning. Frozen weights are merged but not tuned,
+    and tied weights stay tied. PyTorch attention that loses heads is replaced by an attention whose
+    embedding need not be a multiple of the number of heads.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.networks import layer_from
+    >>> from festina.own import shrink
+    >>> x = np.random.default_rng(0).normal(size=(100, 2))
+    >>> network = layer_from("relu", [[1, 0], [2, 0], [0, 1]], [1, 1, 1])
+    >>> shrink(network, x).model.u  # the units (1, 0) and (2, 0) are proportional
+    array([[1.8, 0. ],
+           [0. , 1. ]])
 
     !!! note "When to doubt it"
 
-        It computes the same on inputs such as these. To few inputs few units can be tuned whatever
-        the network does elsewhere: take as many as there are weights in the narrow network.
+        The outputs agree on inputs such as `x`. A narrow network can be tuned to few inputs even if
+        it differs from yours elsewhere: give at least as many samples as the narrow network has
+        weights.
     """
     check_tolerance(tolerance)
     if form is not None and form not in get_args(Form):
@@ -179,8 +210,8 @@ def shrink(
     network.attempt(lambda: network.computed(network.original, network.samples.part(slice(2))))
     if form == "low rank" and not network.takes_low_rank:
         raise ValueError(
-            "`form` must be 'narrow' or left out for a tree of JAX's arrays, got 'low rank': "
-            "linear layers become two in models of PyTorch only."
+            "`form` must be 'narrow' or left out for a tree of JAX arrays, got 'low rank': the "
+            "low-rank form is for PyTorch models only."
         )
     asked = None if widths is None else _asked(widths, {h.name: h.units for h in network.hidden})
     narrowest = Narrowest(network, steps=steps, progress=progress)
@@ -192,7 +223,7 @@ def shrink(
     built = made_by.built(found.weights)
     here, there = (network.computed(each, narrowest.held) for each in (network.original, built))
     beside = found.widths
-    if found.network is not None:  # the widest layers that have no more weights
+    if found.network is not None:  # the largest widths that have no more weights
         beside = narrowest.path(narrowest.merges_to(found.size))
     return ShrinkResult(
         model=built,
@@ -215,13 +246,13 @@ def shrink(
 def _within(
     narrowest: Narrowest, tolerance: float, form: Form | None, *, tune: bool
 ) -> tuple[Narrow, str]:
-    """Return the smallest network within the tolerance, and why it has this form."""
+    """Return the smallest network within the tolerance, and the reason for its form."""
     if form == "narrow" or not narrowest.network.takes_low_rank:
         found = narrowest.search(tolerance, tune=tune)
-        reason = "asked for" if form else "the low-rank form is for PyTorch, and was not tried"
+        reason = "requested" if form else "the low-rank form is for PyTorch, and was not tried"
     elif form == "low rank":
         found = narrowest.low_rank(tolerance, tune=tune) or narrowest.whole
-        reason = "asked for" if found.network else "no low rank is within the tolerance"
+        reason = "requested" if found.network else "no low rank is within the tolerance"
     else:
         narrow = narrowest.search(tolerance, tune=tune)
         low = narrowest.low_rank(tolerance, tune=tune, size=narrow.size)
@@ -236,22 +267,22 @@ def _within(
 def _of_size(
     narrowest: Narrowest, asked: dict[str, int], form: Form | None, *, tune: bool
 ) -> tuple[Narrow, str]:
-    """Return the network of these widths, or one of low rank that has no more weights."""
+    """Return the network of these widths, or a low-rank network with no more weights."""
     if form == "low rank":
         size = narrowest.size(asked)
         found = narrowest.low_rank_of(size, tune=tune)
         if found is None:
             raise ValueError(
-                f"No low-rank form of `model` has {size:,} weights or fewer, as many as `widths` "
-                "ask for. Ask for more units, or for `form='narrow'`."
+                f"No low-rank form of `model` has {size:,} weights or fewer, the number that "
+                "`widths` allow. Request more units, or `form='narrow'`."
             )
-        return found, f"asked for, with no more than {size:,} weights"
+        return found, f"requested, with no more than {size:,} weights"
     narrow = tune and asked != narrowest.merging.full
-    return narrowest.best(asked) if narrow else narrowest.start(asked), "`widths` ask for it"
+    return narrowest.best(asked) if narrow else narrowest.start(asked), "requested by `widths`"
 
 
 def _curve(narrowest: Narrowest, chosen: dict[str, int]) -> tuple[Point, ...]:
-    """Return errors from one unit in each layer on, doubling, and of the whole network."""
+    """Return errors for 1, 2, 4, … units in each layer, and for all units."""
     total, least = sum(narrowest.merging.full.values()), len(chosen)
     most = min(total, _CURVE * sum(chosen.values()))
     doubled = [least * 2**k for k in range(total.bit_length()) if least * 2**k < most]
@@ -270,7 +301,9 @@ def _asked(widths: Any, full: Mapping[str, int]) -> dict[str, int]:
         given = dict(zip(full, widths, strict=False)) if len(widths) == len(full) else {}
     if set(given) != set(full):
         names = ", ".join(map(repr, full))
-        raise ValueError(f"`widths` must be one for each hidden layer, {names}; got {widths!r}.")
+        raise ValueError(
+            f"`widths` must be one number for each hidden layer, {names}; got {widths!r}."
+        )
     for name, width in given.items():
         if whole_number("widths", width) > full[name]:
             raise ValueError(

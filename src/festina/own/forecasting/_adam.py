@@ -1,10 +1,11 @@
-r"""Adam: what is stated of it, and its course ahead by itself with a dilated clock.
+r"""Adam: its parameters and state, and its course ahead with a dilated clock.
 
-Adam does not follow the loss alone: where it goes depends on what it remembers. The optimiser with
-the learning rate $c\eta$ and memories that lag by as much, $\beta/(1-\beta)$ steps of old and
-a $c$-th of that in new ones, does in one step what it did in $c$. Its gradient is that on all
-samples; mini-batches add their variance to the running mean of squares and kick the weights, which
-is what moves those that have next to no gradient. Both are measured from shares of the samples.
+The path of Adam depends on its running means, not only on the loss. With the learning rate $c\eta$
+and running means that are $c$ times shorter in steps, one step replaces $c$ steps. The lag of a
+running mean is $\beta/(1-\beta)$ steps of the run, which is a $c$-th of that in dilated steps. The
+gradient is computed on all samples. Mini-batches add their variance to the running mean of squares
+and kick the weights; the kicks move the weights that have almost no gradient. Variance and kicks
+are measured on shares of the samples.
 """
 
 import itertools
@@ -22,24 +23,33 @@ from ._problem import Problem
 from ._rules import AbstractKnownRule, Rates, Schedule, constant, parts
 from ._vectors import Vector, combination
 
-_DILATION = 4.0  # of the clock, and twice that once it has cost as many gradients as this:
-_PATIENCE = 100  # a long plateau may be passed more coarsely
-_NOISY = 4.0  # noise floors above the lowest loss, which noise alone does not reach
-_OF_TIME = 1 / 8  # of the time so far, in a step: what is over in a few steps is not dilated
-_RENEWED = 8  # steps after which the variance of mini-batches is measured anew: it changes slowly
-_SMOOTH = 10  # steps over which speed is smoothed, because the loss oscillates
-_RISEN, _RISEN_IN_BATCHES = 0.02, 0.1  # of the loss, by which it rises when steps are too long
+_DILATION = 4.0  # dilation of the clock
+_PATIENCE = 100  # gradients after which the dilation doubles: long plateaus need less precision
+_NOISY = 4.0  # height above the lowest loss, in noise floors, that noise alone does not reach
+_OF_TIME = 1 / 8  # longest step as a share of the time so far: short transients are not dilated
+_RENEWED = 8  # steps between measurements of the variance of mini-batches, which changes slowly
+_SMOOTH = 10  # steps over which the speed is smoothed, because the loss oscillates
+_RISEN, _RISEN_IN_BATCHES = 0.02, 0.1  # relative rise of the loss that shows too long steps
 
 
 @dataclass(frozen=True)
 class Adam(AbstractKnownRule):
-    r"""Adam, with its state: what it remembers decides where it goes.
+    r"""Adam for `forecast`: parameters and present state of the optimiser.
 
-    - `lr`, `betas`, `eps`: as everywhere.
-    - `weight_decay`: added to the gradient, or with `decoupled` taken off the weights (AdamW).
-    - `moments`: the running means of the gradient and of its square, each a tree like the model's
-      (`mu` and `nu` of Optax's `ScaleByAdamState`); without them both start anew.
-    - `step`: how many steps they have seen.
+    - `lr`: learning rate, one for all arrays of weights or one for each.
+    - `betas`: decay rates $\beta_1, \beta_2$ of the running means.
+    - `eps`: constant $\epsilon$ in the denominator.
+    - `weight_decay`: weight decay, added to the gradient, or with `decoupled` subtracted from the
+      weights (AdamW).
+    - `moments`: running means of the gradient and of its square, each a tree with the structure of
+      the model (`mu` and `nu` of Optax's `ScaleByAdamState`). By default both start at zero.
+    - `step`: number of steps in the running means.
+
+    **Example:**
+
+    >>> from festina.own import Adam
+    >>> Adam(lr=1e-3).bound  # largest stable product of learning rate and curvature
+    38.0
     """
 
     lr: Rates
@@ -84,7 +94,10 @@ class Adam(AbstractKnownRule):
     def load(
         self, problem: Problem, w: Vector, rate: float = 1.0, *, products: int = FEW_PRODUCTS
     ) -> float:
-        """Return 0 before the first step, when Adam has no denominators to judge it by."""
+        """Return the largest curvature over the largest stable one; 0 before the first step.
+
+        Before the first step Adam has no denominators.
+        """
         if not (self.moments and self.step):
             return 0.0
         return super().load(problem, w, rate, products=products)
@@ -93,7 +106,7 @@ class Adam(AbstractKnownRule):
         return _DILATION
 
     def ahead(self, problem: Problem, schedule: Schedule, coarser: float) -> Iterator[Ahead]:
-        """Yield the course on a dilated clock, `coarser` times more so."""
+        """Yield the course on a clock that is dilated `coarser` times more."""
         stiff = self.load(problem, problem.start)
         # A clock that is dilated beyond the edge of stability would oscillate by itself.
         fastest = 1.0 / stiff if stiff > 0.0 else math.inf
@@ -111,10 +124,11 @@ class Adam(AbstractKnownRule):
     def dilated(
         self, problem: Problem, dilation: Callable[[int], float], schedule: Schedule = constant
     ) -> Iterator[Ahead]:
-        """Yield the course ahead, until it is no longer finite.
+        """Yield the course ahead until the loss is no longer finite.
 
-        `dilation` says by how much, given the steps so far; it is halved where the loss begins to
-        rise as it does beyond the edge of stability, and by more than the noise of mini-batches.
+        `dilation` returns the dilation of the clock as a function of the number of gradients. The
+        dilation is halved if the loss rises by more than the noise of mini-batches, as it does
+        beyond the edge of stability.
         """
         w = problem.start
         lr, decay = parts(self.lr), parts(self.weight_decay)
@@ -130,14 +144,14 @@ class Adam(AbstractKnownRule):
                 loss, g = problem(w)
             if not math.isfinite(loss):
                 return
-            if taken and loss < lowest:  # a burst that is over by then has no speed
+            if taken and loss < lowest:  # a fall that ended before the last lowest loss is ignored
                 share = 1.0 - math.exp((low - time) / _SMOOTH / dilation(taken))
                 speed += share * ((lowest - loss) / (time - low) - speed)
             if loss < lowest:
                 lowest, low = loss, time
             risen = _RISEN_IN_BATCHES if shares else _RISEN
             high = loss > lowest + max(risen * abs(lowest), _NOISY * noise)
-            if high and taken - braked >= _SMOOTH:  # the last brake has shown by then
+            if high and taken - braked >= _SMOOTH:  # the last brake has taken effect by then
                 brake, braked = 2.0 * brake, taken
             if not self.decoupled and any(decay):
                 g = g + w.scaled(decay)
@@ -145,7 +159,7 @@ class Adam(AbstractKnownRule):
             one, two = (beta / (beta + c * (1.0 - beta)) for beta in self.betas)
             kicked, square = g, g * g
             if shares:
-                # c mini-batches of a step: a c-th of the variance in their mean, all in squares.
+                # The mean of c mini-batches has a c-th of the variance; squares have all of it.
                 kick = combination(*zip(rng.normal(size=len(shares)).tolist(), shares, strict=True))
                 kicked = g + kick * c**-0.5
                 square = sum((off * off for off in shares), square)
@@ -159,11 +173,19 @@ class Adam(AbstractKnownRule):
             if self.decoupled and any(decay):
                 moved = moved - w.scaled([now * a * b for a, b in zip(lr, decay, strict=True)])
             if taken == 0:
-                speed = abs(g.dot(moved)) / c  # memory may carry it uphill
+                speed = abs(g.dot(moved)) / c  # running means may carry the weights uphill
             yield Ahead(time, loss, speed, 0.0, w)
             w, time, taken = w + moved, time + c, taken + 1
 
 
 def AdamW(lr: Rates, *, weight_decay: Rates = 0.01, **rest: Any) -> Adam:
-    """`Adam` with decoupled weight decay."""
+    """Return `Adam` with decoupled weight decay, for `forecast`.
+
+    **Example:**
+
+    >>> from festina.own import AdamW
+    >>> rule = AdamW(lr=1e-3)
+    >>> rule.weight_decay, rule.decoupled
+    (0.01, True)
+    """
     return Adam(lr, weight_decay=weight_decay, decoupled=True, **rest)

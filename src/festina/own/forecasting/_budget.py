@@ -1,29 +1,30 @@
-"""Count the cost of a look-ahead: gradients, and steps of the run that take as long."""
+"""Count the cost of a look-ahead in gradients, and in steps of the run that take as long."""
 
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-ALWAYS = 300.0  # steps of the run that a look-ahead may cost, however little it sees ahead
+ALWAYS = 300.0  # any look-ahead may take as long as this many steps of the run
 
 
 class Exhausted(Exception):
-    """Raised if the look-ahead has spent what it was allowed."""
+    """Raised if the look-ahead has spent its budget."""
 
 
 @dataclass
 class Budget:
-    """Count gradients, and their price in steps of the run.
+    """Count gradients and their price in steps of the run.
 
-    - `most`: gradients that may be spent.
-    - `insist`: go on where training on would be cheaper.
-    - `fixed`, `per_sample`: price of a gradient in steps of the run, affine in its samples.
-    - `gradients`: spent so far, in passes through all samples.
-    - `steps`: their price so far.
-    - `ahead`: steps of the run that have been looked ahead for it.
-    - `begun`: price at the first sample, before which the look-ahead cannot be called dear.
-    - `hopeless`: whether no look-ahead can be cheaper than training on.
+    - `most`: largest number of gradients.
+    - `insist`: continue even if training itself would be cheaper.
+    - `fixed`, `per_sample`: price of a gradient in steps of the run, an affine function of its
+      number of samples.
+    - `gradients`: number of gradients so far, in passes through all samples.
+    - `steps`: price of these gradients.
+    - `ahead`: length of the look-ahead so far, in steps of the run.
+    - `begun`: price before the first sample of the look-ahead, which `dear` disregards.
+    - `hopeless`: whether no look-ahead can be cheaper than training.
     """
 
     most: float = math.inf
@@ -44,19 +45,19 @@ class Budget:
         self.steps += self.price(samples)
 
     def price(self, samples: int) -> float:
-        """Return the steps of the run that take as long as a gradient of so many samples."""
+        """Return the duration of a gradient on so many samples, in steps of the run."""
         return self.fixed + self.per_sample * samples
 
     @property
     def dear(self) -> bool:
-        """Whether training on would have been cheaper so far."""
+        """Whether training itself would have been cheaper so far."""
         return not self.insist and (
             self.hopeless or self.steps > max(self.begun + ALWAYS, self.ahead)
         )
 
     @contextmanager
     def unlimited(self) -> Iterator[None]:
-        """Count gradients without a limit, for questions that cost a known few."""
+        """Count gradients without a limit, for computations with few gradients."""
         kept, self.most, self.insist = (self.most, self.insist), math.inf, True
         try:
             yield

@@ -1,4 +1,4 @@
-"""`forecast`: from a problem and its rule, by a look-ahead, to a verdict."""
+"""`forecast`: look ahead of a run, and judge when its plateau ends."""
 
 from ..._checks import whole_number
 from ..._narrowing._pytorch import Function
@@ -31,70 +31,88 @@ def forecast(
     insist: bool = False,
     progress: Progress | None = None,
 ) -> Forecast:
-    r"""Predict when the plateau that a network sits on will be *left*, in steps of its optimiser.
+    r"""Predict when training will leave its present plateau, in steps of its optimiser.
 
     The forecast integrates the training dynamics ahead of the run, using gradients on all `samples`
-    at once. For descent it integrates gradient flow by Runge–Kutta–Chebyshev steps, on a clock that
-    knows momentum: a mode that grows as $e^{at}$ along the flow grows by the larger root of
-    $\zeta^2 - (1+\mu+\eta a)\zeta + \mu = 0$ a step. Where descent does not follow the flow, since
-    it settles within a few steps or has another velocity, the forecast takes its own steps. Adam
-    and AdamW run themselves on a dilated clock, from the state that they are in. Linearising once
-    at the plateau is not enough, because units turn while the loss rests.
+    at once. For gradient descent it integrates gradient flow by Runge–Kutta–Chebyshev steps. Flow
+    time is converted to steps with the momentum $\mu$ and the learning rate $\eta$: a mode that
+    grows as $e^{at}$ along the flow grows per step by the larger root of
+    $\zeta^2 - (1+\mu+\eta a)\zeta + \mu = 0$. Descent departs from the flow if it settles within a
+    few steps or has another velocity; the forecast then takes the optimiser's own steps. Adam and
+    AdamW are run from their present state with a dilated clock. One linearisation at the plateau
+    would not be enough, because units turn while the loss rests.
 
-    A plateau is left when a tenth of the coming drop is made, where the drop is from the loss where
-    it is flattest from now on to where it rests next. The band is twice what half of the samples
-    (half of the difference between the halves) and a coarser look-ahead change, and a twentieth of
-    the time (a tenth in mini-batches, which differ from run to run). Losses are measured against
-    that of a network whose weights are all zero: a fall by less than a thousandth of that loss does
-    not count as a drop.
+    A plateau is left when a tenth of the coming drop is made. The drop goes from the loss at the
+    flattest point ahead to the loss at the next rest. The band is twice the change that results
+    from half of the samples (half of the difference between the halves) and from a coarser
+    look-ahead, plus a twentieth of the time (a tenth for mini-batches, which differ from run to
+    run). A fall by less than a thousandth of the loss at zero weights does not count as a drop.
 
-    Two limits end the look-ahead. Where the largest curvature exceeds $2(1+\mu)/\eta$, or the
-    preconditioned one $2(1+\beta_1)/((1-\beta_1)\eta)$ for Adam, training oscillates or diverges
-    and no longer follows the flow: the verdict is 'unstable'. In mini-batches the loss stays about
-    $\tfrac14\sum_i\eta_i C_{ii}$ above a minimum, where $C$ is the covariance of the gradient: a
-    fall of less than three times that is hidden by the noise, and the verdict is 'noise floor'.
+    Two limits end the look-ahead. If the largest curvature exceeds $2(1+\mu)/\eta$, or for Adam the
+    preconditioned curvature exceeds $2(1+\beta_1)/((1-\beta_1)\eta)$, training oscillates or
+    diverges and no longer follows the flow: the verdict is 'unstable'. In mini-batches the loss
+    stays about $\tfrac14\sum_i\eta_i C_{ii}$ above a minimum, where $C$ is the covariance of the
+    gradient and $\eta_i$ the rate of a weight. A fall of less than three times this height is
+    hidden by the noise: the verdict is 'noise floor'.
 
-    The look-ahead stops where it has cost more than training that far would have. The price of a
-    gradient is measured in steps of the run before it starts.
+    The look-ahead stops if it has cost more time than training itself would have taken. The price
+    of a gradient, in steps of the run, is measured before the look-ahead starts.
 
     **Arguments:**
 
-    - `model`: a module of PyTorch, or any tree of arrays (a dict, an Equinox module, …). It is
+    - `model`: a PyTorch module, or any tree of arrays (a dict, an Equinox module, …). The model is
       not changed.
     - `loss`: `loss(model(x), y)` for PyTorch, `loss(model, x, y)` for a tree; a mean over samples.
-      `None` for a module whose output has the loss as `.loss`, as those of Hugging Face.
-    - `optimizer`: the optimiser of PyTorch that trains the model, with its state, or a statement of
-      it: `festina.own.SGD(lr=…)`, `Adam(lr=…)`, `AdamW(lr=…)`.
-    - `data`: inputs and targets `(x, y)`, or a Dataset or DataLoader of PyTorch. Inputs in a tuple
-      or a dict are separate arguments of the module. In a dict the targets are called `labels`,
-      `targets` or `y`, and the module gets them too if its `forward` has an argument of that name.
-    - `watch`: what `festina.watch` has recorded of the run; the forecast then says since when the
-      loss rests.
-    - `metric`: a number of the model, such as accuracy on a test set. Times and verdict are then of
-      the metric: when it has made a tenth, and half, of its way to where it rests, as in grokking.
-      A metric between 0 and 1 is taken for a share, and a change below a tenth is none.
+      `None` for a module whose output has the loss as `.loss`, as in Hugging Face.
+    - `optimizer`: the PyTorch optimiser that trains the model, with its state, or a description of
+      an optimiser: `festina.own.SGD(lr=…)`, `Adam(lr=…)`, `AdamW(lr=…)`.
+    - `data`: inputs and targets `(x, y)`, or a PyTorch Dataset or DataLoader. Inputs in a tuple or
+      a dict are separate arguments of the module. In a dict the targets are called `labels`,
+      `targets` or `y`, and the module receives them too if its `forward` has an argument of that
+      name.
+    - `watch`: the record of the run by `festina.watch`; the forecast then states the step since
+      which the loss has rested.
+    - `metric`: function of the model that returns a number, such as the accuracy on a test set.
+      Times and verdict then refer to the metric instead of the loss: the times at which a tenth and
+      half of its change are made, as in grokking. A metric between 0 and 1 is treated as a share,
+      of which a change below a tenth does not count.
     - `max_gradients`: largest number of gradients; the band may take as many again.
-    - `samples`: how many samples stand for all: by default 4,096, or 1,024 for mini-batches. Fewer
-      than a thousand are a rough guide.
-    - `batch`: size of mini-batches (a DataLoader knows it); `None` for all samples at once.
+    - `samples`: number of samples that represent all data: by default 4,096, or 1,024 for
+      mini-batches. Fewer than a thousand samples give a rough forecast.
+    - `batch`: size of mini-batches, by default the size of a DataLoader; otherwise `None` for all
+      samples at once.
     - `schedule`: the learning rate as a function of the steps from now, in units of the present
-      one, or a scheduler of PyTorch. Without it the learning rate is taken to be constant.
-    - `epoch`: optimiser steps between two steps of that scheduler.
+      rate, or a PyTorch scheduler. By default the learning rate is assumed to be constant.
+    - `epoch`: optimiser steps between two steps of this scheduler.
     - `every_gradient`: run the optimiser itself ahead, with one gradient a step. This works for any
-      optimiser of PyTorch.
-    - `insist`: go on where training on would be cheaper.
-    - `progress`: called with words and the fraction of `max_gradients` that is spent.
+      PyTorch optimiser.
+    - `insist`: continue even if training itself would be cheaper.
+    - `progress`: function of a message and the spent fraction of `max_gradients`.
 
     **Returns:**
 
     The `Forecast`.
 
+    **Example:**
+
+    >>> import torch
+    >>> import festina
+    >>> layers = torch.nn.Linear(3, 4, bias=False), torch.nn.Linear(4, 1, bias=False)
+    >>> for layer in layers:
+    ...     _ = torch.nn.init.constant_(layer.weight, 1e-3)
+    >>> model, loss = torch.nn.Sequential(*layers), torch.nn.functional.mse_loss
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    >>> data = torch.eye(3), torch.tensor([[3.0], [0.0], [0.0]])
+    >>> found = festina.forecast(model, loss, optimizer, data)
+    >>> found.verdict, round(found.left)
+    ('plateau', 55)
+
     !!! note "When to doubt it"
 
-        Just after a drop, while the verdict is 'settling'. The level of the next plateau is less
-        certain than the end of this one, because weak plateaus may lie in between.
-        `Forecast.next_level` trains the network of so few units instead, which is nearer.
-        Rectifiers that slide along their kinks cost many gradients.
+        Just after a drop, while the verdict is 'settling', the forecast is uncertain. The level of
+        the next plateau is less certain than the end of this plateau, because weak plateaus may lie
+        in between. `Forecast.next_level` trains a network of the effective width and is more
+        accurate. ReLU units that slide along their kinks cost many gradients.
     """
     budget = Budget(float(whole_number("max_gradients", max_gradients, 20)), insist)
     problem = problem_of(model, loss, optimizer, data, samples=samples, batch=batch, budget=budget)

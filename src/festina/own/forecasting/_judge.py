@@ -66,7 +66,7 @@ def result(run: Run, seen: Seen, since: float | None = None) -> Forecast:
         notes += _behind(run, seen, seen.drop)
         said = _with_drop(said, run, seen.drop)
     if said.verdict == "plateau" and since is not None:
-        notes.append(f"it rests since step {since:.0f}")
+        notes.append(f"the loss has rested since step {since:.0f}")
     held_up = _held_up(run, course, said.verdict)
     level, end = None if said.level is None else said.level + held_up, said.end + held_up
     spent = {"gradients": budget.gradients, "cost": budget.steps}

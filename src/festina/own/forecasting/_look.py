@@ -19,22 +19,23 @@ from ._schedules import is_over
 from ._sgd import SGD
 from ._vectors import Vector
 
-_CERTAIN = 200  # gradients of rest, before curvature is asked whether it is one: it costs 40
-_EDGE = 1.0 / SAFETY  # of the largest stable curvature, which is known from below
-_AGAIN = 1.2  # times the curvature that was not unstable, before it is looked at again
-_ZERO, _NUDGE = 1e-2, 0.1  # root mean square of weights that are all but zero, and of their nudge
-_FACTORS = 3  # a product of fewer that are zero has a slope or a curvature
-_NUDGED, _LOWER = 200, 1e-3  # gradients to see what follows, and by how much of it the loss falls
-_ROUGH = 0.2  # tolerance of the flow from a nudge, of which only the direction counts
+_CERTAIN = 200  # gradients at rest before a test of the curvature, which costs 40 gradients
+_EDGE = 1.0 / SAFETY  # share of the largest stable curvature: estimates of curvature are too low
+_AGAIN = 1.2  # growth of a stable curvature before the next test of stability
+_ZERO, _NUDGE = 1e-2, 0.1  # root mean square of weights close to zero, and of their nudge
+_FACTORS = 3  # a product with fewer zero factors has a slope or a curvature
+_NUDGED, _LOWER = 200, 1e-3  # gradients after a nudge, and the relative fall of the loss to find
+_ROUGH = 0.2  # tolerance of the flow after a nudge, of which only the direction counts
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run to be looked ahead of.
+    """A training run for a look-ahead.
 
-    - `rule`: by which its weights move.
-    - `schedule`: its learning rate so many steps from now, in units of the present one.
-    - `judge`: a metric of its weights.
+    - `problem`: loss and gradient of the weights.
+    - `rule`: the optimiser's rule that moves the weights.
+    - `schedule`: learning rate as a function of the steps from now, in units of the present rate.
+    - `judge`: a metric of the weights.
     """
 
     problem: Problem
@@ -43,22 +44,22 @@ class Run:
     judge: Judge | None = None
 
     def ahead(self, problem: Problem, coarser: float = 1.0) -> Iterator[Ahead]:
-        """Yield the run ahead on these samples, by steps that are so much coarser."""
+        """Yield the run ahead on the samples of a problem, with steps `coarser` times longer."""
         return self.rule.ahead(problem, self.schedule, coarser)
 
 
 @dataclass
 class Seen:
-    """Where a look-ahead has ended, and why.
+    """End of a look-ahead, and its reason.
 
-    - `course`: its samples.
+    - `course`: time, loss and speed along the look-ahead.
     - `drop`: the first drop, if there is one.
-    - `load`: largest curvature over the largest stable one, if it ended there.
-    - `rehearsed`: losses of the optimiser's own steps from there.
-    - `saddle`: whether it rests where the loss curves downwards.
-    - `spent`: whether all gradients allowed were spent.
-    - `dear`: whether training on would have been cheaper, and no drop was seen.
-    - `over`: whether the learning rate has ended.
+    - `load`: largest curvature over the largest stable curvature, if training is unstable.
+    - `rehearsed`: losses of the optimiser's own steps from the end of the look-ahead.
+    - `saddle`: whether the loss rests at a point of negative curvature.
+    - `spent`: whether all allowed gradients were spent.
+    - `dear`: whether training itself would have been cheaper, and no drop was found.
+    - `over`: whether the schedule has reduced the learning rate to zero.
     """
 
     course: Course
@@ -72,9 +73,9 @@ class Seen:
 
 
 def look_until_drop(run: Run, progress: Progress | None = None) -> Seen:
-    """Look ahead until the first drop or the metric's way is made, or the loss is at rest.
+    """Look ahead until the first drop, the end of the metric's change, or the rest of the loss.
 
-    The look-ahead also ends where the optimiser turns unstable, and where the budget does.
+    The look-ahead also ends if the optimiser turns unstable or the budget is spent.
     """
     problem, budget = run.problem, run.problem.budget
     seen = Seen(Course(problem.scale, noisy=run.rule.noisy))
@@ -98,7 +99,7 @@ def look_until_drop(run: Run, progress: Progress | None = None) -> Seen:
 
 
 def _follow(run: Run, seen: Seen, tell: Progress) -> None:
-    """Add samples to the course until there is a reason to end it."""
+    """Add samples to the course until there is a reason to end the look-ahead."""
     problem, budget, course = run.problem, run.problem.budget, seen.course
     rested, steady = None, _EDGE
     for here in run.ahead(problem):
@@ -132,11 +133,12 @@ def _follow(run: Run, seen: Seen, tell: Progress) -> None:
 
 
 def instability(run: Run, course: Course) -> tuple[float | None, list[float]]:
-    """Curvature over the largest stable one at the end, and the losses of some steps, if unstable.
+    """Return the curvature over the largest stable one, and losses of steps, if unstable.
 
-    At the edge of stability the curvature fluctuates about the stable one, and the denominators of
-    Adam grow with its gradients: there instability counts if the loss rises. Below the limit it
-    must rise higher in the second half of the steps, because oscillations of momentum die out.
+    At the edge of stability the curvature fluctuates about the largest stable curvature, and the
+    denominators of Adam grow with its gradients, so instability counts only if the loss rises.
+    Below the limit the loss must be highest in the second half of the steps, because oscillations
+    of momentum die out.
     """
     rule, problem = run.rule, run.problem
     if not isinstance(rule, AbstractKnownRule):
@@ -155,11 +157,11 @@ def instability(run: Run, course: Course) -> tuple[float | None, list[float]]:
 
 
 def saddle(run: Run, w: Vector) -> tuple[bool, bool]:
-    """Whether weights at rest are at a saddle, and whether the gradient leads away from it.
+    """Return whether weights at rest are at a saddle, and whether the gradient leaves the saddle.
 
-    Where three layers or more are zero, the gradient vanishes and so does the curvature. Whether
-    that is a saddle is seen from weights nearby, from where the loss falls below its level or not.
-    Weight decay makes it a minimum.
+    If three or more layers are zero, both gradient and curvature vanish. The flow from nearby
+    weights then shows a saddle if it takes the loss below its level. With weight decay, zero layers
+    are a minimum.
     """
     rule, problem = run.rule, run.problem
     with problem.budget.unlimited():

@@ -1,4 +1,4 @@
-"""The rule by which a problem's weights move: stated, or read from an optimiser of PyTorch."""
+"""Return the rule that moves the weights: given by the user, or read from a PyTorch optimiser."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -23,23 +23,28 @@ _KNOWN = "SGD (with momentum or Nesterov's), Adam and AdamW"
 def rule_of(
     optimizer: object, problem: Problem, *, every_gradient: bool = False
 ) -> SGD | Adam | OwnSteps:
-    """Return the rule that an optimiser, or a statement of it, applies to the weights."""
+    """Return the rule that an optimiser, or its description, applies to the weights."""
     model = problem.model
     if is_module(model) and is_optimizer(optimizer):
         if every_gradient:
             return OwnSteps(model, optimizer)
         return _read(optimizer, model, problem)
     if every_gradient:
-        raise ValueError("`every_gradient` runs an optimiser of PyTorch on a module: give both.")
+        raise ValueError(
+            "`every_gradient` runs a PyTorch optimiser on a module: give both, or leave it out."
+        )
     return _stated(optimizer, problem)
 
 
 def _stated(rule: object, problem: Problem) -> SGD | Adam:
-    """Return a rule that was stated, with its rates and its state in parts like the weights'."""
+    """Return the user's rule with one rate, and one array of its state, for each array of weights.
+
+    Raises `ValueError` if the number of rates or a shape does not fit.
+    """
     if not isinstance(rule, SGD | Adam):
         raise ValueError(
-            f"`optimizer` is a {type(rule).__name__}, which is not known; {_KNOWN} are. State it, "
-            "as in `festina.own.SGD(lr=0.01)` or `festina.own.Adam(lr=1e-3)`."
+            f"`optimizer` is a {type(rule).__name__}, expected {_KNOWN}. Describe it by "
+            "`festina.own.SGD(lr=0.01)` or `festina.own.Adam(lr=1e-3)`."
         )
     count, found = len(problem.names), dict[str, object]()
     for name, rates in (("lr", rule.lr), ("weight_decay", rule.weight_decay)):
@@ -57,7 +62,7 @@ def _stated(rule: object, problem: Problem) -> SGD | Adam:
 
 
 def _like(problem: Problem, name: str, given: object) -> Vector:
-    """Return a tree like the model's as a vector like the weights."""
+    """Return a tree with the structure of the model as a vector like the weights."""
     leaves = [leaf for leaf in jax.tree.leaves(given) if is_real(leaf)]
     weights = problem.start.parts
     if [leaf.shape for leaf in leaves] != [w.shape for w in weights]:
@@ -71,12 +76,12 @@ def _like(problem: Problem, name: str, given: object) -> Vector:
 def _read(
     optimizer: "torch.optim.Optimizer", model: "torch.nn.Module", problem: Problem
 ) -> SGD | Adam:
-    """Return the rule and the state of an optimiser of PyTorch."""
+    """Return the rule and the state of a PyTorch optimiser."""
     kind = type(optimizer).__name__
     if kind not in ("SGD", "Adam", "AdamW"):
         raise ValueError(
-            f"`optimizer` is {kind}, which is not known; {_KNOWN} are. With `every_gradient=True` "
-            "it is run ahead itself, one gradient a step, unless its steps need a closure."
+            f"`optimizer` is {kind}, expected {_KNOWN}. With `every_gradient=True` any optimiser "
+            "is run ahead itself, one gradient a step, unless its steps need a closure."
         )
     named = dict(model.named_parameters())
     moving = [named[name] for name in problem.names]
@@ -87,17 +92,18 @@ def _read(
     for key in ("maximize", "amsgrad"):
         if any(group.get(key) for group in groups):
             raise ValueError(
-                f"`optimizer` has `{key}`, which is not known. Try every_gradient=True."
+                f"`optimizer` has `{key}`, which the forecast does not model. Try "
+                "`every_gradient=True`."
             )
     for key in ("momentum", "nesterov", "dampening", "betas", "eps"):
         if any(group.get(key) != first.get(key) for group in groups):
             raise ValueError(
-                f"The groups of `optimizer` differ in `{key}`: only learning rates and weight "
-                "decay may. `every_gradient=True` runs it ahead itself."
+                f"The groups of `optimizer` differ in `{key}`, but only learning rates and weight "
+                "decay may differ. `every_gradient=True` runs the optimiser itself."
             )
 
     def kept(key: str) -> Vector:
-        """Return memories of gradients, zero where there was none."""
+        """Return one part of the optimiser's state, with zeros for missing arrays."""
         pairs = zip((state.get(key) for state in states), problem.start.parts, strict=True)
         return Vector(tuple(w * 0.0 if a is None else problem.array(a, w) for a, w in pairs))
 

@@ -18,10 +18,10 @@ from ._course import LEAST_OF_ALL, Course
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TYPICAL = 150  # gradients of a forecast: medians of kinds of runs are 120 to 210
-REHEARSED = 40  # steps of an unstable optimiser, to see whether the loss diverges
-DIVERGED = 3.0  # times the loss: it diverges, where at the edge of stability it oscillates
-_DESCENT = 500  # steps of a narrow network to its rest, at most
+TYPICAL = 150  # gradients of a typical forecast: medians are 120 to 210 for several kinds of runs
+REHEARSED = 40  # steps of an unstable optimiser that show whether the loss diverges
+DIVERGED = 3.0  # a loss above this multiple diverges; at the edge of stability it oscillates
+_DESCENT = 500  # most steps that train a narrow network until its loss rests
 
 Verdict = Literal[
     "plateau", "settling", "minimum", "noise floor", "unstable", "no staircase", "undecided"
@@ -30,34 +30,48 @@ Verdict = Literal[
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Forecast(Result):
-    """Result of `forecast`: what comes next in a training run, in steps of its optimiser from now.
+    """Result of `forecast`: the next drop of a training run, in optimiser steps from now.
 
-    - `verdict`: `"plateau"`, a drop is coming, or the loss rests at a saddle; `"settling"`, the
-      loss is still on its way down to where it will rest, and a drop may follow; `"minimum"`, it
-      rests and none was seen ahead; `"noise floor"`, the noise of mini-batches hides what is left
-      to fall; `"unstable"`, the learning rate is too large for the curvature, and the loss
-      oscillates or diverges; `"no staircase"`, it goes on falling without a rest; `"undecided"`,
-      training on is cheaper than to look ahead.
-    - `left`: when a tenth of the coming drop is made, the plateau left; `None` without one.
-    - `half`: when half of it is made.
-    - `band`: between which `left` lies. Where the look-ahead ended on the plateau or within a
-      drop, `left` is not known, and the band goes from when it is not yet left to infinity.
-    - `loss`: now, on the samples that were looked at.
-    - `plateau`: the level that is left. The present loss is above it while it settles.
-    - `level`: of the loss after the drop. The plateau behind it may be a weak one.
-    - `metric`: the metric now and where the look-ahead ended; with one, times and band are its.
-    - `ahead`: how far was looked.
-    - `gradients`: spent, in passes through the samples.
-    - `notes`: what was assumed.
-    - `course`: the look-ahead itself.
-    - `after`: the model where it ended.
-    - `end`: the loss to be expected where it ended, with the noise of mini-batches.
-    - `cost`: steps of the run that take as long as the forecast did, and `price`: as one of its
-      gradients does.
-    - `noise`: how far above a minimum mini-batches of the size `batch` hold the loss.
-    - `curvature`: the largest curvature and the largest stable one, where training is unstable.
+    - `verdict`: one of these words.
+      `"plateau"`: a drop is coming, or the loss rests at a saddle.
+      `"settling"`: the loss still falls towards a plateau, and a drop may follow.
+      `"minimum"`: the loss rests, and no drop was found ahead.
+      `"noise floor"`: the noise of mini-batches hides any further fall.
+      `"unstable"`: the learning rate is too large for the curvature, and the loss oscillates or
+      diverges.
+      `"no staircase"`: the loss goes on falling without a rest.
+      `"undecided"`: training is cheaper than looking ahead.
+    - `left`: step at which the plateau is left, when a tenth of the coming drop is made; `None`
+      without a drop.
+    - `half`: step at which half of the drop is made.
+    - `band`: interval that contains `left`. If the look-ahead ended on the plateau or within a
+      drop, `left` is unknown, and the band goes from the last step on the plateau to infinity.
+    - `loss`: present loss on the samples of the forecast.
+    - `plateau`: level of the present plateau. While the loss settles, it is above this level.
+    - `level`: level of the loss after the drop. The plateau at this level may be a weak one.
+    - `metric`: the metric now and at the end of the look-ahead; if given, `left`, `half` and `band`
+      refer to the metric.
+    - `ahead`: length of the look-ahead in steps.
+    - `gradients`: number of gradients, in passes through the samples.
+    - `notes`: assumptions of the forecast.
+    - `course`: time, loss and speed along the look-ahead.
+    - `after`: the model at the end of the look-ahead.
+    - `end`: expected loss at the end of the look-ahead, with the noise of mini-batches.
+    - `cost`: duration of the forecast, in steps of the run.
+    - `price`: duration of one of its gradients, in steps of the run.
+    - `noise`: height above a minimum at which mini-batches of size `batch` hold the loss.
+    - `curvature`: the largest curvature and the largest stable curvature, if training is unstable.
       Both are preconditioned for Adam.
-    - `rehearsed`: losses of the optimiser's own steps there.
+    - `rehearsed`: losses of the optimiser's own steps at the end of an unstable look-ahead.
+
+    **Example:**
+
+    >>> from festina.own import Forecast
+    >>> found = Forecast("plateau", left=90, half=118, band=(64, 116), loss=0.34, level=0.003)
+    >>> print(found)
+    plateau: the loss leaves 0.34 in 90 steps (64 to 116);
+    half of the drop to 0.003 is made in 118 steps
+    looked 0 steps ahead with 0 gradients
     """
 
     verdict: Verdict
@@ -82,9 +96,9 @@ class Forecast(Result):
     rehearsed: Annotated[tuple[float, ...], "rehearsal"] = ()
 
     def __str__(self) -> str:
-        spent = f"{self.gradients:.0f} gradients, looked {_steps(self.ahead)} ahead"
+        spent = f"looked {_steps(self.ahead)} ahead with {self.gradients:.0f} gradients"
         if self.batch is not None:
-            spent += f"; it took as long as about {_steps(self.cost)}"
+            spent += f", in the time of about {_steps(self.cost)} of the run"
         return "\n".join([self._in_words(), spent, *self.notes])
 
     def _in_words(self) -> str:
@@ -92,57 +106,59 @@ class Forecast(Result):
             return f"{self.verdict}: {self._without_drop()}"
         low, high = (_number(each) for each in self.band)
         when = f"in {_steps(self.left)} ({low} to {high})"
-        if self.band[0] <= 0.0:  # nobody knows when
+        if self.band[0] <= 0.0:  # the lower limit is unknown
             when = f"within {high} steps, perhaps in {_number(self.left)}"
         if self.metric is not None:
             a, b = self.metric
-            moves = "leaves" if self.verdict == "plateau" else "moves without a rest, by a tenth"
+            moves = "leaves" if self.verdict == "plateau" else "moves without a rest from"
             return (
-                f"{self.verdict}: the metric of {a:.4g} {moves} {when}, is half-way to {b:.4g} in "
-                f"{_steps(self.half)}"
+                f"{self.verdict}: the metric {moves} {a:.4g}, by a tenth of its way to {b:.4g} "
+                f"{when}, and by half of its way in {_steps(self.half)}"
             )
-        settles = f" falls to {self.plateau:.4g}, which" if self.verdict == "settling" else ""
+        leaves = f"leaves {self.loss:.4g}"
+        if self.verdict == "settling":
+            leaves = f"of {self.loss:.4g} falls to {self.plateau:.4g}, and leaves that plateau"
         return (
-            f"{self.verdict}: the loss of {self.loss:.4g}{settles} is left {when}, half of the "
-            f"drop to {self.level:.4g} is made in {_steps(self.half)}"
+            f"{self.verdict}: the loss {leaves} {when}; half of the drop to {self.level:.4g} is "
+            f"made in {_steps(self.half)}"
         )
 
     def _without_drop(self) -> str:
-        """A sentence for each verdict, with its numbers."""
+        """Return the sentence of a verdict without a drop, with its numbers."""
         here, there = f"the loss of {self.loss:.4g}", f"{self.end:.4g}"
         if self.metric is not None and self.verdict != "undecided":
             here = f"the metric of {self.metric[0]:.4g} stays; {here}"
         match self.verdict:
             case "minimum" if abs(self.loss) <= LEAST_OF_ALL * self.course.scale:
                 return (
-                    f"{here} is less than a thousandth of {self.course.scale:.4g}, that of a "
-                    "network of zeros: no drop that counts is left"
+                    f"{here} is less than a thousandth of {self.course.scale:.4g}, the loss at "
+                    "zero weights: no further drop counts"
                 )
             case "minimum":
-                return f"{here} rests, no drop is coming"
+                return f"{here} rests, and no drop is coming"
             case "settling":
-                return f"{here} still falls to {there}; no drop was seen behind it"
+                return f"{here} still falls to {there}; no drop was found after that"
             case "no staircase" if self.curvature is not None:
-                return f"{here} falls to {there} without a rest, and {self._limit()} then"
+                return f"{here} falls to {there} without a rest; then {self._limit()}"
             case "no staircase":
                 return f"{here} falls to {there} without a rest"
             case "plateau":
                 until = self.band[0] if self.band else 0.0
-                within = f"within {_steps(until)}" if until else "as far as was seen"
-                return f"{here} is not left {within}"
+                within = f"within {_steps(until)}" if until else "within the look-ahead"
+                return f"{here} does not drop {within}"
             case "noise floor":
                 return (
                     f"{here} stays about {there}: the noise of mini-batches of {self.batch} holds "
-                    f"it {self.noise:.2g} above a minimum, which hides any fall to come"
+                    f"the loss {self.noise:.2g} above a minimum and hides any further fall"
                 )
             case "unstable":
                 return f"{here} {self._instability()}"
         whole = f"{TYPICAL * self.price:,.0f}"
         return (
             f"{here}; training on is cheaper: a gradient takes as long as {_number(self.price)} "
-            f"steps of the run, a forecast of about {TYPICAL} gradients as {whole}. It stopped "
-            f"{_steps(self.ahead)} ahead at {there}, at the cost of {_number(self.cost)}; "
-            "`insist=True` looks on"
+            f"steps of the run, and a forecast of about {TYPICAL} gradients as long as {whole} "
+            f"steps. The forecast stopped {_steps(self.ahead)} ahead at the loss {there}, and took "
+            f"as long as {_number(self.cost)} steps; `insist=True` looks further ahead"
         )
 
     def _instability(self) -> str:
@@ -161,8 +177,8 @@ class Forecast(Result):
         largest, limit = self.curvature
         exceeds = "exceeds" if largest > limit else "is close to"
         return (
-            f"the largest curvature of {largest:.3g} {exceeds} that which is stable at this "
-            f"learning rate, {limit:.3g}"
+            f"the largest curvature of {largest:.3g} {exceeds} the largest stable curvature "
+            f"{limit:.3g} at this learning rate"
         )
 
     def next_level(
@@ -174,18 +190,21 @@ class Forecast(Result):
         tolerance: float = TOLERANCE,
         apply: Function | None = None,
     ) -> tuple[float, dict[str, int]]:
-        """The level after the drop by the network of the units that it uses then, and how many.
+        """Return the level of the next plateau, and the effective width of each layer there.
 
-        On a plateau the network does what a narrow one does at rest. The look-ahead ends before the
-        loss has come down to it; the narrow network that computes what `after` does is small enough
-        to be trained to its rest. It is off by a third of what `level` is, on plateaus of rectified
-        and linear units (docs/guides/own-runs.md); only a weak plateau between is missed by both.
+        On a plateau the network computes the same as a narrow network at rest. The look-ahead ends
+        before the loss has reached the next plateau, so this method shrinks the model `after` and
+        trains the narrow network until its loss rests. For ReLU and linear units its error is a
+        third of the error of `level` (docs/guides/own-runs.md). Both miss a weak plateau in between.
 
-        `x`, `y`, `loss` (of outputs and targets), `tolerance` and `apply` as for
-        `festina.diagnose.effective_width`; the model must be one whose hidden layers that can read.
+        The arguments `x`, `y`, `loss` (of outputs and targets), `tolerance` and `apply` are those
+        of `festina.diagnose.effective_width`, which must recognise the hidden layers of the model.
         """
         if self.level is None:
-            raise ValueError(f"No drop of the loss is ahead, the verdict is '{self.verdict}'.")
+            raise ValueError(
+                f"No drop of the loss is ahead, because the verdict is '{self.verdict}': there is "
+                "no next level."
+            )
         network = model_of(self.after, x, y, apply)
         found = Narrowest(network).search(tolerance)
         slope = lambda weights: network.slope(weights, network.samples, loss)
@@ -193,7 +212,7 @@ class Forecast(Result):
         return slope(rested)[0], found.widths
 
     def draw(self, ax: "Axes | None" = None, **style: object) -> "Axes":
-        """Draw the predicted loss, or metric, dashed. `style` goes to `Axes.plot`."""
+        """Draw the predicted loss, or metric, as a dashed line. `style` goes to `Axes.plot`."""
         ax = axes(ax)
         of_metric = self.metric is not None
         values = self.course.metric if of_metric else self.course.loss

@@ -1,4 +1,4 @@
-"""Descent: what is stated of it, its gradient flow ahead, and its own steps."""
+"""Gradient descent: its parameters and state, its gradient flow ahead, and its own steps."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,22 +12,31 @@ from ._rules import AbstractKnownRule, Rates, Schedule, constant, parts
 from ._schedules import strides
 from ._vectors import Vector, combination
 
-_TOLERANCE = 0.2  # of a step of the flow: growth beside stiff weights is then timed to 3 %
-_OF_BEST = 1 / 3  # of the longest step: shorter ones are taken first, and some are given up
-_SHARES, _FEWEST_PRODUCTS = 4, 8  # of samples, and of Lanczos: a rough curvature is enough
+_TOLERANCE = 0.2  # tolerance of a flow step: growth beside stiff weights is then timed to 3 %
+_OF_BEST = 1 / 3  # typical over longest step: first steps are short, and some steps fail
+_SHARES, _FEWEST_PRODUCTS = 4, 8  # shares of samples, Lanczos products: a rough estimate
 
 
 @dataclass(frozen=True)
 class SGD(AbstractKnownRule):
-    r"""Gradient descent, in mini-batches or not, with momentum or not.
+    r"""Gradient descent for `forecast`: parameters and present state of the optimiser.
 
-    - `lr`: learning rate $\eta$.
-    - `momentum`: $\mu$ of the heavy ball.
-    - `nesterov`: whether the gradient is taken ahead of it.
-    - `dampening`: of the gradient as it enters the momentum.
-    - `weight_decay`: $\lambda$ of $\lambda w$, added to the gradient.
-    - `velocity`: the sum of past gradients that momentum keeps, a tree like the model's (`trace` of
-      Optax); without it momentum starts anew.
+    The rule is the same for all samples at once and for mini-batches.
+
+    - `lr`: learning rate $\eta$, one for all arrays of weights or one for each.
+    - `momentum`: coefficient $\mu$ of heavy-ball momentum.
+    - `nesterov`: whether the momentum is Nesterov's.
+    - `dampening`: share of a gradient that does not enter the momentum.
+    - `weight_decay`: coefficient $\lambda$ of the term $\lambda w$ that is added to the gradient.
+    - `velocity`: decayed sum of past gradients, a tree with the structure of the model (`trace` of
+      Optax). By default the momentum starts at zero.
+
+    **Example:**
+
+    >>> from festina.own import SGD
+    >>> rule = SGD(lr=0.1, momentum=0.9)
+    >>> rule.pace  # rate at which weights follow a steady gradient, η / (1 − μ)
+    1.0
     """
 
     lr: Rates
@@ -53,27 +62,29 @@ class SGD(AbstractKnownRule):
 
     @property
     def bound(self) -> float:
-        r"""`pace` times curvature at which descent turns unstable.
+        r"""Product of `pace` and curvature at which descent turns unstable.
 
-        $2(1+\mu)/(1-\mu)$, from a root $-1$ of $\zeta^2 - (1 + \mu - \eta\lambda)\zeta + \mu$;
-        Nesterov's momentum divides it by $1 + 2\mu$.
+        The bound is $2(1+\mu)/(1-\mu)$: at the curvature $\lambda$ of the bound,
+        $\zeta^2 - (1 + \mu - \eta\lambda)\zeta + \mu$ has the root $-1$. With Nesterov's momentum
+        the bound is divided by $1 + 2\mu$.
         """
         mu = self.momentum
         return 2.0 * (1 + mu) / (1 - mu) / (1 + 2 * mu if self.nesterov else 1.0)
 
     def rates(self, square: Vector) -> Vector:
-        """Return the rate of every weight, `pace` with each part's own learning rate."""
+        """Return the rate of every weight: `pace` with the learning rate of its array."""
         lr = parts(self.lr, len(square.parts))
         relative = [self.pace * each / max(lr) for each in lr]
         return square.with_(lambda a: a * 0.0 + 1.0).scaled(relative)
 
     def steps(self, growth: float, rate: float = 1.0) -> float:
-        r"""Steps that a unit of flow time takes where the gradient grows at the rate `growth`.
+        r"""Return the steps per unit of flow time while the gradient grows at the rate `growth`.
 
-        What grows as $e^{at}$ along the flow grows by $\zeta$ a step, the larger root of
-        $\zeta^2 - (1 + \mu + \eta a)\zeta + \mu = 0$, so that the unit takes $a/\log\zeta$ steps:
-        $(1 - \mu)/\eta$ for slow growth. With Nesterov's momentum the factor $1 + \eta a$ stands
-        before $\mu$ as well. `rate` is by how much the learning rate is another one by now.
+        A mode that grows as $e^{at}$ along the flow grows per step by $\zeta$, the larger root of
+        $\zeta^2 - (1 + \mu + \eta a)\zeta + \mu = 0$. A unit of flow time therefore takes
+        $a/\log\zeta$ steps, which is $(1 - \mu)/\eta$ for slow growth. With Nesterov's momentum the
+        factor $1 + \eta a$ stands before $\mu$ as well. `rate` is the present learning rate in
+        units of the first.
         """
         mu = self.momentum
         eta = rate * max(parts(self.lr)) * self.enters
@@ -86,13 +97,13 @@ class SGD(AbstractKnownRule):
         return growth / math.log(0.5 * (b + math.sqrt(root)))
 
     def reach(self, problem: Problem) -> float:
-        """Estimate from the curvature on a share of the samples how far a gradient leads."""
+        """Estimate from the curvature on a share of samples how far one gradient looks ahead."""
         some = next(problem.pieces(_SHARES))
         stiff = self.bound * self.load(some, problem.start, products=_FEWEST_PRODUCTS)
         return _OF_BEST * 0.65 * MOST_STAGES / stiff if stiff > 0.0 else math.inf
 
     def flow(self, problem: Problem) -> Gradient:
-        """Return loss and direction of the weights, at the rate 1 where it is largest."""
+        """Return loss and flow of the weights, where the largest learning rate counts as 1."""
         lr, gradient = parts(self.lr, len(problem.names)), self.decayed(problem)
         relative = [-each / max(lr) for each in lr]
 
@@ -103,10 +114,10 @@ class SGD(AbstractKnownRule):
         return field
 
     def ahead(self, problem: Problem, schedule: Schedule, coarser: float) -> Iterator[Ahead]:
-        """Yield the gradient flow ahead, on the clock of momentum."""
+        """Yield the gradient flow ahead, with time in steps of descent with momentum."""
         before, steps, per_step = 0.0, 0.0, 1.0 / self.steps(0.0)
         field = self.flow(problem)
-        # Mini-batches have kicked the velocity, which a steady gradient has on average.
+        # The velocity of mini-batches is noisy; its mean is the velocity of a steady gradient.
         start = problem.start if problem.batch is None else None
         own = Steps(self, field, start, lambda: schedule(steps))
         left = None if schedule is constant else lambda most: self._left(schedule, steps, most)
@@ -116,7 +127,7 @@ class SGD(AbstractKnownRule):
             if schedule is constant:
                 steps += ahead * self.steps(here.growth)
             else:
-                # Own steps end on whole ones, where a schedule may jump.
+                # Own steps end at whole numbers, at which a schedule may jump.
                 steps = round(self._scheduled(schedule, steps, ahead, here.growth), 6)
             sharpness = here.sharpness * self.pace / self.bound
             yield replace(here, time=steps, speed=here.speed * per_step, sharpness=sharpness)
@@ -131,7 +142,7 @@ class SGD(AbstractKnownRule):
         return time
 
     def _scheduled(self, schedule: Schedule, steps: float, ahead: float, growth: float) -> float:
-        """Return the steps after that much more flow time, or those at which the schedule ends."""
+        """Return the steps after the flow time `ahead`, or the steps at the schedule's end."""
         for at, stride, rate in strides(schedule, steps):
             taken = stride / self.steps(growth, rate)
             if taken >= ahead:
@@ -152,8 +163,9 @@ class SGD(AbstractKnownRule):
 class Steps:
     """Steps of the optimiser, one gradient each, on the clock of the flow.
 
-    Steps from the weights `start` continue with the velocity of the rule, steps from other weights
-    with that of a steady gradient. `rate` returns the present learning rate in units of the first.
+    Steps from the weights `start` continue with the velocity of the rule. Steps from other weights
+    start with the velocity of a steady gradient. `rate` returns the present learning rate in units
+    of the first.
     """
 
     def __init__(
@@ -166,10 +178,10 @@ class Steps:
         self._at, self._velocity = start, None
         if isinstance(rule.velocity, Vector):
             self._velocity = rule.velocity.scaled([-each / max(lr) for each in lr])
-        self.forgets = 1.0 - mu**0.5  # of an oscillation, in a step
+        self.forgets = 1.0 - mu**0.5  # share of an oscillation that decays in a step
 
     def __call__(self, w: Vector, f: Vector) -> tuple[float, Vector, float, Vector]:
-        """Step from `w`, where the flow is `f`; return time, and weights, loss and flow there."""
+        """Step from `w`, where the flow is `f`; return time, new weights, loss and flow."""
         mu, rate, time = self._rule.momentum, self._rate(), self.time()
         before = self._velocity if w is self._at else f * self._steady
         # PyTorch does not dampen the first gradient.
@@ -180,11 +192,11 @@ class Steps:
         return time, w, *self._flow(w)
 
     def time(self) -> float:
-        """Time of the flow that a step takes."""
+        """Return the flow time of a step."""
         return self._rate() * self._rule.pace
 
     def coast(self, w: Vector, f: Vector) -> float:
-        """Return the distance between where the velocity and where the flow carry the weights."""
+        """Return the distance between the weights as moved by the velocity and by the flow."""
         if not self._coasting or w is not self._at:
             return 0.0
         steady = f * self._steady

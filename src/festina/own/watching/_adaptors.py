@@ -1,4 +1,4 @@
-"""Watching a run in a trainer that has its own loop: Lightning, Hugging Face."""
+"""Watch a run in a trainer with its own loop: Lightning or Hugging Face."""
 
 import importlib
 from collections.abc import Mapping
@@ -12,19 +12,22 @@ if TYPE_CHECKING:
 
 _Options: TypeAlias = Any
 _Trainer: TypeAlias = Any
-"""Lightning's, which need not be installed."""
+"""A trainer of Lightning, which need not be installed."""
 
 
 def lightning_callback(**options: _Options) -> "_Lightning":
-    """Return a Lightning callback that watches the run; `.watch` is the `Watch` once it trains.
+    """Return a Lightning callback that watches the run; needs Lightning.
 
-    ```python
-    seen = festina.own.lightning_callback(snapshots="1GB")
-    lightning.Trainer(callbacks=[seen]).fit(model, batches)
-    print(seen.watch.stairs((x, y)))
-    ```
+    The attribute `watch` of the callback is the `Watch` as soon as training begins. Options are
+    those of `festina.watch`. If the model has several optimisers, the first one is watched.
 
-    Options are those of `festina.watch`. With several optimisers it is the first.
+    **Example:**
+
+    >>> import festina
+    >>> import lightning  # doctest: +SKIP
+    >>> callback = festina.own.lightning_callback(snapshots="1GB")  # doctest: +SKIP
+    >>> lightning.Trainer(callbacks=[callback]).fit(model, batches)  # doctest: +SKIP
+    >>> print(callback.watch.stairs((x, y)))  # doctest: +SKIP
     """
     for name in ("lightning.pytorch", "pytorch_lightning"):
         try:
@@ -36,31 +39,37 @@ def lightning_callback(**options: _Options) -> "_Lightning":
 
 
 def hugging_face_callback(**options: _Options) -> "_HuggingFace":
-    """Return a Hugging Face callback; `.watch` is the `Watch` once it trains.
+    """Return a callback for a Hugging Face trainer that watches the run; needs `transformers`.
 
-    ```python
-    seen = festina.own.hugging_face_callback()
-    transformers.Trainer(model, arguments, train_dataset=data, callbacks=[seen]).train()
-    print(seen.watch.plateaus())
-    ```
+    The attribute `watch` of the callback is the `Watch` as soon as training begins. Options are
+    those of `festina.watch`. The trainer reports only the mean loss of every `logging_steps` steps:
+    set `logging_steps=1` to record every loss.
 
-    Options are those of `festina.watch`. That trainer tells the mean of the losses of every
-    `logging_steps` steps, and no more: set `logging_steps=1` to see them all.
+    **Example:**
+
+    >>> import festina
+    >>> from transformers import Trainer  # doctest: +SKIP
+    >>> callback = festina.own.hugging_face_callback()  # doctest: +SKIP
+    >>> Trainer(model, arguments, callbacks=[callback]).train()  # doctest: +SKIP
+    >>> print(callback.watch.plateaus())  # doctest: +SKIP
     """
     base = required("transformers", "transformers", "'transformers[torch]'").TrainerCallback
     return type("WatchCallback", (_HuggingFace, base), {})(options)
 
 
 class _Adaptor:
-    """Makes the watch when training begins. Both trainers step within closures or wrappers of their
-    own and say when gradients are there: no hook is needed."""
+    """A callback that makes the watch when training begins.
+
+    Both trainers step within closures or wrappers of their own and call back when gradients are
+    ready, so the optimiser needs no hook.
+    """
 
     def __init__(self, options: dict[str, _Options]) -> None:
         self.options = options
         self.watch: Watch | None = None
 
     def _begin(self, model: object, optimizer: object) -> None:
-        if self.watch is None:  # else it goes on
+        if self.watch is None:  # otherwise the present watch goes on
             self.watch = Watch(model, optimizer, hooked=False, **self.options)
 
 
@@ -70,7 +79,7 @@ class _Lightning(_Adaptor):
         self._begin(pl_module, self._optimizer)
 
     def on_before_backward(self, trainer: _Trainer, pl_module: object, loss: "Tensor") -> None:
-        """The loss comes divided by the number of batches in a step."""
+        """Record the loss, which Lightning has divided by the number of batches in a step."""
         if self.watch is not None:
             self.watch.log(loss.detach() * getattr(trainer, "accumulate_grad_batches", 1))
 

@@ -1,4 +1,4 @@
-"""Past runs, from a list of checkpoints: of JAX, of PyTorch, of anything."""
+"""Analyse a finished run from a list of its checkpoints, in JAX, PyTorch or any other library."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,24 +21,31 @@ def from_checkpoints(
     epoch: int | None = None,
     read: Function | None = None,
 ) -> "CheckpointedRun":
-    """Return a past run from its checkpoints, with the methods of `watch`; for JAX, of models.
-
-    ```python
-    run = festina.own.from_checkpoints(models, losses)
-    print(run.stairs((x, y), loss=squared_error))
-    ```
+    """Return a finished run from its checkpoints and losses, with the methods of `watch`.
 
     **Arguments:**
 
-    - `checkpoints`: networks along the run, whatever they are: trees of arrays, modules, or, with
-      `read`, what it makes networks of.
+    - `checkpoints`: networks along the run: trees of arrays, PyTorch modules, or any arguments of
+      `read`.
     - `losses`: the loss at each checkpoint, or at more steps than there are checkpoints.
-    - `steps`: the step of each loss, in any order, each step once; 0, 1, 2 … unless said.
-    - `at`: when the checkpoints were taken; where losses are, unless said.
-    - `epoch`: steps in an epoch, as in `watch`.
-    - `read`: makes a network of a checkpoint (a file's name, say) when it is needed.
+    - `steps`: the step of each loss, in any order, each step once; by default 0, 1, 2, …
+    - `at`: the step of each checkpoint; by default the same as `steps`.
+    - `epoch`: number of steps in an epoch, as in `watch`.
+    - `read`: function that returns the network of a checkpoint, for example from a file name. It is
+      called when the network is needed.
 
     **Returns:** the `CheckpointedRun`, which has `plateaus()`, `stairs(data)` and `draw()`.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.own import from_checkpoints
+    >>> losses = 1 - 0.8 / (1 + np.exp((50 - np.arange(100)) / 3))
+    >>> run = from_checkpoints([{"w": 0.0}, {"w": 1.0}], losses, at=[5, 90])
+    >>> print(run.stairs())
+      level  from  to  strength  type  confirmed  slope
+    0.99999     0  41      6.56     —          —      —
+        0.2    59  99      6.41     —          —      —
     """
     if not hasattr(checkpoints, "__len__") or isinstance(checkpoints, str | bytes | Mapping):
         kind = type(checkpoints).__name__
@@ -59,7 +66,7 @@ def from_checkpoints(
     if taken.shape != (len(checkpoints),):
         raise ValueError(
             f"There are {len(checkpoints)} checkpoints and {taken.size} steps at which they were "
-            "taken. With `at=[…]` there may be fewer checkpoints than losses."
+            "taken, expected as many of both. Give `at=[…]` for fewer checkpoints than losses."
         )
     for name, each, what in (("steps", when, "loss"), ("at", taken, "checkpoint")):
         single, counts = np.unique(each, return_counts=True)
@@ -78,7 +85,15 @@ def from_checkpoints(
 
 
 class CheckpointedRun(AbstractRun):
-    """A past run with its checkpoints; see `from_checkpoints`."""
+    """Result of `from_checkpoints` and `read_watch`: a finished run with its checkpoints.
+
+    **Example:**
+
+    >>> from festina.own import from_checkpoints
+    >>> run = from_checkpoints([{"w": 0.0}, {"w": 1.0}], [3.0, 1.0], steps=[0, 100])
+    >>> run.steps_with_weights, run.network(100)
+    ([0.0, 100.0], {'w': 1.0})
+    """
 
     def __init__(
         self,
@@ -99,10 +114,10 @@ class CheckpointedRun(AbstractRun):
         return sorted(self._checkpoints)
 
     def network(self, step: float | int) -> Any:
-        """Return the network of a checkpoint."""
+        """Return the network of the checkpoint at a step."""
         if step not in self._checkpoints:
             raise ValueError(
-                f"There is no checkpoint of step {step}: `steps_with_weights` says of which."
+                f"There is no checkpoint of step {step}, expected one of `steps_with_weights`."
             )
         found = self._checkpoints[step]
         return found if self._read is None else self._read(found)

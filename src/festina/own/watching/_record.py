@@ -1,4 +1,4 @@
-"""Numbers along a run: kept on their device, fetched in bunches, limited in number."""
+"""Record numbers along a run: they stay on their device and are fetched in bunches."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Curve = tuple[Float[np.ndarray, " sample"], Float[np.ndarray, " sample"]]
-"""Steps, and a number at each."""
+"""Steps, and a number at each step."""
 
-_BUNCH = 256  # numbers fetched at once: whoever asks an accelerator for one waits for all its work
-_MOST = 2**16  # samples; neighbours are averaged beyond
+_BUNCH = 256  # numbers fetched at once: each fetch waits for all pending work of an accelerator
+_MOST = 2**16  # samples; if there are more, neighbours are averaged
 
 
 class Record:
-    """One number for each of some steps.
+    """A number at each of some steps, in limited memory.
 
-    It never holds more than `most` samples: when there are more, each is the average of two
-    neighbours from then on, so that a run of any length takes the same memory, and all samples
-    scatter alike.
+    If there are more than `most` samples, pairs of neighbours are averaged, and each later sample
+    is an average of as many numbers. A run of any length takes the same memory, and all samples
+    have the same scatter.
     """
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._waiting = list[tuple[int, "float | Tensor"]]()
-        self._single = np.empty((0, 2))  # fetched, and too few for one sample
+        self._single = np.empty((0, 2))  # fetched numbers, too few for a sample
         self._samples = np.empty((0, 2))
-        self._each = 1  # of them in a sample
+        self._each = 1  # numbers in a sample
 
     def add(self, step: int, value: "float | Tensor") -> None:
-        """Add a plain number, or a tensor with one entry on any device, without waiting for it."""
+        """Add a number, or a one-entry tensor on any device, without waiting for the device."""
         self._waiting.append((step, value))
         if len(self._waiting) >= _BUNCH:
             self._fetch()
@@ -66,7 +66,7 @@ def _averaged(rows: Float[np.ndarray, "row 2"], each: int) -> Float[np.ndarray, 
 
 
 def numbers(values: Sequence["float | Tensor"]) -> Float[np.ndarray, " value"]:
-    """Return numbers of tensors of one entry, with one transfer for each device."""
+    """Return the values of numbers and one-entry tensors, with one transfer for each device."""
     found = np.array([np.nan if is_tensor(each) else float(each) for each in values])
     places = dict[object, list[tuple[int, "Tensor"]]]()
     for index, value in enumerate(values):

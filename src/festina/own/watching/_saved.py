@@ -1,4 +1,4 @@
-"""Save a user's run: losses and weights in the format of `festina.save`, no pickle."""
+"""Save losses and weights of a run in the format of `festina.save`, without pickle."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def save_run(run: "AbstractRun", path: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    """Save the losses of a run, and weights by their names at the steps that have them."""
+    """Save the losses of a run, and the weights by name at `steps_with_weights`."""
     import xarray as xr
 
     curves = {"loss": run.curve}

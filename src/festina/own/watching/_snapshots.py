@@ -1,4 +1,4 @@
-"""Copies of weights along a run, as many as fit into a number of bytes."""
+"""Keep copies of weights along a run, as many as fit into a number of bytes."""
 
 import re
 from collections.abc import Callable
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_LEAST = 4  # snapshots, of which anything can be told
-_EARLY = 4  # one in so many is spent on the beginning
+_LEAST = 4  # fewest useful snapshots
+_EARLY = 4  # one snapshot in four covers the beginning
 
 
 def bytes_of(size: str | int) -> int:
-    """Return a number of bytes: 256MB, 1.5 GB, or a whole number."""
+    """Return the number of bytes of a size such as '256MB', '1.5 GB', or a whole number."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?B?)\s*", str(size).upper())
     if found is None or found[2] not in _UNITS:
         raise ValueError(f"`snapshots` must be a size such as '256MB' or '1.5GB', got {size!r}.")
@@ -25,25 +25,25 @@ def bytes_of(size: str | int) -> int:
 
 
 class Snapshots:
-    """Copies of some tensors at as many steps as fit into a budget, on the device they are on.
+    """Copies of tensors at as many steps as fit into a budget of bytes, on the same device.
 
-    One is taken every `stride` steps. When the budget is spent, every other one is given up and the
-    stride doubles, so that a run of any length is covered evenly. A quarter of them is spread
-    evenly over the logarithm of time instead: plateaus get longer along a run, and the first ones
-    would be lost. The memory of those that were given up is used again.
+    A copy is taken every `stride` steps. When the budget is spent, every second copy is dropped and
+    the stride doubles, so the copies cover a run of any length evenly. A quarter of the copies is
+    spread evenly over the logarithm of time instead, because plateaus become longer along a run and
+    the first plateaus would be lost. The memory of dropped copies is used again.
     """
 
     def __init__(self, tensors: Callable[[], list["Tensor"]], budget: int) -> None:
         one = sum(each.numel() * each.element_size() for each in tensors())
         self.capacity = budget // max(one, 1)
         self.stride, self._last = 1, -1
-        self._tensors = tensors  # asked anew each time: a module may put others in their place
+        self._tensors = tensors  # called for each copy, because a module may replace its tensors
         self._kept = dict[int, list["Tensor"]]()
         self._spare = list[list["Tensor"]]()
         if self.capacity < _LEAST:
             raise ValueError(
                 f"`snapshots` is {budget / 1e6:.4g} MB, and one copy of these weights takes "
-                f"{one / 1e6:.4g} MB: expected room for {_LEAST} of them at least, "
+                f"{one / 1e6:.4g} MB: expected room for {_LEAST} copies at least, "
                 f"{_LEAST * one / 1e6:.4g} MB. With `snapshots=None` only losses and gradient "
                 "norms are kept."
             )
@@ -54,7 +54,7 @@ class Snapshots:
 
     @property
     def bytes(self) -> int:
-        """Number of bytes of all copies, including free ones that wait to be used again."""
+        """Number of bytes of all copies, including dropped ones whose memory is used again."""
         copies = [*self._kept.values(), *self._spare]
         return sum(each.numel() * each.element_size() for copy in copies for each in copy)
 
@@ -62,7 +62,7 @@ class Snapshots:
         return self._kept[step]
 
     def offer(self, step: int) -> None:
-        """Take a copy at this step, if it is the first of its stride."""
+        """Take a copy at this step if it is the first offered step of its stride."""
         while step // self.stride > self._last // self.stride and len(self._kept) == self.capacity:
             self._thin()
         if step // self.stride <= self._last // self.stride:

@@ -1,4 +1,4 @@
-"""The staircase of a user's run: its plateaus, and the network on each of them."""
+"""Find the staircase of a run: its plateaus, and the effective width of the network on each."""
 
 import abc
 import inspect
@@ -23,30 +23,42 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-_DIVERGED = 1e3  # times the first loss, or the median one, from where no way leads back
-_SLOWLY = 0.7  # of the loss in the third quarter of a stay, which is left in the fourth
+_DIVERGED = 1e3  # a loss above this multiple of the first or median loss has diverged
+_SLOWLY = 0.7  # a plateau falls if its loss decreases by this factor from third to fourth quarter
 _FALLING = "the loss goes on falling, by a third or more in the last quarter of that time"
-_NEAR = 0.05  # of an epoch, from its boundary to where a drop begins and ends that happens there
-_SEEN = 8  # samples, to which that is known at best
-_FEWEST = 10 * _SEEN  # samples in an epoch: in shorter ones every moment is near a boundary
+_NEAR = 0.05  # largest distance of a drop's ends from an epoch boundary, in epochs
+_SEEN = 8  # smallest such distance that can be resolved, in samples
+_FEWEST = 10 * _SEEN  # fewest samples in an epoch: in shorter epochs all samples are near an end
 _SURE = {True: "yes", False: "no", None: ""}
 
 
 @dataclass(frozen=True)
 class Stair:
-    """One plateau of a run, and the network there.
+    """One plateau of a run, with the effective width and type of the network on the plateau.
 
-    - `level`: its loss; `start`, `end`: the steps between which the run is on it; `strength`: the
-      decades by which it is slower there than at the drops beside it.
-    - `epoch`: whether all drops beside it happen at boundaries of epochs. The loss of examples
-      falls when they are seen again: that is memory, and no saddle is passed.
-    - `falls`: whether the loss is less by a third in the last quarter of the stay than in the one
-      before, as at ends where it goes to zero: too slowly for a drop, and no rest.
-    - `step`: of the weights that stand for it, None where there are none.
-    - `layers`: of every hidden layer its name, how many units it has and how few would do.
-    - `kind`: how those few sit in the network, nothing where none can be spared; `confirmed`:
-      whether that is a fixed point, None where it was not asked; `slope`: how steep the loss is.
-    - `notes`: what else is to be said of the network.
+    - `level`: loss on the plateau.
+    - `start`, `end`: first and last step of the plateau.
+    - `strength`: decades by which learning is slower on the plateau than at the drops beside it.
+    - `epoch`: whether all drops beside the plateau happen at epoch boundaries. Such drops come from
+      memory, because examples are seen again, and not from leaving a saddle.
+    - `falls`: whether the loss falls by about a third from the third to the last quarter of the
+      plateau. Such a loss does not rest, but falls too slowly for a drop, for example towards zero.
+    - `step`: step of the weights that represent the plateau; None without weights.
+    - `layers`: for each hidden layer its name, its number of units and its effective width.
+    - `kind`: how the network embeds a narrower network of the effective width; empty if all units
+      are needed.
+    - `confirmed`: whether the narrower network is at a fixed point; None if this was not tested.
+    - `slope`: |gradient| · |weights| divided by the loss.
+    - `notes`: remarks on the network.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.own import from_checkpoints
+    >>> losses = 1 - 0.8 / (1 + np.exp((50 - np.arange(100)) / 3))
+    >>> stair = from_checkpoints([], losses, at=[]).stairs()[1]
+    >>> round(stair.level, 3), round(stair.start), stair.width
+    (0.2, 59, None)
     """
 
     level: float
@@ -64,15 +76,25 @@ class Stair:
 
     @property
     def width(self) -> int | None:
-        """Effective width, of several hidden layers their sum; None without weights."""
+        """Effective width, summed over hidden layers; None without weights."""
         return sum(width for *_, width in self.layers) if self.layers else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stairs(Result):
-    """The plateaus of a run in the order of time, and remarks on all of them.
+    """Result of `Watch.stairs`: the plateaus of a run in the order of time, with remarks.
 
-    Where the record begins or ends within a drop there is none, and a remark says so.
+    A record that begins or ends within a drop has no plateau there, and a remark says so. `stairs`
+    holds the plateaus, each a `Stair`.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.own import from_checkpoints
+    >>> losses = 1 - 0.8 / (1 + np.exp((50 - np.arange(100)) / 3))
+    >>> stairs = from_checkpoints([], losses, at=[]).stairs()
+    >>> stairs.to_dataset()["level"].values.round(3)
+    array([1. , 0.2])
     """
 
     stairs: tuple[Stair, ...]
@@ -87,7 +109,7 @@ class Stairs(Result):
     def to_dataset(self) -> "xr.Dataset":
         """Return the plateaus along the dimension `stair`, without notes.
 
-        `width` is the sum over hidden layers; what is not known is NaN, or an empty word.
+        `width` is the sum over hidden layers. Unknown numbers are NaN, and unknown text is empty.
         """
         import xarray as xr
 
@@ -101,7 +123,7 @@ class Stairs(Result):
         return xr.Dataset(rows, attrs={"remarks": list(self.remarks)})
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw each plateau as a line from its start to its end. `style` goes to the lines."""
+        """Draw each plateau as a line from its start to its end. `style` applies to the lines."""
         ax = axes(ax)
         for k, each in enumerate(self.stairs):
             name = f"plateau {k}" if each.width is None else f"plateau {k}, width {each.width}"
@@ -137,14 +159,14 @@ def _kind(stair: Stair) -> str:
 
 
 class AbstractRun(abc.ABC):
-    """A user's run: its losses, and its weights at some steps."""
+    """A run of the user: its losses, and its weights at some steps."""
 
     epoch: int | None
 
     @property
     @abc.abstractmethod
     def curve(self) -> Curve:
-        """Steps, and the loss at each."""
+        """Steps, and the loss at each step."""
 
     @property
     @abc.abstractmethod
@@ -157,22 +179,22 @@ class AbstractRun(abc.ABC):
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Save losses and weights to a folder, in the format of `festina.save`.
 
-        `festina.own.read_watch(path, model)` reads it and executes nothing. Weights are saved by
-        their names and need the model again; `read_watch(path)` has the losses alone.
+        `festina.own.read_watch(path, model)` reads the folder without executing code. Weights are
+        saved by name and need the model again; `read_watch(path)` returns only the losses.
 
         **Arguments:**
 
-        - `path`: the folder to make, `run.zarr` say.
-        - `overwrite`: replace a run that is already there.
+        - `path`: the folder to make, for example `run.zarr`.
+        - `overwrite`: replace an existing run.
         """
         from ._saved import save_run
 
         return save_run(self, path, overwrite=overwrite)
 
     def plateaus(self, **options: Any) -> Plateaus:
-        """Return plateaus by the loss alone: `festina.diagnose.plateaus`, with its options.
+        """Return the plateaus of the loss by `festina.diagnose.plateaus`, with its options.
 
-        Losses that are not finite are passed over, which a warning says.
+        Losses that are not finite are left out, with a warning.
         """
         return plateaus(*self._finite(), **options)
 
@@ -183,19 +205,19 @@ class AbstractRun(abc.ABC):
         loss: Callable[..., Any] | None = None,
         **options: Any,
     ) -> Stairs:
-        """Return every plateau with the width and kind of the network there.
+        """Return every plateau, with the effective width and type of the network on it.
 
         **Arguments:**
 
-        - `data`: inputs on which units are compared, `(inputs, targets)`, or a Dataset or a
-          DataLoader of PyTorch. Without them there are plateaus only.
-        - `loss`: of outputs and targets, what was minimised: it is asked whether the network is at
-          a fixed point of so few units.
-        - `options`: others of `festina.diagnose.effective_width`: its `tolerance`, or how a tree of
-          weights is applied.
+        - `data`: inputs on which units are compared, a pair `(inputs, targets)`, or a PyTorch
+          Dataset or DataLoader. Without `data`, only plateaus are returned.
+        - `loss`: the training loss as a function of outputs and targets. With `loss`, the result
+          tells whether the network is at a fixed point of its effective width.
+        - `options`: further options of `festina.diagnose.effective_width`: its `tolerance`, or
+          `apply` for a tree of weights.
 
-        The weights of the snapshot nearest to the slowest moment of a plateau stand for it; where
-        there is none on the plateau, nothing is said of its widths.
+        A plateau is represented by the snapshot nearest to its slowest moment. A plateau without
+        snapshots has no effective width.
         """
         found, (steps, _) = self.plateaus(), self.curve
         spacing = float(np.median(np.diff(steps))) if steps.size > 1 else 1.0
@@ -216,8 +238,8 @@ class AbstractRun(abc.ABC):
         notes = dict.fromkeys(note for row in rows for note in row.notes)
         falling = [f"falling: {_FALLING}"] * any(row.falls for row in rows)
         at_ends = (
-            f"{beside.sum()} of {beside.size} drops happen where epochs end: examples are seen "
-            "again and known. No saddle is left there."
+            f"{beside.sum()} of {beside.size} drops happen where epochs end, because examples are "
+            "seen again and remembered. Such drops do not leave a saddle."
         )
         below_its_table = str(found).splitlines()[2 + len(found) :]
         remarks = *([at_ends] * bool(beside.any())), *falling, *notes, *below_its_table
@@ -225,7 +247,7 @@ class AbstractRun(abc.ABC):
 
     @property
     def rests_since(self) -> float | None:
-        """The step since which the loss rests; None if the record ends within a drop."""
+        """Step since which the loss has rested; None if the loss does not rest at the end."""
         *_, last = self.stairs().stairs or (None,)
         if last is None or last.falls or last.strength < PROMINENCE:
             return None
@@ -234,13 +256,13 @@ class AbstractRun(abc.ABC):
     def _falls(self, start: float, end: float) -> bool:
         steps, losses = self.curve
         late = losses[(steps >= 0.5 * (start + end)) & (steps <= end)]
-        half = len(late) // 2  # means of halves: of mini-batches each is another loss
+        half = len(late) // 2  # means of halves, because losses of mini-batches are noisy
         return bool(half and 0.0 <= late[half:].mean() < _SLOWLY * late[:half].mean())
 
     def draw(self, ax: "Axes | None" = None, **options: Any) -> "Axes":
         """Draw the loss with its plateaus and drops.
 
-        `options` are those of `plateaus`; others, such as `color`, go to `Axes.plot`.
+        `options` are those of `plateaus`; other options, such as `color`, go to `Axes.plot`.
         """
         steps, losses = self._finite()
         known = inspect.signature(plateaus).parameters
@@ -255,8 +277,8 @@ class AbstractRun(abc.ABC):
         paired = isinstance(data, tuple | list)
         if paired and len(data) != 2:
             raise ValueError(
-                f"`data` must be inputs and targets, got {len(data)} of them. Several inputs are a "
-                "tuple of their own: ((x, mask), y)."
+                f"`data` must be inputs and targets, got {len(data)} entries. Give several inputs "
+                "as a tuple of their own: ((x, mask), y)."
             )
         x, y = data if paired else (data, None)
         found = effective_width(self.network(step), x, y=y, **options)
@@ -269,7 +291,7 @@ class AbstractRun(abc.ABC):
         if not steps.size:
             raise ValueError("There is no loss yet: call `.log(loss)` before each step.")
         fine = np.isfinite(losses)
-        if fine.any():  # what leads to infinity is no part of it either
+        if fine.any():  # leave out the losses on the way to infinity too
             usual = max(losses[0], np.median(np.abs(losses[fine])))
             if not losses[-1] < _DIVERGED * usual:
                 fine[np.flatnonzero(fine & ~(losses > usual))[-1] + 1 :] = False
@@ -277,10 +299,10 @@ class AbstractRun(abc.ABC):
             raise ValueError("None of the losses is finite: the run diverged from its first step.")
         if not fine.all():
             first = steps[np.argmin(fine)]
-            rest = "and all that follow" if not fine[np.argmin(fine) :].any() else "the first"
+            where = "from" if not fine[np.argmin(fine) :].any() else "the first at"
             warnings.warn(
-                f"{np.sum(~fine)} of {fine.size} losses are not finite, or lead there, "
-                f"{rest} at step {first:.0f}: they are passed over."
+                f"{np.sum(~fine)} of {fine.size} losses are infinite, NaN or diverging, {where} "
+                f"step {first:.0f}: they are left out."
             )
         return steps[fine], losses[fine]
 
@@ -288,9 +310,10 @@ class AbstractRun(abc.ABC):
 def at_epochs(
     found: Plateaus, epoch: int | None, spacing: float = 1.0
 ) -> Bool[np.ndarray, " fall"]:
-    """Return which drops begin and end where an epoch does.
+    """Return which drops both begin and end near an epoch boundary.
 
-    Mostly it is the same boundary; two where an epoch between was too weak a plateau to count.
+    Most drops begin and end near the same boundary. A drop may span two boundaries if the plateau
+    between them is too weak to count.
     """
     if epoch is None or epoch < _FEWEST * spacing:
         return np.zeros(len(found) - 1, dtype=bool)

@@ -1,4 +1,4 @@
-"""Watching a PyTorch run while it trains."""
+"""Watch a PyTorch run while it trains."""
 
 import copy
 import pickle
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-_SPARSE = 128  # steps so far over the steps to the next gradient norm, where `every` does not say
+_SPARSE = 128  # steps so far over steps to the next gradient norm, if `every` is not given
 
 
 def watch(
@@ -32,48 +32,68 @@ def watch(
     snapshots: str | int | None = "256MB",
     epoch: int | None = None,
 ) -> "Watch":
-    """Watch a PyTorch run: its losses, gradient norms, and weights at some steps.
+    """Record losses, gradient norms and weights of a PyTorch run while it trains.
 
-    ```python
-    watch = festina.watch(model, optimizer)
-    for x, y in batches:
-        loss = criterion(model(x), y)
-        watch.log(loss)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    print(watch.stairs((x, y), loss=criterion))
-    ```
-
-    The optimiser is hooked (`register_step_pre_hook`), whichever it is; a step of it is a step
-    here, however many batches it takes. No step waits for an accelerator: numbers stay where they
-    were computed and are fetched in bunches.
+    Call `watch.log(loss)` before each step; `watch.stairs((x, y))` then finds the plateaus. The
+    record uses a hook of the optimiser (`register_step_pre_hook`) and counts the optimiser's steps,
+    however many batches a step takes. Steps do not wait for an accelerator: numbers stay on their
+    device and are fetched in bunches.
 
     **Arguments:**
 
-    - `model`: a `torch.nn.Module`. What a compiler or a distributor was wrapped around is found.
-    - `optimizer`: that trains it. Weights that it does not have are taken to be frozen.
-    - `every`: steps from one gradient norm, and one possible snapshot, to the next. By default
-      every step at first, and less than a hundredth of the steps so far apart later on.
-    - `snapshots`: bytes that they may take, on the device of the weights: they thin out by
-      themselves. None for losses and norms alone.
-    - `epoch`: how many steps an epoch takes, if examples are seen again: drops of the loss at
-      its boundaries are then told apart.
+    - `model`: a `torch.nn.Module`, also inside the wrapper of a compiler or a distributor.
+    - `optimizer`: the optimiser that trains the model. Weights outside the optimiser are assumed to
+      be frozen.
+    - `every`: number of steps between gradient norms, and between possible snapshots. By default
+      every step at first; later the distance is less than a hundredth of the steps so far.
+    - `snapshots`: memory for copies of the weights, on the device of the weights. If the memory is
+      full, copies are thinned out. None records only losses and gradient norms.
+    - `epoch`: number of steps in an epoch, if examples are seen again. Drops of the loss at epoch
+      boundaries are then marked.
 
     **Returns:** the `Watch`.
+
+    **Example:**
+
+    >>> import torch
+    >>> import festina
+    >>> model, criterion = torch.nn.Linear(2, 1), torch.nn.MSELoss()
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> watch = festina.watch(model, optimizer)
+    >>> for _ in range(10):
+    ...     loss = criterion(model(torch.ones(8, 2)), torch.zeros(8, 1))
+    ...     watch.log(loss)
+    ...     optimizer.zero_grad()
+    ...     loss.backward()
+    ...     optimizer.step()
+    >>> watch
+    Watch(10 steps, 10 snapshots, 0.0 MB)
     """
     return Watch(model, optimizer, every=every, snapshots=snapshots, epoch=epoch)
 
 
 class Watch(AbstractRun):
-    """A record of a PyTorch run so far; see `watch`.
+    """Result of `watch`: the record of a PyTorch run so far.
 
-    - `log(loss)`: before each step. Of several losses before one step (gradient accumulation)
-      the mean counts.
-    - `plateaus()`, `stairs(data)`, `draw()`: at any time, also while it trains.
-    - `curve`, `gradient_norm`: steps and values of what was recorded. Gradients are those that the
-      optimiser sees, clipped or scaled as they are then.
-    - `close()`: stop watching. What was seen stays; `with` does it too.
+    - `log(loss)`: record the loss before each step. Several losses before one step (gradient
+      accumulation) are averaged.
+    - `plateaus()`, `stairs(data)`, `draw()`: analyse the run at any time, also during training.
+    - `curve`, `gradient_norm`: steps and recorded values. Gradients are recorded as the optimiser
+      receives them, after clipping or scaling.
+    - `close()`: stop watching and keep the record; a `with` block does this at its end.
+
+    **Example:**
+
+    >>> import torch
+    >>> import festina
+    >>> model = torch.nn.Linear(2, 1)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> with festina.watch(model, optimizer) as watch:
+    ...     for loss in (3.0, 1.0):
+    ...         watch.log(loss)
+    ...         optimizer.step()
+    >>> watch.curve
+    (array([0., 1.]), array([3., 1.]))
     """
 
     def __init__(
@@ -89,7 +109,7 @@ class Watch(AbstractRun):
         model = unwrapped(model)
         if not is_module(model):
             raise ValueError(
-                f"`model` must be a torch.nn.Module, got {type(model).__name__}. For JAX there is "
+                f"`model` must be a torch.nn.Module, got {type(model).__name__}. For JAX use "
                 "`festina.own.from_checkpoints(checkpoints, losses)`."
             )
         if not is_optimizer(optimizer):
@@ -109,17 +129,17 @@ class Watch(AbstractRun):
         self._handle = optimizer.register_step_pre_hook(_hook_of(self)) if hooked else None
 
     def log(self, loss: object) -> None:
-        """Record the loss of a batch, a tensor or a number, before the step that it leads to."""
+        """Record the loss of a batch, a tensor or a number, before the next optimiser step."""
         if self._closed:
             return
         if is_tensor(loss) and loss.numel() == 1 and not _unreal(loss):
-            loss = loss.detach().clone()  # programs may use its memory again
+            loss = loss.detach().clone()  # a compiled program may reuse the memory of the loss
         elif type(loss) is not float:
             loss = _one_number(loss)
         self._pending.append(loss)
 
     def before_step(self) -> None:
-        """Record the run; called by the hook, or by the user where there is no hook."""
+        """Record loss, gradient norm and weights; called by a hook or by a trainer's callback."""
         if self._pending:
             self._losses.add(self.steps, self._mean())
             self._pending.clear()
@@ -134,13 +154,13 @@ class Watch(AbstractRun):
         self.steps += 1
 
     def _mean(self) -> "float | Tensor":
-        """Return the mean of the losses logged since the step before."""
+        """Return the mean of the losses logged since the last step."""
         first, *more = self._pending
         return (first + sum(more)) / len(self._pending) if more else first
 
     @property
     def curve(self) -> Curve:
-        """Steps and losses; what was logged since the last step is there, and still counts."""
+        """Steps and losses, including losses logged since the last step."""
         steps, losses = self._losses.curve
         if not self._pending:
             return steps, losses
@@ -148,12 +168,12 @@ class Watch(AbstractRun):
 
     @property
     def gradient_norm(self) -> Curve:
-        """Steps, and the norm of the gradient at each."""
+        """Steps, and the norm of the gradient at each step."""
         return self._norms.curve
 
     @property
     def snapshot_bytes(self) -> int:
-        """Memory that snapshots take."""
+        """Memory of all snapshots, in bytes."""
         return 0 if self._snapshots is None else self._snapshots.bytes
 
     @property
@@ -164,7 +184,7 @@ class Watch(AbstractRun):
         """Return a copy of the model with the weights before a step, in evaluation mode."""
         if step not in self.steps_with_weights:
             raise ValueError(
-                f"There are no weights of step {step}: `steps_with_weights` says of which."
+                f"There are no weights of step {step}, expected one of `steps_with_weights`."
             )
         network = copy.deepcopy(self.model).eval()
         if step != self.steps and self._snapshots is not None:
@@ -175,7 +195,7 @@ class Watch(AbstractRun):
         return network
 
     def close(self) -> None:
-        """Stop watching; what was seen stays."""
+        """Stop watching and keep the record."""
         self._closed = True
         if self._handle is not None:
             self._handle.remove()
@@ -187,7 +207,7 @@ class Watch(AbstractRun):
         self.close()
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what is pickled: all that was seen. A watch that was pickled is closed."""
+        """Return the whole record for pickling. An unpickled watch is closed."""
         try:
             pickle.dumps(self.model)
         except Exception as error:  # each library has its own
@@ -197,7 +217,7 @@ class Watch(AbstractRun):
                 "`watch.save(path)` saves losses and weights without pickle."
             ) from error
         for record in (self._losses, self._norms):
-            record.curve  # noqa: B018, fetches what is still on the device
+            record.curve  # noqa: B018, fetches numbers that are still on the device
         return {**self.__dict__, "_handle": None, "_closed": True}
 
     def __repr__(self) -> str:
@@ -211,8 +231,8 @@ def _trained(model: "Module", optimizer: "Optimizer") -> Mapping[str, "Tensor"]:
     found = {name: p for name, p in model.named_parameters() if id(p) in has}
     if not found:
         raise ValueError(
-            "`optimizer` has none of the parameters of `model`. Was the model moved or copied "
-            "after the optimiser was made? Make the optimiser of `model.parameters()`."
+            "`optimizer` has none of the parameters of `model`. If the model was moved or copied "
+            "after the optimiser was made, make the optimiser again from `model.parameters()`."
         )
     return found
 
@@ -228,7 +248,7 @@ def _unreal(array: object) -> bool:
 
 
 def _one_number(loss: object) -> float:
-    """Return the number of a loss that `log` does not take as it is, or raise ValueError."""
+    """Return a loss of another type as a number, or raise ValueError."""
     if isinstance(loss, Real) and not isinstance(loss, bool):
         return float(loss)
     shape, kind = getattr(loss, "shape", None), getattr(loss, "dtype", None)
@@ -244,13 +264,13 @@ def _one_number(loss: object) -> float:
 
 
 def _norm(tensors: list["Tensor"]) -> "Tensor":
-    """Return the norm of all together; `torch.nn.utils.get_total_norm` takes twice as long."""
+    """Return the norm of all tensors, twice as fast as `torch.nn.utils.get_total_norm`."""
     each = torch()._foreach_norm(tensors)
     return torch().linalg.vector_norm(torch().stack([one.to(each[0].device) for one in each]))
 
 
 def _hook_of(watch: Watch) -> Function:
-    """Return a hook for the optimiser. It does not keep the watch alive."""
+    """Return a hook for the optimiser. The hook does not keep the watch alive."""
     found = weakref.ref(watch)
 
     def hook(optimizer: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
@@ -261,7 +281,7 @@ def _hook_of(watch: Watch) -> Function:
         if closure is None:
             watch.before_step()
             return None
-        watch._pending.clear()  # what else the closure was asked for in the step before
+        watch._pending.clear()  # further losses of the closure in the last step
         first = True
 
         def closure_and_look() -> object:
