@@ -195,7 +195,7 @@ class Forecast(Result):
         On a plateau the network computes the same as a narrow network at rest. The look-ahead ends
         before the loss has reached the next plateau, so this method shrinks the model `after` and
         trains the narrow network until its loss rests. For ReLU and linear units its error is a
-        third of the error of `level` (docs/guides/own-runs.md). Both miss a weak plateau in between.
+        third of the error of `level` (docs/guides/own-runs.md). Both miss weak plateaus in between.
 
         The arguments `x`, `y`, `loss` (of outputs and targets), `tolerance` and `apply` are those
         of `festina.diagnose.effective_width`, which must recognise the hidden layers of the model.
