@@ -1,9 +1,9 @@
-r"""Gradient flow ahead, $\dot w = F(w)$, by stabilised explicit steps that need gradients alone.
+r"""Integrate gradient flow, $\dot w = F(w)$, by stabilised explicit steps that need only gradients.
 
-Runge–Kutta–Chebyshev of second order (Sommeijer, Shampine & Verwer 1998): with $s$ gradients a step
-reaches $\tfrac23 s^2/\rho$, where $\rho$ is the sharpness, while plain descent needs as many steps
-as that is long. On a plateau what has been learned is stiff and at rest and what grows is slow, so
-that this is the difference between a forecast and training on.
+The method is Runge–Kutta–Chebyshev of second order (Sommeijer, Shampine & Verwer 1998). With $s$
+gradients a step covers the time $\tfrac23 s^2/\rho$, where $\rho$ is the sharpness; the number of
+plain descent steps is proportional to that time. On a plateau the learned modes are stiff and at
+rest, and the growing modes are slow, so long steps make a forecast cheaper than training.
 """
 
 import math
@@ -16,31 +16,31 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from ._curvature import Bend, Gradient
 from ._vectors import Vector, combination
 
-_DAMPING = 2 / 13  # as in the source
-_STAGES = 1.54  # the squared number of stages, over length and sharpness of a step
-MOST_STAGES = 60  # of a step: rounding grows as their square
-SHORTEST = 8  # steps of the optimiser that a step of the flow stands for, or it were dearer
-_LEAST = 0.2  # of the inverse sharpness: no step is shorter
-_SLACK, _KINKED = 2.0, 10  # of the tolerance, for so many steps after one across kinks
-_OF_THE_WAY = 25  # so many steps across kinks go as far as all before them
-_FAILURES = 20  # steps in a row that were given up, after which one is taken or all is over
-_RISE = 0.1  # of the loss, in a step: too much
-SAFETY = 1.2  # of the sharpness, which power iteration finds from below
-_ALIKE = 0.01  # of the loss, by which a step of the flow may miss the optimiser's own
-_FIRST_ITERATIONS = 12  # of the power iteration, unless it rests before
+_DAMPING = 2 / 13  # damping of the stages, as in the source
+_STAGES = 1.54  # squared number of stages over length times sharpness of a step
+MOST_STAGES = 60  # most stages of a step, because rounding errors grow as their square
+SHORTEST = 8  # fewest optimiser steps that a flow step covers; fewer would make it more expensive
+_LEAST = 0.2  # shortest step, in units of the inverse sharpness
+_SLACK, _KINKED = 2.0, 10  # factor on the tolerance, for this many steps after a step across kinks
+_OF_THE_WAY = 25  # this many steps across kinks cover as much time as all steps before
+_FAILURES = 20  # failed steps in a row, after which a step is accepted or the course ends
+_RISE = 0.1  # largest relative rise of the loss in a step
+SAFETY = 1.2  # factor on the sharpness, because power iteration underestimates it
+_ALIKE = 0.01  # largest relative difference in loss between a flow step and optimiser steps
+_FIRST_ITERATIONS = 12  # most iterations for the first sharpness
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """Where a look-ahead is.
+    """A point of a look-ahead.
 
-    - `time`: on the clock of the flow, or in steps of the optimiser.
-    - `loss`: there.
-    - `speed`: at which something falls by that clock: the squared length of the flow.
-    - `growth`: rate at which the flow's length has grown since the last one.
-    - `weights`: there.
-    - `sharpness`: the largest curvature, of either sign, on the clock of the flow, or as a share
-      of the largest stable one.
+    - `time`: flow time, or steps of the optimiser.
+    - `loss`: loss at this point.
+    - `speed`: rate at which the loss falls: the squared norm of the flow.
+    - `growth`: rate at which the norm of the flow has grown since the last point.
+    - `weights`: weights at this point.
+    - `sharpness`: largest absolute curvature, per unit of flow time or as a share of the largest
+      stable curvature.
     """
 
     time: float
@@ -53,7 +53,7 @@ class Ahead:
 
 @runtime_checkable
 class Steps(Protocol):
-    """Steps of an optimiser on the clock of the flow, as `_sgd.Steps` are."""
+    """Interface to the steps of an optimiser with time in units of the flow; see `_sgd.Steps`."""
 
     forgets: float
 
@@ -70,22 +70,22 @@ def integrate(
     own: Steps | None = None,
     left: Callable[[float], float] | None = None,
 ) -> Iterator[Ahead]:
-    """Yield the flow from `start`, one adaptive step after another, until it is no longer finite.
+    """Yield the points of the flow from `start` by adaptive steps, while the loss is finite.
 
-    `left` cuts a step to the time that a schedule leaves; the flow ends where nothing is left.
-    `tolerance` is the error that a step may make, relative to the step itself: weights that rest
-    do not hide the error of those that grow. Where even the shortest step that is cheaper than the
-    optimiser's `own` steps is in error, the optimiser does not follow the flow: its steps are
-    taken, twice as many each time.
+    `left` limits a step to the time that remains of a schedule; the flow ends when no time remains.
+    `tolerance` is the largest error of a step relative to its length, so resting weights do not
+    hide the error of growing weights. A flow step must be cheaper than the optimiser's `own` steps.
+    If the shortest such step exceeds the tolerance, the optimiser does not follow the flow: its own
+    steps are taken, twice as many each time.
 
-    Rectifiers slide along their kinks, where a step of the flow is in error however short it is. A
-    step that was shortened to little avail, or that agrees with the `own` steps, is taken as it
-    was, and so are some behind it, of a share of the way so far: a long slide costs no more than
-    its logarithm.
+    ReLU units slide along their kinks, where a flow step of any length exceeds the tolerance. A
+    step is accepted nevertheless if a shorter step hardly reduces the error, or if it agrees with
+    the `own` steps. So are some steps after it, each a share of the time so far: the cost of a long
+    slide is proportional to the logarithm of its duration.
     """
     w, (loss, f) = start, field(start)
     t, speed = 0.0, f.square
-    if speed == 0.0:  # at rest for good
+    if speed == 0.0:  # the weights do not move any more
         yield Ahead(t, loss, speed, 0.0, w)
         return
     sharpness = _Sharpness(field, w, f)
@@ -93,7 +93,7 @@ def integrate(
     h, longer, kinked, failed, blown, walk = 1.0 / sharpness.value, None, 0, 0, False, 0
     while math.isfinite(loss):
         rho = SAFETY * sharpness.value
-        # What blew up is tried again shorter than any other step: along a flow the loss falls.
+        # A step that raised the loss may be shortened below `least`: the loss falls along a flow.
         cheaper = min(_STAGES * rho * own.time(), MOST_STAGES) if own else 0.0
         fewest = max(SHORTEST, math.ceil(cheaper)) if own else 0
         shortest = fewest * own.time() if own else 0.0
@@ -161,8 +161,9 @@ def _walk(
 ) -> Generator[Ahead, None, tuple[Vector, float, Vector, float, float, bool]]:
     """Take `count` of the optimiser's own steps, or the `fewest` if these lead to the loss `aim`.
 
-    Return weights, loss, flow, time and speed at their end, and whether they have led there. The
-    speed is smoothed, because it vanishes where momentum carries the weights past a minimum.
+    Return weights, loss, flow, time and speed after the steps, and whether the `fewest` steps led
+    to `aim`. The speed is smoothed, because it vanishes where momentum carries the weights past a
+    minimum.
     """
     loss, alike = math.nan, False
     for k in range(1, count + 1):
@@ -181,10 +182,10 @@ def _walk(
 
 
 def _grown(speed: float, before: float, h: float, stages: int) -> tuple[float, float]:
-    """Return the time of growth at a constant rate from what a step made of it, and that rate.
+    """Return the time that exponential growth takes for the growth in a step, and its rate.
 
-    A step of length h makes P(ah) of what grows at the rate a, where e^{ah} was due: it lags
-    behind, and it is by the growth that we know when a plateau ends.
+    A mode that grows at the rate a should grow by e^{ah} in a step of length h, but grows by the
+    smaller factor P(ah). The end of a plateau depends on this growth, so the time is corrected.
     """
     made = math.sqrt(speed / before) if speed > 0.0 < before else 1.0
     if made < 1.0 + 1e-9:
@@ -194,13 +195,16 @@ def _grown(speed: float, before: float, h: float, stages: int) -> tuple[float, f
 
 
 def _made_by(s: int, made: float) -> float:
-    """Return z of P(z) = a + b T(w₀ + w₁z), what s stages make of w' = zw in a unit of time."""
+    """Return z with P(z) = `made`, where P(z) is the factor of a step with s stages for w' = zw.
+
+    P(z) = a + b T(w₀ + w₁z) in the notation of `_chebyshev`.
+    """
     w0, T, w1, b = _chebyshev(s)
     return (math.cosh(math.acosh(T[s] + (made - 1.0) / b[s]) / s) - w0) / w1
 
 
 class _Step(NamedTuple):
-    """End of a step, and its error relative to its length."""
+    """The end of a step, and its error relative to the length of the step."""
 
     w: Vector
     loss: float
@@ -227,7 +231,7 @@ def _step(field: Gradient, w: Vector, f: Vector, h: float, rho: float) -> _Step:
 
 @cache
 def _coefficients(s: int) -> tuple[float, list[tuple[float, float, float, float]]]:
-    """Return μ̃₁, and μ, ν, μ̃, γ̃ of the stages behind the first."""
+    """Return the coefficients μ̃₁ of the first stage, and μ, ν, μ̃, γ̃ of the later stages."""
     w0, T, w1, b = _chebyshev(s)
     rows = []
     for j in range(2, s + 1):
@@ -238,7 +242,7 @@ def _coefficients(s: int) -> tuple[float, list[tuple[float, float, float, float]
 
 @cache
 def _chebyshev(s: int) -> tuple[float, list[float], float, list[float]]:
-    """Return w₀, T_j(w₀), w₁ and b_j, in the letters of the source."""
+    """Return the coefficients w₀, T_j(w₀), w₁ and b_j, in the notation of the source."""
     w0 = 1 + _DAMPING / s**2
     T, dT, ddT = [1.0, w0], [0.0, 1.0], [0.0, 0.0]
     for j in range(2, s + 1):
@@ -250,7 +254,7 @@ def _chebyshev(s: int) -> tuple[float, list[float], float, list[float]]:
 
 
 class _Sharpness:
-    """The largest curvature, by power iteration on differences of gradients."""
+    """Estimate of the largest curvature, by power iteration on differences of gradients."""
 
     def __init__(self, field: Gradient, w: Vector, f: Vector):
         self._bend = Bend(field, w, f, f)
@@ -263,7 +267,10 @@ class _Sharpness:
                 break
 
     def renew(self, w: Vector, f: Vector, *, longer: bool = False) -> None:
-        """Iterate once more, at new weights; `longer` moves these farther, above rounding."""
+        """Iterate once at new weights; `longer` increases the moves that measure the curvature.
+
+        Longer moves make the change of the gradient larger than its rounding error.
+        """
         if longer:
             self._bend.lengthen(w)
         length = self._direction.norm

@@ -1,4 +1,4 @@
-"""What a look-ahead shows: where the loss is flattest, and whether and when it drops from there."""
+"""The course of a look-ahead: its flattest point, and the drop that follows it."""
 
 import math
 from collections.abc import Callable
@@ -13,28 +13,31 @@ from ..._result import Result
 from ._chebyshev import Ahead
 from ._vectors import Vector
 
-LEFT = 0.1  # of a drop, after which a plateau has been left
-LEAST_DROP = 0.03  # of the loss: less is none
-LEAST_OF_ALL = 1e-3  # of the loss without a network: less is none either
-HIDDEN = 3.0  # noise floors: at its floor the loss of a run of few weights fluctuates so far
-_RISE = 10**PROMINENCE  # of speed, as that of a drop that `plateaus` counts
-_UNDER_WAY = 1.5, 0.1  # rise of speed since now, and fall of the loss by it, if it is left already
-_NOW = 1.1  # of the lowest speed: if it is no faster now, the valley is here
-_SEEN = 3  # samples, before which no rise is known
-_STANDSTILL = 1e-3  # of the loss: falling by less on all the way ahead is no speed
-_SLOWED = 0.3  # of its top speed, below which a drop may be at its end
-_TO_COME = 0.15  # of a drop, which may be extrapolated
-_WINDOW = 0.1  # of the time, over which a noisy loss is averaged
-_CHANGE, _RESTS = 0.1, 0.02  # of a metric: less is none; and of its way, when it has made it
+LEFT = 0.1  # share of a drop after which a plateau has been left
+LEAST_DROP = 0.03  # smallest drop, as a share of the loss
+LEAST_OF_ALL = 1e-3  # smallest drop, as a share of the loss at zero weights
+HIDDEN = 3.0  # noise floors by which the loss fluctuates in a run with few weights
+_RISE = 10**PROMINENCE  # rise of the speed in a drop, as `plateaus` requires
+_UNDER_WAY = 1.5, 0.1  # rise of speed and relative fall of the loss if a drop has begun already
+_NOW = 1.1  # the present point is the flattest if its speed is below this multiple of the lowest
+_SEEN = 3  # samples needed to see a rise
+_STANDSTILL = 1e-3  # relative fall of the loss over the whole look-ahead that counts as none
+_SLOWED = 0.3  # share of the top speed below which a drop may be at its end
+_TO_COME = 0.15  # largest share of a drop that is extrapolated
+_WINDOW = 0.1  # share of the time over which a noisy loss is averaged
+_CHANGE, _RESTS = 0.1, 0.02  # smallest change of a metric, and the share of it that counts as rest
 
 Samples = Annotated[list[float], "time"]
 
 Judge = Callable[[Vector], float]
-"""The metric of weights."""
+"""A function that returns the metric of weights."""
 
 
 def judge_of(metric: Function, restore: Callable[[Vector], object]) -> Judge:
-    """Return the metric of a model as a function of its weights; it raises if not finite."""
+    """Return the metric of a model as a function of its weights.
+
+    The function raises `ValueError` if the metric is not one finite number.
+    """
 
     def judge(w: Vector) -> float:
         value = metric(restore(w))
@@ -51,7 +54,7 @@ def judge_of(metric: Function, restore: Callable[[Vector], object]) -> Judge:
 
 @dataclass(frozen=True)
 class Drop:
-    """A drop of the loss between two levels, and the sample at which it was flattest before."""
+    """A drop of the loss between two levels, and the index of the flattest sample before it."""
 
     flattest: int
     above: float
@@ -64,10 +67,10 @@ class Drop:
 
 @dataclass(repr=False)
 class Course(Result):
-    """Samples of a look-ahead, in steps of the optimiser, and the weights at its end.
+    """Samples of a look-ahead, with time in optimiser steps, and the weights at its end.
 
-    `scale` is the loss without a network, `noise` how far above a minimum mini-batches hold it.
-    A course is `noisy` if its losses contain that noise.
+    `scale` is the loss at zero weights. `noise` is the height above a minimum at which mini-batches
+    hold the loss; a course is `noisy` if its losses contain this noise.
     """
 
     scale: float = 0.0
@@ -87,20 +90,19 @@ class Course(Result):
         self.metric += [] if judge is None else [judge(here.weights)]
 
     def least(self, level: float) -> float:
-        """Return the least fall from a level that counts as a drop."""
+        """Return the smallest fall from a level that counts as a drop."""
         return max(self.seen(level), LEAST_OF_ALL * self.scale)
 
     def seen(self, level: float) -> float:
-        """Return the least fall from a level that can be seen, whether it is a drop or not."""
+        """Return the smallest visible fall from a level, whether it counts as a drop or not."""
         return max(LEAST_DROP * abs(level), HIDDEN * self.noise)
 
     def drop(self, *, ended: bool = False) -> Drop | None:
-        """Return the first drop ahead, once it is made; the rest of its fall is extrapolated.
+        """Return the first drop ahead once it is almost complete; its last part is extrapolated.
 
-        If the look-ahead has `ended` within a drop, the drop counts as far as it was seen.
-
-        Speed rises by `PROMINENCE` decades above its valley, and falls again: until little is to
-        come at the rate at which it does, or until it rises anew.
+        In a drop the speed rises by `PROMINENCE` decades above its lowest value. The drop is
+        complete when the slowing speed leaves little to fall, or when the speed rises again. If the
+        look-ahead has `ended` within a drop, the drop ends there.
         """
         still = _STANDSTILL * abs(self.loss[0]) / max(self.time[-1], 1.0)
         speed = np.maximum(self.speed, max(still, 1e-300))
@@ -132,7 +134,7 @@ class Course(Result):
         return None
 
     def resting(self) -> bool:
-        """Return whether the loss stood nearly still, and no faster of late, for half the time."""
+        """Return whether the loss hardly fell, and did not speed up, in the last half."""
         if len(self.time) < 4 or self.speed[-1] == 0.0:
             return self.speed[-1] == 0.0
         first, second, third = map(self._about, (0.5, 0.75, 1.0))
@@ -141,26 +143,26 @@ class Course(Result):
         return bool(first - third < least and not faster)
 
     def _about(self, share: float) -> float:
-        """Return the loss at a share of the time, or the mean about it if it is noisy."""
+        """Return the loss at a share of the time, or the mean around that time if it is noisy."""
         width = _WINDOW if self.noisy else 0.0
         near = np.linspace(share - width, min(share + width, 1.0), 9) * self.time[-1]
         return float(np.interp(near, self.time, self.loss).mean())
 
     @property
     def oscillates(self) -> bool:
-        """Whether a loss without noise still rises and falls by as much as a drop has."""
+        """Whether a loss without noise still rises and falls by as much as a drop."""
         late = slice(len(self.loss) // 2, None)
-        own = np.diff(self.time[late]) <= 1.0  # longer steps oscillate by themselves
+        own = np.diff(self.time[late]) <= 1.0  # longer steps cause oscillations of their own
         change = np.diff(self.loss[late])[own]
         up, down = change[change > 0.0].sum(), -change[change < 0.0].sum()
         return bool(not self.noise and min(up, down) > 2.0 * self.least(self.loss[0]))
 
     def bound(self) -> float | None:
-        """Return until when the plateau is not left, if the look-ahead ends in a fall that speeds
-        up.
+        """Return a lower bound on the time at which the plateau is left.
 
-        What it has fallen by is the least that the drop will be. None if it falls ever slower;
-        all the way if it has not fallen.
+        If the loss has not fallen, the bound is the end of the look-ahead. If its fall speeds up,
+        the fall so far is the smallest possible drop, which gives the bound. If its fall slows
+        down, the result is None.
         """
         ends = 0.0, 0.5 * self.time[-1], self.time[-1]
         first, second, third = np.interp(ends, self.time, self.loss)
@@ -171,7 +173,7 @@ class Course(Result):
         return self.passage(0, LEFT * (first - third))
 
     def to_come(self) -> float:
-        """Return how much further the loss falls if it goes on slowing down, else infinity."""
+        """Return the remaining fall of the loss if it slows down, else infinity."""
         if len(self.time) < 3:
             return math.inf
         (t0, t1), (l0, l1), (s0, s1) = self.time[-2:], self.loss[-2:], self.speed[-2:]
@@ -181,15 +183,15 @@ class Course(Result):
 
     @property
     def end(self) -> float:
-        """The loss where the look-ahead ended: the median of its last quarter if it is `noisy`."""
+        """Loss at the end of the look-ahead, or the median of its last quarter if `noisy`."""
         if not self.noisy:
             return self.loss[-1]
         return float(np.median(np.array(self.loss)[-max(len(self.loss) // 4, 1) :]))
 
     def passage(self, flattest: int, fall: float) -> float | None:
-        """Return when the loss has fallen by that much since the flattest sample.
+        """Return the time at which the loss has fallen by `fall` since the flattest sample.
 
-        Between two samples the loss falls at a speed that changes exponentially.
+        Between two samples the speed is assumed to change exponentially.
         """
         level = self.loss[flattest] - fall
         for k in range(flattest + 1, len(self.time)):
@@ -205,7 +207,7 @@ class Course(Result):
         return None
 
     def metric_passage(self, before: float, after: float, share: float) -> float | None:
-        """Return when the metric has made a share of its way from one value to another."""
+        """Return the time at which the metric has made a share of its way between two values."""
         made = (np.array(self.metric) - before) / (after - before)
         k = int(np.argmax(made >= share))
         if k == 0:
@@ -214,14 +216,14 @@ class Course(Result):
 
     @property
     def metric_moved(self) -> bool:
-        """Whether the metric has changed by a tenth (of one, if it is a share of something)."""
+        """Whether the metric has changed by a tenth of its size, or by 0.1 if it is a share."""
         largest = np.abs(self.metric).max()
         share = min(self.metric) >= 0.0 and largest <= 1.0
         return bool(abs(self.metric[-1] - self.metric[0]) > _CHANGE * (1.0 if share else largest))
 
     @property
     def metric_rests(self) -> bool:
-        """Whether the metric has changed, and has rested since for a quarter of the time."""
+        """Whether the metric has changed and has rested for the last quarter of the time."""
         late = np.array(self.metric)[np.array(self.time) > 0.75 * self.time[-1]]
         if not self.metric_moved or len(late) < 3:
             return False

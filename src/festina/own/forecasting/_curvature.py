@@ -1,4 +1,4 @@
-"""Curvature of the loss by differences of gradients: its extremes, and the slope along each."""
+"""Compute extreme curvatures of the loss, and slopes along them, from differences of gradients."""
 
 import math
 from collections.abc import Callable
@@ -9,23 +9,23 @@ import numpy as np
 from ._vectors import Vector, combination
 
 Gradient = Callable[[Vector], tuple[float, Vector]]
-"""Loss and gradient at given weights; or loss and flow."""
+"""A function that returns loss and gradient, or loss and flow, at given weights."""
 
-PRODUCTS = 40  # of Lanczos: the smallest curvature of a plateau has converged by then
-FEW_PRODUCTS = 16  # enough for the largest curvature alone, to a few percent
-_NUDGE = 1e-3  # of the weights, by which they are moved to see how the gradient changes
-_FROM_ZERO, _LARGEST = 1e-4, 1e-1  # root mean square of the nudges of weights that are zero
-_SEEN = 1e-4  # of the gradient: a smaller change drowns in the rounding of float32
+PRODUCTS = 40  # Lanczos products: the smallest curvature of a plateau has converged by then
+FEW_PRODUCTS = 16  # Lanczos products for the largest curvature alone, to a few percent
+_NUDGE = 1e-3  # relative move of the weights that measures the change of the gradient
+_FROM_ZERO, _LARGEST = 1e-4, 1e-1  # smallest and largest root mean square of moves from zero
+_SEEN = 1e-4  # smallest relative change of the gradient that exceeds float32 rounding
 _NEGATIVE = 2e-3  # of the largest curvature; 0.02 and more on plateaus, 1e-4 at ends of training
-_ROUNDING = 1e-5  # of the gradient: a smaller part of it is rounding in float32,
-_ROUNDED = 1e-15  # and so is a slope whose square is that small beside curvature times loss
+_ROUNDING = 1e-5  # a smaller share of the gradient is float32 rounding
+_ROUNDED = 1e-15  # so is a slope whose square is a smaller share of curvature times loss
 
 
 class Bend:
     """Products of the derivative of a gradient with vectors.
 
-    The weights move by a thousandth of their norm. Where the gradient does not change visibly then
-    (weights that are zero), the first direction is tried with ten times longer moves until it does.
+    The weights move by a thousandth of their norm. If the gradient then does not change above
+    rounding, as for zero weights, the first move is made ten times longer until the gradient does.
     """
 
     def __init__(self, gradient: Gradient, w: Vector, g: Vector, direction: Vector):
@@ -39,7 +39,7 @@ class Bend:
             self._least = 10.0 * max(nudge, 1e-30)
 
     def lengthen(self, w: Vector) -> None:
-        """Move the weights ten times as far from now on, up to the longest move."""
+        """Make all later moves ten times longer, up to the longest move."""
         longest = _LARGEST * math.sqrt(w.size)
         self._least = min(10.0 * max(_NUDGE * w.norm, self._least), longest)
 
@@ -55,7 +55,7 @@ class Bend:
 
 
 class Spectrum(NamedTuple):
-    """Ritz values in rising order, the slope along each of their vectors, and the loss there."""
+    """Ritz values in increasing order, the slope along each Ritz vector, and the loss."""
 
     values: np.ndarray
     slopes: np.ndarray
@@ -63,12 +63,12 @@ class Spectrum(NamedTuple):
 
     @property
     def saddle(self) -> bool:
-        """Whether the smallest curvature is negative beside the largest."""
+        """Whether the smallest curvature is negative, compared with the largest one."""
         return bool(self.values[0] < -_NEGATIVE * max(self.values[-1], 0.0))
 
     @property
     def leaves(self) -> bool:
-        """Whether it is a saddle and the gradient has a part along a direction that leaves it."""
+        """Whether the point is a saddle and the gradient has a component that leaves it."""
         down = np.abs(self.slopes[self.values < -_NEGATIVE * max(self.values[-1], 0.0)])
         stiff = np.abs(self.values).max() * abs(self.loss)
         rounding = _ROUNDING * np.linalg.norm(self.slopes), math.sqrt(_ROUNDED * stiff)
@@ -83,10 +83,10 @@ def ritz(
     root: Vector | None = None,
     products: int = PRODUCTS,
 ) -> Spectrum:
-    r"""Return curvatures as Lanczos finds them, from the gradient and a `random` direction.
+    r"""Return curvatures by Lanczos iteration, from the gradient and a `random` direction.
 
-    With `root`, those of $D^{1/2} H D^{1/2}$, where the entries of `root` are $D^{1/2}$: the
-    curvature that an optimiser with the rates $D$ sees.
+    With `root`, the curvatures are those of $D^{1/2} H D^{1/2}$, where H is the Hessian and the
+    entries of `root` are $D^{1/2}$: the curvature for an optimiser with the rates $D$.
     """
     scaled = lambda v: v if root is None else v * root
     loss, g = gradient(w)

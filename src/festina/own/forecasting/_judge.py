@@ -14,31 +14,31 @@ from ._problem import Problem
 from ._result import REHEARSED, Forecast, Verdict
 from ._rules import AbstractKnownRule
 
-_COARSER = 2.0  # of tolerance and dilation, to see what they do
-_WIDE = 2.0  # the band, in what half the data and a coarser look-ahead change
-_NARROW, _NARROW_IN_BATCHES = 0.05, 0.1  # of the time, which is added: batches differ in each run
-_LONGEST = 3.0  # how much later than with all samples half of them may leave, before it is given up
-_SETTLING = 0.05  # of the drop: if the loss has more than that to fall before it, it settles
-_RESTLESS = 0.3  # of the loss: one that falls by more, without a rest, is on no staircase
-_NOTICED = 1e-3  # of the loss: noise that holds it up by less is not spoken of
-_SOON = 100.0  # steps: training that turns unstable before is so now,
-_FAR = 0.5  # and so is training whose loss falls by less than this share before
-_BLOWN_UP = 10.0  # times the loss: a look-ahead that ends so high has diverged
-_STEADY = 0.3  # of the time to half of the way, to a tenth: .15 to .2 in a fall that only slows
+_COARSER = 2.0  # factor on tolerance and dilation in the coarser look-ahead
+_WIDE = 2.0  # width of the band over the changes by half the data and a coarser look-ahead
+_NARROW, _NARROW_IN_BATCHES = 0.05, 0.1  # share of the time added to the band: runs differ
+_LONGEST = 3.0  # half of the samples may leave this many times later; then the look-ahead ends
+_SETTLING = 0.05  # the loss settles if it falls by more than this share of the drop before it
+_RESTLESS = 0.3  # a loss that falls by more than this share without a rest has no staircase
+_NOTICED = 1e-3  # noise that holds up the loss by less than this share is not reported
+_SOON = 100.0  # training that turns unstable within this many steps is unstable now
+_FAR = 0.5  # so is training whose loss falls by less than this share before instability
+_BLOWN_UP = 10.0  # a look-ahead that ends above this multiple of the loss has diverged
+_STEADY = 0.3  # a metric moves steadily if a tenth of its change takes a smaller share of the half
 
 _SADDLE = (
-    "the loss falls from here in some directions, and the gradient has no part in them: a saddle, "
-    "not a minimum"
+    "the loss decreases in some directions, along which the gradient is zero: a saddle, not a "
+    "minimum"
 )
 
 Reached = Callable[[Course], float | None]
-"""When a course reaches what the forecast is about."""
+"""Return the time at which a course has made a tenth of its drop or of its metric's change."""
 
 
 def result(run: Run, seen: Seen, since: float | None = None) -> Forecast:
-    """Return the forecast from what was seen; for its band the run is looked ahead of again.
+    """Return the forecast for a finished look-ahead; further look-aheads give its band.
 
-    `since` is the step since when the loss rests, if a `Watch` has recorded that.
+    `since` is the step since which the loss has rested, if a `Watch` has recorded the run.
     """
     problem, budget, course = run.problem, run.problem.budget, seen.course
     notes = [*problem.notes, *_why_ended(seen, budget.most)]
@@ -77,21 +77,21 @@ def _why_ended(seen: Seen, most: float) -> list[str]:
     """Return notes on a look-ahead that has ended early."""
     notes, ahead = [], seen.course.time[-1]
     if seen.spent:
-        as_dear = ", which is as dear as training on" if ahead < 2.0 * most else ""
+        as_dear = ", which costs as much as training" if ahead < 2.0 * most else ""
         notes.append(
-            f"all {most:.0f} gradients allowed were spent in looking {ahead:,.0f} steps "
-            f"ahead{as_dear}, and what comes behind is not known: `max_gradients` allows more"
+            f"all {most:.0f} allowed gradients were spent in looking {ahead:,.0f} steps "
+            f"ahead{as_dear}, and later steps are unknown: `max_gradients` allows more"
         )
     if seen.over:
         notes.append(
-            f"the learning rate has all but ended after {ahead:,.0f} steps: the weights "
-            "stay as they are then"
+            f"the learning rate is almost zero after {ahead:,.0f} steps: the weights hardly move "
+            "from then on"
         )
     return notes
 
 
 def _without_drop(said: Forecast, run: Run, seen: Seen, since: float | None) -> Forecast:
-    """Judge a look-ahead that has shown no drop: it rests, falls on, or ended too early to say."""
+    """Judge a look-ahead without a drop: the loss rests or falls on, or the verdict is open."""
     verdict, course, ended = said.verdict, seen.course, seen.spent or seen.over
     if run.judge is None and (ended or seen.saddle or since is not None):
         if verdict == "minimum" and ended:
@@ -101,7 +101,7 @@ def _without_drop(said: Forecast, run: Run, seen: Seen, since: float | None) -> 
         bound = course.bound()
         if bound is not None and (rests or falls):
             said = replace(said, verdict="plateau", band=(bound, math.inf))
-    # Gradients are noisiest where there is most to learn: some steps ahead show no floor.
+    # Gradients are noisiest early in training, so a short look-ahead does not show a noise floor.
     early = (seen.dear or seen.spent) and said.ahead < ALWAYS
     short = said.verdict == "noise floor" and early
     if short or (seen.dear and said.verdict != "unstable" and not course.resting()):
@@ -110,7 +110,7 @@ def _without_drop(said: Forecast, run: Run, seen: Seen, since: float | None) -> 
 
 
 def _state(seen: Seen) -> Verdict:
-    """Return the verdict on a course without a drop, however it has ended."""
+    """Return the verdict on a course without a drop, whatever ended the course."""
     course = seen.course
     first, fallen = course.loss[0], course.loss[0] - course.end
     unstable = seen.load is not None or course.oscillates
@@ -129,7 +129,7 @@ def _state(seen: Seen) -> Verdict:
 
 
 def _with_metric(said: Forecast, run: Run) -> Forecast:
-    """Say when the metric leaves, if it does."""
+    """Add the times of the metric to a forecast, if the metric moves."""
     course = said.course
     before, after = course.metric[0], course.metric[-1]
     said = replace(said, metric=(before, after))
@@ -144,7 +144,7 @@ def _with_metric(said: Forecast, run: Run) -> Forecast:
 
 
 def _with_drop(said: Forecast, run: Run, drop: Drop) -> Forecast:
-    """Say when the loss drops, or that it still settles too far before the drop to know."""
+    """Add the times of a drop to a forecast; the verdict is "settling" if the loss still falls."""
     course = said.course
     reached = lambda seen: seen.passage(int(np.argmin(seen.speed)), LEFT * drop.height)
     left, half = (course.passage(drop.flattest, share * drop.height) for share in (LEFT, 0.5))
@@ -158,7 +158,7 @@ def _with_drop(said: Forecast, run: Run, drop: Drop) -> Forecast:
 
 
 def _behind(run: Run, seen: Seen, drop: Drop) -> list[str]:
-    """Return a note if the optimiser is unstable behind the drop, half of which it loses again."""
+    """Return a note if the optimiser is unstable after the drop and loses half of it again."""
     if seen.load is not None or not run.rule.certain:
         return []
     found, losses = instability(run, seen.course)
@@ -166,15 +166,15 @@ def _behind(run: Run, seen: Seen, drop: Drop) -> list[str]:
     if found is None or (len(losses) == REHEARSED and max(losses) < half):
         return []
     return [
-        "behind the drop the learning rate is too large for the curvature: the loss rises to "
+        "after the drop the learning rate is too large for the curvature: the loss rises to "
         f"{max(losses):.4g} in {len(losses)} steps"
     ]
 
 
 def _held_up(run: Run, course: Course, verdict: Verdict) -> float:
-    """Return by how much the noise of mini-batches holds the loss above where it would rest.
+    """Return the height at which the noise of mini-batches holds the loss above its rest.
 
-    A run at its noise floor stays where its gradients are as noisy as now.
+    For a run at its noise floor, the gradients are assumed to stay as noisy as they are.
     """
     if course.noisy or not course.noise:
         return 0.0
@@ -185,7 +185,7 @@ def _held_up(run: Run, course: Course, verdict: Verdict) -> float:
 
 
 def _curvature(run: Run, seen: Seen) -> tuple[float, float] | None:
-    """Largest curvature and the largest that is stable, where that has ended the look-ahead."""
+    """Return the largest curvature and the largest stable one, if instability ended the course."""
     rule = run.rule
     if seen.load is None or not isinstance(rule, AbstractKnownRule):
         return None
@@ -194,9 +194,10 @@ def _curvature(run: Run, seen: Seen) -> tuple[float, float] | None:
 
 
 def _band(run: Run, reached: Reached, left: float) -> tuple[float, float]:
-    """Return the band: twice what half of the samples, and coarser steps, change.
+    """Return the band: twice the changes of the time by half of the samples and by coarser steps.
 
-    Half of the samples are asked for the loss alone: a metric, as in grokking, is of another run.
+    Half of the samples are used for the loss only: with fewer samples, a metric such as test
+    accuracy would belong to another run.
     """
     problem, halves = run.problem, [left]
     if run.judge is None and problem.samples > 1:
@@ -210,7 +211,7 @@ def _band(run: Run, reached: Reached, left: float) -> tuple[float, float]:
 
 
 def _until(run: Run, problem: Problem, reached: Reached, left: float) -> float:
-    """Return when a coarser look-ahead on these samples reaches what was reached at `left`."""
+    """Return when a coarser look-ahead on these samples reaches the point reached at `left`."""
     seen = Course()
     with contextlib.suppress(Exhausted):
         for here in run.ahead(problem, _COARSER):

@@ -1,4 +1,4 @@
-"""Any optimiser of PyTorch, run ahead on a copy of the model: one gradient a step."""
+"""Run any PyTorch optimiser ahead on a copy of the model, with one gradient a step."""
 
 import copy
 import inspect
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class OwnSteps(AbstractRule):
-    """The user's optimiser itself, of which nothing but its steps is known."""
+    """The user's optimiser itself, known only by its steps."""
 
     def __init__(self, model: "Module", optimizer: "Optimizer") -> None:
         closure = inspect.signature(optimizer.step).parameters.get("closure")
         if closure is not None and closure.default is inspect.Parameter.empty:
             raise ValueError(
-                f"`optimizer` is {type(optimizer).__name__}, whose steps ask for the loss again "
-                "and again (a closure): it cannot be run ahead."
+                f"`optimizer` is {type(optimizer).__name__}, whose steps need a closure: it cannot "
+                "be run ahead. Give an optimiser that steps without a closure."
             )
         self._model, self._optimizer = model, optimizer
 
@@ -34,8 +34,8 @@ class OwnSteps(AbstractRule):
         return 1.0
 
     def ahead(self, problem: Problem, schedule: Schedule, coarser: float) -> Iterator[Ahead]:
-        """Yield its steps on all samples of the problem, without end."""
-        twin, own = copy.deepcopy((self._model, self._optimizer))  # one holds the other's weights
+        """Yield the optimiser's steps on all samples of the problem, without end."""
+        twin, own = copy.deepcopy((self._model, self._optimizer))  # together: they share weights
         named = dict(twin.named_parameters())
         pairs = [(named[n], w) for n, w in zip(problem.names, problem.start.parts, strict=True)]
         rates = [group["lr"] for group in own.param_groups]

@@ -1,4 +1,4 @@
-"""A loss of the user's weights on the user's data: value, gradient, and what they cost."""
+"""Evaluate the user's loss on the user's data: value, gradient, and their cost."""
 
 import contextlib
 import copy
@@ -25,32 +25,35 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 Evaluate = Callable[[tuple[Array, ...], Samples], tuple[float, tuple[Array, ...]]]
-"""Loss and its gradient by the parts of the weights."""
+"""A function that returns the loss, and its gradient with respect to each part of the weights."""
 
-_SAME = 1e-4  # of a loss: accelerators do not add in the same order twice
-_TIMED = 3  # gradients, of which the fastest counts: the first compiles
-_PIECES = 8  # shares of the samples, in one pass: their variance is that of mini-batches
-_NOTHING = 1e-3  # of the loss without a network, which is not looked at closer
-_MANY = 4096  # samples of a run on all of its data
-_FEW = 1024  # samples of a run in mini-batches: 256 misjudge the end of a plateau by a fifth
+_SAME = 1e-4  # relative difference of equal losses: accelerators add in varying order
+_TIMED = 3  # timed gradients, of which the fastest counts, because the first compiles
+_PIECES = 8  # shares of the samples whose gradients give the variance of mini-batches
+_NOTHING = 1e-3  # share of the loss at zero weights below which losses count as equal
+_MANY = 4096  # samples for a run on all of its data
+_FEW = 1024  # samples for a run in mini-batches: 256 misjudge the end of a plateau by a fifth
 
 
 @dataclass
 class Problem:
     """Loss and gradient of weights on some of the samples.
 
-    - `model`: whose weights they are.
-    - `start`: the weights as they are.
-    - `samples`: how many there are in `data`.
-    - `budget`: counts gradients; shared by the halves. It raises `Exhausted` when it is spent, also
-      in the middle of a step.
+    - `model`: the user's model.
+    - `evaluate`: function that returns loss and gradient.
+    - `start`: present weights.
+    - `data`: samples on which the loss is evaluated.
+    - `samples`: number of samples in `data`.
+    - `batch`: size of mini-batches; None for all samples at once.
+    - `budget`: counter of gradients, shared by parts of the problem. It raises `Exhausted` when it
+      is spent, even in the middle of a step.
     - `share`: fraction of all samples that are in `data`.
-    - `restore`: the model again, with other weights in it.
-    - `array`: numbers as an array like one that is given.
-    - `names`: of the parts of the weights, in the words of their owner.
-    - `notes`: what is assumed and was not asked for.
-    - `loss`: at `start`.
-    - `scale`: the loss of weights which are all zero, to measure others by; zero if not finite.
+    - `restore`: function that returns the model with other weights.
+    - `array`: function that converts numbers to an array like a given array.
+    - `names`: the user's names of the parts of the weights.
+    - `notes`: assumptions to report.
+    - `loss`: loss at `start`.
+    - `scale`: loss at zero weights, a unit for other losses; zero if it is not finite.
     """
 
     model: object
@@ -77,7 +80,7 @@ class Problem:
         return loss, Vector(parts)
 
     def pieces(self, count: int) -> Iterator["Problem"]:
-        """Return the samples in that many shares, nearly equal."""
+        """Yield the problem on `count` nearly equal shares of the samples."""
         bounds = np.linspace(0, self.samples, min(count, self.samples) + 1).astype(int)
         for a, b in itertools.pairwise(bounds):
             share = self.share * (b - a) / self.samples
@@ -95,10 +98,11 @@ class Problem:
         return loss, g, [(each - g) * scale for _, _, each in shares]
 
     def appraise(self) -> None:
-        """Measure the price of gradients in steps of the run: those of all samples are one each.
+        """Measure the price of a gradient in steps of the run; without mini-batches it is 1.
 
-        In mini-batches both are timed. An affine price is what small models have: a gradient of
-        ten times the samples takes less than ten times as long.
+        For mini-batches, a gradient on a batch and one on all samples are timed. The price is an
+        affine function of the number of samples, because a gradient of a small model on ten times
+        the samples takes less than ten times as long.
         """
         n, batch, budget = self.samples, self.batch, self.budget
         if batch is None or batch >= n:
@@ -112,13 +116,13 @@ class Problem:
         budget.steps = budget.gradients * budget.price(n)
 
     def random(self) -> Vector:
-        """Return a direction, the same each time, on the device where the weights are."""
+        """Return a random direction, the same at each call, on the device of the weights."""
         rng = np.random.default_rng(0)
         draw = lambda w: self.array(rng.normal(size=tuple(w.shape)).astype(np.float32), w)
         return Vector(tuple(draw(w) for w in self.start.parts))
 
     def check(self) -> None:
-        """Set `loss` and `scale`; raises if the loss cannot be looked ahead of."""
+        """Set `loss` and `scale`; raise `ValueError` if the loss does not allow a forecast."""
         try:
             (first, g), (again, _), (scale, _) = (
                 self(w) for w in (self.start, self.start, self.start * 0.0)
@@ -131,24 +135,24 @@ class Problem:
             parts = zip(self.names, g.parts, strict=True)
             bad = [f" by {n}" for n, p in parts if not math.isfinite(float(p.sum()))]
             raise ValueError(
-                f"The loss at these weights is {first}, its gradient{''.join(bad[:1])} of squared "
-                f"length {g.square:.3g}: there is nothing to look ahead of. Give weights from "
-                "before training diverged, and data without NaN."
+                f"The loss at these weights is {first}, with a gradient{''.join(bad[:1])} of "
+                f"squared norm {g.square:.3g}, expected finite numbers. Give weights from before "
+                "training diverged, and data without NaN."
             )
         if abs(first - again) > _SAME * max(abs(first), abs(again), _NOTHING * scale):
             raise ValueError(
                 f"The loss of the same weights on the same samples was {first:.6g} and then "
-                f"{again:.6g}: `loss` or the model draws at random, and what is looked ahead of "
-                "would be another loss at every step. Switch the noise off, or draw it once and "
-                "keep it with the data."
+                f"{again:.6g}: `loss` or the model draws at random, so the loss would differ at "
+                "every step of the forecast. Switch the noise off, or draw it once and keep it "
+                "with the data."
             )
         if self.samples >= 2 and first:
             halves = [half(self.start)[0] for half in self.pieces(2)]
             if abs(sum(halves) - first) < 1e-3 * abs(first) < abs(first - sum(halves) / 2):
                 raise ValueError(
                     f"`loss` sums over samples: {first:.4g} on all, {halves[0]:.4g} and "
-                    f"{halves[1]:.4g} on the halves, so that the learning rate would mean "
-                    "something else in a batch. Give the mean over samples."
+                    f"{halves[1]:.4g} on the halves. The effect of the learning rate would then "
+                    "depend on the size of a batch. Give the mean over samples."
                 )
         self.loss, self.scale = first, scale
 
@@ -163,9 +167,9 @@ def problem_of(
     batch: int | None = None,
     budget: Budget | None = None,
 ) -> Problem:
-    """Return the problem that an optimiser solves, checked and with the prices of its gradients.
+    """Return the problem that an optimiser solves, after checks, with the price of its gradients.
 
-    Arguments as for `festina.forecast`; without a `budget` there is no limit of gradients.
+    The arguments are those of `festina.forecast`. Without a `budget` gradients are not limited.
     """
     batch = None if batch is None else whole_number("batch", batch)
     if samples is None:
@@ -184,12 +188,12 @@ def problem_of(
 
 
 def _seconds(problem: Problem, samples: int) -> float:
-    """Return the shortest of a few times that a gradient of so many samples takes."""
+    """Return the shortest of several measured times of a gradient on so many samples."""
     data, times = problem.data.part(slice(0, samples)), []
     for _ in range(_TIMED):
         start = time.perf_counter()
         _, parts = problem.evaluate(problem.start.parts, data)
-        float(parts[0].sum())  # accelerators have not computed it before
+        float(parts[0].sum())  # waits until an accelerator has computed the gradient
         times.append(time.perf_counter() - start)
     return min(times)
 
@@ -199,7 +203,7 @@ def _of_module(
 ) -> Problem:
     """Return the problem of a module: `loss(model(x), y)`, or its own loss if `loss` is `None`.
 
-    Only the parameters that the optimiser has move; all, where it is a statement.
+    Only the parameters in the optimiser move; with a rule such as `SGD(lr=…)` all parameters move.
     """
     import torch
     from torch.func import functional_call
@@ -210,12 +214,12 @@ def _of_module(
     moving = {n: p for n, p in every.items() if p.requires_grad and id(p) in trained}
     if not moving:
         raise ValueError(
-            "No parameter of `model` is trained by `optimizer`: all are frozen, or it holds those "
-            "of another model. Make it of `model.parameters()`."
+            "No parameter of `model` is trained by `optimizer`: all parameters are frozen, or the "
+            "optimiser holds those of another model. Make the optimiser of `model.parameters()`."
         )
     first = next(iter(moving.values()))
     if any(p.is_complex() for p in every.values()):
-        raise ValueError("`model` has complex weights, expected real ones.")
+        raise ValueError("`model` has complex weights, expected real weights.")
     short = {p.dtype for p in every.values()} & {torch.float16, torch.bfloat16}
     real = torch.float32 if short else first.dtype
     samples = _with_targets(torch_samples, data, most=most, device=first.device, real=real)
@@ -224,13 +228,13 @@ def _of_module(
     notes = list(samples.notes)
     frozen = [n for n in every if n not in moving]
     if frozen:
-        notes.append(f"{len(frozen)} parameters are frozen and stay ({', '.join(frozen[:3])} …)")
+        notes.append(f"{len(frozen)} parameters are frozen ({', '.join(frozen[:3])} …)")
     twin = copy.deepcopy(model)
     _still(twin, notes)
     if short:
         notes.append(_longer(str(short.pop()).removeprefix("torch.")))
         twin.float()
-    # What else is wrong is said when the loss is looked at.
+    # Other errors are reported when the loss is checked.
     with contextlib.suppress(RuntimeError, TypeError, IndexError), torch.no_grad():
         check_pairs(value_of, called(twin, samples.x), samples.y)
 
@@ -263,13 +267,13 @@ def _of_tree(model: object, loss: object, data: object, most: int, batch: int | 
     real = {name: leaf for name, leaf in tree.leaves.items() if is_real(leaf)}
     if not real:
         raise ValueError(
-            f"`model` is a {type(model).__name__} without arrays of real numbers: expected a "
-            "module of PyTorch, or a tree (dict, Equinox, Flax) with the weights as its leaves."
+            f"`model` is a {type(model).__name__} without arrays of real numbers, expected a "
+            "PyTorch module, or a tree (dict, Equinox, Flax) with the weights as its leaves."
         )
     if any(
         getattr(getattr(leaf, "dtype", None), "kind", "") == "c" for leaf in tree.leaves.values()
     ):
-        raise ValueError("`model` has complex weights, expected real ones.")
+        raise ValueError("`model` has complex weights, expected real weights.")
     short = {str(leaf.dtype) for leaf in real.values() if leaf.dtype.itemsize < 4}
     at_least = lambda kind: jax.dtypes.canonicalize_dtype(jnp.promote_types(kind, jnp.float32))
     longer = lambda leaf: jnp.asarray(leaf, at_least(leaf.dtype))
@@ -304,17 +308,17 @@ def _with_targets(take: Callable[..., Samples], data: object, **options: object)
         raise ValueError("`data` has no samples, expected at least one row.")
     if samples.y is None:
         raise ValueError(
-            "`data` has no targets, which `loss` needs: expected inputs and targets `(x, y)`, or "
-            "a Dataset or DataLoader of PyTorch that gives both. Where inputs are their own "
-            "targets give them twice."
+            "`data` has no targets, which `loss` needs: expected inputs and targets `(x, y)`, or a "
+            "PyTorch Dataset or DataLoader with both. If inputs are their own targets, give them "
+            "twice: `(x, x)`."
         )
     return samples
 
 
 def _with_labels(samples: Samples, model: "Module", *, own: bool) -> Samples:
-    """Return samples by names, with the targets if the module takes them as an argument.
+    """Return named samples, together with the targets if the module takes them as an argument.
 
-    Models with their `own` loss compute it from these.
+    A model with its `own` loss computes it from these targets.
     """
     taken = inspect.signature(model.forward).parameters
     name = next((name for name in TARGETS if name in taken), TARGETS[0] if own else None)
@@ -328,7 +332,7 @@ def _own_loss(outputs: object, _: object) -> object:
     if found is None:
         raise ValueError(
             f"`loss` is None, and the output of `model`, a {type(outputs).__name__}, has no loss: "
-            "give `loss`, or `data` in a dict with the `labels` that the model asks for."
+            "give `loss`, or `data` as a dict with the `labels` that the model needs."
         )
     return found
 
@@ -340,20 +344,20 @@ def _callable(loss: object) -> Function:
     def asked(*given: object) -> object:
         try:
             return loss(*given)
-        except ValueError as error:  # as other libraries say it where shapes do not fit
+        except ValueError as error:  # other libraries raise it if shapes do not fit
             raise TypeError(str(error)) from error
 
     return asked
 
 
 def _longer(kind: str) -> str:
-    return f"weights of {kind} are looked ahead of in float32, where no small step is rounded away"
+    return f"weights of {kind} are moved in float32, so small steps are not lost to rounding"
 
 
 def _one_number(value: Any) -> Any:
     shape = getattr(value, "shape", None)
     if "complex" in str(getattr(value, "dtype", "")):
-        raise ValueError("`loss` gave a complex number, expected a real one.")
+        raise ValueError("`loss` gave a complex number, expected a real number.")
     if shape is None or len(shape):
         what = type(value).__name__ if shape is None else f"numbers of shape {tuple(shape)}"
         raise ValueError(f"`loss` gave {what}, expected one number in an array: take the mean.")
@@ -361,7 +365,7 @@ def _one_number(value: Any) -> Any:
 
 
 def _still(model: "Module", notes: list[str]) -> None:
-    """Set evaluation mode, but for normalisation by the batch in training; return notes on both."""
+    """Set evaluation mode, except for batch normalisation in training mode; append notes."""
     from torch import nn
     from torch.nn.modules import batchnorm, dropout
 
@@ -371,14 +375,14 @@ def _still(model: "Module", notes: list[str]) -> None:
     norms = [m for m in modules if isinstance(m, batchnorm._BatchNorm)]
     training: list[nn.Module] = [m for m in norms if m.training]
     if not model.training and (drops or norms):
-        notes.append("the model is in eval mode, and is looked ahead of as if trained in it")
+        notes.append("the model is in eval mode, and is assumed to be trained in eval mode")
     if any(m.training for m in drops):
-        notes.append("dropout is off while looking ahead")
+        notes.append("dropout is off in the forecast")
     if training:
-        notes.append("batch normalisation is by the statistics of all samples, not of a batch")
+        notes.append("batch normalisation uses the statistics of all samples, not of a batch")
     model.eval()
     for module in modules:
-        if isinstance(module, nn.RNNBase):  # cuDNN has gradients of these in training mode only
+        if isinstance(module, nn.RNNBase):  # cuDNN computes their gradients only in training mode
             module.dropout = 0.0
             training.append(module)
     for module in training:

@@ -1,4 +1,4 @@
-"""Define what every rule that moves weights answers to a look-ahead."""
+"""Define the interface of rules that move weights, as a look-ahead uses them."""
 
 import math
 from abc import ABC, abstractmethod
@@ -12,14 +12,14 @@ from ._problem import Problem
 from ._vectors import Vector
 
 Rates = float | tuple[float, ...]
-"""One number for all parts of the weights, or one for each."""
+"""One number for all parts of the weights, or one number for each part."""
 
 Schedule = Callable[[float], float]
-"""The learning rate so many steps from now, in units of the present one."""
+"""The learning rate as a function of the steps from now, in units of the present rate."""
 
 
 def constant(_: float) -> float:
-    """Return the `Schedule` of a learning rate that stays as it is."""
+    """Return 1 at every step: the `Schedule` of a constant learning rate."""
     return 1.0
 
 
@@ -27,8 +27,8 @@ class AbstractRule(ABC):
     """A rule by which weights move: `SGD`, `Adam`, or the steps of the user's own optimiser.
 
     - `noisy`: whether the losses of its look-ahead contain the noise of mini-batches.
-    - `certain`: whether it is unstable wherever the curvature exceeds the limit. Denominators of
-      Adam grow with the gradients, so that it may recover.
+    - `certain`: whether training is unstable whenever the curvature exceeds the limit. Adam is not
+      certain: its denominators grow with the gradients, so Adam may recover.
     """
 
     noisy: ClassVar[bool] = False
@@ -36,14 +36,14 @@ class AbstractRule(ABC):
 
     @abstractmethod
     def ahead(self, problem: Problem, schedule: Schedule, coarser: float) -> Iterator[Ahead]:
-        """Yield the run ahead, in steps of the optimiser, at a tolerance `coarser` times larger."""
+        """Yield the run ahead, in optimiser steps, with a `coarser` times larger tolerance."""
 
     @abstractmethod
     def reach(self, problem: Problem) -> float:
-        """Return how many steps of the run a gradient of the look-ahead advances at most."""
+        """Return the largest number of run steps that one gradient of the look-ahead covers."""
 
     def noise_floor(self, problem: Problem, w: Vector) -> float:
-        """Return how far above a minimum mini-batches hold the loss, 0 where that is not known."""
+        """Return the height above a minimum at which mini-batches hold the loss; 0 if unknown."""
         return 0.0
 
     def decay(self, problem: Problem) -> tuple[float, ...]:
@@ -51,14 +51,14 @@ class AbstractRule(ABC):
         return (0.0,) * len(problem.names)
 
     def decayed(self, problem: Problem) -> Gradient:
-        """Return loss and gradient with the weight decay that the rule adds to it."""
+        """Return loss and gradient, where the gradient includes the rule's weight decay."""
         return problem
 
 
 class AbstractKnownRule(AbstractRule):
-    """A rule whose rates are known, and with them its noise and its limit of stability.
+    """A rule with known rates, which determine its noise floor and its limit of stability.
 
-    - `lr`, `weight_decay`: rates of the parts of the weights.
+    - `lr`, `weight_decay`: one rate for all parts of the weights, or one for each.
     - `decoupled`: whether weight decay bypasses the gradient.
     """
 
@@ -74,11 +74,11 @@ class AbstractKnownRule(AbstractRule):
     @property
     @abstractmethod
     def bound(self) -> float:
-        """`pace` times the curvature at which the rule turns unstable."""
+        """Product of `pace` and the curvature at which the rule turns unstable."""
 
     @abstractmethod
     def rates(self, square: Vector) -> Vector:
-        """Return the rate of every weight, where the squared gradient is `square`."""
+        """Return the rate of every weight for the squared gradient `square`."""
 
     @abstractmethod
     def rehearse(self, problem: Problem, steps: int, rate: float) -> list[float]:
@@ -87,7 +87,7 @@ class AbstractKnownRule(AbstractRule):
     def load(
         self, problem: Problem, w: Vector, rate: float = 1.0, *, products: int = FEW_PRODUCTS
     ) -> float:
-        """Return the largest curvature over the largest stable one, `rate` times as fast."""
+        """Return the largest curvature over the largest stable one, for the scheduled `rate`."""
         gradient = self.decayed(problem)
         _, g = gradient(w)
         root = self.rates(g * g).with_(lambda a: a**0.5)
@@ -95,20 +95,21 @@ class AbstractKnownRule(AbstractRule):
         return rate * float(seen.values[-1]) / self.bound
 
     def noise_floor(self, problem: Problem, w: Vector) -> float:
-        r"""Return how far above a minimum mini-batches hold the loss.
+        r"""Return the height above a minimum at which mini-batches hold the loss.
 
-        Along a direction of curvature $\lambda$ the noise of variance $c$ heats the loss by
-        $\tfrac12\lambda\eta^2c$ a step and descent cools its excess $\epsilon$ by
-        $2\eta\lambda\epsilon$: they balance at $\epsilon = \eta c/4$, whatever the curvature. The
-        sum is $\tfrac14\sum_i \eta_i C_{ii}$, where $\eta_i$ is the rate of a weight, with
-        $\eta/(1-\mu)$ for momentum and $\eta/(\sqrt{v_i} + \epsilon)$ for Adam, and $C$ is the
-        covariance of a mini-batch's gradient. It holds for rates well below the edge of stability.
+        Along a direction of curvature $\lambda$, noise of variance $c$ raises the loss by
+        $\tfrac12\lambda\eta^2c$ a step, and descent reduces the excess $\epsilon$ by
+        $2\eta\lambda\epsilon$. The two balance at $\epsilon = \eta c/4$ for any curvature. The sum
+        over directions is $\tfrac14\sum_i \eta_i C_{ii}$, where $C$ is the covariance of a
+        mini-batch's gradient. The rate $\eta_i$ of a weight is $\eta/(1-\mu)$ for momentum $\mu$
+        and $\eta/(\sqrt{v_i} + \epsilon)$ for Adam. The result holds for rates well below the edge
+        of stability.
         """
         _, g, shares = problem.mini_batch(w)
         return self.excess(g, shares)
 
     def excess(self, g: Vector, shares: list[Vector]) -> float:
-        """Return the noise floor for a gradient and vectors that make up its covariance."""
+        """Return the noise floor for a gradient and for vectors that sum to its covariance."""
         if not shares:
             return 0.0
         variance = sum((each * each for each in shares[1:]), shares[0] * shares[0])
@@ -134,11 +135,11 @@ class AbstractKnownRule(AbstractRule):
                 raise ValueError(f"`{name}` is {value}, expected a number from 0 to below 1.")
         for name, value in (("lr", self.lr), ("weight_decay", self.weight_decay)):
             if not all(0 <= real_number(name, each) < math.inf for each in parts(value)):
-                raise ValueError(f"`{name}` is {value}, expected no negative number.")
+                raise ValueError(f"`{name}` is {value}, expected finite numbers from 0 up.")
         if not any(parts(self.lr)):
             raise ValueError(f"`lr` is {self.lr}, expected a positive learning rate.")
 
 
 def parts(value: Rates, count: int = 1) -> tuple[float, ...]:
-    """Return a number for each part; many numbers as they are."""
+    """Return a number for each of `count` parts; a sequence is returned as a tuple."""
     return tuple(value) if isinstance(value, tuple | list) else (value,) * count

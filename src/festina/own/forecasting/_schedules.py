@@ -1,4 +1,4 @@
-"""Learning rates that change: stated as functions, or read from a scheduler of PyTorch."""
+"""Return learning rates that change: functions of the step, or read from a PyTorch scheduler."""
 
 import copy
 import math
@@ -12,26 +12,29 @@ from ._rules import Schedule, constant
 if TYPE_CHECKING:
     import torch
 
-_FARTHEST = 100_000  # steps of a scheduler that are read; the rate stays as it is then
-_HORIZON = 10_000  # steps after which a schedule that has ended does not begin again
-_OVER = 1e-6  # of the present rate, which moves nothing
-_LONGER = 0.02  # of the steps so far, in a stride
-_ALIKE = 1e-6  # relative difference of the rates of two groups
+_FARTHEST = 100_000  # most steps read from a scheduler; the rate is constant afterwards
+_HORIZON = 10_000  # a schedule at rate zero for this many steps has ended
+_OVER = 1e-6  # share of the present rate that no longer moves the weights
+_LONGER = 0.02  # length of a stride as a share of the steps so far
+_ALIKE = 1e-6  # largest relative difference between the rates of groups
 
-CONSTANT = "the learning rate has a scheduler, which was not given: it is taken to be constant"
+CONSTANT = "the optimiser has a scheduler, which was not given: its rate is assumed constant"
 
 
 def schedule_of(given: object, optimizer: object, notes: list[str], epoch: int) -> Schedule:
-    """Return the learning rate by steps from now, over the present one."""
+    """Return the learning rate as a function of steps from now, in units of the present rate."""
     if given is None:
         groups = optimizer.param_groups if is_optimizer(optimizer) else ()
         if any("initial_lr" in group for group in groups):
             notes.append(CONSTANT)
-            warnings.warn(f"{CONSTANT}. Give it as `schedule`.", stacklevel=3)
+            warnings.warn(f"{CONSTANT}. Give the scheduler as `schedule`.", stacklevel=3)
         return constant
     if _is_scheduler(given):
         if given.optimizer is not optimizer:
-            raise ValueError("`schedule` is the scheduler of another optimiser than `optimizer`.")
+            raise ValueError(
+                "`schedule` is the scheduler of another optimiser than `optimizer`: give the "
+                "scheduler of `optimizer`."
+            )
         return _of_scheduler(given, notes, epoch)
     if not callable(given):
         raise ValueError(
@@ -42,9 +45,9 @@ def schedule_of(given: object, optimizer: object, notes: list[str], epoch: int) 
 
 
 def strides(schedule: Schedule, steps: float) -> Iterator[tuple[float, float, float]]:
-    """Yield begin, length and rate of stretches of a schedule from `steps` on, short ones first.
+    """Yield begin, length and rate of strides of a schedule from `steps` on; strides get longer.
 
-    Stretches without a rate to speak of are left out.
+    Strides with a negligible rate are left out.
     """
     at, end = steps, steps + _HORIZON
     while at < end:
@@ -56,7 +59,7 @@ def strides(schedule: Schedule, steps: float) -> Iterator[tuple[float, float, fl
 
 
 def is_over(schedule: Schedule, steps: float) -> bool:
-    """Whether the weights stay where they are from then on."""
+    """Return whether the rate stays negligible after so many steps."""
     return not any(strides(schedule, steps))
 
 
@@ -82,12 +85,12 @@ def _checked(given: Function) -> Schedule:
 def _of_scheduler(
     given: "torch.optim.lr_scheduler.LRScheduler", notes: list[str], epoch: int
 ) -> Schedule:
-    """Step a copy of the scheduler, with an optimiser of one weight in place of the real one."""
+    """Return the schedule of a PyTorch scheduler: step a copy with a one-weight optimiser."""
     if type(given).__name__ == "ReduceLROnPlateau":
-        notes.append("the scheduler waits for the loss: the learning rate is taken to be constant")
+        notes.append("the scheduler reacts to the loss: the learning rate is assumed constant")
         return constant
     if getattr(given, "cycle_momentum", False):
-        notes.append("the scheduler changes the momentum too, which is taken to be constant")
+        notes.append("the scheduler also changes the momentum, which is assumed constant")
     import torch
 
     groups = given.optimizer.param_groups
@@ -97,16 +100,19 @@ def _of_scheduler(
     rates = lambda: [float(group["lr"]) for group in double.param_groups]
     first, known = rates(), [1.0]
     if not all(first):
-        raise ValueError("The learning rate is 0: the scheduler has not begun, take a step first.")
+        raise ValueError(
+            "The learning rate is 0, expected a positive rate: the scheduler has not begun. Take a "
+            "step first."
+        )
 
     def schedule(step: float) -> float:
         wanted = int(min(step // epoch, _FARTHEST))
         while len(known) <= wanted:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that no optimiser has stepped in between
+                warnings.simplefilter("ignore")  # PyTorch warns of steps without an optimiser's
                 try:
                     twin.step()
-                except ValueError:  # OneCycleLR has no more steps, and training has not either
+                except ValueError:  # OneCycleLR raises after its last step, where training ends
                     known.append(0.0)
                     continue
             relative = [now / before for now, before in zip(rates(), first, strict=True)]

@@ -1,4 +1,4 @@
-"""Weights as one vector, made of arrays of any library with a small common interface."""
+"""Represent weights as one vector of arrays of any library with a small common interface."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -11,10 +11,10 @@ _Operand: TypeAlias = Any
 
 @runtime_checkable
 class Array(Protocol):
-    """The interface that is needed of tensors of PyTorch and arrays of JAX or NumPy.
+    """Common interface of PyTorch tensors and of JAX or NumPy arrays.
 
-    What it returns is such an array again, but said so, type checkers look into each overload of
-    NumPy's for those of the next.
+    Methods are annotated with `Any` although they return such arrays, because type checkers would
+    otherwise follow all overloads of NumPy.
     """
 
     @property
@@ -32,7 +32,7 @@ class Array(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Vector:
-    """A vector in parts, on whatever device they lie; only `dot` transfers numbers off it."""
+    """A vector in parts, each on its own device; only `dot` transfers numbers from a device."""
 
     parts: tuple[Array, ...]
 
@@ -49,12 +49,12 @@ class Vector:
         return Vector(tuple(a * by for a in self.parts))
 
     def with_(self, what: Callable[..., Array], *others: "Vector") -> "Vector":
-        """Return `what` of each part and the corresponding parts of the others."""
+        """Return `what` applied to each part and the corresponding parts of `others`."""
         them = (other.parts for other in others)
         return Vector(tuple(what(*each) for each in zip(self.parts, *them, strict=True)))
 
     def scaled(self, factors: Iterable[float]) -> "Vector":
-        """Return the vector with each part times a number of its own."""
+        """Return the vector with each part multiplied by its own factor."""
         return Vector(tuple(a * c for a, c in zip(self.parts, factors, strict=True)))
 
     def dot(self, other: "Vector") -> float:
