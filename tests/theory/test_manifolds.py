@@ -226,7 +226,7 @@ BAD = [
     (lambda: manifold_distance(setting("tanh")[0], ManifoldConstraint("zero", 4)), "units 0 to 3"),
     (lambda: ManifoldConstraint("zero", -1), "`unit` must be a whole number from 0 up, got -1"),
     (lambda: manifold_distance(setting("tanh")[0]), "No constraint"),
-    (lambda: max_manifold_distance(setting("tanh")[0], EQUAL), "a single one"),
+    (lambda: max_manifold_distance(setting("tanh")[0], EQUAL), "got one network"),
     (lambda: manifold_distance(spoilt(setting("tanh")[0], 0), EQUAL), "`u` are not all finite"),
     (lambda: project_on_manifold(spoilt(setting("tanh")[0], 1), EQUAL), "`v` are not all finite"),
     (

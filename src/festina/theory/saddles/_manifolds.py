@@ -1,4 +1,4 @@
-"""Invariant manifolds: relations between units that gradient flow keeps (Theorem 3)."""
+"""Invariant manifolds: relations between units that gradient flow preserves (Theorem 3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,30 +25,40 @@ Rows = Float[np.ndarray, "*batch unit _"]
 
 @dataclass(frozen=True)
 class ManifoldConstraint:
-    r"""One relation between the weights of unit $i$ and those of other units.
+    r"""One linear relation between the weights of unit $i$ and those of other units.
 
-    Theorem 3 of Zhang, Saxe & Latham lists four, in the order of its conditions (i) to (iv):
+    A constraint on $\theta_i = [u_i, v_i]$ has one of five kinds. Gradient flow preserves the first
+    four under the conditions (i) to (iv) of Theorem 3 of Zhang, Saxe & Latham:
 
     - `"equal"`: $\theta_i = \theta_j$, for any φ;
-    - `"zero"`: $\theta_i = 0$, where $\phi(z; 0) = 0$;
-    - `"proportional"`: $\theta_i = \gamma\theta_j$, where φ is homogeneous, γ ≥ 0 if only over
-      $\mathbb{R}_{\ge 0}$;
-    - `"linear"`: $\theta_i = \sum_j \gamma_j\theta_j$, where φ is linear.
+    - `"zero"`: $\theta_i = 0$, if $\phi(z; 0) = 0$;
+    - `"proportional"`: $\theta_i = \gamma\theta_j$, if φ is homogeneous; with γ ≥ 0 if φ is
+      homogeneous for positive factors only;
+    - `"linear"`: $\theta_i = \sum_j \gamma_j\theta_j$, if φ is linear;
+    - `"mirrored"`: $u_i = -u_j$ and $v_i = v_j$, if φ is even.
 
-    A fifth, not listed there: `"mirrored"`, $u_i = -u_j$ and $v_i = v_j$, where φ is even. Both
-    units then respond alike, so that $\dot v_i = \dot v_j$, and $\dot u_i = -\dot u_j$ because the
-    derivative of an even function is odd. Nor does the theorem list `"proportional"` with γ = −1,
-    $\theta_i = -\theta_j$, where φ is odd and need not be homogeneous.
+    The theorem does not list `"mirrored"`. Mirrored units respond alike, so that
+    $\dot v_i = \dot v_j$, and $\dot u_i = -\dot u_j$ because the derivative of an even function is
+    odd. The theorem does not list `"proportional"` with γ = −1 for an odd φ either:
+    $\theta_i = -\theta_j$ is preserved although φ need not be homogeneous.
 
-    A constraint can be written down for any unit; `flow_keeps_constraint` says whether flow keeps
-    it.
+    A constraint can be created for any unit. `flow_keeps_constraint` tells whether gradient flow
+    preserves it.
 
     **Arguments:**
 
-    - `kind`: one of the five.
-    - `unit`: the number $i$ of the unit that the others determine.
-    - `others`: the units $j$.
-    - `gamma`: $\gamma_j$, one for each of them, for the kinds that have them.
+    - `kind`: one of the five kinds.
+    - `unit`: the index $i$ of the unit that the other units determine.
+    - `others`: the indices $j$ of the other units.
+    - `gamma`: the coefficients $\gamma_j$, one for each other unit, for the kinds `"proportional"`
+      and `"linear"`.
+
+    **Example:**
+
+    >>> from festina.theory.saddles import ManifoldConstraint
+    >>> twice = ManifoldConstraint("proportional", unit=1, others=(0,), gamma=(2.0,))
+    >>> twice.row("u", width=3)  # θ₁ − 2θ₀ = 0
+    array([-2.,  1.,  0.])
     """
 
     kind: ManifoldKind
@@ -65,14 +75,14 @@ class ManifoldConstraint:
         for name in ("others", "gamma"):
             if not isinstance(getattr(self, name), tuple):
                 raise ValueError(
-                    f"`{name}` must be a tuple, one entry for each other unit, such as (1,), got "
-                    f"{getattr(self, name)!r}."
+                    f"`{name}` must be a tuple with one entry for each other unit, such as (1,), "
+                    f"got {getattr(self, name)!r}."
                 )
         wanted = {"zero": "no other unit", "linear": "at least one other unit"}
         fits = {"zero": not self.others, "linear": bool(self.others)}
         if not fits.get(self.kind, len(self.others) == 1):
             raise ValueError(
-                f"A constraint '{self.kind}' relates a unit to "
+                f"A constraint of kind '{self.kind}' relates a unit to "
                 f"{wanted.get(self.kind, 'one other unit')}, got `others` {self.others}."
             )
         if self.unit in self.others or len(set(self.others)) < len(self.others):
@@ -83,17 +93,21 @@ class ManifoldConstraint:
         needed = len(self.others) if self.kind in ("proportional", "linear") else 0
         if len(self.gamma) != needed or not np.isfinite(self.gamma).all():
             raise ValueError(
-                f"A constraint '{self.kind}' on {len(self.others)} others needs {needed} finite "
-                f"`gamma`, got {self.gamma}."
+                f"A constraint of kind '{self.kind}' with {len(self.others)} `others` needs "
+                f"{needed} finite `gamma`, got {self.gamma}."
             )
 
     def row(self, side: Side, width: int) -> Float[np.ndarray, " {width}"]:
-        """Return c with Σ_k c_k w_k = 0, for w the units' `u`, `v`, or responses φ(z; u)."""
+        """Return the coefficients c with Σ_k c_k w_k = 0.
+
+        `side` selects w: the input weights `u`, the output weights `v`, or the responses φ(z; u).
+        """
         units = (self.unit, *self.others)
         unknown = [unit for unit in units if not 0 <= unit < width]
         if unknown:
             raise ValueError(
-                f"The constraint names unit {unknown[0]}, the network has units 0 to {width - 1}."
+                f"The constraint refers to unit {unknown[0]}, but the network has units 0 to "
+                f"{width - 1}."
             )
         sign = -1.0 if self.kind == "mirrored" and side == "u" else 1.0
         row = np.zeros(width)
@@ -104,9 +118,18 @@ class ManifoldConstraint:
 
 
 def flow_keeps_constraint(unit: UnitLike, constraint: ManifoldConstraint) -> bool:
-    """Return whether gradient flow keeps the relation, by the algebra of a unit or of this φ.
+    """Return whether gradient flow preserves a relation between units with this φ.
 
-    That is Theorem 3, and beyond it mirrored units of even φ and opposite ones of odd φ.
+    The algebra of φ decides. `unit` is a unit, the name of an activation, or a scalar JAX function
+    φ. The conditions are those of Theorem 3 of Zhang, Saxe & Latham, extended by mirrored units for
+    even φ and opposite units for odd φ (see `ManifoldConstraint`).
+
+    **Example:**
+
+    >>> from festina.theory.saddles import ManifoldConstraint, flow_keeps_constraint
+    >>> twice = ManifoldConstraint("proportional", unit=1, others=(0,), gamma=(2.0,))
+    >>> flow_keeps_constraint("relu", twice), flow_keeps_constraint("quadratic", twice)
+    (True, False)
     """
     algebra = unit_of(unit).algebra
     if constraint.kind == "mirrored":
@@ -114,7 +137,7 @@ def flow_keeps_constraint(unit: UnitLike, constraint: ManifoldConstraint) -> boo
     allowed = constraint.kind in admissible(algebra)
     if constraint.kind != "proportional":
         return allowed
-    # A copy, a silent unit and an opposite one are proportional as well, and ask for less.
+    # A copy, a silent unit and an opposite unit are proportional too, under weaker conditions.
     factor = constraint.gamma[0]
     less = {1.0: True, 0.0: algebra.zero, -1.0: algebra.odd}.get(factor, False)
     return less or (allowed and (algebra.homogeneous == "real" or factor >= 0))
@@ -125,11 +148,19 @@ def manifold_distance(
 ) -> Float[np.ndarray, "*batch"]:
     r"""Return the distance of the weights from the manifold on which all constraints hold.
 
-    Each constraint is linear in the weights, so that the manifold is a subspace: with the
-    constraints as rows of $C$, the part of the weights that is normal to it is $C^+ C\Theta$. For
-    one constraint that is $|\theta_i - \sum_j\gamma_j\theta_j| / \sqrt{1 + |\gamma|^2}$.
+    Each constraint is linear in the weights, so the manifold is a subspace. With the constraints as
+    rows of $C$, the component of the weights $\Theta$ normal to the subspace is $C^+ C\Theta$. For
+    one constraint the distance is $|\theta_i - \sum_j\gamma_j\theta_j| / \sqrt{1 + |\gamma|^2}$.
 
     **Returns:** one distance for each network of a batch; zero on the manifold.
+
+    **Example:**
+
+    >>> from festina.networks import layer_from
+    >>> from festina.theory.saddles import ManifoldConstraint, manifold_distance
+    >>> network = layer_from("relu", [[1.0, 0.0], [1.0, 0.2]], [1.0, 1.0])
+    >>> float(manifold_distance(network, ManifoldConstraint("equal", 1, (0,))))  # 0.2/√2
+    0.1414
     """
     normal = _normal(network, constraints)
     squares = [np.sum(rows**2, axis=(-1, -2)) for rows in normal]
@@ -139,14 +170,36 @@ def manifold_distance(
 def is_on_manifold(
     network: Layer, *constraints: ManifoldConstraint, tolerance: float = 1e-10
 ) -> Bool[np.ndarray, "*batch"]:
-    """Return whether the constraints hold to within `tolerance` of the norm of all weights."""
+    """Return whether the constraints hold to within `tolerance` times the norm of all weights.
+
+    **Example:**
+
+    >>> from festina.networks import layer_from
+    >>> from festina.theory.saddles import ManifoldConstraint, is_on_manifold
+    >>> network = layer_from("relu", [[1.0, 0.0], [2.0, 0.0]], [1.0, 2.0])
+    >>> bool(is_on_manifold(network, ManifoldConstraint("equal", 1, (0,))))
+    False
+    >>> bool(is_on_manifold(network, ManifoldConstraint("proportional", 1, (0,), (2.0,))))
+    True
+    """
     tolerance = number("tolerance", tolerance)
     size = np.sqrt(np.sum([np.sum(rows**2, axis=(-1, -2)) for rows in unit_rows(network)], axis=0))
     return np.asarray(manifold_distance(network, *constraints) <= tolerance * size)
 
 
 def project_on_manifold(network: Layer, *constraints: ManifoldConstraint) -> Layer:
-    """Return the nearest network on which all constraints hold: orthogonal projection."""
+    """Return the nearest network for which all constraints hold (orthogonal projection).
+
+    **Example:**
+
+    >>> from festina.networks import layer_from
+    >>> from festina.theory.saddles import ManifoldConstraint, project_on_manifold
+    >>> network = layer_from("relu", [[1.0, 0.0], [1.0, 0.2]], [1.0, 3.0])
+    >>> nearest = project_on_manifold(network, ManifoldConstraint("equal", 1, (0,)))
+    >>> nearest.u, nearest.v.ravel()
+    (array([[1. , 0.1],
+           [1. , 0.1]]), array([2., 2.]))
+    """
     parts = [
         (rows - normal).reshape(part.shape)
         for rows, normal, part in zip(
@@ -159,15 +212,31 @@ def project_on_manifold(network: Layer, *constraints: ManifoldConstraint) -> Lay
 def max_manifold_distance(
     network: Layer, *constraints: ManifoldConstraint
 ) -> Float[np.ndarray, "*batch"]:
-    """Return the largest distance from the manifold along a flow: the last axis of a batch.
+    """Return the largest distance of a flow from the manifold on which all constraints hold.
 
-    Of a `Trajectory`, give its `network`, whose last axis is the samples in time. Zero to rounding
-    where it starts on an invariant manifold. Rounding itself adds up: the manifold of proportional
-    ReLU units is only neutrally stable. In thousands of steps 1e-16 becomes 1e-15 as a rule, and
-    now and then, with large weights and large steps, up to 1e-8.
+    The last batch axis of `network` is the time of the flow. For a `Trajectory`, pass its
+    `network`. The result is zero to rounding if the flow starts on an invariant manifold. Rounding
+    errors accumulate, because the manifold of proportional ReLU units is only neutrally stable. In
+    thousands of steps an error of 1e-16 usually grows to 1e-15, and occasionally, for large weights
+    and large steps, to 1e-8.
+
+    **Example:**
+
+    >>> from festina.networks import layer_from
+    >>> from festina.tasks import linear_teacher
+    >>> from festina.theory.saddles import ManifoldConstraint, linear_phase, max_manifold_distance
+    >>> network = layer_from("linear", [[1e-3, 0.0], [2e-3, 0.0]], [0.0, 0.0])
+    >>> flow = linear_phase(network, linear_teacher([[2.0, 1.0]]), [0.0, 1.0, 2.0])
+    >>> twice = ManifoldConstraint("proportional", 1, (0,), (2.0,))
+    >>> bool(max_manifold_distance(flow, twice) < 1e-12)
+    True
+    >>> float(max_manifold_distance(flow, ManifoldConstraint("equal", 1, (0,))))
+    0.0392
     """
     if not only_layer(network).batch_shape:
-        raise ValueError("`network` is a single one, expected one for each moment of a flow.")
+        raise ValueError(
+            "`network` must be a batch with one network for each time of a flow, got one network."
+        )
     return np.asarray(manifold_distance(network, *constraints).max(axis=-1))
 
 
@@ -178,11 +247,24 @@ def escape_rate(
     *constraints: ManifoldConstraint,
     loss: LossConvention = "half",
 ) -> float:
-    r"""Return how fast gradient flow leaves the manifold: the part of $\dot\theta$ normal to it.
+    r"""Return how fast gradient flow leaves the manifold, as a fraction of its total speed.
 
-    Taken at the network's projection on the manifold, as a fraction of $|\dot\theta|$ there. Zero
-    on an invariant manifold, for any data; what `flow_keeps_constraint` concludes from the algebra,
-    this sees from the gradient. Zero as well where nothing moves.
+    The function projects the network on the manifold and computes there the part of $\dot\theta$
+    normal to the manifold, divided by $|\dot\theta|$. The result is zero on an invariant manifold,
+    for any data, and zero at a fixed point. `flow_keeps_constraint` derives invariance from the
+    algebra of the unit; `escape_rate` measures it from the gradient.
+
+    **Example:**
+
+    >>> from festina.networks import layer_from
+    >>> from festina.tasks import two_orthogonal_points
+    >>> from festina.theory.saddles import ManifoldConstraint, escape_rate
+    >>> twice = ManifoldConstraint("proportional", unit=1, others=(0,), gamma=(2.0,))
+    >>> for unit in ("relu", "quadratic"):
+    ...     network = layer_from(unit, [[0.2, 0.1], [0.4, 0.2]], [0.3, 0.6])
+    ...     print(unit, round(escape_rate(network, two_orthogonal_points(), twice), 3))
+    relu 0.0
+    quadratic 0.217
     """
     check_alone(network.batch_shape)
     start = project_on_manifold(network, *constraints)
@@ -194,44 +276,55 @@ def escape_rate(
 
 
 def gamma_v_on_manifold(gamma_u: ArrayLike) -> Float[np.ndarray, "..."]:
-    r"""Return $\gamma_v = \gamma_u/(1 + |\gamma_u|^2)$: embedded fixed points that lie on a
-    manifold.
+    r"""Return the coefficients $\gamma_v$ for which an embedded fixed point lies on a manifold.
 
-    Theorem 1 leaves $\gamma_u$ and $\gamma_v$ free. The new unit of an embedding is proportional to
-    unit $i$ (Eq. 6), or a combination of several (Eq. 7), in *both* layers with the same
-    coefficients $\gamma_u$ only for this $\gamma_v$ (Zhang, Saxe & Latham, F.4, Eqs. 29 to 31). An
-    equal unit (Eq. 4) is $\gamma_u = 1$, hence $\gamma_v = 1/2$. For several added units,
-    one row of $\Gamma_u$ each, it is $\Gamma_v = (1 + \Gamma_u\Gamma_u^\top)^{-1}\Gamma_u$.
+    The result is $\gamma_v = \gamma_u/(1 + |\gamma_u|^2)$ (Zhang, Saxe & Latham, F.4, Eqs. 29 to
+    31). Theorem 1 leaves $\gamma_u$ and $\gamma_v$ free. For this $\gamma_v$ alone, the new unit of
+    an embedding is proportional to unit $i$ (Eq. 6), or a combination of several units (Eq. 7),
+    with the same coefficients $\gamma_u$ in *both* layers. An equal unit (Eq. 4) has
+    $\gamma_u = 1$, hence $\gamma_v = 1/2$. For several added units, with one row of $\Gamma_u$
+    each, the result is $\Gamma_v = (1 + \Gamma_u\Gamma_u^\top)^{-1}\Gamma_u$.
 
     **Arguments:**
 
-    - `gamma_u`: one number, one for each unit of a combination, or `(added, unit)`.
+    - `gamma_u`: one number, one number for each unit of a combination, or an array `(added, unit)`.
 
     **Returns:** $\gamma_v$ of the same shape.
+
+    **Example:**
+
+    >>> from festina.theory.saddles import gamma_v_on_manifold
+    >>> float(gamma_v_on_manifold(2.0))
+    0.4
+    >>> gamma_v_on_manifold([1.0, 2.0])
+    array([0.1667, 0.3333])
     """
     gamma = finite("gamma_u", gamma_u)
     if gamma.ndim > 2 or not gamma.size:
         raise ValueError(
-            f"`gamma_u` must be a number, a list of them or (added, unit), got shape {gamma.shape}."
+            "`gamma_u` must be a number, a list of numbers or an array (added, unit), got shape "
+            f"{gamma.shape}."
         )
     if gamma.ndim < 2:
         return np.asarray(gamma / (1 + np.sum(gamma**2)))
-    # σ/(1 + σ²) of its singular values: ΓΓᵀ of large ones would swallow the 1.
+    # Use singular values, σ/(1 + σ²): in 1 + ΓΓᵀ rounding would lose the 1 for large Γ.
     left, sigma, right = np.linalg.svd(gamma, full_matrices=False)
     return (left * (sigma / (1 + sigma**2))) @ right
 
 
 def unit_rows(network: Layer) -> tuple[Rows, Rows]:
-    """Return u and v with one row of numbers for each unit, `(*batch, unit, weight)`."""
+    """Return u and v with one row of numbers for each unit, shape `(*batch, unit, weight)`."""
     front = (*only_layer(network).batch_shape, network.width)
     u, v = (np.asarray(part, dtype=float).reshape(*front, -1) for part in network.parts)
     return u, v
 
 
 def _normal(network: Layer, constraints: Sequence[ManifoldConstraint]) -> tuple[Rows, Rows]:
-    """C⁺CΘ, for u and for v."""
+    """Return the component C⁺CΘ of the weights normal to the manifold, for u and for v."""
     if not constraints:
-        raise ValueError("No constraint was given: every network is on that manifold.")
+        raise ValueError(
+            "No constraint was given, and every network satisfies none: give at least one."
+        )
     for constraint in constraints:
         check_type("constraints", constraint, ManifoldConstraint)
     u, v = unit_rows(network)
@@ -239,7 +332,7 @@ def _normal(network: Layer, constraints: Sequence[ManifoldConstraint]) -> tuple[
 
     def part(side: Side, rows: Rows) -> Rows:
         c = np.array([constraint.row(side, network.width) for constraint in constraints])
-        # Not (C⁺C)Θ: CΘ is zero on the manifold, exactly where the weights are.
+        # C⁺(CΘ) instead of (C⁺C)Θ: CΘ is exactly zero for weights on the manifold.
         return np.linalg.pinv(c) @ (c @ rows)
 
     return part("u", u), part("v", v)

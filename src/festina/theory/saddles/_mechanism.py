@@ -1,4 +1,4 @@
-"""Which of the two mechanisms of saddle-to-saddle dynamics a unit has, and what it predicts."""
+"""The mechanism of saddle-to-saddle dynamics of a unit: do directions or units separate?"""
 
 import math
 from dataclasses import dataclass
@@ -19,24 +19,37 @@ from ._responses import respond
 
 Separates = Literal["directions", "units"]
 
-_STEP = 1e-3  # of weights at which the lowest order is read off
-_SIGNIFICANT = 3.0  # standard deviations, of a single direction
+_STEP = 1e-3  # size of the weights at which the lowest order is measured
+_SIGNIFICANT = 3.0  # standard deviations for a single direction
 
 
 @dataclass(frozen=True, repr=False)
 class Mechanism(Result):
-    r"""How small weights leave zero, by the lowest order $p$ of $\phi(z; u)$ at $u = 0$.
+    r"""Result of `mechanism_of_unit`: how small weights of a unit grow away from zero.
 
-    - `order`: $p$; None where the response is no power of u near zero.
-    - `separates`: `"directions"` for $p = 1$: all units grow at rates that depend on their
-      direction alone and align with the fastest, within a time of order $\ln(1/\epsilon)$
-      (Theorem 4 of Zhang, Saxe & Latham). `"units"` for $p \ge 2$: a unit grows the faster the
-      larger it is, and one of them outruns the rest, within a time of order $\epsilon^{1-p}$
-      (Proposition 5). None for $p = 0$ and where there is no order.
-    - `kinds`: of the saddles that its algebra admits, simplest first.
-    - `expected`: the kind that the mechanism leads to: (7) for linear units, (6) for homogeneous
-      ones, (5) where units are separated; None where theory predicts none of them exactly.
-    - `message`: all of it in a sentence.
+    The mechanism follows from the lowest order $p$ of the response $\phi(z; u)$ in the input
+    weights $u$ at $u = 0$.
+
+    - `order`: $p$; None if the response is not a power of u near zero.
+    - `separates`: `"directions"` for $p = 1$: the growth rate of a unit depends only on its
+      direction, and all units align with the fastest direction, within a time of order
+      $\ln(1/\epsilon)$ for an initial scale $\epsilon$ (Theorem 4 of Zhang, Saxe & Latham).
+      `"units"` for $p \ge 2$: a larger unit grows faster, and one unit outruns all others, within a
+      time of order $\epsilon^{1-p}$ (Proposition 5). None for $p = 0$ and without an order.
+    - `kinds`: the kinds of saddles that the unit's algebra admits, simplest first.
+    - `expected`: the kind of saddle to which the mechanism leads: `"linear"` (Eq. 7) for linear
+      units, `"proportional"` (Eq. 6) for homogeneous units, `"zero"` (Eq. 5) if units separate.
+      None if theory predicts none of them exactly.
+    - `message`: these statements in a sentence.
+
+    **Example:**
+
+    >>> from festina.theory.saddles import mechanism_of_unit
+    >>> quadratic = mechanism_of_unit("quadratic")
+    >>> quadratic.order, quadratic.separates, quadratic.expected
+    (2, 'units', 'zero')
+    >>> quadratic.kinds, quadratic.equations
+    (('zero', 'equal'), (5, 4))
     """
 
     order: int | None
@@ -50,7 +63,7 @@ class Mechanism(Result):
 
     @property
     def equations(self) -> tuple[int, ...]:
-        """Numbers of the admissible embeddings in Theorem 1."""
+        """Equation numbers of the admissible embeddings in Theorem 1 of Zhang, Saxe & Latham."""
         return tuple(EQUATION[kind] for kind in self.kinds)
 
 
@@ -59,8 +72,16 @@ def mechanism_of_unit(unit: UnitLike) -> Mechanism:
 
     **Arguments:**
 
-    - `unit`: a unit, the name of an activation, or a scalar JAX function of your own, whose algebra
-      is measured.
+    - `unit`: a unit, the name of an activation, or your own scalar JAX function. The algebra of a
+      scalar function is measured numerically.
+
+    **Example:**
+
+    >>> from festina.theory.saddles import mechanism_of_unit
+    >>> mechanism_of_unit("relu").separates, mechanism_of_unit("quadratic").separates
+    ('directions', 'units')
+    >>> print(mechanism_of_unit("relu"))
+    Order one: directions separate, in a time of order ln(1/ε), and lead to saddles of Eq. (6).
     """
     unit = unit_of(unit)
     algebra = unit.algebra
@@ -69,15 +90,15 @@ def mechanism_of_unit(unit: UnitLike) -> Mechanism:
 
 
 def _leaving_zero(unit: AbstractUnit) -> tuple[Separates | None, Kind | None, str]:
-    """Return what separates, the kind of saddle that it leads to, and both in a sentence."""
+    """Return what separates, the expected kind of saddle, and both in a sentence."""
     algebra = unit.algebra
     order = algebra.order
     if order is None:
         return None, None, _without_order(unit)
     if order == 0:
         message = (
-            "Units respond at u = 0 already: v moves at once with what that response explains of "
-            "the targets, and zero is a saddle only if it explains nothing."
+            "Order zero: units respond at u = 0, so v starts to learn at once. Zero weights are a "
+            "saddle only if this response explains none of the targets."
         )
         return None, None, message
     if order == 1:
@@ -86,36 +107,37 @@ def _leaving_zero(unit: AbstractUnit) -> tuple[Separates | None, Kind | None, st
         leads = (
             f"to saddles of Eq. ({EQUATION[expected]})"
             if expected
-            else "near one direction, to where no narrower network has a fixed point: φ is "
+            else "to weights near one direction, where no narrower network has a fixed point: φ is "
             f"{near_zero} for small weights only"
         )
         message = f"Order one: directions separate, in a time of order ln(1/ε), and lead {leads}."
         return "directions", expected, message
     power = "1/ε" if order == 2 else f"1/ε^{order - 1}"
     message = (
-        f"Order {order}: units separate, in a time of order {power}; one at a time grows, and "
-        "leads to saddles of Eq. (5) if few units have a minimum at finite weights."
+        f"Order {order}: units separate, in a time of order {power}. Units grow one at a time and "
+        "lead to saddles of Eq. (5) if networks of few units have a minimum at finite weights."
     )
     return "units", "zero", message
 
 
 @float64
 def _without_order(unit: AbstractUnit) -> str:
-    """Return why no whole number is the order of a unit."""
+    """Return a sentence on why the order of a unit is not a whole number."""
     if unit.algebra.linear and unit.algebra.even:  # φ(−u) is −φ(u) and φ(u)
-        return "The response is zero whatever u is: nothing is learned."
+        return "The response is zero for all u: nothing is learned."
     if isinstance(unit, NeuronUnit | ConvolutionUnit):
         small, large = (
             float(np.abs(unit.activation(np.array([-h, h]))).max()) for h in (_STEP, 2 * _STEP)
         )
         if small > 0:
             return (
-                "Near u = 0 the response is no whole power of u, about |u|^"
-                f"{math.log2(large / small):.2g}: neither mechanism applies as it stands."
+                "Near u = 0 the response is about |u|^"
+                f"{math.log2(large / small):.2g}, which is no whole power: neither mechanism "
+                "applies."
             )
     return (
-        "Near u = 0 units are silent (a threshold, or flatter than any power of u): small weights "
-        "may never grow, and neither mechanism applies."
+        "Near u = 0 units are silent (φ has a threshold, or is flatter than any power of u): small "
+        "weights may never grow, and neither mechanism applies."
     )
 
 
@@ -123,17 +145,27 @@ def _without_order(unit: AbstractUnit) -> str:
 class LowestOrderDrive(Result):
     r"""Result of `lowest_order_drive`: the statistic of the data that drives small weights.
 
-    $\Sigma_{yz} = \langle y z^\top\rangle$ for linear units, $\Sigma_{yZ}$ for quadratic ones and
-    attention, in general $u \mapsto \langle y\,\phi_p(z; u)\rangle$ with the lowest term φ_p of φ.
+    The statistic is $u \mapsto \langle y\,\phi_p(z; u)\rangle$ with the lowest-order term $\phi_p$
+    of the response φ. For linear units it is $\Sigma_{yz} = \langle y z^\top\rangle$; for quadratic
+    units and linear attention it is $\Sigma_{yZ}$.
 
-    - `order`: $p$.
-    - `strength`: its largest value over random directions of u, as a correlation between 0 and 1.
-    - `noise`: the correlation that a finite sample shows where there is none, $1/\sqrt P$; zero for
-      a population.
-    - `nonzero`: whether small weights are driven at this order. If not they stay until a higher
-      order takes over, and the mechanism of order $p$ says nothing.
-    - `significant`: whether it is more than an accident of the sample. An insignificant drive still
-      drives, at a time that is specific to the data set.
+    - `order`: the lowest order $p$.
+    - `strength`: the largest value of the statistic over random directions of u, as a correlation
+      between 0 and 1.
+    - `noise`: the correlation that a finite sample of size $P$ shows by chance, $1/\sqrt P$; zero
+      for a population.
+    - `nonzero`: whether the data drive small weights at this order. If False, small weights stay
+      small until a higher order takes over, and the mechanism of order $p$ does not apply.
+    - `significant`: whether the strength is larger than chance explains. A drive that is not
+      significant still acts, but its escape time is specific to the data set.
+
+    **Example:**
+
+    >>> from festina.tasks import two_orthogonal_points
+    >>> from festina.theory.saddles import lowest_order_drive
+    >>> drive = lowest_order_drive("linear", two_orthogonal_points())
+    >>> drive.order, drive.nonzero, drive.noise  # two samples
+    (1, True, 0.7071)
     """
 
     order: int
@@ -156,23 +188,33 @@ def lowest_order_drive(
 
     **Arguments:**
 
-    - `unit`: as in `mechanism_of_unit`.
+    - `unit`: a unit, the name of an activation, or a scalar JAX function, as for
+      `mechanism_of_unit`.
     - `task`: the data.
-    - `tolerance`: correlations below it are zero.
-    - `draws`: how many random directions of u to look in.
-    - `key`: randomness of these; `jax.random.key(0)` by default.
+    - `tolerance`: correlations below `tolerance` count as zero.
+    - `draws`: number of random directions of u that are examined.
+    - `key`: random key of these directions; `jax.random.key(0)` by default.
 
     **Returns:** a `LowestOrderDrive`.
+
+    **Example:** The exclusive or of two inputs drives quadratic units, but no linear unit.
+
+    >>> from festina.tasks import xor
+    >>> from festina.theory.saddles import lowest_order_drive
+    >>> lowest_order_drive("linear", xor()).nonzero, lowest_order_drive("quadratic", xor()).nonzero
+    (False, True)
     """
     if not isinstance(task, AbstractTask):
         raise ValueError(
-            f"`task` must be a task, got {type(task).__name__}: festina.tasks.from_arrays(x, y)."
+            f"`task` must be a task, got {type(task).__name__}. Make one with "
+            "festina.tasks.from_arrays(x, y)."
         )
     draws, unit = whole_number("draws", draws), unit_of(unit)
     order = unit.algebra.order
     if order is None:
         raise ValueError(
-            f"{unit} is no power of u near zero, so that there is no statistic of lowest order."
+            f"The response of {unit} is no power of u near zero, so it has no lowest-order "
+            "statistic. Use a `unit` with an order (see `mechanism_of_unit`)."
         )
     statistics = task.statistics(unit)
     shape = unit.weight_shape(task.input_shape)
@@ -181,18 +223,18 @@ def lowest_order_drive(
     u /= np.sqrt(np.sum(u**2, axis=tuple(range(len(shape)))))
 
     def term(step: float) -> np.ndarray:
-        """φ(z; hu)/hᵖ, `(sample, read, draw)`."""
+        """Return φ(z; hu)/hᵖ, shape `(sample, read, draw)`."""
         found = np.asarray(respond(unit, statistics.psi, step * u)) / step**order
         return found.reshape(len(found), -1, draws)
 
-    # The limit h → 0 of values at h, h/2 and h/4, whose errors of first and second order cancel.
+    # Extrapolate values at h, h/2 and h/4 to h → 0: errors of first and second order cancel.
     lowest = (8 * term(_STEP / 4) - 6 * term(_STEP / 2) + term(_STEP)) / 3
     statistic = np.einsum("s,so,srd->ord", statistics.weight, statistics.y, lowest)
     size = np.sqrt(statistics.power * np.einsum("s,srd->d", statistics.weight, lowest**2))
     correlation = np.sqrt(np.sum(statistic**2, axis=(0, 1))) / np.where(size > 0, size, np.inf)
     strength = float(correlation.max())
     noise = 0.0 if task.samples is None else 1.0 / math.sqrt(task.samples)
-    # The largest of n accidents is larger than one of them: a Gaussian tail is n times as likely.
+    # Chance in n directions is n times as likely as in one: the Gaussian bound grows with n.
     allowed = math.sqrt(_SIGNIFICANT**2 + 2 * math.log(draws))
     return LowestOrderDrive(
         order=order,

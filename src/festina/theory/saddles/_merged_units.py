@@ -1,7 +1,7 @@
-"""Merging units: for each kind of saddle, the few units that come closest to all.
+"""Merged units: for each kind of saddle, the narrow networks that best approximate a layer.
 
-Every kind ranks units such that the first h of them are the narrow network of width h: by adding
-one at a time, all widths are judged in one pass.
+For each kind the units are ranked, and the first h units form the narrow network of width h. Adding
+one unit at a time gives the errors of all widths in one pass.
 """
 
 import math
@@ -22,10 +22,26 @@ from ._responses import OnData
 
 
 class MergedNetwork(NamedTuple):
-    """A narrow network, its units in order of importance, and its error at every width.
+    """Result of `merged_networks` for one kind: units in order of importance, and errors.
 
-    `error[h]` is the root mean square of f − f_h as a fraction of `scale`, where f_h are the first
-    h units of `network`; h runs from 0 to all of them.
+    - `kind`: the kind of saddle.
+    - `network`: the merged units, most important first.
+    - `error`: `error[h]` is the root mean square of f − f_h divided by `scale`, where f are the
+      outputs of the original network and f_h those of the first h units; h runs from 0 to all
+      units.
+    - `scale`: the unit of the errors.
+
+    **Example:**
+
+    >>> from festina.networks import layer_from
+    >>> from festina.tasks import two_orthogonal_points
+    >>> from festina.theory.saddles import merged_networks
+    >>> network = layer_from("relu", [[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]], [1.0, 1.0, 0.1])
+    >>> merged = merged_networks(network, two_orthogonal_points())[-1]
+    >>> merged.kind, merged.error.round(2), merged.width(tolerance=0.2)
+    ('proportional', array([2.16, 0.15, 0. ]), 1)
+    >>> merged.narrow(1).u.round(2)
+    array([[1.73, 0. ]])
     """
 
     kind: Kind
@@ -34,7 +50,7 @@ class MergedNetwork(NamedTuple):
     scale: float
 
     def width(self, tolerance: float) -> int | None:
-        """The smallest h with an error within the tolerance; None if there is none."""
+        """Return the smallest width h with an error within the tolerance, or None."""
         fine = np.flatnonzero(self.error <= tolerance)
         return int(fine[0]) if fine.size else None
 
@@ -49,30 +65,44 @@ class MergedNetwork(NamedTuple):
 def merged_networks(
     network: Layer, task: AbstractTask, *, angle: float = 0.2, own_scale: bool = False
 ) -> tuple[MergedNetwork, ...]:
-    r"""Return narrow networks of every admissible kind, simplest kind first.
+    r"""Return narrow approximations of a layer, one for each admissible kind of saddle.
 
-    Each is a network of Zhang, Saxe & Latham's F.3 for the nearest point on a manifold of
-    Theorem 3:
+    The simplest kind comes first. Each result is the reduced network (F.3 of Zhang, Saxe & Latham)
+    for the nearest point on a manifold of Theorem 3:
 
-    - `"zero"`: the units that contribute most, by the root mean square of $\phi(x; u_i)v_i$;
-    - `"equal"`: units whose responses differ by less than `angle` of their size are one (up to the
-      sign, if φ is odd), with the sum of their v and the mean u, or the u of the unit nearest to
-      the mean response if that comes closer: keys and queries that respond alike may differ;
-    - `"proportional"`: units whose u lie within `angle` of one ray (of one line, if φ is even or
-      homogeneous over the reals) are one: from large to small contributions each unit that is left
-      gathers those around it. Along the direction that their contributions agree on,
-      $v = \sum_i |u_i| v_i$;
-    - `"linear"`: the leading singular vectors of the map $M = \sum_i v_i u_i^\top$ on the data,
-      $M\langle zz^\top\rangle^{1/2}$. Those of $\Theta = [V, U]$ span more where u holds what
-      nothing reads (Lemma 6).
+    - `"zero"`: keep the units with the largest contributions, measured by the root mean square of
+      $\phi(x; u_i)v_i$.
+    - `"equal"`: merge units with responses that differ by less than `angle` times their size (up to
+      the sign, if φ is odd). The merged unit has the sum of their v. Its u is the mean u, or the u
+      of the unit nearest to the mean response if that fits better: keys and queries that respond
+      alike may differ.
+    - `"proportional"`: merge units with u within `angle` of one ray (of one line, if φ is even or
+      homogeneous over the reals). From large to small contributions, each remaining unit gathers
+      the units around it. The merged u points along their contribution-weighted mean direction, and
+      the merged $v = \sum_i |u_i| v_i$.
+    - `"linear"`: take the leading singular vectors of the map $M = \sum_i v_i u_i^\top$ on the
+      data, $M\langle zz^\top\rangle^{1/2}$. The singular vectors of $\Theta = [V, U]$ would span
+      more if u has components that no output weight reads (Lemma 6).
 
     **Arguments:**
 
     - `network`: one network.
-    - `task`: the data on which it is judged.
-    - `angle`: in radians.
-    - `own_scale`: errors in units of the root mean square of the outputs instead of the targets,
-      as they are in any case where all targets are zero.
+    - `task`: the data on which errors are measured.
+    - `angle`: largest angle in radians within which units are merged.
+    - `own_scale`: if True, errors are in units of the root mean square of the outputs instead of
+      the targets. If all targets are zero, errors are always in units of the outputs.
+
+    **Example:** Two of three rectified units lie on one ray.
+
+    >>> from festina.networks import layer_from
+    >>> from festina.tasks import two_orthogonal_points
+    >>> from festina.theory.saddles import merged_networks
+    >>> network = layer_from("relu", [[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]], [1.0, 1.0, 0.1])
+    >>> for merged in merged_networks(network, two_orthogonal_points()):
+    ...     print(merged.kind, merged.error.round(2))
+    zero [2.16 0.76 0.15 0. ]
+    equal [2.16 0.76 0.15 0. ]
+    proportional [2.16 0.15 0. ]
     """
     check_alone(network.batch_shape)
     angle = acute(angle)
@@ -120,13 +150,14 @@ def merged_networks(
 def _rays(
     u: np.ndarray, v: np.ndarray, contribution: np.ndarray, angle: float, algebra: Algebra
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Return u and v of one unit for each ray of units."""
     lines = algebra.homogeneous == "real" or algebra.even
     size = np.linalg.norm(u, axis=1)
     few_u, few_v = [], []
     for members, along, side in rays_of(u, contribution, angle, lines=lines):
-        # To −u an even unit responds as to u, any other with the opposite sign.
+        # An even unit responds to −u as to u, any other unit with the opposite sign.
         read = ((1.0 if algebra.even else side) * size[members]) @ v[members]
-        # Between its layers a unit may shift any factor: small weights grow to equal norms.
+        # A unit may shift any factor between its layers; small weights grow to equal norms.
         factor = math.sqrt(np.linalg.norm(read)) or 1.0
         few_u.append(factor * along)
         few_v.append(read / factor)
@@ -141,6 +172,7 @@ def _copies(
     contribution: np.ndarray,
     angle: float,
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Return u and v of one unit for each group of units that respond alike."""
     algebra, gram = seen.unit.algebra, seen.gram(responses)
     power = np.diag(gram)
 
@@ -151,7 +183,7 @@ def _copies(
 
     signs, flips, shares = [], [], []
     for leader, members in clusters(contribution, alike):
-        # An odd unit responds to −u with the other sign, an even one as it does to u.
+        # An odd unit responds to −u with the opposite sign, an even unit as to u.
         sign = np.where(algebra.odd & (gram[leader] < 0), -1.0, 1.0) * members
         signs.append(sign)
         flips.append(np.where(algebra.even & (u @ u[leader] < 0), -sign, sign))
@@ -171,12 +203,15 @@ def _copies(
 def _directions(
     u: np.ndarray, v: np.ndarray, second_moment: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """M = Σ_i v_i u_iᵀ = Σ_k a_k (Mᵀa_k)ᵀ, a_k the left singular vectors of M⟨zzᵀ⟩^½."""
+    """Return u and v of units along the leading directions of the map M = Σ_i v_i u_iᵀ.
+
+    With the left singular vectors a_k of M⟨zzᵀ⟩^½, the map is M = Σ_k a_k (Mᵀa_k)ᵀ.
+    """
     m = v.T @ u
     power, axes = np.linalg.eigh(second_moment)
     a = np.linalg.svd(m @ (axes * np.sqrt(np.maximum(power, 0.0))), full_matrices=False)[0]
     read = (a.T @ m)[: len(u)]
-    # Both layers of equal norms, as small weights grow to.
+    # Give both layers equal norms, to which small weights grow.
     factor = np.sqrt(np.linalg.norm(read, axis=1, keepdims=True))
     return read / np.where(factor > 0, factor, 1.0), factor * a.T[: len(u)]
 

@@ -1,4 +1,4 @@
-"""The minima of a narrower network: the levels at which a wider one can rest (Theorem 1)."""
+"""Minima of a narrower network: the levels at which a wider network can rest (Theorem 1)."""
 
 import functools
 from dataclasses import dataclass
@@ -24,10 +24,22 @@ from ._subgradient import slope_at_rest
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NarrowMinima(Result, Generic[Network]):
-    """Result of `narrow_minima`: local minima, lowest loss first, each counted once.
+    """Result of `narrow_minima`: the distinct local minima, lowest loss first.
 
-    `loss` are their levels, `network` the weights, one network for each, `share` the fraction of
-    starts that ended there; what is missing to one ended nowhere.
+    - `loss`: the loss of each minimum.
+    - `network`: the weights, as a batch with one network for each minimum.
+    - `share`: the fraction of starts that ended at each minimum. The fractions add up to less than
+      one if some starts ended at no minimum.
+
+    **Example:**
+
+    >>> from festina.tasks import two_orthogonal_points
+    >>> from festina.theory.saddles import narrow_minima
+    >>> minima = narrow_minima("relu", two_orthogonal_points(), width=1)
+    >>> minima.loss.round(4), minima.network.batch_shape
+    (array([0.25, 0.5 ]), (2,))
+    >>> print(minima)
+    2 minima, loss (share of starts): 0.25 (67%), 0.5 (33%)
     """
 
     loss: Float[np.ndarray, " minimum"]
@@ -53,26 +65,37 @@ def narrow_minima(
     key: Keys | None = None,
     tolerance: float = 1e-7,
 ) -> NarrowMinima[Layer]:
-    r"""Minimise the loss of a network with `width` units from many random starts.
+    """Minimise the loss of a network with `width` units from many random starts.
 
     By Theorem 1 of Zhang, Saxe & Latham every fixed point of a narrow network is a fixed point of
-    each wider one, with the same loss; the plateaus of saddle-to-saddle dynamics are such levels.
-    The optimiser (BFGS) has nothing in common with the flow whose plateaus are compared with it.
+    each wider network, with the same loss. The losses of these fixed points are the levels of
+    plateaus in saddle-to-saddle dynamics. The optimiser (BFGS) is independent of the flow with
+    which the levels are compared.
 
     **Arguments:**
 
-    - `unit`, `task`, `width`, `loss`: the network, the data and the loss convention. The unit may
-      be the name of an activation, or a scalar function.
-    - `starts`: random starts, with weights of order one; the lowest minimum found is the global one
-      only if one of them leads there.
-    - `key`: randomness of the starts; `jax.random.key(0)` by default.
-    - `tolerance`: in units of the loss at zero weights above the floor. Levels closer than this
-      count as one, and an end point counts as a minimum where gradient times weights is below it;
-      on a kink, where rectifiers often have theirs, the smallest subgradient.
+    - `unit`, `task`, `width`, `loss`: the units of the network, the data, the number of units and
+      the loss convention. The unit may be the name of an activation, or a scalar function.
+    - `starts`: number of random starts, with weights of order one. The lowest minimum found is the
+      global minimum only if one of the starts leads there.
+    - `key`: random key of the starts; `jax.random.key(0)` by default.
+    - `tolerance`: in units of the loss at zero weights above the least-squares loss. Levels closer
+      than `tolerance` count as equal. An end point counts as a minimum if |gradient| · |weights| is
+      below `tolerance`. On a kink, where rectified units often have their minima, the smallest
+      subgradient replaces the gradient.
+
+    **Example:** Levels of a linear network on a task with two modes of strength 2 and 1.
+
+    >>> import numpy as np
+    >>> from festina.tasks import linear_teacher
+    >>> from festina.theory.saddles import narrow_minima
+    >>> minima = narrow_minima("linear", linear_teacher(np.diag([2.0, 1.0])), width=1, starts=8)
+    >>> minima.loss, minima.share
+    (array([0.5]), array([1.]))
     """
     width, starts = whole_number("width", width), whole_number("starts", starts)
     unit = unit_of(unit)
-    # Random starts at the scale where the loss is comparable with that of no network at all.
+    # At this scale of random starts the loss is comparable with the loss at zero weights.
     rng = generator(key)
     u, v = (
         rng.normal(scale=0.7, size=(starts, width, *shape))
@@ -92,10 +115,21 @@ def minima_near_network(
     loss: LossConvention = "half",
     tolerance: float = 1e-7,
 ) -> NarrowMinima[Network]:
-    """Minimise the loss from each network of a batch, of any kind and depth: see `narrow_minima`.
+    """Minimise the loss from each network of a batch, of any kind and depth.
 
-    Corollary 2 of Zhang, Saxe & Latham makes of the minima of a deep network that is narrow in
-    every layer fixed points of each wider one.
+    By Corollary 2 of Zhang, Saxe & Latham, the minima of a deep network that is narrow in every
+    layer are fixed points of each wider network. The results and `tolerance` are as for
+    `narrow_minima`; the networks of the batch replace the random starts.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.networks import fully_connected, seeds
+    >>> from festina.tasks import linear_teacher
+    >>> from festina.theory.saddles import minima_near_network
+    >>> networks = fully_connected(2, 1, 2, scale=0.5, key=seeds(4))
+    >>> minima_near_network(networks, linear_teacher(np.diag([2.0, 1.0]))).loss
+    array([0.5])
     """
     problem = objective(networks, task, loss)
     structure = problem.structure
@@ -113,7 +147,7 @@ def minima_near_network(
         for column in columns.T
     ]
 
-    # A start that has run off to infinity has found no minimum.
+    # A start that diverged has found no minimum, so only ends with a small slope count.
     slope = functools.partial(slope_at_rest, function, enough=allowed, kinked=networks.kinked)
     minima = [(weights, value) for weights, value, g in ends if slope(weights, g) <= allowed]
     levels: list[float] = []
@@ -128,8 +162,9 @@ def minima_near_network(
             counts.append(1)
     if not levels:
         raise ValueError(
-            f"None of {columns.shape[1]} starts led to a minimum: nowhere did the gradient vanish "
-            f"to within `tolerance` {tolerance:g}. The loss may have no minimum at finite weights."
+            f"None of {columns.shape[1]} starts led to a minimum: the gradient did not vanish to "
+            f"within `tolerance` {tolerance:g}. The loss may have no minimum at finite weights; "
+            "otherwise try more starts."
         )
     return NarrowMinima(
         loss=np.array(levels) + problem.floor,

@@ -1,4 +1,4 @@
-"""Reduction: the narrower network that computes the same function (F.3)."""
+"""Reduction: the narrower network that computes the same function (Zhang, Saxe & Latham, F.3)."""
 
 import numpy as np
 from jaxtyping import Float
@@ -11,35 +11,49 @@ from ._manifolds import ManifoldConstraint
 def reduce_width(
     network: Layer, *constraints: ManifoldConstraint, same_flow: bool = False
 ) -> Layer:
-    r"""Remove one unit for each constraint and let the others do what it did.
+    r"""Remove one unit for each constraint; the remaining units compute the same function.
 
     On the manifold where the constraints hold, the responses of all units are combinations
-    $\phi(z; u_i) = \sum_j B_{ij}\,\phi(z; u_j)$ of those that are kept, so that
-    $v_j^\text{new} = \sum_i B_{ij} v_i$ makes the same function (Zhang, Saxe & Latham, F.3). With
-    one constraint that is $2v_j$ for equal units, $(1 + \gamma^2)v_j$ for proportional ones, and
-    Eq. (28) for linear ones; a zero unit is left out. Off the manifold, and for a unit that lacks
-    the property that a `ManifoldConstraint` names, it is an approximation.
+    $\phi(z; u_i) = \sum_j B_{ij}\,\phi(z; u_j)$ of the responses of the remaining units. The output
+    weights $v_j^\text{new} = \sum_i B_{ij} v_i$ therefore give the same function (Zhang, Saxe &
+    Latham, F.3). With one constraint the new output weights are $2v_j$ for equal units,
+    $(1 + \gamma^2)v_j$ for proportional units, and those of Eq. (28) for linear units; a zero unit
+    is left out. The result is an approximation off the manifold, and for a unit without the
+    property that a `ManifoldConstraint` requires.
 
     **Arguments:**
 
-    - `network`: one network, or a batch that shares the constraints (a trajectory's, say).
-    - `constraints`: as many as units are to be removed. One may refer to units that another one
-      removes; in a circle they determine nothing, which is refused.
-    - `same_flow`: split the factor between both layers,
-      $\theta^\text{new} = (B^\top B)^{1/2}\theta$ over the kept units, instead of putting all of it
-      into v. The narrow network then not only computes the same but *learns* the same, at the same
-      speed. F.3's own form does not: its first layer is $1 + \gamma^2$ times as fast, its second as
-      much slower. For homogeneous and linear units only; a copy of any other unit has no such
-      form.
+    - `network`: one network, or a batch that shares the constraints (such as a trajectory).
+    - `constraints`: one constraint for each unit to remove. A constraint may refer to units that
+      another constraint removes. Constraints that determine each other in a circle raise
+      `ValueError`.
+    - `same_flow`: if True, split the factor between both layers,
+      $\theta^\text{new} = (B^\top B)^{1/2}\theta$ over the remaining units, instead of multiplying
+      only v. The narrow network then computes the same function and *learns* it at the same speed.
+      With `same_flow=False` (the form in F.3) the first layer learns $1 + \gamma^2$ times as fast
+      and the second layer slower by the same factor. `same_flow` is available for homogeneous and
+      linear units only.
 
-    **Returns:** the network with fewer units, in the order they had.
+    **Returns:** the network without the removed units, the others in the same order.
+
+    **Example:**
+
+    >>> from festina.networks import layer_from
+    >>> from festina.theory.saddles import ManifoldConstraint, reduce_width
+    >>> wide = layer_from("relu", [[1.0, -1.0], [2.0, -2.0]], [0.5, 1.0])
+    >>> narrow = reduce_width(wide, ManifoldConstraint("proportional", 1, (0,), (2.0,)))
+    >>> narrow.u, narrow.v
+    (array([[ 1., -1.]]), array([[2.5]]))
+    >>> wide.predict([[0.3, 0.1]]), narrow.predict([[0.3, 0.1]])
+    (array([[0.5]]), array([[0.5]]))
     """
     removed = [constraint.unit for constraint in constraints]
     if len(set(removed)) < len(removed):
         raise ValueError(f"Each constraint removes another unit, got units {removed}.")
     if len(removed) >= only_layer(network).width:
         raise ValueError(
-            f"{len(removed)} constraints leave nothing of a network with {network.width} units."
+            f"{len(removed)} constraints leave nothing of a network with {network.width} units. "
+            "Give fewer constraints than units."
         )
     network.check_finite()
     axis = len(network.batch_shape)
@@ -55,8 +69,8 @@ def reduce_width(
         if refused:
             raise ValueError(
                 f"`same_flow` needs a factor that can be split between the layers, which "
-                f"{network.unit} does not allow for {', '.join(sorted(refused))} units. Without it "
-                "the narrow network computes the same function."
+                f"{network.unit} does not allow for {', '.join(sorted(refused))} units. Without "
+                "`same_flow` the narrow network computes the same function."
             )
         root = _square_root(b.T @ b)
         return network.with_parts(*(combine(root, part.take(kept, axis), axis) for part in (u, v)))
@@ -66,7 +80,7 @@ def reduce_width(
 def _combinations(
     constraints: tuple[ManifoldConstraint, ...], kept: np.ndarray, width: int
 ) -> Float[np.ndarray, "unit kept"]:
-    """B: every response by those kept, solving the constraints for those removed."""
+    """Return B, which gives every response as a combination of those of the kept units."""
     removed = [constraint.unit for constraint in constraints]
     b = np.zeros((width, len(kept)))
     b[kept, np.arange(len(kept))] = 1.0
@@ -74,15 +88,15 @@ def _combinations(
         c = np.array([constraint.row("response", width) for constraint in constraints])
         if np.linalg.matrix_rank(c[:, removed]) < len(removed):
             raise ValueError(
-                f"The constraints on units {removed} go in a circle: none of them can be removed "
-                "before another. Leave one constraint out."
+                f"The constraints on units {removed} go in a circle: each of these units is "
+                "defined by the others. Leave one constraint out."
             )
         b[removed] = -np.linalg.solve(c[:, removed], c[:, kept])
     return b
 
 
 def _square_root(gram: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-    if not np.any(gram - np.diag(np.diag(gram))):  # as for rays, whose factors stay ≥ 0
+    if not np.any(gram - np.diag(np.diag(gram))):  # diagonal, as for rays: keeps factors ≥ 0
         return np.diag(np.sqrt(np.diag(gram)))
     variances, axes = np.linalg.eigh(gram)
     return (axes * np.sqrt(variances)) @ axes.T

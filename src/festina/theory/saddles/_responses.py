@@ -1,4 +1,4 @@
-"""The units of a layer as functions of the data."""
+"""Responses of the units of a layer on the data."""
 
 import functools
 import math
@@ -12,16 +12,16 @@ from ..._types import Array
 from ...networks import AbstractUnit, Layer
 from ...tasks._task import Statistics
 
-_BLOCK = 128  # units whose responses are computed at once
-_NUMBERS = 2**16  # outputs of several units that are looked at together
+_BLOCK = 128  # number of units for which responses are computed at once
+_NUMBERS = 2**16  # numbers in an array of outputs of several units
 
 
 class OnData:
-    """What units of this layer's kind respond on the data, and what their sums are worth."""
+    """Responses of units like those of a layer, on the data, and norms of their sums."""
 
     def __init__(self, network: Layer, statistics: Statistics):
         self.unit = network.unit
-        self.block = min(_BLOCK, network.width)  # no kind has more units: one shape, one program
+        self.block = min(_BLOCK, network.width)  # no kind has more units: compiled once
         self.weight_shape = network.structure.weight_shape
         self.outputs = network.outputs
         self.read = math.prod(network.structure.value_shape[1:])
@@ -29,7 +29,7 @@ class OnData:
         self.weight = statistics.weight
 
     def responses(self, u: Float[np.ndarray, "unit weight"]) -> Float[np.ndarray, "s r unit"]:
-        """φ(x; u_i) of every sample, with one axis for whatever v reads."""
+        """Return φ(x; u_i) of every sample, with one axis for the features that v reads."""
         blocks = [np.zeros((len(self.weight), self.read, 0))]
         for first in range(0, len(u), self.block):
             block = u[first : first + self.block]
@@ -43,7 +43,7 @@ class OnData:
     def each(
         self, responses: np.ndarray, v: Float[np.ndarray, "unit value"]
     ) -> Iterator[Float[np.ndarray, "some_units sample output"]]:
-        """What every unit adds to the outputs, some units after the other."""
+        """Yield the contribution of every unit to the outputs, several units at a time."""
         by_unit, values = np.moveaxis(responses, -1, 0), self._values(v)
         several = max(1, _NUMBERS // (len(self.weight) * self.outputs))
         for first in range(0, len(v), several):
@@ -53,7 +53,7 @@ class OnData:
     def contributions(
         self, responses: np.ndarray, v: Float[np.ndarray, "unit value"]
     ) -> Float[np.ndarray, " unit"]:
-        """Root mean square of what every unit adds."""
+        """Return the root mean square of the contribution of every unit to the outputs."""
         return np.concatenate([np.zeros(0), *map(self.sizes, self.each(responses, v))])
 
     def left(
@@ -62,7 +62,7 @@ class OnData:
         responses: np.ndarray,
         v: Float[np.ndarray, "unit value"],
     ) -> Float[np.ndarray, " none_to_all"]:
-        """Root mean square of what is left of the outputs without the first units, none to all."""
+        """Return the root mean square of outputs minus the first h units, for h from 0 to all."""
         sizes, rest = [self.sizes(outputs[None])], outputs
         for some in self.each(responses, v):
             rests = rest - np.cumsum(some, axis=0)
@@ -78,19 +78,19 @@ class OnData:
         return v.reshape(len(v), self.outputs, self.read).mT
 
     def size(self, outputs: Float[np.ndarray, "sample output"]) -> float:
-        """Root mean square over the data."""
+        """Return the root mean square of outputs over the data."""
         return float(self.sizes(outputs[None])[0])
 
     def sizes(self, outputs: Float[np.ndarray, "some sample output"]) -> Float[np.ndarray, " some"]:
-        """The same of several."""
+        """Return the root mean square over the data of several arrays of outputs."""
         return np.sqrt(np.sum(outputs**2, axis=2) @ self.weight)
 
     def powers(self, responses: np.ndarray) -> Float[np.ndarray, " unit"]:
-        """⟨|φ_i|²⟩."""
+        """Return ⟨|φ_i|²⟩ for each unit."""
         return self.weight @ np.sum(responses**2, axis=1)
 
     def gram(self, responses: np.ndarray) -> Float[np.ndarray, "unit unit"]:
-        """⟨φ_i · φ_j⟩."""
+        """Return ⟨φ_i · φ_j⟩ for each pair of units."""
         rows = (np.sqrt(self.weight)[:, None, None] * responses).reshape(-1, responses.shape[-1])
         return rows.T @ rows
 

@@ -1,4 +1,4 @@
-"""Minima on a kink: where no gradient is zero, but zero lies between gradients."""
+"""Minima on a kink, where no gradient vanishes but a convex combination of gradients does."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -6,14 +6,18 @@ from jaxtyping import Float, Int
 from ..._numerics._bfgs import Function, Point
 from ._loss_function import relative_slope
 
-_RADIUS = 1e-9  # of the weights: across every kink that they lie on, and no further
-_SAMPLES = 16  # gradients for each weight: of eight units on ten kinks four are too few
+_RADIUS = 1e-9  # of the norm of the weights: crosses the kinks at the point and no others
+_SAMPLES = 16  # gradients for each weight; four are too few for eight units on ten kinks
 
 
 def slope_at_rest(
     function: Function, point: Point, gradient: Point, *, enough: float, kinked: bool
 ) -> float:
-    """Return gradient times weights; on a kink the smallest subgradient, if that is not small."""
+    """Return |gradient| · |weights|, on a kink with the smallest subgradient.
+
+    The smallest subgradient is computed only if `kinked` is True and the gradient gives more than
+    `enough`.
+    """
     slope = relative_slope(point, gradient)
     if not kinked or not enough < slope < np.inf:
         return slope
@@ -29,9 +33,10 @@ def smallest_subgradient(
 ) -> Point:
     """Return the shortest vector in the convex hull of gradients around a point.
 
-    It is zero at a minimum, smooth or not (gradient sampling: Burke, Lewis & Overton 2005), and at
-    other kinks at which a descent may stop. Weights of units that have kinks of their own, alone,
-    may be told apart by a number for each, their `block`: then few gradients serve many units.
+    The vector is zero at a minimum, smooth or not (gradient sampling: Burke, Lewis & Overton 2005).
+    It is also zero at other kinks at which a descent may stop. If the kinks of several units are
+    independent of each other, `block` gives the number of the unit for each weight. Few gradients
+    then serve many units.
     """
     block = np.zeros(len(point), dtype=int) if block is None else block
     parts = [block == number for number in range(block.max() + 1)]
@@ -48,14 +53,14 @@ def smallest_subgradient(
 
 
 def gradients_around(block: Int[np.ndarray, " n"]) -> int:
-    """How many gradients that takes."""
+    """Return the number of gradients that `smallest_subgradient` evaluates."""
     return _SAMPLES * (int(np.bincount(block).max()) + 1)
 
 
 def _shortest(gradients: Float[np.ndarray, "sample n"]) -> Float[np.ndarray, " n"]:
     from scipy.optimize import nnls
 
-    # λ ≥ 0 of min |Gλ|² + (Σλ − 1)², divided by their sum, are the shares μ of min |Gμ|: along
+    # Minimising |Gλ|² + (Σλ − 1)² over λ ≥ 0 gives the shares μ = λ/Σλ that minimise |Gμ|: along
     # λ = cμ the smallest value is |Gμ|²/(1 + |Gμ|²).
     size = np.linalg.norm(gradients, axis=1).max()
     if not size > 0:
