@@ -352,7 +352,7 @@ def test_one_time_has_no_axis(depth):
     ("arguments", "message"),
     [
         ({"initial_strength": 0.0}, "stays there and never learns"),
-        ({"initial_strength": -0.1}, "creeps up to the saddle at zero and never learns"),
+        ({"initial_strength": -0.1}, "approaches the saddle at zero and never learns"),
         ({"initial_strength": 2.0}, "past the target 1: the chain shrinks"),
         ({"initial_strength": 2.0, "depth": 1}, "past the target 1: the chain shrinks"),
         ({"initial_strength": 0.95}, "learned from the start"),

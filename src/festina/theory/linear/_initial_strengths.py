@@ -1,4 +1,4 @@
-"""The strengths of modes that a network's own initial weights amount to."""
+"""Initial strengths of modes, measured from the initial weights of a network."""
 
 from typing import NamedTuple
 
@@ -15,41 +15,64 @@ from ..saddles import initial_mode_amplitudes
 def effective_initial_strengths(
     network: AbstractNetwork, task: AbstractTask
 ) -> Float[np.ndarray, "*batch mode"]:
-    r"""Return the strength with which each mode of small random weights starts to grow.
+    r"""Return the effective initial strength of each mode of small random weights.
 
-    $$a_{0\alpha} = \tfrac14\lVert W_1 v_\alpha + W_2^\top u_\alpha\rVert^2:$$
+    $$a_{0\alpha} = \tfrac14\lVert W_1 v_\alpha + W_2^\top u_\alpha\rVert^2.$$
 
-    near zero $W_1v_\alpha + W_2^\top u_\alpha$ grows as $e^{s_\alpha t/\tau}$ while the difference
-    of the two decays. So the product $u_\alpha^\top W_2W_1v_\alpha$ soon is
-    $a_{0\alpha}e^{2s_\alpha t/\tau}$, whatever it was at first: it may have been negative.
-    The same as `festina.theory.saddles.initial_mode_amplitudes`, in the symbols of matrices.
+    For small weights $W_1v_\alpha + W_2^\top u_\alpha$ grows as $e^{s_\alpha t/\tau}$, while the
+    difference of the two terms decays. The strength $u_\alpha^\top W_2W_1v_\alpha$ of mode $\alpha$
+    therefore soon equals $a_{0\alpha}e^{2s_\alpha t/\tau}$, even if it was negative at first.
+    `festina.theory.saddles.initial_mode_amplitudes` returns the same numbers.
 
     **Arguments:**
 
     - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers; or a batch of them.
-    - `task`: what it learns; only $\Sigma^{yx}$ enters.
+    - `task`: the task that the network learns; only $\Sigma^{yx}$ enters.
 
     **Returns:**
 
     $a_{0\alpha}$ with shape `(*batch, mode)`, largest singular value first.
 
+    **Example:**
+
+    >>> from festina.networks import deep_linear_from
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> network = deep_linear_from([[[0.2, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, -0.3]]])
+    >>> linear.effective_initial_strengths(network, from_moments([[3.0, 0.0], [0.0, 1.0]]))
+    array([0.0225, 0.01  ])
+
     !!! note "When it stops being exact"
 
-        Modes share hidden units and hinder each other: their half-rise comes later than that of
-        `mode_strengths` from here by $O(1/s_\alpha)$, a fraction of order $1/\ln(1/\text{scale})$.
-        `festina.theory.saddles.mode_drop_times` accounts for it. Where singular values coincide
-        the division among their modes is a choice.
+        Modes share hidden units and slow each other down. Each mode reaches half of its target
+        later than `mode_strengths` predicts from these initial strengths. The delay is
+        $O(1/s_\alpha)$, a fraction of order $1/\ln(1/\text{scale})$ of the time, where the scale is
+        the standard deviation of the initial weights. `festina.theory.saddles.mode_drop_times`
+        includes the delay. If singular values coincide, only the sum of the strengths of their
+        modes is well defined.
     """
     return initial_mode_amplitudes(network, task)
 
 
 class DecoupledStrengths(NamedTuple):
-    r"""Result of `measured_layer_strengths`: $W^l = R_l\,\mathrm{diag}(b_l)\,R_{l-1}^\top$, up to
-    `residual`.
+    r"""Result of `measured_layer_strengths`: the strength of each mode in each layer.
+
+    Decoupled weights have the form $W^l = R_l\,\mathrm{diag}(b_l)\,R_{l-1}^\top$ with orthonormal
+    frames $R_l$.
 
     - `strengths`: $b_{l\alpha}$, the first layer first; their product is $a_\alpha$.
-    - `residual`: the largest departure of a layer, or of a frame from orthonormality, as a
-      fraction of its size.
+    - `residual`: the largest deviation of a layer from this form, as a fraction of the size of the
+      layer, or of a frame from orthonormality.
+
+    **Example:**
+
+    >>> from festina.networks import deep_linear_from
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> network = deep_linear_from([[[0.2, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, -0.3]]])
+    >>> task = from_moments([[3.0, 0.0], [0.0, 1.0]])
+    >>> linear.measured_layer_strengths(network, task).strengths.prod(axis=0)
+    array([ 0.02, -0.03])
     """
 
     strengths: Float[np.ndarray, "layer mode"]
@@ -59,19 +82,31 @@ class DecoupledStrengths(NamedTuple):
 def measured_layer_strengths(
     network: DeepLinear, task: AbstractTask, *, tolerance: float = 1e-8
 ) -> DecoupledStrengths:
-    r"""Return the strength of each mode in each layer of weights that are decoupled.
+    r"""Return the strength of each mode in each layer, for weights with decoupled modes.
 
-    $W^1v_\alpha = b_{1\alpha}r_{1\alpha}$, $W^2r_{1\alpha} = b_{2\alpha}r_{2\alpha}$, …, ending in
-    $b_{D\alpha}u_\alpha$. All but the last are taken positive. Then each mode is a chain of its own
-    for all times: `mode_strengths` if the layers are equally strong, `unbalanced_strength` for two
-    that are not.
+    In a decoupled network every layer maps each mode to a single direction: $W^1v_\alpha =
+    b_{1\alpha}r_{1\alpha}$, $W^2r_{1\alpha} = b_{2\alpha}r_{2\alpha}$, …, up to the last layer,
+    which returns $b_{D\alpha}u_\alpha$. All $b_{l\alpha}$ except the last are positive by
+    convention. Each mode then learns as an independent chain. Its curve is `mode_strengths` if all
+    layers are equally strong, and `unbalanced_strength` for two layers of different strength.
 
     **Arguments:**
 
-    - `network`: of any depth.
-    - `task`: what it learns.
-    - `tolerance`: largest `residual` that passes for decoupled, and as in `modes` for the data;
-      `math.inf` for the nearest strengths of any weights.
+    - `network`: a `DeepLinear` of any depth.
+    - `task`: the task that the network learns.
+    - `tolerance`: largest accepted `residual` of decoupled weights, and the `tolerance` of `modes`.
+      With `math.inf` the function returns the nearest strengths of any weights.
+
+    **Example:**
+
+    >>> from festina.networks import deep_linear_from
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> network = deep_linear_from([[[0.2, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, -0.3]]])
+    >>> task = from_moments([[3.0, 0.0], [0.0, 1.0]])
+    >>> linear.measured_layer_strengths(network, task).strengths
+    array([[ 0.2,  0.1],
+           [ 0.1, -0.3]])
     """
     check_type("network", network, DeepLinear)
     check_alone(network.batch_shape)
@@ -90,9 +125,10 @@ def measured_layer_strengths(
         residual = max(residual, departure / max(np.linalg.norm(weight), 1e-300), skew)
     if residual > tolerance:
         raise ValueError(
-            f"`weights` are not decoupled: a part of {residual:.3g} couples modes, above "
+            f"The weights are not decoupled: a part of {residual:.3g} couples modes, above "
             f"`tolerance` {tolerance:.3g}. For small random weights of two layers use "
-            "`effective_initial_strengths`; in general simulate with `festina.gradient_flow`."
+            "`effective_initial_strengths`; for other weights simulate with "
+            "`festina.gradient_flow`."
         )
     return DecoupledStrengths(np.array(strengths), float(residual))
 
@@ -100,9 +136,10 @@ def measured_layer_strengths(
 def _frames(
     layers: list[np.ndarray], right: np.ndarray, left: np.ndarray
 ) -> list[Float[np.ndarray, "unit mode"]]:
-    """R_0 = V, R_1, …, R_D = U: where each mode passes, seen from the inputs.
+    """Return the frames R_0 = V, R_1, …, R_D = U: the direction of each mode after each layer.
 
-    A mode that some layer does not let through is seen from the outputs beyond it.
+    The directions follow from the inputs; after a layer that maps a mode to zero, they follow from
+    the outputs.
     """
     forward, backward = [right], [left]
     for weight in layers[:-1]:
@@ -117,7 +154,7 @@ def _frames(
 
 
 def _normalised(columns: Float[np.ndarray, "unit mode"]) -> Float[np.ndarray, "unit mode"]:
-    """Columns of length one; those that are rounding beside the largest are zero."""
+    """Normalise columns; columns that are only rounding errors of the largest become zero."""
     length = np.linalg.norm(columns, axis=0)
     seen = length > 1e-13 * max(length.max(), 1e-300)
     return np.where(seen, columns / np.where(seen, length, 1.0), 0.0)

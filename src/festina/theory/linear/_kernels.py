@@ -1,11 +1,11 @@
-r"""The neural tangent kernel of a two-layer linear network, and how far learning moves it.
+r"""The neural tangent kernel of a two-layer linear network, and its change during learning.
 
-For inputs $X$, one in each column, and outputs in the slow index,
+Let the columns of $X$ be the examples, and let outputs be the slow index of the kernel. Then
 
 $$K = I_{N_o}\otimes X^\top W_1^\top W_1 X + W_2 W_2^\top\otimes X^\top X$$
 
-(Braun et al., 2022). Products of two kernels need no kernel: with $A = W_1^\top W_1$, $G = W_2
-W_2^\top$ and $P = XX^\top$,
+(Braun et al., 2022). The inner product of two kernels can be computed without forming them: with
+$A = W_1^\top W_1$, $G = W_2 W_2^\top$ and $P = XX^\top$,
 
 $$\langle K, K'\rangle = N_o\,\mathrm{tr}\,APA'P + \mathrm{tr}\,G'\,\mathrm{tr}\,AP^2
   + \mathrm{tr}\,G\,\mathrm{tr}\,A'P^2 + \mathrm{tr}\,GG'\,\mathrm{tr}\,P^2.$$
@@ -24,7 +24,7 @@ def tangent_kernel(
     output_gram: Float[Array, "*batch output output"],
     inputs: Float[Array, "sample input"],
 ) -> Float[Array, "*batch output_sample output_sample"]:
-    """Return K for examples in rows, outputs in the slow index."""
+    """Return the kernel K from Gram matrices and examples in rows; outputs are the slow index."""
     first = jnp.einsum("pi,...ij,qj->...pq", inputs, input_gram, inputs)
     identity = jnp.eye(output_gram.shape[-1])
     blocks = identity[:, None, :, None] * first[..., None, :, None, :]
@@ -41,9 +41,10 @@ def kernel_distance(
     start_output_gram: Float[Array, "*start output output"],
     second_moment: Float[Array, "input input"],
 ) -> Float[Array, " *batch"]:
-    r"""Return $1 - \cos(K_0, K)$, as half the squared distance of the normalised kernels.
+    r"""Return $1 - \cos(K_0, K)$, computed as half the squared distance of normalised kernels.
 
-    The subtraction from one would leave nothing of the $10^{-9}$ that a lazy network moves.
+    In a lazy network this distance may be $10^{-9}$; subtracting a cosine from one would lose its
+    digits.
     """
     p = second_moment
     norm, norm_0 = (
@@ -55,7 +56,7 @@ def kernel_distance(
 
 
 def _inner(a: Array, g: Array, p: Array) -> Array:
-    """⟨K, K⟩."""
+    """Return ⟨K, K⟩."""
     ap = a @ p
     trace = lambda matrix: jnp.trace(matrix, axis1=-2, axis2=-1)
     return (

@@ -1,4 +1,4 @@
-"""How long a balanced chain takes, at any depth: `chain_strength` solved for the time."""
+"""Learning time of a balanced chain at any depth, the inverse of `chain_strength`."""
 
 import math
 from typing import Literal
@@ -25,10 +25,12 @@ def learning_time(
     tau: Values = 1.0,
     never: Literal["raise", "infinite"] = "raise",
 ) -> Float[Array, "*mode"]:
-    r"""Return the time a balanced chain takes from its initial strength to a given one, exactly.
+    r"""Return the exact time in which a balanced chain reaches a given strength.
 
-    For $\tau\,\dot a = D\,|a|^{2-2/D}(s - \lambda_x a)$, with
-    $\ell = \ln\frac{a(s - \lambda_x a_0)}{a_0(s - \lambda_x a)}$:
+    The strength of a chain of $D$ layers follows $\tau\,\dot a = D\,|a|^{2-2/D}(s - \lambda_x a)$
+    from $a_0$, where $s = \langle yx\rangle$ is the correlation and $\lambda_x = \langle
+    x^2\rangle$ the input variance. With $\ell = \ln\frac{a(s - \lambda_x a_0)}{a_0(s - \lambda_x
+    a)}$ the time is
 
     - $D = 1$: $t = \frac{\tau}{\lambda_x} \ln\frac{s - \lambda_x a_0}{s - \lambda_x a}$.
     - $D = 2$: $t = \frac{\tau}{2s}\,\ell$.
@@ -38,35 +40,43 @@ def learning_time(
     - $D = \infty$: $t = \tau_\infty\left[\frac{\lambda_x}{s^2}\,\ell + \frac{1}{s a_0} -
       \frac{1}{s a}\right]$.
 
-    (Saxe, McClelland & Ganguli 2014 for $D = 1$, 2 and $\infty$.) From small weights the first term
-    of $F$ is all: see `small_weight_law`. Differentiable in all numbers but `depth`.
+    The results for $D = 1$, 2 and $\infty$ are due to Saxe, McClelland & Ganguli (2014). For small
+    weights the term $x^q/q$ of $F(x_0)$ dominates: see `small_weight_law`. The time is
+    differentiable in all numbers except `depth`.
 
     **Arguments:**
 
     - `correlation`, `initial_strength`, `depth`, `input_variance`, `tau`: as in `chain_strength`.
       For `depth=math.inf`, `tau` is $\tau_\infty = \tau/D$; see `depth_scaled_time_constant`.
     - `fraction`: the strength to reach as a fraction of the target $s/\lambda_x$, between 0 and 1.
-      0.9 if neither this nor `strength` is given.
-    - `strength`: the strength to reach, $a$, instead.
-    - `never`: what to do with a chain that never gets there: `"raise"` says which and why;
-      `"infinite"`, for sweeps, gives infinity for it, and zero to a chain that is beyond the
-      strength already. Inside `jit`, `grad` and `vmap` it is always the latter.
+      The default is 0.9 if `strength` is not given.
+    - `strength`: the strength $a$ to reach; an alternative to `fraction`.
+    - `never`: behaviour for a chain that never reaches the strength. `"raise"` raises `ValueError`
+      with the reason. `"infinite"`, for sweeps, returns infinity for such a chain, and zero for a
+      chain that starts beyond the strength. Inside `jit`, `grad` and `vmap`, `"infinite"` applies.
 
     **Returns:**
 
     The time, one for each mode.
 
-    !!! note "Who never learns"
+    **Example:**
 
-        With two layers or more: a start at zero, which is a saddle, and one of the sign opposite to
-        $s$, which creeps up to that saddle. At any depth: a start past the target, which shrinks to
-        it and never passes a fraction of it; and a mode without correlation.
+    >>> from festina.theory import linear
+    >>> linear.learning_time([3.0, 1.0], 0.01, depth=2, fraction=0.5).round(2)
+    array([0.95, 2.3 ])
+
+    !!! note "Which chains never learn"
+
+        With two or more layers, a chain with $a_0 = 0$ stays at a saddle, and a chain whose $a_0$
+        has the sign opposite to $s$ approaches this saddle. At any depth, a chain that starts above
+        its target shrinks towards the target and never reaches a fraction of it, and a mode with
+        $s = 0$ has nothing to learn.
     """
     depth = check_depth(depth)
     goals = {"fraction": fraction, "strength": strength}
     check_chain(correlation, initial_strength, input_variance, tau, **goals)
     if fraction is not None and strength is not None:
-        raise ValueError("Give `fraction` or `strength`, not both.")
+        raise ValueError("Give either `fraction` or `strength`, not both.")
     if never not in ("raise", "infinite"):
         raise ValueError(f'`never` must be "raise" or "infinite", got {never!r}.')
     if strength is None:
@@ -95,7 +105,7 @@ def _shallow_time(
     ratio = (s - lam * a0) / jnp.where(left == 0, 1.0, left)
     reached = (ratio > 0) & (left != 0)
     time = jnp.log(jnp.where(reached, ratio, 1.0)) * tau / jnp.where(reached, lam, 1.0)
-    there = (s == lam * a0) & ~(relative & (s == 0))  # at the target, which is nearer than any
+    there = (s == lam * a0) & ~(relative & (s == 0))  # starts at the target, so the goal is passed
     return jnp.where(there, 0.0, jnp.where(reached, jnp.maximum(time, 0.0), jnp.inf))
 
 
@@ -120,11 +130,11 @@ def _deep_time(
     size, variance = jnp.where(toward, jnp.abs(s), 1.0), jnp.where(toward, lam, 1.0)
     target = size / variance
 
-    # In units of the target: from x₀ to x, which must be on the same side of it.
+    # In units of the target: from x₀ to x, which must both lie on the same side of the target.
     start = jnp.where(toward, w0, 0.5) / target
     end = jnp.where(creeping, -goal, goal) if relative else sign * goal / target
     same = jnp.where(creeping, end > 0, (start - 1.0) * (end - 1.0) > 0)
-    # At the target, or from below it to zero and beyond: passed before the start.
+    # Passed at the start: the chain is at the target, or the goal is at most zero.
     passed = toward & ~creeping & ((start == 1.0) | (same & (end <= 0)))
     reached = toward & same & ~passed
     x0, x = jnp.where(reached, start, 0.5), jnp.where(reached, end, 0.5)
@@ -148,20 +158,20 @@ def _check_fraction(fraction: Values) -> None:
     fraction = np.asarray(fraction, dtype=float)
     if not ((fraction > 0) & (fraction < 1)).all():
         raise ValueError(
-            f"`fraction` must be between 0 and 1, got {fraction}: the target itself is reached "
-            "only after an infinite time. For another strength use `strength`."
+            f"`fraction` must be between 0 and 1, got {fraction}: a chain reaches the target itself "
+            "only after an infinite time. For strengths outside this range use `strength`."
         )
 
 
 def _explain(s: Array, a0: Array, goal: Array, lam: Array, *, depth: float, relative: bool) -> None:
-    """Raise for the first chain that has no time, with the reason."""
+    """Raise `ValueError` with the reason for the first chain without a learning time."""
     s, a0, goal, lam = np.broadcast_arrays(s, a0, goal, lam)
     goal = goal * s / np.where(lam > 0, lam, 1.0) if relative else goal
     for s_k, a0_k, goal_k, lam_k in zip(s.flat, a0.flat, goal.flat, lam.flat, strict=True):
         reason = _reason(float(s_k), float(a0_k), float(goal_k), float(lam_k), depth, relative)
         if reason:
             raise ValueError(
-                f'{reason} For infinity or zero instead of this error: never="infinite".'
+                f'{reason} To get infinity or zero instead of this error, pass never="infinite".'
             )
 
 
@@ -169,19 +179,19 @@ def _reason(
     s: float, a0: float, goal: float, lam: float, depth: float, relative: bool
 ) -> str | None:
     if s == 0 and (relative or lam == 0):
-        return "`correlation` is 0: there is nothing to learn, and no time to learn it in."
+        return "`correlation` is 0: there is nothing to learn, so there is no learning time."
     deep = depth > 1
     if a0 == 0 and deep:
         return (
-            "`initial_strength` is 0, which with two layers or more is a saddle: the chain stays "
-            "there and never learns. Use a small initial strength."
+            "`initial_strength` is 0, a saddle of chains with two or more layers: the chain stays "
+            "there and never learns. Use a small initial strength with the sign of `correlation`."
         )
     if deep and s * a0 < 0 and (relative or goal * a0 <= 0):
         return (
             f"`initial_strength` {a0:.3g} has the sign opposite to `correlation` {s:.3g}: with two "
-            "layers or more the chain creeps up to the saddle at zero and never learns."
+            "or more layers the chain approaches the saddle at zero and never learns."
         )
-    # Where it ends: at its target, or at the saddle in between.
+    # The chain ends at its target, or at the saddle if the saddle lies in between.
     target = s / lam
     end = 0.0 if deep and s * a0 <= 0 else target
     if goal == a0:
@@ -190,13 +200,13 @@ def _reason(
         if (a0 - end) * end > 0:
             return (
                 f"`initial_strength` {a0:.3g} is past the target {end:.3g}: the chain shrinks to "
-                f"it and never reaches {goal:.3g}. Use a smaller initial strength, or "
-                "`chain_strength` for the curve itself."
+                f"the target and never reaches {goal:.3g}. Use a smaller initial strength, or "
+                "compute the curve with `chain_strength`."
             )
         return f"`strength` {goal:.3g} is never reached: the chain ends at {end:.3g}."
     if abs(goal - end) > abs(a0 - end):
         return (
-            f"`initial_strength` {a0:.3g} is nearer to the target {end:.3g} than the strength "
-            f"{goal:.3g} asked for: it is learned from the start."
+            f"`initial_strength` {a0:.3g} is nearer to the target {end:.3g} than the requested "
+            f"strength {goal:.3g}: the mode is learned from the start."
         )
     return None

@@ -1,7 +1,7 @@
-r"""A whole network as independent chains: its map, its loss and what its layers represent.
+r"""Map, loss and representations of a deep linear network whose modes are independent chains.
 
-For layers $W^l = R_l\,\mathrm{diag}(b_l)\,R_{l-1}^\top$ with $R_0 = V$, $R_D = U$, see `modes`, and
-balanced strengths, $|b_{l\alpha}| = |a_\alpha|^{1/D}$.
+The layers are $W^l = R_l\,\mathrm{diag}(b_l)\,R_{l-1}^\top$ with $R_0 = V$ and $R_D = U$ (see
+`modes`), and the layers are balanced, $|b_{l\alpha}| = |a_\alpha|^{1/D}$ at depth $D$.
 """
 
 import jax.numpy as jnp
@@ -23,18 +23,22 @@ def mode_strengths(
     depth: Depth = 2,
     tau: Values = 1.0,
 ) -> Float[Array, "*time mode"]:
-    r"""Return the strength of every mode of a deep linear network, $a_\alpha(t) = u_\alpha^\top
-    W(t)v_\alpha$.
+    r"""Return the strength of every mode of a deep linear network over time.
+
+    For balanced layers and decoupled modes, the strength $a_\alpha = u_\alpha^\top W v_\alpha$ of
+    mode $\alpha$ in the map $W$ follows
 
     $$\tau\,\dot a_\alpha = D\,|a_\alpha|^{2-2/D}\,(s_\alpha - \lambda_\alpha a_\alpha),$$
 
-    Saxe, McClelland & Ganguli (2014), solved by `chain_strength`. Loss
-    $\frac12\langle\lVert y - Wx\rVert^2\rangle$, flow $\tau\,\dot W^l = -\partial L/\partial W^l$.
+    with the singular values $s_\alpha$ and input variances $\lambda_\alpha$ of the modes (Saxe,
+    McClelland & Ganguli 2014). `chain_strength` states the solution. The loss is $L =
+    \frac12\langle\lVert y - Wx\rVert^2\rangle$, and the gradient flow is $\tau\,\dot W^l =
+    -\partial L/\partial W^l$.
 
     **Arguments:**
 
-    - `times`: when, in the units of `tau`.
-    - `modes`: of the data, from `modes`.
+    - `times`: times in the units of `tau`.
+    - `modes`: the modes of the data, from `modes`.
     - `initial_strength`: $a_\alpha(0)$, one for all modes or one each.
     - `depth`: number of layers $D$, or `math.inf`.
     - `tau`: time constant of one layer; $\tau_\infty = \tau/D$ for infinite depth.
@@ -43,11 +47,21 @@ def mode_strengths(
 
     $a_\alpha(t)$ with shape `(time, mode)`, `(mode,)` for a single time.
 
+    **Example:**
+
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> modes = linear.modes(from_moments([[3.0, 0.0], [0.0, 1.0]]))
+    >>> linear.mode_strengths([0.0, 1.0, 5.0], modes, 0.01).round(3)
+    array([[0.01 , 0.01 ],
+           [1.723, 0.069],
+           [3.   , 0.996]])
+
     !!! note "When it stops being exact"
 
-        Exact if the layers are decoupled and balanced (`measured_layer_strengths` tells). Small
-        random weights of two layers come near it with `effective_initial_strengths` for
-        $a_\alpha(0)$.
+        The result is exact if the layers are decoupled and balanced, which
+        `measured_layer_strengths` checks. For small random weights of two layers it is a good
+        approximation with `effective_initial_strengths` as $a_\alpha(0)$.
     """
     _check_modes(modes)
     if not is_traced(initial_strength) and np.shape(initial_strength) not in ((), (len(modes),)):
@@ -66,32 +80,50 @@ def mode_strengths(
 
 
 def map_from_modes(strengths: Values, modes: Modes) -> Float[Array, "*time output input"]:
-    r"""Return the network's map over time, $W(t) = U\,\mathrm{diag}(a(t))\,V^\top$.
+    r"""Return the map of a network from its mode strengths, $W = U\,\mathrm{diag}(a)\,V^\top$.
 
     **Arguments:**
 
-    - `strengths`: $a_\alpha(t)$, of `mode_strengths`, shape `(time, mode)`, or at one time.
-    - `modes`: of the data.
+    - `strengths`: $a_\alpha(t)$ from `mode_strengths`, shape `(time, mode)`, or at one time.
+    - `modes`: the modes of the data, with singular vectors $U$ and $V$.
+
+    **Example:**
+
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> modes = linear.modes(from_moments([[3.0, 0.0], [0.0, 1.0]]))
+    >>> linear.map_from_modes(linear.mode_strengths(1.0, modes, 0.01), modes).round(3)
+    array([[1.723, 0.   ],
+           [0.   , 0.069]])
     """
     _check_strengths(strengths, modes)
     return _map(strengths, modes)
 
 
 def mode_loss(strengths: Values, modes: Modes) -> Float[Array, "*time"]:
-    r"""Return the loss above that of least squares over time.
+    r"""Return the loss above the least-squares loss, from the strengths of all modes.
 
     $$L(t) - L_\mathrm{min} = \tfrac12\sum_\alpha \lambda_\alpha\Bigl(a_\alpha(t) -
       \frac{s_\alpha}{\lambda_\alpha}\Bigr)^2,\qquad
       L_\mathrm{min} = \tfrac12\,\mathrm{tr}\,\Sigma^{yy} -
       \tfrac12\sum_\alpha\frac{s_\alpha^2}{\lambda_\alpha},$$
 
-    for $L = \frac12\langle\lVert y - Wx\rVert^2\rangle$. $L_\mathrm{min}$ is zero where the targets
-    are linear in the inputs.
+    for $L = \frac12\langle\lVert y - Wx\rVert^2\rangle$. The least-squares loss $L_\mathrm{min}$ is
+    zero if the targets are linear in the inputs.
 
     **Arguments:**
 
     - `strengths`: $a_\alpha(t)$, shape `(time, mode)`, or at one time.
-    - `modes`: of the data.
+    - `modes`: the modes of the data, with singular values $s_\alpha$ and input variances
+      $\lambda_\alpha$.
+
+    **Example:**
+
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> modes = linear.modes(from_moments([[3.0, 0.0], [0.0, 1.0]]))
+    >>> linear.mode_loss([[0.0, 0.0], [3.0, 0.0], [3.0, 1.0]], modes)
+    array([5. , 0.5, 0. ])
     """
     _check_strengths(strengths, modes)
     return _loss(strengths, modes)
@@ -105,24 +137,35 @@ def item_similarity(
     depth: int = 2,
     x: ArrayLike | None = None,
 ) -> Float[Array, "*time item item"]:
-    r"""Return how alike items are to one layer, $h_l = W^l\cdots W^1x$, over time.
+    r"""Return the similarity of items in one layer, $h_l = W^l\cdots W^1x$, over time.
 
     $$h_l^\top h_l = X^\top V\,\mathrm{diag}\bigl(|a_\alpha(t)|^{2l/D}\bigr)\,V^\top X.$$
 
-    Hidden layers of a two-layer network: $V\,\mathrm{diag}(a)V^\top$ for one-hot items (Saxe,
-    McClelland & Ganguli 2019); the last layer: $W^\top W$. It does not depend on the frames $R_l$.
+    The columns of $X$ are the items. In a two-layer network with one-hot items, the similarity in
+    the hidden layer is $V\,\mathrm{diag}(a)V^\top$ (Saxe, McClelland & Ganguli 2019). The
+    similarity in the last layer is $X^\top W^\top WX$ with $W = W^D\cdots W^1$. The result does not
+    depend on the orthonormal frames of the hidden layers.
 
     **Arguments:**
 
     - `strengths`: $a_\alpha(t)$ of a balanced network, shape `(time, mode)`, or at one time.
-    - `modes`: of the data.
-    - `layer`: $l$, from 1 to `depth`, the output.
-    - `depth`: $D$.
+    - `modes`: the modes of the data, with right singular vectors $V$.
+    - `layer`: $l$, from 1 to `depth`; `depth` means the output.
+    - `depth`: $D$, the number of layers.
     - `x`: $X^\top$, one row for each item; one-hot items by default.
 
     **Returns:**
 
     Inner products between items with shape `(time, item, item)`.
+
+    **Example:**
+
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> modes = linear.modes(from_moments([[3.0, 0.0], [0.0, 1.0]]))
+    >>> linear.item_similarity([3.0, 0.5], modes, layer=1)
+    array([[3. , 0. ],
+           [0. , 0.5]])
     """
     _check_strengths(strengths, modes)
     layers, layer = check_depth(depth), whole_number("layer", layer)
@@ -134,7 +177,7 @@ def item_similarity(
     if x is not None and not is_traced(x):
         shape = np.shape(x)
         if len(shape) != 2 or shape[1] != size:
-            raise ValueError(f"`x` must be (item, {size}), got shape {shape}.")
+            raise ValueError(f"`x` must have shape (item, {size}), got {shape}.")
     return _similarity(strengths, modes, 2.0 * layer / layers, x)
 
 
@@ -154,7 +197,7 @@ def _loss(a: Values, modes: Modes) -> Array:
 @compiled()
 def _similarity(a: Values, modes: Modes, power: float | Array, x: ArrayLike | None) -> Array:
     a = jnp.asarray(a)
-    # A power below one has no slope at zero.
+    # The derivative of a power below one diverges at zero.
     gain = jnp.where(a == 0, 0.0, jnp.abs(jnp.where(a == 0, 1.0, a)) ** power)
     v = modes.right if x is None else jnp.asarray(x) @ modes.right
     return jnp.einsum("im,...m,jm->...ij", v, gain, v)
@@ -163,8 +206,8 @@ def _similarity(a: Values, modes: Modes, power: float | Array, x: ArrayLike | No
 def _check_modes(modes: Modes) -> None:
     if not isinstance(modes, Modes):
         raise ValueError(
-            f"`modes` must be the `Modes` of the data, got {type(modes).__name__}. Of a "
-            "correlation (output, input): modes(from_moments(correlation))."
+            f"`modes` must be the `Modes` of the data, got {type(modes).__name__}. For a "
+            "correlation (output, input), pass modes(from_moments(correlation))."
         )
 
 

@@ -1,4 +1,4 @@
-"""Lazy, rich, or rich with a delay: what balance does to how a network learns."""
+"""Learning regimes of balanced two-layer networks: lazy, rich, or rich with a delay."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,26 +12,41 @@ from ._balanced import BalancedFlow
 
 Kind: TypeAlias = Literal["rich", "lazy", "delayed rich"]
 
-_POINTS = 128  # on a grid of times, refined ever more
+_POINTS = 128  # points of each grid of times in the search for a crossing
 _FOREVER = 1e200
 
 
 @dataclass(frozen=True, repr=False)
 class LearningRegime(Result):
-    """Result of `learning_regime`: how a balanced network learns, in numbers.
+    r"""Result of `learning_regime`: the learning regime of a balanced network, and its time scales.
 
     **Attributes:**
 
-    - `kind`: `"rich"` while |λ|/2 is below the largest singular value; beyond it `"lazy"` or, where
-      the larger layer has fewer hidden units than neurons on its side, `"delayed rich"`.
-    - `rate_gap`: how much faster the weakest mode grows that is learned than the strongest
-      direction that is not. That is S_λ − |λ|/2, about s²/|λ|, beside a direction without a mode;
-      with fewer units than modes it is the difference between the S_λ of two modes. Its inverse is
-      the delay until the kernel has turned to the end; beside two modes of nearly the same strength
-      most of the way lies behind long before, see `half_change_time`.
-    - `kernel_distance`: how far the tangent kernel moves in all, 1 − cos(K(0), K(∞)).
-    - `half_change_time`: when it has first moved half as far; None if it does not move.
-    - `half_loss_time`: when the loss has fallen to half; None if it does not.
+    - `kind`: `"rich"` if |λ|/2 is at most the largest singular value. For larger |λ| the kind is
+      `"delayed rich"` if there are fewer hidden units than neurons on the side of the larger layer
+      (outputs for λ > 0, inputs for λ < 0), and `"lazy"` otherwise.
+    - `rate_gap`: growth rate of the weakest learned mode minus the growth rate of the strongest
+      direction that is not learned. If that direction has no mode, the gap is $S_\lambda -
+      |\lambda|/2$ with $S_\lambda = \sqrt{s^2 + \lambda^2/4}$, about $s^2/|\lambda|$ for large
+      $|\lambda|$. With fewer hidden units than modes, the gap is the difference between the
+      $S_\lambda$ of two modes. The inverse of the gap is the time until the kernel stops changing.
+      The kernel may have completed most of its change long before, see `half_change_time`.
+    - `kernel_distance`: total change of the tangent kernel, 1 − cos(K(0), K(∞)).
+    - `half_change_time`: time at which the kernel first reaches half of its final distance; None
+      if the kernel does not change.
+    - `half_loss_time`: time at which the loss first reaches half of its initial value; None if the
+      loss never does.
+
+    **Example:**
+
+    >>> from festina.networks import deep_linear_from
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> network = deep_linear_from([[[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, 0.1]]])
+    >>> flow = linear.balanced_flow(network, from_moments([[3.0, 0.0], [0.0, 1.0]]))
+    >>> regime = linear.learning_regime(flow)
+    >>> regime.kind, round(regime.half_loss_time, 3)
+    ('rich', 0.831)
     """
 
     kind: Kind
@@ -42,36 +57,57 @@ class LearningRegime(Result):
 
 
 def learning_regime(flow: BalancedFlow) -> LearningRegime:
-    r"""Return the regime of a balanced network on its task (Dominé et al., 2025).
+    r"""Return the learning regime of a balanced network on its task: rich, lazy or delayed rich.
 
-    Where $|\lambda|$ dominates the singular values one layer is much larger than the other, and the
-    loss falls on the scale $\tau/|\lambda|$. What becomes of the kernel depends on the shape. If
-    there are as many hidden units as outputs ($\lambda > 0$; as inputs for $\lambda < 0$) the large
-    layer spans all of its side and serves any task as it is: the kernel stays, up to a fraction of
-    order $\lambda^{-2}$ (its distance, a cosine, is of order $\lambda^{-4}$). With as many units as
-    the narrower side has neurons that is a square network, for $\lambda > 0$ one with more inputs
-    than outputs (funnel), for $\lambda < 0$ one with more outputs (inverted funnel). Otherwise, and
-    at any bottleneck, the large layer spans $N_h$ directions of its side, in general not those that
-    the task needs, and the loss halts on a plateau. Directions without a mode grow at
-    $|\lambda|/2$ and those with one at $S_\lambda = \sqrt{s^2 + \lambda^2/4}$: only after a time of
-    order $1/(S_\lambda - |\lambda|/2) \approx |\lambda|/s^2$ has the kernel turned, and then by as
-    much as in the rich regime. With fewer units than modes these compete too, and the last of them
-    gives way after $|\lambda|/(s_h^2 - s_{h+1}^2)$. Half of the way may lie behind
-    much earlier, and weights that are near the modes they learn hardly turn, whatever the kind.
+    If $|\lambda|$ is much larger than the singular values $s$ of the task, one layer is much larger
+    than the other, and the loss falls within a time of order $\tau/|\lambda|$. The larger layer is
+    the second for $\lambda > 0$ and the first for $\lambda < 0$. The change of the tangent kernel
+    then depends on the shape of the network (Dominé et al., 2025):
+
+    - *Lazy*: there are as many hidden units as outputs ($\lambda > 0$) or as inputs ($\lambda <
+      0$). The large layer spans all directions of its side, so the small layer can learn any task.
+      The kernel changes only by a fraction of order $\lambda^{-2}$, and its distance $1 - \cos$ is
+      of order $\lambda^{-4}$. Examples with $N_h = \min(N_i, N_o)$ hidden units are square
+      networks, networks with more inputs than outputs and $\lambda > 0$ (funnel), and networks with
+      more outputs than inputs and $\lambda < 0$ (inverted funnel).
+    - *Delayed rich*: there are fewer hidden units. The large layer spans only $N_h$ directions,
+      which in general do not contain the modes of the task, and the loss stops at a plateau.
+      Directions without a mode grow at rate $|\lambda|/2$, and modes grow at rate $S_\lambda =
+      \sqrt{s^2 + \lambda^2/4}$. The kernel rotates after a time of order $1/(S_\lambda -
+      |\lambda|/2) \approx |\lambda|/s^2$, in units of $\tau$, and finally changes as much as in the
+      rich regime.
+
+    With fewer hidden units than modes, modes compete for units as well. The last competition ends
+    after a time of order $|\lambda|/(s_h^2 - s_{h+1}^2)$, where $s_h$ is the weakest learned mode.
+    The kernel may complete half of its change much earlier. If the initial weights already lie
+    close to the learned modes, the kernel hardly changes in any regime.
 
     **Arguments:**
 
-    - `flow`: see `balanced_flow`; one network, with weights that are not all zero.
+    - `flow`: the `BalancedFlow` of one network whose weights are not all zero.
+
+    **Example:**
+
+    >>> from festina.networks import deep_linear_from
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> network = deep_linear_from([[[1.0, 0.0], [0.0, 1.0]], [[9.0, 0.0], [0.0, 9.0]]])
+    >>> flow = linear.balanced_flow(network, from_moments([[3.0, 0.0], [0.0, 1.0]]))
+    >>> linear.learning_regime(flow).kind
+    'lazy'
     """
     if np.ndim(flow.first) > 2:
         raise ValueError(
-            f"`flow` is a batch of networks, {np.shape(flow.first)[:-2]}: ask for one at a time."
+            f"`flow` must be a single network, got a batch of networks, "
+            f"{np.shape(flow.first)[:-2]}: call `learning_regime` for one network at a time."
         )
     singular_values = np.linalg.svd(np.asarray(flow.correlation), compute_uv=False)
     lam, tau = float(np.asarray(flow.balance)), float(np.asarray(flow.tau))
     modes = singular_values[singular_values > 1e-12 * singular_values[0]]
     if not len(modes):
-        raise ValueError("`flow` has a correlation of zero: there is nothing to learn.")
+        raise ValueError(
+            "`flow` must have a nonzero correlation: otherwise there is nothing to learn."
+        )
     (outputs, inputs), hidden = flow.correlation.shape, flow.first.shape[-2]
     if abs(lam) / 2 <= modes[0]:
         kind: Kind = "rich"
@@ -85,7 +121,9 @@ def learning_regime(flow: BalancedFlow) -> LearningRegime:
     fastest = tau / float(np.hypot(modes[0], lam / 2))
     scale = float(np.sum(np.asarray(flow.first) ** 2) + np.sum(np.asarray(flow.second) ** 2))
     if not scale:
-        raise ValueError("`flow` starts from weights that are zero, and nothing ever changes.")
+        raise ValueError(
+            "`flow` starts from weights that are zero, which never change: use other weights."
+        )
     latest = tau / gap * (10.0 + abs(np.log(max(scale, 1e-300))))
 
     end, half = flow.limit(), float(flow([0.0]).loss()[0]) / 2
@@ -104,9 +142,10 @@ def learning_regime(flow: BalancedFlow) -> LearningRegime:
 def _first_crossing(
     function: Callable[[np.ndarray], Array], earliest: float, latest: float
 ) -> float | None:
-    """Where a function of time turns positive, by grids ever finer, logarithmic at first.
+    """Return the time at which a function turns positive, from grids of decreasing spacing.
 
-    Weights may hold next to nothing of what grows, and then the time is any number.
+    The first grid is logarithmic. The crossing may be very late, because growing components of the
+    initial weights may be tiny; `latest` is therefore increased until the function is positive.
     """
     while function(np.array([latest]))[0] < 0 and latest < _FOREVER:
         latest *= 100.0

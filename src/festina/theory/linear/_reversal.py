@@ -1,4 +1,4 @@
-"""Reversal learning: the task changes its sign after it has been learned."""
+"""Reversal learning: after a task has been learned, its correlation Σ changes sign."""
 
 import numpy as np
 from jaxtyping import Float
@@ -10,26 +10,33 @@ from ..._types import ArrayLike
 def reversal_time(
     singular_values: ArrayLike, balance: ArrayLike, *, tau: float = 1.0
 ) -> Float[np.ndarray, "*modes"]:
-    r"""Return when a mode passes through zero, after a learned task has been reversed.
+    r"""Return the time at which a mode crosses zero after the reversal of a learned task.
 
-    A network of balance λ has converged on Σ and is given −Σ. The strength of a mode crosses zero
-    after
+    A network of balance λ has converged on the input-output correlation Σ, and then learns −Σ. The
+    strength of a mode with singular value $s$ crosses zero after
 
     $$t_\times = \frac{\tau}{2S_\lambda}\ln\frac{(1+Y)^2}{2Y},\qquad
       Y = \frac{2(s + S_\lambda)}{|\lambda|},\qquad S_\lambda = \sqrt{s^2 + \lambda^2/4},$$
 
-    which is $\frac{\tau}{2s}\ln\frac{2s}{|\lambda|}$ for $\lambda\to0$ and $\tau\ln 2/|\lambda|$
-    for $|\lambda|\to\infty$. At $\lambda = 0$ it is infinite: the network sits on a saddle of the
-    new task, and holds nothing of what would grow (`reversal_initial_amplitude`). A shallow one
-    crosses at $\tau\ln2$ whatever it started from. From $\tau\dot W =
-    \sqrt{WW^\top + \lambda^2/4}\,E +
-    E\sqrt{W^\top W + \lambda^2/4}$, $E = -\Sigma - W$, for one mode (Dominé et al., 2025).
+    The limits are $\frac{\tau}{2s}\ln\frac{2s}{|\lambda|}$ for $\lambda\to0$ and
+    $\tau\ln 2/|\lambda|$ for $|\lambda|\to\infty$. The time is infinite at $\lambda = 0$, because
+    the converged network is a saddle of the new task: its weights have no component along the
+    directions that would grow (`reversal_initial_amplitude`). For comparison, a shallow network
+    always crosses zero at $\tau\ln2$. The formula follows for one mode from $\tau\dot W =
+    \sqrt{WW^\top + \lambda^2/4}\,E + E\sqrt{W^\top W + \lambda^2/4}$ with the map $W = W_2W_1$ and
+    $E = -\Sigma - W$ (Dominé et al., 2025).
 
     **Arguments:**
 
     - `singular_values`: $s$, positive.
-    - `balance`: λ, which is conserved from the first task to the second.
+    - `balance`: λ, which is the same before and after the reversal.
     - `tau`: time constant of a layer.
+
+    **Example:**
+
+    >>> from festina.theory import linear
+    >>> linear.reversal_time([3.0, 1.0], balance=0.1).round(3)
+    array([0.685, 1.521])
     """
     check_positive("singular_values", singular_values)
     check_finite("balance", balance)
@@ -46,10 +53,18 @@ def reversal_time(
 def reversal_initial_amplitude(
     singular_values: ArrayLike, balance: ArrayLike
 ) -> Float[np.ndarray, "*modes"]:
-    r"""Return how much of the growing directions a converged network holds at a task reversal.
+    r"""Return the component of converged weights along each growing direction at a task reversal.
 
-    $-\lambda/\sqrt{S_\lambda}$ for each mode, the size of a row of $B$ in Eq. (15) of the slides:
-    nothing at $\lambda = 0$, where the saddle is never left, and more the larger the balance.
+    The component of a mode with singular value $s$ is $-\lambda/\sqrt{S_\lambda}$ with $S_\lambda =
+    \sqrt{s^2 + \lambda^2/4}$. Its absolute value is the length of a row of $B$ in Eq. (15) of the
+    slides (Dominé et al., 2025). At $\lambda = 0$ the component is zero and the network never
+    leaves the saddle. The component grows with $|\lambda|$.
+
+    **Example:**
+
+    >>> from festina.theory import linear
+    >>> linear.reversal_initial_amplitude(3.0, balance=[0.01, 0.1, 1.0]).round(3)
+    array([-0.006, -0.058, -0.573])
     """
     check_finite("singular_values", singular_values)
     check_finite("balance", balance)

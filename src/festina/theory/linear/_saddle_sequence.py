@@ -1,4 +1,4 @@
-"""From saddle to saddle, one mode at a time, and when a world's distinctions are learned."""
+"""Sequence of saddles in deep linear networks, and learning times of the levels of a world."""
 
 from dataclasses import dataclass
 
@@ -15,14 +15,25 @@ from ._learning_time import learning_time
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SaddleSequence(Result, drawn="loss"):
-    r"""Result of `saddle_sequence`: the saddles that a deep linear network passes, and when.
+    r"""Result of `saddle_sequence`: plateaus of a deep linear network and the times of its drops.
 
-    At stage $k$ the first $k$ modes of `order` are learned and the others are not there yet.
+    At stage $k$ the first $k$ modes of `order` are learned and the strengths of the others are
+    zero.
 
-    - `order`: the modes that are learned, first to last.
-    - `time`: of each mode of `order`, when it is half learned: between stage $k$ and $k + 1$.
-    - `loss`: at each stage, above that of least squares.
-    - `escape_rate`: at each stage, of the weights that grow fastest.
+    - `order`: indices of the learned modes, first to last.
+    - `time`: time at which each mode of `order` is half learned. `time[k]` lies between the stages
+      $k$ and $k + 1$.
+    - `loss`: loss of each stage above the least-squares loss.
+    - `escape_rate`: growth rate of the fastest growing weights at each stage.
+
+    **Example:**
+
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> modes = linear.modes(from_moments([[3.0, 0.0], [0.0, 1.0]]))
+    >>> stages = linear.saddle_sequence(modes, 0.01)
+    >>> stages.loss, stages.escape_rate
+    (array([5. , 0.5, 0. ]), array([3., 1., 0.]))
     """
 
     order: Int[np.ndarray, " learned"]
@@ -34,51 +45,63 @@ class SaddleSequence(Result, drawn="loss"):
 def saddle_sequence(
     modes: Modes, initial_strength: Values, *, depth: Depth = 2, tau: float = 1.0
 ) -> SaddleSequence:
-    r"""Return the plateaus of learning from small weights, for a network of independent chains.
+    r"""Return the plateaus of a deep linear network that learns from small weights, mode by mode.
 
-    Modes $1, \dots, k$ learned, $a_\alpha = s_\alpha/\lambda_\alpha$, and the others zero is a
-    stationary point with
+    The modes of the network are independent chains with strengths $a_\alpha$, singular values
+    $s_\alpha$ and input variances $\lambda_\alpha$. The state in which modes $1, \dots, k$ are
+    learned, $a_\alpha = s_\alpha/\lambda_\alpha$, and all other strengths are zero is a fixed point
+    with the loss
 
-    $$L_k - L_\mathrm{min} = \tfrac12\sum_{\alpha > k}\frac{s_\alpha^2}{\lambda_\alpha},$$
+    $$L_k - L_\mathrm{min} = \tfrac12\sum_{\alpha > k}\frac{s_\alpha^2}{\lambda_\alpha}.$$
 
-    a saddle until nothing is left. With two layers the weights of a mode that is left grow at the
-    rate $s_\alpha/\tau$ (its strength at twice that), and it is half learned at
+    The fixed point is a saddle as long as modes remain to be learned. In a two-layer network the
+    weights of such a mode grow at the rate $s_\alpha/\tau$, its strength grows at twice that rate,
+    and the mode is half learned at
 
     $$t_\alpha = \frac{\tau}{2s_\alpha}\ln\Bigl(\frac{s_\alpha}{\lambda_\alpha a_{0\alpha}} -
       1\Bigr).$$
 
-    With three and more the saddle is of higher order and nothing grows exponentially: the rate is
-    zero, and the times are those of `learning_time` at one half. Saxe, McClelland & Ganguli (2014).
+    In a network of three or more layers the saddle is of higher order: no weights grow
+    exponentially, so the escape rate is zero. The times are the `learning_time` of half the target
+    (Saxe, McClelland & Ganguli 2014).
 
     **Arguments:**
 
-    - `modes`: of the data.
+    - `modes`: the modes of the data.
     - `initial_strength`: $a_{0\alpha}$, one for all modes or one each.
     - `depth`: number of layers $D \ge 2$, or `math.inf`.
     - `tau`: time constant of one layer; $\tau_\infty$ for infinite depth.
 
     **Returns:**
 
-    A `SaddleSequence`, with a stage more than modes learned. Modes without correlation, or with an
-    initial strength of zero or less, are never learned: those with correlation stay in the loss of
-    the last stage.
+    A `SaddleSequence` with one stage more than learned modes. Modes without correlation, or with
+    an initial strength of zero or less, are never learned. The loss of the last stage includes
+    modes with a correlation that are never learned.
+
+    **Example:**
+
+    >>> from festina.tasks import from_moments
+    >>> from festina.theory import linear
+    >>> modes = linear.modes(from_moments([[3.0, 0.0], [0.0, 1.0]]))
+    >>> linear.saddle_sequence(modes, 0.01).time.round(2)
+    array([0.95, 2.3 ])
 
     !!! note "When it stops holding"
 
-        The stages are plateaus only if one mode is learned well before the next. Rates are those
-        within the decoupled weights; at a saddle that left out a stronger mode than it learned,
-        coupled directions may lead away as well.
+        The stages are plateaus only if one mode is learned well before the next. The escape rates
+        hold for decoupled weights. If a weaker mode is learned before a stronger one, directions
+        that couple modes may also lead away from the saddle.
     """
     if not isinstance(modes, Modes):
         raise ValueError(
-            f"`modes` must be those of the data, as `festina.theory.linear.modes` finds them, got "
-            f"{type(modes).__name__}. The initial strengths of small random weights are "
+            f"`modes` must be the `Modes` of the data from `festina.theory.linear.modes`, got "
+            f"{type(modes).__name__}. For the initial strengths of small random weights use "
             "`effective_initial_strengths`."
         )
     if check_depth(depth) < 2:
         raise ValueError(
-            "`depth` must be 2 or more: the loss of a single layer is convex and has no saddles, "
-            "`mode_strengths` has its curves."
+            "`depth` must be 2 or more: the loss of a single layer is convex and has no saddles. "
+            "`mode_strengths` computes the learning curves of a single layer."
         )
     s, lam = np.asarray(modes.singular_values), np.asarray(modes.input_variance)
     a0 = finite("initial_strength", initial_strength)
@@ -106,28 +129,39 @@ def differentiation_times(
     depth: Depth = 2,
     tau: float = 1.0,
 ) -> Float[np.ndarray, " kind"]:
-    r"""Return when a network that learns a world's items has half learned each kind of modes.
+    r"""Return the times at which a deep linear network half learns each kind of modes of a world.
 
-    With one-hot items and the loss summed over them, $s = \sqrt{Nc}$ and for two layers
+    With one-hot items and a loss that is summed over items, a mode has the singular value $s =
+    \sqrt{Nc}$, where $N$ is the number of features and $c$ the eigenvalue of its kind. A network of
+    two layers has half learned the mode at
 
-    $$t = \frac{\tau}{2s}\ln\Bigl(\frac{s}{a_0} - 1\Bigr):$$
+    $$t = \frac{\tau}{2s}\ln\Bigl(\frac{s}{a_0} - 1\Bigr).$$
 
-    the levels of a tree one after the other, broad distinctions first (progressive
-    differentiation, Saxe, McClelland & Ganguli 2019). A shallow network has the same time constant
-    for all modes, and tells everything apart at once.
+    A deep network learns the levels of a tree one after the other, broad distinctions first
+    (progressive differentiation, Saxe, McClelland & Ganguli 2019). A shallow network has the same
+    time constant for all modes and learns all distinctions at once.
 
     **Arguments:**
 
-    - `world`: of `festina.tasks.worlds`.
-    - `features`: $N$.
+    - `world`: a world from `festina.tasks.worlds`.
+    - `features`: $N$, the number of features of each item.
     - `initial_strength`: $a_0$ of all modes.
     - `depth`: number of layers, or `math.inf`.
-    - `tau`: time constant of one layer. For a loss averaged over $P$ items: $P$ times that.
+    - `tau`: time constant of one layer. For a loss that is averaged over $P$ items, multiply `tau`
+      by $P$.
 
     **Returns:**
 
-    One time for each of `world.kinds`: zero for those that start beyond, infinity for kinds that do
-    not vary ($c = 0$).
+    One time for each of `world.kinds`. The time is zero for kinds that start above half of their
+    target, and infinite for kinds that do not vary ($c = 0$).
+
+    **Example:**
+
+    >>> from festina.tasks.worlds import tree
+    >>> from festina.theory import linear
+    >>> world = tree([2, 2], 0.1)
+    >>> linear.differentiation_times(world, features=100, initial_strength=0.01).round(3)
+    array([0.223, 0.334, 0.587])
     """
     initial_strength = number("initial_strength", initial_strength)
     first = np.cumsum(world.multiplicities) - world.multiplicities
@@ -138,7 +172,7 @@ def differentiation_times(
 def _half_rise(
     s: np.ndarray, a0: np.ndarray, depth: Depth, lam: np.ndarray, tau: float
 ) -> Float[np.ndarray, " mode"]:
-    """Time to half of the target, from below; zero for a start beyond that."""
+    """Return the time to reach half of the target from below; zero for starts above half."""
     time = learning_time(
         s, a0, depth=depth, fraction=0.5, input_variance=lam, tau=tau, never="infinite"
     )

@@ -1,10 +1,13 @@
-r"""The matrix that drives a two-layer linear network of balance λ, in its own basis.
+r"""Eigenvalues and eigenvectors of the matrix that drives a two-layer network of balance λ.
+
+The matrix
 
 $$F = \begin{pmatrix}-\frac\lambda2 I & \Sigma^\top\\ \Sigma & \frac\lambda2 I\end{pmatrix}$$
 
-acts on $Q = (W_1^\top; W_2)$, inputs above outputs. Each singular triple $(s, u, v)$ of Σ gives a
-pair of eigenvalues $\pm S_\lambda$, $S_\lambda = \sqrt{s^2 + \lambda^2/4}$; the directions that the
-larger side has beyond give $\lambda_\perp = \mathrm{sgn}(N_o - N_i)\lambda/2$.
+acts on the stacked weights $Q = (W_1^\top; W_2)$. Each singular triple $(s, u, v)$ of the
+correlation Σ gives a pair of eigenvalues $\pm S_\lambda$ with $S_\lambda = \sqrt{s^2 +
+\lambda^2/4}$. If the numbers of inputs $N_i$ and outputs $N_o$ differ, the remaining directions of
+the larger side have the eigenvalue $\lambda_\perp = \mathrm{sgn}(N_o - N_i)\lambda/2$.
 """
 
 from typing import Any, NamedTuple
@@ -17,11 +20,11 @@ from ..._types import Array
 
 
 class Spectrum(NamedTuple):
-    r"""Eigenvalues of F, growing ones first, and their vectors.
+    r"""Eigenvalues `rates` and eigenvectors `basis` of F, growing directions first.
 
-    `excess` is $|f| - |\lambda|/2$ with the sign of $f$. Between growing directions only
-    differences of rates matter, and for large $|\lambda|$ those would be lost in rounding:
-    $S_\lambda - |\lambda|/2 \approx s^2/|\lambda|$.
+    `excess` is $|f| - |\lambda|/2$ with the sign of the rate $f$. The flow depends on differences
+    between the rates of growing directions. For large $|\lambda|$, differences of `rates` would
+    lose their digits, because $S_\lambda - |\lambda|/2 \approx s^2/|\lambda|$.
     """
 
     rates: Float[Array, " n"]
@@ -30,7 +33,7 @@ class Spectrum(NamedTuple):
 
 
 def spectrum(correlation: Float[Array, "output input"], balance: Float[Array, ""]) -> Spectrum:
-    """Eigenvalues and eigenvectors of F, in closed form from the singular vectors of Σ."""
+    """Return eigenvalues and eigenvectors of F in closed form from the singular vectors of Σ."""
     u, s, v = full_svd(correlation)
     s = _without_rounding(s, max(correlation.shape))
     outputs, inputs, k = *correlation.shape, len(s)
@@ -61,7 +64,7 @@ def _root(s: Float[Array, " k"], balance: Float[Array, ""]) -> Float[Array, " k"
 
 
 def _below(s: Float[Array, " k"], balance: Float[Array, ""]) -> Float[Array, " k"]:
-    """S − λ/2 without cancellation where λ > 0."""
+    """Return S_λ − λ/2 without cancellation for λ > 0."""
     root = _root(s, balance)
     positive = balance > 0
     return jnp.where(
@@ -70,15 +73,15 @@ def _below(s: Float[Array, " k"], balance: Float[Array, ""]) -> Float[Array, " k
 
 
 def _or_ones(a: Float[Array, " k"], b: Float[Array, " k"]) -> tuple[Array, Array]:
-    """Any basis will do where both eigenvalues are zero."""
+    """Replace a by 1 where a = b = 0: both eigenvalues are zero there, and any basis is valid."""
     nothing = (a == 0) & (b == 0)
     return jnp.where(nothing, 1.0, a), jnp.where(nothing, 1.0, b)
 
 
 def _without_rounding(s: Float[Array, " k"], size: int) -> Float[Array, " k"]:
-    """Singular values that differ by rounding are equal, and below rounding they are zero.
+    """Make singular values equal that differ only by rounding, and set rounding errors to zero.
 
-    Otherwise a long enough time would tell them apart.
+    Otherwise such differences would matter after a sufficiently long time.
     """
     tolerance = 8 * size * jnp.finfo(s.dtype).eps * s[0]
     near = s[None, :] - s[:, None] <= tolerance
@@ -91,7 +94,7 @@ def _without_rounding(s: Float[Array, " k"], size: int) -> Float[Array, " k"]:
 def full_svd(
     matrix: Float[Array, "m n"],
 ) -> tuple[Float[Array, "m m"], Float[Array, " k"], Float[Array, "n n"]]:
-    """Complete bases U, V and the singular values. Derivatives are NaN where values coincide."""
+    """Return complete bases U and V and singular values; derivatives are NaN if values coincide."""
     u, s, vt = jnp.linalg.svd(matrix, full_matrices=True)
     return u, s, vt.T
 
@@ -106,7 +109,7 @@ def _(primals: Any, tangents: Any) -> Any:
     change = jnp.diagonal(g)
     g = jnp.zeros((size, size), g.dtype).at[:rows, :columns].set(g)
     s_all = jnp.zeros(size, s.dtype).at[:k].set(s)
-    # Turning a vector towards itself, or the rest of a basis within itself, changes nothing.
+    # Rotations of a vector onto itself, and among the vectors beyond k, have no effect.
     index = jnp.arange(size)
     fixed = (index[:, None] == index) | ((index[:, None] >= k) & (index >= k))
     difference = jnp.where(fixed, jnp.inf, s_all**2 - s_all[:, None] ** 2)
@@ -118,20 +121,20 @@ def _(primals: Any, tangents: Any) -> Any:
 def echelon(
     rows: Float[Array, "n h"],
 ) -> tuple[Float[Array, "n h"], Float[Array, "h h"], Int[Array, " h"]]:
-    r"""Reduce by column operations: $RC = K$, each column of which starts at a row of its own.
+    r"""Reduce $R$ by column operations to $RC = K$, whose columns start at different rows.
 
-    Rows are taken from the fastest growing one on, the pivot is the largest entry that is left in
-    the row, and a row with none (to rounding) is passed over: the weights do not reach that
-    direction, and the flow never will.
+    Rows are processed in order, starting with the fastest growing direction. The pivot is the
+    largest remaining entry of the row. A row without an entry above rounding errors is skipped: the
+    weights have no component in its direction, and the flow never creates one.
 
     **Returns:**
 
-    K, C, and for each column the row that it starts at, −1 for a column of zeros.
+    K, C, and the row at which each column starts (−1 for a column of zeros).
     """
     n, h = rows.shape
     tolerance = 500 * jnp.finfo(rows.dtype).eps
-    # One factor for all columns: pivots must come from large ones, or rounding in columns that
-    # should be zero would be carried into the others.
+    # All columns share one scale factor. Otherwise rounding errors in columns that should be zero
+    # could become pivots and spread to other columns.
     size = jax.lax.stop_gradient(jnp.max(jnp.abs(rows)))
     size = jnp.where(size > 0, size, 1.0)
     columns = jnp.arange(h)
@@ -145,7 +148,7 @@ def echelon(
         found = jnp.max(left) > tolerance
         others = free & ~here & found
         ratio = jnp.where(others, row / jnp.where(found, jnp.sum(row * here), 1.0), 0.0)
-        # What is passed over is zero; its derivative is that of the row.
+        # Skipped entries become zero but keep their derivatives.
         nothing = jnp.where(free & ~found, row - jax.lax.stop_gradient(row), row)
         k = k - (k @ here)[:, None] * ratio
         k = jnp.asarray(k).at[i].set(jnp.where(others, 0.0, nothing))
