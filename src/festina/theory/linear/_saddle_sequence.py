@@ -161,7 +161,7 @@ def differentiation_times(
     >>> from festina.theory import linear
     >>> world = tree([2, 2], 0.1)
     >>> linear.differentiation_times(world, features=100, initial_strength=0.01).round(3)
-    array([0.223, 0.334, 0.587])
+    array([0.235, 0.376, 0.533])
     """
     initial_strength = number("initial_strength", initial_strength)
     first = np.cumsum(world.multiplicities) - world.multiplicities
