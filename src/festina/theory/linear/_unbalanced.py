@@ -43,8 +43,8 @@ def unbalanced_weights(
 
     and $w_1 = P - M$, $w_2 = P + M$. All terms of $\rho$ are positive, so no digits cancel at any
     time and for any sign of $s$. This is the two-layer solution of Saxe, McClelland & Ganguli
-    (2014) for unequal layers; with the product $a = w_2w_1$, they use the angle $\theta$ in $w_1^2
-    + w_2^2 = \sqrt{c^2 + 4a^2} = |c|\cosh\theta$.
+    (2014) for unequal layers. With the product $a = w_2w_1$, their solution uses the angle $\theta$
+    in $w_1^2 + w_2^2 = \sqrt{c^2 + 4a^2} = |c|\cosh\theta$.
 
     If the initial product has the sign opposite to $s$, the product passes through zero. The only
     exception is an exactly balanced chain ($w_1 = -w_2$ and $P_0 = 0$ for $s > 0$), which
