@@ -56,13 +56,13 @@ def modes(
     r"""Return the singular modes of the input-output correlation and the input variance of each.
 
     The correlation is $\Sigma^{yx} = \langle yx^\top\rangle = USV^\top$, and the covariance of the
-    inputs is $\Sigma^{xx} = \langle xx^\top\rangle$. Suppose that $\Sigma^{xx}$ is diagonal in the
-    right singular vectors $V$. This holds for white inputs, and for a diagonal $\Sigma^{yx}$ with
-    independent inputs. Consider a network with layers $W^l = R_l\,\mathrm{diag}(b_l)\,
-    R_{l-1}^\top$, where $R_0 = V$, $R_D = U$ and the other $R_l$ are any orthonormal frames.
-    Gradient flow preserves this form, and each mode learns as a scalar chain with the numbers
-    $(s_\alpha, \lambda_\alpha)$, exactly and at any depth (Saxe, McClelland & Ganguli 2014, for
-    white inputs).
+    inputs is $\Sigma^{xx} = \langle xx^\top\rangle$ (means are not subtracted). Suppose that
+    $\Sigma^{xx}$ is diagonal in the right singular vectors $V$. This holds for white inputs, and
+    for a diagonal $\Sigma^{yx}$ with independent inputs. Consider a network with layers $W^l =
+    R_l\,\mathrm{diag}(b_l)\, R_{l-1}^\top$, where $R_0 = V$, $R_D = U$ and the other $R_l$ are any
+    orthonormal frames. Gradient flow preserves this form, and each mode learns as a scalar chain
+    with the numbers $(s_\alpha, \lambda_\alpha)$, exactly and at any depth (Saxe, McClelland &
+    Ganguli 2014, for white inputs).
 
     If singular values coincide, their singular vectors are not unique. `modes` then chooses
     singular vectors in which $\Sigma^{xx}$ is diagonal. If the variances coincide too, the choice

@@ -158,8 +158,8 @@ def _check_fraction(fraction: Values) -> None:
     fraction = np.asarray(fraction, dtype=float)
     if not ((fraction > 0) & (fraction < 1)).all():
         raise ValueError(
-            f"`fraction` must be between 0 and 1, got {fraction}: a chain takes an infinite time to "
-            "reach the target itself. For strengths outside this range use `strength`."
+            f"`fraction` must be between 0 and 1, got {fraction}: a chain needs an infinite time "
+            "to reach the target itself. For strengths outside this range use `strength`."
         )
 
 
