@@ -350,7 +350,7 @@ def test_a_loader_says_its_batch_and_its_random_numbers_are_left_alone():
     state = torch.get_rng_state()
     problem = problem_of(model, MSE, SGD(0.05), loader, samples=200)
     assert (problem.batch, problem.samples) == (32, 200)
-    assert problem.notes == ["200 of 300 samples stand for all"]
+    assert problem.notes == ["200 of 300 samples were used"]
     assert torch.equal(state, torch.get_rng_state())
 
 
@@ -440,7 +440,7 @@ WRONG = {
         lambda: forecast(optimiser=SGD((0.1, 0.1, 0.1)))
     ),
     r"`weight_decay` is \(0.1,\)": lambda: forecast(optimiser=Adam(0.1, weight_decay=(0.1,))),
-    "`every_gradient` runs an optimiser of PyTorch": (
+    "`every_gradient` runs a PyTorch optimiser": (
         lambda: forecast(optimiser=SGD(0.1), every_gradient=True)
     ),
     "LBFGS, whose steps ask": lambda: forecast(

@@ -74,9 +74,9 @@ def test_inputs_that_are_not_there(look, x):
         ({"tolerance": float("nan")}, "must be a number"),
         ({"steps": 0}, "whole number"),
         ({"widths": 7}, "only 6 units"),
-        ({"widths": [1, 2]}, "one for each hidden layer, '0'"),
-        ({"widths": {"1": 2}}, "one for each hidden layer, '0'"),
-        ({"apply": len}, "a module of PyTorch calls itself"),
+        ({"widths": [1, 2]}, "one number for each hidden layer, '0'"),
+        ({"widths": {"1": 2}}, "one number for each hidden layer, '0'"),
+        ({"apply": len}, "got a PyTorch module, which is called itself"),
     ],
 )
 def test_clear_words_about_options(given, words):
@@ -137,7 +137,7 @@ def test_units_that_are_normalised_together_are_left_alone(norm):
     assert found.widths == {"2": 4}
     assert torch.equal(found.model[0].weight, model[0].weight)
     assert torch.allclose(found.model(X), model(X), atol=1e-4)
-    assert "units in front of a normalisation over units are left as they are" in found.notes
+    assert "units before a normalisation over units are not merged" in found.notes
 
 
 @pytest.mark.parametrize("zero", ["weights", "inputs"])
@@ -234,7 +234,7 @@ def test_batches_may_be_dicts():
 
 def test_two_batches_are_no_inputs_and_targets():
     batch = {"inputs": X, "scale": torch.ones(40, 1), "labels": torch.ones(40, dtype=torch.long)}
-    message = r"two dicts with the same names \['inputs', 'scale', 'labels'\], as batches are"
+    message = r"two dicts with the same names \['inputs', 'scale', 'labels'\], like two batches"
     with pytest.raises(ValueError, match=message):
         effective_width(Named(), batch, y=batch)
     model = Named()

@@ -156,7 +156,7 @@ def test_arrays_of_numpy_stay_arrays_of_numpy_in_their_precision(tmp_path):
 
 BAD_WEIGHTS = {
     "'w' has type float64, and the model's type int": (np.ones(2, int), np.array([0.5, 1.0])),
-    "'w' is of complex128": (np.ones(2), np.array([1.0, 1j])),
+    "'w' has type complex128": (np.ones(2), np.array([1.0, 1j])),
     "float32 cannot hold": (np.ones(2, "f4"), np.array([1.0, 1e40])),
     "`weights` has masked values in 'w'": (np.ones(2), np.ma.array([1.0, 2.0], mask=[False, True])),
     "`weights` has objects in 'w'": (np.ones(2), np.array([1.0, 2.0], dtype=object)),

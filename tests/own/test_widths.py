@@ -149,7 +149,7 @@ def test_targets_belong_to_their_inputs_whatever_the_order(kind):
     found = effective_width(model, given[0], y=given[1], loss=half, tune=False)
     assert torch.equal(before, torch.get_rng_state())
     assert found.loss == pytest.approx(0.01**2, rel=1e-6)
-    assert "4096 of 5000 samples stand for all" in found.notes
+    assert "4096 of 5000 samples were used" in found.notes
 
 
 @pytest.mark.parametrize("bias", [0.0, 20.0, pytest.param(60.0, marks=pytest.mark.slow)])

@@ -389,7 +389,7 @@ def test_an_experiment_keeps_its_claims(tmp_path):
         ({"a": "1,2", "b": 1}, {"parameters": {"b": 2}}, "`b` is swept over and given one value"),
         ({"a": "1,2", "b": 1}, {"seeds": 2}, "`seeds` adds an axis `seed`, but the function take"),
         ({"a": "1,2", "seed": 1}, {"seeds": 2}, "`seeds` adds an axis `seed`, but `over` has one"),
-        ({"a": [object()], "b": 1}, {}, "`a` must be all numbers, all text, or lists of these"),
+        ({"a": [object()], "b": 1}, {}, "`a` must be all numbers, all text, or all lists of these"),
         ({"a": [1, "a"], "b": 1}, {}, "`a` must be all numbers, all text, .*got 1, 'a'"),
         ({"a": [(1, None)], "b": 1}, {}, "`a` must be all numbers"),
         ({"a": "1,2", "b": 1}, {"together": ("c",)}, "Unknown axis 'c'"),

@@ -1,1 +1,1 @@
-"""Networks with fewer units that compute the same."""
+"""Find networks with fewer units, or weights of low rank, that compute the same outputs."""

@@ -1,4 +1,4 @@
-"""SciPy's L-BFGS for weights by name."""
+"""Minimise functions of named weights with SciPy's L-BFGS."""
 
 from collections.abc import Callable, Iterable
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from ._layers import Sloped, Weights
 
-LOOK = 20  # steps from one look to the next
+LOOK = 20  # steps between two calls of `look`
 
 
 def descend(
@@ -17,7 +17,7 @@ def descend(
     steps: int,
     look: Callable[[Weights], bool] = lambda weights: True,
 ) -> Weights:
-    """Minimise a loss over the `free` weights; every few steps `look` says whether to continue."""
+    """Minimise a loss over the `free` weights; `look` decides every `LOOK` steps to continue."""
     from scipy.optimize import minimize
 
     names, seen = sorted(free), 0

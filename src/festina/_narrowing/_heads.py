@@ -1,4 +1,4 @@
-"""Multi-head attention whose heads can be fewer than the embedding has room for."""
+"""Multi-head attention with any number of heads for a given embedding."""
 
 import math
 
@@ -9,18 +9,18 @@ from torch import nn
 class Heads(nn.MultiheadAttention):
     """`torch.nn.MultiheadAttention` with the same arrays, and any number of heads.
 
-    PyTorch's own divides the embedding by the number of heads: it cannot have fewer of them of the
-    same size. This one keeps `head_dim`, and reads how many there are from `num_heads`.
+    PyTorch's class divides the embedding by the number of heads, so it cannot have fewer heads of
+    the same size. This class keeps `head_dim` and reads the number of heads from `num_heads`.
     """
 
     @staticmethod
     def replace(model: nn.Module, only: str | None = None) -> None:
-        """Replace attention in a model by this class, where all of it is understood."""
+        """Replace attention modules in a model by this class, if their options are supported."""
         for name, module in model.named_modules():
             plain = type(module) is nn.MultiheadAttention
             if plain and only in (None, name) and _understood(module):
                 module.__class__ = Heads
-                module._qkv_same_embed_dim = False  # keeps encoders off their own fast path
+                module._qkv_same_embed_dim = False  # stops encoders from using their fast path
 
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -43,7 +43,7 @@ class Heads(nn.MultiheadAttention):
             for each in zip((q, k, v), weights, biases, strict=True)
         )
         scores = q @ k.transpose(-1, -2) / math.sqrt(self.head_dim)
-        if attn_mask is not None and attn_mask.ndim == 3:  # one for each head
+        if attn_mask is not None and attn_mask.ndim == 3:  # one mask for each head
             attn_mask = attn_mask.unflatten(0, (-1, self.num_heads))
         if key_padding_mask is not None:
             key_padding_mask = key_padding_mask[..., None, None, :]

@@ -1,4 +1,4 @@
-"""Models in JAX: any tree of weights and a function of it, read from its traced program."""
+"""Models in JAX: any tree of weights with a function of the tree, analysed by its JAX program."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,8 @@ from ._trees import Tree, is_real
 class JaxModel(AbstractModel):
     """A tree of weights and `apply(tree, x)`; without `apply` the tree is called with one example.
 
-    What changes its shape compiles anew: narrow networks are run as wide ones with units of zeros.
+    A new shape would need a new compilation, so narrow networks are run as wide networks with zero
+    units.
     """
 
     def __init__(self, model: object, x: Data, y: Data = None, apply: Function | None = None):
@@ -28,9 +29,9 @@ class JaxModel(AbstractModel):
         arrays_in = any(hasattr(leaf, "dtype") for leaf in self._tree.leaves.values())
         if isinstance(model, type | str) or not arrays_in or not (callable(model) or apply):
             raise ValueError(
-                "`model` must be a `torch.nn.Module`, or a tree of JAX's arrays that can be called "
-                "with one example (Equinox) or comes with `apply=` of tree and inputs; got "
-                f"{type(model).__name__}."
+                "`model` must be a `torch.nn.Module`, or a tree of JAX arrays that can be called "
+                "with one example (Equinox) or comes with `apply=`, a function of tree and inputs; "
+                f"got {type(model).__name__}."
             )
         self.weights = {
             name: np.asarray(leaf, float)
@@ -56,7 +57,7 @@ class JaxModel(AbstractModel):
         return {h.name: _flat(found[h.reader.name])[:, : few[h.name]] for h in layers}
 
     def batches(self, samples: Samples) -> tuple[Samples]:
-        return (samples,)  # whose number changes compiles anew
+        return (samples,)  # one batch, because another size would compile again
 
     def pull(self, samples: Samples) -> Pull:
         _, read = self._compiled(self.weights, samples.x)
@@ -89,7 +90,7 @@ class JaxModel(AbstractModel):
         return jax.jit(jax.value_and_grad(lambda weights, x, y: loss(self._call(weights, x), y)))
 
     def _wide(self, weights: Weights) -> dict[str, np.ndarray]:
-        """Return weights padded with unread zero units, up to the shapes of the wide network."""
+        """Return weights padded with zero units to the shapes of the wide network."""
         found = {}
         for name, each in weights.items():
             sizes = zip(self.weights[name].shape, each.shape, strict=True)
@@ -105,7 +106,9 @@ class JaxModel(AbstractModel):
         sized = lambda node: hasattr(node, "out_features") and hasattr(node, "weight")
         for node in filter(sized, jax.tree.leaves(model, is_leaf=sized)):
             for name, size in zip(("out_features", "in_features"), node.weight.shape, strict=False):
-                if type(getattr(node, name)) is int:  # a layer says how wide it is
+                if (
+                    type(getattr(node, name)) is int
+                ):  # an attribute that states the width of a layer
                     object.__setattr__(node, name, size)
         return model
 
@@ -137,7 +140,7 @@ class JaxModel(AbstractModel):
     def _run(
         self, weights: Mapping[str, Array], x: Data, nudges: dict[str, Array] | None = None
     ) -> tuple[Array, dict[str, jax.Array], Program]:
-        """Return outputs, and the input of each product with weights, with nudges if asked."""
+        """Return outputs, and the input of each product with weights, after optional nudges."""
         flat = {name: jnp.asarray(each) for name, each in weights.items()}
         call = lambda arrays, x: self._call(dict(zip(flat, arrays, strict=True)), x)
         shown = jax.make_jaxpr(call)(list(flat.values()), x)

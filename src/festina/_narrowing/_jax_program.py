@@ -1,7 +1,7 @@
-"""The program that a function makes in JAX, read as it runs.
+"""Run the JAX program of a function, and record the inputs of its products with weights.
 
-JAX has no hooks, but it shows the program of a function: there, products with weights are found
-whoever wrote them (a dict of arrays, Equinox, Flax), and what they are given is taken down.
+JAX has no hooks, but it shows the program of a function. Products with weights are found in this
+program for any kind of model (a dict of arrays, Equinox, Flax).
 """
 
 import itertools
@@ -14,13 +14,13 @@ from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
 from .._types import Array
 
-_INSIDE = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # what programs in programs are called
+_INSIDE = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # names of programs inside programs
 
 
 class Seen(NamedTuple):
-    """A number of a program: its value, and whose weights or product with weights it is.
+    """A value in a program, and the name of the weights or of the product that it holds.
 
-    `axes` are those of the weights that its own stand for.
+    `axes` are the axes of the weights that correspond to the axes of the value.
     """
 
     value: Array
@@ -30,7 +30,7 @@ class Seen(NamedTuple):
 
 
 class Product(NamedTuple):
-    """Weights that read something, along an axis, and make units along another."""
+    """Weights that read an input along one axis and make units along another axis."""
 
     name: str
     reads: int
@@ -40,8 +40,10 @@ class Product(NamedTuple):
 class Program:
     """One run of a program, in which the inputs of products can be nudged.
 
-    - `read`: what each product with weights is given, by their name, units along the last axis;
-    - `products`: in their order; `biases`: what is added to each, by its name.
+    - `read`: input of each product with weights, by the name of the weights, with units along the
+      last axis.
+    - `products`: products with weights, in their order.
+    - `biases`: bias of each product, by its name.
     """
 
     def __init__(self, nudges: Mapping[str, Array]):
@@ -89,7 +91,7 @@ class Program:
         return [weight, other] if side == 0 else [other, weight]
 
     def _origin(self, step: JaxprEqn, given: list[Seen], value: jax.Array) -> Seen:
-        """Return whose weights these still are, or whose product; a bias is added to a product."""
+        """Return a value with the name of its weights or product, and record an added bias."""
         first = given[0] if given else Seen(value)
         match step.primitive.name:
             case "transpose" if first.weight or first.product:

@@ -1,4 +1,4 @@
-"""Layers of this library as models: hidden units are known, and data may have weights."""
+"""Layers of festina as models: hidden units are known, and samples may have weights."""
 
 import math
 from collections.abc import Collection, Iterator
@@ -19,17 +19,17 @@ from ..theory.saddles._subgradient import gradients_around, smallest_subgradient
 from ._layers import REST, AbstractModel, Hidden, Loss, Part, Pull, Reads, Sloped, Weights, relative
 from ._samples import Samples, arrays
 
-_NEAR = 1e-3  # of each unit: descent with finite steps goes to and fro across a kink by as much
-_GRADIENTS = 2e7  # numbers in the gradients around a point that are looked at
+_NEAR = 1e-3  # relative distance by which descent with finite steps oscillates across a kink
+_GRADIENTS = 2e7  # most numbers in the gradients around a point
 
 
 class LayerModel(AbstractModel):
-    """A `Layer` on a task, or on the samples of one.
+    """A `Layer` on a task, or on samples.
 
-    `exact`: the data are the weighted points of a task, on which averages are those of the task, so
-    that none is held out. Else they are samples like those of any network. Rows are multiplied by
-    the square root of their weights: the mean squares of rows are then averages over the task.
-    Weights are kept as `u` `(unit, weight)` and `v` `(unit · read, output)`.
+    If `exact`, the data are weighted points whose averages are those of the task, so no point is
+    held out. Otherwise the data are samples as for any network. Rows are multiplied by the square
+    root of their weights, so the mean squares of rows are averages over the task. The weights of
+    the layer are `u` `(unit, weight)` and `v` `(unit · read, output)`.
     """
 
     kinds_are_known = True
@@ -82,7 +82,7 @@ class LayerModel(AbstractModel):
 
     @float64
     def slope(self, weights: Weights, samples: Samples, loss: Loss | None = None) -> Sloped:
-        """Return half the mean squared distance from the targets, above that of least squares."""
+        """Return half the mean squared error, minus the part that least squares cannot remove."""
         psi, root = samples.x
         parts = self._parts(weights, padded=True)
         structure = replace(self._structure, width=len(parts[0]))
@@ -96,7 +96,7 @@ class LayerModel(AbstractModel):
     def motion(
         self, weights: Weights, free: Collection[str], loss: Loss | None, least: float
     ) -> tuple[float, float]:
-        """Return loss and slope; at a kink the slope is that of the smallest subgradient around."""
+        """Return loss and slope; at a kink, the slope of the smallest nearby subgradient."""
         here, slope = super().motion(weights, free, loss, least)
         shapes = [weights[name].shape for name in ("u", "v")]
         unit = np.concatenate(
@@ -133,9 +133,9 @@ class LayerModel(AbstractModel):
         return {"u": u.reshape(len(u), -1), "v": read.reshape(-1, outputs)}
 
     def _parts(self, weights: Weights, *, padded: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Return u and v as a layer has them; `padded`: with zero units up to a power of four.
+        """Return u and v in the shapes of a layer, if `padded` with zero units to a power of four.
 
-        Programs are compiled once for each shape.
+        Padding saves compilations, because programs are compiled once for each shape.
         """
         width = len(weights["u"])
         if padded:

@@ -1,8 +1,8 @@
 """Hidden layers of a model: which weights make a unit, and which weights read it.
 
-A hidden layer is a symmetry: where the weights that make its units and the weights that read them
-are permuted alike, the outputs stay. This is asked of every pair of layers, and not how the
-network was written; what does not pass is left as it is.
+A hidden layer is a symmetry: if the weights that make its units and the weights that read them are
+permuted in the same way, the outputs do not change. Every pair of layers is tested for this
+symmetry, however the network was written. Layers that fail the test are not changed.
 """
 
 import math
@@ -20,34 +20,35 @@ from ._samples import Samples, leaves
 
 Weights = Mapping[str, np.ndarray]
 Reads = dict[str, np.ndarray]
-"""What the reader of a layer is given, `(row, unit · block)`, by the layer's name."""
+"""Activations of each hidden layer as passed to the next weights: layer name → array
+`(row, unit · block)`."""
 
 Loss = Function
-"""Of outputs and targets, one number."""
+"""A function of outputs and targets that returns one number."""
 
 Network: TypeAlias = Any
-"""A module of PyTorch, or a tree of arrays."""
+"""A PyTorch module, or a tree of arrays."""
 
 Sloped = tuple[float, dict[str, np.ndarray]]
-"""A loss, and its gradient by name."""
+"""A loss, and its gradient with respect to each named array."""
 
 REST = 0.25
-"""Largest slope at rest, the squared slope over the loss a sixteenth: clean plateaus of linear,
-quadratic, rectified and tanh units come to .22 at most, their drops to .3 and more."""
+"""Largest slope at rest. On clean plateaus of linear, quadratic, ReLU and tanh units the slope is
+at most 0.22; in their drops it is 0.3 or more."""
 
-_PROBES = 16  # directions of the outputs along which units are weighed, where there are more
+_PROBES = 16  # most directions of the outputs along which the effect of units is measured
 
 
 @dataclass(frozen=True)
 class Part:
-    """Units along an axis of an array, which runs over (`outer`, unit, block)."""
+    """Units along one axis of an array; the axis has the order (`outer`, unit, block)."""
 
     name: str
     axis: int = 0
     outer: int = 1
 
     def combined(self, array: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the array of few units, combined from all with weights `shares` `(few, unit)`."""
+        """Return the array of few units, combined from all units by `shares` `(few, unit)`."""
         few, units = shares.shape
         front = np.moveaxis(array, self.axis, 0)
         split = front.reshape(self.outer, units, -1)
@@ -56,7 +57,7 @@ class Part:
         return np.moveaxis(mixed.reshape(self.outer * few * block, *front.shape[1:]), 0, self.axis)
 
     def read(self, array: np.ndarray, mixing: np.ndarray) -> np.ndarray:
-        """Return the readout of few units by `mixing` `(few · block, unit · block)` that of all."""
+        """Return `mixing` `(few · block, unit · block)` times the readout."""
         return np.moveaxis(np.tensordot(mixing, np.moveaxis(array, self.axis, 0), 1), 0, self.axis)
 
 
@@ -64,15 +65,17 @@ class Part:
 class Hidden:
     """One hidden layer.
 
-    - `name`: of the layer that makes the units; of attention, of the module whose heads they are.
-    - `units`: how many.
-    - `block`: numbers that are read of each: one of a neuron, several of a head.
-    - `makers`: arrays that make them, along which axes.
-    - `reader`: the array that reads them; `bias`, beside it, takes up what is constant.
-    - `free`: whether units may be mixed, by their weights, or only be chosen.
-    - `counted`: of heads, module and attribute that hold their number.
-    - `summed`: where no layer reads them, but the outputs are linear in an array: what that is
-      multiplied with is what it reads. It is kept flat, unit after unit.
+    - `name`: name of the layer that makes the units; for heads, name of the attention module.
+    - `units`: number of units.
+    - `makers`: arrays that make the units, each with its axis of units.
+    - `reader`: array that reads the units.
+    - `bias`: name of the bias beside the reader, which absorbs constant responses.
+    - `block`: numbers read from each unit: one for a neuron, several for a head.
+    - `free`: whether units may be mixed by averaging their weights; otherwise they are selected.
+    - `counted`: for heads, the module and the attribute that hold their number.
+    - `summed`: whether the outputs are linear in the array `reader`, and no layer reads the units.
+      The factors of this array are then the responses of the units. The array is kept flat, unit
+      after unit.
     """
 
     name: str
@@ -86,7 +89,7 @@ class Hidden:
     summed: bool = False
 
     def combined(self, weights: Weights, shares: np.ndarray) -> dict[str, np.ndarray]:
-        """Return weights of units combined by `shares` `(few, unit)`, and read accordingly."""
+        """Return weights with units, and their readout, combined by `shares` `(few, unit)`."""
         found = dict(weights)
         for part in self.makers:
             found[part.name] = part.combined(found[part.name], shares)
@@ -96,9 +99,10 @@ class Hidden:
 
 
 class Pull(NamedTuple):
-    """Inputs of readers, numbers in the output of a sample, and slopes between the two.
+    """Inputs of readers, the number of outputs of a sample, and a function of slopes.
 
-    `slopes` are those of a probe's product with the outputs by what readers are given.
+    `slopes(probe)` returns the gradient of the product of `probe` and the outputs with respect to
+    the inputs of each reader.
     """
 
     reads: Reads
@@ -109,8 +113,8 @@ class Pull(NamedTuple):
 class Tuning(NamedTuple):
     """Coordinates in which weights are tuned to the targets of some samples.
 
-    `slope`: half the mean squared distance from the targets, and its gradient, in these
-    coordinates; `inward` and `outward` convert weights to the coordinates and back.
+    `slope` returns half the mean squared error and its gradient in these coordinates. `inward`
+    converts weights to the coordinates, and `outward` converts the coordinates to weights.
     """
 
     slope: Callable[[Weights], Sloped]
@@ -119,13 +123,17 @@ class Tuning(NamedTuple):
 
 
 class AbstractModel(ABC):
-    """Interface to a network, whatever library it was written in.
+    """Interface to a network of any library.
 
-    Weights are float64 arrays by name, of any width; outputs `(sample, number)`. Those `trained`
-    are tuned, what is frozen is only combined; `original` is the network as it was given; `ranks`
-    are those of layers that have a low rank; `kinds` are those of saddles that its units may lead
-    to, as far as that is known; `exact`: no sample is held out; `size_of_targets`, where more than
-    its samples tell is known of it, or 0.
+    Weights are named float64 arrays for any number of units; outputs have shape `(sample, number)`.
+
+    - `trained`: names of the weights that are tuned; frozen weights are only combined.
+    - `original`: the network as the user gave it.
+    - `ranks`: rank of each layer of low rank.
+    - `kinds`: kinds of saddles that its units allow, as far as known.
+    - `exact`: whether no sample is held out.
+    - `size_of_targets`: size of the targets if it is known exactly, for example from a task;
+      otherwise 0.
     """
 
     original: Network
@@ -146,7 +154,7 @@ class AbstractModel(ABC):
         """Return candidate hidden layers for each reader, the likeliest first."""
 
     def left_alone(self) -> Iterator[str]:
-        """Say which layers keep all their units, though others of their kind have hidden ones."""
+        """Yield notes on layers of known kinds that keep all their units."""
         yield from ()
 
     def layers(self) -> Iterator[Hidden]:
@@ -161,7 +169,10 @@ class AbstractModel(ABC):
                     break
 
     def is_hidden(self, layer: Hidden) -> bool:
-        """Return whether units can be permuted, and each goes its own way to the reader."""
+        """Return whether a permutation of the units leaves the outputs unchanged.
+
+        Each unit must reach the reader separately.
+        """
         if layer.units < 2:
             return False
         some = self.samples.part(slice(8))
@@ -169,11 +180,14 @@ class AbstractModel(ABC):
         if not close(self.outputs(self.weights, some), self.outputs(permuted, some)):
             return False
         fewer = layer.combined(self.weights, np.eye(layer.units)[1::2])
-        held, self.hidden = self.hidden, (layer,)  # attention is told how many heads it has
+        held, self.hidden = self.hidden, (layer,)  # `outputs` needs the number of heads
         read = lambda weights: self.reads(weights, some, (layer,))[layer.name]
         try:
             after = read(fewer)
-        except (RuntimeError, ValueError):  # another array, of a normalisation say, has that size
+        except (
+            RuntimeError,
+            ValueError,
+        ):  # another array, of a normalisation for example, has that size
             return False
         finally:
             before = read(self.weights)
@@ -189,41 +203,42 @@ class AbstractModel(ABC):
 
     @abstractmethod
     def batches(self, samples: Samples) -> Iterable[Samples]:
-        """Return the samples in as many parts as they are evaluated in."""
+        """Return the samples in the parts in which they are evaluated."""
 
     @abstractmethod
     def pull(self, samples: Samples) -> Pull: ...
 
     @abstractmethod
     def slope(self, weights: Weights, samples: Samples, loss: Loss | None = None) -> Sloped:
-        """Return a loss, or half the mean square to targets, and its gradient."""
+        """Return a loss and its gradient; without `loss`, half the mean squared error."""
 
     def motion(
         self, weights: Weights, free: Collection[str], loss: Loss | None, least: float
     ) -> tuple[float, float]:
-        """Return the loss and its slope, |gradient| · |weights| over what is left of the loss.
+        """Return the loss and its slope, |gradient| · |weights| divided by the loss.
 
-        To first order no relative change of the `free` weights removes a larger fraction. A loss
-        below `least` counts as `least`. The network is at rest where the slope is `REST` at most.
+        To first order, the slope is the largest fraction of the loss that a relative change of the
+        `free` weights removes. A loss below `least` counts as `least`. The network is at rest if
+        the slope is at most `REST`.
         """
         here, slopes = self.slope(weights, self.samples, loss)
         size = lambda by_name: math.hypot(
             *(float(np.linalg.norm(by_name[name])) for name in free if name in slopes)
         )
         steep, large = size(slopes), size(weights)
-        if large == 0 and steep > 0:  # no change is relative to nothing
+        if large == 0 and steep > 0:  # relative changes of zero weights are zero
             return here, math.inf
         return here, relative(steep * large, max(here, least))
 
     def low_ranks(self, samples: Samples) -> "Sequence[Callable[[], AbstractModel]]":
-        """Return networks with layers of low rank, from the largest to the smallest, made on call.
+        """Return functions that make networks of low rank, from the largest to the smallest.
 
-        Only networks that say `takes_low_rank` have them: those of PyTorch.
+        Only networks with `takes_low_rank`, those of PyTorch, have a low-rank form.
         """
         return ()
 
     def tuning(self, samples: Samples, *, error: float) -> Tuning:
-        """Return coordinates for tuning, accurate enough for outputs that are off by `error`."""
+        """Return coordinates for tuning, accurate enough for outputs with this `error`."""
         same = lambda weights: weights
         return Tuning(lambda weights: self.slope(weights, samples), same, same)
 
@@ -233,12 +248,13 @@ class AbstractModel(ABC):
 
     @abstractmethod
     def computed(self, model: Network, samples: Samples) -> Float[np.ndarray, "sample number"]:
-        """Return the outputs of a network of the same kind as it is, in its own precision."""
+        """Return the outputs of a network of the same kind, in its own precision."""
 
     def contributions(self, samples: Samples) -> dict[str, np.ndarray]:
-        """Return ⟨(r ∂f/∂r)²⟩ by layer: what each unit adds to the squared outputs, to first order.
+        """Return for each layer ⟨(r ∂f/∂r)²⟩ of each unit with response r, summed over outputs f.
 
-        See `probes` for the directions of the outputs.
+        To first order this is the unit's contribution to the squared outputs. `probes` returns the
+        directions of the outputs.
         """
         total = {layer.name: np.zeros(layer.units) for layer in self.hidden}
         for reads, numbers, slopes in map(self.pull, self.batches(samples)):
@@ -259,18 +275,20 @@ class AbstractModel(ABC):
             what = (str(error).splitlines() or [repr(error)])[0]
             hint = ""
             if isinstance(self.samples.x, tuple):
-                hint = ". Each in a tuple is an argument of the model: give `x` alone, no targets"
+                hint = (
+                    ". Each entry of a tuple is an argument of the model: give `x` without targets"
+                )
             elif "dtype" in what:
-                hint = ". Give inputs of the type that the model computes with, `x.float()` say"
+                hint = ". Give inputs of the model's type, for example `x.float()`"
             raise ValueError(
                 f"`model` does not take these inputs {shapes}: {what}{hint}"
             ) from error
 
     def check(self) -> None:
-        """Raise if there are too few samples, or if outputs are not finite or not reproducible."""
+        """Raise `ValueError` for too few samples, or if outputs are not finite or reproducible."""
         if len(self.samples) < 2:
             raise ValueError(
-                f"`x` must have at least two samples, got {len(self.samples)}: one says nothing."
+                f"`x` must have at least two samples, got {len(self.samples)}: give more."
             )
         here = self.attempt(lambda: self.outputs(self.weights, self.samples))
         if not np.isfinite(here).all():
@@ -280,13 +298,13 @@ class AbstractModel(ABC):
             )
         if not close(here, self.outputs(self.weights, self.samples), 1e-4):
             raise ValueError(
-                "`model` gives other outputs when it is run again, though in evaluation mode: draw "
-                "what is random in it once, or leave it out in `eval()`."
+                "`model` returns other outputs when it is run again, even in evaluation mode: draw "
+                "random numbers once, or switch them off in `eval()`."
             )
 
 
 def relative(steep: float, left: float) -> float:
-    """Return a slope as a fraction of what is left of the loss."""
+    """Return a slope divided by the loss."""
     return steep / left if left > 0 else (0.0 if steep == 0 else math.inf)
 
 

@@ -33,7 +33,7 @@ class Spectrum(NamedTuple):
     - `energy`: mean squared change of the network's outputs if the direction is dropped.
     - `into`: weights that compute the coordinates, $U^T G^{1/2} W$; `back`: $U^T G^{1/2}$.
     - `out`: weights that compute z from the coordinates, $G^{-1/2} U$.
-    - `mean`: of z, which the bias takes up; None for a layer without bias.
+    - `mean`: mean of z, which the bias absorbs; None for a layer without bias.
     """
 
     energy: Float[np.ndarray, " direction"]
@@ -72,7 +72,7 @@ def spectra(network: "TorchModel", samples: Samples) -> dict[str, Spectrum]:
 
 
 class _Moments:
-    """Sums of z, z zᵀ and JᵀJ over rows: a sample has several where a layer reads sequences."""
+    """Sums of z, z zᵀ and JᵀJ over rows; a sample has several rows if a layer reads sequences."""
 
     def __init__(self, units: int):
         self.samples, self.rows, self.total = 0, 0, np.zeros(units)
@@ -127,8 +127,8 @@ def _add(
 def rank_choices(found: Mapping[str, Spectrum]) -> list[dict[str, int]]:
     """Return ranks of all layers, from the largest network to the smallest.
 
-    Directions are dropped in the order of energy per weight. A layer appears once two layers have
-    fewer weights than one.
+    Directions are dropped in the order of energy per weight. A layer is included as soon as its two
+    factors have fewer weights than the layer.
     """
     cuts = sorted({0.0, *(float(e) / each.price for each in found.values() for e in each.energy)})
     choices: list[dict[str, int]] = []

@@ -1,4 +1,4 @@
-"""Few units for many: merged by their responses, and read out anew by least squares."""
+"""Replace many units by few: merge units by their responses, and refit the readout."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -14,24 +14,29 @@ from ._ward import Merges, ward
 
 Widths = Mapping[str, int]
 Way = tuple[np.ndarray, np.ndarray]
-"""What each of the few is made of, `(few, unit)`, and for whom it stands, with their signs."""
+"""Two arrays `(few, unit)`: the combination of units that makes each of the few units, and the
+signs of the units that it replaces."""
 
 Reading = Literal["anew", "in sum", "in proportion"]
 
 _RIDGE = 1e-10
-"""Of the mean square of responses: copies of a unit have no least squares of their own."""
+"""Ridge as a fraction of the mean square of responses, because copies of a unit make least squares
+singular."""
 
-_REFINED = 2  # times what the ridge takes off is put back, save between copies
+_REFINED = 2  # refinements of the solution, which remove the error of the ridge except for copies
 
-_ALIKE = 0.1  # of their size: units whose responses differ by less are copies
-_CLOSE = 1e-4  # of the responses: so far measured properties of units hold in single precision
+_ALIKE = 0.1  # units whose responses differ by less than this fraction are copies
+_CLOSE = 1e-4  # relative accuracy of measured properties of units in single precision
 
 
 class Census(NamedTuple):
     """Statistics of the units of a layer.
 
-    `cosine` of their responses on the data, `size` (root mean square) and `weight`, what each
-    contributes to the squared outputs; `norm`, the product of the norms of its weights.
+    - `cosine`: cosines between the responses of units on the data.
+    - `size`: root mean square of the response of each unit.
+    - `weight`: contribution of each unit to the squared outputs.
+    - `norm`: product of the norms of the input and output weights of each unit.
+    - `merges`: order in which units are merged.
     """
 
     cosine: Float[np.ndarray, "unit unit"]
@@ -42,7 +47,7 @@ class Census(NamedTuple):
 
 
 class Merging:
-    """A wide network on data, from which narrow ones are made."""
+    """Make narrow networks from a wide network and data."""
 
     def __init__(self, network: AbstractModel, fit: Samples):
         self.network, self.fit = network, fit
@@ -56,12 +61,15 @@ class Merging:
         self._leading: dict[str, np.ndarray] = {}
 
     def costs(self) -> list[tuple[float, str]]:
-        """Return what each merge costs at the outputs, and in which layer, the cheapest first."""
+        """Return for each merge its effect on the outputs and its layer, smallest effect first."""
         rising = {name: np.maximum.accumulate(c.merges.cost) for name, c in self.census.items()}
         return sorted((float(cost), name) for name, costs in rising.items() for cost in costs)
 
     def merged(self, widths: Widths) -> dict[str, np.ndarray]:
-        """Return weights with units merged layer by layer; linear ones also along directions."""
+        """Return weights with units merged layer by layer.
+
+        Linear units are also replaced by units along leading directions, if these fit better.
+        """
         turned = lambda layer, few: [*self._merged(layer, few), self._directions(layer, few)]
         return self._narrowed(widths, turned if "linear" in self.kinds else self._merged)
 
@@ -72,12 +80,12 @@ class Merging:
         )
 
     def embedded(self, widths: Widths, kind: Kind) -> dict[str, np.ndarray]:
-        """Return the network embedded in the wide one, if that is at a saddle of one kind (Theorem
-        1).
+        """Return the narrow network that the wide network embeds at a saddle of one kind.
 
-        Silent units are left out; copies are read by the sum of what reads them, each standing for
-        all, and proportional units by the sum in proportion. Linear combinations are read anew,
-        also those of linear units along the leading directions of the sums.
+        The kinds are those of Theorem 1 of the saddle-to-saddle paper. For "zero", silent units are
+        left out. For "equal", the readout of a copy is the sum of the readouts of all copies. For
+        "proportional", this sum is weighted by the ratios of the units. For "linear", the readout
+        is refitted, also for linear units along leading directions.
         """
         match kind:
             case "zero":
@@ -91,7 +99,7 @@ class Merging:
 
     @functools.cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        """Kinds that the units of all layers admit: known, or else measured on the data."""
+        """Kinds of embedding that the units of all layers admit, known or measured on the data."""
         by_layer = [self._admissible(layer) for layer in self.network.hidden]
         return tuple(kind for kind in self.network.kinds if all(kind in each for each in by_layer))
 
@@ -108,7 +116,7 @@ class Merging:
         silent = read(0.0 * alone)
         silent = silent - (
             silent.mean(0) if layer.bias else 0.0
-        )  # a bias takes up what is constant
+        )  # a bias absorbs constant responses
         sum_of_two = here + here @ np.kron(turned, np.eye(layer.block)).T
         allowed: dict[Kind, bool] = {
             "zero": rms(silent) <= _CLOSE * rms(here),
@@ -119,7 +127,7 @@ class Merging:
         return tuple(kind for kind, fits in allowed.items() if fits)
 
     def _copies(self, layer: Hidden, few: int) -> list[Way]:
-        """Return the most typical unit of each cluster, for those that respond like it."""
+        """Return the most typical unit of each cluster, which replaces units that respond alike."""
         way, stands = self._merged(layer, few)[0]
         census, typical = self.census[layer.name], way.argmax(1)
         size, chosen = census.size, census.size[typical][:, None]
@@ -127,7 +135,7 @@ class Merging:
         return [(way, stands * (apart <= _ALIKE**2 * np.maximum(size, chosen) ** 2))]
 
     def _directions(self, layer: Hidden, few: int) -> Way:
-        """Return linear units along the leading singular directions of their sum."""
+        """Return linear units along the leading singular directions of the reader's sums."""
         if layer.name not in self._leading:
             reader = self.network.weights[layer.reader.name]
             flat = np.moveaxis(reader, layer.reader.axis, 0).reshape(layer.units, -1)
@@ -140,7 +148,7 @@ class Merging:
         return shares, shares
 
     def drawn(self, widths: Widths, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Return weights of units drawn at random, by their contributions, refitted."""
+        """Return refitted weights of units drawn in proportion to their contributions."""
 
         def some(layer: Hidden, few: int) -> list[Way]:
             weight = self.census[layer.name].weight
@@ -152,10 +160,11 @@ class Merging:
         return self._narrowed(widths, some)
 
     def _merged(self, layer: Hidden, few: int) -> list[Way]:
-        """Return substitutes for each cluster: its most typical unit, or a mean of its weights.
+        """Return possible replacements of each cluster: its most typical unit, or means of weights.
 
-        The mean is of units of one response each where φ is homogeneous, and of units as they are
-        where copies are to be one; which of them is right the data say. A head is chosen.
+        One mean is over the units themselves, which is right for copies. The other mean is over
+        units scaled to responses of equal size, which is right for homogeneous φ. The replacement
+        with the smallest error on the data is used. Heads are never averaged.
         """
         census = self.census[layer.name]
         label, sign = census.merges.clusters(few)
@@ -163,7 +172,7 @@ class Merging:
         weight = np.maximum(census.weight, 1e-300)
         near = np.abs((members * (sign * weight)) @ census.cosine)
         typical = np.where(members, near, -1.0).argmax(1)
-        stands = members * sign * sign[typical][:, None]  # a unit that is chosen is not turned
+        stands = members * sign * sign[typical][:, None]  # a selected unit keeps its sign
         ways = [np.eye(layer.units)[typical]]
         if layer.free:
             share = stands * weight
@@ -195,16 +204,19 @@ class Merging:
     ) -> tuple[float, dict[str, np.ndarray]]:
         r"""Return the error in the reader's sums with few units in one layer, and the weights.
 
-        The reader's sums are $RV$; with responses $R'$ of the few, and a constant where there is a
-        bias to take it up, $V' = R'^+ R V$ comes nearest, whatever V is.
+        The reader's sums are $RV$ for responses R and readout V. With the responses $R'$ of the few
+        units, and a constant column if the reader has a bias, the best readout is
+        $V' = R'^+ R V$ for any V, where $R'^+$ is the pseudoinverse.
         """
         found = layer.combined(weights, shares)
-        held = weights[layer.reader.name]  # its rows may be units of a layer behind, still wide
+        held = weights[
+            layer.reader.name
+        ]  # its other axis may be the units of the next layer, still wide
         many = self.reads[layer.name]
         wide = self.network.weights
         same = layer.block == 1 and all(weights[name] is wide[name] for name in wide)
         if same and np.array_equal(shares, np.eye(layer.units)[shares.argmax(1)]):
-            few = many[:, shares.argmax(1)]  # units that are there respond as they do
+            few = many[:, shares.argmax(1)]  # selected units have known responses
         else:
             few = self.network.reads(found, self.fit, (layer,))[layer.name]
         bias = layer.bias if reading == "anew" else None
@@ -225,7 +237,7 @@ class Merging:
 def _mixing(
     few: np.ndarray, many: np.ndarray, stands: np.ndarray, reading: Reading
 ) -> Float[np.ndarray, "few many"]:
-    """Return how much of each of the few units stands for each of the many."""
+    """Return the coefficients that express the response of each unit by those of the few units."""
     if reading == "in sum":
         return stands
     gram, cross = few.T @ few, few.T @ many
@@ -245,7 +257,7 @@ def _census(layer: Hidden, weights: Weights, reads: np.ndarray, weight: np.ndarr
     reader = np.moveaxis(weights[layer.reader.name], layer.reader.axis, 0)
     reader = reader.reshape(layer.units * layer.block, -1)
     gram = reads.T @ reads / len(reads)
-    # Values of heads have axes of their own: what they add to the sums is compared.
+    # Values of different heads have different axes, so their contributions to sums are compared.
     if layer.counted:
         gram = gram * (reader @ reader.T)
     blocks = gram.reshape(layer.units, layer.block, layer.units, layer.block)
@@ -262,6 +274,6 @@ def _census(layer: Hidden, weights: Weights, reads: np.ndarray, weight: np.ndarr
 
 
 def _chosen(score: np.ndarray, few: int) -> Way:
-    """Return the units of the highest scores, each for itself."""
+    """Return the units with the highest scores, each as a replacement of itself."""
     alone = np.eye(len(score))[np.sort(np.argsort(-score, kind="stable")[:few])]
     return alone, alone

@@ -1,4 +1,4 @@
-"""Models by library: this one's layers, PyTorch or JAX."""
+"""Return the model of a network in PyTorch or JAX."""
 
 from ._jax import JaxModel
 from ._layers import AbstractModel
@@ -9,11 +9,14 @@ from ._samples import Data
 def model_of(
     model: object, x: Data, y: Data = None, apply: Function | None = None
 ) -> AbstractModel:
-    """Return the model of a network; raises if it has no hidden layer."""
+    """Return the model of a network; raise `ValueError` if it has no hidden layer."""
     model = unwrapped(model)
     if is_module(model):
         if apply is not None:
-            raise ValueError("`apply` is for trees of weights: a module of PyTorch calls itself.")
+            raise ValueError(
+                "`apply` is for trees of weights, got a PyTorch module, which is called itself: "
+                "leave `apply` out."
+            )
         from ._torch import TorchModel
 
         found: AbstractModel = TorchModel(model, x, y)
@@ -23,9 +26,9 @@ def model_of(
     found.hidden = tuple(found.layers())
     if not found.hidden:
         raise ValueError(
-            "No hidden layer was found in `model`: none whose units, the outputs of a linear "
-            "layer, a 1-d convolution or heads of attention, go each its own way to the next such "
-            "layer. Layers called twice, normalised over units or joined by a sum are none."
+            "No hidden layer was found in `model`, expected a linear layer, a 1-d convolution or "
+            "heads of attention whose units reach the next such layer separately. Layers that are "
+            "called twice, normalised over units or joined by a sum do not count."
         )
     found.notes = (*found.notes, *found.left_alone())
     return found

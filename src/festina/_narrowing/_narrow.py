@@ -1,4 +1,4 @@
-"""The search for the smallest network that computes the same, all hidden layers at once."""
+"""Search for the smallest network that computes the same, over all hidden layers at once."""
 
 import functools
 import math
@@ -16,23 +16,24 @@ from ._descent import LOOK, descend
 from ._layers import AbstractModel, Sloped, Weights, rms
 from ._merge import Merging, Widths
 
-_HELD = 5  # every so manieth input is held out
-_PATIENCE = 3  # looks at what was held out without a gain, after which tuning ends
-_GAIN = 3.0  # times the tolerance: networks of low rank that start further off are not tuned
-_ENOUGH = 0.9  # of the goal, where tuning ends
-_DUEL = 2 * LOOK  # steps from each start, after which the better one is tuned on
-_FINER = 0.25  # of the error: what is left is tuned on in coordinates as accurate as that needs
-_CHEAP = 2048  # weights: smaller networks are tuned from several starts
-_OTHERS = 3  # starts of these, besides the best
-_NUDGE = 0.1  # of the weights, at these starts
-_CONSTANT = 1e-6  # of the outputs: if they are spread by less, they are constant
-_SILENT = 2.0  # seconds before anything is said
+_HELD = 5  # one input in five is held out
+_PATIENCE = 3  # checks of the held-out error without a gain after which tuning ends
+_GAIN = 3.0  # low-rank networks with a larger error, in tolerances, are not tuned
+_ENOUGH = 0.9  # tuning ends at this fraction of the goal
+_DUEL = 2 * LOOK  # steps from each start before the better one is tuned further
+_FINER = 0.25  # if the error falls by this factor, tuning continues in more accurate coordinates
+_CHEAP = 2048  # networks with fewer weights are tuned from several starts
+_OTHERS = 3  # number of these starts, besides the best
+_NUDGE = 0.1  # relative size of the random change of weights at these starts
+_CONSTANT = 1e-6  # outputs with a smaller relative spread are constant
+_SILENT = 2.0  # seconds before the first progress message
 
 
 class Narrow(NamedTuple):
-    """A smaller network and its error on the inputs held out, as a fraction of the scale.
+    """A smaller network and its error on the held-out inputs, as a fraction of the scale.
 
-    `network` has layers of low rank and `widths` are the full ones; None for narrow layers.
+    For the low-rank form `network` is the model with layers of low rank, and `widths` are the full
+    widths. For the narrow form `network` is None.
     """
 
     widths: dict[str, int]
@@ -47,10 +48,10 @@ class Narrow(NamedTuple):
 
 
 class Narrowest:
-    """Search for smaller networks. Errors are those of held-out inputs.
+    """Search for smaller networks. Errors are measured on held-out inputs.
 
-    Layers are merged in the order of what that costs at the outputs, whichever they are in. Targets
-    of the samples are the outputs of the wide network.
+    Units of all layers are merged in the order of their effect on the outputs. The targets are the
+    outputs of the wide network.
     """
 
     def __init__(
@@ -108,11 +109,11 @@ class Narrowest:
         return self._starts[key]
 
     def start(self, widths: Widths) -> Narrow:
-        """Return the better one of both starts."""
+        """Return the better of the two starts."""
         return min(self.starts(widths), key=_error)
 
     def tuned(self, widths: Widths, goal: float) -> Narrow:
-        """Return the network after tuning until its error is within `goal`, if that is in reach."""
+        """Return the network after tuning until its error is within `goal`, if possible."""
         key = tuple(widths.values())
         found, before = self._tuned.get(key, (self.start(widths), math.inf))
         if goal < found.error <= before:
@@ -125,7 +126,7 @@ class Narrowest:
         return found
 
     def _others(self, found: Narrow) -> Iterator[Narrow]:
-        """Yield further starts for small networks, nudged: a saddle may be between two of them."""
+        """Yield further starts for small networks, changed at random to leave saddles."""
         if found.size > _CHEAP:
             return
         rng = np.random.default_rng(0)
@@ -140,40 +141,40 @@ class Narrowest:
             yield start._replace(weights=weights, error=self.error(weights))
 
     def known(self, widths: Widths) -> float:
-        """Return the error of the best network of these widths that has been seen."""
+        """Return the smallest error so far of a network with these widths."""
         tuned, _ = self._tuned.get(tuple(widths.values()), (None, 0.0))
         return tuned.error if tuned else self.start(widths).error
 
     def best(self, widths: Widths) -> Narrow:
-        """Tune from both starts for a while, and from the better one as far as that goes."""
+        """Return the network tuned from the better start, after a few steps from both starts."""
         self._say(f"widths {'–'.join(map(str, widths.values()))}")
         tried = [self.tune(each, steps=_DUEL) for each in self.starts(widths)]
         return self.tune(min(tried, key=_error))
 
     def polished(self, found: Narrow, goal: float) -> Narrow:
-        """Tune on, if tuning has ended because the error was within the goal."""
+        """Return the network after further tuning, if tuning ended because it reached the goal."""
         return self.tune(found) if found.error <= _ENOUGH * goal else found
 
     def _say(self, words: str) -> None:
-        """Report words, and the fraction of all possible requests that have been made."""
+        """Report a message and the fraction of all possible requests that were made."""
         self._asked += 1
         self._progress(words, min(self._asked / self._all, 1.0))
 
     def error_at(self, units: int) -> float:
-        """Return the error of the best network seen that has so many units in all layers."""
+        """Return the smallest error so far of a network with so many units in all layers."""
         total = sum(self.merging.full.values())
         few = units < len(self.merging.full)
         return self.silence if few else self.known(self.path(total - units))
 
     def path(self, merges: int) -> dict[str, int]:
-        """Return the widths of layers after so many merges, the cheapest first."""
+        """Return the widths of layers after so many merges, those of smallest effect first."""
         widths = dict(self.merging.full)
         for _, name in self._order[:merges]:
             widths[name] -= 1
         return widths
 
     def merges_to(self, size: int) -> int:
-        """Return the fewest merges that leave no more than `size` weights, or else all merges."""
+        """Return the smallest number of merges that leave at most `size` weights, or else all."""
         most = len(self._order)
         return next((k for k in range(most) if self.size(self.path(k)) <= size), most)
 
@@ -241,7 +242,10 @@ class Narrowest:
         return self.tune(one, goal) if near else one
 
     def tune(self, start: Narrow, goal: float = 0.0, *, steps: int | None = None) -> Narrow:
-        """Tune to the wide network's outputs, until the error is within `goal` or falls no more."""
+        """Return the network tuned to the wide network's outputs.
+
+        Tuning ends if the error is within `goal` or no longer falls.
+        """
         left = steps or self.steps
         while True:
             found, used = self._descended(start, goal, left)
@@ -266,7 +270,7 @@ class Narrowest:
             error = self.error(weights, network)
             since = 0 if error < 0.99 * best.error else since + 1
             looks += 1
-            # Were every look to gain as much as the last one, where would it end?
+            # Extrapolated error if each further check gains as much as the last one.
             end = error * (error / before) ** max(0.0, steps / LOOK - looks)
             hopeless, before = (hopeless + 1 if end > goal > 0 else 0), error
             if error < best.error:
@@ -280,7 +284,7 @@ class Narrowest:
 
 
 class _Said:
-    """Progress reports: to a callback, or on standard error once two seconds have passed."""
+    """Report progress to a callback, or on standard error after two seconds."""
 
     def __init__(self, progress: Progress | None):
         self._progress = progress
@@ -297,7 +301,7 @@ class _Said:
 
 
 def _scale(y: Any, outputs: np.ndarray, measure: Callable[[np.ndarray], float]) -> float:
-    """Return the size of the targets, or of the outputs where targets are none or no numbers."""
+    """Return the size of the targets, or of the outputs without targets that are numbers."""
     if y is None or isinstance(y, tuple | dict):
         return measure(outputs)
     targets = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
@@ -307,7 +311,7 @@ def _scale(y: Any, outputs: np.ndarray, measure: Callable[[np.ndarray], float]) 
 
 
 def _spread(outputs: Float[np.ndarray, "sample number"]) -> float:
-    """Return the spread about the mean, since a constant is the work of a bias."""
+    """Return the spread of the outputs around their mean, because a bias can add any constant."""
     found = rms(outputs - outputs.mean(0))
     return found if found > _CONSTANT * rms(outputs) else 0.0
 
@@ -321,9 +325,10 @@ def _furthest(
     *,
     near: bool = False,
 ) -> tuple[int, Narrow]:
-    """Return the largest k up to `most` within the tolerance, by bisection, from one that is.
+    """Return the largest k up to `most` whose network is within the tolerance, by bisection.
 
-    With `near`, steps are one, two, four … until one is too far: tuning is cheap where it succeeds.
+    The search starts at `fine`, which is within the tolerance. With `near`, it first takes steps of
+    1, 2, 4, … until a network fails, because tuning is cheap if it succeeds.
     """
     bad, step = most + 1, 1 if near else most + 1
     while bad - fine > 1:

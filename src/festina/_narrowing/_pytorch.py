@@ -1,4 +1,4 @@
-"""PyTorch, imported only where it is needed."""
+"""Access PyTorch, which is imported only if it is needed."""
 
 import sys
 import warnings
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 Function: TypeAlias = Callable[..., Any]
-"""A function of the user's: a loss, a metric, an optimiser's closure."""
+"""A function of the user: a loss, a metric, or an optimiser's closure."""
 
 
 def torch() -> ModuleType:
+    """Return the module `torch`; raise `ValueError` if PyTorch is not installed."""
     return required("torch", "PyTorch", "'festina[torch]'")
 
 
@@ -35,14 +36,15 @@ def is_tensor(value: object) -> TypeGuard["Tensor"]:
 
 
 def is_optimizer(value: object) -> TypeGuard["Optimizer"]:
-    """Return whether the object has groups of parameters, as PyTorch's optimisers have."""
+    """Return whether the object has groups of parameters like a PyTorch optimiser."""
     return hasattr(value, "param_groups")
 
 
 def check_pairs(loss: Function, outputs: object, y: object) -> None:
-    """Raise if a loss compares every output with every target, (n, 1) with (n,).
+    """Raise `ValueError` if a loss compares every output with every target.
 
-    It does not mind then which target belongs to which output, not even where outputs are targets.
+    This happens if shapes such as (n, 1) and (n,) broadcast. The loss then does not depend on the
+    order of the targets, even if the outputs equal the targets.
     """
     if not (is_tensor(outputs) and is_tensor(y) and y.is_floating_point()):
         return
@@ -65,12 +67,12 @@ def check_pairs(loss: Function, outputs: object, y: object) -> None:
 
 
 def in_words(layer: str) -> str:
-    """Return the name of a layer; a number, or no name, becomes words."""
+    """Return the name of a layer; a number becomes "layer 0", and an empty name "model"."""
     return f"layer {layer}" if layer.isdigit() else layer or "model"
 
 
 def unwrapped(model: Any) -> Any:
-    """Return the module that a compiler or a distributor has wrapped."""
+    """Return the module inside the wrapper of a compiler or a distributor."""
     model = getattr(model, "_orig_mod", model)
     wrapped = type(model).__name__ in ("DistributedDataParallel", "DataParallel")
     return getattr(model, "module", model) if wrapped else model

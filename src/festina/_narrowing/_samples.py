@@ -1,4 +1,4 @@
-"""Samples as users have them: arrays, several in a tuple or dict, a dataset, a loader."""
+"""Take samples from arrays, tuples and dicts of arrays, datasets and loaders."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
 Data: TypeAlias = Any
-"""An array of any library, or a tuple or dict of them, one for each argument of a model."""
+"""An array of any library, or a tuple or dict of arrays, one for each argument of a model."""
 
 MOST = 4096
-"""So many samples stand for all, unless said."""
+"""Default for the largest number of samples that are used."""
 
 TARGETS = ("labels", "label", "targets", "target", "y")
-"""Names of targets among samples by names, the likeliest first."""
+"""Names of targets in a dict of samples, the likeliest first."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Some of the samples that were given, in random order (always the same).
+    """Some of the user's samples, in a random order that is always the same.
 
-    - `x`: an array, or a tuple or dict of them, one for each argument of a model.
-    - `y`: targets that belong to them; None where there are none.
-    - `batch`: how many a loader hands out at once.
-    - `notes`: a word where not all are here.
+    - `x`: an array, or a tuple or dict of arrays, one for each argument of a model.
+    - `y`: targets of the samples; None without targets.
+    - `batch`: batch size of the user's loader.
+    - `notes`: a note if not all samples are used.
     """
 
     x: Data
@@ -47,20 +47,24 @@ class Samples:
 def arrays(
     x: Data, y: Data = None, *, most: int = MOST, place: Callable[[Data], Data] = np.asarray
 ) -> Samples:
-    """Return samples of arrays; `place` puts those that were taken on their device."""
+    """Return samples of arrays; `place` moves the selected samples to their device."""
     names = list(x) if isinstance(x, dict) and isinstance(y, dict) and x.keys() == y.keys() else []
     if set(names) & set(TARGETS):
         raise ValueError(
-            f"The data are two dicts with the same names {names}, as batches are: expected inputs "
-            "and targets. Join the batches to one dict of arrays, or give a Dataset or DataLoader."
+            f"The data are two dicts with the same names {names}, like two batches, expected "
+            "inputs and targets. Join the batches to one dict of arrays, or give a Dataset or "
+            "DataLoader."
         )
     n, *others = map(len, leaves(x))
     if any(other != n for other in others):
         counts = ", ".join(map(str, (n, *others)))
-        raise ValueError(f"The inputs of the data have {counts} samples: expected as many in each.")
+        raise ValueError(
+            f"The inputs of the data have {counts} samples, expected the same number in each."
+        )
     if y is not None and length(y) != n:
         raise ValueError(
-            f"There are {n} inputs and {length(y)} targets in the data: expected one for each."
+            f"There are {n} inputs and {length(y)} targets in the data, expected one target for "
+            "each input."
         )
     order, notes = _some(n, most)
     take = lambda data: mapped(data, lambda a: place(a[order]))
@@ -75,7 +79,7 @@ def torch_samples(
     device: "torch.device | None" = None,
     real: "torch.dtype | None" = None,
 ) -> Samples:
-    """Return samples of tensors, a Dataset or a DataLoader of PyTorch, in one real precision."""
+    """Return samples of tensors, a PyTorch Dataset or a DataLoader, in one real precision."""
     from torch.utils import data as torch_data
 
     place = lambda a: a.to(device, real if a.is_floating_point() else a.dtype)
@@ -100,7 +104,7 @@ def length(data: Data) -> int:
 
 
 def mapped(data: Data, what: Callable[[Data], Data]) -> Data:
-    """Return `what` of each array, in the same tuple or dict; None if there are none."""
+    """Return `what` applied to each array, in the same tuples and dicts; None for None."""
     if data is None:
         return None
     if isinstance(data, dict):
@@ -111,7 +115,7 @@ def mapped(data: Data, what: Callable[[Data], Data]) -> Data:
 
 
 def called(model: Callable[..., Data], x: Data) -> Data:
-    """Call with the samples: entries of a tuple or a dict are arguments."""
+    """Return the model's outputs for the samples; entries of a tuple or a dict are arguments."""
     if isinstance(x, dict):
         return model(**x)
     return model(*x) if isinstance(x, tuple) else model(x)
@@ -126,14 +130,14 @@ def _tensor(array: Data) -> "torch.Tensor":
         found = None
     if found is None or not found.ndim:
         raise ValueError(
-            "Inputs and targets in the data must be arrays, one row for each sample, in a tuple "
-            f"or a dict if they are several, a Dataset or a DataLoader; got {type(array).__name__}."
+            "Inputs and targets in the data must be arrays with one row for each sample (tuples or "
+            f"dicts of arrays), a Dataset or a DataLoader; got {type(array).__name__}."
         )
     return found
 
 
 def leaves(data: Data) -> list[Data]:
-    """Return all arrays, of which there is at least one."""
+    """Return all arrays in nested tuples and dicts; raise `ValueError` if there is none."""
     parts = tuple(data.values()) if isinstance(data, dict) else data
     if isinstance(parts, tuple) and parts:
         return [leaf for part in parts for leaf in leaves(part)]
@@ -146,13 +150,13 @@ def leaves(data: Data) -> list[Data]:
 
 
 def _some(count: int, most: int) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return which samples are taken, and a note if these are not all."""
+    """Return the indices of the selected samples, and a note if some are left out."""
     order = np.random.default_rng(0).permutation(count)[:most]
-    return order, (f"{most} of {count} samples stand for all",) * (most < count)
+    return order, (f"{most} of {count} samples were used",) * (most < count)
 
 
 def _plain(loader: "DataLoader") -> bool:
-    """Return whether each sample of the dataset comes equally often."""
+    """Return whether the loader returns each sample of the dataset equally often."""
     from torch.utils import data
 
     plain = isinstance(loader.sampler, data.SequentialSampler) or (
@@ -165,7 +169,7 @@ def _indexed(loader: "DataLoader", most: int) -> tuple[list[Data], tuple[str, ..
     dataset: Data = loader.dataset
     order, notes = _some(len(dataset), most)
     if not order.size:
-        raise ValueError("The dataset is empty.")
+        raise ValueError("The dataset is empty, expected at least one sample.")
     return [loader.collate_fn([dataset[int(k)] for k in order])], notes
 
 
@@ -175,14 +179,14 @@ def _streamed(loader: "DataLoader", most: int) -> tuple[list[Data], tuple[str, .
         batches.append(batch)
         count += length(pair(batch)[0])
         if count >= most:
-            return batches, (f"the first {count} samples of the loader stand for all",)
+            return batches, (f"the first {count} samples of the loader were used",)
     if not batches:
-        raise ValueError("The loader is empty: there is no batch in it.")
+        raise ValueError("The loader is empty, expected at least one batch.")
     return batches, ()
 
 
 def pair(batch: Data) -> tuple[Data, Data]:
-    """Return inputs and targets: the last entry of a tuple, or the one named so in a dict."""
+    """Return inputs and targets; targets are the last entry of a tuple, or named in a dict."""
     if isinstance(batch, dict):
         name = next((name for name in TARGETS if name in batch), None)
         return {key: each for key, each in batch.items() if key != name}, batch.get(name)
@@ -208,7 +212,7 @@ def _joined(parts: tuple[Data, ...]) -> Data:
 
 @contextmanager
 def _untouched(loader: "DataLoader") -> Iterator[None]:
-    """Leave the user's random number generators as they are."""
+    """Restore the user's random number generators at the end of the block."""
     import torch
 
     owners = (loader, loader.sampler)

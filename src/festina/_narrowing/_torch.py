@@ -1,4 +1,4 @@
-"""Models in PyTorch: read with hooks, run with weights of any width."""
+"""Models in PyTorch: observed with hooks, and run with weights of any width."""
 
 import copy
 import functools
@@ -17,17 +17,18 @@ from ._samples import Data, Samples, called, leaves, mapped, torch_samples
 from ._torch_layers import before_calls, candidates, found_in_sums, order
 from ._tuning import Projection, tuning
 
-_BATCH = 1024  # inputs at a time
+_BATCH = 1024  # inputs evaluated at once
 _NOT_MERGED = (
     nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention, nn.Bilinear
 )  # fmt: skip
 
 
 class TorchModel(AbstractModel):
-    """A copy of a module in evaluation mode and double precision; the module stays as it is.
+    """A copy of a module in evaluation mode and double precision; the module is not changed.
 
-    Its `modules` by name, and `flat`: axis and other sizes of arrays that are kept flat.
-    `wide` is the network itself, or the one from which a network of low rank was made.
+    - `modules`: modules by name.
+    - `flat`: axis of units, and sizes of the other axes, of arrays that are kept flat.
+    - `wide`: for a network of low rank, the network from which it was made; otherwise itself.
     """
 
     takes_low_rank = True
@@ -55,7 +56,7 @@ class TorchModel(AbstractModel):
         self.notes = (*self.samples.notes, *_notes(model))
 
     def place(self, original: nn.Module, module: nn.Module) -> None:
-        """Set the module as it was given and the one that is run."""
+        """Set the user's module and the module that is run."""
         self.original, self.module = original, module
         self.modules = dict(module.named_modules())
 
@@ -80,10 +81,10 @@ class TorchModel(AbstractModel):
         if kept:
             yield (
                 f"not merged: {', '.join(kept)}; only units of linear layers, channels of 1-d "
-                "convolutions and heads of attention are"
+                "convolutions and heads of attention are merged"
             )
 
-    # What it computes.
+    # Outputs, activations and slopes.
 
     def batches(self, samples: Samples) -> list[Samples]:
         starts = range(0, len(samples), _BATCH)
@@ -102,7 +103,7 @@ class TorchModel(AbstractModel):
         return {h.name: np.concatenate([each[h.name] for each in reads]) for h in layers}
 
     def pull(self, samples: Samples) -> Pull:
-        if self.hidden[0].summed:  # what is read is a slope by weights, these are one by it
+        if self.hidden[0].summed:  # outputs are products: their slopes are the weights
             along = {layer.name: self.weights[layer.reader.name] for layer in self.hidden}
             return Pull(self.reads(self.weights, samples, self.hidden), 1, lambda _: along)
         with torch.enable_grad():
@@ -201,7 +202,7 @@ class TorchModel(AbstractModel):
         return _plain(y.reshape(len(samples), -1))
 
     def _as_given(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Convert to the precision of the module that was given."""
+        """Return a tensor in the precision of the user's module."""
         return tensor.to(self._own) if tensor.is_floating_point() else tensor
 
     def _remade(self, name: str, array: np.ndarray, was: torch.Tensor) -> torch.Tensor:
@@ -211,7 +212,7 @@ class TorchModel(AbstractModel):
             return nn.Parameter(value, requires_grad=was.requires_grad)
         return value
 
-    # How it is run.
+    # Evaluation.
 
     def run(self, weights: Weights, samples: Samples) -> torch.Tensor:
         return self._run(self._tensors(weights), samples.x)
@@ -227,7 +228,7 @@ class TorchModel(AbstractModel):
     def _run(self, tensors: dict[str, torch.Tensor], x: Data) -> torch.Tensor:
         shaped = {name: self._shaped(name, each) for name, each in tensors.items()}
         for layer in self.hidden:
-            if layer.counted:  # attention is told how many heads it has now
+            if layer.counted:  # set the number of heads of attention
                 path, name = layer.counted
                 setattr(self.modules[path], name, self._width(layer, tensors))
         return _first(called(lambda *a, **k: functional_call(self.module, shaped, a, k), x))
@@ -236,25 +237,28 @@ class TorchModel(AbstractModel):
         return weights[layer.reader.name].shape[layer.reader.axis] // layer.block
 
     def _shaped(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a flat array in the shape that the module has."""
+        """Return a flat array in the shape of the module's parameter."""
         if name not in self.flat:
             return tensor
         axis, rest = self.flat[name]
         return tensor.reshape(-1, *rest).movedim(0, axis)
 
     def _valued(self, loss: Loss, y: torch.Tensor, target: Data) -> torch.Tensor:
-        """Return the loss; its own tensors, such as class weights, may want their precision."""
+        """Return the loss, if necessary in the precision of its tensors, such as class weights."""
         try:
             return loss(y, target)
         except RuntimeError:
             return loss(self._as_given(y), mapped(target, self._as_given))
 
-    # What readers are given.
+    # Inputs of readers.
 
     def _seen(
         self, weights: Weights, samples: Samples, layers: tuple[Hidden, ...]
     ) -> tuple[torch.Tensor, Reads, dict[str, torch.Tensor]]:
-        """Outputs, what readers are given, and nothing more, by which slopes can be taken."""
+        """Return outputs, inputs of readers, and zeros added to these inputs.
+
+        Gradients with respect to the zeros are gradients with respect to the inputs of readers.
+        """
         reads: Reads = {}
         nothing: dict[str, torch.Tensor] = {}
 
@@ -270,7 +274,7 @@ class TorchModel(AbstractModel):
         return y.reshape(len(samples), -1), reads, nothing
 
     def _factors(self, weights: Weights, samples: Samples, layer: Hidden) -> np.ndarray:
-        """What a flat array is multiplied with in the outputs, which are linear in it."""
+        """Return the factors of a flat array in the outputs, which are linear in the array."""
         name, size = layer.reader.name, weights[layer.reader.name].size
         at = lambda flat: self.outputs({**weights, name: flat}, samples).ravel()
         none = at(np.zeros(size))
@@ -286,7 +290,7 @@ def _first(found: object) -> torch.Tensor:
     found = found[0] if isinstance(found, tuple | list) else found
     if not isinstance(found, torch.Tensor):
         raise ValueError(
-            f"`model` must give a tensor, or one first of all it gives, got {type(found).__name__}."
+            f"`model` must return a tensor, or a tensor first, got {type(found).__name__}."
         )
     return found
 
@@ -305,7 +309,7 @@ def _array(tensor: torch.Tensor) -> np.ndarray:
 
 
 def _sized(module: nn.Module) -> None:
-    """Set the width that a layer states."""
+    """Set the attributes of a layer that state its width."""
     match module:
         case nn.Linear():
             module.out_features, module.in_features = module.weight.shape
@@ -323,6 +327,6 @@ def _notes(model: nn.Module) -> Iterator[str]:
         what = " and ".join(["dropout off"] * drops + ["batch norm with its running means"] * norms)
         yield f"judged in evaluation mode: {what}"
     if any("Norm" in kind and "BatchNorm" not in kind for kind in kinds):
-        yield "units in front of a normalisation over units are left as they are"
+        yield "units before a normalisation over units are not merged"
     if not all(each.requires_grad for each in model.parameters()):
         yield "frozen weights are merged, not tuned"

@@ -1,4 +1,4 @@
-"""Hidden layers in PyTorch: candidates by the order in which layers are called, each tried."""
+"""Find hidden layers in PyTorch: test candidates from the order in which layers are called."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ Called = list[tuple[str, nn.Module]]
 
 
 def candidates(network: "TorchModel") -> Iterator[Iterator[Hidden]]:
-    """Return candidates: units that one layer makes and another reads."""
+    """Yield for each reader its candidates: units that an earlier layer makes."""
     called = order(network)
     for at, (name, module) in enumerate(called):
         if isinstance(module, _READERS):
@@ -29,7 +29,7 @@ def candidates(network: "TorchModel") -> Iterator[Iterator[Hidden]]:
 
 
 def found_in_sums(network: "TorchModel") -> Iterator[Hidden]:
-    """Return units in a module's own parameters, whose contributions are summed in the outputs."""
+    """Yield units in a module's own parameters, if the outputs sum their contributions."""
     for path, module in network.modules.items():
         arrays = {
             f"{path}.{leaf}".removeprefix("."): each
@@ -59,7 +59,7 @@ def found_in_sums(network: "TorchModel") -> Iterator[Hidden]:
 
 
 def _linear(network: "TorchModel", name: str) -> bool:
-    """Return whether the outputs are linear in an array, but for a constant."""
+    """Return whether the outputs are an affine function of an array."""
     some, held = network.samples.part(slice(8)), network.weights
     none, one, two = (
         network.outputs({**held, name: factor * held[name]}, some) for factor in (0.0, 1.0, 2.0)
@@ -71,7 +71,7 @@ def _linear(network: "TorchModel", name: str) -> bool:
 def _read_by(
     network: "TorchModel", before: Called, reader: str, reads: int, bias: str | None
 ) -> Iterator[Hidden]:
-    """Return heads of the module that the reader is in, or else units of a layer before it."""
+    """Yield heads of the reader's module, then units of the layers before the reader."""
     path, read = reader.rpartition(".")[0], Part(f"{reader}.weight", 1)
     makers = _makers_of_heads(network, path, before, reads)
     for attribute, units in vars(network.modules[path]).items():
@@ -96,7 +96,7 @@ def _read_by(
 def _makers_of_heads(
     network: "TorchModel", path: str, before: Called, reads: int
 ) -> tuple[Part, ...]:
-    """Return linear layers of the same module, and PyTorch's one array for all of them."""
+    """Return the linear layers of an attention module, or PyTorch's joint array for them."""
     beside = [name for name, each in before if isinstance(each, nn.Linear)]
     leaves = [
         f"{name}.{leaf}"
@@ -111,7 +111,7 @@ def _makers_of_heads(
 
 
 def order(network: "TorchModel") -> Called:
-    """Return layers in the order in which they are called, without those called twice."""
+    """Return layers in the order of their calls, without layers that are called twice."""
     called: Called = []
     calls = [
         (module, lambda module, _, name=name: called.append((name, module)))
@@ -132,7 +132,7 @@ def order(network: "TorchModel") -> Called:
 
 @contextmanager
 def before_calls(calls: Iterable[tuple[nn.Module, Function]]) -> Iterator[None]:
-    """What is to be called before each of these modules is, with all that it is given."""
+    """Within the block, call a function before each of these modules, with the module's inputs."""
     hooks = [module.register_forward_pre_hook(call) for module, call in calls]
     try:
         yield
@@ -142,5 +142,5 @@ def before_calls(calls: Iterable[tuple[nn.Module, Function]]) -> Iterator[None]:
 
 
 def _padded(module: nn.Module) -> bool:
-    """What is constant is not so at padded edges."""
+    """Return whether a layer pads its inputs, so that a constant response differs at the edges."""
     return isinstance(module, nn.Conv1d) and module.padding not in (0, (0,), "valid")

@@ -1,4 +1,4 @@
-"""JAX trees, whose leaves have names."""
+"""Give names to the leaves of JAX trees."""
 
 from collections.abc import Mapping
 from typing import Any, TypeGuard
@@ -9,9 +9,9 @@ from .._types import Array
 
 
 class Tree:
-    """Any tree: its `leaves` by name, and a way to replace them.
+    """A JAX tree with its `leaves` by name, which can be replaced.
 
-    Names are those of JAX, `['layers'][0]`, or, if they are to be `plain`, `layers.0`.
+    Names are JAX paths such as `['layers'][0]`, or `layers.0` if `plain`.
     """
 
     def __init__(self, model: object, *, plain: bool = False):
@@ -19,7 +19,7 @@ class Tree:
             paths, self._structure = jax.tree.flatten_with_path(model)
         except (TypeError, ValueError) as error:  # keys that cannot be sorted
             raise ValueError(
-                f"`model` is no tree of arrays, names of one kind are expected: {error}"
+                f"`model` is not a tree of arrays, expected dicts with keys of one type: {error}"
             ) from error
         self.leaves = dict[str, Any]()
         for path, leaf in paths:

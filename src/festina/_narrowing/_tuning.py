@@ -1,9 +1,9 @@
-"""Cheap coordinates for tuning a network of PyTorch to the outputs of a wider one.
+"""Find cheap coordinates for tuning a PyTorch network to the outputs of a wider one.
 
-A layer that reads the same inputs at every step of tuning needs only those directions of its inputs
-that matter to the outputs of the wide network, the leading ones of its spectrum (`_low_rank.py`).
-The inputs are projected onto them once. An image of 784 pixels becomes some 64 numbers: a gradient
-costs a tenth, and the few weights that are left overfit less.
+If a layer reads the same inputs at every step of tuning, only the directions of its inputs that
+affect the outputs of the wide network matter: the leading directions of its spectrum
+(`_low_rank.py`). The inputs are projected onto these directions once. An image of 784 pixels
+becomes about 64 numbers; a gradient then costs a tenth, and fewer weights overfit less.
 """
 
 from dataclasses import replace
@@ -20,15 +20,15 @@ from ._torch_layers import before_calls
 if TYPE_CHECKING:
     from ._torch import TorchModel
 
-_LEFT_OUT = 0.04  # of the error, by which directions that are left out change the outputs
-_WORTH = 0.5  # of the inputs: with more directions projecting is not worth it
-_SINGLE = 1e-3  # of the spread of the outputs, down to which single precision suffices
+_LEFT_OUT = 0.04  # change of the outputs by omitted directions, as a fraction of the error
+_WORTH = 0.5  # with more directions, as a fraction of the inputs, projection does not pay
+_SINGLE = 1e-3  # smallest relative error of the outputs for which single precision suffices
 
 
 class Projection(NamedTuple):
-    """Directions of the inputs of a layer, and what is left of the inputs themselves.
+    """Directions of the inputs of a layer, and the inputs projected onto them.
 
-    `back` are the least-squares coefficients of the inputs by the projected ones.
+    `back` holds the least-squares coefficients of the inputs as functions of the projected inputs.
     """
 
     directions: Float[np.ndarray, "direction input"]
@@ -37,7 +37,7 @@ class Projection(NamedTuple):
 
 
 def tuning(network: "TorchModel", samples: Samples, error: float) -> Tuning:
-    """Return coordinates for tuning, accurate enough for outputs that are off by `error`."""
+    """Return coordinates for tuning, accurate enough for outputs with this `error`."""
     size = float(np.sqrt(np.mean(np.sum(np.square(samples.y), axis=1))))
     single = error > _SINGLE * size
     real = torch.float32 if single else network.real
@@ -71,7 +71,9 @@ def _projections(
     spectra = wide.spectra(samples)
     for name in wide.steady & spectra.keys():
         energy, into = spectra[name].energy, spectra[name].into
-        left = np.sqrt(np.cumsum(energy[::-1])[::-1])  # by all directions from one on
+        left = np.sqrt(
+            np.cumsum(energy[::-1])[::-1]
+        )  # the change by omitting all directions from k on
         enough = 1 << max(0, int(np.sum(left > _LEFT_OUT * error)) - 1).bit_length()
         count = min(enough, int(np.sum(energy > 1e-14 * energy[0])))
         leaf = "0.weight" if name in network.ranks else "weight"

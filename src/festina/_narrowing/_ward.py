@@ -1,4 +1,4 @@
-"""Ward's merging of weighted directions up to sign, which no library has."""
+"""Merge weighted directions, up to their sign, by Ward's rule."""
 
 from typing import NamedTuple
 
@@ -7,9 +7,9 @@ from jaxtyping import Float, Int
 
 
 class Merges(NamedTuple):
-    """Merges of clusters in order: `second` went into `first`, at a `cost`.
+    """Merges of clusters in order: cluster `second` was merged into `first` at a `cost`.
 
-    `turned` is −1 where the second had to be turned around.
+    `turned` is −1 if the sign of the second cluster was reversed, and 1 otherwise.
     """
 
     first: Int[np.ndarray, " merge"]
@@ -18,7 +18,7 @@ class Merges(NamedTuple):
     cost: Float[np.ndarray, " merge"]
 
     def clusters(self, count: int) -> tuple[Int[np.ndarray, " unit"], Float[np.ndarray, " unit"]]:
-        """Return for `count` clusters the cluster of each unit, counted from zero, and its sign."""
+        """Return the cluster of each unit, from 0 to `count` − 1, and the sign of each unit."""
         units = len(self.cost) + 1
         label, sign = np.arange(units), np.ones(units)
         for a, b, turned, _ in zip(*(each[: units - count] for each in self), strict=True):
@@ -28,15 +28,15 @@ class Merges(NamedTuple):
 
 
 def ward(cosine: Float[np.ndarray, "unit unit"], weight: Float[np.ndarray, " unit"]) -> Merges:
-    r"""Merge weighted unit vectors, the two clusters with the cheapest merge first.
+    r"""Return the merges of weighted unit vectors, in the order of their cost.
 
-    With weights $w_i$ and directions $p_i$ the cost is the rise of $\sum_i w_i |p_i - c|^2$, c the
-    mean of the cluster,
+    With weights $w_i$ and directions $p_i$ the cost is the increase of $\sum_i w_i |p_i - c|^2$,
+    where c is the mean of the cluster,
 
     $$\frac{W_A W_B}{W_A + W_B}\, |c_A \mp c_B|^2,$$
 
-    where the sign is the better one: a unit's response is scaled afterwards, by any factor. SciPy's
-    `linkage` counts all points alike; here a unit that contributes nothing costs nothing.
+    with the better sign, because the response of a unit is scaled later by any factor. In SciPy's
+    `linkage` all points have the same weight; here merging a unit of zero weight costs nothing.
 
     **Arguments:**
 
@@ -46,7 +46,7 @@ def ward(cosine: Float[np.ndarray, "unit unit"], weight: Float[np.ndarray, " uni
     units = len(weight)
     most = weight.max()
     w = np.maximum(weight / most, 1e-30) if most > 0 else np.ones(units)
-    s = w[:, None] * cosine * w  # products of the clusters' sums Σ w p
+    s = w[:, None] * cosine * w  # products of the sums Σ w p of clusters
     there = np.ones(units, bool)
 
     def row(a: int) -> np.ndarray:
