@@ -20,7 +20,7 @@ from ._kernels import kernel_distance, tangent_kernel
 if TYPE_CHECKING:
     import xarray as xr
 
-_FEW = 16  # up to so many units, products are added one by one
+_FEW = 16  # for at most this many units, products are added one by one
 
 
 @pytree

@@ -27,7 +27,7 @@ def balanced_gram(
     r"""Return $M(t) = QQ^\top$ exactly as in Eqs. (13)–(15) of the slides (Dominé et al., 2025).
 
     $Q = (W_1^\top; W_2)$ are the stacked weights. With the matrices of `balanced_solution_terms`,
-    $M = ZA^{-1}Z^\top$ and
+    and with $F$ as in `balanced_flow`, $M = ZA^{-1}Z^\top$, $Z = e^{Ft/\tau}Q_0$ and
 
     $$A = I + B\frac{e^{2\tilde S_\lambda t/\tau} - I}{4\tilde S_\lambda}B^\top
         - C\frac{e^{-2\tilde S_\lambda t/\tau} - I}{4\tilde S_\lambda}C^\top
@@ -139,7 +139,7 @@ class BalancedSolutionTerms(NamedTuple):
 def balanced_solution_terms(
     first: ArrayLike, second: ArrayLike, correlation: ArrayLike, *, balance: float
 ) -> BalancedSolutionTerms:
-    r"""Return $B$, $C$, $D$ and $\tilde S_\lambda$ of Eqs. (13)–(15); undefined in the slides.
+    r"""Return the matrices $B$, $C$, $D$, $\tilde S_\lambda$ that Eqs. (13)–(15) leave undefined.
 
     With $\Sigma = \tilde U\tilde S\tilde V^\top$, $\tilde S_\lambda = \sqrt{\tilde S^2 +
     \lambda^2/4}$, $\tilde H = \frac{\lambda/2}{\tilde S_\lambda + \tilde S}$ and $\tilde G = (I +

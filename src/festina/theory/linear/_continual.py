@@ -102,7 +102,8 @@ def continual_learning(
     - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers.
     - `tasks`: the tasks in the order in which the network learns them.
     - `times`: for each task, the times at which the result is evaluated, counted from the beginning
-      of the task. Training on the task ends at the last of these times. A number means one time.
+      of the task. Training on the task ends at the last of these times. A single number means that
+      the result contains only the end of the task.
     - `loss`, `tau`, `balance`, `tolerance`: as in `balanced_flow`.
 
     **Returns:**

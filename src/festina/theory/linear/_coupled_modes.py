@@ -66,9 +66,9 @@ def coupled_mode_strengths(
     $$\tau\dot A = SA + AS - 2A^2,\qquad
       A^{-1}(t) = e^{-St/\tau}G^{-1}e^{-St/\tau} + S^{-1}\bigl(1 - e^{-2St/\tau}\bigr),$$
 
-    where $G$ are the initial overlaps of the modes: the solution of Braun et al. (2022) in the
-    basis of the singular vectors. The solution includes the competition of modes for hidden units,
-    which independent chains neglect.
+    where $G$ is the matrix of initial overlaps of the modes. This is the solution of Braun et al.
+    (2022) in the basis of the singular vectors. The solution includes the competition of modes for
+    hidden units, which independent chains neglect.
 
     **Arguments:**
 

@@ -83,7 +83,7 @@ def pretrained_learning_time_by_depth(
     from $a_0 = f^{D/m}$, and then learns as in `learning_time_by_depth`:
 
     $$T = D\,T_m(b_0) + T_D\left(f^{1/m}\right),\qquad
-      T_2 \approx \ln\frac{1}{b_0},\quad T_4 \approx \frac{1}{2b_0^2}.$$
+      T_2 \approx \ln\frac{1}{b_0},\quad T_4 \approx \frac{1}{2b_0^2},$$
 
     where $T_m(b_0)$ is the time of an autoencoder and $T_D(b)$ the time of the network with layers
     of strength $b$. An autoencoder that starts above its target ends at $2 - f$. An autoencoder
@@ -136,12 +136,15 @@ def small_weight_law(
 ) -> Float[np.ndarray, "..."]:
     r"""Return the learning time of a balanced chain with small weights, to leading order.
 
+    The time is
+
     $$\frac{\tau}{s}\ln\frac{1}{b_0}\quad(D = 2),\qquad
       \frac{\tau}{s\,(D-2)\,b_0^{D-2}}\quad(2 < D < \infty),\qquad
       \frac{\tau_\infty}{s\,a_0}\quad(D = \infty).$$
 
-    To leading order the time does not depend on the fraction that is to be learned. The law does
-    not exist for a single layer.
+    where the $D$ layers start from the weight $b_0$, their product starts from $a_0$, and $s$ is
+    the correlation. To leading order the time does not depend on the fraction that is to be
+    learned. The law does not exist for a single layer.
 
     **Arguments:**
 

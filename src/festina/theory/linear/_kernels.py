@@ -5,7 +5,7 @@ Let the columns of $X$ be the examples, and let outputs be the slow index of the
 $$K = I_{N_o}\otimes X^\top W_1^\top W_1 X + W_2 W_2^\top\otimes X^\top X$$
 
 (Braun et al., 2022). The inner product of two kernels can be computed without forming them: with
-$A = W_1^\top W_1$, $G = W_2 W_2^\top$ and $P = XX^\top$,
+$A = W_1^\top W_1$ and $G = W_2 W_2^\top$, $A'$ and $G'$ for the second kernel, and $P = XX^\top$,
 
 $$\langle K, K'\rangle = N_o\,\mathrm{tr}\,APA'P + \mathrm{tr}\,G'\,\mathrm{tr}\,AP^2
   + \mathrm{tr}\,G\,\mathrm{tr}\,A'P^2 + \mathrm{tr}\,GG'\,\mathrm{tr}\,P^2.$$

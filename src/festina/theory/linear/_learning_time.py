@@ -30,7 +30,7 @@ def learning_time(
     The strength of a chain of $D$ layers follows $\tau\,\dot a = D\,|a|^{2-2/D}(s - \lambda_x a)$
     from $a_0$, where $s = \langle yx\rangle$ is the correlation and $\lambda_x = \langle
     x^2\rangle$ the input variance. With $\ell = \ln\frac{a(s - \lambda_x a_0)}{a_0(s - \lambda_x
-    a)}$ the time is
+    a)}$ the time is:
 
     - $D = 1$: $t = \frac{\tau}{\lambda_x} \ln\frac{s - \lambda_x a_0}{s - \lambda_x a}$.
     - $D = 2$: $t = \frac{\tau}{2s}\,\ell$.

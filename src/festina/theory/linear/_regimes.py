@@ -29,8 +29,9 @@ class LearningRegime(Result):
       direction that is not learned. If that direction has no mode, the gap is $S_\lambda -
       |\lambda|/2$ with $S_\lambda = \sqrt{s^2 + \lambda^2/4}$, about $s^2/|\lambda|$ for large
       $|\lambda|$. With fewer hidden units than modes, the gap is the difference between the
-      $S_\lambda$ of two modes. The inverse of the gap is the time until the kernel stops changing.
-      The kernel may have completed most of its change long before, see `half_change_time`.
+      $S_\lambda$ of two modes. The inverse of the gap sets the time, in units of τ, until the
+      kernel stops changing. The kernel may have completed most of its change long before, see
+      `half_change_time`.
     - `kernel_distance`: total change of the tangent kernel, 1 − cos(K(0), K(∞)).
     - `half_change_time`: time at which the kernel first reaches half of its final distance; None
       if the kernel does not change.
@@ -73,12 +74,13 @@ def learning_regime(flow: BalancedFlow) -> LearningRegime:
     - *Delayed rich*: there are fewer hidden units. The large layer spans only $N_h$ directions,
       which in general do not contain the modes of the task, and the loss stops at a plateau.
       Directions without a mode grow at rate $|\lambda|/2$, and modes grow at rate $S_\lambda =
-      \sqrt{s^2 + \lambda^2/4}$. The kernel rotates after a time of order $1/(S_\lambda -
-      |\lambda|/2) \approx |\lambda|/s^2$, in units of $\tau$, and finally changes as much as in the
-      rich regime.
+      \sqrt{s^2 + \lambda^2/4}$, in units of $1/\tau$. The kernel rotates after a time of order
+      $\tau/(S_\lambda - |\lambda|/2) \approx \tau|\lambda|/s^2$, and finally changes as much as in
+      the rich regime.
 
     With fewer hidden units than modes, modes compete for units as well. The last competition ends
-    after a time of order $|\lambda|/(s_h^2 - s_{h+1}^2)$, where $s_h$ is the weakest learned mode.
+    after a time of order $\tau|\lambda|/(s_h^2 - s_{h+1}^2)$, where $s_h$ is the singular value of
+    the weakest learned mode, and $s_{h+1}$ that of the next mode.
     The kernel may complete half of its change much earlier. If the initial weights already lie
     close to the learned modes, the kernel hardly changes in any regime.
 

@@ -16,7 +16,7 @@ def reversal_time(
     strength of a mode with singular value $s$ crosses zero after
 
     $$t_\times = \frac{\tau}{2S_\lambda}\ln\frac{(1+Y)^2}{2Y},\qquad
-      Y = \frac{2(s + S_\lambda)}{|\lambda|},\qquad S_\lambda = \sqrt{s^2 + \lambda^2/4},$$
+      Y = \frac{2(s + S_\lambda)}{|\lambda|},\qquad S_\lambda = \sqrt{s^2 + \lambda^2/4}.$$
 
     The limits are $\frac{\tau}{2s}\ln\frac{2s}{|\lambda|}$ for $\lambda\to0$ and
     $\tau\ln 2/|\lambda|$ for $|\lambda|\to\infty$. The time is infinite at $\lambda = 0$, because
