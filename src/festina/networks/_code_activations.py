@@ -17,13 +17,28 @@ def unit_slope_erf(z: Array) -> Array:
     r"""Return $\mathrm{erf}(\sqrt\pi z/2)$, which has slope 1 at zero.
 
     The activation "erf" of other networks is $\mathrm{erf}(a/\sqrt2)$ instead.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.theory.coding import unit_slope_erf
+    >>> unit_slope_erf(np.array([0.0, 0.01, 1.0])).tolist()
+    [0.0, 0.01, 0.79]
     """
     z = z if isinstance(z, jax.Array) else real_array("z", z)
     return jsp.erf(jnp.sqrt(jnp.pi) / 2 * z)
 
 
 def erf_sigmoid(z: Array) -> Array:
-    r"""Return the sigmoid $\frac12[1 + \mathrm{erf}(\sqrt\pi z/2)]$, not the logistic function."""
+    r"""Return the sigmoid $\frac12[1 + \mathrm{erf}(\sqrt\pi z/2)]$, not the logistic function.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.theory.coding import erf_sigmoid
+    >>> erf_sigmoid(np.array([-1.0, 0.0, 1.0])).tolist()
+    [0.105, 0.5, 0.895]
+    """
     return (1 + unit_slope_erf(z)) / 2
 
 

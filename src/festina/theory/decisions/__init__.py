@@ -1,6 +1,6 @@
 """Simulate how animals learn perceptual decisions: two actions, three input lines.
 
-The model is our reconstruction from slides.
+The model is our reconstruction from slides by Saxe.
 """
 
 from ._animals import AnimalWeights as AnimalWeights

@@ -71,7 +71,7 @@ class AnimalWeights(Result):
         return AnimalWeights(self.gains[:, swap], self.striatum[:, ::-1, swap])
 
     def repeated(self, count: int) -> "AnimalWeights":
-        """Return `count` copies of each animal, next to each other, for independent runs."""
+        """Return `count` consecutive copies of each animal, for independent runs."""
         if count < 1:
             raise ValueError(f"`count` must be at least 1, got {count}.")
         return AnimalWeights(self.gains.repeat(count, axis=0), self.striatum.repeat(count, axis=0))

@@ -1,6 +1,6 @@
 r"""The perceptual task, and the architecture and teaching of the animal that learns it.
 
-**From the slides:**
+**From the slides by Saxe:**
 
 - the contrasts and the rewarded action of each contrast
 - three squared errors of the chosen action: for the value of the stimulus, of the constant input,
@@ -61,8 +61,8 @@ class ContrastChoiceLearner:
     $\delta^{stim}$ teaches the $u$ of a stimulus and $\delta^{const}$ the $u$ of the constant line.
     A shallow animal has $\tau\dot W_{ai} = E_c\,\pi_a\delta_a x_i$.
 
-    The slides contain the contrasts, the rewards, the three errors of the chosen action, the
-    hierarchy of saddle points and the comparison of shallow and deep. The rest is our
+    The slides by Saxe contain the contrasts, the rewards, the three errors of the chosen action,
+    the hierarchy of saddle points and the comparison of shallow and deep. The rest is our
     reconstruction.
 
     **Arguments:**

@@ -38,8 +38,9 @@ class CommonModes(Result):
     frames: Frames
     """Matrix V of each input node and U of each output node, by name."""
     s: Float[np.ndarray, "path mode"]
+    """`s[p]` is the diagonal of S(p)."""
     d: Float[np.ndarray, "path path mode"]
-    """`d[j, p]` is D(j, p); zero if the paths j and p end at different outputs."""
+    """`d[j, p]` is the diagonal of D(j, p); zero if the paths j and p end at different outputs."""
     residual: float
     opened: frozenset[str]
     """Edges on paths that are open for some example. The weights of other edges do not change."""
@@ -71,7 +72,7 @@ class CommonModes(Result):
     def explained(
         self, strengths: dict[str, Float[np.ndarray, "time _"]]
     ) -> Float[np.ndarray, " time"]:
-        """Return by how much these paths lower the loss, Σ_p B_p [S(p) − ½ Σ_j B_j D(j, p)]."""
+        """Return the decrease of the loss by these paths, Σ_p B_p [S(p) − ½ Σ_j B_j D(j, p)]."""
         b = np.stack([strengths[str(path)] for path in self.paths], axis=1)
         pull = self.s - 0.5 * np.einsum("tjm,jpm->tpm", b, self.d)
         return np.sum(b * pull, axis=(1, 2))

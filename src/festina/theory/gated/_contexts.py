@@ -168,13 +168,13 @@ def context_spectrum(
     | | both; differences of objects | $\tilde\sigma\sqrt{k^2 + k}/NC$ | $k/NC$ |
     | | both; k − 1 differences of contexts | $\lvert\bar h\rvert/C$ | $1/C$ |
 
-    "Both" means objects and contexts. The targets of `"residual"` are what the best linear network
-    leaves; `"raw"` and `"common"` have all targets.
+    "Both" means objects and contexts. The targets of `"residual"` are the residual of the best
+    linear network; `"raw"` and `"common"` have the targets of the task.
 
     All $\binom Ck$ pathways share the residual, with $D_\text{eff} = \binom{C-2}{k-1}/NC$. Pathways
     of single contexts (k = 1) and of all contexts but one (k = C − 1) therefore learn the residual
-    equally fast and equally well. The raw targets count until the common pathway has learned. On
-    the raw targets, S is $\sqrt{C(C - 1)/2}$ times larger for k = C − 1 than for k = 1.
+    equally fast and equally well. Before a common pathway has learned, pathways learn the raw
+    targets. There, S is $\sqrt{C(C - 1)/2}$ times larger for k = C − 1 than for k = 1.
 
     **Arguments:**
 

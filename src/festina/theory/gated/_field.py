@@ -48,7 +48,7 @@ class Field:
     def explained(
         self, maps: Float[np.ndarray, "gating input output"]
     ) -> Float[np.ndarray, " gating"]:
-        """Return by how much each pathway lowers the loss."""
+        """Return the decrease of the loss due to each pathway."""
         return np.sum(maps * (self.correlation + self.pull(maps)) / 2, axis=(1, 2))
 
     def modes(self, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

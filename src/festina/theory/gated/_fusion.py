@@ -23,11 +23,11 @@ _TIGHT: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-13}
 def early_fusion_shares(amplitudes: ArrayLike) -> Float[np.ndarray, " view"]:
     r"""Return the share of each view if all views enter one dense layer: $a_v^2/\sum_u a_u^2$.
 
-    For inputs $x = (a_1 e_k, \dots, a_V e_k)$ with amplitudes $a_v$ and targets $y = e_k$
-    (`festina.tasks.multi_view_classes`), the V views of a class are one direction of the input,
-    with singular value $S = \lVert a\rVert/K$ and variance $D = \lVert a\rVert^2/K$ for K classes.
-    There is one mode, and views do not race: from small weights every network ends with the same
-    shares.
+    The inputs are $x = (a_1 e_k, \dots, a_V e_k)$ with amplitudes $a_v$, and the targets are
+    $y = e_k$ for K classes k (`festina.tasks.multi_view_classes`). The V views of a class are one
+    direction of the input, with singular value $S = \lVert a\rVert/K$ and variance
+    $D = \lVert a\rVert^2/K$. In a single mode views do not race: from small weights every network
+    ends with the same shares.
 
     **Example:**
 
@@ -223,7 +223,7 @@ def latecomer_delay(
     contributions creep along the line $c_1 + c_2 = m$:
 
     $$\tau\dot c_2 = 2(1 - \kappa)\,\frac{a_1 a_2\, c_2 (m - c_2)(m - 2c_2)}
-      {a_1(m - c_2) + a_2 c_2},$$
+      {a_1(m - c_2) + a_2 c_2}.$$
 
     Therefore $(1 - \kappa)\,t \to \tau\,[F(m/4) - F(c_2^*)]$ with $F(c) = \frac{1}{2m}
     \big[\frac{1}{a_2}\ln\frac{c}{m - 2c} + \frac{1}{a_1}\ln\frac{m - c}{m - 2c}\big]$,

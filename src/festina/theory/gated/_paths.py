@@ -14,7 +14,7 @@ from ...tasks import Task
 from ._samples import Samples, check_gated, samples
 
 MOST_PATHS = 4096
-"""Largest number of paths to enumerate. The number of statistics is its square."""
+"""Largest number of paths to enumerate. The number of statistics grows with its square."""
 
 
 class Path(NamedTuple):
@@ -93,7 +93,7 @@ def paths(network: Gated) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PathStatistics(Result):
-    """Result of `path_statistics`: gates of all paths, and correlations of the data behind them.
+    """Result of `path_statistics`: gates of all paths, and data statistics seen through them.
 
     **Example:**
 
@@ -124,7 +124,7 @@ class PathStatistics(Result):
 
 
 def path_statistics(network: Gated, task: Task) -> PathStatistics:
-    r"""Return the gate of every path of a network, and the statistics of the data behind this gate.
+    r"""Return the gate of every path of a network, and the data statistics seen through this gate.
 
     The gate $g_p$ of a path p from the input s(p) to the output t(p) is the product of all gates
     along p, with both ends. The network's output at node v is $\sum_p g_p W_p x_{s(p)}$, summed

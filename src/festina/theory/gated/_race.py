@@ -39,7 +39,7 @@ class Race(Result):
     - `half_time`: time at which the strength of a gating first reaches half of its maximum;
       infinite for a gating with share 0.
     - `time`, `strength`: strength of each gating over time, the sum of its singular values.
-    - `explained`: by how much each gating p lowers the loss, $\mathrm{tr}\,W_p^\top[\Sigma^{yx}(p)
+    - `explained`: decrease of the loss due to each gating p, $\mathrm{tr}\,W_p^\top[\Sigma^{yx}(p)
       - \frac12\sum_j W_j\Sigma^x(j, p)]$.
     - `loss`: ½⟨‖y − f‖²⟩.
     - `held`: whether every pathway keeps its initial directions.
@@ -120,8 +120,8 @@ def race_of_gatings(
     The directions are checked along the way. If they rotate, all weights of the maps
     $W_p = B_p A_p^\top$ are integrated:
     $\tau\dot A_p = E(p)^\top B_p$, $\tau\dot B_p = E(p) A_p$ with the error
-    $E(p) = \Sigma^{yx}(p) - \sum_j W_j \Sigma^x(j, p)$. Their initial weights are isotropic, like
-    random weights of a wide layer. `Race.held` is True if the directions did not rotate.
+    $E(p) = \Sigma^{yx}(p) - \sum_j W_j \Sigma^x(j, p)$. The initial weights are isotropic,
+    like random weights of a wide layer. `Race.held` is True if the directions did not rotate.
 
     In a ReLU network only self-consistent gatings take part: a unit along the fastest direction of
     such a gating is active for the same examples. Faster gatings that are not self-consistent do
