@@ -10,7 +10,7 @@ from experiments import is_labelled, is_whole, reloaded
 from festina.cli._main import carry_out
 from festina.experiments import load_experiment
 
-PAGE = Path(__file__).parents[1] / "docs" / "contributing.md"
+PAGE = Path(__file__).parents[1] / "docs" / "guides" / "experiment.md"
 
 
 @pytest.fixture

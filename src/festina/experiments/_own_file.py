@@ -51,8 +51,8 @@ def module_of(entry: ExperimentEntry) -> ModuleType:
     if missing := [name for name in NEEDED if not hasattr(module, name)]:
         raise ValueError(
             f"'{path}' is not an experiment: it does not define "
-            f"{', '.join(f'`{name}`' for name in missing)}. docs/contributing.md contains a "
-            "complete example."
+            f"{', '.join(f'`{name}`' for name in missing)}. docs/guides/experiment.md "
+            "contains a complete example."
         )
     return module
 
