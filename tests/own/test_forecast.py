@@ -443,7 +443,7 @@ WRONG = {
     "`every_gradient` runs a PyTorch optimiser": (
         lambda: forecast(optimiser=SGD(0.1), every_gradient=True)
     ),
-    "LBFGS, whose steps ask": lambda: forecast(
+    "LBFGS, whose steps need a closure": lambda: forecast(
         model := network(),
         optimiser=torch.optim.LBFGS(model.parameters()),
         every_gradient=True,
@@ -608,7 +608,7 @@ def test_a_long_slide_along_kinks_is_a_plateau():
     assert short.band is not None
     assert 500 < short.band[0] < 2400
     assert short.band[1] == math.inf
-    assert "is not left within" in str(short)
+    assert "does not drop within" in str(short)
     assert "which costs as much as training" in str(short)
 
 

@@ -46,7 +46,7 @@ def broken():
         (mlp(), 3, "got int"),
         (mlp(), (each for each in X), "got generator"),
         (mlp(), [], "at least two samples"),
-        (mlp(), (X, X[:, :2]), "give `x` alone, no targets"),
+        (mlp(), (X, X[:, :2]), "give `x` without targets"),
         (mlp(), {"x": X}, "does not take these inputs"),
         (Noisy(), X, "other outputs when it is run again"),
         (broken(), X, "not finite"),
