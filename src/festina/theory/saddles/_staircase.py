@@ -20,21 +20,24 @@ from ._stairs import Staircase, stacked, warned
 def staircase(
     network: AbstractNetwork, task: AbstractTask, *, loss: LossConvention = "half"
 ) -> Staircase:
-    r"""Predict levels, jumps and active sets of training from small initial weights.
+    r"""Predict levels, drop times and active sets of training from small initial weights.
 
-    Nothing is trained: on each plateau the weights that are still small are followed in closed
-    form, and only the jumps between plateaus are computed. The architecture decides how:
+    Nothing is trained. On each plateau, the growth of the small weights has a closed form or a
+    cheap integral; only the jumps between plateaus are integrated. The architecture decides which
+    theory is used:
 
-    - a fully-connected linear layer, or a `DeepLinear` of two layers: modes join;
-    - a `DeepLinear` of three or more layers, inputs of any covariance: modes too. What is small is
-      homogeneous of degree $D$ and blows up in a time of order $\epsilon^{2-D}$; times are off by
-      a part of themselves that falls with $\epsilon$, about $10^{-5}$ at $\epsilon = 0.01$;
-    - a `DiagonalLinear` network: coordinates join;
-    - a layer of units with fixed features and of order two or more in their weights (quadratic
-      neurons, heads of linear attention): units. The first jump is right up to
-      $O(\epsilon\ln(1/\epsilon))$; later ones follow units that were not the first, whose times
-      are sensitive to the duration of the jumps before them. `uncertainty` measures that: it
-      compares races that begin before and after the jump.
+    - Two-layer linear networks (a fully-connected linear `Layer`, or a `DeepLinear` of two layers):
+      modes become active.
+    - `DeepLinear` networks of $D \ge 3$ layers, with inputs of any covariance: modes become active.
+      Small weights obey a homogeneous equation and diverge in a time of order $\epsilon^{2-D}$ for
+      an initial scale $\epsilon$. The relative error of the times decreases with $\epsilon$; it is
+      about $10^{-5}$ at $\epsilon = 0.01$.
+    - `DiagonalLinear` networks: coordinates become active.
+    - Layers of units with fixed features and of order two or more in their weights (quadratic
+      neurons, heads of linear attention): units become active. The time of the first drop has an
+      error of $O(\epsilon\ln(1/\epsilon))$. Times of later drops are sensitive to the duration of
+      earlier jumps. `uncertainty` estimates this error from two predictions, which let dormant
+      units start before and after the jump.
 
     **Arguments:**
 
@@ -44,27 +47,43 @@ def staircase(
 
     **Returns:**
 
-    A `Staircase`; for a batch, with the axes of the batch in front. Compare it with
-    `festina.diagnose.plateaus(festina.gradient_flow(network, task, loss=loss))`, for a batch with
-    `festina.diagnose.plateaus_of_batch`. A plateau counts, here and there, if the squared gradient
-    dips by half a decade.
+    A `Staircase`; for a batch, its arrays have the axes of the batch in front. Compare the result
+    with `festina.diagnose.plateaus(festina.gradient_flow(network, task,
+    loss=loss))`, or for a batch with `festina.diagnose.plateaus_of_batch`. In both the prediction
+    and the diagnosis a plateau counts if the squared gradient dips by half a decade.
 
-    `uncertainty` estimates the error of each time. The function warns, and `doubts()` lists, if
+    **Example:**
 
-    - the initial weights are at no saddle: their loss is not that of zero weights or, for a linear
-      network, of some modes that are learned already;
-    - a plateau is within a tenth of a decade of the half decade at which it counts;
-    - a time is uncertain by more than 5 %;
-    - a drop is so small that `plateaus` leaves it out by default.
+    >>> import numpy as np
+    >>> from festina.networks import fully_connected, seeds
+    >>> from festina.tasks import linear_teacher
+    >>> from festina.theory.saddles import staircase
+    >>> network = fully_connected(2, 5, 2, scale=1e-4, key=seeds(1)[0])
+    >>> print(staircase(network, linear_teacher(np.diag([2.0, 1.0]))))
+    3 levels of the loss 'half'
+           level      left at        ±   active modes
+             2.5      4.44001   0.0008   none
+             0.5      8.20238    0.006   0
+               0                         0, 1
 
-    !!! note "How far it can be trusted"
+    !!! note "When not to trust the result"
 
-        200 random linear tasks (2 to 5 modes, 10 to 50 units, $\epsilon$ from $10^{-6}$ to
-        $10^{-1}$): the number of drops was that of training in 189, and was warned of in the other
-        11. The median error of the times was 0.01 %, the largest without a warning 0.4 %, and all
-        errors were below `uncertainty` or $10^{-4}$ of the time. A warning came in 46.
+        `uncertainty` estimates the error of each time. The function warns, and `doubts()` lists the
+        reasons, if
+
+        - the initial weights are not near a saddle: their loss differs from that of zero weights
+          and, for a linear network, from that of any set of learned modes;
+        - the dip of a plateau is within a tenth of a decade of the half decade at which it counts;
+        - a time is uncertain by more than 5 %;
+        - a drop is so small that `plateaus` ignores it by default.
+
+        On 200 random linear tasks (2 to 5 modes, 10 to 50 units, $\epsilon$ from $10^{-6}$ to
+        $10^{-1}$) the number of drops equalled that of training in 189 cases; the other 11 came
+        with a warning. The median error of the times was 0.01 %, and the largest error without a
+        warning was 0.4 %. All errors were below `uncertainty` or $10^{-4}$ of the time. 46 of the
+        200 cases came with a warning.
     """
-    objective(network, task, "half")  # checks that they fit
+    objective(network, task, "half")  # checks that network and task fit
     batch = network.batch_shape
     if 0 in batch:
         raise ValueError(f"`network` is an empty batch {batch}, expected at least one network.")
@@ -98,18 +117,18 @@ def _predict(network: AbstractNetwork, task: AbstractTask) -> Staircase:
     if isinstance(layer, Layer) and has_growing_units(layer):
         return unit_staircase(layer, task)
     raise ValueError(
-        f"There is no staircase predictor for {network!r}. It takes fully-connected linear "
-        "networks of two or more layers, diagonal linear ones, and layers of units of order "
-        "two or more with fixed features, the same products of inputs whatever the weights: "
-        f"powers of u·x and linear attention. {_advice(network)}"
+        f"There is no staircase predictor for {network!r}. Predictors exist for fully-connected "
+        "linear networks of two or more layers, for diagonal linear networks, and for layers of "
+        "units of order two or more with fixed features (products of inputs that do not depend on "
+        f"the weights): powers of u·x and linear attention. {_advice(network)}"
     )
 
 
 def _advice(network: AbstractNetwork) -> str:
     """Return what to use for networks without a predicted staircase."""
     if network.kinked:
-        return "When rectified units leave zero depends on which samples each of them sees: train."
+        return "Rectified units escape at times that depend on which samples activate them: train."
     return (
-        "An activation that starts as zᵖ leaves zero as `festina.networks.power(p)` does, and with "
-        "p = 1 as a linear network."
+        "An activation that behaves as zᵖ near zero escapes as `festina.networks.power(p)` does, "
+        "and with p = 1 as a linear network does: pass that network instead."
     )

@@ -1,20 +1,22 @@
-r"""Staircase of a deep linear network: what is small blows up in finite time, mode after mode.
+r"""Staircase of a deep linear network: small weights diverge in finite time, mode after mode.
 
-Let $W = W_D\cdots W_1$ with $D \ge 3$ layers. Weights that are small feel what is left to learn,
-$\tilde\Sigma = \Sigma_{yz} - W\Sigma_{zz}$, and nothing of each other but
+Let $W = W_D\cdots W_1$ with $D \ge 3$ layers. Small weights are driven by the correlation that is
+not yet learned, $\tilde\Sigma = \Sigma_{yz} - W\Sigma_{zz}$:
 
 $$\dot W_l = W_{>l}^\top\,\tilde\Sigma\,W_{<l}^\top,$$
 
-products of the layers behind and in front of $l$. This is homogeneous: weights reach infinity in a
-finite time, which goes as $\epsilon^{2-D}$. What gets there is of rank one, along the top singular
-directions of $\tilde\Sigma$; all else is still of order $\epsilon$, since in a product of two or
-more layers it comes at second order.
+with the products $W_{>l}$, $W_{<l}$ of the layers above and below layer $l$. On a plateau
+$\tilde\Sigma$ is constant. The equation is homogeneous: weights diverge in a finite time of order
+$\epsilon^{2-D}$ for an initial scale $\epsilon$. The diverging part has rank one, along the top
+singular directions of $\tilde\Sigma$. All other weights are still of order $\epsilon$ then, because
+they enter products of two or more layers at second order.
 
-So the network is split at each saddle. In every hidden layer the directions that the learned modes
-use are left out; what remains has as many layers, feels $\tilde\Sigma$ of Lemma 6, which is zero
-along the modes learned, and blows up in turn. In a jump between saddles the learned directions turn
-within inputs and outputs, where those of $\Sigma_{yz}$ and $\Sigma_{zz}$ differ, and take with them
-what is small; so all weights are followed there.
+The network is therefore split at each saddle. In every hidden layer the directions of the learned
+modes are projected out. The remaining network has the same number of layers and is driven by the
+$\tilde\Sigma$ of Lemma 6, which vanishes along the learned modes; its weights diverge in turn. If
+$\Sigma_{yz}$ and $\Sigma_{zz}$ do not share their directions, the learned directions rotate during
+a jump between saddles and rotate the small weights with them. All weights are therefore integrated
+during a jump.
 """
 
 import functools
@@ -36,14 +38,14 @@ from ._stairs import Staircase, warn_unless_ended
 Layers: TypeAlias = list[Float[np.ndarray, "_ _"]]
 Map: TypeAlias = Float[np.ndarray, "output input"]
 
-_SOON = 30.0  # when what waits is followed as a jump: so many natural times before it is infinite
-_STILL = 1e-4  # gradient of what is learned at which a jump has ended, in natural units
+_SOON = 30.0  # a jump is integrated from this many natural times before small weights diverge
+_STILL = 1e-4  # gradient of the learned directions at the end of a jump, in natural units
 _RTOL = 1e-8
-_LONGEST = 1e3  # way of what waits, in units of its own size, after which it never grows
+_LONGEST = 1e3  # relative path length after which small weights count as never growing
 
 
 def deep_staircase(weights: Sequence[np.ndarray], seen: Statistics) -> Staircase:
-    """Return the staircase of three or more layers, from the input's side to the output's."""
+    """Return the staircase of a linear network of three or more layers, first layer first."""
     modes = linear_modes(seen, DEGENERACY)
     layers = [np.asarray(weight, float) for weight in weights]
     count, of_map = len(modes.mu), lambda matrix: np.linalg.svd(matrix, compute_uv=False)
@@ -71,16 +73,16 @@ def deep_staircase(weights: Sequence[np.ndarray], seen: Statistics) -> Staircase
             break
         settled, time = True, way.end
         jumps.append(way)
-    # Left out is what dormant weights have added to W before a jump is followed, in that time.
+    # The slack is the neglected effect of dormant weights on W before a jump is integrated.
     flow = course(modes, first, start, jumps, _SOON ** (1.0 + depth / (2 - depth)))
     return flow.staircase("modes", count, seen.floor)
 
 
 def _wait(layers: Layers, left: Map, learned: int, enough: float) -> tuple[float, Layers] | None:
-    """Return the time until small weights add so much to W, and all weights then; None if never.
+    """Return when small weights have added `enough` to W, and all weights then; None if never.
 
-    The clock is the way that weights make in units of their size, |dθ|/|θ|: near infinity one unit
-    is a factor e.
+    The integration variable is the path length of the weights relative to their size, ∫|dθ|/|θ|.
+    Near divergence one unit of it is a factor e.
     """
     from scipy.integrate import solve_ivp
 
@@ -97,7 +99,7 @@ def _wait(layers: Layers, left: Map, learned: int, enough: float) -> tuple[float
     shapes = [weight.shape for weight in layers]
 
     def speed(state: np.ndarray) -> tuple[Layers, float]:
-        """dθ/dt, and the clock by the time."""
+        """Return dθ/dt, and the rate of the integration variable per unit of time."""
         now = _split(state[:-1], shapes)
         pull = gradient(now, left)
         return pull, _norm(pull) / _norm(now)
@@ -131,10 +133,10 @@ def _wait(layers: Layers, left: Map, learned: int, enough: float) -> tuple[float
 def _jump(
     modes: LinearModes, layers: Layers, start: float, learned: int, steepest: float, fastest: float
 ) -> tuple[Jump, Layers]:
-    """Follow all weights until the learned directions rest, so many in every layer.
+    """Integrate all weights until the `learned` leading directions of every layer rest.
 
-    Return the jump, and the weights at its end. `steepest` is about the gradient of the jump,
-    `fastest` its rate. The flow is integrated in frames in which each layer is diagonal at the
+    Return the jump, and the weights at its end. `steepest` is the approximate gradient of the jump,
+    and `fastest` is its rate. The integration uses frames in which each layer is diagonal at the
     start, so that errors are relative to small and to large entries separately.
     """
     from scipy.integrate import solve_ivp
@@ -177,7 +179,7 @@ def _jump(
         flow,
         (0.0, 1e3 / fastest),
         begin,
-        "LSODA" if modes.rate > 30.0 * fastest else "DOP853",  # stiff: the learned ones are fast
+        "LSODA" if modes.rate > 30.0 * fastest else "DOP853",  # stiff if learned modes are fast
         rtol=_RTOL,
         atol=_RTOL * least,
         events=rests,
@@ -199,12 +201,12 @@ def _jump(
 
 
 def product(layers: Layers) -> Map:
-    """W_D ⋯ W_1."""
+    """Return the end-to-end map W_D ⋯ W_1."""
     return functools.reduce(lambda below, weight: weight @ below, layers)
 
 
 def gradient(layers: Layers, drive: Map) -> Layers:
-    """W_{>l}ᵀ Σ̃ W_{<l}ᵀ for each layer."""
+    """Return W_{>l}ᵀ Σ̃ W_{<l}ᵀ for each layer l, with `drive` Σ̃."""
     below = [np.eye(layers[0].shape[1])]
     for weight in layers[:-1]:
         below.append(weight @ below[-1])

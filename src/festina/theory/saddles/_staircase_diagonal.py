@@ -1,19 +1,20 @@
-r"""Staircase of a diagonal linear network: Pesme & Flammarion's successive saddles.
+r"""Staircase of a diagonal linear network: the successive saddles of Pesme & Flammarion.
 
-For $f = \sum_i u_i v_i x_i = \beta\cdot x$ the flow is a mirror flow. With
-$p_i = \frac12(u_i + v_i)(0)$, $m_i = \frac12(u_i - v_i)(0)$ and the pull
-$g = -\partial L/\partial\beta = b - C\beta$, where $b = \langle yx\rangle$ and
-$C = \langle xx^\top\rangle$,
+For $f = \sum_i u_i v_i x_i = \beta\cdot x$ gradient flow is a mirror flow. Let
+$p_i = \frac12(u_i + v_i)(0)$, $m_i = \frac12(u_i - v_i)(0)$, and let the negative gradient be
+$g = -\partial L/\partial\beta = b - C\beta$, with $b = \langle yx\rangle$ and
+$C = \langle xx^\top\rangle$. Then at all times
 
-$$\beta_i = p_i^2 e^{2 s_i} - m_i^2 e^{-2 s_i},\qquad \dot s_i = g_i,\qquad s_i(0) = 0,$$
+$$\beta_i = p_i^2 e^{2 s_i} - m_i^2 e^{-2 s_i},\qquad \dot s_i = g_i,\qquad s_i(0) = 0.$$
 
-at all times. A coordinate is of order one only where $s_i$ has grown to $\ln(1/|p_i|)$, or fallen
-to $-\ln(1/|m_i|)$: in units of $\ln(1/\epsilon)$ this is $\pm1$, and in the limit $s$ moves along
-straight lines until a coordinate gets there, upon which $\beta$ jumps to the least squares of
-those that are at $\pm1$, with their signs (Pesme & Flammarion 2023, Algorithm 1).
+A coordinate $\beta_i$ is of order one only if $s_i$ has increased to $\ln(1/|p_i|)$ or decreased to
+$-\ln(1/|m_i|)$. In units of $\ln(1/\epsilon)$ these thresholds are $\pm1$ for an initial scale
+$\epsilon$. In the limit $\epsilon \to 0$, $s$ moves along straight lines until a coordinate reaches
+a threshold. Then $\beta$ jumps to the least-squares solution on the coordinates at $\pm1$, with
+their signs (Pesme & Flammarion 2023, Algorithm 1).
 
-At finite $\epsilon$ the same variable $s$ is integrated. It moves along straight lines on plateaus,
-where an implicit method takes few steps however long they are.
+At finite $\epsilon$ the flow of $s$ is integrated. On plateaus $s$ moves along straight lines, so
+an implicit method needs few steps, however long the plateau is.
 """
 
 import functools
@@ -26,8 +27,8 @@ from ._course import Course, Saddle, passage, refined
 from ._stairs import Staircase, warn_unless_ended
 
 _RTOL = 1e-9
-_LEARNED = 1e-10  # part of the initial loss that may be left at the end
-_LONGEST = 1e6  # times as slow as the fastest: coordinates that are not followed
+_LEARNED = 1e-10  # part of the initial loss that may remain at the end
+_LONGEST = 1e6  # coordinates slower than the fastest by this factor are not followed
 
 
 def diagonal_staircase(
@@ -35,15 +36,17 @@ def diagonal_staircase(
 ) -> Staircase:
     r"""Predict the staircase of a diagonal linear network.
 
-    On the plateau with the coordinates $A$, and signs that they keep, $\beta_A$ is the solution of
-    least squares on $A$ and its level is $L_A = L_\mathrm{floor} + \frac12(\beta-\beta^*)^\top
-    C(\beta - \beta^*)$. These are the saddles of Pesme & Flammarion (2023). Which of them the flow
-    passes, and when, follows from the mirror flow, which is integrated in $s$ at the given initial
-    scale. Coordinates that would change their sign go back to zero, and wait again.
+    On the plateau with the active coordinates $A$ and their signs, $\beta_A$ is the least-squares
+    solution on $A$. The level is
+    $L_A = L_\mathrm{floor} + \frac12(\beta-\beta^*)^\top C(\beta - \beta^*)$, with the
+    least-squares loss $L_\mathrm{floor}$ and solution $\beta^*$. These are the saddles of Pesme &
+    Flammarion (2023). The mirror flow of the given initial weights determines which saddles the
+    flow passes, and when. A coordinate that would change its sign returns to zero and becomes
+    dormant again.
 
-    A coordinate with $u_i(0) = -v_i(0)$ never becomes positive, one with $u_i(0) = v_i(0)$ never
-    negative. What is worth less than $10^{-10}$ of the initial loss is not followed. Where $C$ is
-    singular, least squares on the active coordinates takes the smallest solution.
+    A coordinate with $u_i(0) = -v_i(0)$ never becomes positive, and one with $u_i(0) = v_i(0)$
+    never becomes negative. Drops below $10^{-10}$ of the initial loss are not followed. If $C$ is
+    singular, the least-squares solution of minimal norm is used.
     """
     from scipy.integrate import solve_ivp
 
@@ -91,7 +94,8 @@ def diagonal_staircase(
     if moves and len(solution.t) == 1:
         raise ValueError(
             f"`u` and `v` must be small for a staircase, got weights up to "
-            f"{np.abs([p + m, p - m]).max():.3g}, from which the flow cannot be integrated."
+            f"{np.abs([p + m, p - m]).max():.3g}, from which the flow cannot be integrated. Start "
+            "from smaller weights."
         )
     if moves:
         warn_unless_ended(solution)
@@ -101,7 +105,7 @@ def diagonal_staircase(
 
     def saddle(row: int) -> Saddle:
         near = _near(b, c, beta(rows[row]))
-        learned = np.abs(near) > 1e-12 * np.abs(best).max()  # others explain nothing
+        learned = np.abs(near) > 1e-12 * np.abs(best).max()  # other coordinates explain nothing
         return Saddle(float(excess(near)), tuple(np.flatnonzero(learned).tolist()))
 
     between = lambda t: float(excess(beta(solution.sol(t))))
@@ -111,7 +115,7 @@ def diagonal_staircase(
 
 
 def _near(b: np.ndarray, c: np.ndarray, beta: np.ndarray) -> Float[np.ndarray, " input"]:
-    """Return least squares on the coordinates that have at least half of their value there."""
+    """Return the saddle near β: least squares on coordinates that reach half of its values."""
     signs = np.sign(beta)
     while True:
         saddle = _least_squares(b, c, signs)
@@ -124,12 +128,13 @@ def _near(b: np.ndarray, c: np.ndarray, beta: np.ndarray) -> Float[np.ndarray, "
 def _least_squares(b: np.ndarray, c: np.ndarray, signs: np.ndarray) -> Float[np.ndarray, " input"]:
     """Return least squares on coordinates of these signs, where zero leaves a coordinate out.
 
-    With two signs for each coordinate, the second ones after all first ones, either is allowed.
+    `signs` may have two entries for each coordinate, the second entries after all first entries.
+    Either sign is then allowed.
     """
     from scipy.optimize import nnls
 
     which = np.flatnonzero(signs)
-    if not which.size:  # SciPy's `nnls` aborts Python without columns
+    if not which.size:  # without columns SciPy's `nnls` aborts Python
         return np.zeros(len(b))
     # ½βᵀCβ − bᵀβ is ½|Rβ − d|² with C = RᵀR, Rᵀd = b.
     variance, axes = np.linalg.eigh(c)

@@ -1,19 +1,19 @@
-r"""Staircase of a linear network: plateaus in closed form, jumps between exact saddles.
+r"""Staircase of a two-layer linear network: closed-form plateaus, integrated jumps between saddles.
 
-All units of $f = \sum_i v_i u_i^\top z$ move by the same matrix, $\dot\theta_i = M\theta_i$ with
-$\theta_i = [v_i; u_i]$ and
+All units of $f = \sum_i v_i u_i^\top z$ obey the same linear equation, $\dot\theta_i = M\theta_i$
+with $\theta_i = [v_i; u_i]$ and
 
 $$M = \begin{bmatrix} 0 & \tilde\Sigma \\ \tilde\Sigma^\top & 0 \end{bmatrix},\qquad
   \tilde\Sigma = \Sigma_{yz} - W\Sigma_{zz}$$
 
-(Eq. 9 of Zhang, Saxe & Latham). Units can be rotated into each other at any time without a change
-of what they learn, so that the weights $\Theta$, one column for each unit, are at each time split
-into few *active* columns, which make up $W$, and *dormant* ones, which are small and only carried
-along. On a plateau $M$ is that of Lemma 6 and does not change: dormant columns grow by $e^{Mt}$.
-When the largest of them, the top singular direction of the dormant block over units, has reached a
-small size it is made active, and the active columns flow to the next saddle. Dormant ones follow by
-the same $M(t)$, which is how growth made at earlier stages is carried over, also where the modes of
-one plateau are none of the next.
+(Eq. 9 of Zhang, Saxe & Latham). Rotating units into each other changes neither the function nor its
+dynamics. The weights $\Theta$, one column for each unit, can therefore be split at each time into
+few *active* columns, which make up $W$, and *dormant* columns, which are small and do not affect
+$W$. On a plateau $M$ is constant and given by Lemma 6, and dormant columns grow by $e^{Mt}$. When
+the largest dormant column (the top singular direction of the dormant block over units) reaches a
+small threshold, it becomes active, and the active columns flow to the next saddle. Meanwhile the
+dormant columns are integrated with the same $M(t)$. Growth from earlier stages is thus preserved,
+also if the modes of one plateau differ from those of the next.
 """
 
 import itertools
@@ -27,38 +27,39 @@ from ._linear_jump import Jump, grow, jump, move, turn
 from ._linear_saddles import DEGENERACY, LinearModes, LinearSaddle, linear_modes
 from ._stairs import Staircase
 
-# Dormant columns become active at this fraction of the weights' final size. What they do to W until
-# then, and is left out, is the square of it.
+# Dormant columns become active at this fraction of the final size of the weights. Their neglected
+# effect on W before that is the square of this fraction.
 _SMALL = 1e-2
 
-_ROUND_OFF = 1e-14  # of the largest unit: one that differs by less from others is made of them
+_ROUND_OFF = 1e-14  # of the largest unit; smaller independent parts count as round-off
 
 
 def linear_staircase(
     u: Float[np.ndarray, "unit input"], v: Float[np.ndarray, "unit output"], seen: Statistics
 ) -> Staircase:
-    r"""Return the staircase of a two-layer linear network, whose levels are those of Lemma 6.
+    r"""Return the staircase of a two-layer linear network, with levels given by Lemma 6.
 
-    With $\mu_k$ the eigenvalues of $\Sigma_{yz}\Sigma_{zz}^{+}\Sigma_{zy}$ and $A$ the modes
-    learned,
+    Let $\mu_k$ be the eigenvalues of $\Sigma_{yz}\Sigma_{zz}^{+}\Sigma_{zy}$ and $A$ the set of
+    learned modes. The level is
 
     $$L_A = L_\mathrm{floor} + \tfrac12\sum_{k\notin A}\mu_k.$$
 
-    At each saddle the weights leave along the top singular directions of
-    $\tilde\Sigma = (1-\Pi_A)\Sigma_{yz}$, and where they arrive is $A$ of the next. $\Sigma_{zz}$
-    and $\Sigma_{yz}$ need not share their directions, as `mode_drop_times` has it.
+    The weights escape each saddle along the top singular directions of
+    $\tilde\Sigma = (1-\Pi_A)\Sigma_{yz}$, where $\Pi_A$ projects on the learned modes. The saddle
+    at which they arrive has the next set $A$. Unlike in `mode_drop_times`, $\Sigma_{zz}$ and
+    $\Sigma_{yz}$ need not share their directions.
 
-    To leading order in $\ln(1/\epsilon)$ these are the jumps of alternating gradient flows (Kunin
-    et al. 2025). Here the prefactors count as well: the initial weights themselves, what they have
-    in common over units, and how a jump mixes the modes that wait. What is left out is the
-    back-reaction of dormant weights below a hundredth of the final ones of the weakest mode. It
-    shifts a jump by some $10^{-4}$ of the time in which the weights grow by $e$, whatever the
-    initial scale. Below $\epsilon \approx 10^{-30}$ rounding of the modes learned may hide those
-    that wait.
+    To leading order in $\ln(1/\epsilon)$, with the initial scale $\epsilon$, the jumps are those of
+    alternating gradient flows (Kunin et al. 2025). This function also computes the prefactors: the
+    initial weights themselves, their overlaps over units, and the mixing of dormant modes during a
+    jump. It neglects the effect on $W$ of dormant weights below a hundredth of the final weights of
+    the weakest mode. This error shifts a jump by about $10^{-4}$ of the time in which the weights
+    grow by a factor $e$, at any initial scale. Below $\epsilon \approx 10^{-30}$ rounding of the
+    learned modes may hide dormant modes.
 
-    A mode of which the initial weights have nothing, or for which no unit is left, is never
-    learned. One that grows a thousand times as slowly as the fastest is off by a percent, and one
-    that does so a hundred thousand times is not followed.
+    A mode that is absent from the initial weights, or for which no unit is left, is never learned.
+    The time of a mode that grows a thousand times as slowly as the fastest mode has an error of one
+    percent. A mode that grows a hundred thousand times as slowly is not followed.
     """
     modes = linear_modes(seen, DEGENERACY)
     dormant = _columns(u, v)
@@ -79,7 +80,7 @@ def linear_staircase(
         rank = max(1, int(np.sum(largest >= (1.0 - 1e-6) * size)))
         active = np.concatenate([active, turned[:, :rank]], axis=1)
         way, active, dormant = jump(modes, active, turned[:, rank:], time + wait, size)
-        # Unless it has been learned before the start, it is driven too little to be followed.
+        # Without duration, the mode was learned before the start or is too slow to be followed.
         if way.end == way.start and (jumps or wait > 0.0):
             break
         time, settled, saddle = way.end, way.settled, modes.nearest(modes.drive(active))
@@ -95,14 +96,14 @@ def course(
     jumps: list[Jump],
     slack: float,
 ) -> Course:
-    """Join jumps to one flow. Between them only dormant weights move.
+    """Join jumps to one flow; between jumps only dormant weights change.
 
     **Arguments:**
 
     - `first`: the saddle of the initial weights.
     - `start`: excess loss and squared gradient of the initial weights.
-    - `slack`: error of each jump's time by what the predictor leaves out, in units of one over the
-      rate at which the saddle before it is left.
+    - `slack`: error of the time of each jump from terms that the predictor neglects, in units of
+      one over the escape rate of the saddle before the jump.
     """
     plateaus = [
         np.array([[0.5 * (jump.end + later.start)], [jump.excess[-1]], [jump.resting], [k]])
@@ -129,10 +130,11 @@ def course(
 
 
 def _columns(u: np.ndarray, v: np.ndarray) -> Float[np.ndarray, "weight unit"]:
-    """Θ(0), units turned into each other such that as many are left as are independent.
+    """Return the initial weights Θ(0), rotated over units to as few columns as are independent.
 
-    The flow keeps that number, Θ(t) = G(t)Θ(0) with an invertible G: on a manifold of Theorem 3 no
-    more modes are learned, whatever rounding adds on the way.
+    The flow preserves the number of independent columns, because Θ(t) = G(t)Θ(0) with an invertible
+    G. On a manifold of Theorem 3 no more modes than independent columns are learned, whatever
+    rounding adds during the integration.
     """
     _, size, turned = np.linalg.svd(np.concatenate([v, u], axis=1), full_matrices=False)
     independent = size > _ROUND_OFF * size[0]

@@ -1,19 +1,19 @@
 r"""Staircase of units that grow faster than exponentially: alternating gradient flow.
 
-For units of order $p \ge 2$ in $u$ (quadratic neurons, heads of linear attention) all that a small
-unit feels is its *utility* $\mathcal U(\theta_i) = \langle (y - f_A)\cdot\phi(x; u_i)v_i\rangle$,
-with $f_A$ the active units: $\dot\theta_i = \partial\mathcal U/\partial\theta_i$, each for itself.
-The utility is homogeneous of degree $\kappa = p + 1$. With $\theta = rn$, $|n| = 1$ and
-$d\sigma = r^{\kappa-2}dt$,
+Units of order $p \ge 2$ in $u$ (quadratic neurons, heads of linear attention) do not interact while
+they are small. Each unit climbs its *utility*
+$\mathcal U(\theta_i) = \langle (y - f_A)\cdot\phi(x; u_i)v_i\rangle$, with the output $f_A$ of the
+active units: $\dot\theta_i = \partial\mathcal U/\partial\theta_i$. The utility is homogeneous of
+degree $\kappa = p + 1$. With $\theta = rn$, $|n| = 1$ and $d\sigma = r^{\kappa-2}dt$,
 
 $$\frac{dn}{d\sigma} = \nabla\mathcal U(n) - \kappa\,\mathcal U(n)\,n,\qquad
-  \frac{d\ln r}{d\sigma} = \kappa\,\mathcal U(n),\qquad \frac{dt}{d\sigma} = r^{2-\kappa}:$$
+  \frac{d\ln r}{d\sigma} = \kappa\,\mathcal U(n),\qquad \frac{dt}{d\sigma} = r^{2-\kappa}.$$
 
-the direction climbs the utility on the sphere, and the time converges as the unit runs off to
-infinity. The first unit to do so becomes active, the active units flow to their next saddle, and
-those that stayed small start again with the utility that is left: utility maximisation and cost
-minimisation by turns (Kunin et al. 2025). Jumps take a time of order one, plateaus
-$\epsilon^{2-\kappa}$.
+The direction $n$ climbs the utility on the sphere, and the time $t$ converges while the size $r$
+diverges. The first unit to diverge becomes active, and the active units flow to their next saddle.
+The dormant units then continue with the utility of the remaining error. Alternating gradient flow
+thus alternates utility maximisation and cost minimisation (Kunin et al. 2025). Jumps take a time of
+order one, and plateaus a time of order $\epsilon^{2-\kappa}$ for an initial scale $\epsilon$.
 """
 
 import functools
@@ -34,12 +34,12 @@ from ._stairs import Staircase, joining_times, root, warn_unless_ended
 from ._unit_race import ATOL, RTOL, Escape, Race
 
 _JUMP_RTOL = 1e-7
-_SEED = 1e-4  # part of the loss that a unit has learned when it becomes active
-_NOTHING = 1e-7  # gains below this part of the initial loss are none
+_SEED = 1e-4  # part of the loss by which a unit has lowered it when the unit becomes active
+_NOTHING = 1e-7  # gains below this part of the initial loss count as zero
 
 
 def has_growing_units(network: Layer) -> bool:
-    """Whether units feel a homogeneous utility of degree three or more near zero."""
+    """Return whether units near zero have a homogeneous utility of degree three or more."""
     order = network.unit.algebra.order
     return network.unit.fixed_features and order is not None and order >= 2
 
@@ -47,11 +47,11 @@ def has_growing_units(network: Layer) -> bool:
 def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
     r"""Return the staircase of a layer of quadratic neurons or linear-attention heads.
 
-    Each stage asks which of the dormant units is the first to escape, from their weights at that
-    time (Proposition 5 of Zhang, Saxe & Latham with its correction, for any shape of $v$: where $v$
-    is a number the times are those of `blow_up_times`), and where the active units flow then
-    (alternating gradient flow, Kunin et al. 2025). A jump is the passage of the middle between two
-    levels.
+    At each stage the first dormant unit to escape is computed from the weights at that time
+    (Proposition 5 of Zhang, Saxe & Latham with its correction, for any shape of $v$). If $v$ is a
+    single number, the times are those of `blow_up_times`. The active units then flow to their next
+    saddle (alternating gradient flow, Kunin et al. 2025). The time of a drop is the passage of the
+    middle between two levels.
 
     **Arguments:**
 
@@ -60,19 +60,21 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
 
     **Returns:**
 
-    A `Staircase` of units, for $L = \frac12\langle\lVert y - f\rVert^2\rangle$. It ends where
-    nothing is left to gain, or no dormant unit escapes.
+    A `Staircase` of units, for $L = \frac12\langle\lVert y - f\rVert^2\rangle$. It ends if no loss
+    is left to gain, or if no dormant unit escapes.
 
     !!! note "When it stops holding"
 
-        The first jump is right up to $O(\epsilon\ln(1/\epsilon))$, as long as all units are far
-        smaller at the start than a unit that becomes active. Later jumps follow dormant units as if
-        the jumps before took no time, and their times are sensitive: a unit that was about to
-        escape as well does so at once. `uncertainty` compares races that begin before and after
-        the jump; it is often larger than the error. Where two directions are nearly as
-        good, active units go on turning while others wait, which is not followed. A head of rank
-        two or more learns its ranks one after the other: plateaus in between last only
-        $\ln(1/\epsilon)$ and are counted with the jump.
+        The first drop has an error of $O(\epsilon\ln(1/\epsilon))$ for an initial scale $\epsilon$,
+        if all units are much smaller at the start than a unit that becomes active. For later drops,
+        dormant units are followed as if earlier jumps took no time. Their times are sensitive: a
+        unit that was about to escape as well escapes at once. `uncertainty` compares predictions
+        that start before and after the jump, and is often larger than the error.
+
+        If two directions are nearly equally good, active units continue to rotate while other units
+        are dormant; this rotation is neglected. A head of rank two or more learns its ranks one
+        after the other. The plateaus between ranks last only $\ln(1/\epsilon)$ and are counted as
+        part of the jump.
     """
     problem = objective(network, task, "half")
     stage = _Stage(
@@ -101,8 +103,8 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
         if levels[-1] - level <= _NOTHING * levels[0]:
             break
         uncertainty.append(unknown + width * (_SEED + small))
-        # Dormant units are followed as if the jump took no time: what they felt during it is that
-        # of the plateau before or of the one behind, and the next race is run from either.
+        # Dormant units are integrated as if the jump took no time. During the jump their utility is
+        # between those of the plateaus before and after, so the next race is run from both.
         took = min(abs(passage) + width, escape.time)
         unknown += abs(passage) + width * (1.0 + small)
         shifted = [
@@ -129,7 +131,7 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
 
 
 class _Stage(NamedTuple):
-    """A network and its data; weights are `(weight, unit)`."""
+    """A network and its data; weights have the shape `(weight, unit)`."""
 
     structure: AbstractStructure
     data: Data
@@ -137,10 +139,11 @@ class _Stage(NamedTuple):
     degree: int
 
     def excess(self, weights: np.ndarray) -> float:
+        """Return the loss above the least-squares loss."""
         return float(_excess(self.structure, weights.ravel(), self.data))
 
     def pull(self, active: np.ndarray, dormant: np.ndarray) -> Float[np.ndarray, "weight unit"]:
-        """∂U/∂θ_i for units that do not see each other, against what the active ones left."""
+        """Return ∂U/∂θ_i for independent dormant units, given the error of the active units."""
         wide = np.zeros((len(dormant), self.width))
         wide[:, : dormant.shape[1]] = dormant
         pull = _pull(self.structure, wide.ravel(), active.ravel(), self.data)
@@ -154,12 +157,12 @@ class _Stage(NamedTuple):
             return None
         large = self.large(active)
         race = Race(lambda n: self.pull(active, n), dormant[:, moves], self.degree, large)
-        # Beyond that a unit has either found its direction or does not move.
+        # By this time a unit has either found its direction or does not move.
         escape = race.first(latest=1e3 / steepest)
         return None if escape is None else escape._replace(which=int(moves[escape.which]))
 
     def gain(self, active: np.ndarray, dormant: np.ndarray) -> Float[np.ndarray, " unit"]:
-        """Return the utility of each unit: by how much it lowers the loss, to first order."""
+        """Return the utility of each unit: its reduction of the loss, to first order."""
         return np.sum(dormant * self.pull(active, dormant), axis=0) / self.degree
 
     def large(self, active: np.ndarray) -> float:
@@ -167,7 +170,7 @@ class _Stage(NamedTuple):
         return _SEED * self.excess(active)
 
     def correlation(self, active: np.ndarray) -> Float[np.ndarray, "..."]:
-        """⟨(y − f_A)ψ⟩, whose norm no utility of unit weights exceeds."""
+        """Return ⟨(y − f_A)ψ⟩, whose norm bounds the utility of unit-norm weights."""
         residual = np.asarray(_residual(self.structure, active.ravel(), self.data))
         psi = np.asarray(self.data.psi)
         return residual.T @ psi.reshape(len(psi), -1)
@@ -175,10 +178,10 @@ class _Stage(NamedTuple):
     def waited(
         self, active: np.ndarray, weights: np.ndarray, dormant: list[int], time: float
     ) -> Float[np.ndarray, "weight unit"]:
-        """Return the weights of all units, with the dormant ones a time later.
+        """Return the weights of all units, with the dormant units integrated for a time.
 
-        One that was about to escape as well is as large then as units are when they become active:
-        alone it would have grown beyond all bounds, and now what it grew by is being learned.
+        A unit that was about to escape as well is given the size at which units become active.
+        Alone it would diverge, but the active units are learning the same part of the error.
         """
         from scipy.integrate import solve_ivp
 
@@ -203,10 +206,10 @@ class _Stage(NamedTuple):
     def settle(
         self, active: np.ndarray, unit: int, escape: Escape
     ) -> tuple[Float[np.ndarray, "weight unit"], float, float]:
-        """Return the saddle that the active units flow to, and when half of it is learned.
+        """Return the saddle to which active units flow, the half time of the jump, and its lead.
 
-        That time counts from the escape. The third number is the time from when the unit becomes
-        active to its escape.
+        The half time is when half of the loss difference is learned, counted from the escape. The
+        lead is the time from when the unit becomes active to its escape.
         """
         from scipy.integrate import solve_ivp
 
@@ -227,7 +230,7 @@ class _Stage(NamedTuple):
             return down.reshape(active.shape)[:, grown].ravel()
 
         def bend(_: float, state: np.ndarray) -> np.ndarray:
-            # Exact: differences would see the stiff directions' rounding and not the slow ones.
+            # Exact Jacobian: finite differences lose slow directions in rounding of stiff ones.
             every = np.asarray(_curvature(self.structure, whole(state).ravel(), self.data))
             square = every.reshape(*active.shape, *active.shape)[:, grown][..., grown]
             return square.reshape(state.size, state.size)
@@ -253,13 +256,13 @@ class _Stage(NamedTuple):
         settled = whole(solution.y[:, -1])
         middle = 0.5 * (before + self.excess(settled))
         above = lambda t: self.excess(whole(solution.sol(t))) - middle
-        # What gains little has passed the middle by the time at which it is large.
+        # A unit with a small gain passes the middle before it is large.
         half = root(above, 0.0, float(solution.t[-1])) if above(0.0) > 0.0 else 0.0
         return settled, half - ahead, ahead
 
 
 def _apart(escape: Escape, other: Escape | None, shift: float) -> float:
-    """Return the time between two predictions of an escape, of which one began `shift` later."""
+    """Return the difference of two predicted escape times; `other` began `shift` later."""
     if other is None:
         return np.inf
     return abs(escape.time - other.time - shift)
@@ -268,7 +271,7 @@ def _apart(escape: Escape, other: Escape | None, shift: float) -> float:
 def _residual(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> Float[Array, "sample output"]:
-    """Error of every sample times its weight in the average."""
+    """Return the error of every sample times its weight in the average."""
     return data.weight[:, None] * (data.y - structure.outputs(data.psi, *structure.split(weights)))
 
 

@@ -1,4 +1,4 @@
-"""`Staircase`, and what all functions that predict one share."""
+"""The class `Staircase`, and functions that all predictors of staircases share."""
 
 import functools
 import warnings
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _LABEL = "predicted"
 
-_FAR = 0.1  # of what there is to learn: how far the initial loss may be from the first level
-_VAGUE = 0.05  # of a time: how large its uncertainty may be
-_SMALL = 1.5 * MERGE  # of the initial loss: drops that training may not count
+_FAR = 0.1  # largest distance of initial loss and first level, as part of the learnable loss
+_VAGUE = 0.05  # largest relative uncertainty of a time without a warning
+_SMALL = 1.5 * MERGE  # part of the initial loss; smaller drops may not count in training
 
 _ARRAYS = ("levels", "times", "uncertainty", "joined", "initial", "fewest", "most")
 
@@ -31,31 +31,46 @@ Members = Literal["modes", "coordinates", "units"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Staircase(Result):
-    r"""Result of `staircase`: the plateaus that training passes, and when it leaves them.
+    r"""Result of `staircase`: the levels of the plateaus, and the times of the drops between them.
 
-    - `levels`: the loss of each plateau, that of the initial one first. It is the loss of the
-      saddle; training passes the saddle at a distance.
-    - `times`: when the loss passes the middle between one plateau and the next, as
-      `festina.diagnose.plateaus` defines `drop_time`; one fewer than levels.
-    - `uncertainty`: estimated error of each time, in the units of `times`. It is the larger the
-      farther from its saddles the flow rests, which grows with the initial scale.
-    - `active`: what is learned on each plateau, as sorted indices of `members`.
-    - `joined`: for each member the time of the jump at which it became active, for the last time if
-      it left in between; zero if it was from the start, infinity if it never does.
-    - `members`: `"modes"` (of a linear network: eigenvectors of
-      $\Sigma_{yz}\Sigma_{zz}^{-1}\Sigma_{zy}$, the largest eigenvalue first), `"coordinates"` (of a
-      diagonal one), or `"units"`.
+    - `levels`: the loss of each plateau, first plateau first. It is the loss of the saddle;
+      training passes the saddle at a distance.
+    - `times`: when the loss passes the middle between one plateau and the next (`drop_time` in
+      `festina.diagnose.plateaus`); one fewer than levels.
+    - `uncertainty`: estimated error of each time, in the units of `times`. It increases with the
+      distance from the saddles at which the flow passes, and therefore with the initial scale.
+    - `active`: the members that are learned on each plateau, as sorted indices.
+    - `joined`: for each member, the time of the jump at which it became active. If a member leaves
+      and returns, the last time counts. The time is zero if the member was active from the start,
+      and infinite if it never becomes active.
+    - `members`: what becomes active: `"modes"` of a linear network (eigenvectors of
+      $\Sigma_{yz}\Sigma_{zz}^{-1}\Sigma_{zy}$, largest eigenvalue first), `"coordinates"` of a
+      diagonal network, or `"units"`.
     - `initial`: the loss of the initial weights.
-    - `fewest`, `most`: how many plateaus training may have. They differ from the number of `levels`
-      if a plateau is within a tenth of a decade of the half decade at which it counts.
-    - `convention`: of the loss, which sets the clock too.
+    - `fewest`, `most`: how many plateaus training may have. These numbers differ from the number of
+      `levels` if the dip of a plateau is within a tenth of a decade of the half decade at which it
+      counts.
+    - `convention`: the convention of the loss, which also sets the unit of time.
 
-    Members that become active at the same jump were learned together: their rates coincide, or are
+    Members that become active at the same jump are learned together: their rates coincide, or are
     too close for a plateau in between at these initial weights.
 
     The staircases of a batch of networks are one `Staircase`. Its arrays have the axes of the batch
-    in front, padded with NaN where a network has fewer plateaus than another; `active` is a tuple
-    for each axis. `lane(0)` is the staircase of one network.
+    in front and are padded with NaN where a network has fewer plateaus than another; `active` is a
+    nested tuple. `lane(0)` is the staircase of one network.
+
+    **Example:**
+
+    >>> import numpy as np
+    >>> from festina.networks import fully_connected, seeds
+    >>> from festina.tasks import linear_teacher
+    >>> from festina.theory.saddles import staircase
+    >>> network = fully_connected(2, 5, 2, scale=1e-4, key=seeds(1)[0])
+    >>> stairs = staircase(network, linear_teacher(np.diag([2.0, 1.0])))
+    >>> stairs.times.round(2), stairs.active
+    (array([4.44, 8.2 ]), ((), (0,), (0, 1)))
+    >>> stairs.loss(np.array([0.0, 6.0, 20.0])).round(3)
+    array([2.5, 0.5, 0. ])
     """
 
     levels: Float[np.ndarray, "*batch stage"]
@@ -75,7 +90,7 @@ class Staircase(Result):
 
     @property
     def count(self) -> Int[np.ndarray, "*batch"]:
-        """Number of plateaus."""
+        """Number of plateaus of each network."""
         return np.asarray(np.sum(~np.isnan(self.levels), axis=-1))
 
     def lane(self, *index: int) -> "Staircase":
@@ -95,9 +110,10 @@ class Staircase(Result):
         return [self.lane(*index) for index in np.ndindex(*self.batch_shape)]
 
     def doubts(self) -> tuple[str, ...]:
-        """Return sentences on where training may differ: its plateaus, its times, its start.
+        """Return sentences on how training may differ from the prediction.
 
-        For a batch, the doubts about each network that has any, with the number of the network.
+        The sentences concern the start, the number of plateaus, the times and small drops. For a
+        batch, each sentence begins with the index of the network.
         """
         if self.batch_shape:
             return tuple(
@@ -108,14 +124,15 @@ class Staircase(Result):
         found, first = list[str](), float(self.levels[0])
         if abs(self.initial - first) > _FAR * (first - self.levels[-1]) + 1e-6 * first:
             found.append(
-                f"A staircase begins at a saddle, here one of the loss {first:.6g}; these weights "
-                f"have {self.initial:.6g}. Expect no plateau there, and other times: start "
-                "smaller, or on a plateau."
+                f"The staircase assumes a start near a saddle of loss {first:.6g}, but the initial "
+                f"weights have the loss {self.initial:.6g}. Expect no first plateau, and other "
+                "times: start from smaller weights, or on a plateau."
             )
         if self.fewest != self.most:
             found.append(
-                f"Training may show {self.fewest} to {self.most} plateaus, {self.count} are "
-                "predicted: one is close to the half decade by which a plateau has to slow down."
+                f"Training may show {self.fewest} to {self.most} plateaus; {self.count} are "
+                "predicted. One plateau slows training down by close to half a decade, the limit "
+                "at which a plateau counts."
             )
         vague = self.uncertainty > _VAGUE * self.times
         if vague.any():
@@ -123,7 +140,7 @@ class Staircase(Result):
             found.append(
                 f"{vague.sum()} of {vague.size} times are uncertain by more than {_VAGUE:.0%}, the "
                 f"jump at {self.times[worst]:.4g} by {self.uncertainty[worst]:.2g}: training "
-                "passes the saddle at a distance. Start smaller."
+                "passes the saddle at a distance. Start from smaller weights."
             )
         drops = -np.diff(self.levels) / self.initial
         if (drops < _SMALL).any():
@@ -156,11 +173,12 @@ class Staircase(Result):
         return np.reshape(losses, (*self.batch_shape, *np.shape(times)))
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the loss as a staircase over time, with what is learned on each step.
+        """Draw the loss as a staircase over time, labelled with the active members on each step.
 
-        Upon axes that are given, with training in them or other staircases, of other seeds say: it
-        reaches as far as they do, and the legend has one entry for all of them. For a batch, one
-        staircase for each network. `style` goes to `Axes.stairs`, for example `color`.
+        Axes that already contain a training run or other staircases can be passed as `ax`: the
+        staircase then extends as far as the existing lines, and the legend has one entry for all
+        staircases. For a batch, one staircase is drawn for each network. `style` is passed to
+        `Axes.stairs`, for example `color`.
         """
         ax = axes(ax)
         for each in self.lanes():
@@ -178,14 +196,14 @@ class Staircase(Result):
         label = None if (name := style.pop("label", _LABEL)) in labels else name
         how = styled(style, color="black", lw=1.0, ls="--")
         ax.stairs(self.levels, edges, baseline=None, label=label, **how)
-        if label:  # of several staircases the first is in words
+        if label:  # only the first of several staircases is annotated
             for level, left, active in zip(self.levels, edges, self.active, strict=False):
                 words = ", ".join(map(str, active)) or f"no {self.members}"
                 ax.annotate(words, (left, level), (2, 2), textcoords="offset points", fontsize=8)
 
 
 def stacked(found: list[Staircase], batch: tuple[int, ...]) -> Staircase:
-    """Return the staircases of all networks of a batch as one."""
+    """Return the staircases of all networks of a batch as one `Staircase`."""
     if not batch:
         return found[0]
 
@@ -216,20 +234,20 @@ def warned(found: Staircase) -> Staircase:
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return where the function changes its sign between two points."""
+    """Return the point between `low` and `high` at which the function changes its sign."""
     from scipy.optimize import root_scalar
 
     return float(root_scalar(function, bracket=(low, high), method="brentq").root)
 
 
 def warn_unless_ended(solution: Any) -> None:
-    """Warn where SciPy's integration of a jump ended by anything but its events."""
+    """Warn if SciPy's integration of a jump stopped before one of its events."""
     if solution.status != 1:
         why = f"it had not come to rest by the time {solution.t[-1]:.3g} after its start"
         warnings.warn(
-            f"A jump of the staircase is not known to its end: "
-            f"{why if solution.status == 0 else solution.message}. What comes after it is a guess; "
-            "train (`festina.gradient_flow`) to see.",
+            f"The integration of a jump of the staircase stopped early: "
+            f"{why if solution.status == 0 else solution.message}. Later levels and times are "
+            "unreliable; train (`festina.gradient_flow`) to check them.",
             stacklevel=4,
         )
 
@@ -237,7 +255,7 @@ def warn_unless_ended(solution: Any) -> None:
 def joining_times(
     active: list[tuple[int, ...]], times: list[float], members: int
 ) -> Float[np.ndarray, " member"]:
-    """Return when each member became active, as `Staircase.joined` has it."""
+    """Return when each member became active, as in `Staircase.joined`."""
     joined = np.full(members, np.inf)
     joined[list(active[0])] = 0.0
     for before, after, time in zip(active[:-1], active[1:], times, strict=True):

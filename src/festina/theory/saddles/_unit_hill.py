@@ -1,8 +1,8 @@
-r"""The hill that a quadratic unit runs over: its height, its summit, and where a unit turns back.
+r"""The hill of a quadratic unit: its height, its summit, and where a unit turns back.
 
-In $w = \int v\,d\tau$ a unit has the velocity $v$ with
-$v^2 = F(w) = v_0^2 + \sum_k a_k^2(e^{2 s_k w} - 1)$ (see `_unit_ways`). $F$ is convex, and
-evaluated as a sum of positive terms throughout, so that no cancellation limits the accuracy.
+In the coordinate $w = \int v\,d\tau$ a unit is a particle with the velocity $v$ and
+$v^2 = F(w) = v_0^2 + \sum_k a_k^2(e^{2 s_k w} - 1)$ (see `_unit_ways`). $F$ is convex. $F$ is
+evaluated as a sum of positive terms, so that no cancellation limits the accuracy.
 """
 
 import numpy as np
@@ -13,9 +13,10 @@ EPS = float(np.finfo(np.float64).eps)
 def rise(
     log_c: np.ndarray, b: np.ndarray | float, excess: np.ndarray | float, z: np.ndarray
 ) -> np.ndarray:
-    """C (e^z − 1) − B z with C − B = `excess`: without cancellation, nor overflow if C e^z is none.
+    """Return C (e^z − 1) − B z with C − B = `excess`, without cancellation or avoidable overflow.
 
-    For small z it is `excess` (e^z − 1) + B (e^z − 1 − z), the last factor by its series.
+    For small z the result is computed as `excess` (e^z − 1) + B (e^z − 1 − z), with a series for
+    the last factor.
     """
     if z.size and z.max() > 600.0:
         far = z > 600.0
@@ -34,10 +35,12 @@ def rise(
 
 
 def summit(s: np.ndarray, log_a2: np.ndarray) -> np.ndarray:
-    """Root of Σ s_k a_k² e^{2 s_k w} for units with both signs, as ln Σ_{s>0} − ln Σ_{s<0} = 0.
+    """Return the root of Σ s_k a_k² e^{2 s_k w} for units with both signs of s_k.
 
-    The slope of the left side is between twice the smallest and twice the largest sum of a positive
-    and a negative |s_k|, which brackets the root; Newton, or bisection where that leaves it.
+    The equation is solved in the form ln Σ_{s>0} − ln Σ_{s<0} = 0. The slope of the left side lies
+    between twice the smallest and twice the largest sum of a positive and a negative |s_k|, which
+    brackets the root. The solver is Newton's method, with bisection where Newton leaves the
+    bracket.
     """
     log_rate = log_a2 + np.log(np.abs(s))
     plus, minus = log_rate[:, s > 0], log_rate[:, s < 0]
@@ -54,7 +57,7 @@ def summit(s: np.ndarray, log_a2: np.ndarray) -> np.ndarray:
     def difference(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         p, dp = side(plus + 2.0 * s_plus * w[:, None], s_plus)
         n, dn = side(minus - 2.0 * s_minus * w[:, None], s_minus)
-        # p and n are logarithms: their difference is zero to within their own round-off.
+        # p and n are logarithms: differences within their round-off count as zero.
         noise = 4.0 * EPS * (2.0 + np.abs(p) + np.abs(n) + 2.0 * np.abs(w))
         return np.where(np.abs(p - n) > noise, p - n, 0.0), dp + dn
 
@@ -77,9 +80,10 @@ def summit(s: np.ndarray, log_a2: np.ndarray) -> np.ndarray:
 def turning_distance(
     s: np.ndarray, a2: np.ndarray, v: np.ndarray, furthest: np.ndarray
 ) -> np.ndarray:
-    """Distance d from the start to the turning point: v² + Σ a² (e^{−2sd} − 1) = 0.
+    """Return the distance d from the start to the turning point: v² + Σ a² (e^{−2sd} − 1) = 0.
 
-    Convex and falling in d: Newton from d = 0 comes from below and cannot overshoot.
+    The left side is convex and decreasing in d, so Newton's method from d = 0 approaches the root
+    from below and cannot overshoot.
     """
     d = np.zeros(v.size)
     for _ in range(200):
@@ -101,9 +105,10 @@ def turning_point(
     x0: np.ndarray,
     depth: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances start–turning point, d0, and turning point–summit, x1; d0 + x1 = x0.
+    """Return the distances start–turning point, d0, and turning point–summit, x1.
 
-    The smaller one is solved for, so that both have full relative accuracy.
+    The distances satisfy d0 + x1 = x0. The function solves for the smaller one, so that both have
+    full relative accuracy.
     """
     d0 = turning_distance(s, a2, v, x0)
     b = np.exp(log_b)

@@ -1,8 +1,9 @@
-r"""Which of many small units is the first to escape.
+r"""The race of small units: which unit escapes first.
 
-With $\theta = rn$, $|n| = 1$, each unit has a clock of its own, $d\sigma = r^{\kappa-2}dt$, along
-which its direction climbs the utility and its size grows at the rate $\kappa\,\mathcal U(n)$
-(`_staircase_units.py`). Towards the time at which it is gone the clock runs to infinity.
+With $\theta = rn$ and $|n| = 1$, each unit has its own clock, $d\sigma = r^{\kappa-2}dt$. On this
+clock the direction $n$ climbs the utility, and the size $r$ grows at the rate
+$\kappa\,\mathcal U(n)$ (see `_staircase_units.py`). As the unit approaches its escape, the clock
+$\sigma$ tends to infinity.
 """
 
 from collections.abc import Callable
@@ -16,12 +17,12 @@ from ._stairs import root
 if TYPE_CHECKING:
     from scipy.integrate import DOP853
 
-RTOL, ATOL = 1e-9, 1e-12  # what is small now may be what grows later
-_ALIGNED = 1e-6  # |dn/dσ| over κU at which a direction has found its maximum
+RTOL, ATOL = 1e-9, 1e-12  # small units may grow later, so errors must stay small
+_ALIGNED = 1e-6  # ratio of |dn/dσ| and κU below which a direction counts as stationary
 
 
 class Escape(NamedTuple):
-    """The first unit to leave: which of them, when, whereto, and how steeply."""
+    """The first unit to escape: its index, time, direction, and the utility of the direction."""
 
     which: int
     time: float
@@ -30,24 +31,25 @@ class Escape(NamedTuple):
 
 
 class _Standing(NamedTuple):
-    """How units stand in the race."""
+    """The state of all units in the race."""
 
     growth: Float[np.ndarray, " unit"]  # κU
     aligned: Bool[np.ndarray, " unit"]  # the direction is stationary
-    learned: Float[np.ndarray, " unit"]  # ln U r^κ above what makes a unit large
+    learned: Float[np.ndarray, " unit"]  # ln(U r^κ / large)
 
 
 class Race:
-    """Units in the columns of a table: n in the first rows, then ln r and t.
+    """Units in the columns of a table, with the rows n, then ln r and t.
 
-    Sizes are relative to the largest at the start, and times to the unit that follows from it.
+    Sizes are relative to the largest unit at the start, and the unit of time follows from this
+    size.
 
     **Arguments:**
 
-    - `pull`: ∂U/∂θ_i for units that do not see each other.
-    - `weights`: of every unit, none of them zero.
-    - `degree`: κ ≥ 3.
-    - `large`: the gain $U r^κ$ of a unit that is no longer small.
+    - `pull`: function that returns ∂U/∂θ_i for units that do not interact.
+    - `weights`: weights of every unit; no unit is zero.
+    - `degree`: the degree κ ≥ 3 of the utility.
+    - `large`: the gain $U r^κ$ at which a unit is no longer small.
     """
 
     def __init__(
@@ -64,11 +66,11 @@ class Race:
         self.start = np.vstack((weights / size, np.log(size / size.max()), np.zeros(len(size))))
 
     def first(self, latest: float) -> Escape | None:
-        """Follow all units until the first to escape is known, or until `latest` on their clocks.
+        """Follow all units until the first escape is known, or until `latest` on their clocks.
 
-        A unit's escape is known once it has found its direction. Between directions that are nearly
-        as good it turns more slowly than it grows: it leaves in the one that it has when it is
-        large.
+        The escape of a unit is known once its direction is stationary. Between nearly equally good
+        directions a unit rotates more slowly than it grows: it escapes in the direction that it has
+        when it becomes large.
         """
         from scipy.integrate import DOP853
 
@@ -108,16 +110,16 @@ class Race:
         return _Standing(growth, aligned, self.degree * log_r + gain)
 
     def _escape(self, unit: int, table: np.ndarray) -> Escape:
-        """Extrapolate the escape at the present rate."""
+        """Return the escape of a unit, extrapolated at its present growth rate."""
         log_r, t = table[-2:, unit]
         growth = float(self._standing(table).growth[unit])
         gone = t + np.exp((2 - self.degree) * log_r) / ((self.degree - 2) * growth)
         return Escape(unit, float(gone) * self.unit_of_time, table[:-2, unit], growth / self.degree)
 
     def _grown(self, solver: "DOP853", unit: int) -> np.ndarray:
-        """Return the table within the last step, at which the unit became large."""
+        """Return the table at the moment within the last step at which the unit became large."""
         between = solver.dense_output()
         at = lambda sigma: self._table(between(sigma))
-        # A unit that does not grow at the beginning of the step is infinitely far below.
+        # A unit that does not grow at the beginning of the step has ln(U r^κ) = −∞.
         above = lambda sigma: max(self._standing(at(sigma)).learned[unit], -1e3)
         return at(root(above, between.t_old, between.t))

@@ -1,4 +1,4 @@
-"""How long quadratic units take for their ways: Gauss–Legendre panels, halved where it matters."""
+"""Escape times of quadratic units by Gauss–Legendre quadrature with adaptive panels."""
 
 import warnings
 
@@ -10,11 +10,11 @@ from ._unit_ways import Way
 _POINTS = 16  # Gauss–Legendre points per panel
 _FIRST_PANELS = 4
 _MOST_HALVINGS = 60
-_CHUNK = 100_000  # nodes held at once per temporary array
+_CHUNK = 100_000  # quadrature nodes in one temporary array
 
 
 def travel_time(way: Way, tolerance: float) -> np.ndarray:
-    """∫ dw/|v| along each way: panels are halved where that changes the time, and only there."""
+    """Return ∫ dw/|v| along each way; only panels whose halving changes the time are halved."""
     n = way.unit.size
     row = np.repeat(np.arange(n), _FIRST_PANELS)
     low = np.tile(np.arange(_FIRST_PANELS) / _FIRST_PANELS, n)
@@ -36,15 +36,19 @@ def travel_time(way: Way, tolerance: float) -> np.ndarray:
         width = np.repeat(half[open_], 2)
         coarse = np.stack([left[open_], right[open_]], axis=-1).ravel()
     warnings.warn(
-        f"{np.unique(row).size} escape times did not settle to `tolerance` {tolerance:.1g} after "
-        f"{_MOST_HALVINGS} halvings of the quadrature's panels.",
+        f"{np.unique(row).size} escape times did not converge to `tolerance` {tolerance:.1g} after "
+        f"{_MOST_HALVINGS} halvings of the quadrature's panels. Their errors are larger than "
+        "`tolerance`.",
         RuntimeWarning,
     )
     return time + np.bincount(row, coarse, minlength=n)
 
 
 def panel_time(way: Way, row: np.ndarray, low: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """Time that the units `row` take on a panel each, given as a fraction of their way in y."""
+    """Return the time that each of the units `row` takes on one panel.
+
+    A panel is given as a fraction of the way of the unit in the coordinate y.
+    """
     points, weights = np.polynomial.legendre.leggauss(_POINTS)
     time = np.empty(row.size)
     for first in range(0, row.size, _CHUNK // _POINTS):
@@ -58,8 +62,8 @@ def panel_time(way: Way, row: np.ndarray, low: np.ndarray, width: np.ndarray) ->
 
 
 def _pace(way: Way, y: np.ndarray) -> np.ndarray:
-    """dτ/dy, shape (n, node)."""
-    y = np.where(y == 0.0, 1e-100, y)  # a turning point: the limit is smooth, 0/0 is not
+    """Return dτ/dy, shape (n, node)."""
+    y = np.where(y == 0.0, 1e-100, y)  # avoids 0/0 at a turning point
     scale = way.scale[:, None]
     if way.kind == "through":
         d, slope = scale * np.sinh(y), scale * np.cosh(y)

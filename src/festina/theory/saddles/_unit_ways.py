@@ -1,15 +1,17 @@
 r"""Ways of quadratic units to infinity, sorted into four kinds.
 
-With $\tau = 2t$ and $w = \int v\,d\tau$ the unit is a particle on a concave hill,
-$w'' = \frac12 F'(w)$, $w'^2 = v^2 = F(w) = v_0^2 + \sum_k a_k^2(e^{2 s_k w} - 1)$, and its time
-is $\int dw/\sqrt F$ along its way. There are four kinds of way, each with a coordinate $y$ in which
-the integrand is smooth at turning points and where $F$ almost vanishes:
+With $\tau = 2t$ and $w = \int v\,d\tau$ a unit is a particle on a concave hill,
+$w'' = \frac12 F'(w)$ and $w'^2 = v^2 = F(w) = v_0^2 + \sum_k a_k^2(e^{2 s_k w} - 1)$. The time of
+the unit is $\int dw/\sqrt F$ along its way. There are four kinds of way. Each kind has a coordinate
+$y$ in which the integrand is smooth at turning points and where $F$ almost vanishes:
 
-- `through`: $F > 0$ has a minimum at $w_c$ (both signs of $s_k$): $w - w_c = \zeta\sinh y$;
-- `bounce`: $F < 0$ around $w_c$, a turning point at $w_1$: $w - w_c = (w_1 - w_c)\cosh y$, $y$
-  changing sign when $v$ does;
-- `wall`: one sign of $s_k$, a turning point: $w - w_1 = y^2$;
-- `slope`: one sign of $s_k$, none: $w = y$.
+- `through`: $F > 0$ has a minimum at $w_c$ (both signs of $s_k$ occur). The coordinate is
+  $w - w_c = \zeta\sinh y$.
+- `bounce`: $F < 0$ around $w_c$, with a turning point at $w_1$. The coordinate is
+  $w - w_c = (w_1 - w_c)\cosh y$, and $y$ changes sign when $v$ does.
+- `wall`: only one sign of $s_k$ occurs, with a turning point at $w_1$. The coordinate is
+  $w - w_1 = y^2$.
+- `slope`: only one sign of $s_k$ occurs, without a turning point. The coordinate is $w = y$.
 """
 
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from ._unit_hill import EPS, rise, summit, turning_distance, turning_point
 # Parts of a unit or of the spectrum below this fraction of the whole are round-off.
 ROUND_OFF = 8.0 * EPS
 
-# The way is cut where what remains of it takes less than this fraction of 1/(|s|_max |θ|).
+# The way ends where its rest takes less than this fraction of the time 1/(|s|_max |θ|).
 _TAIL = 1e-18
 
 
@@ -30,12 +32,12 @@ _TAIL = 1e-18
 class Way:
     """Ways of one kind, mirrored such that each unit escapes towards w = +∞.
 
-    v² = base + Σ_k [C_k (e^z − 1) − B_k z] with z = 2 s_k d and d = d(y), y from `start` to `end`.
-    `excess` is C − B, which is small compared with both near a double zero.
+    The speed is v² = base + Σ_k [C_k (e^z − 1) − B_k z] with z = 2 s_k d and d = d(y), for y from
+    `start` to `end`. `excess` is C − B, which is small compared with both near a double zero.
     """
 
     kind: Literal["through", "bounce", "wall", "slope"]
-    unit: np.ndarray  # (n,) positions of these units in the list of all
+    unit: np.ndarray  # (n,) indices of these units among all units
     s: np.ndarray  # (n, mode)
     base: np.ndarray  # (n,)
     log_c: np.ndarray  # (n, mode)
@@ -61,14 +63,14 @@ class Way:
 
 
 def ways(s: np.ndarray, a: np.ndarray, v: np.ndarray) -> list[Way]:
-    """Sorts units into the four kinds; those that never escape are in none."""
+    """Return the ways of all units, sorted into the four kinds; omit units that never escape."""
     unit = np.arange(v.size)
     up, down = np.any(a[:, s > 0] > 0, axis=-1), np.any(a[:, s < 0] > 0, axis=-1)
     with np.errstate(divide="ignore"):
         log_a2 = 2.0 * np.log(a)
 
-    # One sign of s: the hill is flat on the far side, and E = v² − Σ a² is what a unit that climbs
-    # it has left when it gets there.
+    # One sign of s: the hill is flat on the far side, and v² − Σ a² is the energy that remains when
+    # a unit has climbed it.
     one = up ^ down
     mirror = np.where(up, 1.0, -1.0)
     left_over = v**2 - np.sum(a**2, axis=-1)
@@ -76,7 +78,7 @@ def ways(s: np.ndarray, a: np.ndarray, v: np.ndarray) -> list[Way]:
     wall = unit[one & turns]
     slope = unit[one & ~turns & (mirror * v > 0)]
 
-    # Both signs: a summit at w_c, of height −(v² − h(x0)) above the particle's energy.
+    # Both signs: the hill has a summit at w_c; `height` is the energy of the unit above the summit.
     both = unit[up & down]
     centre = summit(s, log_a2[both])
     log_b = log_a2[both] + 2.0 * s * centre[:, None]
@@ -114,7 +116,7 @@ def ways(s: np.ndarray, a: np.ndarray, v: np.ndarray) -> list[Way]:
     if over.any():
         i, x0, b = both[over], -centre[over], np.exp(log_b[over])
         curvature = np.sum(2.0 * s[i] ** 2 * b, axis=-1)
-        # Where F touches zero ζ = 0 would be right; the unit moves away from there.
+        # If F touches zero, ζ would be 0; a positive ζ is harmless because the unit moves away.
         zeta = np.maximum(np.sqrt(height[over] / curvature), EPS * np.abs(x0))
         ways.append(
             Way(
@@ -137,7 +139,7 @@ def ways(s: np.ndarray, a: np.ndarray, v: np.ndarray) -> list[Way]:
 
 
 def _finish(s: np.ndarray, log_a2: np.ndarray) -> np.ndarray:
-    """w beyond which the remaining time, at most 1/(s_k a_k e^{s_k w}), is negligible."""
+    """Return w beyond which the remaining time, at most 1/(s_k a_k e^{s_k w}), is negligible."""
     with np.errstate(divide="ignore"):
         w = np.where(s > 0, (-np.log(_TAIL * np.abs(s)) - 0.5 * log_a2) / np.abs(s), np.inf)
     return w.min(axis=-1, initial=np.inf)
