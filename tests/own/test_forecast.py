@@ -181,7 +181,7 @@ def test_where_no_drop_is_coming_none_is_forecast():
     train(model, optimiser, 600)
     seen = festina.forecast(model, MSE, optimiser, task())
     assert (seen.verdict, seen.left, seen.band) == ("minimum", None, None)
-    assert "no drop" in str(seen)
+    assert "no further drop" in str(seen)
 
 
 def test_who_runs_out_of_gradients_says_so():
