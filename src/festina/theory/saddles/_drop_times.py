@@ -115,9 +115,10 @@ def mode_drop_times(
         $a \sim \bar a_{k+1}/a^*_{k+1}$. The remainder of the previous mode contributes unless there
         is a plateau between the two drops.
 
-        In 600 random tasks of rank two with 2 to 40 units, predictions were within 0.04 % of
-        gradient descent for an initial scale $\epsilon \le 10^{-4}$ and $s_2/s_1 \le 0.65$, within
-        0.2 % up to $\epsilon = 10^{-2}$, and within 2 % at $s_2/s_1 = 0.9$.
+        Predictions were compared with gradient descent on 600 random tasks of rank two, with 2 to
+        40 units. The error was at most 0.04 % for an initial scale $\epsilon \le 10^{-4}$ and
+        $s_2/s_1 \le 0.65$. It was at most 0.2 % up to $\epsilon = 10^{-2}$, and 2 % at
+        $s_2/s_1 = 0.9$.
 
         The result is wrong for singular values that nearly but not quite coincide. Modes with equal
         $s_k$ but *different* $\lambda_k$ compete while they saturate: then only the logarithm is

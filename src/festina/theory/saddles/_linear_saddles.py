@@ -51,7 +51,7 @@ class LinearSaddle(Result):
       not yet learned.
     - `escape_rates`: the nonzero singular values of $\tilde\Sigma_{yz}$, largest first, times $c$
       for a loss $cL$. A unit close to zero grows at one of these rates (Eq. 41). If all modes are
-      learned, there are no rates, and the point is a minimum.
+      learned, the array is empty, and the point is a minimum.
     - `unique`: False if a mode in $A$ has the same $\mu$ as a mode outside $A$. Any rotation of the
       two modes then gives another fixed point, and this point is one of a continuum.
 
