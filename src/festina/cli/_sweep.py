@@ -197,10 +197,7 @@ def _axes(over: list[str] | None) -> dict[str, str]:
         if not equals or name in axes:
             from festina.sweeps._grid import WAYS
 
-            raise Complaint(
-                f"`--over` takes NAME=VALUES, each NAME once, where VALUES are {WAYS}; got "
-                f"'{each}'."
-            )
+            raise Complaint(f"`--over` takes NAME=VALUES, each NAME once: {WAYS}; got '{each}'.")
         axes[name] = values
     return axes
 
