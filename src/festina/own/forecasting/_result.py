@@ -132,7 +132,7 @@ class Forecast(Result):
             case "minimum" if abs(self.loss) <= LEAST_OF_ALL * self.course.scale:
                 return (
                     f"{here} is less than a thousandth of {self.course.scale:.4g}, the loss at "
-                    "zero weights: no drop that counts is left"
+                    "zero weights: no further drop counts"
                 )
             case "minimum":
                 return f"{here} rests, and no drop is coming"
