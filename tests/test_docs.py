@@ -1,4 +1,4 @@
-"""The site: names without a docstring or an example, pages and pictures that nothing shows."""
+"""Test the documentation: public names have docstrings and examples, every page is reachable."""
 
 import inspect
 import re

@@ -20,7 +20,9 @@ class Outcome(NamedTuple):
 
     @property
     def complaint(self) -> str:
-        """The one line that an error is; anything else fails the test."""
+        """Return the only error line of the output; fail if there is another number or a
+        traceback.
+        """
         lines = [line for line in self.err.splitlines() if line.startswith("festina: ")]
         assert len(lines) == 1, self.err
         assert "Traceback" not in self.err
@@ -30,16 +32,16 @@ class Outcome(NamedTuple):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """An empty folder to stand in; programs are kept where those of all tests are."""
+    """Change to an empty folder; compiled programs stay in the cache that all tests share."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def festina(here, monkeypatch, capsys):
-    """The command line, in this process, on the toy experiments."""
+    """Return a function that runs the command line in this process with the toy experiments."""
     monkeypatch.setattr(papers, "EXPERIMENTS", toy.EXPERIMENTS)
-    monkeypatch.setenv("COLUMNS", "140")  # whatever the terminal has
+    monkeypatch.setenv("COLUMNS", "140")  # independent of the width of the terminal
 
     def command(*tokens: str) -> Outcome:
         status = carry_out(list(tokens))
@@ -50,7 +52,9 @@ def festina(here, monkeypatch, capsys):
 
 @pytest.fixture
 def process(here):
-    """The command line in a process of its own, on the toy experiments or the real ones."""
+    """Return a function that starts the command line, with toy or real experiments, in a new
+    process.
+    """
 
     def start(*tokens: str, real: bool = False, **options) -> subprocess.Popen[str]:
         program = ["-m", "festina"] if real else [str(TOY)]
@@ -66,5 +70,5 @@ def process(here):
 
 
 def everything(folder: Path) -> list[str]:
-    """All that is in a folder, hidden files too."""
+    """Return the paths of everything in a folder, hidden files included."""
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))

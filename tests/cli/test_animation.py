@@ -1,4 +1,4 @@
-"""`--animation`: a moving picture beside the figures, or one line that there is none."""
+"""Test `--animation`: an animation beside the figures, or one line that the experiment has none."""
 
 import sys
 
@@ -54,7 +54,7 @@ def test_the_size_of_a_slide_is_that_of_the_animation_too(festina, here):
     with Image.open(here / "a" / "animation.gif") as picture:
         width, height = picture.size
     assert abs(width / height - 16 / 9) < 0.01
-    assert width > 400  # at the resolution of animations, 130 dots per inch
+    assert width > 400  # at 130 dots per inch, the resolution of animations
     assert frames(here / "a" / "animation.gif") == 5
 
 

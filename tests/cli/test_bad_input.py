@@ -1,4 +1,4 @@
-"""Everything that can be wrong: one line, exit status 2, and nothing left on disk."""
+"""Test that wrong input gives one error line and exit status 2, and leaves no file behind."""
 
 import os
 import re
@@ -161,7 +161,8 @@ def test_a_read_only_folder_is_noticed_before_any_work(command, out, festina, he
     def refuse(path, *_, **__):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(_folder.Path, "mkdir", refuse)  # root may write anywhere
+    # permissions would not stop root from writing
+    monkeypatch.setattr(_folder.Path, "mkdir", refuse)
     outcome = festina(*command.split(), *out)
     monkeypatch.undo()
     assert re.match("Cannot write to '.*': Permission denied. Choose another", outcome.complaint)

@@ -1,4 +1,4 @@
-"""The compilation cache: the second process finds what the first one compiled."""
+"""Test the compilation cache: a second process loads what the first process compiled."""
 
 import os
 import subprocess
@@ -73,7 +73,8 @@ def test_nor_does_a_script_that_trains(tmp_path):
     first = run(program=SCRIPT, FESTINA_CACHE=place)
     assert first[:2] == (place, 0)
     assert run(program=SCRIPT, FESTINA_CACHE=place) == (place, first[2], 0)
-    assert first[2] >= 5  # drawing, starting, both kinds of steps, predicting
+    # programs to draw weights, to start, for the two kinds of steps, and to predict
+    assert first[2] >= 5
 
 
 def test_a_damaged_entry_is_compiled_again(tmp_path):

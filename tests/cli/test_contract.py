@@ -1,4 +1,4 @@
-"""What the command line expects of every registered experiment."""
+"""Test that every registered experiment has the functions that the command line calls."""
 
 import importlib.util
 import shlex

@@ -1,4 +1,4 @@
-"""A line on seeds that broke off, whichever part of an experiment trained them."""
+"""Test that every training of an experiment reports seeds whose training broke off."""
 
 import xarray as xr
 

@@ -1,4 +1,4 @@
-"""Experiments that need packages of an extra: reported before anything is run or written."""
+"""Test that a missing optional package is reported before an experiment runs or writes anything."""
 
 import dataclasses
 import sys
@@ -18,7 +18,7 @@ INSTALL = "This experiment needs no_such_package, which is not installed: pip in
 
 @pytest.fixture
 def lacking(festina, monkeypatch):
-    """Let the first toy experiment need a package that is not installed."""
+    """Make the first toy experiment need a package that is not installed."""
     one, *others = toy.EXPERIMENTS
     needs = dataclasses.replace(one, extra="x", packages=("numpy", "no_such_package"))
     monkeypatch.setattr(papers, "EXPERIMENTS", (needs, *others))

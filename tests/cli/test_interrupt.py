@@ -1,4 +1,4 @@
-"""Ctrl-C: one line, exit status 130, nothing left on disk."""
+"""Test that Ctrl-C gives one line and exit status 130, and leaves no file behind."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ def test_an_interruption_leaves_nothing(festina, here):
 
 
 def turned_into_an_error(*_, **__):
-    """What compiled code does with an interruption of its callback."""
+    """Raise the error that compiled code makes of an interruption of its Python callback."""
     try:
         os.kill(os.getpid(), signal.SIGINT)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What was trained is kept, what was killed is cleared away, and nothing is trained twice."""
+"""Test that finished runs are kept, remains of killed runs are removed, and no run is repeated."""
 
 import json
 import os
@@ -138,7 +138,7 @@ def test_other_parameters_presets_and_code_are_trained(festina, here, monkeypatc
     assert trained() == (0, 1)
     assert trained("--seed", "2") == (2, 2)
     assert trained("--seeds", "2") == (2, 3)
-    assert trained("--seed", "2") == (0, 3)  # not the newest
+    assert trained("--seed", "2") == (0, 3)  # an earlier folder, not the newest
     assert trained("--quick") == (1, 4)
     monkeypatch.setattr(toy, "PRESETS", {"printed": {"width": 4, "samples": 20}})
     assert trained() == (2, 5)
@@ -188,7 +188,7 @@ def test_what_is_killed_is_cleared_away_by_the_next_command(process, festina, he
 def test_killed_halfway_it_goes_on_and_trains_nothing_twice(process, here):
     log = here / "log"
     killed(process, 2, "reproduce", "toy", "--out", "a", TOY_LOG=str(log), TOY_SLOW="3")
-    assert log.read_text().split() == ["10", "3"]  # the second was under way
+    assert log.read_text().split() == ["10", "3"]  # the second run was killed
     with process("reproduce", "toy", "--out", "a", env=os.environ | {"TOY_LOG": str(log)}) as again:
         out, _ = again.communicate(timeout=60)
     assert again.returncode == 0
@@ -203,7 +203,7 @@ def test_killed_halfway_it_goes_on_and_trains_nothing_twice(process, here):
 def test_what_others_are_making_stays(festina, here):
     (here / "runs/toy/one").mkdir(parents=True)
     (here / "runs/reproduce-toy/001").mkdir(parents=True)
-    (here / "runs/mine").mkdir()  # empty, and nobody's business
+    (here / "runs/mine").mkdir()  # an empty folder that festina did not make
     with (
         hidden(here / "runs/toy/one/run", Path.mkdir) as folder,
         held(here / "runs/reproduce-toy/001"),
@@ -216,4 +216,4 @@ def test_what_others_are_making_stays(festina, here):
     assert not folder.exists()
     festina("run", "toy/two")
     assert names(here / "runs") == ["mine", "reproduce-toy", "toy"]
-    assert names(here / "runs/reproduce-toy") == ["002"]  # the other was empty
+    assert names(here / "runs/reproduce-toy") == ["002"]  # folder 001 was empty and is removed

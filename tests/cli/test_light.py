@@ -1,4 +1,4 @@
-"""Help, lists and errors do not pay for JAX."""
+"""Test that help, lists and error messages do not import JAX."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def test_light_commands(line, status):
     report = json.loads(printed(CHECK, *line.split()).splitlines()[-1])
     assert report["status"] == status
     assert not HEAVY.intersection(report["modules"])
-    assert report["cpu"] < 1.0  # JAX alone takes more
+    assert report["cpu"] < 1.0  # importing JAX alone takes longer
 
 
 def test_the_reader_of_a_list_may_leave(process):
@@ -71,7 +71,7 @@ def test_the_reader_of_a_list_may_leave(process):
 
 
 def test_a_run_does_without_zarr(tmp_path):
-    """It is not needed to write a run, and takes a quarter of a second to import."""
+    """Writing a run does not import Zarr, which would take a quarter of a second."""
     code = (
         "import sys; sys.modules['dask'] = None; from festina.cli._main import carry_out;"
         "status = carry_out(sys.argv[1:]);"

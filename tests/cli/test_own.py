@@ -1,4 +1,4 @@
-"""An experiment in a file of one's own: run, reproduced, shown and refused."""
+"""Test that an experiment in a user's file can be run, reproduced and shown, or is refused."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ from .test_run import FILES
 
 @pytest.fixture
 def mine(here):
-    """The toy, outside of every package."""
+    """Return a copy of the toy experiment in a file that belongs to no package."""
     shutil.copy(TOY, here / "mine.py")
     return here / "mine.py"
 
@@ -43,7 +43,7 @@ def test_a_file_is_run_reproduced_and_shown(festina, here, mine):
     made_by = {(claim["experiment"], claim["preset"]) for claim in claims}
     assert made_by == {("mine", ""), ("mine", "printed")}
     mine.write_text(mine.read_text() + "\n# Another thought.\n")
-    code.cache_clear()  # as in a process of its own
+    code.cache_clear()  # a new process would start with an empty cache, too
     assert "already finished" not in festina("reproduce", "./mine.py").out
 
 
@@ -80,9 +80,9 @@ def test_a_saved_run_holds_no_path_of_the_machine(festina, here, mine, monkeypat
     for path in (here / "a").rglob("*"):
         assert path.is_dir() or str(here).encode() not in path.read_bytes(), path
     assert "# festina run mine.py --parameters" in (here / "a" / "parameters.toml").read_text()
-    monkeypatch.chdir(here.parent)  # found from there too
+    monkeypatch.chdir(here.parent)  # the file is also found from the parent folder
     assert festina("show", str(here / "a"), "--out", str(here / "b")).status == 0
-    monkeypatch.chdir(here / "b")  # the file is not below it
+    monkeypatch.chdir(here / "b")  # the file is not below this folder
     assert "made by 'mine.py'" in festina("show", "../a").complaint
 
 

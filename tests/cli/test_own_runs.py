@@ -1,4 +1,4 @@
-"""`festina watch`, `forecast`, `shrink`: on one's own files, and one line for what is wrong."""
+"""Test `festina watch`, `forecast` and `shrink` on users' files, and one line for each error."""
 
 import importlib
 import re
@@ -32,7 +32,7 @@ def tree_loss(model, x, y):
 
 @pytest.fixture
 def run(here, monkeypatch):
-    """A module that makes a model, data, and checkpoints along a run of it."""
+    """Write a module that makes a model and data, and checkpoints of a training run."""
     (here / "mine.py").write_text(MINE)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "mine", raising=False)
@@ -62,7 +62,7 @@ WHOLE = ["--model", "mine:make", "--loss", "torch.nn.functional:mse_loss", "--da
 def test_watch_from_files(festina, run, here):
     _, x = run
     y, criterion = x.sum(1, keepdim=True), torch.nn.functional.mse_loss
-    files = sorted(str(path) for path in (here / "runs").glob("*.pt"))  # 10 before 2
+    files = sorted(str(path) for path in (here / "runs").glob("*.pt"))  # as text, 10 sorts before 2
     outcome = festina("watch", *files, *WHOLE, "--tolerance", "0.2", "--figure", "a.png")
     assert outcome.status == 0, outcome.err
     mine = importlib.import_module("mine")
@@ -136,11 +136,11 @@ def test_forecast_goes_on_from_the_optimiser_in_the_checkpoint(name, festina, ru
         line += given.split()
         outcome = festina(*line)
         assert (outcome.status, outcome.out) == (0, expected[-1] + "\n"), outcome.err
-    assert len(set(expected)) == 3  # each of them is something else
+    assert len(set(expected)) == 3  # the three forecasts differ
 
 
 def untimed(text):
-    """Without what the clock said, which differs from call to call."""
+    """Remove the estimated number of steps, which depends on measured times."""
     return re.sub(r"about [\d,.]+ steps", "about N steps", text)
 
 

@@ -1,4 +1,4 @@
-"""`--quick`: an experiment's own cheaper parameters, under everything that was asked for."""
+"""Test `--quick`: an experiment's cheaper parameters, which presets, files and flags override."""
 
 import tomllib
 
@@ -23,14 +23,14 @@ def test_presets_files_and_flags_go_before_quick(festina, here):
     (here / "mine.toml").write_text("seeds = 3\n")
     line = "run toy/one --quick --preset printed --parameters mine.toml --seed 7 --out a"
     assert festina(*line.split()).status == 0
-    # The preset says width 3, quick 4; the file says 3 seeds, quick 2.
+    # The preset sets width 3, `--quick` width 4; the file sets 3 seeds, `--quick` 2.
     assert parameters(here / "a") == toy.Parameters(width=3, samples=20, seeds=3, seed=7)
 
 
 def test_reproduce_quick_makes_each_quick(festina, here):
     assert festina("reproduce", "toy", "--quick", "--out", "a").status == 0
     assert parameters(here / "a" / "one") == toy.Parameters(seeds=2, width=4)
-    assert not (here / "a" / "two-printed").exists()  # presets are left out
+    assert not (here / "a" / "two-printed").exists()  # `--quick` skips presets
     festina("reproduce", "toy", "--quick", "--seeds", "5", "--out", "b")
     assert parameters(here / "b" / "two") == toy.Parameters(seeds=5, width=4)
 

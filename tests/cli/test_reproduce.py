@@ -1,4 +1,4 @@
-"""`festina reproduce`: all experiments of a source, come what may."""
+"""Test `festina reproduce`: it runs all experiments of a source, even if some fail."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ def label(claim):
 
 @pytest.fixture
 def second(monkeypatch):
-    """Lets `toy/two` run differently; `toy/one` stays as it is."""
+    """Return a copy of the module of `toy/two`, so that it can run differently from `toy/one`."""
     module = types.ModuleType("toy_two")
     vars(module).update({k: v for k, v in vars(toy).items() if not k.startswith("__")})
     monkeypatch.setitem(sys.modules, "toy_two", module)

@@ -1,4 +1,4 @@
-"""`festina run`: flags, files, presets, and what a run folder holds."""
+"""Test `festina run`: flags, parameter files, presets, and the contents of a run folder."""
 
 import json
 import tomllib
@@ -37,7 +37,7 @@ def test_the_table_says_what_holds(festina):
     outcome = festina("run", "toy/one", "--claims")
     assert "holds with a correction" in outcome.out
     assert "does not hold, as known" in outcome.out
-    assert "[width] as printed" in outcome.out  # brackets are no markup
+    assert "[width] as printed" in outcome.out  # brackets are not interpreted as markup
     assert "toy/one" in outcome.out.splitlines()
     assert "3 claims: 1 holds, 1 holds with a correction, 1 known not to hold, 0 broken." in (
         outcome.out
@@ -193,7 +193,7 @@ def test_flags_go_before_file_before_preset_before_defaults(festina, here):
     (here / "mine.toml").write_text("samples = 30\nwidth = 4\n")
     tokens = ["run", "toy/one", "--preset", "printed", "--parameters", "mine.toml", "--width", "5"]
     assert festina(*tokens, "--out", "a").status == 0
-    # The preset says width 3 and samples 20.
+    # The preset sets width 3 and 20 samples.
     assert parameters(here / "a") == toy.Parameters(width=5, samples=30)
 
 

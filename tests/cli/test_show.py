@@ -1,4 +1,4 @@
-"""`festina show`, `list` and `cite`."""
+"""Test `festina show`, `list` and `cite`."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_cite_a_name_a_source_and_a_run(made, festina):
 
 
 def without_identifiers(folder):
-    """Make the claims of a folder those of a festina that did not identify them."""
+    """Remove the identifiers of the claims in a folder, as in folders of older festina versions."""
     path = folder / "claims.json"
     claims = [{k: v for k, v in each.items() if k != "id"} for each in json.loads(path.read_text())]
     path.write_text(json.dumps(claims))
@@ -232,7 +232,7 @@ def test_two_runs_in_one_folder_keep_their_figures(made, festina, here):
     kept = {path.name: path.read_bytes() for path in (here / "slides").iterdir()}
     assert sorted(kept) == [f"toy-one-{run}.{kind}" for run in "ab" for kind in ("gif", "png")]
     assert kept["toy-one-a.png"] != kept["toy-one-b.png"]
-    festina("run", "toy/one", "--seed", "5", "--out", "c/a")  # another run called a
+    festina("run", "toy/one", "--seed", "5", "--out", "c/a")  # another run whose folder is called a
     for command in ("show a", "show c/a"):
         outcome = festina(*command.split(), *line.split())
         assert outcome.status == 2

@@ -1,4 +1,4 @@
-"""`festina sweep`: grids on the command line."""
+"""Test `festina sweep`: grids on the command line."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def field(h, k=2):
 
 @pytest.fixture
 def mine(here, monkeypatch):
-    """A module of a name of its own: other tests import theirs, and modules stay."""
+    """Write a module under a new name, because imported modules stay in memory between tests."""
     monkeypatch.delitem(sys.modules, "sweepable", raising=False)
     (here / "sweepable.py").write_text(MINE)
     monkeypatch.syspath_prepend(str(here))

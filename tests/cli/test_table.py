@@ -1,4 +1,4 @@
-"""Tables and figures, whatever the terminal and the settings of matplotlib."""
+"""Test that tables fit terminals of any width, and that settings of matplotlib do not matter."""
 
 import io
 from pathlib import Path
@@ -68,7 +68,7 @@ def test_names_are_whole_and_lines_fit(width, every_claim, monkeypatch, capsys):
     assert "saddles/figure-1c failed: why" in lines
     said = " ".join(" ".join(lines).split())
     assert said.endswith("6 claims: 6 hold, 0 broken, 1 experiment failed.")
-    assert ("8 of 8 seeds" in said) or width == 40  # where words are broken
+    assert ("8 of 8 seeds" in said) or width == 40  # a width of 40 breaks words
 
 
 def test_the_headline_is_the_claim_that_says_so_or_the_first():

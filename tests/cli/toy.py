@@ -1,4 +1,4 @@
-"""A quick experiment in NumPy alone, with every kind of parameter and every way to end.
+"""Toy experiment in NumPy, with every kind of parameter and every way to end.
 
 `python toy.py TOKENS` is `festina TOKENS` with this experiment instead of the real ones.
 """
@@ -64,7 +64,7 @@ QUICK = {"seeds": 2, "width": 4}
 
 def run(parameters, *, key=None, progress=None):
     assert key is None
-    if "TOY_LOG" in os.environ:  # how often anything is trained, and at which width for ever
+    if "TOY_LOG" in os.environ:  # log each run by its width, to count runs
         with open(os.environ["TOY_LOG"], "a") as log:
             log.write(f"{parameters.width}\n")
     print("chatter that belongs to standard error", flush=True)
@@ -102,10 +102,11 @@ def run(parameters, *, key=None, progress=None):
 
 
 def compiled():
-    """JAX computes in the background for a long time while Python sleeps."""
+    """Let JAX compute in the background for a long time while Python sleeps."""
     import jax
 
-    x = jax.numpy.zeros((64, 64))  # of a single number, JAX would compute before it returns
+    # a matrix, because JAX would finish with a single number before it returns
+    x = jax.numpy.zeros((64, 64))
     result = jax.jit(lambda x: jax.lax.fori_loop(0, 10**9, lambda _, x: x @ x, x))(x)
     print("under way", flush=True)
     time.sleep(60)

@@ -1,4 +1,4 @@
-"""Codes: draws from the laws of theory, controls, and by hand."""
+"""Test `coding_scheme` on draws from theory, on controls, and against direct computation."""
 
 from collections import Counter
 from itertools import chain
@@ -30,13 +30,14 @@ def look(h, labels, **how):
 @pytest.mark.parametrize("gains", [0.0, 0.3])
 @pytest.mark.parametrize("activation", TRUTH)
 def test_draws_from_theory(activation, gains):
-    """Ten classes or two, unequal, each unit with a gain of its own."""
+    """Activities of ten classes or two, of unequal sizes, and a random gain for each unit."""
     sizes, rng = SIZES[activation], np.random.default_rng(5)
     h = drawn(activation, sizes, 150, rng) * rng.lognormal(0, gains, 150)
     found = look(h, labels_of(sizes), resamples=20)
     assert found.verdict == TRUTH[activation]
     missed = np.exp(-found.evidence.outliers) if found.verdict == "sparse" else 0.0
-    assert found.confidence >= 1 - missed - 3 * np.sqrt(missed / 20)  # of these have no outlier
+    # draws without an outlier are missed
+    assert found.confidence >= 1 - missed - 3 * np.sqrt(missed / 20)
     assert look(h, rng.permutation(labels_of(sizes))).verdict == "none"
 
 
@@ -84,7 +85,7 @@ def test_random_features_have_no_more_than_inputs(activation, classes, noise):
 
 
 def test_a_verdict_from_labels_alone_says_so():
-    """Random features of clustered inputs are analog, unless they are held against the inputs."""
+    """Random features of clustered inputs seem analog from labels alone, but not given inputs."""
     rng = np.random.default_rng(4)
     labels = np.repeat(np.arange(3), 20)
     x = rng.normal(size=(3, 30))[labels] + 0.3 * rng.normal(size=(60, 30))
@@ -97,7 +98,7 @@ def test_a_verdict_from_labels_alone_says_so():
 
 
 def test_words_under_noise_and_what_melts():
-    """Words of three classes: kept under noise as large as they are, lost as spread takes over."""
+    """Codewords of three classes survive noise of their size, but not a large spread of units."""
     rng, labels = np.random.default_rng(0), np.repeat(range(3), 20)
     words, spread = rng.choice([-1.0, 1.0], size=(3, 200)), rng.standard_normal((3, 200))
     noise = rng.standard_normal((60, 200))
@@ -123,7 +124,7 @@ def test_few_units_that_speak_among_silent_ones():
 @given(st.integers(2, 6), st.integers(0, 99))
 @settings(max_examples=6, deadline=None)
 def test_measures_by_other_routes(classes, seed):
-    """Gaussian units have the Gaussian value, and two values leave what the best split leaves."""
+    """Check participation by its Gaussian value, and the best split in two by brute force."""
     rng = np.random.default_rng(seed)
     means = rng.standard_normal((20_000, classes)) @ rng.standard_normal((classes, classes))
     normal = rng.standard_normal(means.shape)
@@ -150,7 +151,7 @@ def test_it_prints_and_draws_itself():
     shown = np.asarray(ax.images[0].get_array())
     assert [each.get_text() for each in ax.get_yticklabels()] == ["cat", "dog", "owl"]
     np.testing.assert_allclose(np.sort(shown, axis=None), np.sort(found.responses, axis=None))
-    assert (np.diff(np.sign(shown), axis=1) != 0).sum() < 30  # those that say alike are together
+    assert (np.diff(np.sign(shown), axis=1) != 0).sum() < 30  # neighbouring units respond alike
     plt.close("all")
 
 
@@ -189,7 +190,10 @@ def test_bad_input(h, y, how, words):
     ids=["draws from theory", "trained networks"],
 )
 def test_what_it_was_not_tuned_on(study):
-    """Of any size, ratio, temperature and gains, a third or more without a code: 19 of 20 right."""
+    """At most one verdict in 20 is wrong for random class sizes, widths, temperatures and gains.
+
+    A third of the settings, or more, have no code.
+    """
     found, wrong = Counter(), []
     for truth, h, labels, x, how in study():
         said = look(np.asarray(h, float), labels, x=x).verdict

@@ -1,4 +1,4 @@
-"""Effective width by reduction error in function space, on networks whose answer is known."""
+"""Test `effective_width` on networks with a known number of necessary units."""
 
 import functools
 
@@ -40,18 +40,18 @@ def network_of(name, u, v):
 
 
 def on_rays(rng, count, *, lines):
-    """Units along a few directions, far enough apart, of any length and in any order."""
+    """Return units along a few well-separated directions, with random lengths in random order."""
     directions = np.linalg.qr(rng.normal(size=(3, 3)))[0][:count]
     which = np.arange(WIDE) % count
     length = rng.uniform(0.3, 1.5, WIDE) * (rng.choice((-1, 1), WIDE) if lines else 1)
     order = rng.permutation(WIDE)
-    # Signs of v agree along a ray, else it might add up to nothing.
+    # The signs of v agree along a ray; otherwise its units could cancel.
     read = rng.uniform(0.5, 1.0, WIDE) * np.sign(length)
     return (length[:, None] * directions[which])[order], read[order]
 
 
 def few_units(rng, name, count):
-    """Weights of the kind that a unit's algebra leads to, and what that kind is called."""
+    """Return weights that few units can replace, and the name of the reduction."""
     if name == "linear":
         mix = rng.normal(size=(WIDE, count))
         theta = mix @ rng.normal(size=(count, 4))
@@ -88,7 +88,7 @@ def test_width_and_kind_of_networks_that_are_exactly_narrow(seed, name, count):
     by_hand = lambda one: PLAIN[name](X @ one.u.T) @ one.v[:, 0]
     y = by_hand(network)
     found = effective_width(network, from_arrays(X, y), tune=False)
-    if name == "linear":  # into one number there is but one direction, though two may be used
+    if name == "linear":  # one output needs only one direction, but two may be used
         assert found.width in (1, count)
         assert "linear" in found.kinds
     else:
@@ -120,7 +120,7 @@ def test_all_kinds_are_reported_and_the_simplest_is_named():
 
 
 def test_what_nothing_reads_is_no_direction():
-    """Lemma 6: with more inputs than outputs u may hold what no output depends on."""
+    """Parts of u that no output reads do not count as a direction (Lemma 6)."""
     rng = np.random.default_rng(3)
     correlation, scales = rng.normal(size=(2, 4)), np.array([1.0, 2.0, 0.5, 3.0])
     saddle = linear_saddle(from_moments(correlation, np.diag(scales**2)), (0,))
@@ -132,7 +132,7 @@ def test_what_nothing_reads_is_no_direction():
 
 
 def test_fewer_directions_are_the_best_linear_maps_of_their_rank():
-    """Reduced-rank regression, by an independent route: the singular values of the outputs."""
+    """Compare with reduced-rank regression: the errors are the singular values of the outputs."""
     rng = np.random.default_rng(5)
     x = X * [3.0, 1.0, 0.3]
     network = network_of("linear", rng.normal(size=(WIDE, 3)), rng.normal(size=(WIDE, 3)))
@@ -153,7 +153,7 @@ def test_an_odd_unit_and_its_negative_are_one(name):
 
 
 def test_heads_are_copies_whatever_their_keys_and_queries():
-    """K → AK and Q → A⁻ᵀQ change no response: the mean of such weights is none of them."""
+    """Heads with K → AK and Q → A⁻ᵀQ respond alike, but the mean of their weights would not."""
     rng = np.random.default_rng(2)
     key, query = rng.normal(size=(2, 2, 3))
     turns = rng.normal(size=(4, 2, 2))
@@ -185,7 +185,7 @@ def test_a_network_that_uses_all_its_units_is_of_no_kind():
 
 
 def test_where_merging_costs_too_much_nothing_is_merged():
-    """Two sigmoids that are alike, whose small difference is all that is read."""
+    """Two similar sigmoid units are not merged if the output is their small difference."""
     u, v = np.array([[1.0, 0.0, 0.0], [1.05, 0.05, 0.0]]), np.array([50.0, -50.0])
     network = network_of("sigmoid", u, v)
     found = effective_width(network, from_arrays(X, network.predict(X)), tolerance=0.01)
@@ -266,7 +266,10 @@ def test_embedded_networks_of_any_architecture_have_the_width_they_had(name):
 
 
 def test_confirmed_at_a_saddle_and_not_elsewhere():
-    """The minimum of one quadratic unit, 4/3 on the targets of Figure 1G, in a wider network."""
+    """A network at the minimum of one quadratic unit is confirmed; away from it, it is not.
+
+    The targets are those of Figure 1G, with loss 4/3 at the minimum.
+    """
     data = quadratic_teacher(np.eye(2))
     minima = narrow_minima(NeuronUnit(activation("quadratic")), data, loss="half", starts=4)
     wide = embed_units(minima.network.lane(0), 6, "zero")
@@ -275,7 +278,7 @@ def test_confirmed_at_a_saddle_and_not_elsewhere():
     assert found.confirmed
     np.testing.assert_allclose([found.loss, found.narrow_loss], 4 / 3, rtol=1e-9)
     found = effective_width(wide.with_parts(0.7 * wide.u, wide.v), data)
-    assert found.width == 1  # as narrow, but no saddle
+    assert found.width == 1  # the same width, but not at a saddle
     assert found.confirmed is found.rests is False
     assert "the network moves" in str(found)
     nothing = wide.with_parts(0.0 * wide.u, 0.0 * wide.v)
@@ -288,7 +291,7 @@ def test_confirmed_at_a_saddle_and_not_elsewhere():
 
 
 def test_the_fixed_point_is_one():
-    """A wide network near its saddle: the narrow one is trained to it."""
+    """Near a saddle of a wide network, training the narrow network leads to its fixed point."""
     x = np.sqrt(2.0) * np.eye(2)
     u = np.sqrt(3.0) * np.array([[0.6, 0.0], [0.8, 0.01], [0.01, 0.0]])
     data = from_arrays(x, x * [3.0, 1.0])
@@ -299,7 +302,10 @@ def test_the_fixed_point_is_one():
 
 
 def test_a_network_as_wide_as_for_mnist_has_two_rays():
-    """784 inputs, 1000 units, 2000 samples: two rays among small weights."""
+    """Find two rays in a network with 784 inputs, 1000 units and 2000 samples, as for MNIST.
+
+    The other weights are small.
+    """
     rng = np.random.default_rng(5)
     x = rng.normal(size=(2000, 784)) / 28
     rays = rng.normal(size=(2, 784)) / 28
@@ -355,7 +361,7 @@ def test_targets_of_zero_are_no_scale():
     assert (found.width, found.scale) == (1, effective_width(u, x, **plain).scale)
 
 
-# Units that no kind merges
+# Units that no reduction merges
 
 
 TOKENS = np.random.default_rng(1).normal(size=(60, 3, 6))
@@ -363,7 +369,9 @@ HEAD = LinearAttentionUnit(residual=False)
 
 
 def heads(matrix, query):
-    """One head for each eigenvalue of a symmetric matrix, all with this query or its multiples."""
+    """Return one head for each nonzero eigenvalue of a symmetric matrix, with multiples of one
+    query.
+    """
     values, vectors = np.linalg.eigh(matrix)
     counts = np.abs(values) > 1e-9 * np.abs(values).max()
     factor = np.array([0.5, -2.0, 1.5])[: counts.sum()]
@@ -373,7 +381,7 @@ def heads(matrix, query):
 
 
 def test_two_heads_that_share_their_query_do_what_one_does():
-    """The symmetric part of v kᵀ has one eigenvalue of each sign: a head for each."""
+    """The symmetric part of v kᵀ has a positive and a negative eigenvalue: one head for each."""
     rng = np.random.default_rng(2)
     for _ in range(3):
         v, k, q = rng.normal(size=(3, 3))
@@ -407,7 +415,7 @@ def test_quadratic_units_are_as_many_as_their_matrix_has_eigenvalues(seed, rank)
 
 @pytest.mark.parametrize(("activation", "rests"), [("tanh", True), ("sigmoid", False)])
 def test_weights_of_zero_rest_where_the_gradient_vanishes(activation, rests):
-    """A sigmoid at zero is a half: its readout moves at once."""
+    """A sigmoid unit of zero weights has output ½, so its readout has a gradient."""
     network = layer_from(activation, np.zeros((3, 2)), np.zeros((3, 1)))
     found = effective_width(network, from_arrays(np.eye(2), [1.0, 2.0]))
     assert found.width == 0

@@ -1,4 +1,4 @@
-"""Gates that were planted are found; where there are none to be found, that is said."""
+"""Test that `gating` finds planted gates, and reports activities without stable gates."""
 
 import time
 
@@ -25,7 +25,7 @@ TASK = objects_in_contexts(4, 3)
 
 
 def planted(pathways, units, examples, noise, seed, dead=0.2, spread=(0.3, 0.8)):
-    """Activities (example, unit) of units in pathways, some of whose gates are wrong."""
+    """Return activities `(example, unit)` of units in pathways, with some wrong gates."""
     rng = np.random.default_rng(seed)
     sets = rng.random((pathways, examples)) < rng.uniform(spread[0], spread[1], (pathways, 1))
     label = rng.permutation(np.arange(units) % pathways)
@@ -83,7 +83,9 @@ def test_noise_is_never_stable(examples, rate):
 @pytest.mark.parametrize("rate", [0.05, 0.9, 0.95])
 @pytest.mark.parametrize("examples", [12, 40])
 def test_rare_and_dense_noise_is_compared_with_chance(examples, rate):
-    """Most gates agree with most units, as they would if each unit were on for any examples."""
+    """Most gates of most units agree by chance alone, because units are rarely or nearly always
+    on.
+    """
     for seed in range(3):
         on = (np.random.default_rng(seed).random((examples, 30)) < rate) * 1.0
         found = gating(on)
@@ -102,7 +104,7 @@ def test_noise_of_few_units_is_seldom_stable(examples, units):
         found = gating(on)
         stable.append(found.stable)
         assert not found.stability < -1
-    assert sum(stable) <= 2  # expected: a half; before the test of `p_value`: up to 12
+    assert sum(stable) <= 2  # without the test of `p_value`, up to 12 would be stable
 
 
 def test_units_that_are_always_on_tell_nothing():
@@ -121,7 +123,7 @@ def test_nothing_is_known_of_fewer_than_four_examples(examples):
 
 
 def test_a_verdict_does_not_depend_on_the_split_nor_on_the_order_of_units():
-    """Gates of units that are nearly ambiguous, with many ties: few examples, few kinds."""
+    """Gates are nearly ambiguous and often tied, because there are few examples and few sets."""
     rng = np.random.default_rng(5)
     sets = rng.random((4, 14)) < 0.5
     on = (sets[rng.integers(4, size=20)] ^ (rng.random((20, 14)) < 0.08)).T * 1.0
@@ -173,7 +175,7 @@ def test_rand_index_counts_pairs(labels):
     most = (a.sum() + b.sum()) / 2
     expected = 1.0 if np.isclose(most, chance) else ((a & b).sum() - chance) / (most - chance)
     assert rand_index(one, other, np.ones(len(one))) == pytest.approx(expected)
-    # A unit of weight two is two units, but for the pair that it would be with itself.
+    # A unit of weight two counts as two units, except for the pair of these two units.
     assert rand_index(one, one, np.arange(1.0, len(one) + 1)) == pytest.approx(1)
 
 
@@ -188,7 +190,7 @@ def test_seeds_make_pathways_together():
     np.testing.assert_array_equal(found.pathway[0][order], found.pathway[1])
     assert found.stable
     other = np.stack((parts[0][0], planted(4, 40, 150, 0.05, 8, dead=0.0)[0]))
-    assert len(gating(other)) == 8  # two networks that have no pathway in common
+    assert len(gating(other)) == 8  # the two networks have no pathway in common
 
 
 def test_times_at_which_pathways_were_others_are_told():
@@ -207,7 +209,7 @@ def test_xor_units_along_examples_are_four_pathways():
     found = gating(layer_from("relu", turn, np.ones((12, 1))), data.x)
     np.testing.assert_array_equal(np.sort(found.sets.sum(axis=1)), [1] * 4)
     np.testing.assert_allclose(found.strength, np.linalg.norm(turn, axis=1))
-    # Any units that are on for one of four examples make such pathways: more examples are needed.
+    # With four examples, units that are on for one random example look the same.
     assert found.chance > 0.99
     assert not found.stable
     assert "no more than by chance" in str(found)
@@ -230,7 +232,7 @@ def test_gates_by_context_and_by_pathway():
     context = np.repeat(np.arange(3), 4)
     rows = np.isin(context, [[0, 1]]) * 1.0, np.isin(context, [[1, 2]]) * 1.0, np.zeros(12)
     h = np.stack((rows[0], rows[0], rows[1], rows[1], rows[2]), axis=1)
-    h[0, 0] = 0.0  # one gate that is off
+    h[0, 0] = 0.0  # one gate is off
     found = gating(h)
     np.testing.assert_array_equal(found.by(context), np.array([rows[i] for i in (0, 0, 1, 1, 2)]))
     joined = found.by_pathway()
@@ -304,7 +306,7 @@ def test_gates_that_are_read_again_are_the_network(network):
     assert (course.from_first[:, 0] == 0).all()
     assert course.from_last.max() > 0.02
     last = run.final.lane(1)
-    same = gated_equivalent(last, TASK.x)  # through the gated network itself
+    same = gated_equivalent(last, TASK.x)  # the gated network itself computes the same outputs
     np.testing.assert_allclose(same.predict(TASK.x), last.predict(TASK.x), atol=1e-12)
 
 

@@ -1,4 +1,4 @@
-"""Kernels: against closed forms, finite differences and another library's gradients."""
+"""Test kernels against closed forms, finite differences and gradients of PyTorch."""
 
 import jax
 import jax.numpy as jnp
@@ -88,7 +88,7 @@ def rotation(angle):
     ("balance", "distance"), [(-5, 0.01652710), (0, 0.10968354), (1, 0.01863306), (5, 0.00054534)]
 )
 def test_distance_along_a_flow(balance, distance):
-    """A funnel of widths 3-2-2 whose exact solution is known, at time 1.5."""
+    """Compare with the exact solution of a linear network of widths 3-2-2 at time 1.5."""
     small = np.array([0.3, 0.2])
     big = np.sqrt(small**2 + abs(balance))
     p, q = (small, big) if balance >= 0 else (big, small)
@@ -96,7 +96,7 @@ def test_distance_along_a_flow(balance, distance):
     task = linear_teacher(np.array([[1.2, 0.4, 0.5], [-0.3, 0.8, -0.6]]))
     flow = festina.gradient_flow(network, task, np.array([0.0, 1.5]), rtol=1e-10)
     found = tangent_kernel_distance(flow, np.eye(3))
-    assert found[0] < 1e-30  # the square of rounding
+    assert found[0] < 1e-30  # the square of a rounding error
     assert found[1] == pytest.approx(distance, abs=2e-8)
 
 
@@ -118,7 +118,7 @@ def test_distance_over_a_batch_is_the_distance_of_its_kernels():
 
 @pytest.mark.parametrize("repeats", [(1, 1, 1, 1, 1), (3, 1, 2, 1, 1)])
 def test_examples_of_a_task_count_by_their_weights(repeats):
-    """As if each stood there as often as its weight says."""
+    """An example of weight k counts like k copies of it."""
     y = np.random.default_rng(1).normal(size=(5, 2))
     weighted = festina.tasks.from_arrays(X, y, weight=np.array(repeats) / sum(repeats))
     x, targets = (np.repeat(each, repeats, axis=0) for each in (X, y))
@@ -139,7 +139,7 @@ def test_examples_of_a_task_count_by_their_weights(repeats):
 
 
 def test_the_kernel_of_what_learns_the_task_alone_is_that_of_the_targets():
-    """One weight: K = xxᵀ, which is yyᵀ but for its scale where y = 3x."""
+    """A network with one weight has K = xxᵀ, which is proportional to yyᵀ for y = 3x."""
     task = festina.tasks.from_arrays(X[:, :1], 3 * X[:, :1])
     assert tangent_kernel_alignment(deep_linear_from([np.ones((1, 1))]), task) == pytest.approx(1.0)
 
@@ -148,7 +148,7 @@ def test_alignment_and_distance():
     a, b = np.diag([1.0, 0.0]), np.diag([1.0, 1.0])
     assert alignment_between_kernels(a, b, axes=2) == pytest.approx(np.sqrt(0.5), rel=1e-14)
     assert distance_between_kernels(a, 7 * a, axes=2) == 0.0
-    # Where one minus a cosine would have no digits left: ½ε² for a turn by ε.
+    # A turn by ε has the distance ½ε², which computing one minus a cosine would round to zero.
     turned = a + 1e-9 * np.array([[0.0, 0.0], [0.0, 1.0]])
     assert distance_between_kernels(a, turned, axes=2) == pytest.approx(0.5e-18, rel=1e-6)
     with jax.enable_x64(True):

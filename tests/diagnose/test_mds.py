@@ -1,4 +1,4 @@
-"""Multidimensional scaling: exact where it can be, without jumps over time."""
+"""Test multidimensional scaling: exact for exact distances, and continuous over time."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def distances(points):
 def test_euclidean_configurations_are_recovered(dimensions, form):
     rng = np.random.default_rng(dimensions)
     rotation = np.linalg.qr(rng.standard_normal((6, 6)))[0][:dimensions]
-    points = rng.standard_normal((7, dimensions)) @ rotation + 3.0  # a plane within six dimensions
+    points = rng.standard_normal((7, dimensions)) @ rotation + 3.0  # a plane in six dimensions
     found = {
         "similarity": lambda: classical_mds(points @ points.T, dimensions=dimensions),
         "distances": lambda: classical_mds(distances=distances(points), dimensions=dimensions),
@@ -30,7 +30,7 @@ def test_euclidean_configurations_are_recovered(dimensions, form):
 
 
 def test_axes_are_the_textbooks():
-    """Columns are √β times eigenvectors of the centred similarity, the largest β first."""
+    """Columns are √β times the eigenvectors of the centred similarity, from the largest β down."""
     rng = np.random.default_rng(0)
     z = rng.standard_normal((6, 4))
     found = classical_mds(z @ z.T, dimensions=2)
@@ -42,17 +42,18 @@ def test_axes_are_the_textbooks():
 
 
 def differentiation(times):
-    """Item similarity while a tree is learned, with degenerate modes and eigenvalues that cross."""
+    """Return item similarities while a tree is learned; eigenvalues are degenerate and cross."""
     world = tree([2, 2, 2], 0.1)
     s = world.singular_values(32)
-    rate = np.where(world.kind == 2, 3.0, 1.0)  # fine before broad: the order of modes changes
+    # fine distinctions are learned before broad ones, so the order of the modes changes
+    rate = np.where(world.kind == 2, 3.0, 1.0)
     a = s / (1 + 1e4 * np.exp(-2 * s * rate * times[:, None]))
     return (world.modes * a[:, None, :]) @ world.modes.T
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_trajectories_do_not_jump(dimensions):
-    """Steps shrink with the time between frames, as they would not across a jump."""
+    """Steps between frames shrink with the time between frames; across a jump they would not."""
     steps = []
     for frames in (400, 1600):
         moved = classical_mds(

@@ -1,4 +1,4 @@
-"""Minima on a kink, where no gradient is zero."""
+"""Test the smallest subgradient at minima on kinks, where no gradient vanishes."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_the_nearest_side_of_a_kink_that_is_no_minimum():
 
 
 def test_a_point_on_many_kinks():
-    """A sum of ten leaning absolute values is at rest where all of them are zero."""
+    """A sum of ten tilted absolute values has its minimum where all ten are zero."""
     rng = np.random.default_rng(2)
     normals, lean = rng.normal(size=(10, 24)), rng.uniform(-0.9, 0.9, size=10)
 
@@ -36,7 +36,7 @@ def test_a_point_on_many_kinks():
         slopes = np.sign(side) + lean
         return float(np.abs(side).sum() + lean @ side), slopes @ normals
 
-    away = np.linalg.svd(normals)[2][-1]  # along which nothing changes
+    away = np.linalg.svd(normals)[2][-1]  # a direction in which the function is constant
     found = smallest_subgradient(function, away)
     assert np.linalg.norm(found) < 1e-8 < 1e-2 < np.linalg.norm(function(away)[1])
 

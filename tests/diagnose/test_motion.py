@@ -1,4 +1,4 @@
-"""Whether a network rests: slopes by hand, training in plain NumPy, and what answers say of it."""
+"""Test whether networks are found at rest, against slopes by hand and training in NumPy."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ PHI = {
 
 
 def by_hand(phi, u, v, x, y, bias: ArrayLike = 0.0):
-    """½⟨‖f + b − y‖²⟩ and its derivatives by u, v and b."""
+    """Return the loss ½⟨‖f + b − y‖²⟩ and its derivatives with respect to u, v and b."""
     function, derivative = PHI[phi]
     a = x @ u.T
     error = function(a) @ v + bias - y
@@ -36,7 +36,7 @@ def slope_by_hand(phi, u, v, x, y):
 
 
 def trained(phi, u, v, x, y, *, steps, rate=0.02, bias=False):
-    """Plain gradient descent; the weights, the bias and all losses."""
+    """Train by plain gradient descent; return the weights, the bias and the losses of all steps."""
     b, losses = np.zeros(y.shape[1]), []
     for _ in range(steps):
         loss, by_u, by_v, by_b = by_hand(phi, u, v, x, y, b)
@@ -48,7 +48,7 @@ def trained(phi, u, v, x, y, *, steps, rate=0.02, bias=False):
 @settings(max_examples=12)
 @given(st.integers(0, 10**6), st.sampled_from(["relu", "tanh"]), st.floats(0.02, 0.3))
 def test_a_network_beside_its_minimum_moves(seed, phi, moved):
-    """Targets of the same network with other weights: it would go there, and is at no saddle."""
+    """A network moves if its targets come from the same network with slightly different weights."""
     rng = np.random.default_rng(seed)
     x, u, v = rng.normal(size=(200, 5)), rng.normal(size=(12, 5)), rng.normal(size=(12, 1))
     other = [part + moved * rng.normal(size=part.shape) for part in (u, v)]
@@ -58,14 +58,17 @@ def test_a_network_beside_its_minimum_moves(seed, phi, moved):
     assert found.loss == pytest.approx(by_hand(phi, u, v, x, y)[0])
     if phi == "tanh":
         assert found.slope == pytest.approx(exact)
-    else:  # beside kinks of a few samples there are smaller ones
+    else:  # on the other side of the kinks of a few samples the gradient is smaller
         assert 0.5 * exact < found.slope < exact
     assert found.confirmed is found.rests is False
     assert "not confirmed: the network moves" in str(found)
 
 
 def test_to_and_fro_across_kinks_is_rest_once_the_loss_falls_no_more():
-    """Few samples and a finite rate: no gradient ever becomes small."""
+    """With few samples and a finite learning rate, ReLU weights jump across kinks.
+
+    The gradient never vanishes, so the network rests as soon as the loss stops falling.
+    """
     rng = np.random.default_rng(5)
     x = np.column_stack([rng.normal(size=(12, 2)), np.ones(12)])
     y, weights = rng.normal(size=(12, 1)), (0.01 * rng.normal(size=(10, n)) for n in (3, 1))
@@ -82,7 +85,10 @@ def test_to_and_fro_across_kinks_is_rest_once_the_loss_falls_no_more():
 
 
 def test_a_trained_network_whose_last_mode_is_not_seen_is_not_of_the_width_without():
-    """Modes of 3, 1 and 0.2: less than a tenth of the outputs, but another fixed point."""
+    """A third mode below a tenth of the outputs still belongs to another fixed point.
+
+    The modes are 3, 1 and 0.2; the narrow network without the third is not confirmed.
+    """
     strengths = np.array([3.0, 1.0, 0.2])
     x = np.sqrt(3.0) * np.eye(3)
     u = v = np.diag(np.sqrt(strengths))
@@ -102,13 +108,13 @@ def test_without_targets_nothing_says_whether_it_rests():
     assert "not tested whether the network is at rest" in str(blind)
 
 
-# Outputs that are not the layer's alone
+# Outputs that have a bias
 
 
 @settings(max_examples=2)
 @given(st.integers(0, 10**6), st.sampled_from([-20.0, 20.0, 60.0]))
 def test_a_bias_of_the_outputs_is_given_or_warned_of(seed, constant):
-    """The same width whatever the constant, from a network trained together with its bias."""
+    """The width is the same for every constant in the outputs, if the bias is given."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(200, 3))
     axes = np.linalg.qr(rng.normal(size=(3, 3)))[0]
@@ -143,7 +149,7 @@ def test_logits_of_a_cross_entropy_are_warned_of(as_a_user):
 
 
 def test_outputs_fitted_by_squares_are_not_warned_of():
-    """Classes fitted by least squares, and positive targets that a layer has only begun to fit."""
+    """Classes fitted by least squares and positive targets early in training give no warning."""
     rng = np.random.default_rng(2)
     x = rng.normal(size=(100, 3))
     classes = np.eye(2)[(x[:, 0] > 0).astype(int)]

@@ -1,4 +1,4 @@
-"""Plateaus found in simulations of Zhang, Saxe & Latham, and in staircases that are known."""
+"""Test `plateaus` on simulations of figures by Zhang, Saxe & Latham, and on known staircases."""
 
 import functools
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from festina.networks import fully_connected
 from festina.tasks import from_arrays
 
 SEEDS = range(16)
-BIN = 1 / 200  # of the initial loss
+BIN = 1 / 200  # as a fraction of the initial loss
 
-# The simulators --------------------------------------------------------------------------------
+# Simulations of figures -------------------------------------------------------------------------
 
 Weights = tuple[np.ndarray, np.ndarray]
 
@@ -30,7 +30,7 @@ def descend(
     rate: float,
     steps: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Plain gradient descent for all seeds at once: steps, loss and |∂L/∂θ|², by seed and step."""
+    """Train all seeds by gradient descent; return steps, losses and |∂L/∂θ|² `(seed, step)`."""
     u, v = weights
     losses, squared = [], []
     for _ in range(steps + 1):
@@ -55,7 +55,7 @@ def start_1b() -> Weights:
 
 
 def linear(target: np.ndarray, covariance: np.ndarray):
-    """Population loss ⟨|y − Σ_i v_i u_iᵀ x|²⟩ for y = W* x, Eq. (64) without a half."""
+    """Return the population loss ⟨|y − Σ_i v_i u_iᵀ x|²⟩, Eq. (64) without ½, for y = W* x."""
 
     def loss_and_gradients(u, v):
         error = target - np.einsum("shi,shj->sij", v, u)
@@ -84,7 +84,7 @@ def figure_1d():
 
 def figure_1g():
     def loss_and_gradients(u, v):
-        """For x ~ N(0, I), ⟨(xᵀA x)²⟩ = 2 tr A² + (tr A)²."""
+        """Use ⟨(xᵀA x)²⟩ = 2 tr A² + (tr A)² for x ~ N(0, I)."""
         a = np.einsum("sh,shi,shj->sij", v, u, u) - np.eye(2)
         trace = np.trace(a, axis1=1, axis2=2)
         da = 4 * a + 2 * trace[:, None, None] * np.eye(2)
@@ -129,7 +129,7 @@ def test_figure_1_has_three_plateaus_in_every_seed(panel, levels):
     ],
 )
 def test_figure_1_levels(panel, levels, tolerance):
-    """In 1G only seeds that come near the saddle have its level; see the next test but one."""
+    """In Figure 1G only seeds that come near the saddle reach its level."""
     near = [each for each in found(panel) if panel != "1G" or each.strength[1] > 4.5]
     assert len(near) >= len(SEEDS) / 2
     for each in near:
@@ -143,7 +143,7 @@ def test_figure_1_mean_drop_steps(panel, steps):
 
 
 def test_figure_1g_drop_steps_within_the_spread_over_seeds():
-    """245 ± 60 and 483 ± 175 over 8 seeds: hold the means within three standard errors."""
+    """Reference means over 8 seeds, 245 ± 60 and 483 ± 175, are met within 3 standard errors."""
     drops = np.array([each.drop_time for each in found("1G")])
     error = np.sqrt(np.array([60.0, 175.0]) ** 2 / 8 + drops.var(0) / len(SEEDS))
     assert np.all(np.abs(drops.mean(0) - (245.0, 483.0)) < 3 * error)
@@ -158,12 +158,12 @@ def test_figure_1g_distance_from_the_saddle_falls_with_the_strength():
 
 
 def test_figure_1b_drops_follow_from_the_initial_weights():
-    """n_k = ln(x/(1−x)/a₀) / (2 ln(1+2ηs)) with x = 1 − 1/√2, for modes that do not interact.
+    """Mode k drops at step n_k = ln(x/(1−x)/a₀) / (2 ln(1+2ηs)) with x = 1 − 1/√2.
 
-    The growing part of unit i in mode k is c_ki = (u_i + v_i)·e_k/2, and a₀ = Σ_i c_ki². Mode one
-    takes with it the part of mode two that lies along it across units: what is left for the
-    second drop is orthogonal to it. With that the times hold to a thousandth of a step over
-    seeds, up to a constant from rounding steps of the size η to a flow.
+    Modes do not interact. The growing part of unit i in mode k is c_ki = (u_i + v_i)·e_k/2, and a₀
+    = Σ_i c_ki². As mode one grows, it absorbs the component of mode two that is parallel to it
+    across units; only the orthogonal component counts for the second drop. These times are exact to
+    a thousandth of a step, up to a constant from comparing descent at rate η with a flow.
     """
     u, v = start_1b()
     s, e = np.linalg.eigh(COVARIANCE)
@@ -181,7 +181,7 @@ def test_figure_1b_drops_follow_from_the_initial_weights():
 @pytest.mark.parametrize("levels", ["linear", "log"])
 @pytest.mark.parametrize("panel", PANELS)
 def test_both_methods_agree(panel, levels):
-    """In count, in the level to one bin, in the time of a drop to a fraction of a step."""
+    """Gradients and losses give the same count, levels within a bin, and drops within a step."""
     for a, b in zip(found(panel), found(panel, "loss", levels=levels), strict=True):
         if a.strength[1] < 1 and len(b) == 2:  # too brief for a curve smoothed over bins
             continue
@@ -226,7 +226,10 @@ def spiky(rng, loss):
     [*(pytest.param(noise, marks=pytest.mark.slow) for noise in (white, proportional)), spiky],
 )
 def test_noise_seldom_changes_what_the_loss_shows(noise):
-    """Running minimum and median filter: 48 of 56 under `white`. Here nine in ten and more."""
+    """At least nine in ten noisy records keep their plateaus.
+
+    With a running minimum and a median filter, 48 of 56 would under `white` noise.
+    """
     rng = np.random.default_rng(0)
     right, off = 0, []
     for panel in PANELS:
@@ -241,7 +244,7 @@ def test_noise_seldom_changes_what_the_loss_shows(noise):
 
 
 def test_a_spike_anywhere_changes_nothing():
-    """One sample of ten times the initial loss: on plateaus, within drops, and at the very end."""
+    """The spike, ten times the initial loss, lies on a plateau, within a drop or at the end."""
     steps, losses, _ = run("1B")
     loss, clean = losses[0], found("1B")[0]
     drop = int(np.argmin(np.diff(loss)))
@@ -256,7 +259,7 @@ LEVELS = np.array([3.0, 2.0, 0.8, 0.1])
 
 
 def mini_batch(level: np.ndarray, freedom: int, seed: int) -> np.ndarray:
-    """Each sample the mean of so many squared errors."""
+    """Return losses that are each the mean of `freedom` squared errors."""
     return level * np.random.default_rng(seed).chisquare(freedom, level.size) / freedom
 
 
@@ -265,7 +268,7 @@ def mini_batch(level: np.ndarray, freedom: int, seed: int) -> np.ndarray:
     [(8, 34, 0.15), pytest.param(64, 40, 0.05, marks=pytest.mark.slow)],
 )
 def test_levels_show_through_scatter_of_their_own_size(freedom, all_found, off):
-    """Which no drop exceeds threefold, sample by sample."""
+    """A drop is at most threefold, comparable with the scatter of single samples."""
     steps = np.arange(2000.0)
     each = [plateaus(steps, mini_batch(LEVELS.repeat(500), freedom, s)) for s in range(40)]
     right = [one for one in each if len(one) == len(LEVELS)]
@@ -279,7 +282,7 @@ def test_levels_show_through_scatter_of_their_own_size(freedom, all_found, off):
 
 @pytest.mark.parametrize("freedom", [8, pytest.param(24, marks=pytest.mark.slow), 96])
 def test_scatter_in_proportion_to_the_loss_is_no_rise(freedom):
-    """A long quiet end says nothing of how the loss scatters where it is high."""
+    """A long quiet end does not tell how much the loss scatters while it is high."""
     level = np.repeat([7.0, 1.7, 0.3], [500, 500, 1000])
     for seed in range(10):
         found = plateaus(np.arange(2000.0), mini_batch(level, freedom, seed))
@@ -299,7 +302,7 @@ def test_more_scatter_hides_no_drop_that_averages_show(scatter):
 
 
 def test_no_record_makes_plateaus_stronger_than_they_are():
-    """Neither single precision nor few digits, nor averages of much noise."""
+    """Neither rounded numbers nor averages of strong noise increase the strength of a plateau."""
     time = np.linspace(0.0, 100.0, 4001)
     loss = 0.5 + 2.0 / (1 + np.exp(time - 30.0)) + 1.0 / (1 + np.exp(0.5 * (time - 70.0)))
     clean = plateaus(time, loss).strength[:-1]
@@ -332,18 +335,18 @@ def test_scatter_alone_makes_no_drop(freedom):
 
 
 def falls_without_rest(samples: int, scatter: float, seeds: int) -> list[Plateaus]:
-    """A straight fall from 1 to 0."""
+    """Return plateaus of a loss that falls linearly from 1 to 0 in noise."""
     times = np.arange(float(samples))
     draws = (np.random.default_rng(seed).standard_normal(samples) for seed in range(seeds))
     return [plateaus(times, 1 - times / samples + scatter * noise) for noise in draws]
 
 
 def assert_without_rest(found: list[Plateaus], samples: int, scatter: float) -> None:
-    """In all but one record of twenty, and never as one plateau that does not fall."""
+    """Check that at least 95 % of the records show no rest, and none a single plateau."""
     assert min(len(each) for each in found) == 2
     assert np.mean(["no rest" in str(each) for each in found]) >= 0.95
     ends = np.array([each.level[[0, -1]] for each in found]) - [1.0, 0.0]
-    error = 2 * scatter / np.sqrt(samples)  # of a straight line at its ends
+    error = 2 * scatter / np.sqrt(samples)  # of the ends of a straight line
     assert np.abs(ends.mean(axis=0)).max() < 0.005 + 3 * error / np.sqrt(len(found))
     assert np.median(np.abs(ends)) < 0.005 + error
 
@@ -381,7 +384,7 @@ SMALL_STEPS = np.array([2.3, 1.8, 1.1, 0.7, 0.3, 0.05])
 @pytest.mark.parametrize("stays", [[2000] * 6, [3000, 2000, 2000, 2000, 2000, 1000]])
 @pytest.mark.parametrize("scatter", [0.02, pytest.param(0.08, marks=pytest.mark.slow), 0.16])
 def test_levels_are_told_apart_as_well_as_their_means_are_known(scatter, stays):
-    """The smallest drop is a good sample's scatter, and a hundred times what the means have."""
+    """The smallest drop is the size of the scatter and a hundred times the error of the levels."""
     times = np.arange(float(sum(stays)))
     for seed in range(5):
         noise = np.random.default_rng(seed).standard_normal(times.size)
@@ -394,7 +397,7 @@ def test_levels_are_told_apart_as_well_as_their_means_are_known(scatter, stays):
 
 @pytest.mark.parametrize("drop", [0.04, 0.05])
 def test_a_drop_below_the_scatter_of_a_sample_is_found(drop):
-    """The means of 1000 samples are known to 0.0016."""
+    """The drop is at most the scatter of a sample; means of 1000 samples are known to 0.0016."""
     times = np.arange(3000.0)
     loss = np.repeat([1.0 + drop, 1.0, 0.5], 1000)
     for seed in range(5):
@@ -407,7 +410,7 @@ def test_a_drop_below_the_scatter_of_a_sample_is_found(drop):
     "memory", [*(pytest.param(each, marks=pytest.mark.slow) for each in (0.5, 0.8)), 0.9]
 )
 def test_slow_noise_is_noise(memory):
-    """Each sample remembers those before it, as losses that were averaged in passing do."""
+    """Noise with memory, as in running averages of losses, is recognised as noise."""
     from scipy.signal import lfilter
 
     rest, fall, stairs = [], [], []
@@ -424,7 +427,7 @@ def test_slow_noise_is_noise(memory):
 
 
 def overfit(rise: float, scatter: float) -> tuple[np.ndarray, np.ndarray]:
-    """From 1 to 0.2 at 200, and up again from 500 on."""
+    """Return a loss that falls from 1 to 0.2 at time 200 and rises again from time 500 on."""
     times = np.arange(1000.0)
     loss = 0.6 - 0.4 * np.tanh((times - 200) / 10) + rise * np.clip(times / 500 - 1, 0, None)
     return times, loss + scatter * np.random.default_rng(1).standard_normal(times.size)
@@ -444,7 +447,7 @@ def test_a_loss_that_falls_and_later_rises_is_judged_before_it_rises(rise, scatt
 
 
 def test_a_rise_for_a_while_is_passed_over():
-    """From 1.3 to 0.3, up to 0.8 and down to 0.1: double descent."""
+    """In double descent (1.3 to 0.3, up to 0.8, down to 0.1) the rise is left out."""
     times = np.arange(1000.0)
     step = lambda middle: 0.5 * (1 + np.tanh((times - middle) / 20))
     each = plateaus(times, 1.3 - step(100) + 0.5 * step(300) - 0.7 * step(700))
@@ -458,14 +461,14 @@ def test_a_rise_for_a_while_is_passed_over():
 @pytest.mark.parametrize("width", [1.0, 5.0, 20.0])
 @pytest.mark.parametrize(("at", "reach"), [(40.0, 20.0), (60.0, 30.0), (30.0, 20.0)])
 def test_a_warm_up_is_no_plateau(at, reach, width):
-    """However far up its flank the record begins, the fall from a hump is no drop."""
+    """The loss begins with a hump; the fall from the hump is not counted as a drop."""
     times = np.arange(1200.0)
     stairs = Staircase([1.0, 0.8], [width, width], [400 / width, 400 / width], base=0.2)
     hump = np.exp(-(((times - at) / reach) ** 2))
     each = plateaus(times, stairs(times)[0] + hump)
     assert_consistent(each, times)
     first, *others = each.level
-    if hump[0] > 0.05:  # begins on its way up
+    if hump[0] > 0.05:  # the record begins on the rising side of the hump
         assert first == pytest.approx(2 + hump[0], abs=0.01)
         assert each.duration[0] < 2
         assert each.strength[0] < 0.5
@@ -478,7 +481,7 @@ def test_a_warm_up_is_no_plateau(at, reach, width):
 @pytest.mark.parametrize("scatter", [0.0, 0.02])
 @pytest.mark.parametrize(("up", "down"), [(1.2, 0.6), (0.7, 0.25), (1.4, 1.1)])
 def test_a_plateau_ends_where_a_rise_leaves_it(scatter, up, down):
-    """As from 2.3 over 3.5 and 2.9 to 0.02: of 2.3 nothing is left when it passes there again."""
+    """A loss rises from its plateau at 2.3 to a hump and falls to 0.02, passing 2.3 quickly."""
     times = np.arange(1200.0)
     step = lambda middle, width: 0.5 * (1 + np.tanh((times - middle) / (2 * width)))
     last = 2.28 + up - down
@@ -498,7 +501,7 @@ def test_a_plateau_ends_where_a_rise_leaves_it(scatter, up, down):
 
 
 def test_the_last_plateau_ends_where_the_loss_falls_on():
-    """By less than `merge` of the initial loss, and yet to nothing."""
+    """The second drop is less than `merge` of the initial loss, but it goes to nearly zero."""
     stairs = Staircase([5.0, 0.0045], [1.0, 1.0], [60.0, 60.0], base=1e-5)
     times = np.linspace(0.0, stairs.middle[1] + 8.0, 2001)
     loss, slope = stairs(times)
@@ -521,7 +524,7 @@ def test_noise_does_not_rise():
 
 
 class Staircase:
-    """L(t) = base + Σ_k height_k / (1 + e^{(t − t_k)/width_k}), whose middles are the t_k."""
+    """Loss L(t) = base + Σ_k height_k / (1 + e^{(t − t_k)/width_k}) with drops at the times t_k."""
 
     def __init__(self, heights, widths, gaps, base=0.0):
         self.height, self.width = np.array(heights), np.array(widths)
@@ -531,7 +534,7 @@ class Staircase:
         self.level = base + np.append(np.cumsum(self.height[::-1])[::-1], 0.0)
 
     def __call__(self, times) -> tuple[np.ndarray, np.ndarray]:
-        """Loss and slope."""
+        """Return loss and slope."""
         f = 0.5 * (1 - np.tanh((times[:, None] - self.middle) / (2 * self.width)))
         return self.base + f @ self.height, -(f * (1 - f)) @ (self.height / self.width)
 
@@ -549,9 +552,10 @@ def staircases(draw) -> Staircase:
 
 
 def uneven(stairs: Staircase, spacing: float, seed: int = 0) -> np.ndarray:
-    """Irregular samples, `spacing` widths apart where the loss moves and twenty times that between.
+    """Return irregular times, dense around drops and twenty times sparser in between.
 
-    No two gaps are alike: neighbours differ by up to a factor of two.
+    Times around a drop are about `spacing` widths apart, and neighbouring gaps differ by up to a
+    factor of two.
     """
     rng = np.random.default_rng(seed)
 
@@ -573,9 +577,10 @@ few = settings(max_examples=12, deadline=None, derandomize=True)
 @few
 @given(staircases())
 def test_drop_times_converge_with_the_sampling(stairs):
-    """At least fourth order with slopes, third without: 256 and 64 times better at a quarter.
+    """Drop times converge at fourth order with slopes, and at third order without.
 
-    Where the samples fall matters too, so less is asked for than the order gives.
+    The ideal gains for four times as many samples are 256 and 64. The bounds of 100 and 25 are
+    lower, because errors also depend on the position of the samples.
     """
 
     def error(spacing: float, slopes: bool) -> float:
@@ -613,8 +618,9 @@ UNITS = st.integers(-30, 30).map(lambda exponent: 2.0**exponent)
 @few
 @given(staircases(), UNITS, UNITS, UNITS)
 def test_units_do_not_matter(stairs, time_unit, loss_unit, gradient_unit):
-    """Powers of two, which change no rounding: on a staircase flat to rounding the strength of a
-    step is that of the rounding.
+    """Units are powers of two, which do not change rounding.
+
+    The strength of a plateau that is flat to rounding depends on the rounding.
     """
     times = uneven(stairs, 0.2)
     loss, slope = stairs(times)
@@ -635,7 +641,10 @@ def test_units_do_not_matter(stairs, time_unit, loss_unit, gradient_unit):
 
 
 def test_samples_where_the_loss_moves_are_enough():
-    """A record as an adaptive solver saves it: even in the arc length of (t, L), one in ten."""
+    """Sparse records suffice if they are evenly spaced in the arc length of (t, L).
+
+    An adaptive solver saves such records.
+    """
     for panel in PANELS:
         steps, losses, squared = run(panel)
         for loss, r, full in zip(losses, squared, found(panel), strict=True):
@@ -655,7 +664,7 @@ def test_start_and_end_bound_the_stay():
     times = uneven(stairs, 0.05)
     loss, slope = stairs(times)
     each = plateaus(times, loss, -slope, slope=slope, edge=0.1)
-    reach = np.log(9.0)  # a logistic step has made a tenth this many widths before its middle
+    reach = np.log(9.0)  # a logistic drop has fallen by a tenth this many widths before its middle
     assert np.allclose(each.end[:-1], stairs.middle - reach, atol=1e-4)
     assert np.allclose(each.start[1:], stairs.middle + reach, atol=1e-4)
     assert each.start[0] == times[0]
@@ -677,7 +686,10 @@ def test_log_levels_see_plateaus_far_below_the_initial_loss():
 
 
 def late_drop(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """From 1 to 0.016 around step 200, to 0.002 around 2500 and slowly to 1e-8: loss and slope."""
+    """Return loss and slope: drops from 1 to 0.016 and to 0.002, then a slow fall to 1e-8.
+
+    The drops are around steps 200 and 2500.
+    """
     stairs = Staircase([0.984, 0.014], [10.0, 100.0], [2.0, 23.0], base=0.0)
     loss, slope = stairs(steps)
     tail = 0.002 / (1 + np.exp((steps - 3500) / 1000))
@@ -685,7 +697,7 @@ def late_drop(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_a_low_plateau_before_a_slow_end_is_seen_by_the_loss_alone():
-    """And as strong as by gradients."""
+    """The loss alone gives the plateau the same strength as gradients do."""
     steps = np.arange(20000.0)
     loss, slope = late_drop(steps)
     by_gradient, by_loss = plateaus(steps, loss, -slope), plateaus(steps, loss)
@@ -696,7 +708,7 @@ def test_a_low_plateau_before_a_slow_end_is_seen_by_the_loss_alone():
 
 
 def test_noise_proportional_to_the_loss_makes_no_plateaus_within_a_drop():
-    """However long the quiet end that hides it."""
+    """This holds although the long quiet end of the record contains little of the noise."""
     steps = np.arange(20000.0)
     loss, _ = late_drop(steps)
     for seed in range(6):
@@ -726,7 +738,7 @@ def test_strength_on_a_clean_curve_needs_no_gradients(panel):
 
 @pytest.mark.parametrize("law", [lambda level: 0.02 + 0 * level, lambda level: 0.05 * level])
 def test_scatter_is_a_function_of_the_level(law):
-    """Additive and proportional, also where samples are few and where most lie at one level."""
+    """Additive and proportional scatter are found, also at levels with few samples."""
     level = late_drop(np.arange(20000.0))[0]
     noise = law(level) * np.random.default_rng(0).standard_normal(level.size)
     at = np.array([0.01, 0.1, 0.5, 0.9])
@@ -736,7 +748,7 @@ def test_scatter_is_a_function_of_the_level(law):
 
 
 def stairs_in_noise(seed: int, samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Two or three levels with logistic drops, and noise of one level for each plateau."""
+    """Return times, losses with two or three logistic drops, and noise that varies by plateau."""
     rng = np.random.default_rng(seed)
     drops = int(rng.integers(1, 3))
     part = samples / (drops + 1)
@@ -754,7 +766,7 @@ def stairs_in_noise(seed: int, samples: int) -> tuple[np.ndarray, np.ndarray, np
     "samples", [120, *(pytest.param(each, marks=pytest.mark.slow) for each in (180, 600))]
 )
 def test_noise_that_changes_along_the_record_makes_no_plateaus(samples):
-    """From none to 0.03 and back: as many plateaus as were put there, in nine of ten records."""
+    """In noise of varying scale, at least nine in ten records keep their number of plateaus."""
     right = []
     for seed in range(20):
         times, loss, noise = stairs_in_noise(seed, samples)
@@ -763,7 +775,7 @@ def test_noise_that_changes_along_the_record_makes_no_plateaus(samples):
 
 
 def test_noise_that_begins_with_the_drop():
-    """A level until 108, then an exponential fall in noise: two plateaus, not nine."""
+    """A plateau until time 108, then an exponential fall in noise, are mostly two plateaus."""
     times = np.arange(180.0)
     loss = np.where(times < 108, 2.29, 0.45 + 1.84 * np.exp(-(times - 108) / 18))
     for early in (0.003, 0.0):
@@ -778,7 +790,7 @@ def test_noise_that_begins_with_the_drop():
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
 )
 def test_noise_only_lowers_the_strength(seed):
-    """In the median over records, and in no record above that of the clean curve."""
+    """The median strength falls with the noise, and no strength exceeds the clean curve's."""
     times, loss, _ = stairs_in_noise(seed, 600)
     clean = plateaus(times, loss)
     draws = np.random.default_rng(seed).standard_normal((3, times.size))
@@ -788,7 +800,7 @@ def test_noise_only_lowers_the_strength(seed):
         each = np.array([strength for strength in found if len(strength) == len(clean)])
         assert len(each)
         assert not (each > clean.strength + 0.1).any()
-        known = ~np.isnan(each).all(axis=0)  # whether the last is a rest may be hidden
+        known = ~np.isnan(each).all(axis=0)  # noise may hide whether the last plateau is a rest
         median = np.nanmedian(np.where(known, each, 0.0), axis=0)
         assert (median <= before + 0.1).all()
         before = median
@@ -798,7 +810,7 @@ def test_noise_only_lowers_the_strength(seed):
 @pytest.mark.parametrize("times", [np.arange(1.0, 2001.0), np.geomspace(1.0, 1e5, 500)])
 @pytest.mark.parametrize("exponent", [0.1, 0.3, 0.7, 1.0])
 def test_a_power_law_never_rests(exponent, times, gradient):
-    """It has no time of its own; an exponential of the same length has one, and rests."""
+    """A power law has no time constant, so it has no plateau, unlike an exponential."""
     loss = times**-exponent
     found = plateaus(times, loss, exponent * loss / times if gradient else None)
     assert found.strength == pytest.approx([0.0, 0.0], abs=0.05)
@@ -811,11 +823,11 @@ def test_a_power_law_never_rests(exponent, times, gradient):
 @pytest.mark.parametrize("scatter", [0.001, 0.01, 0.1])
 @pytest.mark.parametrize("exponent", [0.3, 0.8, 1.2])
 def test_a_power_law_in_noise_never_rests(exponent, scatter):
-    """It is seen to fall at the end, or noise hides whether it does."""
+    """Either the loss is found to fall at the end, or noise hides whether it falls."""
     times = np.arange(1.0, 1001.0)
     loss = times**-exponent
     late = times > 250
-    fall = (loss[late][0] - loss[-1]) / (scatter * np.sqrt(12 / late.sum()))  # standard errors
+    fall = (loss[late][0] - loss[-1]) / (scatter * np.sqrt(12 / late.sum()))  # in standard errors
     for seed in range(4):
         noise = scatter * np.random.default_rng(seed).standard_normal(times.size)
         found = plateaus(times, loss + noise)
@@ -829,7 +841,7 @@ def test_a_power_law_in_noise_never_rests(exponent, scatter):
 
 @pytest.mark.parametrize(("scatter", "seen"), [(0.001, 1.0), (0.01, 1.0), (0.3, 0.0)])
 def test_rest_after_a_drop_shows_as_far_as_noise_allows(scatter, seen):
-    """The same samples with a rest instead: an exponential in noise keeps its last plateau."""
+    """An exponential drop with a rest keeps its last plateau, unless the noise is too strong."""
     times = np.arange(1.0, 1001.0)
     loss = 0.1 + np.where(times < 400, 0.9, 0.9 * np.exp(-(times - 400) / 15))
     for seed in range(4):
@@ -843,7 +855,7 @@ def test_rest_after_a_drop_shows_as_far_as_noise_allows(scatter, seen):
 
 @pytest.mark.parametrize("scatter", [0.0, 0.001, 0.003, 0.01, 0.03])
 def test_noise_makes_no_rest_that_a_clean_record_has_not(scatter):
-    """The record ends four time constants after the drop begins: too early to be a rest."""
+    """The record ends four time constants after the drop begins, too early to be a rest."""
     times = np.arange(180.0)
     loss = np.where(times < 108, 2.29, 0.45 + 1.84 * np.exp(-(times - 108) / 18))
     for seed in range(4):
@@ -854,7 +866,7 @@ def test_noise_makes_no_rest_that_a_clean_record_has_not(scatter):
 
 
 def test_a_fast_start_in_little_noise_is_a_drop():
-    """Curvature of the first samples counts as noise, and yet the loss falls to a hundredth."""
+    """The curvature of the first samples looks like noise, but the loss falls to a hundredth."""
     times = np.arange(1.0, 1001.0)
     for seed in range(1020, 1024):
         noise = 0.001 * np.random.default_rng(seed).standard_normal(times.size)
@@ -877,11 +889,11 @@ def test_a_small_drop_is_merged_into_its_plateau():
     assert len(plateaus(times, loss, -slope, merge=1e-4)) == 4
 
 
-# Awkward curves --------------------------------------------------------------------------------
+# Unusual curves --------------------------------------------------------------------------------
 
 
 def assert_consistent(each: Plateaus, times: np.ndarray) -> None:
-    """What holds for every answer."""
+    """Check what holds for every result of `plateaus`."""
     assert len(each) >= 1
     assert len(each.drop_time) == len(each) - 1
     assert np.all(np.diff(each.level) < 0)
@@ -967,7 +979,8 @@ def test_edge_of_stability_does_not_make_plateaus():
     times = np.linspace(0.0, stairs.end, 1801)
     loss, slope = stairs(times)
     onset = 1 / (1 + np.exp(stairs.middle[1] + 20 - times))
-    loss = loss + 0.05 * onset * (1 + np.cos(np.pi * np.arange(times.size)))  # from step to step
+    # alternates from step to step
+    loss = loss + 0.05 * onset * (1 + np.cos(np.pi * np.arange(times.size)))
     each = plateaus(times, loss)
     assert len(each) == 3
     assert np.allclose(each.level[:2], [2.0, 1.0], atol=2 * BIN)
@@ -1041,7 +1054,7 @@ def test_log_levels_need_a_positive_loss():
         plateaus(T, T - 1, levels="log")
 
 
-# What is handed out ----------------------------------------------------------------------------
+# Output ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("gradient", [True, False])
@@ -1087,7 +1100,7 @@ STEP = np.arange(0.0, 3000.0)
 
 
 def two_drops(first: float = 800.0, second: float = 2000.0) -> np.ndarray:
-    """Rests at 1, .4 and .1."""
+    """Return a loss with plateaus at 1, 0.4 and 0.1."""
     falls = [1 / (1 + np.exp(0.04 * (STEP - at))) for at in (first, second)]
     return 0.1 + 0.6 * falls[0] + 0.3 * falls[1]
 
@@ -1113,13 +1126,13 @@ def test_losses_written_with_few_decimals(decimals, kind):
 
 
 def test_round_numbers_are_no_rounding():
-    """A staircase of few levels does not pass through what is between them."""
+    """A staircase of few round levels is not mistaken for rounding of a continuous loss."""
     found = plateaus(np.arange(400.0), np.repeat([3.0, 2.0, 1.0, 0.0], 100))
     np.testing.assert_allclose(found.level, [3.0, 2.0, 1.0, 0.0])
 
 
 def test_the_foot_of_a_steep_drop_is_no_rise():
-    """In slow noise few straight pieces are fitted, and they overshoot where a drop ends."""
+    """A fit of slow noise by few straight pieces overshoots after a drop; it is not a rise."""
     t = np.arange(0.0, 1000.0, 10.0)
     falls = lambda at, width: 1 / (1 + np.exp((t - at) / width))
     clean = 0.16 + 0.37 * falls(470, 22) + 0.47 * falls(107, 4) - 5e-5 * np.minimum(t, 350)
@@ -1129,7 +1142,7 @@ def test_the_foot_of_a_steep_drop_is_no_rise():
             noise[k] = 0.9 * noise[k - 1] + 2e-4 * rng.normal()
         found = plateaus(t, clean + noise, prominence=1.0)
         assert len(found) == 3
-        assert (found.rises[:, 0] > 600).all()  # later the noise itself wanders
+        assert (found.rises[:, 0] > 600).all()  # later the noise itself changes slowly
 
 
 def test_a_run_that_diverged_has_no_plateaus():

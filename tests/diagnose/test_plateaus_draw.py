@@ -1,4 +1,4 @@
-"""The picture of a curve with its plateaus."""
+"""Test the figure of a loss curve with its plateaus."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,7 +10,7 @@ TIME = np.linspace(0.0, 100.0, 1001)
 
 
 def staircase(*levels: float) -> np.ndarray:
-    """Drops at 100/K, 200/K, …"""
+    """Return a loss that passes through these K levels, with drops at 100/K, 200/K, …."""
     at = np.linspace(0.0, 100.0, len(levels) + 1)[1:-1]
     falls = np.subtract(levels[:-1], levels[1:])
     return np.add(

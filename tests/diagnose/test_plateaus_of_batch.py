@@ -1,4 +1,4 @@
-"""Plateaus and passages of whole batches: lane by lane the same, and against a logistic."""
+"""Test plateaus and passages of a batch against single networks and against a logistic curve."""
 
 import functools
 from dataclasses import replace
@@ -17,7 +17,7 @@ from festina.tasks import from_arrays, quadratic_teacher
 
 @functools.cache
 def trained():
-    """Two scales of three networks; the larger scale leaves fewer plateaus."""
+    """Train three seeds at each of two scales; the larger scale has fewer plateaus."""
     scale = np.array([5e-3, 0.2])[:, None]
     network = fully_connected(2, 10, activation="quadratic", scale=scale, key=seeds(3, first=2))
     return gradient_descent(network, quadratic_teacher(np.eye(2)), 0.04, loss="mean-square")
@@ -80,7 +80,7 @@ def test_axes_are_those_of_the_trajectory():
 
 
 def scalar(start: np.ndarray):
-    """x ↦ v u x with u = v and vu = `start`, for each of its entries."""
+    """Return the networks x ↦ v u x with u = v and v u = `start`, one for each entry."""
     root = np.sqrt(start)[:, None, None]
     return layer_from(unit_of("linear"), root, root)
 
@@ -89,10 +89,11 @@ def test_passages_follow_the_logistic():
     s, start = 2.0, np.array([1e-2, 1e-4, 1e-6])
     run = gradient_flow(scalar(start), from_arrays([[1.0]], [[s]]), rtol=1e-10)
     table = plateaus_of_batch(run, [s**2 / 2, 0.0])
-    half = s * (1 - np.sqrt(0.5))  # where the loss, (s − vu)²/2, is half of that of no weights
+    # product vu at which the loss (s − vu)²/2 is half of its value for zero weights
+    half = s * (1 - np.sqrt(0.5))
     exact = np.log(half * (s - start) / (start * (s - half))) / (2 * s)
     np.testing.assert_allclose(table["passage"][:, 0], exact, rtol=1e-6)
-    # A network of its own starts a little lower, and so does the middle of its plateaus.
+    # The initial loss is a little lower than for zero weights, so the drop is a little later.
     np.testing.assert_allclose(table["drop_time"][1:, 0], exact[1:], rtol=1e-4)
     for lane, save in enumerate(table["save"][:, 0].values):
         assert run.loss[lane, save] <= s**2 / 4 < run.loss[lane, save - 1]
@@ -100,7 +101,7 @@ def test_passages_follow_the_logistic():
 
 def test_what_is_never_passed_has_no_time():
     run = gradient_flow(scalar(np.array([1e-2, 1.0])), from_arrays([[1.0]], [[2.0]]))
-    # The second starts at a loss of one half, below one.
+    # The second network starts at a loss of one half.
     table = plateaus_of_batch(run, [2.0, 0.0, -1.0])
     np.testing.assert_array_equal(table["passage"].isnull(), [[False, True], [True, True]])
     np.testing.assert_array_equal(table["save"] == -1, table["passage"].isnull())
@@ -185,7 +186,7 @@ def test_levels_come_in_what_numpy_makes_an_array_of(container):
 
 
 def test_a_passage_is_where_the_cubic_through_values_and_slopes_is():
-    """Against SciPy's, in between samples that are far apart, also where its slope is nothing."""
+    """Compare times with SciPy's Hermite cubic between distant samples, also for slopes of zero."""
     time, loss, slope = [0.0, 2.0], [1.0, 0.0], np.array([[-0.1, -1.2], [0.0, 0.0], [-1.5, -1.5]])
     levels = np.linspace(0.02, 0.98, 25)
     for each in slope:

@@ -1,4 +1,4 @@
-"""What units are selective for: against brute force, planted units, and what chance gives."""
+"""Test selectivity of units against brute force, planted units and chance."""
 
 import jax
 import numpy as np
@@ -26,7 +26,7 @@ def look(h, o, c, **how):
 @given(st.integers(2, 4), st.integers(2, 5), st.integers(1, 3), st.integers(0, 99))
 @settings(max_examples=6, deadline=None)
 def test_variance_is_split_as_by_least_squares(objects, contexts, repeats, seed):
-    """Each part is what least squares explains beyond the terms before: an independent route."""
+    """The shares are those that nested least-squares fits explain."""
     o, c = design(objects, contexts, repeats)
     h = np.random.default_rng(seed).normal(size=(len(o), 3))
     found = look(h, o, c, threshold=0.0).units["anova"].values
@@ -65,7 +65,7 @@ def test_pairs_of_any_number_by_their_means():
 
 @pytest.mark.parametrize("contexts", [3, 4, 5])
 def test_planted_gatings(contexts):
-    """Units on in k contexts, with strengths, dead ones among them, in any order."""
+    """Units that are on in k contexts are counted by strength, and dead units are excluded."""
     rng, (o, c) = np.random.default_rng(contexts), design(8, contexts)
     counts = np.r_[1 : contexts + 1]
     sets = [rng.permutation(contexts)[:k] for k in counts]
@@ -79,7 +79,8 @@ def test_planted_gatings(contexts):
     every = {",".join(map(str, sorted(each))): np.isin(c, each) for each in sets}
     found = look(np.hstack((0 * h, h)), o, c, candidates=every)
     assert found.units["candidate"].values.tolist() == [*every]
-    np.testing.assert_allclose(found.units["alignment"], 1.0)  # always on, and the candidate "all"
+    # the last unit is always on, like the candidate "all"
+    np.testing.assert_allclose(found.units["alignment"], 1.0)
     assert found.units["unit"].values.tolist() == [*range(contexts, 2 * contexts)]
     even = look((h > 0) * 1.0, o, c).units
     np.testing.assert_allclose(even["purity"], 1 / counts)
@@ -109,7 +110,9 @@ def test_agreement_is_cohens_kappa_and_chance_that_of_shuffled_examples():
 
 
 def recording(seed, share=0.25, rate=5.0, units=80, repeats=12, objects=4, contexts=3):
-    """Spike counts with a resting rate; some units fire more for one object in one context."""
+    """Return spike counts above a resting rate; some units fire more for one object in one
+    context.
+    """
     rng, (o, c) = np.random.default_rng(seed), design(objects, contexts, repeats)
     mean = rate + rng.exponential(2.0, (objects, units))[o] * (rng.random(units) < 0.5)
     mean += rng.exponential(2.0, (contexts, units))[c] * (rng.random(units) < 0.5)
@@ -122,7 +125,10 @@ def recording(seed, share=0.25, rate=5.0, units=80, repeats=12, objects=4, conte
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.6])
 @pytest.mark.parametrize("given", ["counts", "rates", "scores", "single"])
 def test_conjunctive_units_of_a_recording_are_counted(share, given):
-    """As many as by construction, whatever the units of activity; with a warning on thresholds."""
+    """The share of conjunctive units is found for counts, rates and z-scores.
+
+    A warning says that thresholds were chosen by splitting the activities.
+    """
     h, o, c, conjunctive = recording(int(10 * share), share)
     change = {
         "counts": lambda h: h,
@@ -134,24 +140,25 @@ def test_conjunctive_units_of_a_recording_are_counted(share, given):
         found = look(change[given](h), o, c, anova=None)
     tested = found.units["interaction_chance"].values < 0.01
     assert not conjunctive.any() or tested[conjunctive].mean() > 0.9
-    assert tested[~conjunctive].mean() < 0.08  # four standard errors above the level
+    # four standard errors above the level of the test, 0.01
+    assert tested[~conjunctive].mean() < 0.08
     assert found.conjunctive == pytest.approx(tested.mean())
     assert abs(found.units["interaction"].values[~conjunctive].mean()) < 0.01
     counts = look(h, o, c, anova=None, threshold="split")
     same = found.units["contexts_on"].values == counts.units["contexts_on"].values
-    assert same.mean() > 0.95  # but for counts that lie on the cut
+    assert same.mean() > 0.95  # all units but those with counts at the threshold
 
 
 @given(st.integers(2, 4), st.integers(2, 4), st.integers(0, 99))
 @settings(max_examples=6, deadline=None)
 def test_the_interaction_is_tested_as_by_least_squares(objects, contexts, seed):
-    """With unequal numbers of examples, by sums of squares of two fitted models."""
+    """For unequal numbers of examples, the test compares squared errors of two fitted models."""
     from scipy.stats import f
 
     rng = np.random.default_rng(seed)
     o, c = (np.repeat(each, 3) for each in design(objects, contexts))
     keep = rng.random(len(o)) < 0.8
-    keep[::3] = True  # every pair is there
+    keep[::3] = True  # each pair keeps an example
     o, c = o[keep], c[keep]
     h = rng.normal(size=(len(o), 3)) + np.eye(objects)[o, :1] * np.eye(contexts)[c, :1]
     found = look(h, o, c, anova=None, threshold=0.0).units
@@ -174,7 +181,7 @@ def test_the_interaction_is_tested_as_by_least_squares(objects, contexts, seed):
 
 
 def test_a_resting_rate_does_not_hide_where_units_are_on():
-    """Gates that were planted, above a rate and in noise, and units without any preference."""
+    """Planted gates are found above a resting rate and noise, beside units without a preference."""
     rng, (o, c) = np.random.default_rng(0), design(4, 3, 10)
     sets = [(0,), (0, 1), (1, 2), (0, 1, 2)]
     on = np.stack([np.isin(c, each) for each in sets], axis=1)
@@ -190,17 +197,17 @@ def test_networks_and_rectified_activities_rest_at_zero():
     o, c = design(4, 3)
     h = np.maximum(np.random.default_rng(0).normal(size=(12, 9)), 0)
     assert look(h, o, c).shares.tolist() == look(h, o, c, threshold=1e-3).shares.tolist()
-    assert np.isnan(look(h, o, c).conjunctive)  # one example of each pair
+    assert np.isnan(look(h, o, c).conjunctive)  # there is one example of each pair
     assert "conjunctive" not in str(look(h, o, c))
 
 
 def test_random_features_are_the_baseline():
-    """Random units tell nothing that other random units do not."""
+    """Units with random weights have the selectivity of the random baseline."""
     data = objects_in_contexts(8, 3)
     rows = np.random.default_rng(5).normal(size=(data.x.shape[1], 2000))
     found = selectivity(np.maximum(data.x @ rows, 0), data, random=2000)
     for name in ("contexts_on", "purity", "entropy", "alignment", "chance", "mixed"):
-        off = 0.1 if name == "contexts_on" else 0.04  # four standard errors and more
+        off = 0.1 if name == "contexts_on" else 0.04  # at least four standard errors
         assert getattr(found, name) == pytest.approx(getattr(found.random, name), abs=off)
     other = selectivity(
         np.maximum(data.x @ rows, 0), objects=data.labels["object"], contexts=data.labels["context"]

@@ -1,4 +1,4 @@
-"""Rays: clusters of unit directions, weighted by what the units contribute."""
+"""Test rays: clusters of unit directions, weighted by contributions to the output."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from festina.tasks import two_orthogonal_points
 
 
 def bundle(degrees, contributions, *, count=20, spread=1.0, seed=0):
-    """Units along rays in the plane; each ray's units contribute as much in all as is said."""
+    """Return units along rays in the plane, whose contributions add up to a given sum per ray."""
     rng = np.random.default_rng(seed)
     angles = np.radians(
         np.repeat(degrees, count) + spread * rng.standard_normal(len(degrees) * count)
@@ -41,14 +41,17 @@ def test_many_small_units_that_point_anywhere_are_no_ray():
     found = unit_clusters_from(np.concatenate((u, dust_u)), np.concatenate((v, dust_v)))
     assert len(found) == 1
     assert found.share[0] > 0.99
-    # A unit that is large in one layer alone contributes nothing.
+    # A unit with large input weights and no output weight contributes nothing.
     silent = unit_clusters_from(np.concatenate((u, [[0.0, 1e3]])), np.append(v, 0.0))
     assert len(silent) == 1
     np.testing.assert_allclose(silent.share, 1.0)
 
 
 def test_a_direction_is_that_of_the_units_that_contribute():
-    """Nine units at 8° that do a tenth of what the one at 0° does: the ray is at 0.8° or so."""
+    """Contributions weight the mean direction.
+
+    One unit at 0° contributes 0.9 and nine units at 8° contribute 0.1, so the ray is at about 0.8°.
+    """
     degrees = np.radians([0.0] + [8.0] * 9)
     u = np.stack((np.cos(degrees), np.sin(degrees)), axis=1)
     contribution = np.array([0.9] + [0.1 / 9] * 9)
@@ -60,14 +63,14 @@ def test_a_direction_is_that_of_the_units_that_contribute():
 
 
 def test_opposite_directions_are_two_rays():
-    """u and −u are not proportional for a rectifier, whose homogeneity is over α ≥ 0."""
+    """The directions u and −u are two rays, because ReLU units scale only by factors α ≥ 0."""
     found = unit_clusters_from([[1.0, 0.0], [-1.0, 0.0]], [1.0, 1.0])
     np.testing.assert_allclose(sorted(np.abs(found.angle)), [0.0, 180.0])
 
 
 @given(
     seed=st.integers(0),
-    # Not so small that contributions underflow, nor so large that they overflow.
+    # In this range contributions neither underflow nor overflow.
     factor=st.floats(-12, 12).map(lambda e: 10.0**e),
     turn=st.floats(0, 360),
 )
@@ -81,7 +84,7 @@ def test_rays_turn_with_the_weights_and_do_not_care_for_their_size(seed, factor,
     np.testing.assert_allclose(other.spread, one.spread, rtol=1e-5)
     difference = (other.angle - one.angle - turn + 180) % 360 - 180
     assert np.abs(difference).max() < 1e-6
-    # The order of the units does not matter either, nor an output axis; scaling u against v.
+    # Results also do not depend on the order of units, an output axis, or scaling u against v.
     size = np.linspace(0.5, 2, len(u))
     again = unit_clusters_from((size[:, None] * u)[::-1], (v / size)[::-1, None])
     np.testing.assert_allclose(again.share, one.share, rtol=1e-12)
@@ -113,7 +116,7 @@ def test_when_every_ray_is_too_small():
 
 
 def test_a_tiny_angle_ends():
-    """cos(1e-9) is 1: a unit must count as its own direction although rounding says otherwise."""
+    """A unit counts as its own direction at an angle of 1e-9, where cos(1e-9) rounds to 1."""
     rng = np.random.default_rng(0)
     found = unit_clusters_from(rng.standard_normal((50, 3)), np.ones(50), angle=1e-9, share=0.0)
     assert len(found) == 50

@@ -1,7 +1,7 @@
-"""Flow against SciPy's integrator and descent against a plain loop.
+"""Test flow against SciPy's integrator and descent against a plain loop.
 
-The loss and its gradient are written out by hand in NumPy, on the samples themselves, for five
-architectures: neither automatic differentiation nor the compression of fixed features is trusted.
+The loss and its gradient of five architectures are written by hand in NumPy, on the samples
+themselves. The reference uses neither automatic differentiation nor compressed features.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def linear_kernels(data: Task) -> Gradient:
 
 
 def linear_heads(data: Task) -> Gradient:
-    """v XXᵀ k qᵀx_q / N; the query's own label is zero, so a residual connection adds nothing."""
+    """Output v XXᵀ k qᵀx_q / N; the query's own label is zero, so the residual adds nothing."""
     x, y, w = data.x, data.y, data.weight[:, None]
     gram = x @ x.transpose(0, 2, 1) / (x.shape[2] - 1)
     query = x[:, :, -1]
@@ -89,7 +89,7 @@ class Case:
 
 
 def regression(inputs: int, outputs: int, *, seed: int) -> Task:
-    """Few noisy samples of unequal weight: least squares leaves something of the loss."""
+    """Return few noisy samples of unequal weight, whose least-squares loss is not zero."""
     draw = np.random.default_rng(seed)
     x = draw.normal(size=(15, inputs)) * np.linspace(0.7, 1.3, inputs)
     y = x @ draw.normal(size=(inputs, outputs)) + 0.3 * draw.normal(size=(15, outputs))
@@ -105,7 +105,7 @@ def _cases() -> list[Case]:
     square = neurons(np.square, lambda a: 2 * a)
     rows = (
         ("linear", fully_connected(3, 4, 2, scale=0.1, key=key), plain),
-        # About thirty units switch at a sample on the way, and none of them gets stuck there.
+        # About thirty units switch at a sample during training, and none slides along its kink.
         (
             "relu",
             fully_connected(3, 6, 2, activation="relu", scale=0.1, key=jax.random.key(2)),
@@ -170,7 +170,7 @@ def scipy_flow(case: Case, times: np.ndarray) -> np.ndarray:
 
 
 def saved(trajectory) -> np.ndarray:
-    """Weights of a single trajectory as (save, weight)."""
+    """Return the weights of a single trajectory, `(save, weight)`."""
     u, v = trajectory.network.u, trajectory.network.v
     return np.concatenate((u.reshape(len(u), -1), v.reshape(len(v), -1)), axis=1)
 
@@ -199,7 +199,7 @@ def test_flow_follows_scipy_and_its_error_falls_with_the_tolerance(case):
     errors = np.array([error(rtol) for rtol in (1e-4, 1e-6, 1e-8)])
     order = np.diff(np.log10(errors)) / -2
     if case.name == "relu":
-        # A unit that switches within a step costs the order of the method.
+        # A unit that switches within a step lowers the order of the method.
         assert errors[-1] < 1e-4
         assert order.mean() > 0.5
     else:
@@ -218,7 +218,7 @@ def test_loss_and_gradient_of_every_sample_are_those_of_the_saved_weights(case):
 
 @few_cases
 def test_descent_is_the_plain_loop_on_the_samples(case):
-    """On all steps: what was compressed to moments learns as the samples themselves do."""
+    """Descent on the compressed moments equals descent on the samples at every step."""
     steps = 150
     run = festina.gradient_descent(
         case.network, case.data, case.learning_rate, steps, resolution=EVERY_STEP
@@ -237,7 +237,7 @@ def test_descent_is_the_plain_loop_on_the_samples(case):
 
 @few_cases
 def test_a_heavy_ball_is_the_plain_loop(case):
-    """As PyTorch's SGD has it: b ← μ b + ∂L/∂θ, θ ← θ − η b."""
+    """Momentum follows PyTorch's SGD: b ← μ b + ∂L/∂θ, θ ← θ − η b."""
     steps, mu = 100, 0.8
     rate = 0.3 * case.learning_rate
     how = {"momentum": mu, "resolution": EVERY_STEP}
@@ -287,7 +287,7 @@ def test_descent_approaches_the_flow_at_first_order_in_the_learning_rate():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["linear", "quadratic"])
 def test_drop_times_converge_as_the_tolerance_tightens(name):
-    """Leaving a saddle amplifies errors: the time of the drop is the quantity that suffers."""
+    """Leaving a saddle amplifies solver errors, so drop times depend most on the tolerance."""
     key, scale = jax.random.key(5), {"linear": 1e-4, "quadratic": 0.02}[name]
     data = regression(3, 1, seed=1)
     activation = {"linear": "linear", "quadratic": "quadratic"}[name]

@@ -1,4 +1,4 @@
-"""Everything that flow and descent refuse, in one clear line each, before anything is computed."""
+"""Test that flow and descent refuse invalid input in one clear line before they compute."""
 
 import jax
 import numpy as np

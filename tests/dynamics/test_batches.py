@@ -1,4 +1,4 @@
-"""Many networks in one call: every one learns as if alone, in its place, and nothing recompiles."""
+"""Test that each network of a batch learns as if alone, without compiling again."""
 
 import contextlib
 import functools
@@ -27,7 +27,7 @@ def networks(scale, key) -> Layer:
 
 
 def alone(batch: Layer, *index: int) -> Layer:
-    """One network of a batch."""
+    """Return one network of a batch."""
     return Layer(batch.u[index], batch.v[index], batch.unit)
 
 
@@ -134,12 +134,12 @@ def test_one_lane_that_fails_leaves_the_others_alone():
         assert np.isfinite(array).all()
 
 
-# Compiled once, not once per value
+# Compilation once, not once per value
 
 
 @contextlib.contextmanager
 def compilations():
-    """Every trace and every compilation that JAX makes meanwhile, by name."""
+    """Yield a list of the names of everything that JAX traces or compiles in this context."""
     names: list[str] = []
 
     def listen(event: str, duration_secs: float, **details: str | int) -> None:
@@ -211,7 +211,7 @@ def test_more_networks_than_lanes_compile_nothing_more():
 @pytest.mark.parametrize("cores", [1, 2, 3, 6, 12, 16])
 @pytest.mark.parametrize("weights", [4, 150, 31_000])
 def test_programs_are_the_same_up_to_the_next_power_of_two(monkeypatch, cores, weights):
-    """Whatever the machine; and samples on their way to the host never take much memory."""
+    """Program sizes do not depend on the number of cores, and buffers of samples stay small."""
     monkeypatch.setattr(_drive, "cores", lambda: cores)
     for most in (2, 64, 1024, 16_384):
         sizes = [_drive._sizes(weights, total, 3 + weights) for total in (most // 2 + 1, most)]
@@ -249,16 +249,16 @@ def test_an_error_leaves_the_users_precision_alone():
 
 
 def test_whatever_breaks_off_stops_all_threads(monkeypatch):
-    """What is raised while reporting, Ctrl-C for one, comes out, and nobody trains on."""
+    """An exception in `progress`, such as Ctrl-C, reaches the caller and ends all threads."""
     monkeypatch.setattr(_drive, "cores", lambda: 3)
-    monkeypatch.setattr(_drive, "_CACHE", 100)  # few lanes for each
+    monkeypatch.setattr(_drive, "_CACHE", 100)  # few networks for each worker
     calls, threads, before = [], set(), threading.active_count()
 
     def interrupt(words: str, fraction: float) -> None:
         threads.add(threading.get_ident())
         calls.append(len(threads))
         if len(threads) == 3:
-            raise KeyboardInterrupt  # from the worker that came last
+            raise KeyboardInterrupt  # raised in the last worker to report
 
     with pytest.raises(KeyboardInterrupt):
         festina.gradient_flow(MANY, TASK, progress=interrupt)
@@ -282,29 +282,30 @@ def test_threads_change_nothing(monkeypatch):
 
 
 def test_room_for_few_samples_changes_nothing(monkeypatch):
-    """Who has no room for another waits until the host has fetched them, and others go on."""
+    """With a full buffer, a network waits until its samples are fetched; the result is the same."""
     some = networks(np.geomspace(1e-8, 1e-1, 12), festina.seeds(12))
     roomy = festina.gradient_flow(some, TASK)
     monkeypatch.setattr(_drive, "_MOST_NUMBERS", 1)
     narrow = festina.gradient_flow(some, TASK)
     assert roomy.saves.max() > 8, "or there was room for all"
     np.testing.assert_array_equal(roomy.saves, narrow.saves)
-    # Programs with room for more samples are others, and some processors round them otherwise.
+    # Programs with larger buffers are compiled separately and may round differently.
     np.testing.assert_allclose(roomy.time, narrow.time, rtol=1e-6)
     np.testing.assert_allclose(roomy.network.u, narrow.network.u, rtol=1e-5, atol=1e-7)
 
 
 def test_one_that_takes_long_does_not_hold_up_the_others(monkeypatch):
-    """The loop gives its slots to others of the pool, without a look of the host's."""
+    """The loop replaces finished networks by waiting ones without returning to the host."""
     monkeypatch.setattr(_drive, "cores", lambda: 1)
-    monkeypatch.setattr(_drive, "_CACHE", 100)  # eight slots, thirty-two lanes in the pool
+    monkeypatch.setattr(_drive, "_CACHE", 100)  # eight slots, thirty-two networks in the pool
     calls = []
     advance = _worker.advance
     monkeypatch.setattr(
         _worker, "advance", lambda *args, **kw: calls.append(1) or advance(*args, **kw)
     )
     some = networks(np.r_[1e-8, np.full(31, 1e-1)], festina.seeds(32))
-    coarse = festina.dynamics.SaveResolution(loss=0.05, rate=1.0)  # samples for which there is room
+    # so few samples that they fit into the buffer
+    coarse = festina.dynamics.SaveResolution(loss=0.05, rate=1.0)
     run = festina.gradient_flow(some, TASK, t_end=40.0, resolution=coarse)
     assert run.evaluations[0] > 2 * np.median(run.evaluations)
     assert len(calls) <= 3
@@ -323,7 +324,7 @@ def test_one_that_takes_long_does_not_hold_up_the_others(monkeypatch):
     ids=lambda how: "-".join(how),
 )
 def test_who_takes_very_many_steps_goes_on_when_all_others_have_ended(monkeypatch, how):
-    """In a program of its own, to the same end, whether that is one or a lack of steps."""
+    """The last network continues in a separate program and ends as it would have otherwise."""
     some = networks(np.r_[1e-1, 1e-8, np.full(10, 1e-1)], festina.seeds(12))
     said = []
     kind = festina.gradient_descent if "steps" in how else festina.gradient_flow
@@ -348,7 +349,7 @@ def test_who_takes_very_many_steps_goes_on_when_all_others_have_ended(monkeypatc
     assert max(fraction for _, fraction in said) <= 1.0
     np.testing.assert_array_equal(seen.evaluations, expected.evaluations)
     np.testing.assert_array_equal(seen.saves, expected.saves)
-    # The other program rounds otherwise, which the way out of saddles amplifies.
+    # The other program rounds differently, and leaving saddles amplifies the difference.
     np.testing.assert_allclose(seen.time, expected.time, rtol=1e-6)
     np.testing.assert_allclose(seen.loss, expected.loss, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(seen.final.u, expected.final.u, rtol=1e-6, atol=1e-9)
@@ -358,7 +359,10 @@ def test_who_takes_very_many_steps_goes_on_when_all_others_have_ended(monkeypatc
 
 
 def test_far_above_what_there_is_to_learn_nothing_has_converged():
-    """However coarse the tolerance; and at times that a network did not reach it has no loss."""
+    """Convergence requires a small loss compared with the targets, at any tolerance.
+
+    A network that stops early has no loss at the later `times`.
+    """
     huge = fully_connected(
         2, 8, activation="relu", scale=np.array([1e-1, 1e3]), key=festina.seeds(2)
     )
@@ -398,9 +402,9 @@ def test_samples_are_packed_lane_by_lane():
 
 
 def test_pickles_hold_weights_once_and_load_the_same():
-    """Whether somebody has looked at the network before or not."""
+    """Pickles hold weights once, whether or not `run.network` was read before."""
     for run in (festina.gradient_flow(MANY, TASK), festina.gradient_flow(MANY, TASK, observe={})):
-        assert np.isfinite(run.final.u).all()  # which all units are computed for
+        assert np.isfinite(run.final.u).all()  # computes the weights of all units
         before = pickle.dumps(run)
         if not run.losses_alone:
             assert run.network.u.shape[:2] == run.loss.shape

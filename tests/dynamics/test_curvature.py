@@ -1,4 +1,4 @@
-"""The Hessian, in as many pieces as memory asks for, and its ends."""
+"""Test the Hessian in pieces that fit into memory, and its extreme eigenvalues."""
 
 import jax
 import numpy as np
@@ -28,7 +28,8 @@ def problem(samples):
 def test_the_hessian_is_the_same_however_many_columns_are_made_at_once(
     together, samples, monkeypatch
 ):
-    structure, weights, data = problem(samples)  # of its own size: programs are kept by shape
+    # a size that no other test uses, because compiled programs are cached by shape
+    structure, weights, data = problem(samples)
     monkeypatch.setattr(_hessian, "_AT_ONCE", together * _hessian.between(weights, data))
     whole = jax.jit(jax.hessian(excess_loss, argnums=1), static_argnums=0)(structure, weights, data)
     np.testing.assert_allclose(hessian(structure, weights, data), whole, rtol=1e-12, atol=1e-14)

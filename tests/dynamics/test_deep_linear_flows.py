@@ -1,4 +1,4 @@
-"""Deep linear networks through the same dynamics: against a matrix ODE that was written by hand."""
+"""Test flows of deep linear networks against a matrix ODE written by hand."""
 
 import functools
 from itertools import pairwise
@@ -27,7 +27,10 @@ def product(matrices, size):
 
 
 def by_hand(network: DeepLinear, times: np.ndarray) -> list[np.ndarray]:
-    """τ Ẇ_l = (W_D⋯W_{l+1})ᵀ (Σ^yx − WΣ^xx) (W_{l−1}⋯W_1)ᵀ, each layer's `(time, out, in)`."""
+    """Integrate τ Ẇ_l = (W_D⋯W_{l+1})ᵀ (Σ^yx − WΣ^xx) (W_{l−1}⋯W_1)ᵀ for each layer l.
+
+    Returns one array `(time, out, in)` per layer.
+    """
     shapes = [weight.shape for weight in network.weights]
     borders = np.cumsum([np.prod(shape) for shape in shapes])[:-1]
     split = lambda theta: [
@@ -70,7 +73,7 @@ def test_flow_is_the_matrix_ode_ever_more_closely(depth):
 
 
 def test_what_is_between_layers_is_conserved_ever_more_closely():
-    """W_{l+1}ᵀW_{l+1} − W_l W_lᵀ."""
+    """The error of the conserved W_{l+1}ᵀW_{l+1} − W_l W_lᵀ falls with the tolerance."""
     network = deep_linear(WIDTHS[4], scale=0.6, key=jax.random.key(0))
 
     def drift(rtol):
@@ -99,7 +102,7 @@ def test_a_batch_is_its_networks_one_by_one():
 
 
 def test_cost_does_not_depend_on_the_number_of_samples():
-    """As many numbers in the loss, and the same path as with the samples' moments as they are."""
+    """The loss uses three compressed samples for 5000, and equals the loss of all samples."""
     network = deep_linear(WIDTHS[3], scale=0.5, key=jax.random.key(0))
     rng = np.random.default_rng(0)
     x = rng.normal(size=(5000, 3))
@@ -186,6 +189,6 @@ def test_what_does_not_fit():
 
 @pytest.mark.parametrize(("widths", "reason"), [((3, 4, 2), "saddle"), (WIDTHS[3], "stationary")])
 def test_zero_weights_are_never_left(widths, reason):
-    """With two layers a saddle; with more the curvature is zero too and does not tell."""
+    """A saddle of two layers is recognised; with more layers the curvature vanishes too."""
     zero = deep_linear_from([np.zeros(shape) for shape in layer_shapes(widths)])
     assert festina.gradient_flow(zero, TASK).endings[0].reason == reason

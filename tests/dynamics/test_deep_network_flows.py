@@ -1,4 +1,4 @@
-"""Networks of depth through the same dynamics: against routes that share none of their code."""
+"""Test flows of deep networks against independent implementations."""
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +44,7 @@ def test_a_stack_of_linear_layers_is_the_deep_linear_network():
     ("skip", "sign"), [((1, 3), 1.0), pytest.param((), 0.0, marks=pytest.mark.slow)]
 )
 def test_equation_18c_is_the_matrix_ode_that_was_written_by_hand(skip, sign):
-    """f = W₄(W₃W₂W₁ + W₁)x: each slope is an outer product of what is behind and before it."""
+    """For f = W₄(W₃W₂W₁ + W₁)x, each slope is an outer product of backward and forward factors."""
     network = deep_network(
         (2, 3, 3, 3, 2), skips=(skip,) if skip else (), scale=0.5, key=seeds(1)
     ).lane(0)
@@ -81,7 +81,7 @@ def test_equation_18c_is_the_matrix_ode_that_was_written_by_hand(skip, sign):
 
 
 def plain_descent(output, weights, x, y, rate, steps):
-    """Gradient descent on all samples by `jax.grad` of a forward pass, ½⟨‖y − f‖²⟩."""
+    """Train by `jax.grad` of a forward pass on all samples, with loss ½⟨‖y − f‖²⟩."""
 
     def loss(weights):
         errors = y - jax.vmap(lambda x: output(weights, x))(x)
@@ -132,7 +132,7 @@ def test_a_rectified_stack_with_a_skip_descends_on_its_samples():
 
 
 def test_a_population_of_a_quadratic_stack_is_any_rule_that_is_exact_for_it():
-    """Moments of a cubature of degree four, or of a far finer one: one trajectory."""
+    """A cubature of degree four and a far finer one give the same trajectory."""
     network = deep_network(
         (2, 3, 2, 1), activations=("quadratic", "linear"), scale=0.5, key=seeds(1)
     )

@@ -1,4 +1,4 @@
-"""`Trajectory.draw`: which lines, which words, which axes."""
+"""Test `Trajectory.draw`: its lines, legends and axes."""
 
 import importlib
 import inspect
@@ -112,7 +112,7 @@ def staircase():
     return festina.theory.saddles.staircase(network, TASK)
 
 
-@pytest.mark.filterwarnings("ignore")  # of what the staircase does not know
+@pytest.mark.filterwarnings("ignore")  # warnings about the limits of the prediction
 def test_a_legend_names_training_and_prediction():
     run, predicted = flow(key=festina.seeds(1)[0]), staircase()
     assert words(predicted.draw(run.draw())) == ["training", "predicted"]
@@ -124,7 +124,7 @@ def test_a_legend_names_training_and_prediction():
 
 
 def results():
-    """Every public class of festina that has a `draw`."""
+    """Return every public class of festina that has a method `draw`."""
     for module in pkgutil.walk_packages(festina.__path__, "festina."):
         if not module.name.startswith(("festina.papers", "festina.cli", "festina.__main__")):
             for kind in vars(importlib.import_module(module.name)).values():

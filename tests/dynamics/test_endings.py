@@ -1,4 +1,4 @@
-"""Why training stops: converged, but at no saddle on the way; at rest; diverged; out of steps."""
+"""Test why training stops: convergence, rest, divergence, or no steps left."""
 
 import re
 
@@ -51,7 +51,7 @@ def all_finite(run) -> bool:
     return all(np.isfinite(array).all() for array in arrays)
 
 
-# Saddles on the way
+# Saddles during training
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-12])
@@ -65,7 +65,10 @@ def test_the_initial_saddle_of_a_linear_network_is_no_end(scale):
 
 
 def test_the_smallest_weights_leave_the_initial_saddle_too():
-    """Beside the first mode the second is less than rounding: that alone decides how it goes on."""
+    """At a scale of 1e-30 the second mode is smaller than rounding errors of the first mode.
+
+    Only the drop of the first mode is therefore tested.
+    """
     for run in (
         festina.gradient_flow(linear(1e-30), LINEAR),
         festina.gradient_descent(linear(1e-30), LINEAR, 0.02, max_steps=5000),
@@ -75,7 +78,7 @@ def test_the_smallest_weights_leave_the_initial_saddle_too():
 
 
 def test_the_initial_saddle_of_a_quadratic_network_is_no_end():
-    """Its gradient is of the order of ε², 10⁻⁸ here, for a time of the order of 1/ε."""
+    """The gradient stays of order ε² = 10⁻⁸ for a time of order 1/ε."""
     run = festina.gradient_flow(quadratic(1e-4), QUADRATIC, rtol=1e-6)
     assert reasons(run) == {"converged"}
     assert (run.loss[:, -1] < 1e-8).all()
@@ -86,7 +89,7 @@ def test_the_saddle_of_figure_1b_is_no_end():
     run = festina.gradient_flow(linear(1e-10), LINEAR, loss="mean-square")
     assert reasons(run) == {"converged"}
     assert (run.loss[:, -1] < 1e-8).all()
-    # It was there, and closer than what counts as converged at the end.
+    # Near the saddle, the squared gradient was smaller than the criterion of convergence.
     for lane in range(3):
         near = np.abs(run.loss[lane] - (5 - np.sqrt(13)) / 2) < 1e-6
         assert run.squared_gradient[lane][near].min() < 1e-7 * run.squared_gradient[lane].max()
@@ -100,7 +103,7 @@ def test_the_saddle_of_figure_1g_is_no_end():
 
 
 def test_a_saddle_that_is_left_a_hundred_times_more_slowly_is_no_end():
-    """Half of the loss is in a mode of rate 1/100 of the first."""
+    """Half of the loss belongs to a mode that is learned a hundred times more slowly."""
     data = linear_teacher(np.diag([1.0, 100.0]), np.diag([1.0, 1e-4]))
     run = festina.gradient_flow(linear(1e-4), data)
     assert reasons(run) == {"converged"}
@@ -121,7 +124,7 @@ SLOW = 3e-5
 
 
 def two_speeds(slow=SLOW):
-    """A linear teacher whose second mode is learned at the rate `slow`, its first at one."""
+    """Return a linear teacher whose first mode is learned at rate 1, the second at `slow`."""
     return linear_teacher(np.diag([1.0, 1 / slow]), np.diag([1.0, slow**2]))
 
 
@@ -139,7 +142,7 @@ def test_a_saddle_that_is_left_late_is_said_to_be_one(train, slow):
 
 
 def test_a_late_saddle_is_left_about_when_it_was_said():
-    """The other mode is there by then, to a few times its rate; and `times` are followed."""
+    """The message predicts the time at which the slow mode is learned within a factor of 1.5."""
     network = fully_connected(2, 3, 2, scale=1e-8, key=jax.random.key(0))
     short = festina.gradient_flow(network, two_speeds())
     told = re.search(r"in about t = ([0-9.e+]+)\.", short.endings[0].message)
@@ -184,7 +187,7 @@ HIGH_ORDER = {
     ],
 )
 def test_saddles_of_high_order_curve_too_little_to_see_and_are_no_end(name):
-    """Next to curvatures of order one, that of small weights is a power of their size."""
+    """The curvature at small weights is a power of their size, far below other curvatures."""
     network, task = HIGH_ORDER[name]()
     run = festina.gradient_flow(network, task, solver="implicit")
     assert reasons(run) == {"converged"}
@@ -211,7 +214,7 @@ def test_a_linear_student_too_narrow_for_its_teacher_converges_at_the_width_one_
 def test_a_relu_student_with_one_unit_converges_at_one_point_learned():
     network = fully_connected(2, 1, activation="relu", scale=0.1, key=festina.seeds(4))
     run = festina.gradient_flow(network, two_orthogonal_points())
-    # The last seed starts with both points on its dead side.
+    # Both points are on the inactive side of the unit of the last seed.
     assert [ending.reason for ending in run.endings] == ["converged"] * 3 + ["stationary"]
     np.testing.assert_allclose(run.loss[:, -1], [0.25, 0.25, 0.25, 0.5], atol=1e-8)
 
@@ -246,12 +249,13 @@ def test_noise_in_the_targets_is_the_floor_that_the_loss_converges_to():
 
 
 def _embedded(unit: str, how: str) -> tuple[Layer, AbstractTask, float]:
-    """A fixed point of a width-1 network inside one of width three, and its loss (½)."""
+    """Return a width-1 fixed point embedded in a network of width three, with task and loss (½)."""
     if unit == "linear":
         axis = np.linalg.eigh(COVARIANCE)[1][:, -1]
         u, v, level, data = axis, axis, (5 - np.sqrt(13)) / 4, LINEAR
     else:
-        # One unit v(u·x)² along the first axis: ⟨(x₁² + x₂² − c x₁²)²⟩ is least at c = 4/3.
+        # The loss ⟨(x₁² + x₂² − c x₁²)²⟩ of one unit v(u·x)² along the first axis is least at c =
+        # 4/3.
         u, v, level, data = np.array([1.0, 0.0]), np.array([4 / 3]), 4 / 3, QUADRATIC
     share = {"zero": np.array([1.0, 0.0, 0.0]), "spread": np.array([0.6, 0.8, 0.0])}[how]
     network = layer_from(NeuronUnit(activation(unit)), share[:, None] * u, share[:, None] * v)
@@ -267,7 +271,7 @@ def test_starting_on_an_embedded_fixed_point_is_reported(unit, how):
         festina.gradient_flow(network, data),
         festina.gradient_descent(network, data, 0.01),
     ):
-        # Units at zero have no curvature where φ is of order two: a degenerate saddle.
+        # For φ of order two, units at zero have no curvature, so the saddle is degenerate.
         assert reasons(run) == {{"linear": "saddle", "quadratic": "stationary"}[unit]}
         assert not run.failed
         assert run.evaluations < 100
@@ -281,7 +285,7 @@ def test_starting_at_zero_is_reported_and_stays(unit):
     network = layer_from(NeuronUnit(activation(unit)), np.zeros((3, 2)), np.zeros((3, outputs)))
     flow = festina.gradient_flow(network, data)
     descent = festina.gradient_descent(network, data, 0.01)
-    # The curvature at zero of a network of order two is zero in every direction.
+    # At zero weights, a network of order two has no curvature in any direction.
     expected = {"linear": "saddle", "quadratic": "stationary"}[unit]
     for run in (flow, descent):
         assert reasons(run) == {expected}
@@ -313,7 +317,7 @@ def test_a_network_at_rest_does_not_hold_up_the_batch():
 
 
 def test_weights_near_a_saddle_are_not_at_rest():
-    """10⁻⁹ away from an embedded fixed point the flow leaves it by its own law."""
+    """The flow leaves an embedded fixed point that is 10⁻⁹ away."""
     network, data, _ = _embedded("linear", "zero")
     u, v = network.u.copy(), network.v.copy()
     u[1:] += 1e-9 * np.random.default_rng(0).normal(size=(2, 2))
@@ -346,7 +350,7 @@ def test_rectifiers_that_a_step_has_silenced_are_no_minimum(width):
         silent, from_arrays(x, x[:, :1] + 3.0), learning_rate=0.01, steps=50
     )
     assert run.endings[0].reason == "stationary"
-    # One step later than that, as after a step that was too large.
+    # The first step is too large and silences the units.
     early = wide.with_parts(*wide.parts[:2], np.abs(wide.parts[2]))
     run = festina.gradient_descent(
         early, from_arrays(x, x[:, :1] - 1e3), learning_rate=1.0, steps=50
@@ -357,7 +361,7 @@ def test_rectifiers_that_a_step_has_silenced_are_no_minimum(width):
 
 @pytest.mark.parametrize("rate", [2.5, 5.0, 100.0])
 def test_divergence_from_near_a_solution_names_the_limit(rate):
-    """½(1 − uv)² has the sharpness u² + v² = 2 at its balanced solution: η < 1."""
+    """The loss ½(1 − uv)² has sharpness u² + v² = 2 at its balanced solution, so η < 1."""
     network = layer_from(NeuronUnit(), np.array([[1.0001]]), np.array([[1.0001]]))
     run = festina.gradient_descent(network, linear_teacher(np.array([[1.0]])), rate)
     (ending,) = run.endings
@@ -396,7 +400,7 @@ def test_the_named_limit_is_that_of_the_solution_aimed_at():
 
 
 def to_and_fro(rate):
-    """½(1 − uv)²: beyond η = 1 descent goes to and fro about the solution for ever."""
+    """Train on ½(1 − uv)², where descent with η > 1 oscillates about the solution for ever."""
     network = layer_from(NeuronUnit(), np.array([[0.9]]), np.array([[0.9]]))
     return festina.gradient_descent(network, linear_teacher(np.array([[1.0]])), rate, 400)
 
@@ -414,7 +418,7 @@ def test_steps_just_below_the_limit_converge():
 
 @pytest.mark.slow
 def test_figure_4g_diverges_at_the_printed_rate_and_says_why():
-    """Figure 4G: sharpness 283 at the balanced solution, so η < .0071; the paper has .02."""
+    """The paper's rate 0.02 exceeds the limit 0.0071 of the solution, whose sharpness is 283."""
     x, weight = gaussian_cubature_points(np.eye(2), degree=6)
     data = from_arrays(x, np.sum(x**3, axis=1), weight=weight)
     network = fully_connected(2, 10, activation="cubic", scale=0.05, key=festina.seeds(4))
@@ -422,11 +426,11 @@ def test_figure_4g_diverges_at_the_printed_rate_and_says_why():
     assert reasons(run) == {"diverged"}
     assert all_finite(run)
     for ending in run.endings:
-        # The balanced solution has .0071; from ε = .05 the flow ends near it, not on it.
+        # The flow from ε = 0.05 ends near the balanced solution, whose limit is 0.0071.
         assert 0.005 < named_limit(ending.message) < 0.0075
 
 
-# Where it was told to stop
+# Requested ends of training
 
 
 @pytest.mark.parametrize("t_end", [0.5, 3.0])
@@ -464,7 +468,7 @@ def test_running_out_of_steps_is_a_failure_that_says_so():
 
 
 def test_a_relu_unit_that_slides_along_a_kink_is_reported():
-    """On either side of a sample's kink the flow leads back to it: no step is small enough."""
+    """The flow leads back to a sample's kink from both sides, so no step is small enough."""
     draw = np.random.default_rng(1)
     data = from_arrays(draw.normal(size=(5, 2)), draw.normal(size=(5, 2)))
     network = fully_connected(2, 5, 2, activation="relu", scale=0.4, key=jax.random.key(3))
@@ -482,14 +486,14 @@ def test_a_tighter_criterion_trains_longer():
     for run, converged in zip(ends, (1e-4, 1e-8, 1e-12), strict=True):
         assert (run.loss[:, -1] <= 1.01 * converged * run.loss[:, 0]).all()
     last = np.array([run.time[:, -1] for run in ends])
-    # The end is approached at the rate 2 s₂, so the loss falls by e⁻⁴ˢᵗ.
+    # Near the end the error decays at the rate 2 s₂, so the loss falls as e^(−4 s₂ t).
     slowest = np.linalg.eigvalsh(COVARIANCE)[0]
     np.testing.assert_allclose(np.diff(last, axis=0), 4 * np.log(10) / (4 * slowest), rtol=0.2)
 
 
 @pytest.mark.parametrize("rate", [1.05, 1.2])
 def test_a_rate_beyond_the_limit_that_goes_up_and_down_is_named(rate):
-    """f = uv at a minimum of sharpness 2 ends in a cycle, and no number overflows."""
+    """f = uv at a minimum of sharpness 2 ends in a finite oscillation."""
     data = festina.tasks.from_arrays([[1.0], [-1.0]], [1.0, -1.0])
     start = layer_from(NeuronUnit(), [[0.1]], [[0.1]])
     (ending,) = festina.gradient_descent(start, data, rate, max_steps=3000).endings
@@ -500,7 +504,7 @@ def test_a_rate_beyond_the_limit_that_goes_up_and_down_is_named(rate):
 
 
 def test_a_rate_beyond_the_limit_that_fell_back_on_the_saddle_at_zero_is_named():
-    """f = vu² overshoots, to a place from which it leads back to zero weights, where it stays."""
+    """f = vu² overshoots to a place from which descent returns to zero weights and stays there."""
     data = festina.tasks.from_arrays([[1.0], [-1.0]], [1.0, 1.0])
     start = layer_from(NeuronUnit("quadratic"), [[0.5]], [[0.5]])
     run = festina.gradient_descent(start, data, 0.8, max_steps=3000)

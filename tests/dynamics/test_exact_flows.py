@@ -1,4 +1,4 @@
-"""Flow against closed forms, conserved quantities and invariant manifolds."""
+"""Test flow against closed forms, conserved quantities and invariant manifolds."""
 
 import jax
 import numpy as np
@@ -12,7 +12,7 @@ TIMES = np.linspace(0.0, 20.0, 41)
 
 
 def scalar(u: float, v: float):
-    """x ↦ v u x."""
+    """Return the network x ↦ v u x."""
     return layer_from(NeuronUnit(), np.array([[u]]), np.array([[v]]))
 
 
@@ -29,7 +29,7 @@ def product(run) -> np.ndarray:
 
 @pytest.mark.parametrize("initial_strength", [1e-2, 1e-6])
 def test_balanced_modes_follow_the_logistic(initial_strength):
-    """Saxe et al. (2014): a(t) = s a₀ / (a₀ + (s − a₀) e^{−2st}) for every mode by itself."""
+    """Each mode follows a(t) = s a₀ / (a₀ + (s − a₀) e^{−2st}) of Saxe et al. (2014)."""
     s = np.array([3.0, 1.5, 0.5])
     a0 = initial_strength
     exact = s * a0 / (a0 + (s - a0) * np.exp(-2 * s * TIMES[:, None]))
@@ -69,7 +69,7 @@ def test_the_lazy_limit_is_a_single_exponential():
 
 
 def test_weights_that_unlearn_decay_algebraically():
-    """Nothing to learn: u̇ = −u³ for u = v, so u² = u₀²/(1 + 2u₀²t), no exponential at all."""
+    """For zero targets and u = v, u̇ = −u³ gives u² = u₀²/(1 + 2u₀²t), which is not exponential."""
     data = from_arrays(np.array([[1.0]]), np.array([0.0]))
     run = festina.gradient_flow(scalar(1.5, 1.5), data, TIMES, rtol=1e-10)
     exact = 1.5**2 / (1 + 2 * 1.5**2 * TIMES)
@@ -77,7 +77,7 @@ def test_weights_that_unlearn_decay_algebraically():
 
 
 def test_escape_from_the_saddle_is_exponential_while_weights_are_small():
-    """(v, u) → e^{st} along the growing direction; the deviation is of the order of a itself."""
+    """Weights (v, u) grow as e^{st} along one direction, up to a deviation of the order of a."""
     s, times = 0.7, np.array([0.0, 2.0, 4.0])
 
     def deviation(a0: float) -> float:
@@ -97,11 +97,11 @@ def test_the_end_is_the_fixed_point():
     np.testing.assert_allclose(learned, rotation, atol=1e-6)
 
 
-# Conserved quantities: (network, task, quantity), constant along the exact flow
+# Conserved quantities (network, task, quantity) of the exact flow
 
 
 def linear_balance(u, v):
-    """VVᵀ − UUᵀ between every two units."""
+    """Return VVᵀ − UUᵀ for every pair of units."""
     return np.einsum("tho,tgo->thg", v, v) - np.einsum("thi,tgi->thg", u, u)
 
 
@@ -114,7 +114,7 @@ def quadratic_balance(u, v):
 
 
 def head_balance(u, v):
-    """|v|² − |k|² and |k|² − |q|² of every head."""
+    """Return |v|² − |k|² and |k|² − |q|² of every head."""
     value = np.sum(v[:, :, 0] ** 2, axis=2)
     key, query = (np.sum(u[:, :, i, 0] ** 2, axis=2) for i in (0, 1))
     return np.stack((value - key, key - query))
@@ -164,7 +164,7 @@ def test_the_balance_of_the_layers_is_conserved(name):
 
 
 def _on_manifolds(unit: str):
-    """Units 0 and 1 equal, 2 at zero, 3 and 4 related by the symmetry of the activation."""
+    """Units 0 and 1 are equal, 2 is zero, 3 and 4 are related by the symmetry of the activation."""
     draw = np.random.default_rng(4)
     u, v = 0.4 * draw.normal(size=(5, 2)), 0.4 * draw.normal(size=(5, 2))
     u[1], v[1] = u[0], v[0]
@@ -184,7 +184,7 @@ def _on_manifolds(unit: str):
     ],
 )
 def test_invariant_manifolds_are_mapped_to_themselves(unit):
-    # Among these points no ReLU unit comes to slide along the kink of a sample.
+    # For these points no ReLU unit slides along the kink of a sample.
     network, data = _on_manifolds(unit), _points(2, seed=12)
     flow = festina.gradient_flow(network, data, np.linspace(0.0, 6.0, 4))
     descent = festina.gradient_descent(network, data, 0.02, 200)
@@ -195,10 +195,11 @@ def test_invariant_manifolds_are_mapped_to_themselves(unit):
         assert max(np.abs(w[:, 0] - w[:, 1]).max() for w in (u, v)) < 1e-12
         assert (u[:, 2] == 0).all()
         assert (v[:, 2] == 0).all()
-        if unit in ("linear", "relu"):  # on one ray
+        if unit in ("linear", "relu"):  # proportional units
             assert max(np.abs(0.3 * w[:, 3] - w[:, 4]).max() for w in (u, v)) < 1e-10
-        if unit == "quadratic":  # not in the paper's Theorem 3: mirrored units of an even φ
+        # mirrored units of an even φ, an invariant manifold that Theorem 3 of the paper omits
+        if unit == "quadratic":
             assert np.abs(u[:, 3] + u[:, 4]).max() < 1e-12
             assert np.abs(v[:, 3] - v[:, 4]).max() < 1e-12
-        if unit == "tanh":  # no symmetry, no manifold: proportional units part
+        if unit == "tanh":  # tanh has no such symmetry, so proportional units separate
             assert np.abs(0.3 * u[:, 3] - u[:, 4]).max() > 1e-3

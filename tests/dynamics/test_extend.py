@@ -1,4 +1,4 @@
-"""A run that is extended is the run of one go; networks that it ended with start a new one."""
+"""Test that an extended run equals a single run, and that final networks can start a new run."""
 
 import dataclasses
 import pickle
@@ -127,7 +127,7 @@ def test_a_flow_at_given_times_is_the_flow_of_one_go(name):
     np.testing.assert_array_equal(on.evaluations, whole.evaluations)
     again = half.extend(np.array([3.0])).extend(
         np.array([5.0])
-    )  # the first extension has left `half` as it was
+    )  # the first extension has not changed `half`
     np.testing.assert_array_equal(again.loss, on.loss)
 
 
@@ -186,7 +186,7 @@ def test_what_is_observed_goes_on(observe):
 
 
 def narrow(unit="tanh", inputs=3):
-    """One unit for what needs more: it ends at a loss above zero."""
+    """Return a network of one unit, whose loss cannot reach zero."""
     return fully_connected(inputs, 1, activation=unit, scale=0.01, key=jax.random.key(0))
 
 

@@ -1,4 +1,4 @@
-"""Flows that slide along kinks: both sides push towards it, and every step crosses it."""
+"""Test flows that slide along kinks: both sides push towards the kink; every step crosses it."""
 
 import jax
 import numpy as np
@@ -17,7 +17,7 @@ def own_data(seed: int):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_relu_network_on_any_data_gets_where_descent_gets(seed):
-    """By descent with tiny steps, which chatters too, but at no cost."""
+    """The reference is descent with tiny steps, which also jumps across kinks."""
     network = fully_connected(2, 20, activation="relu", scale=0.01, key=jax.random.key(seed))
     flow = festina.gradient_flow(network, own_data(seed), t_end=20.0)
     assert flow.endings[0].reason in ("finished", "converged")
@@ -45,7 +45,7 @@ def test_nothing_is_loosened_where_there_is_no_kink(name):
 
 
 def xor_drops(scale, width, tolerances, count=4):
-    """When networks learn XoR: by flow at these tolerances, and by descent in small steps."""
+    """Return the times at which networks learn XoR, by flow at each tolerance and by descent."""
     x = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
     xor = from_arrays(x, [0.0, 1.0, 1.0, 0.0])
     network = fully_connected(3, width, activation="relu", scale=scale, key=festina.seeds(count))
@@ -60,15 +60,18 @@ def xor_drops(scale, width, tolerances, count=4):
 
 @pytest.mark.slow
 def test_xor_where_most_units_slide_is_learned_when_descent_learns_it():
-    """Each unit comes to rest on the kinks of two samples, and goes on growing there."""
+    """Each unit moves to the kinks of two samples and keeps growing there."""
     (flow,), descent = xor_drops(1e-6, 10, [None])
     np.testing.assert_allclose(flow, descent, rtol=0.1)
 
 
 @pytest.mark.slow
 def test_the_error_of_sliding_units_falls_with_the_tolerance():
-    """By the root of it: what a step is off by is noise along the kink, which adds up. In a few of
-    a hundred networks it adds up to several times that, hence the median, and a bound for all."""
+    """Errors along a kink accumulate like noise, so they fall with the root of the tolerance.
+
+    In a few networks of a hundred they are several times larger; the test bounds the median and the
+    maximum.
+    """
     flows, descent = xor_drops(1e-3, 30, [1e-5, 1e-6, 1e-7], count=16)
     off = np.abs(np.array(flows) / descent - 1)
     typical = np.median(off, axis=1)
@@ -79,7 +82,7 @@ def test_the_error_of_sliding_units_falls_with_the_tolerance():
 
 
 def test_points_on_a_circle_are_cheap_at_the_default_tolerance():
-    """Drop times are those of a tolerance a hundred times tighter, at a fraction of its cost."""
+    """The default tolerance gives the drop times of one a hundred times tighter at lower cost."""
     angles = 2.0 * np.pi * np.arange(8) / 8
     x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     for seed in range(2):
@@ -110,7 +113,7 @@ def on_circle(seeds, **options):
 
 @pytest.mark.parametrize("seeds", [4, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_slide_ends_when_loss_and_weights_rest(seeds):
-    """Three of four used to go on for 50,000 steps, and 300,001 gradients."""
+    """A slide that does not end would take 50,000 steps and 300,001 gradients."""
     flow = on_circle(seeds)
     assert [ending.reason for ending in flow.endings] == ["converged"] * seeds
     assert "At rest on kinks" in flow.endings[0].message

@@ -1,4 +1,4 @@
-"""One weight far larger than the others: errors stay relative, and only its own lane may fail."""
+"""Test one huge weight: errors stay relative, and only the network with that weight may fail."""
 
 import jax
 import numpy as np
@@ -17,7 +17,7 @@ TIMES = np.array([0.0, 1.0, 4.0])
 
 
 def spoilt(network: Layer, name: str, value: float) -> Layer:
-    """The same with another value of one weight, of the first network of a batch."""
+    """Return a copy with another value for one weight of the first network."""
     weights = {"u": np.array(network.u), "v": np.array(network.v)}
     weights[name].flat[3] = value
     return Layer(**weights, unit=network.unit)
@@ -30,7 +30,7 @@ def drawn(activation: str, key=None) -> Layer:
 
 @pytest.mark.parametrize("value", [1e4, 1e8, 1e200])
 def test_a_saturated_unit_leaves_others_their_accuracy(value):
-    """Its own weights stand still, so that SciPy's integrator has no trouble either."""
+    """The weights of the saturated unit hardly move, so SciPy's integrator gives a reference."""
     network = spoilt(drawn("tanh"), "u", value)
     u, v = network.u, network.v
 

@@ -1,4 +1,4 @@
-"""Papers differ by factors in the loss; a factor in the loss is a factor in time."""
+"""Test loss conventions: a factor in the loss is a factor in time."""
 
 import jax
 import numpy as np
@@ -34,7 +34,7 @@ FACTORS = {
 
 
 def written_out(convention: str, residual: np.ndarray) -> float:
-    """The loss from residuals (sample, output), as its name says."""
+    """Return the loss of residuals `(sample, output)` in the named convention."""
     square = residual**2
     return {
         "half": lambda: 0.5 * square.sum(axis=1).mean(),

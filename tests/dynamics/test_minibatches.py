@@ -1,4 +1,4 @@
-"""Mini-batches: epochs without replacement, judged by the loss of all samples."""
+"""Test mini-batches: epochs without replacement, and losses of all samples."""
 
 import jax
 import numpy as np
@@ -27,7 +27,7 @@ SEEDS = fully_connected(2, 5, 2, scale=0.3, key=festina.seeds(3))
 
 
 def gradients(u, v) -> np.ndarray:
-    """∂/∂u of ½|y − f|² for every sample, by hand: (sample, unit, input)."""
+    """Return ∂/∂u of ½|y − f|² for every sample, `(sample, unit, input)`, derived by hand."""
     residual = DATA.x @ u.T @ v - DATA.y
     return np.einsum("po,ho,pi->phi", residual, v, DATA.x)
 
@@ -59,7 +59,7 @@ def test_one_batch_of_all_samples_is_full_batch_descent(loss):
 
 @pytest.mark.parametrize("save_every", [1, 7])
 def test_a_heavy_ball_on_all_samples_is_that_of_full_batches(save_every):
-    """Each network at a momentum of its own, which goes on from sample to sample."""
+    """Each network has its own momentum, kept from one saved step to the next."""
     momentum = np.array([0.0, 0.5, 0.9])
     full = festina.gradient_descent(SEEDS, DATA, 0.02, 42, momentum=momentum)
     mini = festina.gradient_descent(
@@ -81,7 +81,7 @@ def test_a_heavy_ball_on_all_samples_is_that_of_full_batches(save_every):
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_an_epoch_uses_every_sample_once(batch_size):
-    """To first order in η an epoch then is one step along the sum of all gradients."""
+    """To first order in η, an epoch is one step along the sum of all gradients."""
     steps = SAMPLES // batch_size
     whole = gradients(NETWORK.u, NETWORK.v).sum(axis=0) / batch_size
 
@@ -110,7 +110,7 @@ def test_a_run_keeps_how_it_was_made(number):
 
 
 def test_samples_that_fill_no_batch_are_left_for_another_epoch():
-    """Two batches of five leave two of twelve samples out, and each of ten is used once."""
+    """With two batches of five, an epoch uses ten of twelve samples once each."""
     rate = 1e-7
     run = festina.gradient_descent(NETWORK, DATA, rate, 2, batch_size=5, key=KEY, save_every=1)
     by_sample = gradients(NETWORK.u, NETWORK.v).reshape(SAMPLES, -1)
@@ -125,7 +125,7 @@ def test_samples_that_fill_no_batch_are_left_for_another_epoch():
 
 
 def test_epochs_are_shuffled_anew():
-    """One sample a step: the steps of the second epoch come in another order."""
+    """With one sample per step, the order of the second epoch differs from that of the first."""
     rate = 1e-7
     run = festina.gradient_descent(
         NETWORK, DATA, rate, 2 * SAMPLES, batch_size=1, key=KEY, save_every=1
@@ -162,7 +162,7 @@ def test_every_lane_may_have_a_key_of_its_own():
     keys = festina.seeds(3)
     options = {"learning_rate": 0.02, "steps": 20, "batch_size": 4}
     run = festina.gradient_descent(SEEDS, DATA, **options, key=keys)
-    # A lane does not depend on those beside it.
+    # A network does not depend on the other networks of its batch.
     last = type(SEEDS)(SEEDS.u[1:], SEEDS.v[1:], SEEDS.unit)
     again = festina.gradient_descent(last, DATA, **options, key=keys[1:])
     np.testing.assert_allclose(again.network.u, run.network.u[1:], rtol=0, atol=1e-14)
@@ -238,7 +238,7 @@ def test_divergence_is_a_result_without_nan():
 
 
 def test_a_run_that_diverged_ends_at_its_last_finite_sample():
-    """Alone as in a batch; what came after the last sample is not a copy of it."""
+    """A diverged network has the same samples alone and in a batch, up to its last finite loss."""
     batch = festina.gradient_descent(
         SEEDS, DATA, 5.0, 200, batch_size=4, key=festina.seeds(3), save_every=1
     )

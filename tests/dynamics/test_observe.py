@@ -1,4 +1,4 @@
-"""What is observed instead of all weights is what those weights would have told."""
+"""Test that observed quantities equal those computed from saved weights."""
 
 import jax
 import numpy as np
@@ -58,7 +58,7 @@ OBSERVE = {"values": singular_values, "map": products, "units": lambda network: 
     ],
 )
 def test_as_seen_in_the_weights(train, batch, activation):
-    """Also for linear units, of which only few are trained."""
+    """For linear units only a few combined units are trained, but observations see all units."""
     key = festina.seeds(3) if batch else jax.random.key(0)
     scale = np.array([[0.1], [0.2]]) if len(batch) == 2 else 0.1
     network = fully_connected(2, 9, 2, activation=activation, scale=scale, key=key)
@@ -155,7 +155,7 @@ def test_where_there_is_no_sample_nothing_is_observed():
     ],
 )
 def test_losses_alone(train):
-    """With nothing to observe there are the same losses, and the trained networks."""
+    """With nothing to observe, losses and final networks are the same."""
     batch = fully_connected(2, 9, 2, activation="tanh", scale=0.1, key=festina.seeds(3))
     whole, alone = train(batch, POINTS), train(batch, POINTS, observe={})
     np.testing.assert_array_equal(alone.loss, whole.loss)

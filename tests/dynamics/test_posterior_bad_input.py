@@ -1,4 +1,4 @@
-"""What sampling refuses, what it does all the same, and what it says."""
+"""Test errors of sampling, warnings, and input that is accepted."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What chains show: steps that adapt, agreement, populations that freeze."""
+"""Test diagnostics of chains: adapted steps, agreement, and frozen populations."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ from festina.networks._code_activations import erf_sigmoid, linear, relu, unit_s
 from festina.tasks import orthogonal_inputs
 
 KEY = jax.random.key(0)
-stats: Any = array_stats  # says that it returns tuples
+stats: Any = array_stats  # typed as returning tuples
 
 
 def spoken(words, chains=2, draws=6, low=0.05, high=0.95):
-    """Answers of neurons that say the same at every draw."""
+    """Return responses of neurons that have the same codewords at every draw."""
     one = np.array([[high if letter == "1" else low for letter in word] for word in words])
     return np.broadcast_to(one, (chains, draws, *one.shape)).copy()
 
@@ -28,7 +28,8 @@ def test_frozen_populations_are_recognised():
     assert alike.frozen
     assert not alike.apart
     assert dict(zip(alike.words, alike.shares[0], strict=True)) == {"110": 0.4, "011": 0.6}
-    answers[1, :, :40] = answers[1, :, 40:80]  # all of the second chain say 011
+    # all neurons of the second chain have the codeword 011
+    answers[1, :, :40] = answers[1, :, 40:80]
     other = populations(answers, erf_sigmoid)
     assert other.apart
     assert "up to 40 of 100 neurons, more than for" in other.message

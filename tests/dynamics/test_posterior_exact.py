@@ -1,4 +1,4 @@
-"""Chains against posteriors that are known: exactly at any width, or as the width grows."""
+"""Test chains against posteriors known exactly at any width or in the limit of large width."""
 
 import functools
 
@@ -20,7 +20,7 @@ def constant(z):
 
 
 def one_number(y, scaling, variance, width, temperature):
-    """Mean and variance of f = N^{-γ} Σ a, which is Gaussian: φ = 1 sees no input."""
+    """Return mean and variance of f = N^{-γ} Σ a, which is Gaussian because φ = 1."""
     prior, noise = (
         (variance, temperature) if scaling == "lazy" else (variance / width, temperature / width)
     )
@@ -32,7 +32,7 @@ def one_number(y, scaling, variance, width, temperature):
     ("scaling", "width"), [pytest.param("lazy", 1, marks=pytest.mark.slow), ("non-lazy", 7)]
 )
 def test_a_gaussian_posterior_has_its_moments(scaling, width):
-    """With steps so long that many moves are refused: without the test moments would be others."""
+    """Long steps are often rejected; without the accept-reject test the moments would be wrong."""
     y = np.array([0.3, 1.0, 0.8])
     drawn = sample(
         from_arrays(np.eye(3), y),
@@ -61,7 +61,7 @@ def test_a_gaussian_posterior_has_its_moments(scaling, width):
 
 @pytest.mark.parametrize("step", [pytest.param(0.2, marks=pytest.mark.slow), 0.4])
 def test_langevin_is_off_by_the_square_of_its_step(step):
-    """An oscillator of frequency ω in leapfrogs has ω²(1 − ε²ω²/4) in place of ω², exactly."""
+    """Leapfrog steps of length ε turn an oscillator's ω² into exactly ω²(1 − ε²ω²/4)."""
     y = np.array([0.3, 1.0, 0.8])
     drawn = sample(
         from_arrays(np.eye(3), y),
@@ -114,7 +114,7 @@ SAME = (WHICH[:, None] == WHICH) & ~np.eye(60, dtype=bool)
 
 @functools.cache
 def toy(activation, other, width):
-    """P = 60, three equal classes, T = 0.01, as drawn and as theory has it."""
+    """Return samples and theory for P = 60 examples, three equal classes and T = 0.01."""
     given = orthogonal_inputs([20] * 3, other=other)
     drawn = sample(
         given,
@@ -142,7 +142,8 @@ def test_the_toy_at_width_200_is_as_theory_has_it(activation, other):
         each.mean(axis=(0, 1))
         for each in (drawn.seen.kernels[0], drawn.seen.readout_covariance, drawn.seen.outputs)
     )
-    frozen = (activation, other) == ("erf-sigmoid", -0.5)  # kernels are those of their populations
+    # kernels differ from theory by the frozen populations
+    frozen = (activation, other) == ("erf-sigmoid", -0.5)
     near = 0.03 if frozen else 0.01 * code.kernel[0, 0]
     np.testing.assert_allclose(kernel[SAME].mean(), code.kernel[0, 0], atol=near)
     far = 0.03 if frozen else 0.012 if activation == "relu" else 0.006
@@ -167,7 +168,7 @@ def test_wider_networks_are_closer_to_theory(activation):
 
 
 def test_inputs_that_no_example_has_keep_their_prior():
-    """D > P: sampled in P directions, and as in all D of them to the last digit of K₀."""
+    """For D > P inputs, weights are sampled in P directions; the kernel K₀ of all D is the same."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(5, 40))
     reduced, basis = reduce(x)
@@ -201,7 +202,7 @@ def test_inputs_that_no_example_has_keep_their_prior():
     [pytest.param(1, 1, "lazy", marks=pytest.mark.slow), (3, 2, "non-lazy")],
 )
 def test_potentials_are_minus_the_log_of_the_posterior(depth, outputs, scaling):
-    """Of every architecture, from the networks that are handed out."""
+    """Potentials of several architectures match those of the drawn networks."""
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(4, 3)), rng.normal(size=(4, outputs))
     drawn = sample(
@@ -236,7 +237,7 @@ def test_priors_and_targets_are_those_of_the_summary():
 
 @pytest.mark.slow
 def test_the_limit_of_wide_networks_is_that_of_theory():
-    """Of linear ones, whose corrections are large: from widths at which they are far from it."""
+    """Linear networks of widths 10 and 20 are far from theory, but their limit is close to it."""
     how = {"anneal": 100, "burn": 100, "moves": 500, "thin": 5, "precision": "single"}
     limit = infinite_width_limit(
         orthogonal_inputs([4, 4]),
@@ -265,7 +266,7 @@ def mean_and_error(chains):
 
 @pytest.mark.slow
 def test_the_limit_of_two_layers_is_that_of_a_wide_network():
-    """There is no theory of these: a network four times as wide stands for it."""
+    """The reference is a network four times as wide, because two hidden layers have no theory."""
     toy, which = orthogonal_inputs([10, 10, 10]), np.repeat(range(3), 10)
     how = {
         "activation": "erf-sigmoid",
@@ -281,9 +282,10 @@ def test_the_limit_of_two_layers_is_that_of_a_wide_network():
     own = (which[:, None] == which) & ~np.eye(30, dtype=bool)
     for layer, kernel in enumerate(limit.kernels):
         runs = *limit.drawn, wide
-        chains = [run.seen.kernels[layer][..., own].mean((1, 2)) for run in runs]  # of each width
+        # the chains of each width
+        chains = [run.seen.kernels[layer][..., own].mean((1, 2)) for run in runs]
         (narrow, middle, there), errors = zip(*map(mean_and_error, chains), strict=True)
-        # The law a + b/width through both, at a width of 240.
+        # The line a + b/width through the two widths gives the limit, and the value at width 240.
         np.testing.assert_allclose(kernel.value[own].mean(), 2 * middle - narrow, atol=1e-6)
         off = 1.75 * middle - 0.75 * narrow - there
         assert abs(off) < 3 * np.linalg.norm(np.multiply(errors, (0.75, 1.75, 1)))

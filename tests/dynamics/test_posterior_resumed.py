@@ -1,4 +1,4 @@
-"""A chain that was interrupted goes on as if nothing had been."""
+"""Test that an interrupted chain resumes as if it had not been interrupted."""
 
 import jax
 import numpy as np
@@ -73,7 +73,7 @@ def test_an_interrupted_chain_goes_on_from_disk(tmp_path, stage):
     found = continue_sampling(path)
     same(found, whole)
     assert found.finished
-    same(continue_sampling(path), whole)  # saved again, with nothing left to do
+    same(continue_sampling(path), whole)  # saved again, although no moves are left
 
 
 def test_a_saved_posterior_says_what_it_is(tmp_path):
@@ -106,7 +106,7 @@ def test_a_function_of_ones_own_is_given_again(tmp_path):
 
 
 def test_a_function_that_has_the_name_of_another_is_itself(tmp_path):
-    """Another function that is called erf is not the one here."""
+    """A user's function called erf is not confused with the activation of that name."""
 
     def erf(z):
         return jax.nn.tanh(z)
@@ -144,7 +144,7 @@ def test_progress_is_in_words():
 
 
 def test_seeds_are_chains_of_their_own():
-    """The chain of a key is the same whichever others run beside it."""
+    """The chain of a key does not depend on the chains run beside it."""
     keys = festina.seeds(3)
     three = chains(chains=3, key=keys)
     two = chains(chains=2, key=keys[1:])

@@ -1,4 +1,4 @@
-"""What is compiled for a training, and how often."""
+"""Test the number of programs compiled for a training."""
 
 import contextlib
 
@@ -15,7 +15,7 @@ from festina.tasks import from_arrays, in_context_regression
 
 @contextlib.contextmanager
 def programs(ending):
-    """Collects the names of programs for which there is such an event."""
+    """Yield a list of the names of programs with events of the given ending."""
     found = []
 
     def listen(event, duration_secs, **about):
@@ -35,7 +35,7 @@ def some_points(outputs=1):
 
 
 def test_all_chunks_of_a_training_are_one_program():
-    """A step's numbers must come out with the types with which they go in."""
+    """A step must return numbers of the types that it takes, to avoid tracing again."""
     network = fully_connected(3, 2, scale=0.1, key=jax.random.key(0))
     with programs("jaxpr_trace_duration") as traced:
         # More steps than are recorded at once.
@@ -102,7 +102,7 @@ def test_any_number_of_seeds_in_few_programs(name, train):
         assert run.solver == solver
         return compiled
 
-    # Both have programs of their own; others may have compiled them before.
+    # Networks up to 8 and from 9 on have different programs, compiled here.
     _ = compiled_for(8), compiled_for(9)
     for seeds in (7, 12, 11, 6):
         assert compiled_for(seeds) == []

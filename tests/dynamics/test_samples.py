@@ -1,4 +1,4 @@
-"""What is saved: dense where the loss moves, padded in a batch, and a dataset with named axes."""
+"""Test saved samples: dense where the loss moves, padded in a batch, with named axes."""
 
 import math
 
@@ -19,7 +19,7 @@ NAMES = ("time", "loss", "squared_gradient")
 
 
 def jumps(lane: Trajectory) -> tuple[float, float]:
-    """Largest move of the loss, in units of the initial one, and of log₁₀ of the rate."""
+    """Return the largest steps of loss / initial loss and of log₁₀ of the rate between samples."""
     loss = np.abs(np.diff(lane.loss)).max() / lane.loss[0]
     return float(loss), float(np.abs(np.diff(np.log10(lane.squared_gradient))).max())
 
@@ -30,7 +30,7 @@ def test_samples_of_descent_lie_where_the_loss_moves(resolution):
     for index in range(3):
         lane = run.lane(index)
         loss, rate = jumps(lane)
-        # A mark is passed within a step, the longest of which is this.
+        # A sample lies at most one step behind the requested change; this is the longest step.
         step = 0.001 * lane.squared_gradient.max() / lane.loss[0]
         assert loss < resolution.loss + 1.1 * step
         assert rate < 1.5 * resolution.rate
@@ -38,7 +38,7 @@ def test_samples_of_descent_lie_where_the_loss_moves(resolution):
 
 
 def test_samples_of_a_flow_are_its_steps_and_as_dense_as_asked_for():
-    """A step can be longer than the resolution; `times` are not bound to steps."""
+    """Samples of a flow are its steps, which may be longer than the resolution, unlike `times`."""
     coarse = festina.gradient_flow(SEEDS, TASK, rtol=1e-4)
     fine = festina.gradient_flow(SEEDS, TASK, rtol=1e-10)
     for index in range(3):
@@ -78,7 +78,7 @@ def test_drops_read_off_the_samples_do_not_depend_on_the_resolution():
 
 
 def test_a_loss_that_never_rests_is_not_sampled_without_end():
-    """f = uv beyond its stability limit ends in a cycle of two steps: every step moves."""
+    """Beyond its stability limit f = uv ends in a cycle of two steps, so the loss always moves."""
     task = linear_teacher(np.eye(1), np.eye(1))
     start = layer_from(NeuronUnit("linear"), np.array([[0.9]]), np.array([[0.9]]))
     most = int(SaveResolution().most)
@@ -95,7 +95,7 @@ def test_a_loss_that_never_rests_is_not_sampled_without_end():
 
 
 def test_noise_along_a_plateau_hides_no_drop(monkeypatch):
-    """A coarse flow jitters along a stiff valley for thousands of steps, and then goes on."""
+    """A coarse flow jitters along a stiff valley for thousands of steps before the next drop."""
     draw = np.random.default_rng(1)
     x = draw.normal(size=(15, 3)) * np.linspace(0.7, 1.3, 3)
     y = x @ draw.normal(size=(3, 1)) + 0.3 * draw.normal(size=(15, 1))
@@ -164,7 +164,7 @@ def test_a_lane_that_is_not_there(sweep, as_a_user):
 
 
 def test_in_a_line_no_lane_hides_another():
-    """Every ending is counted, and the range of final losses is that of the lanes."""
+    """The text counts every ending and gives the range of final losses of all networks."""
     run = festina.gradient_descent(SEEDS, TASK, np.array([0.02, 0.02, 5.0]))
     assert run.endings[2].reason == "diverged"
     assert "2 of 3 converged, 1 diverged)" in repr(run)
@@ -178,7 +178,7 @@ def test_in_a_line_no_lane_hides_another():
 
 
 def test_a_lane_that_fails_before_the_first_time_has_no_sample():
-    """It shows no numbers of another time, says why, and leaves the others alone."""
+    """Its values are NaN, its message gives the reason, and the other networks are unaffected."""
     batch = fully_connected(2, 5, 2, scale=np.array([1e-1, 3.0, 1e-2]), key=festina.seeds(3))
     times = np.array([1.0, 2.0])
     run = festina.gradient_flow(batch, TASK, times, max_steps=50)
@@ -211,7 +211,7 @@ def test_divergence_is_an_ending_and_no_warning(rate):
 
 
 def test_a_run_does_not_see_what_becomes_of_your_arrays_later():
-    """The weights of many linear units are computed when they are looked at."""
+    """Arrays are copied, because the weights of many linear units are computed only when read."""
     u, v = np.random.default_rng(0).normal(size=(2, 3, 1500, 2)) / 40
     rates = np.array([0.01, 0.02, 0.03])
     flow = festina.gradient_flow(layer_from(NeuronUnit("linear"), u, v), TASK, np.array([0.1, 0.2]))
@@ -255,7 +255,7 @@ def test_a_dataset_names_its_axes(sweep):
     assert data.attrs["clock"] == "steps"
     assert data.attrs["learning_rate"] == 0.02
     np.testing.assert_array_equal(data["loss"].values, sweep.loss)
-    # Read by name, not by place.
+    # Labels are read by name.
     one = data.sel(scale=1e-3, seed=2)
     np.testing.assert_array_equal(one["loss"].values, sweep.loss[1, 2])
 
@@ -323,7 +323,7 @@ def test_progress_knows_how_much_of_the_time_asked_for_is_over():
 
 
 def test_the_slope_is_how_fast_the_loss_falls():
-    """On the clock of each: differences over h come closer to it as h², over a step as η²."""
+    """The slope equals differences of the loss over time h up to h², over steps η up to η²."""
     network = fully_connected(2, 3, 2, scale=0.3, key=jax.random.key(0))
     apart = []
     for samples in (51, 101):

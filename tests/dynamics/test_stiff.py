@@ -1,4 +1,4 @@
-"""Implicit steps: the same flow, whatever the length of its plateaus."""
+"""Test that implicit steps follow the same flow, however long its plateaus are."""
 
 import functools
 import itertools
@@ -24,7 +24,7 @@ from festina.networks import Layer, attention, fully_connected
 from festina.tasks import AbstractTask, from_arrays, in_context_regression, quadratic_teacher
 
 TASK = quadratic_teacher(np.eye(2))
-MIDDLES = (16 / 3, 4 / 3)  # between the levels 8, 8/3 and 0 of the loss ⟨‖y − f‖²⟩
+MIDDLES = (16 / 3, 4 / 3)  # halfway between the levels 8, 8/3 and 0 of the loss ⟨‖y − f‖²⟩
 X = np.random.default_rng(5).normal(size=(40, 2))
 
 
@@ -50,7 +50,7 @@ def drops(run: Trajectory) -> np.ndarray:
 
 
 def steps(run: Trajectory) -> np.ndarray:
-    """Of a quadratic network, each unit of which has three weights."""
+    """Return the number of steps; for units of three weights, a step takes STAGES + 3 gradients."""
     return (run.evaluations - 1) // (STAGES + 3)
 
 
@@ -64,7 +64,7 @@ def test_drop_times_are_those_of_tight_explicit_steps():
 
 
 def test_the_error_falls_with_the_tolerance():
-    """By a factor of ten and more for each factor of a hundred in the tolerance."""
+    """The error falls at least tenfold when the tolerance falls a hundredfold."""
     network, times = quadratic(0.3), np.array([0.4])
     exact = flow(network, times=times, solver="explicit", rtol=1e-12).final
     errors = []
@@ -139,7 +139,7 @@ def test_steps_grow_with_the_logarithm_of_the_scale():
     counts = steps(run)
     assert (counts < 1500).all()
     assert (counts[1:] < 2 * counts[:-1]).all()
-    # The plateaus get longer in proportion all the same.
+    # The length of plateaus is proportional to one over the scale.
     lanes = [run.lane(lane) for lane in range(5)]
     ratios = np.diff(np.log10([drops(lane) for lane in lanes]), axis=0)
     np.testing.assert_allclose(ratios[1:], 1.0, atol=1e-2)
@@ -152,7 +152,7 @@ def test_a_batch_is_each_of_its_networks():
 
 
 def test_each_unit_keeps_its_balance():
-    """|u|² − 2v² of a quadratic unit does not change; small units keep it to their own size."""
+    """|u|² − 2v² of a quadratic unit is conserved, also relative to the size of small units."""
     network = quadratic(1e-4)
     run = flow(network)
     balance = lambda layer: np.sum(layer.u**2, axis=-1) - 2 * layer.v[..., 0] ** 2
@@ -236,7 +236,7 @@ def solved(structure, data, weights, shift, b):
 @settings(max_examples=6)
 @given(seed=st.integers(0, 10_000), shift=st.floats(0.01, 100.0))
 def test_units_are_solved_for_as_the_whole_is(kind, seed, shift):
-    """By units where samples are few, as one where they are many."""
+    """With few samples the system is solved by units; with many, as one matrix."""
     rng, key = np.random.default_rng(seed), jax.random.key(seed)
     if kind == "attention":
         network, data = attention(2, 3, scale=0.5, key=key), in_context_regression(2, 32)
@@ -262,7 +262,7 @@ def test_units_are_solved_for_as_the_whole_is(kind, seed, shift):
 
 
 def test_a_tiny_unit_is_found_to_its_own_accuracy():
-    """Beside units of order one, for b of each unit's size."""
+    """Weights of a tiny unit beside large units are solved to their own relative accuracy."""
     network = quadratic(1.0)
     size = np.array([1.0, 1.0] + [1e-6] * 8)[:, None]
     tiny = Layer(size * network.u, size * network.v, network.unit)
@@ -275,7 +275,7 @@ def test_a_tiny_unit_is_found_to_its_own_accuracy():
         )
     whole = whole[..., 0]
     scaled = np.tile(size[:, 0], 3)
-    # D⁻¹(σ + ∂²L)D with b of order one: every unknown is of order one too.
+    # In D⁻¹(σ + ∂²L)D with b of order one, every unknown is of order one, too.
     matrix = (whole + 2.0 * np.eye(30)) * scaled / scaled[:, None]
     exact = scaled[:, None] * np.linalg.solve(matrix, weights / scaled[:, None])
     np.testing.assert_allclose(x, exact, rtol=1e-9)
@@ -284,7 +284,7 @@ def test_a_tiny_unit_is_found_to_its_own_accuracy():
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 3])
 def test_explicit_steps_are_given_up_when_they_have_cost_as_much(seed):
-    """Cubic units on noise: no estimate at the start sees how stiff it will be."""
+    """Cubic units on noise become stiff, which no estimate at the start can predict."""
     rng = np.random.default_rng(seed)
     noise = from_arrays(rng.normal(size=(30, 2)), rng.normal(size=30))
     key = jax.random.key(seed)
@@ -293,7 +293,7 @@ def test_explicit_steps_are_given_up_when_they_have_cost_as_much(seed):
     assert (chosen.solver, chosen.endings[0].reason) == ("implicit", "converged")
     np.testing.assert_array_equal(chosen.loss, implicit.loss)
     assert implicit.evaluations < chosen.evaluations < implicit.evaluations + 6 * 3000
-    # One that is slow among many that are not does not hold the others up.
+    # One slow network does not make a batch switch to implicit steps.
     scales = np.array([0.03, 0.5, 0.5, 0.5])
     batch = fully_connected(2, 8, activation="cubic", scale=scales, key=key)
     assert flow(batch, noise).solver == "explicit"
@@ -301,7 +301,10 @@ def test_explicit_steps_are_given_up_when_they_have_cost_as_much(seed):
 
 @pytest.mark.slow
 def test_patience_runs_out_alike_whoever_works_on_it():
-    """150 networks, more than one worker's: which of them has got how far does not count."""
+    """The switch to implicit steps does not depend on the progress of single workers.
+
+    The 150 networks are more than one worker's share.
+    """
     rng = np.random.default_rng(1)
     noise = from_arrays(rng.normal(size=(30, 2)), rng.normal(size=30))
     many = fully_connected(2, 8, activation="cubic", scale=0.03, key=festina.seeds(150))

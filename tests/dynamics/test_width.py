@@ -1,4 +1,4 @@
-"""Many linear units learn what few do."""
+"""Test that many linear units learn the same map as few."""
 
 import pickle
 
@@ -60,7 +60,7 @@ def test_few_units_take_the_way_of_many(monkeypatch, kind, method):
 @settings(max_examples=20)
 @given(seed=st.integers(0, 10_000), width=st.integers(5, 40), zero=st.booleans())
 def test_there_and_back(seed, width, zero):
-    """Units keep their weights to rounding, small ones too, and a silent unit stays silent."""
+    """Compressing and expanding units keeps small weights to rounding, and zero weights zero."""
     rng = np.random.default_rng(seed)
     u, v = rng.normal(size=(2, width, 2)), 1e-9 * rng.normal(size=(2, width, 2))
     if zero:
@@ -107,7 +107,7 @@ def test_what_is_not_linear_or_narrow_is_left_alone():
 
 @pytest.mark.parametrize("factors", ["alike", "proportional"])
 def test_units_that_span_one_direction_stay_on_the_saddle(factors):
-    """On the invariant manifold of rank one; rounding in a rotated basis would lead off it."""
+    """Compression in a rotated basis would move rank-one weights off their invariant manifold."""
     size = np.ones(30) if factors == "alike" else 2.0 ** np.arange(-15, 15)
     u, v = np.outer(size, [1e-3, 2e-3]), np.outer(size, [2e-3, -1e-3])
     network = layer_from(fully_connected(2, 1, key=jax.random.key(0)).unit, u, v)

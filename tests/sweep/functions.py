@@ -1,4 +1,4 @@
-"""What is swept in the tests, in a module that other processes import or are sent."""
+"""Functions swept in the tests, in a module that other processes can import."""
 
 import os
 import time
@@ -8,7 +8,7 @@ import xarray as xr
 
 
 def logged(a, b):
-    """A cheap piece that says who computes it, in a file of its own line."""
+    """Return two results of a cheap piece, and log its arguments and process."""
     with open(os.environ["SWEEP_LOG"], "a") as log:
         log.write(f"{a} {b} {os.getpid()}\n")
     time.sleep(0.02)
@@ -16,7 +16,7 @@ def logged(a, b):
 
 
 def uneven(a, b):
-    """Results of other lengths, text, and failures."""
+    """Return arrays of different lengths and text; fail at a = 3."""
     if a == 3:
         raise ValueError("three\nis bad")
     return {"sum": a + b, "drops": b * np.arange(a), "word": "even" if a % 2 == 0 else "odd"}
@@ -28,7 +28,7 @@ def at_once(scale, depth, seed):
 
 
 def labelled(a):
-    """Rows by name, of which some pieces have more."""
+    """Return labelled rows; the number of rows depends on `a`."""
     names = ["loss", "rank", "width"][: a + 1]
     table = xr.Dataset({"value": (("row", "time"), np.outer(np.arange(a + 1), [1.0, 2.0]))})
     return table.assign_coords(row=names[::-1], time=[0.0, 0.5])

@@ -1,4 +1,4 @@
-"""Sweeps by Dask: a real scheduler and two workers on this machine, one of which is killed."""
+"""Test sweeps by Dask with a scheduler and two workers on this machine, one of which is killed."""
 
 import json
 import os
@@ -10,7 +10,8 @@ import threading
 import time
 from pathlib import Path
 
-import dask_jobqueue as dask_jobqueue  # with their defaults, before any is changed
+# imported with their defaults, before a test changes settings
+import dask_jobqueue as dask_jobqueue
 import distributed as distributed
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 
 @pytest.fixture
 def scheduler(tmp_path):
-    """The address of a scheduler, its process and those of its two workers, and their log."""
+    """Start a scheduler and two workers; yield the address, their processes and a log file."""
     file, log = tmp_path / "scheduler.json", tmp_path / "log"
     log.touch()
     environment = os.environ | {"SWEEP_LOG": str(log), "PYTHONWARNINGS": "ignore"}
@@ -63,14 +64,15 @@ def test_a_worker_is_killed_in_the_middle(scheduler, tmp_path, monkeypatch):
 
     over = {"a": "0:7:8", "b": "0:4:5"}
     store = tmp_path / "s.zarr"
-    with dask_config.set({"distributed.comm.timeouts.connect": "2s"}):  # not half a minute
+    with dask_config.set({"distributed.comm.timeouts.connect": "2s"}):  # instead of half a minute
         data = festina.sweep(functions.logged, over, store, scheduler=address, progress=watch)
     assert killed
     assert workers[0].wait(timeout=10) == -signal.SIGKILL
     assert set(data["status"].values.ravel()) == {"done"}
     assert np.array_equal(data["product"], data["a"] * data["b"])
     computed = len(log.read_text().splitlines())
-    assert 40 <= computed <= 40 + 2 * _dask._AHEAD  # but for those that were under way
+    # pieces that the killed worker computed are repeated
+    assert 40 <= computed <= 40 + 2 * _dask._AHEAD
     festina.sweep(functions.logged, over, store, scheduler=address)
     assert len(log.read_text().splitlines()) == computed
 
@@ -109,7 +111,7 @@ def test_a_worker_that_comes_late_is_held_to_the_same_versions():
     "greeting", [pytest.param(b"", marks=pytest.mark.slow), b"HTTP/1.1 400 Bad Request"]
 )
 def test_another_server_at_the_address(greeting, tmp_path, monkeypatch):
-    """The dashboard's, say, which waits to be asked."""
+    """A server that is not Dask gives an error, even if it waits for a request like a dashboard."""
     monkeypatch.setattr(_dask, "_PATIENCE", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -129,7 +131,7 @@ def test_another_server_at_the_address(greeting, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "tcp://nowhere.invalid:8786"])
 def test_nobody_at_the_address(address, tmp_path, monkeypatch):
-    """Dask is not even asked: it would try for as long as it has patience."""
+    """Dask itself is not called, because it would try for a long time to connect."""
     monkeypatch.setattr("dask.distributed.Client", type("Client", (), {}))
     with pytest.raises(ValueError, match=f"No scheduler answers at '{address}'.*dask scheduler"):
         festina.sweep(functions.uneven, {"a": 1, "b": 2}, tmp_path / "s.zarr", scheduler=address)
@@ -159,7 +161,7 @@ echo "Submitted batch job $!"
 
 @pytest.mark.slow
 def test_slurm(tmp_path, monkeypatch):
-    """Jobs as dask-jobqueue submits them, to a queue that starts them here and at once."""
+    """Run jobs submitted by dask-jobqueue in a fake queue that starts them here at once."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name, text in {"sbatch": SBATCH, "scancel": '#!/bin/sh\nkill "$@"\n'}.items():

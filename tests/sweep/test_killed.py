@@ -1,4 +1,4 @@
-"""Whatever is killed at whatever moment: every piece once, nothing repeated, always readable."""
+"""Test sweeps killed at random moments: no finished piece is lost or repeated."""
 
 import os
 import random
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 
 
 class Sweep:
-    """A sweep in a process of its own, and what it has done so far."""
+    """A sweep in a separate process, with its store and its log."""
 
     def __init__(self, folder, shape):
         self.store, self.log, self.shape = folder / "s.zarr", folder / "log", shape
@@ -44,9 +44,10 @@ class Sweep:
         return [tuple(map(int, line.split())) for line in self.log.read_text().splitlines()]
 
     def done(self):
-        """The finished pieces, each of which is whole."""
+        """Return the finished pieces, after a check that each has all its values."""
         data = xr.open_zarr(self.store, chunks=None)
-        done = (data["status"] == "done").values  # before any value: it is written after them
+        # read first: the status is written after the values
+        done = (data["status"] == "done").values
         assert set(np.unique(data["status"].values.astype(object))) <= {"done", "waiting"}
         if "product" in data:
             expected = data["a"] * data["b"]
@@ -74,7 +75,7 @@ def test_killed_again_and_again(shape, kills, tmp_path):
     loads, stopped, failures = Counter(), threading.Event(), []
 
     def look():
-        """Somebody who reads the store all the while."""
+        """Read the store continuously while the sweep runs."""
         while not stopped.is_set():
             if sweep.store.exists():
                 try:
@@ -121,5 +122,5 @@ def test_killed_again_and_again(shape, kills, tmp_path):
     computed = Counter(line[:2] for line in sweep.lines())
     assert len(computed) == pieces
     print(f"{computed.total()} computed for {pieces}, {loads['loads']} loads, {kills} kills")
-    assert computed.total() <= pieces + in_flight  # but for those that were under way
+    assert computed.total() <= pieces + in_flight  # only pieces interrupted by a kill are repeated
     assert loads["loads"] > 0

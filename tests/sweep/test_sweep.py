@@ -1,4 +1,4 @@
-"""A grid of a function or an experiment, computed once and gone on with."""
+"""Test that the grid of a function or an experiment is computed once, and resumed."""
 
 import contextlib
 import itertools
@@ -79,7 +79,7 @@ def test_rows_are_known_by_their_names(tmp_path):
 
 
 def test_coordinates_that_no_result_has_are_left_out(tmp_path):
-    """Among them that of the points, which the sweep has itself."""
+    """The sweep has its own coordinate for the points, so the result's coordinate is dropped."""
     function = lambda a: xr.Dataset({"y": ("a", 2.0 * a)}, {"a": a, "time": [0.0, 1.0]})
     over = {"a": "1,2"}
     data = festina.sweep(function, over, tmp_path / "s.zarr", together="a", processes=0)
@@ -120,7 +120,7 @@ def test_a_piece_that_kills_its_process_is_recorded(tmp_path):
 
 @pytest.fixture
 def counted(tmp_path):
-    """A function that fails where it is told, and how often it was called."""
+    """Return a function that fails at the values in a set, the list of its calls, and the set."""
     calls, bad = [], {2}
 
     def function(a):
@@ -186,7 +186,7 @@ def test_the_store_of_a_function_without_a_name(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("returned", [None, {"y": object()}, {"y": 1j}, {"status": 1.0}])
 def test_results_that_cannot_be_kept_stop_a_sweep_that_has_none(returned, tmp_path):
-    """One that has some goes on; and who mends the function need not say that it is changed."""
+    """Later pieces with such results only fail. A mended function needs no flag."""
     calls, store = [], tmp_path / "s.zarr"
 
     def wrong(a):
@@ -206,7 +206,9 @@ def test_results_that_cannot_be_kept_stop_a_sweep_that_has_none(returned, tmp_pa
 def test_the_time_that_is_left_is_that_of_pieces_that_are_done(
     processes, left, tmp_path, monkeypatch
 ):
-    """Each takes 30 s by this clock. Failures and the first piece of a process do not count."""
+    """Each piece takes 30 s by a fake clock. Failures and the first piece of a process do not
+    count.
+    """
     clock = SimpleNamespace(perf_counter=partial(next, itertools.count(0.0, 30.0)))
     monkeypatch.setattr(_work, "time", clock)
     side_by_side = lambda work, grid, todo, processes: _local.here(work, grid, todo)
@@ -236,7 +238,7 @@ def test_the_time_that_is_left_is_that_of_pieces_that_are_done(
 
 @pytest.mark.parametrize("processes", [1, 3])
 def test_the_time_that_is_left_does_not_count_compilation(processes, tmp_path, monkeypatch):
-    """The first piece of each process takes ten minutes, of which the others need one second."""
+    """The first piece of each process takes ten minutes, every later piece one second."""
     seconds = iter([600.0] * processes + [1.0] * 30)
     ticks = itertools.chain.from_iterable((0.0, each) for each in seconds)
     clock = SimpleNamespace(perf_counter=partial(next, ticks))
@@ -274,7 +276,9 @@ def test_an_interruption_says_how_to_go_on(tmp_path):
 
 @pytest.fixture(scope="module")
 def depth(tmp_path_factory):
-    """The store of an experiment whose sentences hold numbers of its parameters."""
+    """Return the store and a sweep of an experiment whose claims contain numbers of its
+    parameters.
+    """
     store = tmp_path_factory.mktemp("sweep") / "depth.zarr"
     how = {"parameters": SMALL["linear/depth"], "processes": 0}
     return store, lambda **more: festina.sweep(
@@ -520,7 +524,7 @@ def test_results_that_do_not_fit_are_failures(returned, reason, tmp_path):
 
 @pytest.mark.parametrize("code", ["c", "another"])
 def test_what_was_under_way_when_killed_is_undone(code, tmp_path):
-    """Arrays resized or made, but not yet said at the root."""
+    """Arrays that were resized or created without an entry in the root metadata are removed."""
     grid, path = Grid({"a": (0, 1)}), tmp_path / "s.zarr"
     made = {"what": "f", "axes": ["a"], "a": [0, 1]}
     row = lambda n: Outcome({"row": (("k",), np.arange(float(n)))}, {}, 1.0)
@@ -542,7 +546,7 @@ def test_what_was_under_way_when_killed_is_undone(code, tmp_path):
 
 
 def test_a_piece_that_fails_has_no_values(tmp_path):
-    """Also where one that was killed had begun to write them."""
+    """This also holds if a killed process had begun to write the values of the piece."""
     grid, path, made = Grid({"a": (0, 1)}), tmp_path / "s.zarr", {"what": "f", "axes": "a"}
     whole = Outcome({"x": (("k",), np.arange(3.0)), "word": ((), np.array("w", TEXT))})
     with open_store(path, grid, made, "c", changed=False) as store:
@@ -590,7 +594,9 @@ def test_many_pieces_share_a_file(tmp_path):
 
 
 def test_few_files_also_for_grids_of_many_axes(tmp_path):
-    """Ten thousand pieces on four axes: a few thousand are in a file, and a few of each result."""
+    """For 10,000 pieces on four axes, a file holds thousands of statuses or a few values of a
+    result.
+    """
     grid, path = Grid({name: tuple(range(10)) for name in "abcd"}), tmp_path / "s.zarr"
     files = lambda name: len([p for p in (path / name / "c").rglob("*") if p.is_file()])
     with open_store(path, grid, {"what": "f"}, "c", changed=False) as store:
