@@ -259,7 +259,7 @@ def test_diverged_networks_stay_as_they_are_and_alone_are_refused():
     np.testing.assert_array_equal(on.lane(0, 0).loss, run.lane(0, 0).loss)
     alone = gradient_descent(network, POINTS, 3e3, 60)
     with pytest.raises(
-        ValueError, match=r"nothing to extend\. The loss is not finite after step \d.*smaller"
+        ValueError, match=r"no run can be extended\. The loss is not finite after step \d.*smaller"
     ):
         alone.extend(steps=120)
 

@@ -22,8 +22,8 @@ def relative_error(
     """Return the error of a step relative to the tolerance.
 
     The error is the root mean square over weights of the error in units of rtol·|θ| + atol. A rise
-    of the loss is also an error, since gradient flow never raises the loss. This rise is measured
-    in units of rtol times the sum of the loss and the learnable loss.
+    of the loss is also an error, since gradient flow never raises the loss. The rise of the loss is
+    measured in units of rtol times the sum of the loss and the learnable loss.
     """
     scale = controls.atol + controls.rtol * jnp.maximum(jnp.abs(state.weights), jnp.abs(weights))
     size = jnp.sqrt(over_weights((error / scale) ** 2) / len(weights))

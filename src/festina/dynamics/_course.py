@@ -37,7 +37,7 @@ class Course:
     """Describe when samples are taken, what is stored of each, and when training ends."""
 
     stops: Float[np.ndarray, " stop"]
-    resolution: SaveResolution | None  # None: samples are taken at the stops only
+    resolution: SaveResolution | None  # None: samples only at the stops, the requested times
     converged: float
     max_steps: int
     observe: Observe | None = None  # None: all weights are stored

@@ -17,27 +17,27 @@ from ._program import start
 
 # Largest number of weights for which the Hessian is formed as a matrix.
 _DENSE = 600
-_MANY = 1e9  # intermediate numbers of a whole Hessian above which products are cheaper
+_MANY = 1e9  # intermediate numbers of a full Hessian above which Hessian products are cheaper
 _ROUNDING, _LANCZOS_ROUNDING = 1e-12, 1e-9  # rounding error of eigenvalues, relative to the largest
 _PROBES = 8
 _LANCZOS = 1e-6  # relative error of Lanczos eigenvalues
 _STIFF = 1e-3  # relative curvature above which Newton's steps remove the gradient
 _NEWTON = 3
-_SLOW = 1e-3  # fraction of a weight's time constant below which the weight counts as slow
-_SMALL = 0.1  # largest distance from a saddle, relative to the weights, before the escape
+_SLOW = 1e-3  # a weight is slow if the elapsed time is below this fraction of its time constant
+_SMALL = 0.1  # largest distance from a saddle, as a fraction of the weights, before the escape
 
 
 def extreme_curvatures(
     structure: AbstractStructure, weights: Float[Array, " weight"], data: Data
 ) -> tuple[float, float]:
-    """Return the smallest and the largest eigenvalue of the Hessian, or NaN if it overflows.
+    """Return the smallest and the largest eigenvalue of the Hessian; NaN for an infinite Hessian.
 
     Lanczos is used for many weights or many samples, where it is cheaper than the whole matrix.
 
     At a saddle with units of order p that are still small, the negative curvature scales as their
     size to the power p − 1 and may be below the rounding error of the largest curvature. The
     smallest eigenvalue is then computed again, with each weight scaled by the root of its row in
-    the Hessian. The result is the curvature along one direction, which is an upper bound of the
+    the Hessian. The curvature along one direction is then returned as an upper bound of the
     smallest eigenvalue, or zero if no negative curvature is found.
     """
     noise = lambda: _rounding_of_rows(structure, weights, data)
@@ -64,8 +64,8 @@ def slow_way_out(
 
     Near a minimum, the remaining residual also causes negative curvature. If the Hessian can be
     formed, Newton's steps along all stiff directions first remove the gradient that training would
-    soon remove. The gradient that remains lies along escape directions. Only near a saddle is it
-    small compared with the escape rate times the weights.
+    soon remove. The gradient that remains lies along escape directions. The point counts as a
+    saddle if this remaining gradient is small compared with the escape rate times the weights.
     """
     size = float(np.linalg.norm(weights))
     slope = lambda w: np.asarray(start(w[:, None], data, structure=structure).velocity)[:, 0]
@@ -111,7 +111,7 @@ def _lowest_of(matrix: Float[np.ndarray, "n n"], noise: Float[np.ndarray, " n"])
 def _lowest_along(
     product: Callable[[np.ndarray], np.ndarray], noise: Float[np.ndarray, " n"]
 ) -> float:
-    """Return the most negative curvature like `_lowest_of`, from Hessian products alone."""
+    """Estimate the most negative curvature from Hessian products, without forming the Hessian."""
     n = len(noise)
     probes = np.random.default_rng(1).normal(size=(_PROBES, n))
     scale = _scale(np.sqrt(np.mean([product(probe) ** 2 for probe in probes], axis=0)), noise)
@@ -127,7 +127,7 @@ def _lowest_along(
 def _scale(
     rows: Float[np.ndarray, " n"], noise: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, " n"]:
-    """Return one over the root of every row's norm, or zero for rows that are only noise."""
+    """Return one over the root of each Hessian row's norm, or zero for rows of rounding noise."""
     known = rows > noise
     return np.where(known, 1.0 / np.sqrt(np.where(known, rows, 1.0)), 0.0)
 

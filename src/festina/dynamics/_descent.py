@@ -46,8 +46,9 @@ def gradient_descent(
 
     **Arguments:**
 
-    - `network`, `task`, `loss`, `resolution`, `observe`, `progress`: same as in
-      `festina.dynamics.gradient_flow`.
+    - `network`, `task`: initial network and task to learn. `loss`, `resolution`, `observe`,
+      `progress`: loss convention, density of samples, functions to store and progress report;
+      `festina.dynamics.gradient_flow` describes these arguments.
     - `learning_rate`: η, a number for all networks or an array with one value for each network.
     - `steps`: largest number of steps; full-batch training stops earlier once it has converged.
     - `momentum`: μ of heavy-ball momentum (Polyak 1964, PyTorch's `SGD(momentum=μ)`), with
@@ -61,9 +62,9 @@ def gradient_descent(
     - `save_every`: number of steps between two samples of a mini-batch run. The default gives about
       500 samples. Every sample computes the loss and the gradient of the full data.
     - `converged`: tolerance of convergence, as a fraction of the initial loss, or of the loss of a
-      network with zero output if that is smaller. Training has converged when the loss is this
-      close to its lowest possible value, or when training for as long again would lower the loss by
-      less than this tolerance.
+      network with zero output if that is smaller. Training has converged when the loss is within
+      this tolerance of its lowest possible value, or when doubling the training time would lower
+      the loss by less than this tolerance.
     - `max_steps`: largest number of steps if `steps` is None.
 
     Mini-batch runs take exactly `steps` steps. The arguments `resolution`, `converged` and

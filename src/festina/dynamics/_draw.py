@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TRAINING = "training"
 _MOST = 8  # largest number of names in a legend
 _LINES = 400  # largest number of lines drawn, because more lines merge into a patch
-_WIDE = 100.0  # ratio of times or losses from which an axis is logarithmic
+_WIDE = 100.0  # ratio of times or losses above which an axis is logarithmic
 
 
 def draw_loss(trajectory: "Trajectory", ax: "Axes | None", style: dict[str, Any]) -> "Axes":

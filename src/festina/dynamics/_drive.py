@@ -1,4 +1,4 @@
-"""The host's part of a simulation: pass lanes to the compiled program, and judge their ends.
+"""Host part of a simulation: pass lanes to the compiled program, and decide which have ended.
 
 Trajectories of a batch differ in length, and the compiled program has a fixed number of lanes. Each
 CPU core has its own worker (`_worker.py`), and all workers take lanes from one queue. Lanes that
@@ -25,7 +25,7 @@ from ._worker import Judge, Progress, Shared, Watch, Worker
 
 _CACHE = 3_600  # largest count of weights in a batch that fits into the CPU's cache
 _BUSY = 3_000_000  # smallest count of weights in a batch that keeps an accelerator busy
-# Pairs of numbers: lanes of a pool per lane that runs, and samples of each lane that must then fit.
+# Pairs: ratio of a pool's lanes to its running lanes, and samples of each lane that must then fit.
 _TURNS = (1, 0), (4, 8), (16, 64)
 _MOST_NUMBERS = 2_000_000  # numbers in the samples that a worker keeps
 _MOST_ROWS = 512
@@ -130,7 +130,7 @@ def _run(shared: Shared, sizes: "_Sizes", total: int) -> None:
     if len(crew) == 1:
         crew[0].work()
         return
-    crew[0].compile()  # once, before all workers need the same program
+    crew[0].compile()  # compile once, before all workers need the same program
     with concurrent.futures.ThreadPoolExecutor(len(crew)) as pool:
         try:
             for finished in [pool.submit(worker.work) for worker in crew]:
@@ -180,8 +180,8 @@ def _sizes(weights: int, total: int, numbers: int) -> _Sizes:
     """Choose how many lanes run together, and how many samples of each fit in memory.
 
     On a CPU each core has a worker, which runs as many lanes as its cache holds. On an accelerator
-    a single worker runs as many lanes as keep the device busy. All sizes that need a compilation
-    stay the same from one power of two lanes to the next.
+    a single worker runs as many lanes as keep the device busy. Sizes depend on the number of lanes
+    only through its next power of two, because every new size needs a compilation.
     """
     most = places(total)
     if accelerated():

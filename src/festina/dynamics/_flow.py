@@ -62,32 +62,32 @@ def gradient_flow(
 
     - `network`: network with its initial weights, or a batch of networks.
     - `task`: task to learn. For units with fixed features the cost does not depend on the number of
-      samples.
+      examples.
     - `times`: increasing times of the samples; the flow ends at the last time.
     - `t_end`: latest time, for a flow without `times`.
     - `loss`: loss convention, which sets the unit of time: `"half"` is
-      $\frac12\langle|y-f|^2\rangle$. The others are `"mean-square"`, `"mean-over-outputs"`,
-      `"half-sum"` and `"sum-square"`; see `festina.dynamics.loss_formula`.
+      $\frac12\langle|y-f|^2\rangle$. Further conventions are `"mean-square"`,
+      `"mean-over-outputs"`, `"half-sum"` and `"sum-square"`; see `festina.dynamics.loss_formula`.
     - `solver`: `"explicit"` takes Dormand–Prince 5(4) steps. `"implicit"` takes Rodas 4(3) steps
       with the exact Hessian; their number does not grow with the length of plateaus. `"automatic"`
-      chooses the cheaper solver and prefers explicit steps. It considers implicit steps only for a
-      layer of units of order two or higher, such as quadratic units and attention heads.
+      chooses the cheaper solver and prefers explicit steps. `"automatic"` considers implicit steps
+      only for a layer of units of order two or higher, such as quadratic units and attention heads.
     - `rtol`, `atol`: error allowed in each step, relative to each weight and absolute. The default
       `rtol` is 1e-8 for explicit steps and 1e-6 for implicit steps. The default `atol` is `rtol`
       times the size of a typical initial weight. Leaving a saddle amplifies errors: drop times
       change by about `rtol` divided by the escape rate. With units that have a kink (ReLU) the
       default `rtol` is 1e-5, because a trajectory can slide along a kink: the flow on both sides
       points to the kink, and every step crosses it. During a slide the tolerance rises step by step
-      to at most the smaller of √`rtol` and 3e-3, and the ending reports this.
+      to at most the smaller of √`rtol` and 3e-3, and the run's `endings` report the increase.
     - `resolution`: change of loss or gradient between samples of a flow without `times`. Samples
       are at most as dense as the solver's steps. If the loss oscillates without end, then after
       some two thousand samples only new minima of the loss are saved, and one sample whenever the
       time has grown by 1 %.
     - `observe`: function from one network to an array, or a dictionary of such functions by name.
       The trajectory then stores their values at every sample as `observed` instead of all weights,
-      and has `final` but no `network`. The functions are called once for each sample, which takes
-      tens of microseconds with NumPy and longer with JAX. An empty dictionary stores only losses
-      and `final`, which saves memory for very many seeds.
+      and has `final` but no `network`. Calling a function takes tens of microseconds for each
+      sample with NumPy, and longer with JAX. An empty dictionary stores only losses and `final`,
+      which saves memory for very many seeds.
     - `converged`: tolerance $c$ of convergence, relative to $L_0$. $L_0$ is the initial loss,
       or the loss of a network with zero output if that is smaller. Training has converged when the
       loss is within $cL_0$ of its lowest possible value, or when training for as long again would
@@ -101,7 +101,8 @@ def gradient_flow(
     **Returns:**
 
     A `festina.dynamics.Trajectory` with times, losses, squared gradients and weights of all
-    samples, and the trained network as `final`. A run that fails is also returned; see `endings`.
+    samples, and the trained network as `final`. A failed run is returned as well, and its attribute
+    `endings` gives the reason.
 
     **Example:**
 

@@ -151,8 +151,8 @@ def unit_curvature(
 def invert(matrix: Float[Array, "n n *rest"]) -> Float[Array, "n n *rest"]:
     """Invert many small matrices at once, by Gauss–Jordan elimination without pivoting.
 
-    A pivot is almost never exactly zero. If it is, the error of the step is not finite and the step
-    is rejected.
+    A pivot is almost never exactly zero. With a pivot of zero, the error of the step is not finite
+    and the step is rejected.
     """
     n = len(matrix)
     index = jnp.arange(n).reshape(-1, *(1,) * (matrix.ndim - 2))

@@ -24,8 +24,8 @@ _DECADES = 20  # number of decades between the rate of a drop and the rate at co
 class SaveResolution:
     r"""Set how densely a run is sampled.
 
-    A sample is saved each time the sum of both changes, each in units of its setting, passes a
-    whole number.
+    The changes of the loss and of the gradient, each in units of its setting, are added up. A
+    sample is saved each time this sum passes a whole number.
 
     - `loss`: change of the loss per sample, in units of the initial loss.
     - `rate`: change of $\log_{10}|\partial L/\partial\theta|^2$ per sample.
@@ -57,8 +57,8 @@ class SaveResolution:
     def most(self) -> float:
         """Largest usual number of samples of a lane; later samples are saved only at new minima.
 
-        A staircase of drops passes once through all losses, and a few times through the decades of
-        its rate.
+        On a staircase the loss takes each value once, and the squared gradient passes through all
+        its decades a few times.
         """
         return 2 * (1 / self.loss + _DECADES / self.rate)
 
@@ -86,7 +86,7 @@ class Pieces:
     _weights: Float[np.ndarray, "1 lane save number"] | None = None
 
     def copied(self) -> "Pieces":
-        """Return a copy, to which other samples can be added."""
+        """Return a copy; samples added to the copy do not change the original."""
         there = np.arange(self.numbers.shape[-1]) < self.saves[:, None]
         lanes = np.flatnonzero(self.saves)
         numbers, weights = self.numbers[:, there], self.weights[there]

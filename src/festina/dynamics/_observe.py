@@ -56,7 +56,7 @@ class Observation:
             if array.shape != self._shapes[name]:
                 raise ValueError(
                     f"`observe` must return arrays of the same shape at all samples: '{name}' has "
-                    f"shape {array.shape} here and {self._shapes[name]} at the first sample."
+                    f"shape {array.shape} at one sample and {self._shapes[name]} at the first."
                 )
         return np.concatenate([array.ravel() for array in seen.values()])
 

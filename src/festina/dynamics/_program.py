@@ -18,7 +18,7 @@ RUNNING, AT_FLOOR, STATIONARY, FINISHED, NOT_FINITE, STEP_UNDERFLOW, OUT_OF_STEP
 """Status of a lane; every status except the first ends the lane."""
 
 SLIDING = 7
-"""Status of a sliding lane that the host must judge, each time when the time has doubled."""
+"""Status of a lane that slides along a kink; the host checks for its end whenever time doubles."""
 
 REJECTED, ACCEPTED, AT_STOP = range(3)
 """Result of a step: rejected, accepted, or accepted and at a requested time."""
@@ -28,7 +28,7 @@ NEVER = -1.0
 
 _ROUNDING = 1e-20, 1e-14  # relative sizes between which a weight counts as a rounding error
 _ROUNDS = 8  # iterations after which the capped mean has converged
-_LATER = 1.01  # growth of the time after which there is always another sample
+_LATER = 1.01  # growth factor of the time after which another sample is always saved
 
 
 class State(NamedTuple):
@@ -74,7 +74,7 @@ class Lanes(NamedTuple):
 
     @property
     def state(self) -> State:
-        """Return the state as views of these arrays, so that writing to one changes the other."""
+        """Return the state as views of these arrays: writing to the state changes the arrays."""
         return State._make((*self.numbers, self.weights, self.velocity))
 
 
@@ -85,10 +85,10 @@ class Controls(NamedTuple):
     """Settings that do not require a new compilation; some have one value for each lane."""
 
     stops: Float[Array, " stop"]
-    at_stops: Bool[Array, ""]  # samples are taken at the stops only
+    at_stops: Bool[Array, ""]  # samples only at the stops, the requested times
     rtol: Float[Array, ""]
     most_steps: Int[Array, ""]
-    most_samples: Float[Array, ""]  # number after which only new minima of the loss are saved
+    most_samples: Float[Array, ""]  # after so many, only new minima of the loss are saved
     rate_resolution: Float[Array, ""]  # change of log₁₀ of the rate between two samples
     loss_resolution: Number
     atol: Number
@@ -100,7 +100,7 @@ class Controls(NamedTuple):
 
     @property
     def speed(self) -> Number:
-        """Return the flow time of one unit of the clock; momentum accumulates earlier steps."""
+        """Return the flow time of one step of descent, which momentum lengthens; 1 for a flow."""
         return self.learning_rate / (1.0 - self.momentum)
 
     @property

@@ -30,7 +30,7 @@ _POINTS = np.array(
 _ERROR = np.array((-71 / 57600, 0, 71 / 16695, -71 / 1920, 17253 / 339200, -22 / 525, 1 / 40))
 _SLIDING = 3.0, -0.3  # factor and power of rtol in the number of kinks that make a slide
 _FORGET = 0.05  # decrease of the number of kinks in each accepted step
-_FEW_PARTS = 4  # weight arrays of a network; for more, six unrolled stages compile too slowly
+_FEW_PARTS = 4  # largest number of weight arrays for which unrolled stages compile fast enough
 _LOOSE, _LOOSEST = 0.5, 3e-3  # tolerance on a kink: rtol to the first power, at most the second
 
 
@@ -76,7 +76,7 @@ def runge_kutta_step(
 
 
 def _dormand_prince(state: State, h: Array, field: Field, controls: Controls) -> tuple[Array, ...]:
-    """Return weights, loss, velocity and relative error after a step of the pair."""
+    """Return weights, loss, velocity and relative error after a Dormand–Prince step."""
     alone = state.loss.ndim == 0 and len(field.structure.shapes) <= _FEW_PARTS
     stages = _written_out if alone or accelerated() else _in_a_loop
     weights, loss, slopes = stages(state, h, field)
@@ -87,12 +87,12 @@ def _dormand_prince(state: State, h: Array, field: Field, controls: Controls) ->
 def _along_a_kink(state: State, h: Array, field: Field, controls: Controls) -> tuple[Array, ...]:
     """Return weights, loss, velocity and error after a Heun step along a kink.
 
-    Heun's rule averages the slopes at the start and at the end of an Euler step. Short steps of
-    this kind oscillate around the kink, and their average follows the flow along it. The
-    Dormand–Prince coefficients have both signs, so their combination of slopes would lie outside
-    the slopes of both sides. The error is the distance of the step from the kink, which does not
-    accumulate. It is measured against all units together, since a single weight may be almost zero
-    at the kink.
+    Heun's rule averages the slopes at the start and at the end of an Euler step. Short Heun steps
+    oscillate around the kink, and their average follows the flow along the kink. Dormand–Prince
+    coefficients have both signs, so their combination of slopes would not lie between the slopes on
+    the two sides of the kink. The error is the distance of the step from the kink, which does not
+    accumulate. The error is relative to the weights of all units together, since a single weight
+    may be almost zero at the kink.
     """
     _, ahead = field(state.weights + h * state.velocity)
     off = 0.5 * h * (ahead - state.velocity)
@@ -111,9 +111,9 @@ def _slide(
     Where both sides of a kink push towards it, as for ReLU units, the flow stays on the kink and
     every step crosses it. The error then falls only in proportion to the step, and the requested
     tolerance would take 1/rtol steps for one unit of time. Crossing a kink once takes about ten
-    such steps and does not reduce accuracy. A trajectory slides after ten crossings in a row at
-    rtol 1e-5, and after eighty at 1e-8, because a tight tolerance asks for accuracy at some cost.
-    During a slide the steps are short and simple; see `_along_a_kink`.
+    short steps and does not reduce accuracy. A trajectory slides after ten crossings in a row at
+    rtol 1e-5, and after eighty at 1e-8, because a tight tolerance asks for accuracy even at a high
+    cost. During a slide, `_along_a_kink` takes short Heun steps.
     """
     crosses = (state.event == REJECTED) & ~accepted & (roughness > state.roughness)
     most = _slide_from(controls)

@@ -14,7 +14,7 @@ from ._runge_kutta import runge_kutta_step
 def cause_of_divergence(
     problem: Objective, initial: Float[np.ndarray, " weight"], learning_rate: float, momentum: float
 ) -> str:
-    """Return a text with the likely cause: a learning rate above the stability limit, or not."""
+    """Return a text that says whether training diverged because the learning rate is too large."""
     limit = stability_limit(problem, initial, momentum)
     if learning_rate > limit:
         return too_large(learning_rate, limit, momentum)

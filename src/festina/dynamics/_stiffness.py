@@ -32,16 +32,17 @@ def prefers_implicit(network: Layer, problem: Objective, start: Start, rtol: flo
 
     Units of order p ≥ 2 learn one after another (Zhang, Saxe & Latham, Proposition 5). Tiny weights
     θ grow at a rate ∝ |θ|^{p−1} until one unit explains part of the loss, |θ|^{p+1} ∼ L. From then
-    on this unit's far shorter time constant limits explicit steps. The ratio of both times is
+    on the far shorter time constant of the learned unit limits explicit steps. The ratio of the
+    growth time to this time constant is
 
     $$\left(\frac{L}{|\theta|\,|\partial L/\partial\theta|}\right)^{(p-1)/(p+1)}.$$
 
-    A flow takes one to ten explicit steps, typically two or three, for each unit of this ratio. It
-    takes two to five hundred implicit steps whatever the ratio, and more at tight tolerances, in
-    proportion to rtol^{−1/4}. An implicit step costs as much as `_cost` explicit steps. Implicit
-    steps pay if the ratio exceeds about 300 times this cost. This threshold was measured for a
-    quadratic and an attention layer: the median over seeds of the run times at equal error of the
-    drop times. Above the threshold the gain is proportional to the ratio.
+    The number of explicit steps of a flow is one to ten times this ratio, typically two or three
+    times. The number of implicit steps is 200 to 500 whatever the ratio, and grows at tight
+    tolerances in proportion to rtol^{−1/4}. An implicit step costs as much as `_cost` explicit
+    steps. Implicit steps pay if the ratio exceeds about 300 times this cost. The factor 300 was
+    measured for a quadratic and an attention layer, from median run times over seeds at equal error
+    of the drop times. Above the threshold the gain is proportional to the ratio.
     """
     p = network.unit.algebra.order
     assert p is not None, "`learns_by_units` has checked this"

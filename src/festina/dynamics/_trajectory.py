@@ -88,8 +88,8 @@ class Samples(Generic[Network]):
             weights = self.every.weights[:, which]
         else:
             raise ValueError(
-                "This run stored only what `observe` returned, so that of the weights only `final` "
-                "is available. Add what you need to `observe`, or train without `observe`."
+                "This run stored the values of `observe` at every sample, and weights only of the "
+                "`final` network. Add what you need to `observe`, or train without `observe`."
             )
         few = self.like.with_parts(*self.structure.arrays(np.moveaxis(weights, -1, 0)))
         wide, batch = self.widen(few, slice(None)), self.like.batch_shape
@@ -121,7 +121,7 @@ class Trajectory(Result, Generic[Network]):
     - `convention`, `method`, `learning_rate`, `momentum`: loss convention and method of training.
     - `settings`: other arguments of the training by name, such as `rtol` or `batch_size`.
     - `labels`: values with which the networks were drawn (`scale`, `seed`, …), which name the axes.
-    - `resume`: function that `extend` calls to train on; None for a lane or a copy.
+    - `resume`: function that `extend` calls to continue training; None for a lane or a copy.
 
     **Example:**
 
@@ -180,7 +180,7 @@ class Trajectory(Result, Generic[Network]):
 
     @property
     def slope(self) -> Float[np.ndarray, "*batch save"]:
-        r"""$dL/dt = -|\partial L/\partial\theta|^2$; for gradient descent, times η.
+        r"""Rate of change of the loss: $-|\partial L/\partial\theta|^2$, times η for descent.
 
         With momentum μ the factor is η/(1 − μ), the effective learning rate of a heavy ball where
         the gradient changes slowly.
@@ -211,11 +211,11 @@ class Trajectory(Result, Generic[Network]):
     ) -> "Trajectory[Network]":
         """Continue training to a later end, and return the trajectory of the whole run.
 
-        Clock, step size and momentum continue from the end of this run, so the result is the run
-        that had been trained for that long at once, up to the tolerance. The end of this run stays
-        a sample. Networks that have converged or failed stay as they are. The other networks may
-        take `max_steps` further steps. By contrast, `gradient_flow(run.final, task)` starts a new
-        run at time zero.
+        Clock, step size and momentum continue from the end of this run, so the result equals a
+        single run of the full length, up to the tolerance. The last sample of this run stays a
+        sample of the result. Networks that have converged or failed stay as they are. The other
+        networks may take `max_steps` further steps. By contrast, `gradient_flow(run.final, task)`
+        starts a new run at time zero.
 
         **Arguments**, exactly one of:
 
@@ -238,7 +238,7 @@ class Trajectory(Result, Generic[Network]):
             raise ValueError(f"`{end}` must lie after the end of this run, {reached:g},{more}.")
         if all(ending.reason in ("diverged", "step underflow") for ending in self.endings):
             raise ValueError(
-                f"Every network has failed, nothing to extend. {self.endings[0].message}"
+                f"Every network has failed, so no run can be extended. {self.endings[0].message}"
             )
         if self.resume is None:
             raise ValueError(
@@ -251,10 +251,10 @@ class Trajectory(Result, Generic[Network]):
     def dims(self) -> tuple[str, ...]:
         """Return the names of the batch axes, derived from how the networks were drawn.
 
-        If a single label (`scale`, `seed`, `balance`, …) varies along an axis, the axis has its
-        name. If seeds and another label vary along an axis, it is called `seed`. Any other axis is
-        called `batch_0`, `batch_1`, … by its position. A label with the name of an `observed` value
-        is ignored.
+        If a single label (`scale`, `seed`, `balance`, …) varies along an axis, the axis has the
+        name of this label. If seeds and another label vary along an axis, it is called `seed`. Any
+        other axis is called `batch_0`, `batch_1`, … by its position. A label with the name of an
+        `observed` value is ignored.
         """
         return axis_names(self._own_labels, self.batch_shape)
 
@@ -322,9 +322,10 @@ class Trajectory(Result, Generic[Network]):
         `style` is passed to `Axes.plot`, for example `color` or `label`.
 
         The legend names each line by the labels and learning rates in which the networks differ. If
-        there would be more than eight names, seeds share one. The time axis is logarithmic if some
-        loss halves within 1 % of the time. The loss axis is logarithmic if the plateaus differ by a
-        factor above 100; call `draw().set_yscale(…)` to choose another scale.
+        there would be more than eight names, networks that differ only in their seed share a name.
+        The time axis is logarithmic if some loss halves within 1 % of the time. The loss axis is
+        logarithmic if the plateaus differ by a factor above 100; call `draw().set_yscale(…)` to
+        choose another scale.
         """
         from ._draw import draw_loss
 

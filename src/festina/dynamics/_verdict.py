@@ -1,4 +1,4 @@
-"""Decide whether training has ended, and explain why: a small gradient may also be a saddle."""
+"""Decide whether training has ended, and explain why: the gradient is also small at a saddle."""
 
 import functools
 from collections import Counter
@@ -137,9 +137,10 @@ class Verdict:
     def _at_standstill(self, lane: int, state: State) -> Ending | None:
         """Return the ending at a point with a small gradient, or None if training goes on.
 
-        Training goes on at a saddle that would be left within a thousand times the elapsed time, at
-        the rate of its most negative curvature. Near a minimum the residual also causes negative
-        curvature, which leads nowhere in such a time. A slower saddle ends the run as a saddle.
+        Training goes on at a saddle whose most negative curvature leads away within a thousand
+        times the elapsed time. Near a minimum the residual also causes negative curvature, which
+        leads nowhere in a thousand times the elapsed time. At a saddle with a slower escape the run
+        ends with the reason `"saddle"`.
         """
         speed = float(self.controls.speed[lane])
         elapsed = float(state.time) * speed

@@ -3,9 +3,10 @@ r"""Train a wide linear layer as an equivalent layer with few units.
 The weights $\theta_i = (v_i, u_i)$ of a linear unit follow $\dot\theta_i = M\theta_i$. The matrix
 $M$ is the same for every unit and depends on the units only through $\sum_i v_i \otimes u_i$.
 Rotating units into each other therefore commutes with training. Write the initial weights, one row
-for each unit, as $\Theta(0) = QR$. The rows of $R$ are the units of a network that is no wider than
-a unit has weights. Then $\Theta(t) = Q R(t)$, with the loss and the gradient norm of $R(t)$, so the
-cost does not grow with the width. $Q$ is computed only when all weights are needed.
+for each unit, as $\Theta(0) = QR$. The rows of $R$ are the units of a narrow network, which has at
+most as many units as one unit has weights. Then $\Theta(t) = Q R(t)$, with the loss and the
+gradient norm of $R(t)$, so the cost does not grow with the width. $Q$ is computed only when all
+weights are needed.
 """
 
 import functools
@@ -100,7 +101,7 @@ class _Rotation:
 
 
 def as_it_is(condensed: Network, lanes: slice) -> Network:
-    """Return a network that was not condensed unchanged."""
+    """Return the network unchanged, because it was not condensed."""
     del lanes
     return condensed
 

@@ -121,7 +121,8 @@ class Worker:
         first = list(itertools.islice(shared.queue, share))
         self.lanes = np.array(first + [NOBODY] * (pool - len(first)))
         self.running = self.lanes != NOBODY
-        self.pool = Lanes(*(part[..., self.lanes] for part in shared.everyone))  # empty slots: any
+        # The index NOBODY gives an empty slot the state of an arbitrary lane.
+        self.pool = Lanes(*(part[..., self.lanes] for part in shared.everyone))
         self.pool.state.status[~self.running] = FINISHED
         self.kept = _NO_ROOM
 
@@ -174,7 +175,7 @@ class Worker:
         jax.block_until_ready(self.kept.counts)
 
     def _pace(self, seconds: float) -> None:
-        """Adapt the steps between two looks: short enough to interrupt, long enough to be cheap."""
+        """Adapt the number of steps between two looks of the host, from the time that they took."""
         if seconds > _LONG:
             self.limit = max(self.limit // 2, _FEWEST_STEPS)
         elif seconds < _SHORT:

@@ -163,7 +163,8 @@ class Diagnostics(Result):
       chains,
       and their R-hat does not measure convergence.
     - `draws`, `chains`: number of draws in all chains together, and number of chains.
-    - `stuck`: indices of chains that never moved. Each counts as one draw, and R-hat is infinite.
+    - `stuck`: indices of chains that never moved. Each stuck chain counts as one draw, and R-hat is
+      infinite.
     - `apart`: names of observables with R-hat above 1.05, or above 1.1 for several elements.
     - `converged`: whether several chains agree, apart from differences that frozen codewords cause.
 

@@ -1,4 +1,4 @@
-"""Extrapolate chains of several widths to infinite width, where no equation is solved."""
+"""Estimate the limit of infinite width by extrapolating from chains of several widths."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class InfiniteWidthLimit(Result):
     drawn: tuple[Posterior, ...]
 
     def width_for(self, fraction: float) -> float:
-        """Return about the smallest width at which kernels are within a fraction of the limit.
+        """Return the approximate width from which kernels are within a fraction of their limit.
 
         The estimate uses the Frobenius norm and the widest network. Sampling noise increases it.
         """
@@ -97,11 +97,11 @@ def infinite_width_limit(
     r"""Return the approximate mean-field limit of wide networks, extrapolated from `widths`.
 
     The functions of `festina.theory.coding` solve for this limit if inputs are orthogonal or
-    neurons are linear. This function samples instead, for any activation, depth and data. Means of
-    a network of width N differ from the limit by $c/N + O(N^{-2})$, so chains of several widths
-    determine c and the limit. The remaining error is of order $N^{-2}$, with an additional
-    logarithm of N for rectifiers. If neurons cannot change their codeword (`Populations.frozen`),
-    the result also depends on the cooling.
+    neurons are linear. `infinite_width_limit` samples instead of solving, for any activation, depth
+    and data. Means of a network of width N differ from the limit by $c/N + O(N^{-2})$, so chains of
+    several widths determine c and the limit. The remaining error is of order $N^{-2}$, with an
+    additional logarithm of N for rectifiers. If neurons cannot change their codeword
+    (`Populations.frozen`), the result also depends on the cooling.
 
     **Arguments:**
 

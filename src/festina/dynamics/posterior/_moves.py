@@ -67,9 +67,9 @@ def langevin(
 ) -> _Moved:
     r"""Make `leapfrog` steps of $\ddot\theta = -\nabla V - \gamma\dot\theta + \sqrt{2\gamma}\,\xi$.
 
-    Half a step of friction and noise comes before and after each leapfrog step. Only weights that
-    are not finite are rejected. The returned acceptance is that of the test which Hamiltonian moves
-    would make; it measures the error of the step size.
+    Half a step of friction and noise comes before and after each leapfrog step. A Langevin move is
+    rejected only if its weights are not finite. The returned acceptance is the probability with
+    which the test of Hamiltonian moves would accept; it measures the error due to the step size.
     """
     slope = jax.value_and_grad(target)
     kept = jnp.exp(-0.5 * settings.friction * step)

@@ -207,8 +207,8 @@ class Posterior(Result):
     def networks(self, *, key: Keys) -> WidthScaledNetwork:
         r"""Return all draws as networks with leading axes `(chain, draw)`.
 
-        The networks take the original inputs. Along directions that no example has, the posterior
-        is the prior; `key` draws these weights.
+        The networks take the original inputs. Along directions orthogonal to all examples, the
+        posterior is the prior; `key` draws these weights.
         """
         first, *deeper = self.weights
         v, inputs = self.basis, self.basis.shape[0]
@@ -246,7 +246,7 @@ class Posterior(Result):
         return to_arviz(self)
 
     def followed_by(self, done: Sequence[tuple[Chains, Mapping[str, Any]]]) -> "Posterior":
-        """Return this posterior with further states and log entries, one for each stop."""
+        """Return this posterior with the states and log entries of further stops added."""
         if not done:
             return self
         log = {

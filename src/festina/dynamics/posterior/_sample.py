@@ -70,8 +70,8 @@ def sample(
     non-lazy scaling has γ = 1 and $T' = T/N$; the lazy scaling has γ = ½ and $T' = T$.
 
     Chains start at samples of the prior, and the temperature falls geometrically from 1 to T. The
-    sampled variables are W and a/σ_a, whose prior is white. Input directions that no example has
-    are left out: their posterior is the prior, from which `Posterior.networks` draws them.
+    sampled variables are W and a/σ_a, whose prior is white. Input directions orthogonal to all
+    examples are left out: their posterior is the prior, from which `Posterior.networks` draws them.
 
     **Arguments:**
 
@@ -250,7 +250,8 @@ def _from_dataset(run: "xr.Dataset | xr.DataTree", activation: CodeActivation | 
             f"`activation` is {name!r}, but the posterior was sampled with {said['activation']!r}."
         )
     of = lambda named: run[named].values
-    basis, depth = of("basis"), int(said["depth"])  # stored: an SVD depends on the machine
+    # The basis is stored, because its computation by SVD depends on the machine.
+    basis, depth = of("basis"), int(said["depth"])
     sizes = int(said["width"]), basis.shape[1], run.sizes["output"], depth
     return Posterior(
         model=Model(*sizes, name, function, said["scaling"]),
