@@ -1,1 +1,1 @@
-"""Every public function of theory and diagnose, given what nobody should give it: `make fuzz`."""
+"""Fuzz tests: call every public function with corrupted arguments, by `make fuzz`."""

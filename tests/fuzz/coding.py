@@ -1,4 +1,4 @@
-"""Rows of theory.coding: laws by brute force on a grid, equations, and the joint Gaussian."""
+"""Rows of theory.coding, checked by grids, by self-consistency equations and by joint Gaussians."""
 
 import itertools
 
@@ -32,7 +32,7 @@ row = rows(
 
 
 def phi_of(given):
-    """What an activation computes, and its name."""
+    """Return the function of an activation, and its name."""
     return (NAMED[given], given) if isinstance(given, str) else (given, "own")
 
 
@@ -41,7 +41,7 @@ def number(value):
 
 
 def classes(rng):
-    """Sizes of a few classes, and targets of one or two dimensions, or by default."""
+    """Return sizes of a few classes, and targets of one or two dimensions or the default."""
     sizes = [[24, 30], [4, 7], [30, 20], np.array([20.0, 25.0, 18.0])][rng.integers(4)]
     choices = (None, rng.standard_normal(len(sizes)), rng.standard_normal((len(sizes), 2)))
     return {"sizes": sizes, "targets": choices[rng.integers(3)]}
@@ -58,14 +58,14 @@ def wanted(g):
 
 
 def by_grid(n, t, variance, phi):
-    """E[a φ] of every class and E[aaᵀ] at t, with p(a) and E[e^{hφ}] on plain grids."""
+    """Return E[a φ] of every class and E[aaᵀ] at t, by grids for p(a) and E[e^{hφ}]."""
     z = np.linspace(-10, 10, 4001)
     said, weight = phi(z), np.exp(-(z**2) / 2)
     size = np.abs(said).max()
     reach = variance * size * (n @ np.abs(t)) + 8 * np.sqrt(variance)
     points = {1: 3001, 2: 161, 3: 41}[t.shape[1]]
     step = 2 * reach / (points - 1)
-    if (step > 0.7 * np.sqrt(variance)).any():  # a coarser grid does not see the law
+    if (step > 0.7 * np.sqrt(variance)).any():  # a coarser grid would miss the distribution
         return None
     axes = [np.linspace(-r, r, points) for r in reach]
     a = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, t.shape[1])
@@ -144,7 +144,7 @@ def _(found, g):
     z = np.linspace(-12, 12, 200_001)
     weight = np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum()
     spread = weight @ (phi(z) - weight @ phi(z)) ** 2
-    # The singular value of all examples, one by one where they are few.
+    # Compare with the largest singular value over all examples.
     off = (y - n @ y / n.sum()) * np.sqrt(n)[:, None]
     right = np.sqrt(variance * spread) * np.linalg.norm(off, 2)
     return near(found, right, 1e-5, 1e-6 * np.sqrt(variance * n.max()) * np.abs(y).max())
@@ -186,7 +186,7 @@ def _(code, g):
         return near(found**2 / variance, found + np.maximum(level, 0) / (1 + level / m), 1e-5)
     f, inverse = code.outputs, np.linalg.pinv(k0, rcond=1e-11, hermitian=True)
     near(temperature * code.dual + f, y, 1e-6, size)
-    near(f, k0 @ inverse @ f, 1e-6, size)  # K₀ t U, and no more
+    near(f, k0 @ inverse @ f, 1e-6, size)  # the outputs lie in the span of K₀
     near(
         u / variance,
         np.eye(len(u)) + f.T @ inverse @ f @ np.linalg.inv(u),
@@ -200,7 +200,7 @@ def _(code, g):
 
 
 def kernel_by_grid(x, other, phi):
-    """E[φφ′] of all pairs, z on a grid and z′ given z on another."""
+    """Return E[φφ′] of all pairs, by grids for z and for z′ given z."""
     w = np.linspace(-9, 9, 1201)
     weight = np.exp(-(w**2) / 2) / np.exp(-(w**2) / 2).sum()
     found = np.empty((len(x), len(other)))
@@ -258,7 +258,7 @@ def _(found, g):
 
 
 def in_single_precision(name):
-    """As JAX computes by default."""
+    """Compare in single precision, JAX's default."""
     return lambda found, g: near(found, NAMED[name](np.asarray(g.z)), 2e-6, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""The table of what became of all inputs, gathered from all processes."""
+"""Print a table that counts the outcomes of all inputs, collected from all processes."""
 
 from collections import Counter
 

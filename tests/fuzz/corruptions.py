@@ -1,4 +1,4 @@
-"""What is done to good arguments: other clothes, extremes, other shapes, other things."""
+"""Corrupt valid arguments: other types, extreme values, other shapes, other objects."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from .rows import Made
 
-# As far as products of several of them are doubles; what is larger, networks and tasks refuse.
+# Products of several of these numbers are still doubles; networks and tasks refuse larger ones.
 EXTREMES = (0.0, -0.0, -1.0, 0.5, 1e-9, 1e-40, 1e9, 1e40)
 NO_NUMBERS = (math.nan, math.inf, -math.inf)
 THINGS = (None, "text", b"bytes", 1 + 2j, True, [], {}, {"a": 1.0}, object, np.sum, "", [[1.0], []])
@@ -30,7 +30,7 @@ def masked(a: np.ndarray) -> np.ndarray:
 
 
 def repeated(a: np.ndarray) -> np.ndarray:
-    """Of rank one, or nearly."""
+    """Return a matrix of rank one, up to rounding."""
     return np.broadcast_to(a[:1], a.shape) * (1 + 1e-14 * a)
 
 
@@ -66,9 +66,9 @@ CHANGES: tuple[Callable[[np.ndarray], Any], ...] = (
 
 @st.composite
 def corrupted(draw: st.DrawFn, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """One argument, or a part of one, is no longer what it was; at times two, at times none.
+    """Draw a corruption of one argument or a part of it, sometimes of two, sometimes of none.
 
-    The second is whether something is no longer of its kind: not numbers for numbers.
+    The second value tells whether an argument is no longer a number or an array of numbers.
     """
     strange = False
     for _ in range(draw(st.sampled_from((0, 1, 1, 1, 1, 2)))):
@@ -79,7 +79,7 @@ def corrupted(draw: st.DrawFn, arguments: dict[str, Any]) -> tuple[dict[str, Any
 
 
 def _alike(value: Any, new: Any) -> bool:
-    """Numbers for numbers, of any type: dates too, which NumPy would count in days."""
+    """Return whether numbers replace numbers of any type; dates count, as NumPy counts days."""
     if new is np.ma.masked:
         return False
     try:
@@ -90,7 +90,7 @@ def _alike(value: Any, new: Any) -> bool:
 
 
 def leaves(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:
-    """Every argument, and every argument of what makes it, with the way there."""
+    """Yield every argument, and every argument of an object in it, with its path."""
     if path:
         yield path, value
     inner = value.arguments if isinstance(value, Made) else value
@@ -127,7 +127,7 @@ def _instead(value: Any) -> st.SearchStrategy[Any]:
         alike = (np.float32(value), np.array(value), np.array([value]), [value], -value, value / 3)
         if abs(value) < 1e9:
             alike += (np.int64(value), jnp.asarray(value, dtype=np.float32))
-        # So many things that memory would not hold them are asked for only where arrays cannot.
+        # For whole numbers, avoid counts so large that memory would not hold the arrays.
         extremes = [e for e in EXTREMES if not isinstance(value, int) or not 1e3 < e < 1e20]
         other = st.sampled_from((*extremes, *NO_NUMBERS))
         return st.one_of(other, other, st.sampled_from(alike), things)

@@ -1,4 +1,4 @@
-"""Rows of theory.decisions: equations written out again, and what rests at rest."""
+"""Rows of theory.decisions, checked by independent equations and by vanishing velocities."""
 
 import numpy as np
 import scipy.special
@@ -25,7 +25,7 @@ row = rows("theory.decisions", model=models(), animals=ANIMALS, left_gain=GAINS,
 
 
 def velocity(model, v, u):
-    """(dv, du)/dt, contrast by contrast."""
+    """Return (dv, du)/dt as a sum over contrasts."""
     c = np.array(model.contrasts)
     dv, du = np.zeros_like(v), np.zeros_like(u)
     rewards = np.stack([c < 0, c > 0], 1) + 0.5 * (c == 0)[:, None]
@@ -41,7 +41,7 @@ def velocity(model, v, u):
 
 
 def weights(model, animals):
-    """v and u of each animal, one upon the other."""
+    """Return v and u of each simulated animal, concatenated."""
     animals = animals.merged() if model.architecture == "shallow" else animals
     return np.concatenate([animals.gains[:, None], animals.striatum], axis=1)
 
@@ -93,7 +93,7 @@ DEEP = {"architecture": ("deep",)}
 
 @row("asymptotic_weights", model=models(**DEEP, **HETEROGENEOUS), cost=16)
 def _(found, g):
-    """On the limit gains are pulled neither way: g·n = 0."""
+    """Check that the velocity of the gains vanishes at the limit: g·n = 0."""
     v = np.sqrt(np.linalg.norm(found.products, axis=0))
     pull = velocity(g["model"], v, found.products / v)[0]
     return near(pull, np.zeros(3), 1e-6, 1.0 / g["model"].tau)

@@ -1,4 +1,4 @@
-"""Rows of diagnose: what is said of curves, kernels and weights, against NumPy."""
+"""Rows of diagnose: results for curves, kernels and weights, checked by NumPy."""
 
 import jax
 import numpy as np
@@ -28,8 +28,8 @@ def points_or_products(rng):
 
 @row("classical_mds", points_or_products, dimensions=(1, 2))
 def _(found, g):
-    """Squares of the coordinates are the largest eigenvalues of centred inner products."""
-    holds("shares are shares", (found.share >= 0) & (found.share <= 1 + 1e-9))
+    """Check that squared coordinates are the largest eigenvalues of centred inner products."""
+    holds("shares lie between 0 and 1", (found.share >= 0) & (found.share <= 1 + 1e-9))
     if found.points.ndim > 2:
         return finite(found.points)
     whole = g.similarity if g.points is None else g.points @ g.points.T
@@ -59,7 +59,7 @@ def _(found, g):
 
 
 def kernel(network, x):
-    """Products of slopes: of v, and of u by the chain rule."""
+    """Return the tangent kernel from the derivatives by v, and by u with the chain rule."""
     phi, slope = responses(network, x)
     v = np.asarray(network.v)
     by_v = np.einsum("si,ti,op->ospt", phi, phi, np.eye(v.shape[1]))
@@ -103,7 +103,7 @@ def _(found, g):
 
 
 def curve(rng):
-    """A loss that rests at a few levels, and what its slope is."""
+    """Return a loss with a few plateaus, and its slope."""
     t = np.sort(rng.uniform(0, 10, 60)) if rng.integers(2) else np.linspace(0, 10, 60)
     first, second = (1 / (1 + np.exp(-8 * (t - d))) for d in np.sort(rng.uniform(1, 9, 2)))
     slope = -8 * (1.5 * first * (1 - first) + second * (1 - second))
@@ -114,7 +114,7 @@ def curve(rng):
 def _(found, g):
     below = np.flatnonzero(g.loss <= g.level)
     if not below.size or below[0] == 0 or np.isnan(g.loss[below[0] - 1]):
-        return holds("it never passes, or nobody knows where", np.isnan(found))
+        return holds("the loss does not pass the level", np.isnan(found))
     first, last = g.times[below[0] - 1 : below[0] + 1]
     inside = (first <= found) & (found <= last + 1e-12 * abs(last))
     return holds("it passes between the samples", inside)
@@ -126,11 +126,13 @@ PLATEAUS = {"levels": ("linear", "log"), "merge": (1e-3, 0.1), "prominence": (0.
 @row("plateaus", curve, squared_gradient=(None,), **PLATEAUS, cost=2)
 def _(found, g):
     t, loss = g.times, g.loss
-    holds("there is one", len(found) >= 1)
+    holds("there is a plateau", len(found) >= 1)
     holds("levels fall", np.diff(found.level) <= 1e-12 * abs(loss[0]))
     holds("times are those of samples", found.time == t[found.index])
     holds("drops lie between plateaus", np.diff(found.drop_time) >= 0)
-    return holds("they last", (t[0] <= found.start) & (found.start <= found.end))
+    return holds(
+        "plateaus begin before they end", (t[0] <= found.start) & (found.start <= found.end)
+    )
 
 
 @row("plateaus_of_batch", levels=(None, [0.5, 0.1, 0.0]), merge=(1e-3,), cost=4)
@@ -152,20 +154,26 @@ def _(found, g):
 @row("unit_clusters", network=lambda rng: layer(rng, width=5))
 def _(found, g):
     if g.u.ndim > 2:
-        return holds("each has its own", np.shape(found) == g["network"].batch_shape)
+        return holds("each network has its own value", np.shape(found) == g["network"].batch_shape)
     u, v = (part / np.abs(part).max(initial=0.0) for part in (g.u, g.v.reshape(len(g.u), -1)))
     length = np.linalg.norm(u, axis=1)
     size = length * np.linalg.norm(v, axis=1)
     near(np.linalg.norm(found.direction, axis=1), np.ones(len(found.share)), 1e-9)
-    holds("shares are shares", (found.share.sum() <= 1 + 1e-9) & np.all(found.share >= g.share))
-    # Units lie within the angle of the largest, which lies within it of their mean.
+    holds(
+        "shares lie between 0 and 1",
+        (found.share.sum() <= 1 + 1e-9) & np.all(found.share >= g.share),
+    )
+    # Units are within the angle of the largest unit, which is within the angle of their mean.
     close = u @ found.direction.T >= (np.cos(min(2 * g.angle, np.pi)) - 1e-9) * length[:, None]
     most = size @ close / size.sum()
-    return holds("a ray has no more than all near it", found.share <= most + 1e-9) and "right"
+    return (
+        holds("the share of a ray is at most the share near it", found.share <= most + 1e-9)
+        and "right"
+    )
 
 
 def narrow(found, network, task, tolerance):
-    """The narrow network computes the same to within the tolerance."""
+    """Check that the outputs of the narrow network agree within the tolerance."""
     f = outputs(network, task.x)
     rms = lambda z: np.sqrt(mean_square(z, task))
     scale = rms(task.y) or rms(f)
@@ -207,13 +215,13 @@ def course(rng):
     cost=8,
 )
 def _(found, g):
-    """Sets unit by unit; pathways by what must be so."""
+    """Check sets of each unit, and properties that hold for all pathways."""
     h = g.network
     weight = np.ones((*h.shape[:-2], h.shape[-1])) if g.strengths is None else np.abs(g.strengths)
     top = np.maximum(h.max(axis=-2), 0)
     dead = (top <= 0) | (weight <= g.least * weight.max(initial=0.0))
     holds("dead units are in no pathway", (found.pathway < 0) == dead)
-    holds("others are in one", found.pathway[~dead] < len(found.share))
+    holds("other units are in a pathway", found.pathway[~dead] < len(found.share))
     near(found.share.sum(), 1.0, 1e-9)
     holds("few examples tell nothing", h.shape[-2] > 3 or not found.stable)
     holds("gates by chance are not stable", not found.stable or g.pathways is not None)
@@ -222,7 +230,7 @@ def _(found, g):
 
 @row("gate_changes", course, cost=16)
 def _(found, g):
-    """Linear units are always on."""
+    """Check that linear units are always on."""
     holds("no gate ever changes", found.changed == 0)
     return near(found.loss, g["trajectory"].loss, 1e-8, 1e-8)
 
@@ -236,7 +244,7 @@ DESIGN = {
 
 
 def activity(rng):
-    """Of rectified units, or recorded: counts above a resting rate, z-scores, a constant unit."""
+    """Return activities of ReLU units or recordings: spike counts, z-scores, a constant unit."""
     h = rng.standard_normal((24, 5))
     kind = rng.integers(4)
     if kind == 0:
@@ -250,7 +258,7 @@ def activity(rng):
 
 
 def interaction(h, objects, contexts):
-    """ω² by two fitted models."""
+    """Return the effect size ω² of the interaction, by two fitted models."""
     one = np.ones((len(h), 1))
     kinds = [np.unique(each, return_inverse=True)[1] for each in (objects, contexts)]
     pairs = np.unique(np.stack(kinds, axis=1), axis=0, return_inverse=True)[1].ravel()
@@ -281,7 +289,7 @@ def interaction(h, objects, contexts):
     cost=2,
 )
 def _(found, g):
-    """Unit by unit and context by context; the interaction by least squares."""
+    """Check each unit in each context, and the interaction by least squares."""
     h, contexts = g.activations, np.ravel(g.contexts)
     weight = np.ones(h.shape[1]) if g.strengths is None else g.strengths
     top = np.abs(h).max(axis=0)
@@ -290,9 +298,9 @@ def _(found, g):
     omega, own = interaction(h, np.ravel(g.objects), contexts), found.units["interaction"].values
     known = np.isfinite(own) & np.isfinite(omega)
     near(own[known], omega[known], 1e-6, 1.0)
-    holds("shares are shares", np.isclose(found.shares.sum(), 1))
-    if g.threshold is None:  # without a warning: zero at rest
-        holds("all are at rest at zero", h >= 0)
+    holds("shares lie between 0 and 1", np.isclose(found.shares.sum(), 1))
+    if g.threshold is None:  # without a warning, units rest at zero
+        holds("activities are not negative", h >= 0)
     if isinstance(g.threshold, str):
         return "kept"
     threshold, h = 1e-3 if g.threshold is None else g.threshold, np.abs(h)
@@ -314,7 +322,7 @@ def _(found, g):
     cost=4,
 )
 def _(found, g):
-    """Class by class; the verdict by what must be so."""
+    """Check each class, and properties that hold for every verdict."""
     h, labels = g.activations / np.abs(g.activations).max(), np.ravel(g.labels)
     kinds = np.unique(labels)
     off = h - h.mean(axis=0)
@@ -323,7 +331,7 @@ def _(found, g):
     holds("votes are shares", np.isclose(sum(found.votes.values()), 1))
     inherited = found.evidence.inherited
     holds("inputs have a share", inherited is None or 0 <= inherited <= 1)
-    holds("few are none", found.verdict == "none" or share > 0.1)
+    holds("a verdict needs a share of classes above 0.1", found.verdict == "none" or share > 0.1)
     part = found.evidence.participation
     holds("units take part", (part > 0) & (part <= 1 + 1e-9))
     return near(found.evidence.class_share, share, 1e-8, 1.0)

@@ -1,4 +1,4 @@
-"""Rows of theory.gated: paths, gradients, races and views, against NumPy and SciPy."""
+"""Rows of theory.gated: paths, gradients, races and views, checked by NumPy and SciPy."""
 
 import numpy as np
 from scipy.integrate import quad
@@ -17,7 +17,7 @@ GRAPHS = (
 
 
 def graph(rng):
-    """A gated network of random weights, and a task whose inputs its gates are given for."""
+    """Return a gated network of random weights, and a task whose inputs have known gates."""
     edges = GRAPHS[rng.integers(len(GRAPHS))]
     outputs = sum(
         {edge[-1]: shape[0] for edge, shape in edges.items() if edge[-1] in "yz"}.values()
@@ -38,7 +38,7 @@ row = rows("theory.gated", task=samples)
 
 
 def gates_of(network, x):
-    """The gate of every node and edge for every sample; 1 where there is none."""
+    """Return the gate of every node and edge for every sample, 1 where there is none."""
     gating = network.gating
     tabled = gating.names[: len(gating.names) - len(gating.rules)]
 
@@ -55,7 +55,7 @@ def gates_of(network, x):
 
 
 def forward(network, weights, x):
-    """Outputs of the graph, sample by sample, side by side; weights may be complex."""
+    """Return the outputs of the graph for each sample, concatenated; weights may be complex."""
     gate = gates_of(network, x)
     h = {node: gate(node) * x[:, list(read)] for node, read in network.plan.inputs}
     for node, _ in network.plan.nodes:
@@ -65,7 +65,7 @@ def forward(network, weights, x):
 
 
 def open_targets(network, task):
-    """Targets do not count while the gate of their output is closed."""
+    """Return targets that are zero while the gate of their output is closed."""
     gate, y = gates_of(network, task.x), np.asarray(task.y)
     widths = [network.plan.widths[node] for node in network.plan.outputs]
     parts = np.split(y, np.cumsum(widths)[:-1], axis=1)
@@ -88,7 +88,7 @@ def half_loss(network, task, weights=None):
 
 
 def walks(network):
-    """(1 − A)⁻¹ of the adjacency counts the ways between any two nodes."""
+    """Return the number of paths from inputs to outputs, by (1 − A)⁻¹ for the adjacency A."""
     names = [*dict(network.plan.inputs), *dict(network.plan.nodes)]
     adjacent = np.zeros((len(names), len(names)))
     for a, b in network.plan.edges:
@@ -108,7 +108,7 @@ def _(found, g):
     network = g["network"]
     known = {f"{a}-{b}" for a, b in network.plan.edges}
     holds("paths go along edges", [set(path.edges) <= known for path in found])
-    holds("no path is told twice", len(set(found)) == len(found))
+    holds("no path is repeated", len(set(found)) == len(found))
     return near(len(found), walks(network), 0)
 
 
@@ -141,7 +141,7 @@ def _(found, g):
 
 @row("gated_gradient", graph, form=("cheapest", "data", "patterns", "paths"), cost=2)
 def _(found, g):
-    """A complex step is exact for polynomials."""
+    """Check gradients by complex steps, which are exact for polynomials."""
     network, task = g["network"], g["task"]
     weights, tiny = edges(network), 1e-30
     scale = max(np.abs(np.asarray(part)).max() for part in found.network.weights)
@@ -157,7 +157,7 @@ def _(found, g):
 
 @row("conserved_quantities", graph)
 def _(found, g):
-    """Entry by entry: what units receive less what they send."""
+    """Check each entry: products of incoming weights minus products of outgoing weights."""
     weights = edges(g["network"])
     for node, matrix in found.items():
         right = np.zeros(matrix.shape)
@@ -171,7 +171,7 @@ def _(found, g):
 
 
 def decoupled_graph(rng):
-    """Two pathways, open for different examples, whose weights lie along directions of the data."""
+    """Return two pathways, open for different examples, with weights along modes of the data."""
     x, y = np.eye(2)[[0, 1, 0, 1]] * rng.uniform(0.5, 2, 2), rng.standard_normal((4, 2))
     x = np.column_stack([x, [0.0, 0.0, 1.0, 1.0]])
     y = np.array([[1.0, 0.0], [0.0, 2.0], [0.5, 0.0], [0.0, -1.0]]) * rng.uniform(0.5, 2)
@@ -188,7 +188,7 @@ def decoupled_graph(rng):
 
 @row("race_reduction", decoupled_graph, tolerance=(1e-6,), cost=4)
 def _(found, g):
-    """Weights along the race are those of gradient flow by SciPy."""
+    """Check that weights along the race follow gradient flow, integrated by SciPy."""
     network, task = g["network"], g["task"]
     if not moderate(
         *(w[w != 0] for w in edges(network).values()),
@@ -236,13 +236,13 @@ def _(found, g):
     return "kept"
 
 
-# ------------------------------------------------------------------------------ what is left over
+# ---------------------------------------------------------------------------------- residuals
 
 
 @row("best_linear_loss")
 @row("linear_residual_task")
 def _(found, g):
-    """Residuals are the projection on what inputs do not span."""
+    """Check that residuals are the projection on the complement of the span of the inputs."""
     task, root = g["task"], np.sqrt(g["task"].weight)[:, None]
     x = root * task.x
     left = root * task.y - x @ np.linalg.pinv(x, rcond=1e-13) @ (root * task.y)
@@ -266,7 +266,7 @@ def contextual_options(rng):
     cost=2,
 )
 def _(found, g):
-    """Singular values of the correlation over examples whose context opens the pathway."""
+    """Check singular values of the correlation over examples whose context opens the pathway."""
     given = g["objects"] if np.ndim(g["objects"]) else int(g["objects"])
     size = 1.0 if found.of == "residual" and g.context_input else g.context_input
     task = tasks.objects_in_contexts(given, found.contexts, context_input=size)
@@ -297,13 +297,13 @@ def view_times(rng):
 
 
 def rested(found, velocity, size):
-    """Where it ends nothing moves."""
+    """Check that the velocity vanishes at the final strengths."""
     return near(velocity(found), np.zeros(found.shape), 1e-7, size)
 
 
 @row("early_fusion_shares", amplitudes=lambda rng: rng.uniform(0.4, 2.0, 3))
 def _(found, g):
-    """The shortest weights that explain y = 1."""
+    """Check against the shortest weights that explain y = 1."""
     return near(found, g.amplitudes * np.linalg.pinv(g.amplitudes[None], rcond=0)[:, 0], 1e-8, 1.0)
 
 
@@ -357,13 +357,13 @@ def _(found, g):
     target=(1.0, 2.0),
 )
 def _(found, g):
-    """The creep along the line, by quadrature from where the race of κ = 1 ends."""
+    """Check by quadrature the slow drift along the solutions, after the race at κ = 1."""
     from festina.theory.gated import view_contributions
 
     end = view_contributions(None, g.amplitudes, g.initial_strength, overlap=1.0, target=g.target)
     slow, m = int(np.argmin(end)), float(g.target)
     if end[slow] >= m / 4:
-        return holds("nobody comes late", np.isnan(found))
+        return holds("no view is learned late", np.isnan(found))
     a, b = g.amplitudes[1 - slow], g.amplitudes[slow]
     pace = lambda c: 2 * (1 - g.overlap) * a * b * c * (m - c) * (m - 2 * c) / (a * (m - c) + b * c)
     time = quad(lambda u: np.exp(u) / pace(np.exp(u)), np.log(end[slow]), np.log(m / 4), limit=200)[

@@ -1,4 +1,4 @@
-"""Rows of theory.linear and its worlds: closed forms against integrators and linear algebra."""
+"""Rows of theory.linear and its worlds: closed forms checked by integrators and linear algebra."""
 
 import math
 from typing import Any
@@ -47,7 +47,7 @@ def arrays(*values):
 
 
 def chain(g):
-    """s, a₀, λ and τ of each mode."""
+    """Return s, a₀, λ and τ of each mode."""
     modes = g.get("modes")
     s = g.correlation if modes is None else modes.singular_values
     lam = g.input_variance if modes is None else modes.input_variance
@@ -57,7 +57,7 @@ def chain(g):
 @row("chain_strength", cost=4)
 @row("mode_strengths", initial_strength=(0.01, 0.4), cost=4)
 def _(a, g):
-    """Between its start and where it goes, and on the curve of the differential equation."""
+    """Check that strengths lie between start and target, and satisfy the differential equation."""
     (s, a0, lam, tau), depth = chain(g), number(g.depth)
     if np.shape(a) != (*np.shape(g.times), *s.shape):
         raise Fault(f"has shape {np.shape(a)}")
@@ -65,7 +65,9 @@ def _(a, g):
     target = np.where(lam > 0, goes * s / np.where(lam > 0, lam, 1.0), a0)
     low, high = np.minimum(a0, target), np.maximum(a0, target)
     slack = 1e-9 * np.maximum(abs(low), abs(high))
-    kept = holds("a stays between", (a >= low - slack) & (a <= high + slack))
+    kept = holds(
+        "strengths stay between start and target", (a >= low - slack) & (a <= high + slack)
+    )
     if not moderate(g.times, s, a0, lam, tau):
         return kept
     power, layers = (2.0, 1.0) if math.isinf(depth) else (2 - 2 / depth, depth)
@@ -81,7 +83,7 @@ row("depth_scaled_time_constant")(
 
 
 def arrives(time, goal, s, a0, lam, tau, depth):
-    """The curve is at its goal by the time; where it takes for ever, on the same side till late."""
+    """Check that the curve is at its goal at the given time, or never reaches an infinite one."""
     kept = holds("times are positive", np.asarray(time) >= 0)
     if not moderate(goal, s, a0, lam, tau):
         return kept
@@ -92,9 +94,12 @@ def arrives(time, goal, s, a0, lam, tau, depth):
         if 0 < t < math.inf:
             near(a, to, 1e-6)
         elif t:
-            holds("it never gets there", (a - to) * (start - to) >= -1e-9 * to**2)
+            holds("the goal is not reached", (a - to) * (start - to) >= -1e-9 * to**2)
         else:
-            holds("it was there", abs(start) >= abs(to) or (to - start) * (a - start) <= 0)
+            holds(
+                "the goal was reached at the start",
+                abs(start) >= abs(to) or (to - start) * (a - start) <= 0,
+            )
     return "right"
 
 
@@ -121,7 +126,10 @@ STACK: dict[str, Any] = {
 @row("learning_time_by_depth", **STACK)
 @row("pretrained_learning_time_by_depth", **STACK, module_depth=(2, 4), module_fraction=(0.99, 0.9))
 def _(time, g):
-    """Layers, after modules of their own, are at a fraction of their target or as near above."""
+    """Check that the chain, after training of its modules, has the given fraction of its target.
+
+    A chain that starts above the target approaches it from above.
+    """
     b, s, lam, f = map(number, (g.layer_strength, g.correlation, g.input_variance, g.fraction))
     end, module, m = b, 0.0, 1.0
     if "module_depth" in g and moderate(power := b ** number(g.module_depth)) and power > 0:
@@ -142,7 +150,7 @@ LAW = {"layer_strength": (0.1, np.array([0.01, 0.3])), "initial_strength": (None
 @row("small_weight_law", **LAW, depth=(2, 3, 6), correlation=(1.0, np.array([2.0, 0.5])))
 def _(time, g):
     b, depth = np.asarray(g.layer_strength), number(g.depth)
-    # The slope in b is that of b^{1−D}, and the law vanishes at b = 1 (D = 2).
+    # The slope in b is that of b^{1−D}; for D = 2, the law is zero at b = 1.
     law = np.log(1 / b) if depth == 2 else np.exp((2 - depth) * np.log(b)) / (depth - 2)
     return near(time, g.tau / np.asarray(g.correlation) * law)
 
@@ -182,7 +190,7 @@ def _(modes, g):
 @row("mode_loss")
 @row("item_similarity", layer=(1, 2), depth=(2, 3), x=(None, np.ones((4, 2))))
 def _(found, g):
-    """The map, its loss, or layers that are |a|^{1/D} along each mode."""
+    """Check the map, its loss, or layers with |a|^{1/D} along each mode."""
     u, s, v = g["modes"].left, g["modes"].singular_values, g["modes"].right
     a, size = g.strengths[..., None, :], np.abs(g.strengths).max(initial=0.0)
     if "layer" in g:
@@ -207,7 +215,7 @@ def _(found, g):
 
 
 def matrices(rng, shape=None):
-    """Balanced weights of two layers and what they learn."""
+    """Return balanced weights of two layers, and a target correlation."""
     shapes = ((2, 2, 2), (3, 2, 2), (2, 2, 3), (3, 3, 2))
     inputs, hidden, outputs = shape or shapes[rng.integers(len(shapes))]
     balance = rng.choice([0.0, 0.5, 3.0, -1.0])
@@ -219,7 +227,7 @@ def matrices(rng, shape=None):
 
 
 def trained(rng):
-    """The same as a network and a task."""
+    """Return random balanced weights as a network, with a task."""
     first, second, correlation = matrices(rng).values()
     network = Made(networks.deep_linear_from, {"weights": [first, second]})
     return {"network": network, "task": moments(rng, correlation)}
@@ -242,7 +250,7 @@ NETWORK: dict[str, Any] = {
 
 
 def descent(first, second, correlation, times):
-    """W₁ and W₂ of gradient flow on white inputs; None where an integrator cannot be asked."""
+    """Return W₁ and W₂ of gradient flow on white inputs, or None if numbers are too extreme."""
     if first.ndim > 2 or not moderate(first, second, correlation, times):
         return None
     cut = first.size
@@ -277,7 +285,7 @@ def _(found, g):
 
 @row("balanced_gram", with_balance, cost=2)
 def _(m, g):
-    """Of the negative balance, which is a source's sign, nothing is asked."""
+    """Skip balances with the opposite sign, a convention of one source."""
     if ((g.second**2).sum() - (g.first**2).sum()) * g.balance < 0:
         return "kept"
     inputs = g.first.shape[-1]
@@ -286,7 +294,7 @@ def _(m, g):
 
 @row("balanced_solution_terms", with_balance)
 def _(found, g):
-    """B and C hold the halves of the stacked weights that grow and that decay, D what is left."""
+    """Check norms: B and C are the growing and decaying halves of the weights, D the remainder."""
     parts = (found.b**2).sum() / 2 + (found.c**2).sum() / 2 + (found.d**2).sum()
     s = np.linalg.svd(g.correlation, compute_uv=False)
     near(found.s_lambda, np.hypot(s, g.balance / 2), 1e-8, s[0])
@@ -311,7 +319,7 @@ COVARIANCE = {"covariance": lambda rng: np.cov(rng.standard_normal((3, 9)))}
     task=made(tasks.from_moments, correlation=normal(2, 3), **COVARIANCE),
 )
 def _(found, g):
-    """What does not depend on the root of the covariance that is taken."""
+    """Check products that do not depend on which root of the covariance is taken."""
     network, task = found
     first, correlation = np.asarray(network.weights[0]), task.correlation
     digits = 1e-7 + 1e-13 * np.linalg.cond(g.covariance)
@@ -354,7 +362,10 @@ def _(found, g):
     flow, time = g["flow"], found.half_loss_time
     holds("kernels move by a cosine", (found.kernel_distance >= 0) & (found.kernel_distance <= 2))
     s = np.linalg.svd(flow.correlation, compute_uv=False)[0]
-    kept = holds("rich is rich", (found.kind == "rich") == (abs(float(flow.balance)) / 2 <= s))
+    kept = holds(
+        "the kind is rich for small balance",
+        (found.kind == "rich") == (abs(float(flow.balance)) / 2 <= s),
+    )
     start, then = (1.0, 0.5) if time is None else flow(np.array([0.0, time])).loss()
     return near(then, start / 2, 1e-6) and kept
 
@@ -362,7 +373,7 @@ def _(found, g):
 @row("reversal_time", balance=(0.2, -3.0, 0.0))
 @row("reversal_initial_amplitude", balance=(0.2, -3.0, 0.0))
 def _(found, g):
-    """All that depends on units: twice the data learn in half the time."""
+    """Check units: twice the data are learned in half the time."""
     s, lam = arrays(g.singular_values, g.balance)
     if "tau" in g:
         return near(found, 2 * linear.reversal_time(2 * s, 2 * lam, tau=g.tau))
@@ -388,7 +399,7 @@ def _(gram, g):
 @row("effective_initial_strengths", trained)
 def _(found, g):
     u, s, vt = np.linalg.svd(g.correlation, full_matrices=False)
-    grows = s > 1e-9 * s[0]  # a pair of vectors that nothing couples has no sign
+    grows = s > 1e-9 * s[0]  # vectors without correlation have no sign
     found, right = found[..., grows], (growing(g, u, vt.T) ** 2).sum(-2)[..., grows]
     apart = (np.diff(s[grows]) < -1e-6 * s[0]).all()
     near(found.sum(-1), right.sum(-1), 1e-7, np.abs(right).max(initial=0.0))
@@ -409,7 +420,7 @@ def _(found, g):
 
 
 def decoupled(rng):
-    """Layers that keep the modes of the data apart."""
+    """Return layers that are decoupled in the modes of the data."""
     q = [np.linalg.qr(rng.standard_normal((2, 2)))[0] for _ in range(3)]
     b = rng.uniform(0.2, 1.0, (2, 2))
     weights = [(q[1] * b[0]) @ q[0].T, (q[2] * b[1]) @ q[1].T]
@@ -458,7 +469,7 @@ world = rows(
 @world("graph", weights=edges, items=(None, [2, 0]))
 @world("tree")
 def _(world, g):
-    """Kinds are what NumPy finds of the covariance, whose inverse has the precision for a sum."""
+    """Check eigenvalues and modes by NumPy; rows of the covariance add up to 1/precision."""
     c, values = world.covariance, world.eigenvalues
     digits = 1e-8 + 1e-14 * values[0] / np.clip(values[-1], 1e-12 * values[0], 1.0)
     digits += 1e-15 * number(g.get("coupling", 0.0)) / number(g.precision)

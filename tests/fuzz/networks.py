@@ -1,4 +1,4 @@
-"""Rows of networks: what they compute, by NumPy, and how their weights are drawn."""
+"""Rows of networks: outputs by NumPy, and the distribution of initial weights."""
 
 import functools
 import itertools
@@ -51,11 +51,11 @@ def _(found, g):
     return near(found(PROBES), known(PROBES), 1e-6, 1.0)
 
 
-# ---------------------------------------------------------------------------------- what is drawn
+# --------------------------------------------------------------------------------- random weights
 
 
 def gaussian(parts, scale, key):
-    """Weights of this size, others for every key: the standard deviation within six of its own."""
+    """Check that weights have standard deviation `scale`, to six standard errors."""
     batch = np.broadcast_shapes(np.shape(scale), np.shape(key))
     holds(
         "there is a network for each key and scale", [p.shape[: len(batch)] == batch for p in parts]
@@ -168,7 +168,7 @@ def _(found, g):
     return near(keys[-1], np.asarray(alone), 0)
 
 
-# ------------------------------------------------------------------------------ what was computed
+# ---------------------------------------------------------------------------------------- outputs
 
 
 def predicts(found, x, right):
@@ -181,7 +181,7 @@ FIXED = np.random.default_rng(0).standard_normal((3, 2))
 @row("layer_from", unit=PHI, u=normal(3, 2), v=normal(3, 2))
 def _(found, g):
     if found.batch_shape or found.u.shape[-1] != 2:
-        return holds("nothing is lost", (found.u == g.u) & np.isfinite(found.u))
+        return holds("weights are finite", (found.u == g.u) & np.isfinite(found.u))
     return predicts(found, FIXED, outputs(found, FIXED))
 
 
@@ -208,7 +208,7 @@ def _(found, g):
 )
 def _(found, g):
     if found.batch_shape or found.shapes[0][-1] != 2:
-        return holds("nothing is lost", [np.isfinite(w).all() for w in found.weights])
+        return holds("weights are finite", [np.isfinite(w).all() for w in found.weights])
     h = FIXED
     for weight, phi in zip(
         g["weights"], (g["unit"].activation.name, g["activations"], "linear"), strict=True
@@ -231,7 +231,7 @@ def graph(rng):
 @row("gated_from", graph, inputs=(None,))
 def _(found, g):
     if found.batch_shape or found.gating.rules:
-        return holds("nothing is lost", [np.isfinite(w).all() for w in found.weights])
+        return holds("weights are finite", [np.isfinite(w).all() for w in found.weights])
     x = g.x
     weights = {tuple(e.split("-")): np.asarray(w, float) for e, w in g["weights"].items()}
     return predicts(found, x, forward(found, weights, x))

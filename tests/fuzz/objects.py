@@ -1,4 +1,4 @@
-"""Networks and tasks that can be corrupted, and what a layer computes by NumPy alone."""
+"""Networks and tasks that can be corrupted, and outputs of a layer by NumPy alone."""
 
 import functools
 
@@ -21,7 +21,7 @@ PHI = tuple(ACTIVATIONS)
 
 def layer(rng, inputs=2, width=3, outputs=1, kinds=PHI):
     u, v = rng.standard_normal((width, inputs)), rng.standard_normal((width, outputs))
-    if rng.integers(2):  # units that could be merged
+    if rng.integers(2):  # units that can be merged
         u[-1], v[-1] = u[0], v[0] / 2
     return Made(networks.layer_from, {"unit": str(rng.choice(kinds)), "u": u, "v": v})
 
@@ -32,14 +32,14 @@ def samples(rng, inputs=2, outputs=1, count=6):
 
 
 def white_samples(rng, outputs=2, targets=None):
-    """Inputs with ⟨xxᵀ⟩ = I."""
+    """Return a task with ⟨xxᵀ⟩ = I."""
     x = np.linalg.qr(rng.standard_normal((6, 2)))[0] * np.sqrt(6)
     y = rng.standard_normal((6, outputs)) if targets is None else targets(x)
     return Made(tasks.from_arrays, {"x": x, "y": y})
 
 
 def moments(rng, correlation):
-    """A task of white inputs, by its moments."""
+    """Return a task of white inputs, given by its moments."""
     covariance = (None, np.eye(correlation.shape[1]))[rng.integers(2)]
     return Made(tasks.from_moments, {"correlation": correlation, "covariance": covariance})
 
@@ -49,7 +49,7 @@ def both(rng, **how):
 
 
 def responses(network, x):
-    """φ of every unit for every sample, and its slope."""
+    """Return φ and its derivative, of every unit for every sample."""
     phi, slope = ACTIVATIONS[network.unit.activation.name]
     return phi(x @ np.asarray(network.u).T), slope(x @ np.asarray(network.u).T)
 
@@ -68,7 +68,7 @@ def half_loss(network, task):
 
 @functools.cache
 def trajectory(seed):
-    """A short flow of a narrow network, or of two, and its task."""
+    """Return a short flow of one or two narrow networks, and its task."""
     task = tasks.linear_teacher([[1.0, 0.2], [0.1, 0.4]])
     key = festina.seeds(2) if seed % 2 else jax.random.key(seed)
     network = networks.fully_connected(2, 3, 2, activation="linear", scale=1e-3, key=key)

@@ -1,4 +1,4 @@
-"""What becomes of a call: refused, warned of, right, or something that must not happen."""
+"""Outcomes of a call: a clear error, a warning, a correct result, or a fault."""
 
 import inspect
 import re
@@ -19,13 +19,13 @@ SECONDS = 60
 
 
 class Fault(AssertionError):
-    """A result that is silently wrong, or an error that does not say what was wrong."""
+    """Raised for a result that is wrong without warning, or an error without a clear cause."""
 
 
 def outcome(row: Row, arguments: dict[str, Any], strange: bool = False) -> str:
-    """What `KINDS` name; a `Fault` with the reproduction otherwise.
+    """Return one of `KINDS`; raise a `Fault` with the call that reproduces it otherwise.
 
-    Numbers are refused in our words; what is of a strange kind may end in any error.
+    Invalid numbers must raise festina's own errors; objects of other types may raise any error.
     """
     try:
         with warnings.catch_warnings(record=True) as said, _limit():
@@ -75,12 +75,12 @@ def _limit() -> Iterator[None]:
 
 
 def _in_our_words(error: Exception, names: set[str]) -> bool:
-    """Whether the error was written for whoever reads it, and says what it is about."""
+    """Return whether festina raised the error on purpose and the message names an argument."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     ours = "/festina/" in place.filename and (place.line or "").startswith("raise")
-    if isinstance(error, MemoryError):  # says how much
+    if isinstance(error, MemoryError):  # the message gives the memory needed
         return True
-    if isinstance(error, RuntimeError):  # a solver of ours that gives up says how
+    if isinstance(error, RuntimeError):  # solvers raise RuntimeError with a reason
         return ours
     words = {word.removesuffix("s") for word in re.findall(r"\w+", str(error).lower())}
     known = {name.removesuffix("s") for name in names}
@@ -89,7 +89,7 @@ def _in_our_words(error: Exception, names: set[str]) -> bool:
 
 
 def _names(value: Any) -> set[str]:
-    """Of all arguments, those of what makes an argument included."""
+    """Return the names of all arguments, including arguments of objects in them."""
     if isinstance(value, Made):
         return set(inspect.signature(value.maker).parameters) | _names(value.arguments)
     each = value.values() if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""Rows of own: forecasts against runs of the optimiser itself, files against other readers."""
+"""Rows of own: forecasts checked by runs of the optimiser, files by other libraries."""
 
 import itertools
 import math
@@ -28,7 +28,7 @@ row = rows("own", tolerance=(0.05, 0.2), tune=(True, False), progress=(None,), e
 
 
 def module(first, second):
-    """A perceptron in PyTorch with these weights; arrays that PyTorch does not take stay arrays."""
+    """Return a perceptron in PyTorch with these weights, or a dictionary if they are invalid."""
     weights = []
     for each in (first, second):
         try:
@@ -63,7 +63,7 @@ def apply(weights, x):
 
 
 def outputs(model, x):
-    """Of either kind of network, by NumPy."""
+    """Return the outputs of a PyTorch or dictionary network, computed by NumPy."""
     weights = {name: np.asarray(each) for name, each in named(model).items()}
     first, second = (weights[n] for n in sorted(weights))
     return np.tanh(x @ first.astype(float).T) @ second.astype(float).T
@@ -81,7 +81,7 @@ def nested(rng):
 
 
 def flat(value, path=()):
-    """Arrays by the way to each, written anew."""
+    """Yield arrays with their paths, by an independent implementation."""
     if not isinstance(value, dict | list | tuple):
         inner = {"": value}.items()
     else:
@@ -153,7 +153,7 @@ def _(found, g):
 
 
 def written(rng):
-    """A file, by its own library."""
+    """Return the path of a file written by the library of its format."""
     path, arrays = file(SUFFIXES[rng.integers(3)])(rng), dict(flat(nested(rng)))
     if path.endswith(".npz"):
         np.savez(path, **arrays)
@@ -185,7 +185,7 @@ def staircase(rng):
 
 @row("from_checkpoints", staircase, read=(None, len))
 def _(found, g):
-    """Plateaus are those of the losses, and each checkpoint is that of its step."""
+    """Check that plateaus are those of the losses, and that checkpoints match their steps."""
     losses = g.losses
     when = np.arange(float(len(losses))) if g["steps"] is None else g.steps
     at = when if g["at"] is None else g.at
@@ -195,7 +195,7 @@ def _(found, g):
             holds("checkpoints are those of their steps", found.network(step) == right)
     order = np.argsort(when, kind="stable")
     if not np.isfinite(losses).all() or abs(losses).max() > 100 * abs(losses[order[0]]):
-        return "kept"  # runs that diverge are cut, which a warning says
+        return "kept"  # diverging runs are cut, with a warning
     right, shown = diagnose.plateaus(when[order], losses[order]), found.plateaus()
     for name in ("level", "start", "end", "strength"):
         near(np.nan_to_num(getattr(shown, name)), np.nan_to_num(getattr(right, name)), 1e-12)
@@ -210,7 +210,7 @@ def trained(rng):
 
 @row("watch", trained, every=(1, 2), snapshots=("1MB", None, 4096), cost=4)
 def _(found, g):
-    """Losses, norms and weights of a few steps, taken down beside it."""
+    """Check losses, norms and weights of a few steps, recorded independently."""
     model, optimizer = g["model"], g["optimizer"]
     x, y = torch.ones(3, 2, dtype=torch.float64), torch.zeros(3, 1, dtype=torch.float64)
     losses, norms, before = [], [], []
@@ -234,11 +234,11 @@ def _(found, g):
     return "right"
 
 
-# --------------------------------------------------------------------------------------- narrower
+# ----------------------------------------------------------------------------------------- shrink
 
 
 def network(rng):
-    """Of either library."""
+    """Return a network of PyTorch or JAX."""
     if rng.integers(3):
         return {"model": perceptron(rng), "apply": None}
     return {"model": tree(rng), "apply": apply}
@@ -246,7 +246,7 @@ def network(rng):
 
 @row("shrink", network, x=normal(20, 2), y=(None,), widths=(None, 2, 3), steps=(20,), cost=20)
 def _(found, g):
-    """Errors by NumPy: what was held out is a part of all inputs."""
+    """Check errors by NumPy on all inputs, which include the held-out ones."""
     whole, narrow = (outputs(each, g.x) for each in (g["model"], found.model))
     scale = found.scale or 1.0
     holds("no layer is wider", all(found.widths[n] <= found.full[n] for n in found.full))
@@ -299,7 +299,7 @@ def _(found, g):
 
 @row("AdamW", lr=(1e-3, 0.1), weight_decay=(0.0, 0.01), rest=lambda rng: {"betas": (0.9, 0.999)})
 def _(found, g):
-    """A parabola is stable below the bound and not above it, by the roots of its recursion."""
+    """Check by the roots of the recursion that a parabola is stable only below the bound."""
     holds("the decay is decoupled", found.decoupled)
     b, eta = float(found.betas[0]), float(np.max(found.lr))
     for factor, stable in ((0.99, True), (1.01, False)):
@@ -332,7 +332,7 @@ def problem(rng):
 
 
 def ahead(g, steps):
-    """Losses of the optimiser's own steps in float64, by the derivatives of PyTorch."""
+    """Return losses along the optimiser's own steps in float64, by PyTorch's derivatives."""
     tensor = lambda a: torch.as_tensor(np.array(a, dtype=float, order="C"))
     w = {name: tensor(each).requires_grad_() for name, each in g["model"].items()}
     rule, data, losses = g["optimizer"], [tensor(each) for each in g["data"]], []
@@ -353,7 +353,7 @@ def ahead(g, steps):
     return np.array(losses)
 
 
-MOST = 3000  # steps that are taken to see whether a forecast comes true
+MOST = 3000  # number of steps taken to check a forecast
 
 
 @row(
@@ -371,7 +371,7 @@ MOST = 3000  # steps that are taken to see whether a forecast comes true
     cost=20,
 )
 def _(found, g):
-    """What is said of the loss, against the optimiser's own steps."""
+    """Check the forecast loss against the optimiser's own steps."""
     first = ahead(g, 1)[0]
     near(found.loss, first, 1e-4, 1e-6)
     decay = float(g["optimizer"].weight_decay)

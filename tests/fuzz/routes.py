@@ -1,4 +1,4 @@
-"""Other ways to a result: comparisons, integrators, what must be so."""
+"""Independent routes to a result: comparisons, integrators, properties."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,11 +14,11 @@ def normal(*shape: int, scale: float = 1.0) -> Callable[[np.random.Generator], n
 
 
 def near(found: Any, right: Any, rtol: float = 1e-8, scale: Any = 0.0) -> str:
-    """Raises unless both are the same to a fraction of the right one, or of a scale."""
+    """Raise a `Fault` unless two results agree, relative to the correct one or to a scale."""
     found, right = np.asarray(found), np.asarray(right, dtype=float)
     if found.dtype.kind not in "biuf" or (np.isnan(found).any() and not np.isnan(right).any()):
         raise Fault(f"is {found}, not {right}")
-    if np.isnan(right).any():  # the other route leaves what numbers can hold
+    if np.isnan(right).any():  # the other route overflows
         return "kept"
     if found.shape != right.shape:
         raise Fault(f"has shape {found.shape}, not {right.shape}")
@@ -39,13 +39,13 @@ def finite(*values: Any) -> str:
 
 
 def moderate(*values: Any, size: float = 1e4) -> bool:
-    """Whether an integrator can be asked."""
+    """Return whether numbers are moderate enough for an integrator."""
     whole = np.abs(np.concatenate([np.ravel(np.asarray(v, dtype=float)) for v in values]))
     return bool(np.all((whole == 0) | ((whole > 1 / size) & (whole < size))))
 
 
 def flow(slope: Any, start: np.ndarray, times: Any, rtol: float = 1e-10) -> np.ndarray:
-    """A differential equation by SciPy, at times in any order; time is the first axis."""
+    """Integrate a differential equation by SciPy, at times in any order; time is the first axis."""
     start, times = np.asarray(start, dtype=float), np.asarray(times, dtype=float)
     order, back = np.unique(times, return_inverse=True)
     size = rtol * 1e-3 * np.maximum(np.abs(start).max(initial=0.0), 1e-6)

@@ -1,4 +1,4 @@
-"""The registry: a row for each function, with arguments that are good and what proves a result."""
+"""Registry of fuzzed functions: valid arguments of each function and a check of its result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,10 +18,14 @@ Drawn = Callable[[np.random.Generator], Any] | tuple
 
 @dataclass(frozen=True)
 class Row:
-    """- `arguments`: good ones, by name.
-    - `check(result, given)`: raises where a result is wrong; says "right" where it was held against
-      another route to the same number, "kept" where against what must be so of any result.
-    - `cost`: of one input, in units of a closed form: dear functions are asked less often.
+    """A function to fuzz.
+
+    - `arguments`: valid arguments by name.
+
+    - `check(result, given)`: raises for a wrong result; returns "right" if another route gives the
+    same number, "kept" if only general properties were checked.
+
+    - `cost`: of one input, relative to a closed form; expensive functions get fewer inputs.
     """
 
     function: Callable[..., Any]
@@ -31,10 +35,13 @@ class Row:
 
 
 def rows(module: str, **good: Drawn):
-    """Registers checks of functions below `festina`, whose arguments are good as these are."""
+    """Return a decorator that registers checks of functions in `festina.module`."""
 
     def row(name: str, joint: Drawn = ({},), /, *, cost: float = 1.0, **other: Drawn):
-        """A check may be that of several functions. Arguments that belong together come first."""
+        """Return a decorator for the check of one function.
+
+        A check may serve several functions. Arguments drawn together come first, in `joint`.
+        """
         function = getattr(import_module(f"festina.{module}"), name)
         known = signature(function).parameters
         each = {key: of for key, of in good.items() if key in known} | other
@@ -58,7 +65,7 @@ def draw(rng: np.random.Generator, joint: Drawn, each: dict[str, Drawn]) -> dict
 
 @dataclass(frozen=True)
 class Made:
-    """An object, as the call that makes it: it can be printed, and its arguments be corrupted."""
+    """An object as the call that makes it, so it can be printed and its arguments corrupted."""
 
     maker: Callable[..., Any]
     arguments: dict[str, Any]
@@ -75,7 +82,7 @@ def made(
 
 
 def build(value: Any) -> Any:
-    """What an expression stands for; arrays are copied, so that changes of them are seen."""
+    """Return the object of an expression. Arrays are copied, so that changes can be detected."""
     if isinstance(value, Made):
         return value.maker(**build(value.arguments))
     if type(value) in (list, tuple):
@@ -86,9 +93,9 @@ def build(value: Any) -> Any:
 
 
 class Given(dict):
-    """Arguments as attributes, numbers in float64 whatever they came as.
+    """Arguments as attributes, with numbers in float64.
 
-    What was not given is that of the network and the task: checks are the same for both.
+    Arguments that were not given are taken from the network and the task.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -96,7 +103,7 @@ class Given(dict):
 
 
 def _held(network: Any = None, task: Any = None, **_: Any) -> dict[str, Any]:
-    """Weights, and averages over samples."""
+    """Return weights of the network and averages of the task."""
     held = {}
     if isinstance(network, networks.Layer):
         held = {"u": network.u, "v": network.v}
@@ -124,6 +131,6 @@ def plain(value: Any) -> Any:
         try:
             array = np.asarray(value)
             return array.astype(float) if array.dtype.kind in "biufO" else value
-        except (ValueError, TypeError):  # matrices of different shapes, objects
+        except (ValueError, TypeError):  # matrices of different shapes, or objects
             return [plain(each) for each in value] if isinstance(value, list | tuple) else value
     return value

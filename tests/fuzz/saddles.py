@@ -1,4 +1,4 @@
-"""Rows of theory.saddles: of arrays, and of networks and tasks by theirs."""
+"""Rows of theory.saddles, for arrays and for networks with tasks."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ row = rows(
 
 
 def white(unit="linear", outputs=2, scale=1e-2):
-    """A layer and a task with white inputs."""
+    """Return a layer, and a task with white inputs."""
     power = 2 if unit == "quadratic" else 1
     targets = lambda rng: lambda x: x @ normal(2, outputs)(rng) + x[:, :1] ** power
     u, v = normal(3, 2, scale=scale), normal(3, outputs, scale=scale)
@@ -69,7 +69,7 @@ def white(unit="linear", outputs=2, scale=1e-2):
 
 
 def growing(g):
-    """c_ki = ½(q_k·v_i + r_k·u_i), and how fast."""
+    """Return the amplitudes c_ki = ½(q_k·v_i + r_k·u_i) and their growth rates."""
     q, s, rt = np.linalg.svd(g.correlation, full_matrices=False)
     return (g.v @ q + g.u @ rt.T) / 2, s
 
@@ -89,7 +89,7 @@ def _(found, g):
 
 @row("unit_growth_times", **white())
 def _(found, g):
-    """The projection on what grows fastest, followed until it has the size."""
+    """Check the time at which the projection on the fastest mode reaches the given size."""
     c, s = growing(g)
     length = np.sqrt(2) * np.linalg.norm(c[..., s >= s[0] * (1 - 1e-9)], axis=-1)
     right = np.where(s[0] > 0, np.maximum(np.log(g.size / length) / s[0], 0), np.inf)
@@ -99,7 +99,7 @@ def _(found, g):
 @row("initial_mode_amplitudes", **white())
 def _(found, g):
     c, s = growing(g)
-    grows = s > 1e-9 * s[0]  # a pair of vectors that nothing couples has no sign
+    grows = s > 1e-9 * s[0]  # vectors without correlation have no sign
     found, right = found[..., grows], (c**2).sum(-2)[..., grows]
     apart = (np.diff(s) < -1e-6 * s[0]).all()
     near(found.sum(-1), right.sum(-1), 1e-8)
@@ -115,7 +115,7 @@ def _(p, g):
 
 @row("mode_drop_times", **white())
 def _(found, g):
-    """Units may be in any order."""
+    """Check that the order of units does not matter."""
     rest: dict[str, Any] = (
         {} if g.learning_rate is None else {"learning_rate": float(g.learning_rate)}
     )
@@ -133,7 +133,7 @@ def _(found, g):
 @row("blow_up_times", **white("quadratic", 1, 0.1), cost=4)
 @row("first_unit_to_escape", **white("quadratic", 1, 0.1), cost=4)
 def _(found, g):
-    """Twice the weights and half the data have the same time."""
+    """Check that twice the weights with half the data give the same times."""
     network = networks.layer_from("quadratic", 2 * g.u, 2 * g.v)
     times = saddles.blow_up_times(network, tasks.from_moments(g.correlation[None] / 2))
     if isinstance(found, np.ndarray):
@@ -155,7 +155,7 @@ def regression(rng):
 
 
 def explained(g):
-    """μ: what each mode takes off twice the loss."""
+    """Return μ, by which each mode reduces twice the loss."""
     inverse = np.linalg.pinv(g.covariance, hermitian=True, rcond=1e-12)
     return np.linalg.eigvalsh(g.correlation @ inverse @ g.correlation.T)[::-1]
 
@@ -179,7 +179,7 @@ def _(found, g):
 def levels(found, right, size):
     holds("levels fall", np.diff(found.levels) <= 0)
     holds("times rise", (np.diff(found.times) >= 0) & np.all(found.times[1:] >= 0))
-    holds("a stage more than jumps", len(found.levels) == len(found.times) + 1)
+    holds("there is one level more than drops", len(found.levels) == len(found.times) + 1)
     each = np.array([right(list(active)) for active in found.active])
     return near(found.levels, each, 1e-6, size)
 
@@ -195,7 +195,7 @@ def _(found, g):
 
 
 def slope(network, task):
-    """Size of the gradient of the loss by u and v."""
+    """Return the norm of the gradient of the loss by u and v."""
     phi, slope = responses(network, task.x)
     error = task.weight[:, None] * (phi @ network.v - task.y)
     by_u = np.einsum("so,io,si,sd->id", error, network.v, slope, task.x)
@@ -209,7 +209,7 @@ def _(found, g):
 
 @row("escape_directions", **white("tanh", scale=0.0), most=(None, 1), cost=8)
 def _(found, g):
-    """At zero every unit leaves along each mode of the data."""
+    """Check that at zero weights each unit escapes along each mode of the data."""
     s = np.linalg.svd(g.correlation, compute_uv=False)
     return near(found.rates, np.repeat(s, len(g.u))[: len(found.rates)], 1e-6, s[0])
 
@@ -244,7 +244,7 @@ def _(found, g):
         near(loss, half_loss(network, g["task"]), 1e-8)
         size = np.sqrt(np.sum(network.u**2) + np.sum(network.v**2))
         still = slope(network, g["task"]) * size <= 1e-4 * half_loss(None, g["task"])
-        holds("they are at rest", still)
+        holds("saddles are at rest", still)
     return "right"
 
 
@@ -259,7 +259,7 @@ NARROW = {"network": lambda rng: layer(rng, width=2, kinds=("linear", "relu"))}
 
 @row("embed_units", **NARROW, **GAMMA, width=(3, 4), kind=("equal", "zero", "proportional"))
 def _(found, g):
-    holds("it is as wide", found.width == g.width)
+    holds("the width is the one asked for", found.width == g.width)
     return near(
         outputs(found, X), outputs(g["network"], X), 1e-8, np.abs(found.v).max(initial=0.0) + 1
     )
@@ -270,7 +270,7 @@ MIXING: dict[str, Any] = {"gamma_u": normal(1, 2), "gamma_v": normal(1, 2)}
 
 @row("embed_weights", u=normal(2, 3), v=normal(2, 1), **MIXING)
 def _(found, g):
-    """Linear units compute the same whatever Γ is."""
+    """Check that the outputs of linear units do not depend on Γ."""
     size = np.abs(found[0]).max(initial=0.0) * np.abs(found[1]).max(initial=0.0)
     total = lambda u, v: np.tensordot(u, v, (0, 0))
     return near(total(*found), total(g.u, g.v), 1e-8, size)
@@ -282,7 +282,7 @@ MOVING: dict[str, Any] = {
 
 
 def normal_part(g):
-    """The weights, what of them breaks the relations, and how much that is of how much."""
+    """Return the weights, their part that violates the constraints, and the norms of both."""
     c = np.zeros((len(g["constraints"]), g["network"].width))
     for each, relation in zip(c, g["constraints"], strict=True):
         each[relation.unit] = 1.0
@@ -319,7 +319,9 @@ def _(found, g):
 @row("reduce_width", same_flow=(False, True))
 def _(found, g):
     _, _, off, size = normal_part(g)
-    kept = holds("fewer are left", found.width == g["network"].width - len(g["constraints"]))
+    kept = holds(
+        "each constraint removes a unit", found.width == g["network"].width - len(g["constraints"])
+    )
     if np.any(off > 1e-9 * size) or g["network"].batch_shape:
         return kept
     return near(outputs(found, X), outputs(g["network"], X), 1e-6, size**2)

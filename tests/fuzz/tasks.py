@@ -1,4 +1,4 @@
-"""Rows of tasks: inputs, targets and their averages, made again by loops and by moments."""
+"""Rows of tasks: inputs, targets and averages, checked by loops and by moments."""
 
 import itertools
 import math
@@ -89,7 +89,7 @@ def moments(x, weight, covariance):
 
 @row("gaussian_cubature_points", degree=(2, 4), nodes=(None, 5))
 def _(found, g):
-    """Second moments, and by Isserlis' theorem the fourth."""
+    """Check second moments, and a fourth moment by Isserlis' theorem."""
     x, weight = found
     result = moments(x, weight, g.covariance)
     if g["nodes"] is None and g.degree >= 4:
@@ -140,7 +140,7 @@ def _(found, g):
 
 @row("modular_addition", modulus=(5, 7), train_fraction=(0.5, 0.8), key=(KEY,))
 def _(found, g):
-    """Every pair is in one of both, and says its sum."""
+    """Check that each pair is in exactly one of two tasks, with the right sum."""
     p = whole(g["modulus"])
     pairs = set()
     for part in found:
@@ -156,7 +156,7 @@ def _(found, g):
 @row("nested_tree_features", levels=(0, 2, 3), values=(1.0, 2.0))
 @row("signed_tree_features", levels=(1, 2, 3), spread=(0.0, 0.5))
 def _(found, g):
-    """Ancestors by arithmetic: item i lies below node i // 2^(L − l) of level l."""
+    """Check ancestors by arithmetic: item i is below node i // 2^(L − l) of level l."""
     levels = whole(g["levels"])
     items, right = range(2**levels), []
     if "values" in g:
@@ -184,7 +184,7 @@ def _(found, g):
 def _(found, g):
     n = whole(g["objects"])
     holds("features lie between 0 and 1", (found >= 0) & (found <= 1))
-    holds("all have the first", found[0] == 1)
+    holds("all items have the first feature", found[0] == 1)
     return near(found.shape, (2 * n - 1, n), 0)
 
 
@@ -195,7 +195,7 @@ def _(found, g):
     context_input=(1.0, 0.5),
 )
 def _(found, g):
-    """Example by example."""
+    """Check each example."""
     h = (
         tasks.nested_tree_features(round(math.log2(whole(g["objects"]))))
         if np.ndim(g["objects"]) == 0
@@ -229,7 +229,7 @@ def _(found, g):
 
 @row("domain_routing", domains=(2, 3), trained=(None, 1), items=(2, 4), key=(None, KEY))
 def _(found, g):
-    """Lengths survive rotations, and a pair of domains is used by each of its items once."""
+    """Check that rotations keep lengths, and that each item occurs once per pair of domains."""
     m, items = whole(g["domains"]), whole(g["items"])
     pairs = m * (m if g["trained"] is None else whole(g["trained"]))
     near(len(found.x), pairs * items, 0)
@@ -274,7 +274,7 @@ def _(found, g):
 
 @row("correlated_views", overlap=(0.0, 0.4, 1.0), target=("sum", "common", "each"))
 def _(found, g):
-    """Moments of the signs are those promised."""
+    """Check the moments of the signs."""
     weights_are_shares(found)
     signs = found.x / g.amplitudes
     gram = (found.weight[:, None] * signs).T @ signs
@@ -305,7 +305,7 @@ def _(found, g):
     target_power=(None, 100.0),
 )
 def _(found, g):
-    """Least squares from Σ_yx and Σ_xx, and the loss that it leaves."""
+    """Check least squares from Σ_yx and Σ_xx, and the remaining loss."""
     seen = found.statistics(networks.NeuronUnit())
     best = np.linalg.lstsq(seen.psi, seen.y, rcond=None)[0].T
     near(best @ found.covariance, g.correlation, 1e-7, np.abs(g.correlation).max(initial=0.0))

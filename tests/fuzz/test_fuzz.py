@@ -1,4 +1,4 @@
-"""No function says something wrong without a word, and none fails without naming the argument."""
+"""Test that no function returns a wrong result silently or fails without naming the argument."""
 
 import inspect
 import os
@@ -40,26 +40,26 @@ MODULES = (
     "own",
 )
 ELSEWHERE = {
-    "own.hugging_face_callback",  # made by a trainer of another library: tests/own
+    "own.hugging_face_callback",  # called by a trainer of another library; tested in tests/own
     "own.lightning_callback",
-    "own.read_watch",  # reads a folder: tests/own/test_watch_saved.py
-    "tasks.mnist_digits",  # reads files: tests/tasks
-    "theory.coding.unit_slope_erf",  # a function of JAX's, as it is
+    "own.read_watch",  # reads a folder; tested in tests/own/test_watch_saved.py
+    "tasks.mnist_digits",  # reads files; tested in tests/tasks
+    "theory.coding.unit_slope_erf",  # a function of JAX
     "theory.coding.erf_sigmoid",
-    "theory.decisions.draw_naive_animals",  # chance, tested by its statistics
+    "theory.decisions.draw_naive_animals",  # random; tested by statistics
     "theory.decisions.simulate_learning",
     "theory.saddles.task_with_fixed_point",
 }
 SHARE = sum(1 / row.cost for row in ROWS.values())
 
 
-# Each row in a group of its own, so that processes share the work evenly.
+# Each row has its own group, so that processes share the work evenly.
 EACH = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in sorted(ROWS)]
 
 
 @pytest.fixture
 def bounded_memory():
-    """What is too large fails, instead of taking the machine with it."""
+    """Limit memory, so that a huge array raises an error instead of stopping the machine."""
     former = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (12 << 30, former[1]))
     yield
@@ -86,11 +86,11 @@ def test_inputs(name, as_a_user, bounded_memory, record_property):
 
     ask()
     record_property("fuzz", dict(counts))
-    assert counts["right"] + counts["kept"], "nothing has ever been answered"
+    assert counts["right"] + counts["kept"], "every input was refused, so no result was checked"
 
 
 def public(module):
-    """Names of all functions that can be given something."""
+    """Yield the names of all functions that take arguments."""
     package = import_module(f"festina.{module}")
     for name, value in vars(package).items():
         function = not name.startswith("_") and inspect.isfunction(value)

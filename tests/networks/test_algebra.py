@@ -1,4 +1,4 @@
-"""What a unit is declared to do, held against what it is measured to do."""
+"""Test that the declared algebra of a unit is the measured one."""
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ def test_the_declared_algebra_is_the_measured_one(row):
 
 @each(SCALARS)
 def test_a_scalar_is_measured_as_it_is_declared(row):
-    """Ours, stripped of what we declare, are found to be what we declare."""
+    """Measurement of a built-in function finds the algebra that festina declares for it."""
     ours = activation(row.choice)
     assert ours.algebra == row.algebra
     measured = activation(lambda a: ours.function(a))
@@ -67,12 +67,12 @@ OWN = {
         Algebra(True, None, False, True, 4),
     ),
     "steep": (lambda a: a + 1000 * a**2, FIRST),
-    # No whole order: silent around zero, or a fractional power.
+    # The order is not a whole number: zero around the origin, or a fractional power.
     "threshold": (
         lambda a: jnp.maximum(a - 0.5, 0),
         Algebra(True, None, False, False, None, kink="elsewhere"),
     ),
-    # Lines, and symmetries, that end where most units never come.
+    # These functions stop being linear or symmetric only for large inputs.
     "bent at 9": (lambda a: a + jnp.maximum(a - 9, 0), BENT),
     "clipped at 10": (
         lambda a: jnp.clip(a, 0, 10),
@@ -121,7 +121,7 @@ def test_kinks_of_a_function_of_your_own(kink, name):
     algebra = activation(KINKS[kink][name]).algebra
     assert algebra.kink == kink
     network = Layer(np.ones((2, 3)), np.ones((2, 1)), NeuronUnit(KINKS[kink][name]))
-    assert network.kinked == (kink is not None)  # which decides how it is integrated
+    assert network.kinked == (kink is not None)  # decides which solver is used
 
 
 def test_kinks_are_found_where_they_are():
@@ -144,7 +144,7 @@ def test_flatter_than_any_power_has_no_order():
     assert activation(flat).algebra.order is None
 
 
-# The order is read off weights of 1e-5 and responses of 1e-13: smaller terms are not told apart.
+# Orders are measured at weights of 1e-5, so terms below 1e-13 are ignored.
 ALMOST = {
     "homogeneous": (lambda a, e: jnp.where(a > 0, a + e * a**2, 0.0), "homogeneous", None),
     "linear": (lambda a, e: a + e * jnp.sin(a), "linear", False),
@@ -182,7 +182,7 @@ def test_algebra_does_not_depend_on_the_size_of_the_response(scale, sign, row):
 @given(st.lists(st.sampled_from((0.0, 0.5, -1.0, 2.0)), min_size=1, max_size=6).filter(any))
 @settings(max_examples=40)
 def test_algebra_of_a_polynomial_follows_from_its_coefficients(coefficients):
-    """An independent route to every property at once: it is read off the coefficients."""
+    """The coefficients of a polynomial tell all properties of its algebra."""
     c = np.array(coefficients)
     lowest = int(np.flatnonzero(c)[0])
     only_linear = bool(np.flatnonzero(c).tolist() == [1])
@@ -214,20 +214,20 @@ def test_powers(p):
 
 
 def test_defects_are_the_departure_in_units_of_the_response():
-    """Of σ(a) = a² at |u| ≤ 1: α² against α, (u + u′)² against u² + u′², and nothing else."""
+    """Defects of σ(a) = a² at |u| ≤ 1 follow from α² − α and (u + u′)² − u² − u′²."""
     draws, two = np.array([1.0, -0.7, 0.45]), np.ones(2)
     found = measure_defects(lambda u: (u * np.linspace(-1, 1, 5)) ** 2, draws)
     assert found.zero == found.even == 0
     assert found.odd == pytest.approx(2)
     assert found.positive == pytest.approx(2.6**2 - 2.6)
     assert found.negative == pytest.approx(1.3**2 + 1.3)
-    assert found.additive == pytest.approx(2 * 0.7)  # of 1 and −0.7
+    assert found.additive == pytest.approx(2 * 0.7)  # for u = 1 and u′ = −0.7
     offset = measure_defects(lambda u: 1 + 0 * u * two, draws)
     assert (offset.zero, offset.additive, offset.even) == (1, 1, 0)
     linear = measure_defects(lambda u: 3 * u * two, draws)
     assert linear.even == pytest.approx(2)
     assert linear.odd == 0
-    # Infinite somewhere off the draws is as far as can be.
+    # An infinite response beyond the sampled weights is an infinite defect.
     far = measure_defects(lambda u: np.where(np.abs(u * two) > 2, np.inf, u), draws)
     assert far.positive == np.inf
 
@@ -304,7 +304,7 @@ def test_single_precision_is_no_kink():
 
 @pytest.mark.parametrize("name", ["relu", "tanh", "leaky-relu-0.1", "power-5"])
 def test_a_function_under_a_name_of_ours_is_called_ones_own(name):
-    """Else a run on disk would come back as a network of ours, which computes something else."""
+    """Otherwise a saved network would load with festina's function of that name instead."""
     ours = activation_named(name)
     mine = Activation(name, lambda a: jnp.sin(3 * a), activation(jnp.sin).algebra)
     assert ours is not None

@@ -1,4 +1,4 @@
-"""Biases are weights of an input that is always 1: by hand, in training, on disk, and in theory."""
+"""Test biases, the weights of an input that is always 1, by hand, in training, files and theory."""
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ def with_ones(x):
 
 
 def by_hand(network, x):
-    """a_l = σ_l(W_l [a_{l−1}, 1]), and the output without a bias."""
+    """Return a_l = σ_l(W_l [a_{l−1}, 1]) at the last layer, whose output has no bias."""
     *hidden, last = network.weights
     a = x
     for weight, sigma in zip(hidden, (network.unit.activation, *network.activations), strict=True):
@@ -59,7 +59,7 @@ def test_training_is_that_of_inputs_with_a_column_of_ones(activation):
     np.testing.assert_allclose(one.network.u, other.network.u, rtol=0, atol=1e-12)
     assert one.floor == pytest.approx(other.floor, rel=1e-12)
     bias = one.final.u[..., -1]
-    assert np.abs(bias - biased.u[..., -1]).max() > 1e-3  # it has learned
+    assert np.abs(bias - biased.u[..., -1]).max() > 1e-3  # the bias has changed
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_hidden_layers_of_a_stack_have_biases_and_its_output_has_none(activation
 
 
 def forward(weights, network, x):
-    """The same for one example, with skips."""
+    """Return the output of a network with biases and skips for one example."""
     activities = [x]
     sigmas = (network.unit.activation, *network.activations)
     for level, (weight, sigma) in enumerate(zip(weights, sigmas, strict=False), start=1):
@@ -141,7 +141,7 @@ def test_a_bias_is_said_where_there_is_one():
 
 
 def test_averages_of_a_population_know_the_mean_of_what_is_constant():
-    """⟨x⟩ = 0 exactly, so that [x, 1] has the covariance of x and a one."""
+    """For ⟨x⟩ = 0, the covariance of [x, 1] is the covariance of x with an extra 1."""
     sigma = np.array([[2.0, 0.3], [0.3, 1.0]])
     population = linear_teacher([[1.0, 2.0]], sigma)
     seen = population.statistics(NeuronUnit(bias=True))
@@ -153,7 +153,7 @@ def test_averages_of_a_population_know_the_mean_of_what_is_constant():
 @pytest.mark.slow
 def test_theory_of_linear_units_is_that_of_one_more_input():
     x, y = data()
-    y = y + 3.0  # a mean, which only biases learn
+    y = y + 3.0  # a mean that only biases can learn
     biased = fully_connected(3, 8, 2, bias=True, scale=1e-4, key=KEYS[0])
     plain = layer_from("linear", biased.u, biased.v)
     staircase = festina.theory.saddles.staircase
@@ -199,7 +199,7 @@ def test_few_units_are_found_among_many_and_confirmed():
     found = festina.diagnose.effective_width(wide, known)
     assert found.width == 2
     assert found.confirmed
-    # The same directions, other biases: other units.
+    # Units with the same directions and other biases are different units.
     shifted = layer_from(wide.unit, wide.u + np.eye(4)[3] * np.arange(5.0)[:, None], wide.v)
     assert festina.diagnose.effective_width(shifted, known).width > 2
     by_arrays = festina.diagnose.effective_width(wide.u, x, v=wide.v, activation=wide.unit)

@@ -1,4 +1,4 @@
-"""Initial weights that theories start from: what they promise, exactly."""
+"""Test initial weights for theories: balanced, decoupled, orthogonal and greedy weights."""
 
 import jax
 import numpy as np
@@ -19,7 +19,7 @@ def t(matrix):
 
 
 def residual(network, balance):
-    """Largest entry of W₂ᵀW₂ − W₁W₁ᵀ − λI in units of the weights squared."""
+    """Return the largest entry of W₂ᵀW₂ − W₁W₁ᵀ − λI, relative to the squared weights."""
     first, second = network.weights
     identity = np.asarray(balance)[..., None, None] * np.eye(first.shape[-2])
     deviation = t(second) @ second - first @ t(first) - identity
@@ -31,7 +31,7 @@ def frame(rows, columns):
     return np.linalg.qr(RNG.normal(size=(rows, columns)))[0]
 
 
-# Balanced
+# Balanced weights
 
 
 @settings(max_examples=60)
@@ -60,7 +60,7 @@ def test_a_sweep_of_balances_and_seeds():
     network = lambda_balanced((4, 3, 5), balance=balance, scale=0.3, key=festina.seeds(4))
     assert network.batch_shape == (3, 4)
     assert residual(network, balance) < 1e-14
-    # The same product for every λ, and a seed is itself in any company.
+    # The product is the same for every λ, and a seed does not depend on the other seeds.
     np.testing.assert_allclose(network.end_to_end()[0], network.end_to_end()[2], atol=1e-14)
     alone = lambda_balanced((4, 3, 5), balance=5.0, scale=0.3, key=festina.seeds(4)[2])
     np.testing.assert_allclose(network.weights[0][2, 2], alone.weights[0], rtol=1e-12)
@@ -89,7 +89,7 @@ def test_flow_conserves_the_balance_ever_more_closely():
     assert fine < 1e-2 * coarse
 
 
-# Decoupled
+# Decoupled weights
 
 
 def test_decoupled_modes_have_the_strengths_asked_for_and_keep_apart():
@@ -98,7 +98,7 @@ def test_decoupled_modes_have_the_strengths_asked_for_and_keep_apart():
     assert network.widths == (5, 3, 6, 4)
     expected = (u * np.array([0.1, 0.02])) @ v.T
     np.testing.assert_allclose(network.end_to_end()[1], expected, atol=1e-15)
-    # One mode, one chain: a(t) by the scalar ODE τȧ = D a^{2−2/D}(s − a), through D = 3's table.
+    # A mode follows the scalar ODE τȧ = D a^{2−2/D}(s − a), integrated for D = 3.
     s = np.array([1.0, 0.4])
     task = linear_teacher((u * s) @ v.T)
     start = decoupled(u, v, (3, 6), initial_strength=0.125, key=KEY)
@@ -118,7 +118,7 @@ def test_decoupled_layers_may_differ():
     np.testing.assert_array_equal(plain.weights[0], np.diag(b[0]))
 
 
-# Orthogonal
+# Orthogonal weights
 
 
 @pytest.mark.parametrize("widths", [(4, 4, 4, 4), (5, 3, 7, 2), (2, 6, 3)])
@@ -140,17 +140,17 @@ def test_orthogonal_with_the_same_product_at_every_depth(widths):
 
 
 def test_orthogonal_is_uniform():
-    """Of a Haar matrix E[W₁₁] = 0 and E[tr W] = 0; QR without the signs gives a trace of −1.5."""
+    """Haar matrices have E[W₁₁] = 0 and E[tr W] = 0; QR without signs gives E[tr W] = −1.5."""
     weights = orthogonal((3, 3), key=festina.seeds(2000)).weights[0]
     assert abs(np.trace(weights, axis1=-2, axis2=-1).mean()) < 5 / np.sqrt(2000)
     np.testing.assert_allclose((weights**2).mean(axis=0), 1 / 3, atol=5 * 0.3 / np.sqrt(2000))
 
 
-# Greedy
+# Greedy weights
 
 
 def test_greedy_layers_are_what_training_an_autoencoder_leaves():
-    """The first layer of a module trained as an autoencoder of inputs that are not white."""
+    """The reference is the first layer of a trained autoencoder of inputs that are not white."""
     v = frame(3, 3)
     variances = np.array([2.0, 1.0, 0.5])
     covariance = (v * variances) @ v.T
@@ -158,7 +158,7 @@ def test_greedy_layers_are_what_training_an_autoencoder_leaves():
     autoencoder = linear_teacher(np.eye(3), covariance)
     trained = festina.gradient_flow(start, autoencoder, np.array([0.0, 40.0])).final.weights[0]
     network = greedy_pretrained_linear((3, 3, 3, 2), fraction=1.0, input_modes=v, key=KEY)
-    # Both of them are R Vᵀ for a frame R of their own: orthogonal.
+    # Both layers are R Vᵀ with different frames R, so they are orthogonal.
     for layer in (trained, network.weights[0], network.weights[1]):
         np.testing.assert_allclose(layer.T @ layer, np.eye(3), atol=1e-6)
     part = greedy_pretrained_linear((3, 3, 2), fraction=0.9, module_depth=4, input_modes=v, key=KEY)

@@ -1,4 +1,4 @@
-"""Deep linear networks: what they compute, and what they refuse."""
+"""Test deep linear networks: outputs, properties and errors."""
 
 import itertools
 
@@ -25,7 +25,7 @@ from helpers import untyped
 RNG = np.random.default_rng(0)
 
 
-@settings(max_examples=5)  # each compiles a program of its own
+@settings(max_examples=5)  # each example compiles its own program
 @given(
     widths=st.lists(st.integers(1, 5), min_size=2, max_size=6),
     batch=st.sampled_from([(), (3,), (2, 3)]),

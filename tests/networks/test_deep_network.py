@@ -1,4 +1,4 @@
-"""Networks of depth: what they compute, what they see, and what they refuse."""
+"""Test deep networks: outputs, features and errors."""
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +50,7 @@ def kernels(size, stride):
 
 
 def heads(network, x):
-    """Token by token: each attends to the query with the score (K x_n)·(Q x_q)/N."""
+    """Return sums of heads: each token attends to the query with the score (K x_n)·(Q x_q)/N."""
     query = x[:, -1]
     responses = []
     for keys, queries in network.weights[0]:
@@ -60,7 +60,7 @@ def heads(network, x):
 
 
 def given(unit, *shapes, activations: str | tuple[str, ...] = "linear", skips=()):
-    """A stack with random weights of these shapes."""
+    """Return a network with random weights of these shapes."""
     rng = np.random.default_rng(sum(map(len, shapes)) + len(skips))
     weights = [rng.normal(scale=0.6, size=shape) for shape in shapes]
     return deep_network_from(unit, weights, activations=activations, skips=skips)
@@ -68,7 +68,7 @@ def given(unit, *shapes, activations: str | tuple[str, ...] = "linear", skips=()
 
 LINEAR, RELU, QUADRATIC = (NeuronUnit(activation(name)) for name in ("linear", "relu", "quadratic"))
 HEAD = LinearAttentionUnit(residual=False)
-# name: network, shape of an input, sums of the first layer, activation of each hidden layer
+# name: network, input shape, sums of the first layer, activation of each hidden layer
 STACKS = {
     "relu": (
         given(RELU, (4, 2), (3, 4), (2, 3), activations="relu"),
@@ -139,7 +139,7 @@ each_stack = pytest.mark.parametrize("name", STACKS)
 
 
 def plain(name, x):
-    """Every layer's activity by NumPy, from the first to the output."""
+    """Return the activity of every layer, computed by NumPy."""
     network, _, sums, names = STACKS[name]
     activities = [x if x.ndim == 1 else x[:, -1], SIGMA[names[0]](sums(network, x)).ravel()]
     _, *others = network.weights
@@ -182,7 +182,7 @@ def test_outputs_and_hidden_activity_are_a_plain_forward_pass(name):
     ],
 )
 def test_loss_of_the_samples_and_gradient_of_finite_differences(name):
-    """Several lanes at once: the network itself, and moved a little either way."""
+    """The batch contains the network and two slightly shifted copies for finite differences."""
     network, samples = STACKS[name][0], data(name)
     structure, statistics, floor = objective(network, samples, "half")
     theta = structure.columns(*network.parts)
@@ -261,7 +261,7 @@ def test_from_the_outputs_end_or_sample_by_sample_it_is_the_same(name):
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
 
 
-# Reductions
+# Special cases
 
 
 def test_two_layers_are_the_layer_of_equation_1():
@@ -308,7 +308,7 @@ def test_equation_18_with_skipped_weights_zero_is_the_shallower_network(name, si
     assert np.abs(deep.predict(x) - shallow.predict(x)).max() > 1e-2
 
 
-# What it says of itself
+# Properties
 
 
 def test_only_a_stack_without_bends_behind_it_sees_what_its_unit_sees():
@@ -374,7 +374,7 @@ def test_scales_and_seeds_make_a_batch_that_does_not_depend_on_its_size():
         np.testing.assert_array_equal(w[1, 2], one[0])
 
 
-# What it refuses
+# Errors
 
 U, W2, W3 = np.ones((3, 2)), np.ones((4, 3)), np.ones((1, 4))
 

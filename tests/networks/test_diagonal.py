@@ -1,4 +1,4 @@
-"""Diagonal linear networks: what they compute, how they train, and what they refuse."""
+"""Test diagonal linear networks: outputs, training and errors."""
 
 import jax
 import jax.numpy as jnp

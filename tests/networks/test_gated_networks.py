@@ -1,4 +1,4 @@
-"""Gated networks: what they compute, where their weights and gates come from, what is refused."""
+"""Test gated networks: outputs, weights, gates and errors."""
 
 import itertools
 
@@ -35,19 +35,19 @@ EACH = {f"h{k}": XOR.labels["example"] == k for k in range(4)}
 
 @pytest.fixture
 def rng():
-    """Draws that do not depend on which tests ran before: a step must not turn a unit off."""
+    """Return a fresh generator, so that weights do not depend on the order of the tests."""
     return np.random.default_rng(0)
 
 
 def pathways(**kwargs):
-    """XoR with a pathway for each example."""
+    """Return a network for XoR with a pathway for each example."""
     nodes = {"x": 2, **dict.fromkeys(EACH, 5), "y": 1}
     options = {"scale": 0.1, "key": KEY, "gates": EACH, "x": XOR.x, **kwargs}
     return gated(nodes, [f"x-{name}-y" for name in EACH], **options)
 
 
 def translator(domains=3, trained=2, width=6, **kwargs):
-    """Encoders, one trunk and decoders, with the task."""
+    """Return a network of encoders, one trunk and decoders, with its task."""
     data = domain_routing(domains, trained, key=KEY)
     n, features = 4, 7
     gates = {f"y{j}": data.labels["output_domain"] == j for j in range(domains)}
@@ -68,7 +68,7 @@ def ax():
     return Figure().subplots()
 
 
-# What is computed
+# Outputs
 
 
 @settings(max_examples=4, deadline=None)
@@ -110,9 +110,9 @@ def test_a_gate_may_be_a_rule():
 
 
 def test_targets_of_a_closed_output_do_not_count(rng):
-    """The loss is that of targets that are zero there, and so is all of training.
+    """Targets of closed outputs count as zero in the loss and in training.
 
-    Samples that differ in the output that is asked for alone are one.
+    Samples that differ only in targets of closed outputs are merged.
     """
     network, data = translator()
     assert len(data.statistics(network.view).psi) == 3 * 4 < len(data.x)
@@ -148,7 +148,7 @@ def test_samples_with_the_same_gates_stand_together(rng):
 
 
 def diagonal(network, u, v):
-    """Off-diagonal part of what every path has become, relative to its size."""
+    """Return the off-diagonal part of the map of each path, relative to its size."""
     w = dict(zip(network.part_axes, network.parts, strict=True))
     worst = 0.0
     for i, j in itertools.product(v, u):
@@ -160,7 +160,7 @@ def diagonal(network, u, v):
 
 @pytest.mark.parametrize("key", [None, jax.random.key(3)])
 def test_decoupled_weights_stay_so_and_generalise_at_once(key):
-    """Trained on some pairs only, the trunk serves them all: the error falls on every pair."""
+    """Training on some pairs of domains reduces the error on every pair by the shared trunk."""
     network, data = translator(domains=3, trained=2)
     every = domain_routing(3, key=KEY)
     maps = {
@@ -183,7 +183,7 @@ def test_decoupled_weights_stay_so_and_generalise_at_once(key):
 
 
 def test_pathways_may_have_directions_of_their_own():
-    """Each of XoR's examples is a direction of the same input; strengths by edge, in a batch."""
+    """Each example of XoR is its own direction of the input; strengths vary by edge and network."""
     v = XOR.x / np.sqrt(2)
     directions = {f"x-h{k}": v[k][:, None] for k in range(4)}
     b = {f"x-h{k}": np.full((3, 1), 0.1 * (k + 1)) for k in range(4)} | {
@@ -215,7 +215,7 @@ def test_directions_that_do_not_fit(directions, strength, message):
         with_decoupled_weights(pathways(), directions, initial_strength=strength)
 
 
-# Rectifiers as gates
+# ReLU units as gates
 
 
 RECTIFIED = {
@@ -248,9 +248,9 @@ def test_gates_of_rectifiers_say_the_same_and_take_the_same_step(name, rng):
 def test_units_that_are_on_together_are_one_node():
     u = np.array([[1.0, 1.0], [2.0, 2.0], [1.0, -1.0], [-1.0, -1.0]])
     network = layer_from("relu", u, np.ones((4, 1)))
-    same = gated_equivalent(network, [[1.0, 0.0], [1.0, 2.0]])  # the last is silent
+    same = gated_equivalent(network, [[1.0, 0.0], [1.0, 2.0]])  # the last unit is never on
     assert sorted(dict(same.plan.nodes).values()) == [1, 1, 2]
-    assert same.gating.names == ("h1_0",)  # two are always on
+    assert same.gating.names == ("h1_0",)  # two units are always on
     assert gated_equivalent(fully_connected(3, 9, scale=1.0, key=KEY), np.eye(3)).gating.names == ()
 
 
@@ -308,7 +308,7 @@ def test_gates_of_another_network_open_its_units_here(rng):
         gated_equivalent(one, x, gates=np.full((8, 6), np.nan))
 
 
-# What other parts of the house make of them
+# Saving and drawing
 
 
 def test_gates_by_table_come_back_and_functions_are_asked_for(tmp_path):
@@ -337,7 +337,7 @@ def test_diagnosis_of_gated_networks():
 
 
 def shown(ax):
-    """What stands in the nodes and at the edges of a figure, and above it."""
+    """Return the texts of nodes and edges of a figure, and its title."""
     return {text.get_text() for text in ax.texts}, ax.get_title()
 
 
@@ -382,7 +382,7 @@ def test_many_patterns_are_counted(ax):
     assert "a (2)\nopen for 3 of 20" in shown(ax)[0]
 
 
-# What is refused
+# Errors
 
 
 def make(nodes=None, paths=("x-h-y",), **kwargs):
@@ -490,7 +490,7 @@ def test_columns_must_be_whole_numbers(columns, as_a_user):
 
 
 def test_a_program_does_not_grow_with_the_number_of_edges():
-    """Ten nodes, each connected to all before it or only to the last: as many products."""
+    """Dense connections of ten nodes need at most twice as many matrix products as a chain."""
 
     rng = np.random.default_rng(0)
     order = ["x", *(f"h{k}" for k in range(9)), "y"]

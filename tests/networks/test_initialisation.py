@@ -1,4 +1,4 @@
-"""Initial weights: their distribution, their seeds, and the precision they are drawn in."""
+"""Test initial weights: distribution, seeds and precision."""
 
 import math
 import re
@@ -37,7 +37,7 @@ KEY = jax.random.key(0)
 
 
 def theta(network):
-    """Θ, with rows θ_i = [v_i, u_i]."""
+    """Return Θ, with rows θ_i = [v_i, u_i]."""
     batch, width = network.batch_shape, network.width
     flat = [np.reshape(part, (*batch, width, -1)) for part in (network.v, network.u)]
     return np.concatenate(flat, axis=-1)
@@ -49,7 +49,7 @@ def test_gaussian_weights_have_gaussian_moments():
         count = z.size
         for order, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
             assert abs(np.mean(z**order) - moment) < 4 * np.sqrt(variance / count)
-    # Independent within a unit, and from seed to seed.
+    # Weights are independent within a unit and between seeds.
     units = theta(network).reshape(-1, 5) / 0.02
     assert np.abs(units.T @ units / len(units) - np.eye(5)).max() < 5 * np.sqrt(2 / len(units))
     rows = theta(network).reshape(200, -1) / 0.02
@@ -63,7 +63,7 @@ def test_shapes_and_precision(row):
     assert network.u.dtype == network.v.dtype == np.float64
     assert network.u.shape == (3, *row.unit.weight_shape(row.input_shape))
     assert network.v.shape == (3, network.outputs, *row.unit.read_shape(row.input_shape))
-    # Drawn in double precision, not drawn in single and widened.
+    # Weights are drawn in double precision, not converted from single precision.
     assert np.any(network.u != network.u.astype(np.float32))
 
 
@@ -119,14 +119,14 @@ def test_low_rank_has_so_many_large_singular_values(rank):
     )
     noise = 1e-7
     singular = np.linalg.svd(draw(strength=0.3, scale=noise), compute_uv=False)
-    # Noise alone has singular values below ε(√H + √N), but for fluctuations.
+    # Noise alone has singular values below ε(√H + √N), up to fluctuations.
     assert singular[:, rank:].max() < 1.5 * noise * (np.sqrt(width) + np.sqrt(size))
     assert singular[:, :rank].min() > 100 * noise
-    # ⟨‖σZR/√H‖²⟩ = σ² rank N; relative variance at most 2/(rank N) + 2/(rank H) + … per draw.
+    # ⟨‖σZR/√H‖²⟩ = σ² rank N, with relative variance at most 2/(rank N) + 2/(rank H) + … per draw.
     energy = np.sum(singular**2, axis=1) / (0.3**2 * rank * size)
     assert abs(energy.mean() - 1) < 4 * energy.std() / np.sqrt(300)
     assert energy.std() < 1
-    # Linear in the strength, and the rest is noise of the stated size.
+    # The structured part is linear in the strength; the remainder is noise of the given size.
     np.testing.assert_allclose(
         draw(strength=0.6, scale=noise) - 2 * draw(strength=0.3, scale=noise / 2), 0, atol=1e-15
     )
@@ -230,7 +230,7 @@ def test_double_precision_is_ours_and_the_users_setting_theirs(name):
 
 
 def test_importing_festina_leaves_the_configuration_of_jax_alone():
-    """In a process of its own: every public package is imported, and nothing of JAX's changes."""
+    """A new process imports every public package and compares the settings of JAX."""
     program = """
 import jax
 before = dict(jax.config.values)

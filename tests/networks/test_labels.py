@@ -1,4 +1,4 @@
-"""Networks remember what they were drawn with, and axes are called by that and nothing else."""
+"""Test that networks keep the values they were drawn with, and name their axes after them."""
 
 import copy
 import pickle
@@ -129,7 +129,7 @@ def test_labels_stay_with_the_weights():
     ):
         assert same.labels.keys() == {"scale", "seed"}
         np.testing.assert_array_equal(same.labels["scale"], SCALES[:, None])
-    # Of another batch, or of any tree, nothing is known.
+    # Other batches and general trees have no labels.
     assert network.with_parts(*(part[0] for part in network.parts)).labels == {}
     assert jax.tree.map(lambda part: part, network).labels == {}
     run = gradient_descent(network, TASK, 0.1, 2)

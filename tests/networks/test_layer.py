@@ -1,4 +1,4 @@
-"""The layer of Eq. (1) against loops over plain numbers, and under JAX's transformations."""
+"""Test the layer of Eq. (1) against loops over plain numbers, and under JAX's transformations."""
 
 import functools
 
@@ -29,7 +29,7 @@ from helpers import ARCHITECTURES, each, inputs, untyped
 KEY = jax.random.key(0)
 
 
-# Among them a stride that leaves inputs out, one beyond the kernel, a kernel as long as the input.
+# Strides may skip inputs or exceed the kernel, and a kernel may be as long as the input.
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize(
     ("length", "size", "stride"),
@@ -63,7 +63,7 @@ def test_softmax_attention_is_that_of_pytorch():
 
 @functools.cache
 def evaluator(row):
-    """Compiled once for the tests of a row."""
+    """Return a function that is compiled once for all tests of a row."""
     x = inputs(row)
     return jax.jit(lambda u, v: jax.vmap(Layer(u, v, row.unit))(x))
 
@@ -86,7 +86,7 @@ def test_value_is_that_of_loops_over_plain_numbers(row):
     if row.name in ("cubic", "erf", "conv-relu-2/2", "conv-quadratic-2/3", "attention", "softmax")
 )
 def test_gradient_is_that_of_differences(row):
-    """The slope along a direction; the error of central differences falls as h²."""
+    """Compare the slope along a direction with central differences, whose error falls as h²."""
     network, direction, x = row.network(), row.network(9), inputs(row)
 
     @jax.jit
@@ -111,11 +111,11 @@ def test_what_the_algebra_says_of_one_unit_holds_for_the_network(row):
     def same(u, v, *, holds=True):
         assert (np.abs(evaluate(u, v) - value).max() < 1e-12 * np.abs(value).max()) == holds
 
-    same(u[::-1], v[::-1])  # units may change places
+    same(u[::-1], v[::-1])  # the order of units does not matter
     same(2.5 * u, v / 2.5, holds=row.algebra.homogeneous is not None)
     same(-2.5 * u, v / -2.5, holds=row.algebra.homogeneous == "real")
     same(-u, v, holds=row.algebra.even)
-    # A unit without first-layer weights may be given any second-layer ones only if φ(·; 0) = 0.
+    # Second-layer weights of a unit without first-layer weights are arbitrary only if φ(·; 0) = 0.
     silent = u.copy()
     silent[-1] = 0.0
     same(silent, network.v, holds=row.algebra.zero)
@@ -123,7 +123,7 @@ def test_what_the_algebra_says_of_one_unit_holds_for_the_network(row):
 
 @each(row for row in ARCHITECTURES if row.name in ("linear", "erf", "conv-relu-2/2", "softmax"))
 def test_single_precision_where_the_user_has_it(row):
-    """Called outside of our functions a network computes as the user's JAX does."""
+    """Outside festina's functions, a network computes in the precision set by the user in JAX."""
     network, x = row.network(), inputs(row, 1)[0]
     value = network(x)
     assert value.dtype == jnp.float32
@@ -226,7 +226,7 @@ def test_arrays_that_are_no_layer(unit, u, v, message):
     ("network", "shape", "message"),
     [
         (fully_connected(2, 3, key=KEY), (5, 3), r"inputs of shape \(2,\), got \(3,\)"),
-        # Which could be reshaped to fit.
+        # These shapes could be reshaped to fit, but must raise an error.
         (fully_connected(2, 3, key=KEY), (5, 4), r"inputs of shape \(2,\), got \(4,\)"),
         (fully_connected(2, 3, key=seeds(4)), (5, 4), r"inputs of shape \(2,\), got \(4,\)"),
         (fully_connected(2, 3, bias=True, key=KEY), (5, 3), r"of shape \(2,\), got \(3,\)"),

@@ -1,4 +1,4 @@
-"""The weights of all units side by side."""
+"""Test `Rows`, the weights of all units as one array."""
 
 import copy
 import pickle
@@ -17,16 +17,16 @@ from helpers import untyped
 @pytest.mark.parametrize("width", [1, 7, 5000, 20_000])
 @pytest.mark.parametrize("columns", [2, 4, 8, 17, pytest.param(48, marks=pytest.mark.slow), 51])
 def test_products_of_all_units_to_rounding(columns, width):
-    """In one piece, in several with a rest, many columns, each of its own size."""
+    """Products are accurate to rounding, in one or more chunks, for columns of any size."""
     rng = np.random.default_rng(width)
     rows = rng.normal(size=(2, width, columns)) * 10.0 ** -np.arange(columns)
     exact = np.empty((2, columns, columns), np.longdouble)
-    for i in range(columns):  # where longer numbers are software, half of them take long enough
+    for i in range(columns):  # half of the products, because long doubles are slow on some machines
         ahead = np.einsum("ku,kuj->kj", rows[..., i], rows[..., i:], dtype=np.longdouble)
         exact[:, i, i:] = exact[:, i:, i] = ahead
     size = np.sqrt(np.diagonal(exact, axis1=1, axis2=2))
     gram = Rows(rows).gram
-    rounding = np.finfo(float).eps * np.sqrt(width)  # of a sum, step by step
+    rounding = np.finfo(float).eps * np.sqrt(width)  # rounding error of a sum
     assert (np.abs(gram - exact) <= rounding * size[:, :, None] * size[:, None]).all()
 
 
@@ -44,7 +44,7 @@ def test_a_layer_looks_into_its_rows():
 
 
 def test_many_linear_units_are_read_as_they_are_written():
-    """So that training, when it asks, takes the same time whatever the width."""
+    """Products are computed with the layer, so training starts equally fast at any width."""
 
     def been_read(network: Layer) -> bool:
         return "gram" in vars(network.rows)

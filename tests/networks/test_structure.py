@@ -1,4 +1,4 @@
-"""Two orders of multiplication, many lanes: one result."""
+"""Test that batches and both orders of multiplication give the same result."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("double")
 @each(ARCHITECTURES)
 @pytest.mark.parametrize("samples", [pytest.param(1, marks=pytest.mark.slow), 40])
 def test_all_lanes_and_samples_at_once_are_each_by_itself(row, samples):
-    """Few samples and many are multiplied in another order, a lane alone and lanes as well."""
+    """The order of multiplication depends on the number of samples and of networks."""
     network = row.network()
     x = jnp.asarray(inputs(row, samples))
     psi = jax.vmap(network.features)(x)
