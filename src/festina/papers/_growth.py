@@ -27,8 +27,8 @@ def growth_rate(
 
     A pathway that is open for some examples is a linear network trained on these examples. Early
     in training its map W₂W₁ grows as e^{2St/τ}. S follows from the largest singular value of W₂W₁
-    at two times, and is averaged over `keys`. If the examples carry no correlation, `slowest`
-    replaces the estimate of S that sets the two times.
+    at two times, and is averaged over `keys`. The two times are multiples of 1/S, with an
+    estimate of S that is never below `slowest`.
     """
     open_ = np.asarray(gate, float)[:, None]
     seen = replace(task, x=open_ * task.x, y=open_ * task.y)

@@ -3,10 +3,10 @@ r"""Handwritten digits: bias and variance of feature-learning networks, compared
 Images of a few digits are centred by the mean of the examples and scaled to length √D. Targets are
 one-hot. The test error of a network from the posterior is the bias of the mean predictor plus the
 variance around it. The lazy network is a Gaussian process with a variance proportional to σ_a², so
-it is shown at σ_a² = 1 and at 1/P, the value of the feature-learning network. In the source, mean
-predictors of both are identical. The theory confirms this only for linear networks as T → 0.
-Linear networks are therefore sampled at decreasing T, and their distance from the lazy network is
-compared with the theory.
+it is shown at σ_a² = 1 and at 1/P, the value of the feature-learning network. In the source,
+feature-learning and lazy networks have the same mean predictor. The theory confirms this statement
+only for linear networks as T → 0. Linear networks are therefore sampled at decreasing T, and the
+distance of their mean predictor from that of the lazy network is compared with the theory.
 """
 
 from typing import Annotated, Any
@@ -66,7 +66,7 @@ class Parameters(BaseParameters):
     """Temperature T of the posterior."""
 
     warmer: Annotated[tuple[float, ...], check_decreasing(1.0, 1e-3)] = (0.1, 0.03)
-    """Higher temperatures, decreasing, at which linear networks are compared with the lazy one."""
+    """Higher temperatures, decreasing, at which linear and lazy networks are compared."""
 
     moves: int = Field(default=600, ge=100)
     """Number of moves after burn-in; annealing has as many moves, burn-in half as many."""
@@ -96,7 +96,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     count = len(names) + len(warmer)
 
     def drawn_from(name: str, temperature: float, k: int) -> tuple[Posterior, Predictor, _Halves]:
-        """Return networks, their predictions of test images, and the means of both halves."""
+        """Return sampled networks, their predictor, and the means of two halves of predictions."""
         drawn = sample(
             task,
             width=parameters.width,
@@ -170,7 +170,7 @@ def _linear(
     wanted: np.ndarray,
     sampled: dict[float, _Halves],
 ) -> xr.Dataset:
-    """Return distances of linear mean predictors, sampled and by theory, from the lazy one."""
+    """Return distances of linear mean predictors, sampled and predicted, from the lazy one."""
     rows, distance, seen = [], [], []
     for temperature in sorted(sampled):
         theory = linear_code(task, temperature=temperature)
@@ -190,14 +190,14 @@ def _linear(
 
 
 def _apart(one: np.ndarray, half: np.ndarray, other: np.ndarray) -> float:
-    """Return the relative distance of two means; two halves of the first one cancel its noise."""
+    """Return |mean − other|/|other|; the mean is given as two halves, so that its noise cancels."""
     squared = np.vdot(one - other, half - other)
     return float(np.sqrt(max(squared, 0.0)) / np.linalg.norm(other))
 
 
 @claims_from_source("van Meegen & Sompolinsky", "generalisation")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Check bias and variance, and for which networks the mean predictor is the lazy one."""
+    """Check bias and variance, and which networks have the mean predictor of a lazy network."""
     parameters = parameters_of_run(run, Parameters)
     data = run["drawn"].ds
     split = data["split"]
@@ -218,7 +218,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             agree(
                 of.sel(part="variance"),
                 predicted.sel(part="variance"),
-                within=np.sqrt(10 / parameters.moves / parameters.seeds),  # one over √draws
+                within=np.sqrt(10 / parameters.moves / parameters.seeds),  # 1/√(number of draws)
                 relative=True,
             ),
         )
@@ -236,8 +236,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             "lazy-mean-predictor",
             "feature-learning and lazy networks have the same mean predictor, for any activation",
             all_below(gap, 0.02),
-            wrong="nonlinear networks learn another kernel, so their mean predictors are only "
-            "similar",
+            wrong="nonlinear feature-learning networks learn another kernel than the lazy one, so "
+            "mean predictors are only similar",
             instead=all_above(gap, 0.05),
             note="relative distance from the nearest lazy network, of any σ_a: "
             f"{join_numbers(gap, 2)}",
@@ -250,7 +250,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "lower-variance",
         "feature-learning networks have less variance than lazy networks, for every activation",
         all_above(ratio.min("network"), 1.0),
-        note="variance of the lazy network over that with features, at equal σ_a: "
+        note="variance of the lazy network over that of the feature-learning one, at equal σ_a: "
         + join_numbers(ratio.sel(network="lazy, σ_a² = 1/P"), 2)
         + "; the source does not give σ_a of the lazy network",
     )
@@ -266,7 +266,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw bias and variance of each network, and the distance of linear ones from the lazy one."""
+    """Draw bias and variance of each network, and the distance of linear from lazy networks."""
     data = run["drawn"].ds
     figure, axes = panels(
         "Digits: feature-learning and lazy networks", 2 + ("linear" in run.children)

@@ -4,7 +4,7 @@ The posterior is symmetric under permutations of neurons, so a chain may exchang
 neurons. For linear neurons the distribution of a neuron is connected, and each neuron drifts
 through all of it. For saturating neurons the distribution consists of separate branches, one per
 codeword. Each neuron keeps its codeword, and populations of codewords stay as annealing left them.
-For classes of unequal size these populations differ from those of equilibrium. The overlap compares
+For classes of unequal size these populations are out of equilibrium. The overlap compares
 the mean responses of all neurons to classes, centred over classes, at two times of a chain.
 """
 
@@ -175,15 +175,15 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             "equilibrium",
             all_above(off, 0.05),
             at="symmetry breaking",
-            note="largest difference of a population from the theory, for each chain",
+            note="largest difference between a population and its prediction, for each chain",
         )
         claim(
             f"{name}-outputs",
-            f"outputs of networks of {name} neurons are those of equilibrium, although populations "
-            "by codeword are not",
+            f"networks of {name} neurons have the outputs of equilibrium, although populations by "
+            "codeword are out of equilibrium",
             all_below(abs(data["output"] - data["output_theory"]), 3 / parameters.width),
             at="symmetry breaking",
-            note="up to corrections of order 1/N, N hidden neurons",
+            note="up to corrections of order 1/N for N hidden neurons",
         )
 
 

@@ -5,7 +5,7 @@ priors, σ_a² = 1/P for P examples, and its posterior has temperature T/N. In t
 neurons have an analog code, sigmoidal neurons a redundant code, and ReLU neurons a sparse code. The
 theory is the mean-field distribution of a neuron for N → ∞, see `festina.theory.coding`. Weights
 are sampled by Hamiltonian Monte Carlo, in chains that are annealed from the prior. The codewords
-also depend on the targets y₋ of other classes.
+also depend on y₋, the target of an output for examples of other classes.
 """
 
 from typing import Annotated, Any, Literal
@@ -40,7 +40,7 @@ from ...theory.coding import ClassificationCode, classification_code, targets_pe
 SCHEMES = {"linear": "analog", "erf": "redundant", "erf-sigmoid": "redundant", "relu": "sparse"}
 _MIXED = ("loss", "potential", "trace_U")
 _SPOKEN = 0.02
-"""Smallest share of neurons for which a codeword counts; rarer ones are remnants of annealing."""
+"""Smallest share of neurons at which a codeword counts; annealing leaves remnants of others."""
 
 Activation = Literal["linear", "erf", "erf-sigmoid", "relu"]
 
@@ -58,7 +58,7 @@ class Parameters(BaseParameters):
     """Number of examples of each of the three classes."""
 
     others: tuple[float, ...] = (0.0, -0.5)
-    """Values of the target y₋ of other classes; the target y₊ of the own class is 1."""
+    """Values of y₋, the target of an output for other classes; y₊ = 1 is that for its own class."""
 
     width: int = Field(default=200, ge=50)
     """Number N of hidden neurons."""
@@ -70,7 +70,7 @@ class Parameters(BaseParameters):
     """Number of moves in which a chain is annealed from the prior."""
 
     moves: int = Field(default=800, ge=100)
-    """Number of moves after burn-in, of which every tenth is kept; burn-in has half as many."""
+    """Number of moves after burn-in. Every tenth is kept; burn-in has half as many moves."""
 
 
 _THREE: dict[str, Any] = {"activations": ("linear", "erf-sigmoid", "relu"), "others": (0.0,)}
@@ -154,7 +154,7 @@ def _table(drawn: Posterior, theory: ClassificationCode, which: np.ndarray) -> x
 
 
 def _range(values: np.ndarray) -> tuple[float, float]:
-    middle = np.percentile(values, [2, 98])  # outliers have no density
+    middle = np.percentile(values, [2, 98])  # without outliers, which are not part of the density
     return float(middle[0] - np.ptp(middle) / 2), float(middle[1] + np.ptp(middle) / 2)
 
 
@@ -221,7 +221,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             f"kernels of networks of {name} neurons are those of the mean-field theory, N → ∞",
             all_below(off, (0.03 if frozen else 0.018) * near),
             at="mean-field theory",
-            note="populations of neurons are frozen by annealing" if frozen else "",
+            note="annealing freezes the populations of neurons by codeword" if frozen else "",
             case=f"y₋ = {other:g}",
         )
         claim(
@@ -250,7 +250,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
                 agree(seen, theory, within=0.05 * max(near, 1), relative=True),
                 at="sparse coding",
                 note="κ_c is the readout variance times the class size, q_c the kernel of "
-                "outliers, t_c the dual variable; the theory leaves the number of outliers open",
+                "outliers, t_c the dual variable; the theory does not fix the number of outliers",
                 case=f"y₋ = {other:g}",
             )
     if parameters.moves >= 800:  # shorter chains are too noisy for R-hat
@@ -271,7 +271,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             f"{name}-words-whatever-targets",
             f"{name} neurons have the same number of codewords for any targets y₋ of other classes",
             equal_to(len({*counts}), 1),
-            wrong=f"codewords depend on y₋: their numbers are {' and '.join(map(str, counts))}",
+            wrong=f"the number of codewords depends on y₋: {' and '.join(map(str, counts))}",
             instead=all_above(len({*counts}), 1),
         )
 
@@ -319,7 +319,7 @@ def draw(run: xr.DataTree) -> Figure:
         bins = np.linspace(spots.min() - 0.3, spots.max() + 0.3, 50)
         readout.hist(values, bins, density=True, alpha=0.5, label="sampled neurons")
         readout.plot(data["value"], data["density"], **THEORY_STYLE, label="theory, N → ∞")
-        least = 0.5 / (len(values) * (bins[1] - bins[0]))  # half a neuron
+        least = 0.5 / (len(values) * (bins[1] - bins[0]))  # density of half a neuron in a bin
         readout.plot(out, np.full(len(out), 2 * least), "kv", ms=4, label="outlier, one per class")
         above_all = 3 * float(data["density"].max())
         label_axes(readout, "readout $a_1$", "density" * first, yscale="log", legend=None)

@@ -52,7 +52,7 @@ _CLEAR = 1.2
 """Factor by which a temperature must differ from T_c to count as below or above T_c."""
 
 _BETWEEN = (1.5 + 3.0) / 2
-"""Kurtosis halfway between three codewords and a Gaussian distribution."""
+"""Kurtosis halfway between the values of three codewords and of a Gaussian distribution."""
 
 
 class Parameters(BaseParameters):
@@ -80,7 +80,7 @@ class Parameters(BaseParameters):
     """Number N of hidden neurons."""
 
     moves: int = Field(default=400, ge=100)
-    """Number of moves after burn-in; annealing and burn-in have as many moves each."""
+    """Number of moves after burn-in; annealing and burn-in each have as many moves."""
 
 
 QUICK: dict[str, Any] = {"activations": ("erf-sigmoid",), "temperatures": (0.03, 0.15, 0.3)}
@@ -160,8 +160,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         )
         claim(
             f"{name}-outputs",
-            f"for {name} neurons the mean-field theory predicts the output for the own class at "
-            "every temperature",
+            f"for {name} neurons the mean-field theory predicts the output for the class of the "
+            "example at every temperature",
             max_error_below(seen["output"], data["output_theory"], within=0.006 * near),
         )
         claim(

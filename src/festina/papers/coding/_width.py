@@ -148,7 +148,7 @@ def _contrast(drawn: Posterior, task: Task) -> np.ndarray:
 
 
 def _deep(drawn: Any, name: str, parameters: Parameters, task: Task) -> dict[str, Any]:
-    """Return the code of both layers and their variance share between classes, in last draws."""
+    """Return the code and the share of variance between classes of each layer, in last draws."""
     found = drawn(name, width=parameters.deep_width, depth=2)
     which = np.asarray(task.labels["class"])
     codes = [
@@ -183,7 +183,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             all_below(off, 0.05),
         )
         # In the second layer many ReLU neurons are selective for one class, without outliers. This
-        # code is at the border between sparse and redundant, so the first layer is judged.
+        # code is at the border between sparse and redundant, so the claim tests the first layer.
         layer = 1 if name == "relu" else 2
         other = data["deep"].sel(layer=3 - layer).values
         claim(
@@ -192,7 +192,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             f"{SCHEMES[name]}, as with a single layer",
             most_seeds(data["deep"].sel(layer=layer).values == SCHEMES[name], of="chains"),
             at="several layers",
-            note=f"code of the other layer: {', '.join(sorted({*other.tolist()}))}",
+            note=f"code of layer {3 - layer}: {', '.join(sorted({*other.tolist()}))}",
         )
         claim(
             f"{name}-sharper-second-layer",
