@@ -96,7 +96,7 @@ def test_a_linear_layer_there_and_back():
     np.testing.assert_array_equal(again.v, shallow.v)
     with pytest.raises(ValueError, match="Only a layer of linear neurons"):
         DeepLinear.from_layer(layer_from(ConvolutionUnit(), np.ones((2, 2)), np.ones((2, 1, 3))))
-    with pytest.raises(ValueError, match="two weight matrices, this network 3"):
+    with pytest.raises(ValueError, match="two weight matrices, this network has 3"):
         deep_linear_from([np.ones((2, 2))] * 3).to_layer()
 
 

@@ -392,9 +392,9 @@ U, W2, W3 = np.ones((3, 2)), np.ones((4, 3)), np.ones((1, 4))
         ((U, W2, W3), {"activations": ("relu", "relu")}, "one for each of 1 layers, got 2"),
         ((U, W2, W3), {"activations": "reul"}, "Unknown activation 'reul'"),
         ((U, W2, W3), {"skips": ((1, 2),)}, "adds 3 numbers to 4"),
-        ((U, W2, W3), {"skips": ((2, 2),)}, "from a layer to a later one"),
-        ((U, W2, W3), {"skips": ((0, 1),)}, "not the first"),
-        ((U, W2, W3), {"skips": ((1, 4),)}, "at most 3"),
+        ((U, W2, W3), {"skips": ((2, 2),)}, "from a layer to a later layer"),
+        ((U, W2, W3), {"skips": ((0, 1),)}, "one of 2 to 3"),
+        ((U, W2, W3), {"skips": ((1, 4),)}, "one of 2 to 3"),
     ],
 )
 def test_bad_arrays_are_refused(weights, options, words):

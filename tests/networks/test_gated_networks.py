@@ -204,7 +204,7 @@ def test_pathways_may_have_directions_of_their_own():
         ({"x": np.eye(2)}, 0.1, "must have 'y' or 'h0-y'"),
         ({"x": np.eye(2), "y": [[1.0]]}, 0.1, r"same number of columns[^$]*\[1, 2\]"),
         ({"x": np.ones((2, 2)), "y": [[1.0, 0.0]]}, 0.1, "`directions\\['x'\\]` must be orthon"),
-        ({"x": np.eye(6), "y": np.eye(6)}, 0.1, "no hidden node fewer units"),
+        ({"x": np.eye(6), "y": np.eye(6)}, 0.1, "every hidden node at least as many units"),
         ({"x": np.eye(3), "y": np.eye(1, 3)}, 0.1, r"\(2, mode\), got \(3, 3\)"),
         ({"x": np.eye(2), "y": np.eye(1, 2)}, np.nan, "finite"),
         ({"x": np.eye(2), "y": np.eye(1, 2)}, [1.0, 2.0, 3.0], "2 modes"),
@@ -433,7 +433,7 @@ BAD = {
     ),
     "closed ways": (
         lambda: make(gates={"x-h": XOR.x[:, 0] > 0, "h": XOR.x[:, 0] < 0}, x=XOR.x),
-        "one on every way there",
+        "every path to it has a closed gate",
     ),
     "columns": (lambda: make(inputs={"x": [1, 1]}), "2 different columns"),
     "column names": (lambda: make(inputs={"z": [0, 1]}), "must name the columns of x"),
@@ -444,7 +444,7 @@ BAD = {
     ),
     "widths": (
         lambda: gated_from({"x-h": np.ones((3, 2)), "h-y": np.ones((1, 4))}),
-        r"`weights\['h-y'\]` has 4 for the width of 'h', others have 3",
+        r"`weights\['h-y'\]` has width 4 at 'h', other weights have width 3",
     ),
     "no edge name": (lambda: gated_from({"w1": np.ones((3, 2))}), 'named like "x-h"'),
     "outputs": (

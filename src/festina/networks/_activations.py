@@ -61,7 +61,7 @@ def _identity(a: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Power:
-    """The function a ↦ aᵖ. Two such functions are equal if their exponents are equal.
+    """The function a ↦ aᵖ. Two functions a ↦ aᵖ are equal if their exponents are equal.
 
     Two `functools.partial` objects with the same exponent would differ.
     """
@@ -275,7 +275,7 @@ def _far_out(function: Scalar, near: Algebra) -> Algebra:
     same = lambda other: np.allclose(at, other, rtol=1e-9, atol=1e-9, equal_nan=True)
     one = np.asarray(function(jnp.asarray([-1.0, 1.0])), dtype=float)
     if near.homogeneous and not same(np.where(a < 0, -a * one[0], a * one[1])):
-        # The function leaves its straight line somewhere: that place counts as a kink.
+        # The function bends away from its straight lines somewhere; this point counts as a kink.
         near = replace(near, homogeneous=None, linear=False, kink=near.kink or "elsewhere")
     return replace(near, even=near.even and same(at[::-1]), odd=near.odd and same(-at[::-1]))
 

@@ -18,17 +18,18 @@ _SILENT = 1e-3  # fraction of the extrapolated power law below which no power la
 class Algebra:
     r"""Algebraic properties of $\phi(z; u)$, which decide which fixed points and manifolds exist.
 
-    Theorems 1 and 3 of Zhang, Saxe & Latham assume nothing about the architecture except such
-    properties.
+    Theorems 1 and 3 of Zhang, Saxe & Latham assume nothing about the architecture except these
+    algebraic properties.
 
     - `zero`: $\phi(z; 0) = 0$ for every $z$ (Eq. 5).
     - `homogeneous`: "real" if $\phi(z; \alpha u) = \alpha \phi(z; u)$ for every real $\alpha$,
       "positive" if it holds for positive $\alpha$ only (ReLU), else None (Eq. 6).
     - `linear`: homogeneous over the reals and additive in $u$ (Eq. 7).
     - `even`: $\phi(z; -u) = \phi(z; u)$.
-    - `order`: order of the lowest non-vanishing term of the Taylor expansion of φ at $u = 0$. Order
-      1 separates the timescales of directions (Theorem 4), a higher order those of units (Prop. 5).
-      None if there is no such order: the response of a unit with a threshold is zero near $u = 0$.
+    - `order`: order of the lowest non-vanishing term of the Taylor expansion of φ at $u = 0$. With
+      order 1, directions of the weights grow on separate timescales (Theorem 4); with a higher
+      order, units do (Prop. 5). `order` is None if no term exists: the response of a unit with a
+      threshold is zero near $u = 0$.
     - `odd`: $\phi(z; -u) = -\phi(z; u)$.
     - `kink`: "zero" if the slope of φ jumps at $u = 0$ (ReLU and all other units that are
       homogeneous for positive $\alpha$ only), "elsewhere" if it jumps at other $u$ only (a
@@ -84,7 +85,7 @@ def measure_defects(response: Callable[[np.ndarray], np.ndarray], weights: np.nd
 
     **Returns:**
 
-    For each property the largest deviation over all inputs and draws, as a fraction of the largest
+    For each property, its largest deviation over all inputs and draws, as a fraction of the largest
     response. A property that holds has a deviation of the order of rounding errors.
     """
     draws = [np.asarray(u, dtype=float) for u in weights]
@@ -151,7 +152,7 @@ def measure_algebra(
 
 
 def _lowest_order(response: Callable[[np.ndarray], np.ndarray], weights: np.ndarray) -> int | None:
-    """Return the slope of log|φ(z; hu)| against log h as h → 0, rounded; None if there is none.
+    """Return the slope of log|φ(z; hu)| against log h as h → 0, rounded; None if no limit exists.
 
     The slope also exists for functions with a kink, which have no Taylor expansion.
     """

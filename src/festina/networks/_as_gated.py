@@ -77,8 +77,8 @@ def gated_equivalent(
       of the batch has no unit for a node, its weights at the node are zero.
     - `x`: inputs, `(example, input)`.
     - `gates`: gates to use instead of the network's own slopes: an array `(*batch, unit, example)`
-      for one hidden layer, or a list with one array for each. For example the gates at another time
-      (`rectifier_gates(run.final, x)`) or those that `festina.diagnose.gating` finds.
+      for one hidden layer, or a list with one array for each. For example, give the gates after
+      training, `rectifier_gates(run.final, x)`, or gates that `festina.diagnose.gating` found.
 
     **Example:**
 
@@ -165,12 +165,12 @@ def _given(
 
 
 def _all(batch: tuple[int, ...], width: int) -> list[Int[np.ndarray, "*batch unit"]]:
-    """Return the list of nodes that has one node with every unit."""
+    """Return the list of a layer's nodes if a single node has all units."""
     return [np.broadcast_to(np.arange(width), (*batch, width))]
 
 
 def _placed(which: Int[np.ndarray, "*batch unit"], nodes: int) -> list[np.ndarray]:
-    """Return the indices of each node's units; −1 fills up networks that have fewer.
+    """Return the indices of each node's units, padded with −1 for networks with fewer units.
 
     Index −1 gives a unit with zero weights in and out, whose gradient is zero.
     """

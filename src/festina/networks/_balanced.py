@@ -40,9 +40,10 @@ def lambda_balanced(
     - `widths`: $(N_i, N_h, N_o)$, numbers of inputs, hidden units and outputs.
     - `balance`: λ, one number or an array for a batch of networks.
     - `scale`, `singular_values`, `product`: give exactly one of these three. `scale` is the
-      standard deviation of two Gaussian matrices whose product is used. `singular_values` are those
-      of the product, `(*batch, mode)`, at most $\min(N_i, N_h, N_o)$; its singular vectors are
-      random. `product` is the product itself, `(*batch, output, input)`, of rank at most $N_h$.
+      standard deviation of two Gaussian matrices, whose product becomes $W_2W_1$. `singular_values`
+      are the singular values of $W_2W_1$, `(*batch, mode)`, at most $\min(N_i, N_h, N_o)$; the
+      singular vectors are then random. `product` is $W_2W_1$ itself, `(*batch, output, input)`, of
+      rank at most $N_h$.
     - `key`: random key, or an array of keys for a batch. With a `product` the key may be left out;
       R is then the identity.
 
@@ -101,7 +102,8 @@ def _layer_strengths(
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
     """Return the singular values p (first layer) and q (second layer) with q² − p² = λ, pq = s."""
     large = np.sqrt((np.hypot(λ, 2 * s) + np.abs(λ)) / 2)
-    # The smaller one is s over the larger one, because the formula with a minus sign loses digits.
+    # The smaller of p and q is s over the larger one, because the formula with a minus sign loses
+    # digits.
     small = s / np.where(large > 0, large, 1.0)
     return np.where(λ > 0, small, large), np.where(λ > 0, large, small)
 

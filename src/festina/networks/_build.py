@@ -81,7 +81,9 @@ def convolutional_1d(
     - `kernel`, `stride`: size of a kernel, and step from one of its positions to the next. The
       input is not padded.
     - `bias`: if True, each kernel has a bias, its last weight, which is added at every position.
-    - `activation`, `scale`, `key`: as in `fully_connected`.
+    - `activation`: name of an activation, an `Activation`, or your own scalar JAX function.
+      `scale`, `key`: standard deviation of the initial weights, and random key; an array draws a
+      batch.
 
     **Example:**
 
@@ -116,8 +118,8 @@ def attention(
 
     **Arguments:**
 
-    - `dimension`: dimension of a token without its label. The embedding has one row more, for the
-      label.
+    - `dimension`: dimension of a token without its label. The embedding of a token has one more
+      row, for its label.
     - `heads`: number of heads.
     - `rank`: rank of the key and query matrices of each head.
     - `softmax`: if True, use softmax attention instead of linear attention.
@@ -126,7 +128,8 @@ def attention(
     - `residual`: if True, add the last `outputs` entries of the query to the output, as Eq. (69)
       does.
     - `outputs`: number of outputs.
-    - `scale`, `key`: as in `fully_connected`.
+    - `scale`, `key`: standard deviation of the initial weights, and random key; an array draws a
+      batch.
 
     **Example:**
 
@@ -170,7 +173,8 @@ def gaussian_layer(
     - `unit`: kind of unit, such as `NeuronUnit("relu")` or `LinearAttentionUnit(rank=2)`.
     - `input_shape`: shape of one input, `(input,)` or `(embedding, token)`.
     - `width`, `outputs`: number of units and of outputs.
-    - `scale`, `key`: as in `fully_connected`.
+    - `scale`, `key`: standard deviation of the initial weights, and random key; an array draws a
+      batch.
 
     **Example:**
 
@@ -206,7 +210,8 @@ def low_rank_layer(
 
     **Arguments:**
 
-    - `unit`, `input_shape`, `outputs`, `key`: as in `gaussian_layer`.
+    - `unit`, `input_shape`, `outputs`: kind of unit, shape of one input, and number of outputs.
+      `key`: random key, or an array of keys for a batch.
     - `width`: number H of units.
     - `rank`: rank of the large weights, at most `width`.
     - `strength`: size σ of the large weights.
@@ -255,7 +260,7 @@ def _initialise(
     batch = check_batch(scales, key)
     shapes = (shape, (width, rank), (rank, shape[1])) if rank else (shape,)
     noise, *factors = normals(key, shapes)
-    # Scaled outside the compiled program, where rounding would depend on the number of networks.
+    # Scale outside the compiled program, where rounding would depend on the number of networks.
     theta = scales[..., None, None] * noise
     if rank:
         theta = strength * (factors[0] @ factors[1]) / np.sqrt(width) + theta
@@ -319,7 +324,7 @@ def random_parts(
     """Draw weights from N(0, scale²) for every scale and key; return them with the batch labels."""
     scales, key = check_scale(scale), check_keys(key)
     batch = check_batch(scales, key)
-    # Scaled outside the compiled program, where rounding would depend on the number of networks.
+    # Scale outside the compiled program, where rounding would depend on the number of networks.
     parts = tuple(
         np.broadcast_to(scales.reshape(*scales.shape, *(1,) * len(shape)) * draw, (*batch, *shape))
         for draw, shape in zip(normals(key, shapes), shapes, strict=True)

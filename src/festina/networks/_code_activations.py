@@ -59,7 +59,7 @@ NAMED: dict[str, Scalar] = {
 
 
 def code_activation(given: CodeActivation) -> tuple[str, Scalar]:
-    """Return the name and the function of an activation that is given as either of the two."""
+    """Return the name and the function of an activation that is given by name or as a function."""
     if isinstance(given, str):
         if given not in NAMED:
             raise ValueError(
@@ -73,7 +73,7 @@ def code_activation(given: CodeActivation) -> tuple[str, Scalar]:
 
 
 def name_of(function: Scalar) -> str:
-    """Return the name of a function, as "own NAME" if a different function here is called NAME."""
+    """Return a function's name, as "own NAME" if festina has a different function called NAME."""
     for name, known in NAMED.items():
         if function is known:
             return name

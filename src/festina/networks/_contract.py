@@ -53,5 +53,5 @@ def chain(
 
 
 def outer(a: Float[Array, "m *rest"], b: Float[Array, "n *rest"]) -> Float[Array, "m n *rest"]:
-    """Return a_m b_n, elementwise in all other axes."""
+    """Return the outer product a_m b_n, elementwise in all other axes."""
     return a[:, None] * b[None]

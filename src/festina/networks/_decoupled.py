@@ -43,9 +43,10 @@ def decoupled(
     - `hidden`: widths of the hidden layers, each at least the number of modes.
     - `initial_strength`: initial mode strength $a_0 = \prod_l b_l \ge 0$, divided evenly among the
       layers (balanced weights): one number, or `(*batch, mode)`.
-    - `layer_strengths`: strengths $b_l$ of each layer instead, `(*batch, layer, mode)`.
+    - `layer_strengths`: strengths $b_l$ of each layer, `(*batch, layer, mode)`, instead of
+      `initial_strength`.
     - `frames`: $R_l$ of each hidden layer, `(hidden, mode)`.
-    - `key`: random key, to draw random frames. Without `frames` and `key`, hidden unit i carries
+    - `key`: random key, to draw random frames. Without `frames` and `key`, hidden unit i represents
       mode i.
 
     !!! note "When it stops being exact"
@@ -125,9 +126,10 @@ def with_decoupled_weights(
     - `directions`: matrix `(width, mode)` for each input and output node, by name. The columns of
       the matrix are orthonormal, or zero for a mode that the node does not have. If pathways have
       different directions at a node, give the directions by edge, such as `{"x-a": …}`.
-    - `initial_strength`: $b_e$, one number or `(*batch, mode)`, or a mapping from edges to such.
-    - `key`: random key, to draw random frames for the hidden nodes. Without it, unit i of a hidden
-      node carries mode i.
+    - `initial_strength`: $b_e$, one number or `(*batch, mode)`, or a mapping from edges to such
+      values.
+    - `key`: random key, to draw random frames for the hidden nodes. Without a `key`, unit i of a
+      hidden node represents mode i.
 
     **Example:**
 
@@ -165,8 +167,8 @@ def with_decoupled_weights(
         )
     if len(modes) != 1 or min(hidden.values(), default=min(modes)) < min(modes):
         raise ValueError(
-            "`directions` must all have the same number of columns, and no hidden node fewer units "
-            f"than columns: got {sorted(modes)} columns and hidden nodes {hidden}."
+            "`directions` must all have the same number of columns, and every hidden node at least "
+            f"as many units: got {sorted(modes)} columns and hidden nodes {hidden}."
         )
     (count,) = modes
     shapes = [(width, count) for width in hidden.values()]
@@ -198,7 +200,7 @@ def with_decoupled_weights(
 
 
 def _columns(name: str, given: ArrayLike) -> Float[np.ndarray, "width mode"]:
-    """Return directions as a matrix; raises unless every column is zero or part of a frame."""
+    """Return directions as a matrix; raises unless its non-zero columns are orthonormal."""
     frame = real_array(f"directions['{name}']", given)
     if frame.ndim == 2 and (there := frame.any(axis=0)).any():
         check_frame(f"directions['{name}']", frame[:, there])

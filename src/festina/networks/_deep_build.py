@@ -78,7 +78,9 @@ def deep_convolutional(
     - `widths`: number of kernels, then the widths of the fully-connected hidden layers, then the
       number of outputs.
     - `kernel`, `stride`: size of a kernel, and step from one of its positions to the next.
-    - `activations`, `skips`, `scale`, `key`: as in `deep_network`.
+    - `activations`: activation of all fully-connected hidden layers, or a list with one for each.
+      `skips`: skip connections as pairs (k, l); layer 0 is the input. `scale`, `key`: standard
+      deviation of the initial weights, and random key; an array draws a batch.
 
     **Example:**
 
@@ -116,14 +118,16 @@ def linear_transformer(
 
     **Arguments:**
 
-    - `dimension`: dimension of a token without its label. The embedding has one row more, for the
-      label.
+    - `dimension`: dimension of a token without its label. The embedding of a token has one more
+      row, for its label.
     - `heads`, `rank`: number of heads, and rank of the key and query matrices of each head.
     - `widths`: widths of the fully-connected hidden layers, then the number of outputs.
-    - `per_token`: if True, divide attention by the context length. Eq. (69) as printed does not.
+    - `per_token`: if True, divide attention by the context length. Eq. (69) as printed does not
+      divide.
     - `residual`: if True, add the query's embedding, as Eq. (69) does.
     - `activations`: activation of all fully-connected hidden layers, or a list with one for each.
-    - `scale`, `key`: as in `deep_network`.
+    - `scale`, `key`: standard deviation of the initial weights, and random key; an array draws a
+      batch.
 
     **Example:**
 
@@ -173,7 +177,8 @@ def deep_gaussian(
     - `widths`: number of units, then the widths of the fully-connected hidden layers, then the
       number of outputs.
     - `activations`: activation of all fully-connected hidden layers, or a list with one for each.
-    - `skips`, `scale`, `key`: as in `deep_network`.
+    - `skips`: skip connections as pairs (k, l); layer 0 is the input. `scale`, `key`: standard
+      deviation of the initial weights, and random key; an array draws a batch.
 
     **Example:**
 

@@ -53,7 +53,7 @@ def deep_graph(
 ) -> Graph:
     """Return the graph of a deep network, whose node l is layer l.
 
-    `shapes` are those of the weights u (unit, *weight), w2 (out, *read, unit), w3 (out, in), ….
+    `shapes`: shapes of the weights u (unit, *weight), w2 (out, *read, unit), w3 (out, in), ….
     """
     widths = layer_widths(shapes)
     inputs = [Input(_feature_shape(unit, shapes))]
@@ -61,9 +61,8 @@ def deep_graph(
         (past,) = {widths[target - 1] for source, target in skips if source == 0}
         inputs.append(Input((past,)))
     first = len(inputs)  # vertex of layer 1; skips from layer 0 start at the input before it
-    bends = (linear, *activations, linear)[
-        -len(shapes) :
-    ]  # linear: the unit has its own activation
+    # The first vertex is linear, because the unit applies its own activation.
+    bends = (linear, *activations, linear)[-len(shapes) :]
     return Graph(
         unit,
         tuple(inputs),

@@ -66,8 +66,8 @@ class DeepLinear(AbstractGraphNetwork):
         """Return a `Layer` of linear neurons with the same weights; raises unless depth is 2."""
         if self.depth != 2:
             raise ValueError(
-                f"A `Layer` has two weight matrices, this network {self.depth}. Only a network "
-                "with one hidden layer can be converted."
+                f"A `Layer` has two weight matrices, this network has {self.depth}. Only a "
+                "network with one hidden layer can be converted."
             )
         first, second = self.weights
         return Layer(first, second.swapaxes(-1, -2), _LINEAR)._labelled_like(self)

@@ -127,7 +127,7 @@ class DeepNetwork(AbstractGraphNetwork):
     @property
     def view(self) -> AbstractView:
         view = DeepView(self.unit, self.activations, self.bypassed)
-        # With linear layers only, the unit's own view has the same statistics, which a task caches.
+        # For linear layers only, the view of the unit has the same statistics, which a task caches.
         same = view.fixed_features and not view.bypassed
         return self.unit if same else view
 
@@ -243,9 +243,8 @@ def _check_skips(network: DeepNetwork) -> None:
     for source, target in network.skips:
         if not 0 <= source < target <= network.depth or target == 1:
             raise ValueError(
-                f"`skips` must lead from a layer to a later one, at most {network.depth} and not "
-                f"the first, got {(source, target)}. Layer 0 is the input, layer "
-                f"{network.depth} the output."
+                f"`skips` must lead from a layer to a later layer, one of 2 to {network.depth}, "
+                f"got {(source, target)}. Layer 0 is the input, layer {network.depth} the output."
             )
         if source > 0 and widths[source - 1] != widths[target - 1]:
             raise ValueError(

@@ -57,9 +57,10 @@ def final_networks(
       a saved run.
     - `node`: name of the dataset in a tree or folder.
     - `unit`, `activations`: needed if the network uses your own activation functions, of which a
-      run stores the names only. The format is that of `layer_from` and `deep_network_from`.
-    - `gates`: gates of a gated network that are functions, by the names of their nodes and edges.
-      A run stores the other gates only.
+      run stores the names only. Give `unit` as for `layer_from`, and `activations` as for
+      `deep_network_from`.
+    - `gates`: gates of a gated network that are functions, by the names of their nodes and edges. A
+      run stores array gates, but no functions.
 
     **Example:**
 

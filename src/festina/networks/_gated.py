@@ -222,13 +222,14 @@ def gated(
     - `paths`: edges, as chains of node names. `["x-h-y"]` is a network with one hidden layer,
       `["x-a-y", "x-b-y"]` has two pathways. An edge that is named twice is shared by its pathways.
     - `gates`: gates of nodes (`"a"`) and edges (`"x-a"`). Each gate is an array with one real
-      number for each row of `x`, or a function of one input. A label makes a gate by comparison,
-      such as `{"a": task.labels["context"] == 0}`. Nodes and edges without a gate are always open.
+      number for each row of `x`, or a function of one input. A comparison with a label makes a
+      gate, such as `{"a": task.labels["context"] == 0}`. Nodes and edges without a gate are always
+      open.
     - `x`: inputs for which array gates are given, usually `task.x`. For other inputs such gates are
       unknown: a call returns NaN and `predict` raises `ValueError`.
     - `inputs`: columns of the input that each input node reads, such as `{"x": range(2)}`. Columns
       that no node reads are allowed. By default the input nodes read consecutive columns, and the
-      input has no further ones.
+      input has no further columns.
     - `scale`: standard deviation of the initial weights, or an array of standard deviations.
     - `key`: random key. An array of keys draws a batch of networks, one for each key. `scale` and
       `key` broadcast against each other.
@@ -262,7 +263,8 @@ def gated_from(
 
     - `weights`: mapping from each edge to its weights `(*batch, out, in)`, which determine the
       widths of the nodes. Inputs and outputs are in the order in which the edges name them.
-    - `gates`, `x`, `inputs`: as in `gated`.
+    - `gates`, `x`, `inputs`: gates of nodes and edges, inputs for which array gates are given, and
+      columns that each input node reads.
 
     Raises `ValueError` if the shapes do not fit together.
 
@@ -286,7 +288,7 @@ def gated_from(
         for name, width in zip(edge.split("-"), array.shape[:-3:-1], strict=True):
             if nodes.setdefault(name, width) != width:
                 raise ValueError(
-                    f"`weights['{edge}']` has {width} for the width of '{name}', others have "
+                    f"`weights['{edge}']` has width {width} at '{name}', other weights have width "
                     f"{nodes[name]}. All weights at a node must agree on its width."
                 )
     if len({array.shape[:-2] for array in arrays.values()}) > 1:

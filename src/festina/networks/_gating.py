@@ -66,7 +66,7 @@ def gating(gates: Mapping[str, ArrayLike | Rule] | None, x: ArrayLike | None, pl
         if max(read) >= x.shape[1] or plan.columns not in (0, x.shape[1]):
             raise ValueError(
                 f"`x` has {x.shape[1]} columns, but node '{name}' reads the columns "
-                f"{', '.join(map(str, read))}. Give whole inputs as `x`, and as `inputs` the "
+                f"{', '.join(map(str, read))}. Give complete inputs as `x`, and as `inputs` the "
                 "columns that each node reads."
             )
     columns = {name: finite_array(f"gates['{name}']", gate) for name, gate in given.items()}
@@ -98,5 +98,6 @@ def _check_open(plan: Plan, columns: Mapping[str, Float[np.ndarray, " example"]]
     if closed := [node for node in plan.outputs if not reached[node].any()]:
         raise ValueError(
             f"No path reaches the output '{closed[0]}' for any of the examples: its own gate is "
-            "closed for all of them, or one on every way there. Open a gate for some example."
+            "closed for all examples, or every path to it has a closed gate. Open a gate for some "
+            "example."
         )

@@ -57,11 +57,11 @@ class Graph(AbstractStructure):
 
     $$h_v = g_v\,[\sigma_v(\sum_e g_e W_e h_{s(e)}) + \sum_k g_k h_{s(k)}].$$
 
-    The first sum is over incoming edges e with weights, the second over incoming edges k without.
-    An edge with weights from an input holds units that respond to its features. The gates g of each
-    sample are the last entries of its features. A weight matrix may have one more column than its
-    source has activities. The last column then holds biases, which multiply the last feature of the
-    first input, 1.
+    The first sum is over incoming edges e with weights, the second over incoming edges k without
+    weights. An edge with weights from an input holds units that respond to its features. The gates
+    g of each sample are the last entries of its features. A weight matrix may have one more column
+    than its source has activities. The last column then holds biases, which multiply the last
+    feature of the first input, 1.
     """
 
     unit: AbstractUnit
@@ -209,7 +209,7 @@ class Graph(AbstractStructure):
 def gated_activity(
     runs: Gates, gates: Float[Array, "sample gate"], activity: Float[Array, "sample *rest"]
 ) -> Float[Array, "sample *rest"]:
-    """Return the activities of neurons times their gates, which are given as runs."""
+    """Return the activities of neurons times their gates; a run of neurons has equal gates."""
     if all(gate is None for gate, _ in runs):
         return activity
     numbers, widths = zip(*((len(gates.T) if g is None else g, n) for g, n in runs), strict=True)
@@ -221,7 +221,7 @@ def gated_activity(
 def _ones(inputs: Sequence[Float[Array, "sample ..."]]) -> Float[Array, "sample 1"]:
     """Return the last feature, which is 1 for a unit with a bias.
 
-    In a pseudo-sample, which carries moments of the data, the entry can differ from 1.
+    In a pseudo-sample, which represents moments of the data, this last feature can differ from 1.
     """
     return inputs[0].reshape(len(inputs[0]), -1)[:, -1:]
 

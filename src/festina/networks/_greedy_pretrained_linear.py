@@ -34,8 +34,9 @@ def greedy_pretrained_linear(
 
     $$W_l = a^{1/m}\,R_l R_{l-1}^\top, \qquad R_0 = V,$$
 
-    with random orthonormal columns in each $R_l$, l ≥ 1. The function returns these weights without
-    training. The last layer, the readout, is not pretrained; it is drawn from N(0, scale²).
+    with random orthonormal columns in each $R_l$, l ≥ 1. The function computes the pretrained
+    weights without training. The last layer, the readout, is not pretrained; it is drawn from N(0,
+    scale²).
 
     **Arguments:**
 

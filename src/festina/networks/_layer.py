@@ -22,11 +22,11 @@ from ._units import AbstractUnit, UnitLike, unit_of
 class Layer(AbstractNetwork):
     r"""Network of one hidden layer, $x \mapsto \sum_i \phi(x; u_i)\, v_i$.
 
-    The network is Eq. (1) of Zhang, Saxe & Latham. `u` has the shape
-    `(*batch, unit, *weight_shape)` and `v` the shape `(*batch, unit, output, *read_shape)`. The
-    response φ of a neuron is a number, that of a convolution kernel one number per position, that
-    of an attention head a vector. The batch axes, if any, hold several networks (seeds, initial
-    scales), which are trained together. A call takes one example, `predict` takes many.
+    The network is Eq. (1) of Zhang, Saxe & Latham. `u` has the shape `(*batch, unit,
+    *weight_shape)` and `v` the shape `(*batch, unit, output, *read_shape)`. The response φ is one
+    number for a neuron, one number per position for a convolution kernel, and a vector for an
+    attention head. The batch axes, if any, hold several networks (seeds, initial scales), which are
+    trained together. A call takes one example, `predict` takes many.
 
     **Example:**
 

@@ -22,8 +22,8 @@ def orthogonal(
     The rows or columns of each $W_l/g$, whichever are fewer, are orthonormal. With equal widths all
     singular values of $W_D\cdots W_1$ are then $g^D$ (Saxe, McClelland & Ganguli 2014). The speed
     of learning also depends on the alignment of $W_D\cdots W_1$ with the modes of the task. To
-    compare depths, use the same `product` for all of them. The `product` $UV^\top$, with the
-    singular vectors of the task, gives weights of the form of `decoupled`.
+    compare depths, use the same `product` for all of them. With the `product` $UV^\top$ of the
+    task's singular vectors, the weights have the form that `festina.networks.decoupled` returns.
 
     **Arguments:**
 

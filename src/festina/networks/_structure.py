@@ -18,8 +18,8 @@ class AbstractStructure(abc.ABC):
     """Abstract class of a network without its weights; hashable, because programs depend on it.
 
     Inside compiled programs the weights of one network are a column, and the weights of a batch are
-    a matrix with the networks ("lanes") along its last axis. A part whose first axis is the units
-    has the units just before the lanes inside programs.
+    a matrix with the networks ("lanes") along its last axis. Inside programs, a weight array whose
+    first axis is the units has its units just before the lanes.
     """
 
     @property

@@ -149,7 +149,7 @@ class _Activated(AbstractUnit):
 class NeuronUnit(_Activated):
     """Neuron of a fully-connected layer, with the response σ(u·x).
 
-    With `bias` the response is σ(u·[x, 1]), so u has one more entry than x: the bias, its last.
+    With `bias` the response is σ(u·[x, 1]), so the last entry of u is the bias.
 
     **Example:**
 
@@ -283,7 +283,7 @@ class LinearAttentionUnit(_Head):
     - `residual`: if True, the layer adds the last entries of the query to its outputs, as Eq. (69)
       does. In in-context regression these entries are zero.
     - `per_token`: if True, divide by the context length N, as Zhang et al. (2025b) do. Eq. (69) as
-      printed does not. Training without the factor 1/N from scale ε with learning rate η is
+      printed does not divide. Training without the factor 1/N from scale ε with learning rate η is
       equivalent to training with the factor from scale $N^{1/3}ε$ with learning rate $N^{2/3}η$.
 
     **Example:**
@@ -368,7 +368,7 @@ class SoftmaxAttentionUnit(_Head):
 
 
 UnitLike = TypeAliasType("UnitLike", AbstractUnit | ActivationLike)
-"""A unit, or the activation of a neuron, given as in `activation`."""
+"""A unit, or the activation of a neuron: a name, an `Activation` or a scalar JAX function."""
 
 
 def unit_of(phi: UnitLike) -> AbstractUnit:
