@@ -100,8 +100,8 @@ def readout_variance_of(
         if scaling == "lazy":
             raise ValueError(
                 "`readout_variance` has no default for a lazy network, because the "
-                "predictor's variance and the ridge of its mean depend on it. Give a number; 1.0 is "
-                "usual."
+                "predictor's variance and the ridge of its mean depend on it. Give a number; 1.0 "
+                "is usual."
             )
         return float(samples) ** (-1 / depth)
     found = real_number("readout_variance", value)
