@@ -42,7 +42,7 @@ Y = np.repeat(targets_per_class(3), 2, axis=0)
             "Targets of some outputs are so much larger.*same scale",
         ),
         (lambda: classification_code([5] * 4), "span 4 dimensions.*up to 3"),
-        (lambda: classification_code([5, 5], targets=np.eye(3)), "a row for each of 2 classes"),
+        (lambda: classification_code([5, 5], targets=np.eye(3)), "one row for each of 2 classes"),
         (lambda: classification_code([5, 5], targets=np.zeros((2, 2))), "nothing to learn"),
         (
             lambda: classification_code([5, 5], readout_variance=0.0),
@@ -70,10 +70,10 @@ Y = np.repeat(targets_per_class(3), 2, axis=0)
             "must be a finite task",
         ),
         (lambda: linear_code(from_arrays(0 * X, Y)), "All inputs are zero"),
-        (lambda: linear_code_from_kernel(np.eye(3), np.eye(2)), "got shapes"),
+        (lambda: linear_code_from_kernel(np.eye(3), np.eye(2)), "must have shape"),
         (lambda: linear_code_from_kernel([[1, 0.5], [0, 1]], [1, 2]), "must be symmetric"),
         (lambda: linear_code_from_kernel([[1, 2], [2, 1]], [1, 2]), "negative eigenvalues"),
-        (lambda: linear_code_from_kernel(np.eye(2), [1, 2]).mean(np.eye(2)), "knows its inputs"),
+        (lambda: linear_code_from_kernel(np.eye(2), [1, 2]).mean(np.eye(2)), "stores the inputs"),
         (lambda: linear_code(from_arrays(X, Y)).mean(X[:, :3]), "must be \\(sample, 8\\)"),
         (
             lambda: linear_code(from_arrays(X, Y)).predictor(X, width=3).split(Y[:2]),
@@ -102,7 +102,7 @@ def test_centred_inputs_cannot_fit_targets_that_are_not():
         linear_code(from_arrays(centred, Y))
     code = linear_code(from_arrays(centred, Y), temperature=0.01)
     assert code.unfitted == pytest.approx(6 * 3 * (1 / 3) ** 2)
-    assert "no linear network can fit 2 of it: inputs are centred" in str(code)
+    assert "no linear network can fit 2 of |Y|²: inputs are centred" in str(code)
     scaled = centred / np.linalg.norm(centred, axis=1, keepdims=True)
     with pytest.raises(ValueError, match="inputs are centred"):
         linear_code(from_arrays(scaled, Y))

@@ -41,12 +41,12 @@ class ClassificationCode(Result):
     - `temperature`, `readout_variance`: temperature T, and prior variance $\sigma_a^2$ of readouts.
     - `dual`: dual variable $t_c$ of each class; $T t_c$ is the mean training residual of class c.
     - `outputs`: posterior mean $f_c$ of the network's output on training examples of class c.
-    - `kernel`: $E[\phi\phi']$ of two different examples, by the classes of both.
-    - `kernel_diagonal`: $E[\phi^2]$ of an example of each class.
+    - `kernel`: kernel $E[\phi\phi']$ of two different examples, for each pair of classes.
+    - `kernel_diagonal`: kernel $E[\phi^2]$ of an example with itself, for each class.
     - `readout_mean`: mean $E[a]$ of the readouts; for ReLU without the outliers.
     - `readout_moment`: second moment $U = E[aa^\top]$ of the readouts, outliers included.
     - `populations`: one `NeuronPopulation` for each mode of the distribution of readouts, the
-      largest population first. Linear and ReLU networks have a single one.
+      largest population first. Linear and ReLU networks have a single population.
     - `condensed`: part $q_c$ of the kernel of class c that outlier neurons carry; zero for every
       activation except ReLU.
 
@@ -96,13 +96,13 @@ class ClassificationCode(Result):
         r"""Return the coding scheme: `"analog"`, `"redundant"`, `"sparse"` or `"none"`.
 
         The squared difference $E(\bar\phi_c - \bar\phi_d)^2$ between a neuron's mean responses to
-        two classes, summed over pairs of classes, has three parts. The largest part names the
-        scheme:
+        two classes, summed over pairs of classes, has three parts. The largest of the three parts
+        determines the scheme:
 
         - `"sparse"`: the part carried by outlier neurons (`condensed`).
-        - `"redundant"`: the part due to differences between the mean responses of each population.
-          Many neurons of a population then share one pattern of responses.
-        - `"analog"`: the part due to differences between neurons of one population.
+        - `"redundant"`: the part due to differences between a population's mean responses to the
+          two classes. Many neurons then share the pattern of responses of their population.
+        - `"analog"`: the part due to differences between the neurons within a population.
 
         The scheme is `"none"` if `separation` is at most 0.1.
         """
@@ -125,10 +125,11 @@ class ClassificationCode(Result):
     def outliers(self, width: int) -> Float[np.ndarray, "group output"]:
         r"""Return the readouts $\sqrt{N q_c}\,\kappa_c t_c$ of outliers, for one outlier per class.
 
-        $\kappa_c = \sigma_a^2 n_c$. An outlier responds with $\sqrt{N q_c}$ to its own class and is
-        silent for the other classes. The theory fixes only the sum of squared responses over the
-        outliers of a class. Several smaller outliers are therefore equivalent to a single one.
-        `width` is the number N of hidden neurons.
+        Here $\kappa_c = \sigma_a^2 n_c$, with $q_c$ from `condensed` and $t_c$ from `dual`. An
+        outlier responds with $\sqrt{N q_c}$ to its own class and is silent for the other classes.
+        The theory fixes only the sum of squared responses over the outliers of a class. Several
+        small outliers are therefore equivalent to one large outlier. `width` is the number N of
+        hidden neurons.
         """
         size = (
             np.sqrt(whole_number("width", width) * self.condensed)
@@ -140,7 +141,7 @@ class ClassificationCode(Result):
     def marginal(self, values: ArrayLike, output: int = 0) -> Float[np.ndarray, " value"]:
         """Return the probability density of the readout to one output, at the given `values`.
 
-        For ReLU this is the density of the bulk, without outliers.
+        For ReLU the result is the density of the bulk, without outliers.
         """
         values, outputs = finite_array("values", values), self.targets.shape[1]
         output = whole_number("output", output, least=0)
@@ -155,7 +156,7 @@ class ClassificationCode(Result):
         problem, law = self._law
         along = problem.basis[output]
         at, rest = law.points @ along, self.readout_variance * (1 - along @ along)
-        # The lattice is not aligned with this output; the remaining part of a is Gaussian.
+        # The targets do not span this output direction; outside their span the readout is Gaussian.
         if rest > 1e-9:
             bumps = np.exp(-((values[:, None] - at) ** 2) / (2 * rest)) @ law.weight
             return bumps / np.sqrt(2 * np.pi * rest)
@@ -188,7 +189,7 @@ class ClassificationCode(Result):
         return "\n".join(lines)
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the density of the readout to the first output, and mark the populations.
+        """Draw the density of the readout to the first output, with the mean of each population.
 
         Keyword arguments in `style` are passed to `Axes.plot`.
         """
@@ -217,10 +218,10 @@ def classification_code(
 ) -> ClassificationCode:
     r"""Return how a wide network with one hidden layer codes classes of orthogonal inputs.
 
-    The network is $f = \frac1N\sum_i a_i\phi(z_i)$, with $K_0 = 1$ (orthogonal inputs of unit
-    variance). The likelihood is $\exp(-\frac{N}{2T}|Y - f|^2)$, summed over examples. The priors
-    are $N(0, 1)$ for input weights and $N(0, \sigma_a^2)$ for readouts. As N → ∞ at fixed number P
-    of examples, neurons are independent draws from
+    The network is $f = \frac1N\sum_i a_i\phi(z_i)$. The inputs are orthogonal and have unit
+    variance (input kernel $K_0 = 1$). The likelihood is $\exp(-\frac{N}{2T}|Y - f|^2)$, summed over
+    examples. The priors are $N(0, 1)$ for input weights and $N(0, \sigma_a^2)$ for readouts. As N →
+    ∞ at fixed number P of examples, neurons are independent draws from
 
     $$p(a) \propto \exp\Big[-\frac{|a|^2}{2\sigma_a^2} + \sum_c n_c\, g(a\cdot t_c)\Big],\qquad
       g(h) = \log E_z\, e^{h\phi(z)}.$$
@@ -252,8 +253,8 @@ def classification_code(
 
     !!! note "When it stops being exact"
 
-        Corrections are of order 1/N. For ReLU, the part carried by outliers is exact only if there
-        are many examples outside each class.
+        Corrections at finite width N are of order 1/N. For ReLU, the part of the kernel that
+        outliers carry is exact only if there are many examples outside each class.
     """
     return class_codes(sizes, activation, [temperature], targets, readout_variance)[0]
 
@@ -287,7 +288,8 @@ def _reduced(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(
             f"`targets` span {rank} dimensions, expected up to {_MOST}: the distribution of "
             "readouts is integrated numerically over these dimensions. Four classes work with "
-            'centred targets (`targets_per_class(4, other=-1/3)`), more only with "linear".'
+            "centred targets (`targets_per_class(4, other=-1/3)`). The activation 'linear' has no "
+            "such limit."
         )
     basis = np.eye(y.shape[1]) if rank == y.shape[1] else right[:rank].T
     return y @ basis, basis
@@ -339,7 +341,7 @@ def _listed(values: np.ndarray, kind: str = ".4f") -> str:
 
 
 def _differences(kernel: np.ndarray) -> np.ndarray:
-    """Return E(φ̄_c − φ̄_d)² of all pairs of classes from E[φ̄_c φ̄_d]."""
+    """Return E(φ̄_c − φ̄_d)² for all pairs of classes, from the kernel E[φ̄_c φ̄_d]."""
     own = np.diag(kernel)
     return np.maximum(own[:, None] + own - 2 * kernel, 0.0)
 

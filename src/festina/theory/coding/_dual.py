@@ -4,9 +4,9 @@ The dual function
 
 $$D(t) = \log Z(t) - \langle t, Y\rangle + \frac T2 |t|^2$$
 
-has one minimum, at which $Y = T\,t + E[a\phi]$. At low T with many examples, D is nearly piecewise
-linear, with one piece for each mode of the distribution of readouts. Newton's method with a line
-search then oscillates between pieces; a trust region does not.
+has one minimum, at which $Y = T\,t + E[a\phi]$. At low T with many examples, the dual function D is
+nearly piecewise linear, with one piece for each mode of the distribution of readouts. Newton's
+method with a line search then oscillates between pieces; a trust region does not.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from ._law import Classes, Law, law
 
 _RATIO = 0.6  # ratio of successive temperatures
 _HOT = 3.0  # first temperature, in units of the crossover temperature
-_COLD = 1e-3  # temperature, in units of the crossover, below which the solver jumps to the goal
+_COLD = 1e-3  # below this temperature, in units of the crossover, one step leads to the goal
 _CLOSE = 1e-9  # gradient tolerance at the requested temperatures
 _ON_THE_WAY = 1e-4  # gradient tolerance at intermediate temperatures
 
@@ -27,7 +27,7 @@ _ON_THE_WAY = 1e-4  # gradient tolerance at intermediate temperatures
 class Dual:
     r"""Evaluate the dual function D, its gradient and its curvature at $x_c = \sqrt{n_c}\,t_c$.
 
-    In these coordinates the curvature has the same scale as the curvature for single examples.
+    In the coordinates $x_c$ the curvature has the same scale as the curvature for single examples.
     """
 
     def __init__(self, problem: Classes, temperature: float) -> None:
@@ -58,8 +58,8 @@ class Dual:
 def scale(problem: Classes) -> float:
     """Return the crossover temperature of the targets without subtracting their mean.
 
-    Above this temperature nothing is learned.
-    `festina.theory.coding.crossover_temperature` subtracts the mean target first.
+    Above the returned temperature nothing is learned. `festina.theory.coding.crossover_temperature`
+    subtracts the mean target first.
     """
     power = (problem.targets * problem.sizes[:, None]).T @ problem.targets
     return float(np.sqrt(problem.variance * problem.tilt.variance * np.linalg.eigvalsh(power)[-1]))
@@ -70,7 +70,8 @@ def descend(
 ) -> Iterator[tuple[Float[np.ndarray, "group direction"], Law]]:
     """Yield the dual variable t and the distribution of readouts at each falling temperature.
 
-    The solver passes through intermediate temperatures and starts each one from the last solution.
+    The solver passes through intermediate temperatures. At each one it starts from the solution at
+    the temperature before.
     """
     unit = scale(problem)
     hot = max(_HOT * unit, temperatures[0])

@@ -12,8 +12,8 @@ def temperature_of(value: object) -> float:
     found = number("temperature", value)
     if found < 0:
         raise ValueError(
-            f"`temperature` must not be negative, got {found:g}. At temperature 0 the network "
-            "fits every target exactly."
+            f"`temperature` must not be negative, got {found:g}. Use temperature 0 for a network "
+            "that fits every target exactly."
         )
     return found
 
@@ -37,8 +37,8 @@ def targets_of(targets: ArrayLike | None, groups: int) -> Float[np.ndarray, "gro
         found = found[:, None]
     if found.ndim != 2 or len(found) != groups:
         raise ValueError(
-            f"`targets` must be (class, output) with a row for each of {groups} classes, got "
-            f"shape {found.shape}. Use `targets_per_class({groups}, other=…)` to make `targets`."
+            f"`targets` must have shape (class, output) and one row for each of {groups} classes, "
+            f"got {found.shape}. Use `targets_per_class({groups}, other=…)` to make `targets`."
         )
     if not found.any():
         raise ValueError("`targets` are all zero, so there is nothing to learn.")
@@ -51,16 +51,18 @@ def kernel_of(kernel: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     y = y[:, None] if y.ndim == 1 else y
     if k0.ndim != 2 or k0.shape[0] != k0.shape[1] or y.ndim != 2 or len(y) != len(k0):
         raise ValueError(
-            "`kernel` must be (sample, sample) and `y` (sample, output), got shapes "
+            "`kernel` must have shape (sample, sample) and `y` shape (sample, output), got "
             f"{k0.shape} and {y.shape}."
         )
     size = np.abs(k0).max()
     if np.abs(k0 - k0.T).max() > 1e-9 * size:
         raise ValueError(
-            f"`kernel` must be symmetric, its largest asymmetry is {np.abs(k0 - k0.T).max():.3g}."
+            f"`kernel` must be symmetric, but its largest asymmetry is "
+            f"{np.abs(k0 - k0.T).max():.3g}. Use `(kernel + kernel.T) / 2`."
         )
     if (lowest := np.linalg.eigvalsh(k0)[0]) < -1e-9 * size:
         raise ValueError(
-            f"`kernel` must not have negative eigenvalues, the smallest is {lowest:.3g}."
+            f"`kernel` must not have negative eigenvalues, but the smallest is {lowest:.3g}. "
+            "Use the kernel x @ x.T / D of inputs x with D entries."
         )
     return k0, y

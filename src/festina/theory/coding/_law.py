@@ -7,18 +7,18 @@ from jaxtyping import Float
 
 from ._tilt import Tilt
 
-_DEPTH = 24.0  # distance below the maximal log density from which on points are dropped
-_FINE = 1.1  # spacing in prior deviations: the trapezoidal rule errs by 5e-6 in second moments
+_DEPTH = 24.0  # points this far below the maximal log density are dropped
+_FINE = 1.1  # lattice spacing in prior standard deviations; second moments are off by 5e-6
 _MOST = 2_000_000  # largest number of lattice points
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Classification problem: groups c of $n_c$ orthogonal inputs with common targets.
+    """Classification problem: groups c of $n_c$ orthogonal inputs, with one target for each group.
 
     Arrays with the axis `direction` hold coordinates in the space that the targets span. The
-    columns of `basis` span this space. Readouts in the remaining directions keep their prior and
-    carry no information.
+    columns of `basis` span this space of the targets. Readouts orthogonal to the targets keep their
+    prior and carry no information.
     """
 
     sizes: Float[np.ndarray, " group"]
@@ -31,7 +31,8 @@ class Classes:
     def fine(self) -> float:
         """Return the spacing of the lattice.
 
-        No mode of the distribution is narrower than the prior, because g is convex.
+        No mode of the distribution is narrower than the prior, because the cumulant function g is
+        convex.
         """
         return _FINE * float(np.sqrt(self.variance))
 
@@ -41,7 +42,7 @@ class Classes:
         r"""Return the next point of the fixed-point iteration for modes of p(a).
 
         The iteration is $a \mapsto \sigma_a^2\sum_c n_c t_c\, g'(a\cdot t_c)$. Each step increases
-        the density, and the fixed points are modes.
+        the density p(a), and the stable fixed points are the modes of p.
         """
         _, first, _ = self.tilt.cumulants(a @ t.T)
         return self.variance * (first * self.sizes) @ t
@@ -49,7 +50,7 @@ class Classes:
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    r"""Distribution p(a) of a neuron's readout at one t, on the lattice points that carry its mass.
+    r"""Distribution p(a) of a neuron's readout at a dual variable t, on points that carry its mass.
 
     $$\log p(a) = -\frac{|a|^2}{2\sigma_a^2} + \sum_c n_c\, g(a\cdot t_c) - \log Z(t)$$
 
@@ -101,11 +102,11 @@ class Law:
 def law(problem: Classes, t: Float[np.ndarray, "group direction"]) -> Law:
     """Return the distribution of readouts at t, on lattice points above $e^{-24}$ of its maximum.
 
-    The lattice starts coarse and is refined only where the density may exceed this bound. The cost
-    therefore does not grow with P.
+    The lattice starts coarse and is refined only where the density may exceed $e^{-24}$ of its
+    maximum. The cost therefore does not grow with the number P of examples.
     """
     sizes, variance, size = problem.sizes, problem.variance, problem.tilt.size
-    # No mode lies further out than the sum of all terms n_c t_c at the largest response.
+    # All modes lie within σ_a² Σ_c n_c |t_c| times the largest response.
     reach = variance * size * (sizes @ np.abs(t)) + 7 * np.sqrt(variance)
     levels = max(int(np.ceil(np.log2(reach.max() / (4 * problem.fine)))), 0)
     step = problem.fine * 2.0**levels

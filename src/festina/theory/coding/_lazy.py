@@ -22,14 +22,14 @@ def lazy_kernel(
     `"linear"`, `"erf"`, `"erf-sigmoid"` and `"relu"` have closed forms. Any other bounded function
     is expanded in Hermite polynomials, $E[\phi\phi'] = \sum_n c_n c'_n\rho^n$, with ρ the
     correlation of z and z′ (Mehler's formula). A warning reports the error if it may exceed
-    $10^{-6}$ of the kernel. Convergence is slow for discontinuous functions and nearly parallel
-    inputs.
+    $10^{-6}$ of the kernel. The expansion converges slowly for discontinuous functions and nearly
+    parallel inputs.
 
     **Arguments:**
 
     - `x`: inputs, `(sample, input)`.
-    - `other`: inputs of the second axis of the kernel, `(sample, input)`; by default `x`.
-    - `activation`: φ, one of the four names or a bounded function.
+    - `other`: inputs along the second axis of the kernel, `(sample, input)`; by default `x`.
+    - `activation`: activation φ, one of these four names or a bounded function.
 
     **Returns:** the kernel, `(sample, other)`.
 
@@ -57,7 +57,7 @@ def _kernel(unit: Tilt, x: np.ndarray, other: np.ndarray) -> np.ndarray:
 def _average(unit: Tilt, both: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     r"""Return the kernel $E[\phi\phi']$ from $E[zz']$ and the variances of z and z′.
 
-    The arrays broadcast.
+    The three arrays broadcast against each other.
     """
     if unit.name == "linear":
         return both
@@ -99,7 +99,7 @@ def lazy_predictor(
     - `task`: a finite task with the training examples.
     - `x`: new inputs, `(sample, input)`.
     - `readout_variance`: prior variance $\sigma_a^2$ of readouts.
-    - `activation`: φ, as for `lazy_kernel`.
+    - `activation`: activation φ, with the same choices as in `lazy_kernel`.
     - `temperature`: T ≥ 0.
 
     **Returns:** a `Predictor`.
@@ -125,8 +125,8 @@ def lazy_predictor(
     if temperature == 0 and ((y - vectors @ along) ** 2).sum() > 1e-9 * (y**2).sum():
         raise ValueError(
             "At temperature 0 the network must fit every target exactly, but the kernel is "
-            "singular and the targets cannot be fitted: do inputs occur twice, or are there more "
-            "inputs than input dimensions of a linear network? Give a positive `temperature`."
+            "singular and the targets cannot be fitted: do inputs occur twice, or has a linear "
+            "network more examples than input dimensions? Give a positive `temperature`."
         )
     size = (new**2).mean(axis=1)
     cross = _kernel(unit, new, inputs) @ vectors

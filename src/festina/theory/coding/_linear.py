@@ -27,8 +27,8 @@ class LinearCode(Result):
     - `inputs`: training inputs X; None if the code was computed from a kernel.
     - `prior_kernel`: $K_0 = XX^\top/D$.
     - `targets`: Y.
-    - `dual`: dual variable t; $T\,t$ is the mean training residual. For two hidden layers t is not
-      derived, and `dual` is NaN.
+    - `dual`: dual variable t; $T\,t$ is the mean training residual. For two hidden layers the
+      theory has no formula for t, and `dual` is NaN.
     - `outputs`: posterior mean of the outputs on the training inputs.
     - `readout_covariance`: covariance U of the readouts of one neuron.
     - `kernels`: kernel K of each hidden layer, from first to last.
@@ -77,7 +77,7 @@ class LinearCode(Result):
         ]
         if self.unfitted > _FITS * (self.targets**2).sum():
             lines.append(
-                f"no linear network can fit {self.unfitted:.4g} of it: {_why(self.prior_kernel)}"
+                f"no linear network can fit {self.unfitted:.4g} of |Y|²: {_why(self.prior_kernel)}"
             )
         return "\n".join(lines)
 
@@ -98,14 +98,14 @@ class LinearCode(Result):
         $$\mathrm{Cov} f = \frac1N[\Sigma_{**} - \Sigma_{*f}(\Sigma_{ff} + T)^{-1}\Sigma_{f*}],$$
 
         where Σ is the covariance of $a\,\phi$ of one neuron. At T = 0 the covariance is
-        $\frac{U}{N}(k_{**} - k K_0^{-1} k^\top)$. At T > 0 the training outputs vary too.
-        `width` is the number N of hidden neurons.
+        $\frac{U}{N}(k_{**} - k K_0^{-1} k^\top)$. At T > 0 the outputs on the training inputs vary
+        between posterior samples too. `width` is the number N of hidden neurons.
         """
         width = whole_number("width", width)
         if len(self.kernels) > 1:
             raise ValueError(
                 f"`predictor` needs a code with one hidden layer, got {len(self.kernels)}: the "
-                "variance is not derived for more. Use `mean` for the mean alone."
+                "theory gives no variance for more. Use `mean` for the mean alone."
             )
         cross, own = self._seen(x)
         k0, u = self.prior_kernel, self.readout_covariance
@@ -119,8 +119,8 @@ class LinearCode(Result):
     def _of_training(self, weights: np.ndarray) -> np.ndarray:
         r"""Return the output variance due to the variance of the training outputs, times N.
 
-        Training outputs have the covariance $T\Sigma(\Sigma + T)^{-1}/N$. A new output depends on
-        them with the coefficients `weights`.
+        Training outputs have the covariance $T\Sigma(\Sigma + T)^{-1}/N$. The array `weights` holds
+        the coefficients of the training outputs in a new output.
         """
         samples, outputs = self.targets.shape
         if samples * outputs > _MOST:
@@ -142,7 +142,7 @@ class LinearCode(Result):
         if self.inputs is None:
             raise ValueError(
                 "Predictions for new inputs need the training inputs, but this code was computed "
-                "from a kernel. Use `linear_code(task)`, which knows its inputs."
+                "from a kernel. Use `linear_code(task)`, which stores the inputs."
             )
         x = finite_matrix("x", x, "sample", "input", self.inputs.shape[1])
         return x @ self.inputs.T / x.shape[1], (x**2).mean(axis=1)
@@ -166,15 +166,17 @@ def linear_code(
 
     The kernel is $K = K_0 + K_0 t U t^\top K_0$. At T = 0, $U^2/\sigma_a^2 = U + Y^\top K_0^{-1} Y$
     and $K = K_0 + Y U^{-1} Y^\top$. Two hidden layers are solved at T = 0 only. For each eigenvalue
-    g of $Y^\top K_0^{-1}Y$, $M(1 + gM) = 1/u$ and $u^2/\sigma_a^2 = u + g/(1 + gM)$. The kernels
-    are $K_1 = K_0 + Y M Y^\top$ and $K_2 = K_1 + Y U^{-1} Y^\top$.
+    g of $Y^\top K_0^{-1}Y$, the eigenvalues u of U and m of a matrix M solve $m(1 + gm) = 1/u$ and
+    $u^2/\sigma_a^2 = u + g/(1 + gm)$. The kernels are $K_1 = K_0 + Y M Y^\top$ and
+    $K_2 = K_1 + Y U^{-1} Y^\top$.
 
     **Arguments:**
 
-    - `task`: a finite task whose examples have equal weight. Inputs are not centred or scaled.
+    - `task`: a finite task whose examples have equal weight. `linear_code` neither centres nor
+      scales the inputs.
     - `temperature`: T ≥ 0.
     - `readout_variance`: prior variance $\sigma_a^2$ of readouts, by default $P^{-1/L}$.
-    - `depth`: number L of hidden layers, 1 or, at T = 0, 2.
+    - `depth`: number L of hidden layers: 1, or 2 at T = 0.
 
     **Returns:** a `LinearCode`.
 
@@ -288,7 +290,7 @@ def _why(k0: np.ndarray) -> str:
     """Return the reason, in words, why a linear network cannot fit the targets."""
     strengths, vectors = np.linalg.eigh(k0)
     silent = vectors[:, strengths <= _SINGULAR * strengths[-1]]
-    # Inputs that were centred and then rescaled have a null vector with entries of one sign.
+    # Inputs that were centred and then rescaled give K₀ a null vector with entries of one sign.
     alone = silent.shape[1] == 1 and np.ptp(np.sign(silent)) == 0
     if alone or np.abs(k0.sum(axis=0)).max() < 1e-9 * np.abs(k0).max() * len(k0):
         return (

@@ -10,15 +10,16 @@ from scipy.optimize import root_scalar
 _STEPS = 200  # largest number of Newton steps
 _CLOSE = 1e-12  # relative size of the last Newton step
 _ALIKE = 1e-13  # relative difference below which eigenvalues of K₀ count as equal
-_APART = 1e12  # largest ratio of readout variances; beyond it digits are lost
+_APART = 1e12  # largest ratio of readout variances that double precision resolves
 _SOLVED = 1e-16  # relative squared residual at which conjugate gradients stop
 
 
 class _Point(NamedTuple):
-    r"""Hold J at one U, given by the eigenvalues `levels` and eigenvectors `axes` of U.
+    r"""Hold the objective J at one U, with the eigenvalues `levels` and eigenvectors `axes` of U.
 
-    `resolvent` holds the eigenvalues of $(T + \lambda_k U)^{-1}$. `pulled` is this matrix times
-    $y_k$. The coordinates of `resolvent` and `pulled` are along the eigenvectors of U.
+    `resolvent` holds the eigenvalues of $(T + \lambda_k U)^{-1}$. `pulled` is
+    $(T + \lambda_k U)^{-1} y_k$. The coordinates of `resolvent` and `pulled` are along the
+    eigenvectors of U.
     """
 
     value: float
@@ -110,7 +111,7 @@ def _level(g: float, temperature: float, variance: float) -> float:
 
 def _root(off: Callable[[float], float], g: float, variance: float) -> float:
     r"""Return the root of the function `off` between $\sigma_a^2$ and the value at T = 0."""
-    # The factors make room for rounding errors.
+    # The factors 1 ∓ 1e-9 widen the bracket by more than the rounding errors.
     least, most = variance * (1 - 1e-9), float(_coldest(g, variance)) * (1 + 1e-9)
     return float(root_scalar(off, bracket=(least, most), xtol=1e-15 * variance).root)
 

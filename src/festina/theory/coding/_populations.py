@@ -8,21 +8,21 @@ from jaxtyping import Float
 from ..._result import Result
 from ._law import Classes, Law
 
-_SEEN = 12.0  # distance below the maximal log density from which on points are ignored
-_STEPS = 60  # iterations from every point
+_SEEN = 12.0  # points this far below the maximal log density are ignored
+_STEPS = 60  # fixed-point iterations from every lattice point
 _LATE = 20_000  # largest number of iterations from the merged end points
-_ONE = 0.5  # modes closer than this, in prior deviations, are merged
+_ONE = 0.5  # modes closer than this, in prior standard deviations, are merged
 
 
 @dataclass(frozen=True, repr=False)
 class NeuronPopulation(Result):
-    r"""Neurons whose readouts lie around one mode of their distribution and share a codeword.
+    r"""Population of neurons with one codeword and with readouts around one mode of their density.
 
     - `word`: codeword of the population, one letter per class: 1 (active) or 0, + or − if φ has
       both signs, and · if the response is intermediate.
     - `share`: fraction of all neurons in this population.
-    - `mode`: mode of the distribution, $a_\gamma = \sigma_a^2\sum_c n_c t_c\, g'(a_\gamma\cdot
-      t_c)$.
+    - `mode`: mode of the distribution of readouts,
+      $a_\gamma = \sigma_a^2\sum_c n_c t_c\, g'(a_\gamma\cdot t_c)$.
     - `readout`: mean readout of these neurons.
     - `activity`: mean response of these neurons to each class.
 

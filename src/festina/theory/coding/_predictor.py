@@ -19,7 +19,8 @@ class BiasVariance(Result):
     - `bias`: squared error $|y - \langle f\rangle|^2$ of the mean prediction, summed over outputs
       and averaged over inputs.
     - `variance`: variance of f, summed over outputs and averaged over inputs.
-    - `accuracy`: fraction of inputs whose largest mean output is the largest target.
+    - `accuracy`: fraction of inputs for which the output with the largest mean has the largest
+      target.
 
     **Example:**
 

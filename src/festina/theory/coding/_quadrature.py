@@ -1,11 +1,11 @@
 r"""Gaussian averages of activations that may be steep, kinked or discontinuous.
 
-The real line is divided into panels. A panel is halved wherever a polynomial does not follow the
+The real line is divided into panels. A panel is halved wherever a polynomial does not fit the
 activation, so that Gauss–Legendre quadrature sees a smooth function on each panel. The kernel of
 two inputs follows from Mehler's formula, $E[\phi(z)\phi(z')] = \sum_n c_n c'_n\rho^n$, with $c_n$
 the coefficients of φ in normalised Hermite polynomials and ρ the correlation of z and z′. By
 Parseval's identity, the sum of all terms of degree above n is at most $|\rho|^{n+1}$ times the
-geometric mean of the remaining powers $\sum_{k>n} c_k^2$ and $\sum_{k>n} c_k'^2$.
+geometric mean of the remainders $\sum_{k>n} c_k^2$ and $\sum_{k>n} c_k'^2$.
 """
 
 import warnings
@@ -53,8 +53,8 @@ def evaluated(function: Scalar, z: Float[np.ndarray, "..."]) -> Float[np.ndarray
 def panels(function: Scalar, largest: float, smallest: float) -> Float[np.ndarray, " edge"]:
     """Return panel edges such that φ is a polynomial to double precision on each panel.
 
-    Panels also end where they cannot be halved further. The edges suit standard deviations of z
-    from `smallest` to `largest`, and are symmetric around zero.
+    Halving stops where no floating-point number lies between the edges. The edges suit standard
+    deviations of z from `smallest` to `largest`, and are symmetric around zero.
     """
     reach, scales = _REACH * largest, int(np.ceil(np.log2(largest / smallest))) + 6
     even = np.linspace(0.0, reach, int(_REACH / _EVERY) + 1)
@@ -104,7 +104,7 @@ def gaussian_kernel(
     r"""Return the kernel $E[\phi(z)\phi(z')]$ from the correlation and deviations of z and z′.
 
     The correlation and the two standard deviations broadcast. The function warns if the truncation
-    error may matter.
+    error may exceed $10^{-6}$ of the kernel.
     """
     mantissa, exponent = np.frexp(np.maximum(np.r_[first.ravel(), second.ravel()], _ZERO))
     rounded = np.ldexp(np.round(mantissa * 2**42) / 2**42, exponent)
@@ -153,9 +153,9 @@ def _coefficients(
     function: Scalar, edges: np.ndarray, deviation: float, degree: int
 ) -> Float[np.ndarray, " degree"]:
     """Return the Hermite coefficients $c_n$ of φ(σz) for standard normal z, from n = 0 up."""
-    # Panels must also be as narrow as the oscillations of the polynomials.
+    # Panels must also resolve the oscillations of the Hermite polynomials.
     z, weight = rule(np.r_[edges / deviation, np.arange(-_REACH, _REACH + _EVERY, _EVERY)])
-    now = np.exp(-(z**2) / 4)  # multiplies He_n/√n!, which would overflow without this factor
+    now = np.exp(-(z**2) / 4)  # He_n/√n! alone, without this factor, would overflow
     seen = evaluated(function, deviation * z) * weight / now
     found, before = np.empty(degree), np.zeros_like(z)
     for n in range(degree):

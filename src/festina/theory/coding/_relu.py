@@ -1,9 +1,10 @@
-r"""Codes of ReLU networks: a bulk of neurons, and a few outliers that carry what the bulk does not.
+r"""Codes of ReLU networks: a bulk of neurons, and a few outliers that fit the bulk's residual.
 
 $g(h) = \log[\frac12 + e^{h^2/2}\Phi(h)]$ is a parabola for large h. The distribution of a neuron's
-readout is therefore normalisable only for $\kappa_c |t_c|^2 \le 1$, $\kappa_c = \sigma_a^2 n_c$.
-The dual is minimal on this boundary, where the bulk does not yet fit the targets. The multipliers
-of the constraint give the part $q_c$ that outliers carry,
+readout is therefore normalisable only for $\kappa_c |t_c|^2 \le 1$, with
+$\kappa_c = \sigma_a^2 n_c$. The dual function is minimal on the boundary $\kappa_c |t_c|^2 = 1$,
+where the bulk does not yet fit the targets. The multipliers of the constraint give the part $q_c$
+of the kernel that outliers carry,
 
 $$Y_c = T\,t_c + f_c^\mathrm{bulk}(t) + \kappa_c q_c\, t_c,\qquad \kappa_c|t_c|^2 = 1,\; q_c > 0.$$
 """
@@ -26,7 +27,7 @@ _INSIDE = 0.5  # κ|t|² up to which there are no outliers
 def condensed(
     problem: Classes, temperature: float
 ) -> tuple[Float[np.ndarray, "group direction"], Law, Float[np.ndarray, " group"]]:
-    """Return the dual variable t, the bulk's distribution, and the outliers' part q by group."""
+    """Return the dual variable t, the distribution of the bulk, and the outliers' parts q."""
     deviation, shape = np.sqrt(problem.variance), problem.targets.shape
     root = np.sqrt(problem.sizes)[:, None]
     wanted = root * problem.targets * deviation
@@ -67,9 +68,9 @@ def condensed(
 
 
 def bulk(problem: Classes, t: Float[np.ndarray, "group direction"]) -> Law:
-    """Return the distribution of readouts around the mode reached from zero, without outliers."""
+    """Return the distribution of readouts in the bulk, around the mode reached from zero."""
     centre = np.zeros((1, t.shape[1]))
-    # Beyond the boundary the iteration may diverge, and then no bulk exists.
+    # For κ|t|² > 1 the iteration may diverge, and then no bulk exists.
     far = 10 * (np.linalg.norm(problem.lift(centre, t)) + problem.fine)
     for _ in range(200):
         moved = problem.lift(centre, t)
@@ -80,7 +81,7 @@ def bulk(problem: Classes, t: Float[np.ndarray, "group direction"]) -> Law:
     stiff, axes = np.linalg.eigh(
         np.eye(t.shape[1]) - problem.variance * (t * (problem.sizes * second)[:, None]).T @ t
     )
-    # An optimiser step may lead beyond the boundary, where the curvature vanishes; the lower limit
+    # An optimiser step may lead to κ|t|² > 1, where the curvature vanishes; the lower limit 0.3
     # then keeps the box finite.
     spread = (axes**2) @ (problem.variance / np.maximum(stiff, 0.3))
     half = _WIDE * np.sqrt(spread)
@@ -99,7 +100,7 @@ def _polished(
     touching: Bool[np.ndarray, " group"],
     parts: Callable[[np.ndarray], tuple[float, np.ndarray, Law]],
 ) -> tuple[Float[np.ndarray, " unknown"], Float[np.ndarray, " group"]]:
-    r"""Return x and the multipliers at the minimum of the dual, by Newton's method.
+    r"""Return the unknowns x and the multipliers at the minimum of the dual, by Newton's method.
 
     `touching` marks the groups on the boundary $\kappa_c|t_c|^2 = 1$.
     """

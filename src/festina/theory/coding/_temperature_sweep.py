@@ -42,7 +42,7 @@ class TemperatureSweep(Result, also=("contrast", "populated")):
 
     @property
     def contrast(self) -> Float[np.ndarray, " temperature"]:
-        """Return the mean kernel within classes minus that between classes, by temperature."""
+        """Return the mean kernel within classes minus the mean between classes, by temperature."""
         found = []
         for code in self.codes:
             between = code.kernel[~np.eye(len(code.kernel), dtype=bool)]
@@ -51,7 +51,7 @@ class TemperatureSweep(Result, also=("contrast", "populated")):
 
     @property
     def populated(self) -> Float[np.ndarray, " temperature"]:
-        """Return how many populations hold over a thousandth of all neurons, by temperature."""
+        """Return how many populations have more than 0.1 % of all neurons, by temperature."""
         counts = [sum(b.share > 1e-3 for b in code.populations) for code in self.codes]
         return np.array(counts, dtype=float)
 
@@ -126,20 +126,23 @@ def crossover_temperature(
 ) -> float:
     r"""Estimate the temperature below which a code of the classes appears.
 
-    At high temperature the outputs do not depend on the class, and t is the contrast of the targets
-    over T. The distribution of readouts becomes unstable where the largest eigenvalue of
-    $\sigma_a^2 \mathrm{Var}\phi\sum_c n_c t_c t_c^\top$ reaches 1:
+    At high temperature the outputs do not depend on the class. The dual variable $t_c$ is then the
+    target minus the mean target, divided by T. The distribution of readouts becomes unstable where
+    the largest eigenvalue of $\sigma_a^2 \mathrm{Var}\phi\sum_c n_c t_c t_c^\top$ reaches 1:
 
     $$T_c = \sigma_a\sqrt{\mathrm{Var}\,\phi(z)\;\lambda_\mathrm{max}\textstyle\sum_c n_c
       (Y_c - \bar Y)(Y_c - \bar Y)^\top}.$$
 
-    For equal classes $T_c = (y_+ - y_-)\,\sigma_a\sqrt{n_c \mathrm{Var}\,\phi}$. At finite P this
-    is an estimate, because the code changes smoothly with T.
+    For classes of equal size with the target $y_+$ for the own class and $y_-$ for others,
+    $T_c = (y_+ - y_-)\,\sigma_a\sqrt{n_c \mathrm{Var}\,\phi}$. At a finite number P of examples
+    $T_c$ is an estimate, because the code changes smoothly with T.
 
-    ReLU networks have outliers below a sharp temperature. While every class has outliers, $T +
-    \kappa_c q_c$ does not depend on T ($\kappa_c = \sigma_a^2 n_c$). The transition temperature
-    follows exactly if all classes lose their outliers at the same temperature. If not, bisection
-    finds the temperature at which the last outliers vanish, to a relative precision of $10^{-3}$.
+    ReLU networks have outliers only below a sharp transition temperature. While every class has
+    outliers, $T + \kappa_c q_c$ does not depend on T, with $\kappa_c = \sigma_a^2 n_c$ and $q_c$
+    the part of the kernel that outliers carry. The transition temperature follows exactly if all
+    classes lose their outliers at the same temperature. If classes lose their outliers at different
+    temperatures, bisection finds the temperature at which the last outliers vanish, to a relative
+    precision of $10^{-3}$.
 
     **Arguments:**
 

@@ -1,6 +1,6 @@
 r"""Cumulants of an activation φ(z) under a tilted Gaussian, and the codewords of its responses.
 
-The theory of classes depends on an activation only through
+The theory of codes for classes depends on an activation only through
 $g(h) = \log E_{z\sim N(0,1)}\,e^{h\phi(z)}$ and its derivatives. Under the Gaussian tilted by
 $e^{h\phi(z)}$, $g'$ is the mean response of a neuron and $g''$ its variance.
 """
@@ -107,7 +107,8 @@ def _bounded(function: Scalar) -> Tilt:
     largest = np.abs(phi).max()
     if not (np.isfinite(phi).all() and np.isfinite(far).all() and np.ptp(phi) > 0):
         raise ValueError(
-            f"`activation` must be finite everywhere and not constant, got {name}, which is not."
+            f"`activation` must be finite everywhere and not constant, but {name} is constant or "
+            "not finite. Use another function."
         )
     if np.abs(far).max() > 1.5 * largest:
         raise ValueError(
@@ -134,8 +135,8 @@ def _reach(h: np.ndarray) -> float:
         reach *= 4
     if reach > _LONGEST:
         raise RuntimeError(
-            f"The theory needs g(h) at |h| = {largest:.3g}, but the table of the activation ends "
-            f"at {_LONGEST:g}. Use smaller targets or a higher temperature."
+            f"The theory needs the cumulant function g(h) at |h| = {largest:.3g}, but the table of "
+            f"the activation ends at {_LONGEST:g}. Use smaller targets or a higher temperature."
         )
     return reach
 
