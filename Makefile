@@ -35,8 +35,8 @@ bench: $(MARKS)/bench
 
 # The site, in docs/_build. KaTeX draws its formulae; the package comes from npm, a part of Node.js.
 docs: $(MARKS)/docs docs/_static/katex
-	rm -rf docs/_build
-	$(BIN)/sphinx-build -W --keep-going -j auto -q docs docs/_build
+	rm -rf docs/_build $(VENV)/doctrees
+	$(BIN)/sphinx-build -W --keep-going -j auto -q -d $(VENV)/doctrees docs docs/_build
 	@echo "The site is docs/_build/index.html."
 
 # The pictures and claims of the gallery are part of the repository. `festina reproduce` takes an
