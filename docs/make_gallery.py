@@ -21,10 +21,10 @@ DPI = 110.0
 COLOURS = 128  # a palette makes a picture several times smaller; lines and text lose nothing
 
 
-def newest(runs: Path, name: str) -> Path | None:
-    """Return the folder of the last run of an experiment, or `None` without a run."""
-    stores = sorted((runs / name).glob("*/run.zarr"))
-    return stores[-1].parent if stores else None
+def saved(runs: Path, name: str) -> Path | None:
+    """Return the run of an experiment in a folder of `festina reproduce`, or `None`."""
+    store = runs / name / "run.zarr"
+    return store if store.exists() else None
 
 
 def draw(run: ExperimentRun, stem: Path) -> None:
@@ -57,11 +57,11 @@ def main(runs: Path) -> None:
     """Make the picture and the claims of every experiment that has a run; name the others."""
     missing = []
     for name in experiment_names():
-        folder = newest(runs, name)
-        if folder is None:
+        store = saved(runs, name)
+        if store is None:
             missing.append(name)
             continue
-        run = ExperimentRun(load_experiment(name), festina.load(folder / "run.zarr"))
+        run = ExperimentRun(load_experiment(name), festina.load(store))
         stem = GALLERY / name.replace("/", "-")
         draw(run, stem)
         rows = [row(claim.to_json()) for claim in run.claims]
