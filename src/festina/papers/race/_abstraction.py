@@ -2,10 +2,11 @@ r"""Race between one trunk shared by all pairs of domains and dedicated pathways
 
 The task has M input and M output domains, and each input domain is trained with K output domains.
 The loss is ½⟨‖y − f‖²⟩, a mean over MK pairs, and τ Ẇ = −∂L/∂W with τ = 1. All pairs contribute to
-the gradient of a shared trunk, one in M to that of an encoder or decoder, one in MK to that of a
-dedicated pathway. From balanced weights the strength π of a mode follows
-π̇ = 3 M^(−2/3) π^(4/3) E in the shared path and π̇ = 3/(MK) π^(4/3) E in a dedicated one, with
-E = S − Dπ. The shared path is faster by a factor of K M^(1/3).
+the gradient of a shared trunk, a fraction 1/M of the pairs to the gradient of an encoder or
+decoder, and a fraction 1/MK to the gradient of a dedicated pathway. From balanced weights the
+strength π of a mode follows π̇ = 3 M^(−2/3) π^(4/3) E in the shared path and
+π̇ = 3/(MK) π^(4/3) E in a dedicated path, with E = S − Dπ for correlation S and input variance D.
+The shared path is faster by a factor of K M^(1/3).
 """
 
 from typing import Annotated, Any
@@ -59,7 +60,7 @@ class Parameters(BaseParameters):
     """Domains with the features of a tree of four items; only rotations of domains are random."""
 
     seeds: int = Field(default=1, ge=1)
-    """Without effect: the rotations of the domains come from the first seed."""
+    """Number of seeds, without effect: the rotations of the domains come from the first seed."""
 
     domains: Annotated[tuple[int, ...], check_increasing(2, 12)] = (2, 4, 8)
     """Numbers M of input domains, and of output domains, increasing."""
@@ -103,7 +104,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _half_times(parameters: Parameters, key: PRNGKeyArray) -> xr.Dataset:
-    """Return half times of the first mode: three numbers, race reduction, trained shared trunks."""
+    """Return half times of mode 1 from three numbers per mode, the race reduction, and training."""
     sizes = [(m, k) for m in parameters.domains for k in parameters.trained if k <= m]
     found = {name: np.zeros((len(sizes), len(_WAYS))) for name in ("reduced", "theory")}
     seen = np.zeros(len(sizes))
@@ -250,7 +251,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "balanced-speed-ratio",
         "from balanced weights a shared path learns faster than a dedicated one by a factor of "
-        f"K M^(1/3), M = {m} domains, K = {k} outputs trained with each",
+        f"K M^(1/3), for M = {m} domains and K = {k} outputs trained with each input",
         agree(
             half.sel(way="dedicated") / half.sel(way="shared"),
             k * m ** (1 / 3),
@@ -268,14 +269,14 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "half-times",
         "half times of networks with shared, half shared and dedicated paths follow the theory of "
-        f"three numbers per mode, M = {m} domains, K = {k} outputs trained with each",
+        f"three numbers per mode, for M = {m} domains and K = {k} outputs trained with each input",
         agree(alone["half_time"], alone["half_time_theory"], within=1e-6, relative=True),
     )
     seen, theory = _shares(race["strength"]), _shares(race["theory"])
     claim(
         "shares-of-shared-path",
-        "if shared and dedicated paths start equal in one network, the theory predicts the final "
-        "share of the shared path in each mode",
+        "if shared and dedicated paths of one network start equally strong, the theory predicts "
+        "the final share of the shared path in each mode",
         max_error_below(seen, theory, within=1e-6),
         note=f"shares of the first mode: {join_numbers(seen[:, 0])}",
     )
@@ -307,7 +308,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "large-half-time",
         "the theory of three numbers per mode gives the half time of a large network, "
-        f"M = {large[0]} domains, K = {large[1]} outputs trained with each",
+        f"M = {large[0]} domains, with K = {large[1]} outputs trained with each input",
         agree(many["half_time"].mean(), many["half_time_theory"], within=1e-6, relative=True),
     )
 

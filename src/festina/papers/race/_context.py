@@ -3,9 +3,9 @@ r"""Context-dependent processing: a race between pathways that are open in diffe
 The task has N objects in C contexts, and inputs are one-hot for both. Targets are the features of
 the object, once for all contexts and once for each context (our reading of the slides' pictures).
 The loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1. A gated network has one pathway of two layers
-for every set of contexts, and all pathways start alike. A pathway that is open in k contexts has
-the initial correlation S = σ₁√((k + 1)(k + N))/NC, where σ₁ = √(2N − 1) is the largest singular
-value of the tree of features.
+for every set of contexts, and all initial weights have the same scale. A pathway that is open in k
+contexts has the initial correlation S = σ₁√((k + 1)(k + N))/NC, where σ₁ = √(2N − 1) is the largest
+singular value of the tree of features.
 """
 
 import itertools
@@ -128,7 +128,7 @@ def _strength(network: Gated) -> Float[np.ndarray, " pathway"]:
 
 
 def _by_size(strength: xr.DataArray) -> xr.DataArray:
-    """Return the mean share in the total strength of a pathway, by its number of open contexts."""
+    """Return the share of a pathway in the total strength: mean by number of open contexts."""
     return (strength / strength.sum("pathway")).groupby("size").mean()
 
 
@@ -154,7 +154,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         )
         claim(
             "final-strengths",
-            "the final strength of a pathway that is open in 1 … C contexts is that of the race",
+            "the race predicts the final strength of pathways that are open in 1 … C contexts",
             agree(seen.mean("seed"), theory, within=0.03),
             headline=True,
             note="strengths are shares of the sum over pathways; initial scales "
@@ -180,7 +180,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         first = float(data["loss_theory"][0, 0])
         claim(
             "loss",
-            "the loss of gated networks over time is the loss of the race",
+            "the race predicts the loss of gated networks over time",
             max_error_below(
                 data["loss"].mean("seed"), data["loss_theory"], within=0.05, over=first
             ),

@@ -5,8 +5,8 @@ domain is trained with K output domains. The loss is ½⟨‖y − f‖²⟩ ove
 τ Ẇ = −∂L/∂W with τ = 1. The *zero-shot loss* is the loss on untrained pairs, relative to that of a
 network with output zero. Decoupled weights generalise at every K, because their initialisation
 already contains the common basis of all domains. Networks with random weights must learn this
-basis. At K = 1 the data do not determine it, at K = 2 success depends on the seed, and large
-initial weights do not learn it.
+basis. At K = 1 the data do not determine the basis, at K = 2 success depends on the seed, and from
+large initial weights networks do not learn the basis.
 """
 
 from typing import Annotated, Any
@@ -153,7 +153,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         wrong="true only for decoupled weights, which contain the common basis of all domains from "
         "the start",
         instead=agree(data["decoupled"] / data["decoupled_trained"], 1.0, within=1e-4),
-        note="the number instead is the loss of decoupled weights on untrained pairs over that on "
+        note="measured instead: loss of decoupled weights on untrained pairs over their loss on "
         "trained pairs, at every K; medians of random weights: "
         + join_numbers(rich.median("seed"), 2),
         headline=True,
@@ -164,7 +164,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         claim(
             "one-domain-each",
             "with K = 1 trained output per input no random initial weights generalise: the data "
-            "leave signs and rotations of each pair free",
+            "do not determine the sign and rotation of each pair",
             all_above(alone, _GENERALISES),
         )
         claim(

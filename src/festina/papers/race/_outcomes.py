@@ -3,14 +3,16 @@ r"""XoR or linear solution in a thousand networks, predicted by a race from thei
 The task is XoR with a margin, x = (±1, ±1, Δy) and y = −x₁x₂, with loss ½⟨(y − f)²⟩ and τ = 1.
 
 - While the output is small, ReLU units move independently of each other, and linearly as long as
-  their gates stay. Each unit turns to one example or to a whole class. After turning its strength
-  grows as κe^{2st}, with s = |x|/4 for one example, |x| = √(2 + Δ²), and s = Δ/2 for a class.
+  their gates stay the same. Each unit turns to one example or to a whole class. After turning, the
+  strength of a unit grows as κe^{2st}, with s = |x|/4 for one example, |x| = √(2 + Δ²), and s = Δ/2
+  for a class.
 - A network with initial weights of scale σ therefore starts as six pathways (four examples, two
   classes) of strength π = σ²Σκ, summed over the units of a pathway.
 - Let θ_k be the time integral of the residual of example k. A pathway of example k has strength
   π_ke^{|x|θ_k/2}, the pathway of a class with examples 1 and 2 has strength πe^{Δ(θ_1 + θ_2)/2}.
-- The race ends where |x|π_ke^{|x|θ_k/2} + Δπe^{Δ(θ_1 + θ_2)/2} = 1 for both examples. These
-  equations are solved without integration in time. Their first term is χ, the share of XoR.
+- The race ends where |x|π_ke^{|x|θ_k/2} + Δπe^{Δ(θ_1 + θ_2)/2} = 1 for both examples of the
+  class. These equations are solved without integration in time. The first term of the sum is χ, the
+  share of XoR in the output.
 """
 
 from typing import Any
@@ -113,7 +115,7 @@ def _turning(
     x: Float[Array, "4 3"],
     y: Float[Array, " 4"],
 ) -> tuple[Array, Array]:
-    """Integrate units independently of each other; each step is exact while gates stay."""
+    """Integrate units independently of each other; each step is exact while gates stay the same."""
 
     def step(_: Any, unit: tuple[Array, Array]) -> tuple[Array, Array]:
         u, v = unit
@@ -192,10 +194,10 @@ def _row(kappa: np.ndarray, margin: float, chi: np.ndarray) -> xr.Dataset:
 
 
 def _lead(of_examples: Any, of_classes: Any, margin: float) -> np.ndarray:
-    """Return the lead of linear pathways: θ of examples minus θ of classes, at half the output.
+    """Return the lead of linear pathways: θ of examples minus θ of classes, at half of the output.
 
     Pathways of strength π reach half of the output at |x|πe^{|x|θ/2} = 1/2 (an example) and at
-    Δπe^{Δθ} = 1/2 (a class). θ is averaged over pathways of examples, and over those of classes.
+    Δπe^{Δθ} = 1/2 (a class). θ is averaged over pathways of each kind.
     """
     length = np.sqrt(2 + margin**2)
     linear = np.log(2 * margin * of_classes).mean(axis=-1) / margin
@@ -245,8 +247,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "winner-share",
         "the race from initial weights predicts χ, the share of XoR in the output, averaged over "
         "seeds",
-        # The race fixes the direction of the pathway of a class. Unequal strengths of its two
-        # examples, by a fraction of the order of the tolerance, turn it in favour of XoR.
+        # The race keeps the direction of the pathway of a class. In training, this pathway turns if
+        # its two examples have unequal strengths, which raises χ by about the tolerance.
         max_error_below(
             trained["seen"].mean("seed"), trained["raced"].mean("seed"), within=width**-0.5
         ),
@@ -321,7 +323,7 @@ def _crossing(rising: xr.DataArray) -> xr.DataArray:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the map of winners, networks against their race, and all scales on one curve."""
+    """Draw the map of winners, trained against predicted χ, and all scales on one curve."""
     width = parameters_of_run(run, Parameters).width
     data, trained = run["map"].ds, run["trained"].ds
     title = f"{data.sizes['seed']:,} networks of {width} ReLU units: XoR or linear"

@@ -132,7 +132,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _decoupled(parameters: Parameters, network: Gated, data: Task, everything: Task) -> xr.Dataset:
-    """Return mode strengths of the full network, of its race reduction, and of three numbers."""
+    """Return mode strengths of the full network, its race reduction, and three numbers per mode."""
     frames, s = basis(everything)
     m, trained = parameters.domains, pairs_of(data)
     times = np.linspace(0.0, _end(parameters, s), _SAMPLES)
@@ -277,12 +277,13 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     clock = descent["half_time"] / (descent["half_updates"] * descent["rate"])
     claim(
         "clock",
-        "time in the source's equations is learning rate × updates × 2M²/(items × features), M the "
-        "number of domains",
+        "time in the source's equations is learning rate × updates × 2M²/(items × features), with "
+        "M the number of domains",
         agree(clock[-1], 2 * m**2 / (items * features), within=0.01, relative=True),
-        note="the source gives 3.5 for M = 7 and no reason; the reason is its loss, a sum over "
-        f"pairs of mean squares; descent at a learning rate of {parameters.learning_rate:g} has "
-        f"{float(clock[0]):.3g}, because its steps are too large for gradient flow",
+        note="the source gives a factor of 3.5 for M = 7 without a reason; the factor follows from "
+        "its loss, a sum over pairs of mean squares; gradient descent at a learning rate of "
+        f"{parameters.learning_rate:g} has a factor of {float(clock[0]):.3g}, because its steps "
+        "are too large for gradient flow",
     )
     off = abs(random["half_time"] / random["half_time_theory"] - 1).median("seed")
     # Hidden directions of different modes overlap by 1/√width, which bounds the error.
@@ -304,7 +305,7 @@ def _half_time(data: xr.Dataset, value: float) -> float:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw modes over time, the same in the source's time, and losses of random weights."""
+    """Draw modes over time, in units of τ and of the source, and losses of random weights."""
     data, descent, random = (run[name].ds for name in ("decoupled", "descent", "random"))
     parameters = parameters_of_run(run, Parameters)
     m, k = parameters.domains, parameters.trained

@@ -56,7 +56,7 @@ _BEGUN = 0.01
 _TURNED = 0.6
 """Time after which small units have turned, as a fraction of the time to `_BEGUN`."""
 _FEW = 0.1
-"""Share of the loser below which the winner has been learned before the loser disturbs it."""
+"""Share of the slower pathway below which the faster one is learned without disturbance."""
 
 
 class Parameters(BaseParameters):
@@ -148,7 +148,7 @@ def _growth(
     start: Int[np.ndarray, " seed"],
     times: Float[np.ndarray, " time"],
 ) -> Float[np.ndarray, "seed 2"]:
-    """Return the growth rates s of both parts, e^{2st}, from the end of turning to `start`."""
+    """Return rates s of the growth e^{2st} of XoR and linear parts, from turning to `start`."""
     parts, seed = np.stack((alone, whole - alone), axis=-1), np.arange(len(start))
     turned = (_TURNED * start).astype(int)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -171,7 +171,7 @@ def _starts(u: np.ndarray, v: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _parts(raced: Race, margin: float, times: np.ndarray) -> np.ndarray:
-    """Return the mean output of the pathways of examples, π|x|, and of those of classes, πΔ."""
+    """Return the mean output of the pathways of examples, π|x|, and of pathways of classes, πΔ."""
     pi = between(times, raced.time, raced.strength)
     loudness = np.repeat([math.hypot(math.sqrt(2), margin), margin], [4, 2])
     return np.stack([part.mean(axis=1) for part in np.split(loudness * pi, [4], axis=1)], axis=1)
@@ -240,8 +240,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "final-share",
-        "the race from the strengths of its turned units predicts the final order parameter χ of "
-        f"each network, σ = {scale[-1]:g}",
+        "the race, started from the strengths of a network's turned units, predicts its final "
+        f"order parameter χ, σ = {scale[-1]:g}",
         # The race gives both examples of a class equal strengths. Unequal strengths turn the
         # pathway of the class.
         max_error_below(small["chi"], small["chi_own"], within=0.1),

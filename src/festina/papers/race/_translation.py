@@ -35,7 +35,7 @@ def chain(way: str, i: int, j: int) -> str:
 def translator(
     task: Task, everything: Task, ways: Sequence[str] = ("shared",), width: int | None = None
 ) -> Gated:
-    """Return a network with zero weights that has the paths of every way in `ways`.
+    """Return a network with zero weights that has the paths of every kind in `ways`.
 
     The gates of outputs cover all pairs of domains, also untrained ones.
     """

@@ -4,7 +4,8 @@ Inputs are x = (±1, ±1), targets y = −x₁x₂, the loss is ½⟨(y − f)²
 pathway that is open for one example has correlation S = √2/4 and input variance D = ½, so the loss
 is L = ½(1 − √2 π)² at pathway strength π. The initial gates of a ReLU unit are a half plane with
 two examples. The half-plane gating is faster (S = ½) but not self-consistent: the weights that a
-unit learns with it switch the unit on for other examples. Units turn until one example is left.
+unit learns with it switch the unit on for other examples. Units turn until they are on for a single
+example.
 """
 
 import math
@@ -58,7 +59,7 @@ _SIZE, _TRACK = (7.2, 3.3), (0.6, 0.15, 0.67 * 3.3 / 7.2, 0.67)
 _EVERY = 3
 _ON = 0.2
 """Fraction of its largest activity above which a unit counts as on. A unit along one example is
-orthogonal to two others, and noise decides the sign of its small input for these two."""
+orthogonal to two other examples, for which noise decides the sign of its small input."""
 
 
 class Parameters(BaseParameters):
@@ -135,7 +136,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _gated(parameters: Parameters, task: Task) -> xr.Dataset:
-    """Train one pathway per example, aligned with it, and return its closed form beside it."""
+    """Train one pathway per example, aligned with the example; add the closed form."""
     x, y, b = np.asarray(task.x, float), np.asarray(task.y, float), parameters.layer_strength
     inward, outward = b * x / np.linalg.norm(x, axis=1, keepdims=True), b * y
     edges: dict[str, np.ndarray] = {}
@@ -193,7 +194,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "half-time",
         f"from layer weights b₀ = {parameters.layer_strength:g} a pathway reaches half of its "
-        "final strength at t = τ/2S ln(S/Dπ₀ − 1), π₀ = b₀²",
+        "final strength at t = τ/2S ln(S/Dπ₀ − 1), π₀ = b₀², for correlation S and variance D",
         agree(data["half_time"], data["half_time_theory"], within=1e-4),
         headline=True,
     )
@@ -237,7 +238,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         most_seeds(near < off.sel(gates="initial", drop=True) / 2, of="networks"),
         at="“Assumptions & caveats”",
         note="relative error of the half time with final gates: "
-        f"{join_numbers(near.median('seed'), 2)}; less than half of that with initial gates",
+        f"{join_numbers(near.median('seed'), 2)}; less than half of the error with initial gates",
     )
     ends = "example" if float(relu["single"].min()) > 0.5 else "half plane"
     kind, rates = raced["gating"].values, raced["rate"].values
@@ -331,7 +332,7 @@ def _places(units: xr.Dataset) -> xr.DataArray:
     """Return the position of each unit: in the direction of u, at a distance of log |u||v|."""
     size = np.sqrt((units["u"] ** 2).sum("input"))
     strength = np.log10(np.maximum(size * abs(units["v"]), 1e-300))
-    least = float(np.log10((units["u"][0] ** 2).mean())) - 2  # few units start below this
+    least = float(np.log10((units["u"][0] ** 2).mean())) - 2  # few units start with less strength
     out = np.clip((strength - least) / (float(strength.max()) - least), 0.0, None)
     return (units["u"] / size * out).transpose("time", "unit", "input")
 
