@@ -129,7 +129,7 @@ def test_theory_can_be_differentiated_by_the_correlation():
 )
 def test_networks_that_need_other_moments_raise(unit, task):
     network = networks.fully_connected(2, 3, 2, **unit, scale=1.0, key=KEY)
-    with pytest.raises(ValueError, match=r"moments of this task .* needs others\. Give the data"):
+    with pytest.raises(ValueError, match=r"moments of this task .* other moments\. Give the data"):
         gradient_flow(network, task, TIMES)
 
 

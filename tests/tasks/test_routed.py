@@ -283,8 +283,11 @@ def test_related_domains_share_structure():
         (lambda: objects_in_contexts(np.ones((2, 2, 2))), r"\(feature, object\)"),
         (lambda: objects_in_contexts(8, 0), "`contexts` must be a whole number from 1"),
         (lambda: objects_in_contexts([[np.inf]]), "finite"),
-        (lambda: objects_in_contexts(8, 3, structures=["tree"]), "one for each of 3 contexts"),
-        (lambda: objects_in_contexts(8, 4, structures="tree"), "one for each of 4 contexts"),
+        (
+            lambda: objects_in_contexts(8, 3, structures=["tree"]),
+            "structure for each of 3 contexts",
+        ),
+        (lambda: objects_in_contexts(8, 4, structures="tree"), "structure for each of 4 contexts"),
         (lambda: objects_in_contexts(8, 1, structures=["star"]), "A structure is"),
         (lambda: objects_in_contexts(8, 1, structures=[np.ones((2, 3))]), "of 8 objects each"),
         (lambda: structured_features("ring", 6), "power of two from 4 up"),
@@ -307,7 +310,7 @@ def test_related_domains_share_structure():
         (lambda: domain_routing(3, np.zeros((3, 3), bool)), "at least one pair"),
         (lambda: domain_routing(3, np.ones((3, 3))), "float64 of shape"),
         (lambda: domain_routing(3, np.ones((2, 2), bool)), r"\(3, 3\)"),
-        (lambda: domain_routing(3, items=np.ones((2, 4, 4))), "features of 2 domains, there are 3"),
+        (lambda: domain_routing(3, items=np.ones((2, 4, 4))), "of 2 domains, but there are 3"),
         (lambda: nested_tree_features(2, values=[1.0, 2.0]), "each of 3 levels"),
         (
             lambda: features_of_related_domains([0], ring(4), 3, key=jax.random.key(0)),

@@ -54,11 +54,13 @@ def in_context_regression(
     - `context`: number N of labelled tokens.
     - `token_covariance`: Λ, the identity by default.
     - `samples`, `key`: number of sequences and random key, for a finite data set instead of the
-      population. The population is for linear attention only, whose moments are known exactly.
+      population. Only linear attention learns from the population, because only its moments are
+      known exactly.
 
     **Returns:**
 
-    A task with inputs `(D + 1, N + 1)`, whose columns are the tokens and last the query.
+    A task with inputs `(D + 1, N + 1)`, whose columns are the tokens and, in the last column, the
+    query.
 
     **Example:**
 
@@ -79,7 +81,7 @@ def in_context_regression(
     root = square_root(cov, name="token_covariance")
     if (samples is None) != (key is None):
         raise ValueError(
-            "A finite task needs both `samples` and `key`, a population neither; got only "
+            "Give both `samples` and `key` for a finite task, neither for a population; got only "
             f"`{'key' if samples is None else 'samples'}`."
         )
     if samples is None or key is None:

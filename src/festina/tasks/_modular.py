@@ -1,4 +1,4 @@
-"""Modular addition, with part of the table for training and the rest for testing."""
+"""Modular addition, with part of the addition table for training and the rest for testing."""
 
 import jax
 import numpy as np

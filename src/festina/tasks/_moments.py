@@ -73,8 +73,8 @@ class MomentTask(AbstractTask):
         if monomials is None:
             raise ValueError(
                 f"The moments of this task are for networks of degree {self.degree} in the "
-                f"input, without biases; {view} needs others. Give the data themselves, with "
-                "`festina.tasks.from_arrays(x, y)`, or use a teacher of `festina.tasks`."
+                f"input, without biases; {view} needs other moments. Give the data themselves, "
+                "with `festina.tasks.from_arrays(x, y)`, or use a teacher of `festina.tasks`."
             )
         shape = monomials.shape[: -self.degree]
         turn = monomials.reshape(math.prod(shape), -1)
@@ -103,9 +103,10 @@ def from_moments(
     **Arguments:**
 
     - `correlation`: $\Sigma_{yx} = \langle yx^\top\rangle$, `(output, input)`. For networks of
-      degree 2 $\langle y\,xx^\top\rangle$, `(output, input, input)`, and so on up to degree 4.
+      degree 2 give $\langle y\,xx^\top\rangle$, `(output, input, input)`, and so on up to degree 4.
     - `covariance`: $\Sigma_{xx} = \langle xx^\top\rangle$, `(input, input)`. For networks of degree
-      p the moments of order 2p, with 2p axes. The default is that of inputs from N(0, I).
+      p give the moments of order 2p, with 2p axes. The default moments are those of inputs from
+      N(0, I).
     - `target_power`: $\langle\lVert y\rVert^2\rangle$. By default the network can fit the targets
       exactly, so the least-squares loss is zero.
 
@@ -167,7 +168,7 @@ def _check_symmetric(name: str, moment: np.ndarray, first: int) -> None:
 
 
 def _explained(yz: Float[np.ndarray, "output f"], zz: Float[np.ndarray, "f f"]) -> float:
-    """Return the part of ⟨‖y‖²⟩ that least squares explain; raises if no data have such moments."""
+    """Return the part of ⟨‖y‖²⟩ that least squares explain; raises for impossible moments."""
     variances, axes = np.linalg.eigh(zz)
     if variances[0] < -_ROUNDING * np.abs(zz).max():
         raise ValueError(

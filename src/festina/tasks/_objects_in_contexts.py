@@ -108,7 +108,9 @@ def structured_features(structure: str, objects: int = 8) -> Float[np.ndarray, "
         )
     tree = nested_tree_features(count.bit_length() - 1)
     if structure == "ring":
-        slope = np.floor(100 * np.linspace(0.0, 1.0, count // 2)) / 100  # two places, as published
+        slope = (
+            np.floor(100 * np.linspace(0.0, 1.0, count // 2)) / 100
+        )  # two decimals, as published
         hill = np.concatenate((slope, slope[::-1]))
         return np.stack([np.ones(count), *(np.roll(hill, k) for k in range(2 * count - 2))])
     if structure == "crossed":
@@ -122,8 +124,8 @@ def _structures(
 ) -> list[Float[np.ndarray, "feature object"]]:
     if isinstance(given, str) or len(given) != count:
         raise ValueError(
-            f"`structures` must be a list with one for each of {count} contexts, such as "
-            f"{('tree', 'ring', 'crossed')} for three, got {given!r}."
+            f"`structures` must be a list with one structure for each of {count} contexts, "
+            f"such as {('tree', 'ring', 'crossed')} for three, got {given!r}."
         )
     found = [
         structured_features(each, items)

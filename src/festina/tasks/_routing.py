@@ -30,27 +30,29 @@ def domain_routing(
     Each input domain i has its own inputs, in which item k is $x_i = V_i e_k$ with an orthogonal
     matrix $V_i$. Each output domain j has its own outputs, with the targets $y_j = Q_j h_k$, where
     $h_k$ are the features of item k. All other inputs and outputs are zero. The last M inputs are
-    one-hot for the output domain. A network whose gates are set by labels need not read them.
+    one-hot for the output domain. A network whose gates are set by labels need not read these M
+    inputs.
 
-    On the samples of one pair of domains the modes have the correlation strength
-    $S = \sigma(H)/n$ and the variance $D = 1/n$ with n items. Averaged over p pairs, S and D are
-    divided by p. The matrices $V_i$ and $Q_j$ depend on the `key` only: with the same key,
-    `domain_routing(M, pairs)` has the trained pairs and `domain_routing(M, ~pairs)` the others.
+    On the samples of one pair of domains the modes have the correlation strength $S = \sigma(H)/n$
+    and the variance $D = 1/n$ with n items. Averaged over p pairs, S and D are divided by p. The
+    matrices $V_i$ and $Q_j$ depend on the `key` only: with the same key, `domain_routing(M, pairs)`
+    has the trained pairs and `domain_routing(M, ~pairs)` all other pairs.
 
     **Arguments:**
 
     - `domains`: number M of input domains and of output domains.
     - `trained`: pairs of domains in the task, by default all. A number K means the pairs of input
-      domain i with the output domains i, …, i + K − 1 (mod M). Other choices are boolean arrays
-      `(input domain, output domain)`, such as those of `cyclic_domain_pairs`.
+      domain i with the output domains i, …, i + K − 1 (mod M). Other pairs are given by a boolean
+      array `(input domain, output domain)`, for example from `cyclic_domain_pairs`.
     - `items`: number n of items, a power of two, for the features of `nested_tree_features`; or
-      your own features, `(feature, item)`. Features that differ between domains are
-      `(domain, feature, item)`, such as those of `features_of_related_domains`.
-    - `preset`: "saxe-2022" sets the arguments that are not given to those of Saxe, Sodhani &
+      your own features, `(feature, item)`. Features that differ between domains have the shape
+      `(domain, feature, item)`, for example from `features_of_related_domains`.
+    - `preset`: "saxe-2022" sets all arguments that are not given to the values of Saxe, Sodhani &
       Lewallen (2022). There are seven domains, each trained with the domains at distance −1, 0, 1
       and 2. The four items have tree features of value 6 (all items), 4 (pairs) and 3 (single
-      ones).
-    - `key`: random key for the matrices $V_i$ and $Q_j$. Without a key they are the identity.
+      items).
+    - `key`: random key for the matrices $V_i$ and $Q_j$. Without a key these matrices are the
+      identity.
 
     **Returns:**
 
@@ -74,8 +76,8 @@ def domain_routing(
     h = features_of("items", 4 if items is None else items)
     if h.ndim == 3 and len(h) != m:
         raise ValueError(
-            f"`items` has the features of {len(h)} domains, there are {m}. Give features for each "
-            "domain, or one matrix (feature, item) for all."
+            f"`items` has the features of {len(h)} domains, but there are {m} domains. Give "
+            "features for each domain, or one matrix (feature, item) for all."
         )
     features, n = h.shape[-2:]
     v, q = np.eye(n)[None].repeat(m, 0), np.eye(features)[None].repeat(m, 0)
@@ -127,7 +129,8 @@ def features_of_related_domains(
 
     The domains are the leaves of a tree. For every node of the tree, including the root and the
     leaves, `features` features of the items are drawn from a world. A domain has the features of
-    all nodes on its way to the root. The result can be the `items` of `domain_routing`.
+    all nodes on the path from its leaf to the root. The result can be the `items` of
+    `domain_routing`.
 
     **Arguments:**
 

@@ -33,7 +33,7 @@ def structured_task(
     - `loss="half-sum"` is the convention of that paper, $\frac12\lVert Y - W\rVert_F^2$, with
       $\Sigma^{yx} = Y$ and $\Sigma^{xx} = I$.
     - `loss="half"`, the default, averages over items: $\Sigma^{yx} = Y/P$ and $\Sigma^{xx} = I/P$.
-      Trajectories are the same, but take $P$ times as long.
+      With `"half"` the trajectories are the same as with `"half-sum"`, but take $P$ times as long.
 
     **Arguments:**
 

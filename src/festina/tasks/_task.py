@@ -31,7 +31,7 @@ class Statistics(NamedTuple):
     r"""Samples of a loss, $L = \frac12\sum_k w_k\lVert y_k - f(\psi_k)\rVert^2 + $ `floor`.
 
     For a view with fixed features the ψ_k are pseudo-samples with the moments of the data (see
-    `compress`). For any other view they are the features of the samples.
+    `compress`). For any other view the ψ_k are the features of the samples.
     """
 
     psi: Float[np.ndarray, "sample ..."]
@@ -213,11 +213,11 @@ class Task(AbstractTask):
 def _at_once(
     psi: np.ndarray, y: np.ndarray, weight: np.ndarray, output_gates: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return samples, merging those that differ only in which outputs are open.
+    """Return samples, merging samples that are equal except for their targets and open outputs.
 
-    An output whose gate is closed adds nothing to the loss. The loss of a merged sample, with all
-    these outputs open, is therefore the sum of the losses. Nothing is merged if samples share an
-    open output.
+    An output whose gate is closed adds nothing to the loss. A merged sample, in which the open
+    outputs of its samples are open, has the sum of their losses. Nothing is merged if samples share
+    an open output.
     """
     if not output_gates:
         return psi, y, weight
@@ -244,7 +244,7 @@ def _compressed(
     weight: np.ndarray,
     shape: tuple[int, ...],
 ) -> Statistics:
-    r"""Return pseudo-samples like `compress`, but from samples instead of moments.
+    r"""Return the pseudo-samples of `compress`, computed from samples instead of moments.
 
     Moments square the condition number, so the contribution of weak features would be lost in
     rounding. With $\sqrt{w}\,(\Psi, Y) = QR$ the triangle R contains all that is needed. Its
@@ -347,7 +347,7 @@ def from_arrays(
     if weight.shape != (len(x),) or not (np.isfinite(weight).all() and (weight >= 0).all()):
         raise ValueError(
             f"`weight` must be one finite number ≥ 0 for each of the {len(x)} samples, got shape "
-            f"{weight.shape} with {np.sum(~(weight >= 0) | np.isinf(weight))} that are not."
+            f"{weight.shape} with {np.sum(~(weight >= 0) | np.isinf(weight))} invalid weights."
         )
     if not weight.sum() > 0:
         raise ValueError("`weight` is zero for every sample. At least one must be positive.")

@@ -57,8 +57,8 @@ def figure_1c_teacher(
     """Return the task of Figure 1C of Zhang, Saxe & Latham, with a linear teacher of four inputs.
 
     The teacher is w* = (1, 1, −1, 1)/√5, and the variances of the inputs are (1, 1, 2, 1). A
-    convolutional network with kernel size and stride 2 learns each half of w* with one kernel. The
-    arguments are those of `linear_teacher`.
+    convolutional network with kernel size and stride 2 learns each half of w* with one kernel.
+    `nodes`, `samples` and `key` are passed to `linear_teacher`.
 
     **Example:**
 
@@ -125,16 +125,17 @@ def student_teacher(
 
     - `teacher`: a single `festina.networks.Layer`.
     - `covariance`: covariance of the inputs, which are vectors.
-    - `nodes`: number of Gauss–Hermite nodes per dimension, for population averages. With None the
-      averages are exact, for polynomial teachers and students of no higher degree only.
+    - `nodes`: number of Gauss–Hermite nodes per dimension, for population averages. Without `nodes`
+      the averages are exact, but only for polynomial teachers, and for students whose degree is not
+      higher than the teacher's.
     - `samples`, `key`: number of samples and random key, for a finite data set instead of the
       population.
 
     !!! note "When it stops being exact"
 
         The quadrature error of smooth units falls faster than any power of `nodes` (for tanh like
-        e^{−c√nodes}). For units with a kink, such as ReLU, it falls as one over `nodes`; a warning
-        then gives the relative error of the teacher's own gradient.
+        e^{−c√nodes}). For units with a kink, such as ReLU, the error falls as one over `nodes`; a
+        warning then gives the relative error of the teacher's own gradient.
 
     **Example:**
 
@@ -233,7 +234,7 @@ def _gaussian_task(
 ) -> Task:
     if (samples is None) != (key is None):
         raise ValueError(
-            "A finite task needs both `samples` and `key`, a population neither; got only "
+            "Give both `samples` and `key` for a finite task, neither for a population; got only "
             f"`{'key' if samples is None else 'samples'}`."
         )
     if samples is not None and key is not None:

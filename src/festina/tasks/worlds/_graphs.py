@@ -28,9 +28,10 @@ def graph(
       \Bigr),\qquad C = (\mathcal L + gI)^{-1},$$
 
     where $\mathcal L$ is the graph's Laplacian (Kemp & Tenenbaum 2008; Saxe, McClelland & Ganguli
-    2019). The covariance of the items has the items' rows and columns of $C$. Parts of the graph
-    without an edge between them have independent features. Eigenvalues and modes are computed
-    numerically; `chain`, `ring`, `grid`, `torus` and `clusters` have closed forms.
+    2019). The covariance of the items consists of the items' rows and columns of $C$, the
+    covariance of all nodes. Parts of the graph without an edge between them have independent
+    features. Eigenvalues and modes are computed numerically; `chain`, `ring`, `grid`, `torus` and
+    `clusters` have closed forms.
 
     **Arguments:**
 
@@ -97,7 +98,7 @@ def clusters(sizes: Sequence[int], *, coupling: float = 1.0, precision: float = 
 
     - `sizes`: number of items in each cluster.
     - `coupling`: weight $w$ of the edge from an item to its centre.
-    - `precision`: $g = 1/\sigma^2$, see `graph`.
+    - `precision`: $g = 1/\sigma^2 > 0$, which bounds the overall level of a feature.
 
     **Returns:**
 

@@ -24,7 +24,7 @@ def chain(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World
 
     - `items`: number $P$ of items.
     - `coupling`: weight $w$ of the edges between neighbours.
-    - `precision`: $g = 1/\sigma^2$, see `graph`.
+    - `precision`: $g = 1/\sigma^2 > 0$, which bounds the overall level of a feature.
 
     **Returns:**
 
@@ -53,7 +53,7 @@ def ring(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
 
     - `items`: number $P$ of items, at least 3.
     - `coupling`: weight $w$ of the edges between neighbours.
-    - `precision`: $g = 1/\sigma^2$, see `graph`.
+    - `precision`: $g = 1/\sigma^2 > 0$, which bounds the overall level of a feature.
 
     **Returns:**
 
@@ -86,7 +86,7 @@ def grid(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 1
 
     - `rows`, `columns`: numbers $P_1, P_2$; item $iP_2 + j$ is in row $i$ and column $j$.
     - `coupling`: weight $w$ of the edges between neighbours.
-    - `precision`: $g = 1/\sigma^2$, see `graph`.
+    - `precision`: $g = 1/\sigma^2 > 0$, which bounds the overall level of a feature.
 
     **Returns:**
 
@@ -112,7 +112,7 @@ def torus(rows: int, columns: int, *, coupling: float = 1.0, precision: float = 
 
     - `rows`, `columns`: numbers $P_1, P_2 \ge 3$; item $iP_2 + j$ is in row $i$ and column $j$.
     - `coupling`: weight $w$ of the edges between neighbours.
-    - `precision`: $g = 1/\sigma^2$, see `graph`.
+    - `precision`: $g = 1/\sigma^2 > 0$, which bounds the overall level of a feature.
 
     **Returns:**
 

@@ -16,9 +16,9 @@ def tree(branching: Sequence[int], flip: ArrayLike) -> World:
     r"""Return a world whose items are the leaves of a tree, with ±1 features that are inherited.
 
     The process is the branching diffusion of Saxe, McClelland & Ganguli (2019). A feature is +1 or
-    −1 at the root with equal probability. On each edge into level $k$ it changes its sign with
-    probability $\epsilon_k$. There are $M_k$ nodes at level $k = 0, \dots, L$ and $P = M_L$ items.
-    Two leaves whose last common ancestor is at level $k$ have the covariance
+    −1 at the root with equal probability. On each edge into level $k$ the feature changes its sign
+    with probability $\epsilon_k$. There are $M_k$ nodes at level $k = 0, \dots, L$ and $P = M_L$
+    items. Two leaves whose last common ancestor is at level $k$ have the covariance
 
     $$q_k = \prod_{m > k} (1 - 2\epsilon_m)^2,\qquad q_{-1} := 0.$$
 
@@ -26,10 +26,11 @@ def tree(branching: Sequence[int], flip: ArrayLike) -> World:
 
     $$c_m = \sum_{k=m}^{L} (q_k - q_{k-1})\,\frac{P}{M_k}.$$
 
-    The mode of $c_0$ is uniform. The $M_m - M_{m-1}$ modes of $c_m$ are contrasts between the
-    children of the nodes at level $m - 1$. Since $c_0 \ge c_1 \ge \dots$, networks learn broad
-    distinctions before fine ones (progressive differentiation). Edges that never flip,
-    $\epsilon_m = 0$, give $c_m = c_{m+1}$; edges with $\epsilon_m = 1/2$ give $c_0 = \dots = c_m$.
+    The mode with eigenvalue $c_0$ is uniform. The $M_m - M_{m-1}$ modes with eigenvalue $c_m$ are
+    contrasts between the children of the nodes at level $m - 1$. Since $c_0 \ge c_1 \ge \dots$,
+    networks learn broad distinctions before fine ones (progressive differentiation). Edges that
+    never flip, $\epsilon_m = 0$, give $c_m = c_{m+1}$; edges with $\epsilon_m = 1/2$ give $c_0 =
+    \dots = c_m$.
 
     **Arguments:**
 
@@ -105,7 +106,7 @@ def tree(branching: Sequence[int], flip: ArrayLike) -> World:
 
 
 def contrasts(size: int) -> Float[np.ndarray, "size less"]:
-    """Return orthonormal contrasts as columns, each of one item against the mean of all before."""
+    """Return orthonormal contrasts, as columns, of each item against the mean of earlier items."""
     columns = np.triu(np.ones((size, size - 1)))
     columns[np.arange(1, size), np.arange(size - 1)] = -np.arange(1.0, size)
     return columns / np.linalg.norm(columns, axis=0)

@@ -20,7 +20,7 @@ class ModeGroup(NamedTuple):
     """Modes of a world with equal eigenvalue and role, such as the contrasts of one tree level.
 
     - `name`: name of the group, such as "level 2" or "wave 1".
-    - `eigenvalue`: their common eigenvalue c of the covariance.
+    - `eigenvalue`: common eigenvalue c of these modes.
     - `modes`: orthonormal eigenvectors as columns, `(item, mode)`.
 
     **Example:**
@@ -66,7 +66,7 @@ class World(Result):
       eigenvalues.
     - `position`: position of each item in a figure, `(item, 2)`.
     - `groups`: number of the group of each item, `(level, item)`, coarsest level first: nodes of a
-      tree from root to leaves, or clusters. Other worlds have no levels.
+      tree from root to leaves, or clusters. Only `tree` and `clusters` define groups.
 
     **Example:**
 
