@@ -285,9 +285,9 @@ def test_related_domains_share_structure():
         (lambda: objects_in_contexts([[np.inf]]), "finite"),
         (
             lambda: objects_in_contexts(8, 3, structures=["tree"]),
-            "structure for each of 3 contexts",
+            "for each of 3 contexts",
         ),
-        (lambda: objects_in_contexts(8, 4, structures="tree"), "structure for each of 4 contexts"),
+        (lambda: objects_in_contexts(8, 4, structures="tree"), "for each of 4 contexts"),
         (lambda: objects_in_contexts(8, 1, structures=["star"]), "A structure is"),
         (lambda: objects_in_contexts(8, 1, structures=[np.ones((2, 3))]), "of 8 objects each"),
         (lambda: structured_features("ring", 6), "power of two from 4 up"),

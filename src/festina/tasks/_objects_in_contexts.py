@@ -108,9 +108,7 @@ def structured_features(structure: str, objects: int = 8) -> Float[np.ndarray, "
         )
     tree = nested_tree_features(count.bit_length() - 1)
     if structure == "ring":
-        slope = (
-            np.floor(100 * np.linspace(0.0, 1.0, count // 2)) / 100
-        )  # two decimals, as published
+        slope = np.floor(100 * np.linspace(0.0, 1.0, count // 2)) / 100  # published with 2 decimals
         hill = np.concatenate((slope, slope[::-1]))
         return np.stack([np.ones(count), *(np.roll(hill, k) for k in range(2 * count - 2))])
     if structure == "crossed":
