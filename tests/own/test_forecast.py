@@ -1,4 +1,4 @@
-"""Forecasts of small runs, held against the runs as they go on."""
+"""Test forecasts of small runs against the continued runs."""
 
 import copy
 import functools
@@ -216,7 +216,7 @@ def test_a_metric_is_forecast_in_its_own_right():
 
 
 class Noisy(nn.Module):
-    """What differs in training: dropout of three kinds, and normalisation by the batch."""
+    """A model that differs in training: three kinds of dropout, and batch normalisation."""
 
     def __init__(self):
         super().__init__()
@@ -237,7 +237,7 @@ def test_a_model_in_training_is_looked_ahead_of_without_its_noise():
     assert "batch normalisation" in notes
     assert all(module.training for module in model.modules())
     problem = problem_of(model, MSE, SGD(0.1), task())
-    # The samples have been shuffled, and normalisation is by all of them.
+    # Samples are shuffled, and batch normalisation averages over all of them.
     still = copy.deepcopy(model).eval()
     still.norm.train()
     assert problem.loss == pytest.approx(MSE(still(task()[0]), task()[1]).item(), rel=1e-5)
@@ -355,7 +355,7 @@ def test_a_loader_says_its_batch_and_its_random_numbers_are_left_alone():
 
 
 class Named(torch.utils.data.Dataset):
-    """Samples by names, as trainers of language models have them."""
+    """Samples as dictionaries, as trainers of language models use them."""
 
     def __init__(self, *names):
         self.names = names
@@ -405,7 +405,7 @@ def test_losses_that_differ_by_rounding_are_the_same_loss():
     assert forecast(loss=jitter, max_gradients=20).loss > 0
     x, _ = task()
     model = network(0.3)
-    y = model(x).detach()  # where nothing is left of the loss, rounding is all of it
+    y = model(x).detach()  # the loss is zero up to rounding
     rounded = lambda a, b: MSE(a, b) + 1e-9 * torch.rand(())
     assert forecast(model, rounded, data=(x, y), max_gradients=20).left is None
 
@@ -497,14 +497,15 @@ def test_targets_that_would_broadcast_are_refused():
         forecast(model, pairs, data=(x, y[:, 0]))
     with pytest.raises(ValueError, match=words):
         festina.diagnose.effective_width(model, x, y=y[:, 0], loss=pairs)
-    own = lambda out, y: ((out[:, 0] - y) ** 2).mean()  # which minds the shapes
+    # this loss depends on the shapes of its arguments
+    own = lambda out, y: ((out[:, 0] - y) ** 2).mean()
     assert forecast(model, own, data=(x, y[:, 0])).loss == pytest.approx(forecast(model).loss)
 
 
 @pytest.mark.parametrize("samples", [2, 3, 8, 40])
 @pytest.mark.parametrize("rule", [torch.optim.SGD, torch.optim.Adam])
 def test_losses_that_mind_the_shapes_are_never_refused(samples, rule):
-    """Absolute differences of outputs that are all below their targets, whichever those are."""
+    """Losses are absolute differences, and all outputs are below their targets."""
     torch.manual_seed(samples)
     x = torch.randn(samples, 3)
     y = x[:, 0].abs() + 3
@@ -520,7 +521,7 @@ def test_losses_that_mind_the_shapes_are_never_refused(samples, rule):
     found = festina.forecast(model, counted, optimiser, (x, y), batch=2, max_gradients=30)
     assert found.loss == pytest.approx(loss(model(x), y).item())
     passes = sum(calls) / samples
-    assert passes < found.gradients + 10, "shapes are looked at once, and a gradient is timed"
+    assert passes < found.gradients + 10, "few calls besides gradients"
     narrow = festina.diagnose.effective_width(model, x, y=y, loss=loss, tune=False)
     assert narrow.loss == pytest.approx(found.loss)
 
@@ -575,9 +576,10 @@ def test_weights_that_are_never_used_leave_adam_its_memory():
 
 
 def test_a_long_slide_along_kinks_is_a_plateau():
-    """A sample stays on the hinge of a unit: no step is short enough, 5 gradients go for 8 steps.
+    """A sample stays on the kink of a ReLU unit, so no step is short enough.
 
-    It rests at .134 from step 300 to 3,900; at steps that are half or twice as long it does too.
+    The forecast takes 5 gradients for 8 steps. The loss rests at 0.134 from step 300 to 3,900, also
+    at half or twice the learning rate.
     """
     torch.manual_seed(3)
     x, teacher = torch.randn(200, 5), torch.randn(5, 3)

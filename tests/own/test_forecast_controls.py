@@ -1,4 +1,4 @@
-"""Runs without a coming drop: the verdict of `festina.forecast` against the run as it goes on."""
+"""Test verdicts of `festina.forecast` on runs without a coming drop, against the continued runs."""
 
 import itertools
 from collections.abc import Callable
@@ -18,12 +18,15 @@ MSE = nn.MSELoss()
 
 @dataclass
 class Control:
-    """A run up to the moment of the question, and the verdicts that are right for it.
+    """A run up to its forecast, with the verdicts that are correct for it.
 
     - `make`: draw a model and its data `(model, x, y)`.
+
     - `optimiser`: make the optimiser of the parameters.
-    - `before`: steps of training before the question.
-    - `after`: steps of training that the forecast is held against.
+
+    - `before`: steps of training before the forecast.
+
+    - `after`: steps of training after the forecast.
     """
 
     name: str
@@ -38,7 +41,7 @@ class Control:
 
 
 def train(control, model, optimiser, x, y, steps, seed):
-    """Losses on all samples, at most 400 of them, while the run goes on."""
+    """Train, and return at most 400 losses on all samples."""
     generator, losses = torch.Generator().manual_seed(seed), []
     for step in range(steps):
         rows = slice(None)
@@ -55,7 +58,7 @@ def train(control, model, optimiser, x, y, steps, seed):
 
 
 def asked(control, seed, **options):
-    """The run at the moment of the question, its forecast, and the losses that follow."""
+    """Return the forecast of a run and the losses that follow."""
     torch.manual_seed(seed)
     model, x, y = control.make()
     optimiser = control.optimiser(model.parameters())
@@ -67,7 +70,7 @@ def asked(control, seed, **options):
 
 
 def kept(seen, losses: np.ndarray) -> bool:
-    """Whether a drop that was promised within these steps has come."""
+    """Return whether a predicted drop has come within these steps."""
     if seen.left is None or seen.level is None:
         return True
     fall = seen.plateau - seen.level
@@ -309,7 +312,7 @@ def test_no_drop_is_promised_where_none_comes(control, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_floor_of_a_network_that_could_fit_is_that_of_its_noise(seed):
-    """Where it would end without noise, its gradients are not noisy either."""
+    """Without noise the network would fit, and its gradients would not be noisy either."""
     make = of(lambda: mlp(6, 40, 1, unit=nn.ReLU), lambda: wiggly(noise=0.3))
     control = Control("", make, sgd(0.05), 1500, 6000, FLOOR, 4)
     seen, losses = asked(control, seed, insist=True)

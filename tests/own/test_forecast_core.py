@@ -1,4 +1,4 @@
-"""What looks ahead: Chebyshev's steps, the clock of momentum, Adam's own; on plain arrays."""
+"""Test integrators of forecasts on plain arrays: Chebyshev steps, momentum and Adam."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from festina.own.forecasting._vectors import Vector
 
 
 def saddle(rates: Sequence[float]) -> Callable[[Vector], tuple[float, Vector]]:
-    """w' = rates * w: what grows, and what is stiff and at rest."""
+    """Return the field w' = rates · w, with growing directions and stiff directions at rest."""
     rate = np.asarray(rates)
 
     def field(w: Vector) -> tuple[float, Vector]:
@@ -60,7 +60,7 @@ def test_growth_beside_stiff_weights_is_timed_better_the_tighter_the_tolerance()
     (coarse, few), (fine, _) = error(0.2), error(0.002)
     assert coarse < 0.03
     assert fine < 0.2 * coarse
-    assert few < 0.2 * 30.7 * 400 / 2  # of what descent takes at its largest rate
+    assert few < 0.2 * 30.7 * 400 / 2  # compared with descent at its largest stable rate
 
 
 @pytest.mark.parametrize("nesterov", [False, True])

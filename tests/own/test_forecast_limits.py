@@ -1,4 +1,4 @@
-"""What limits a forecast: stability, the noise of mini-batches, its cost, and what it is given."""
+"""Test limits of forecasts: stability, noise of mini-batches, cost, and invalid input."""
 
 import math
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def set_up(rule, batch=None, model=None) -> tuple[Any, Any]:
 
 
 def final(rule, curvature, steps=4000):
-    """|w| after so many steps of a rule in a parabola, from w = 1."""
+    """Return |w| after `steps` steps in a parabola, from w = 1."""
     w, v = 1.0, 0.0
     for _ in range(steps):
         g = curvature * w
@@ -101,7 +101,7 @@ def test_rates_of_their_own_are_in_the_curvature():
 
 
 def test_the_noise_floor_is_that_of_the_stationary_distribution_as_the_rate_vanishes():
-    """Covariance S of the weights: S = (1 − ηH) S (1 − ηH) + η²C; the excess is tr(HS)/2."""
+    """The covariance S of the weights is S = (1 − ηH) S (1 − ηH) + η²C; the excess is tr(HS)/2."""
     x, y = regression()
     x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], 1)
     best = torch.linalg.lstsq(x, y).solution[:, 0]
@@ -145,7 +145,7 @@ OWN = {
 
 
 def run(model, optimizer, steps, schedule=lambda k: 1.0, data=None):
-    """Losses of so many steps of PyTorch's own."""
+    """Return losses of `steps` steps of PyTorch's optimiser."""
     (x, y), losses, lr = data or regression(), [], [group["lr"] for group in optimizer.param_groups]
     for step in range(steps):
         for group, rate in zip(optimizer.param_groups, lr, strict=True):
@@ -202,7 +202,7 @@ def test_a_velocity_is_stated_as_it_is_read():
 
 @pytest.mark.parametrize(("layers", "bias"), [(3, False), (4, True)])
 def test_saddles_of_higher_order_are_no_minima(layers, bias):
-    """Gradient and curvature vanish with the product of three layers or more."""
+    """With three layers or more, gradient and curvature vanish at zero weights."""
     (x, y), widths = regression(), [4, *[6] * (layers - 1), 1]
     model = nn.Sequential(*(nn.Linear(a, b, bias=bias) for a, b in pairwise(widths))).double()
     for weight in model.parameters():
@@ -224,7 +224,7 @@ def test_a_budget_ends_where_training_on_would_be_cheaper():
     budget = Budget(insist=False, per_sample=0.1)
     for _ in range(10):
         budget.charge(100, 1.0)
-    budget.begun = budget.steps  # what is spent before the first sample does not count
+    budget.begun = budget.steps  # costs before the first sample do not count
     for _ in range(int(ALWAYS / 10) + 1):
         budget.charge(100, 1.0)
     with pytest.raises(Exhausted):
@@ -237,7 +237,7 @@ def test_a_budget_ends_where_training_on_would_be_cheaper():
 
 @pytest.fixture
 def dear(monkeypatch):
-    """Gradients take 0.6 ms and 0.03 ms for each sample, whatever the machine does."""
+    """Set the cost of a gradient to 0.6 ms, plus 0.03 ms per sample, on every machine."""
     monkeypatch.setattr(_problem, "_seconds", lambda problem, samples: 6e-4 + 3e-5 * samples)
 
 
@@ -264,7 +264,7 @@ class Output:
 
 
 class WithLoss(nn.Module):
-    """A model that computes its loss from `labels`, as those of Hugging Face."""
+    """A model that computes its loss from `labels`, as in Hugging Face transformers."""
 
     def __init__(self):
         super().__init__()
@@ -442,7 +442,7 @@ TRAINED = {
     "momentum": lambda p: torch.optim.SGD(p, lr=0.003, momentum=0.9),
     "Adam": lambda p: torch.optim.Adam(p, lr=0.05),
 }
-# Adam's dilated clock steps over bursts that are short beside the time.
+# Adam's rescaled clock steps over short bursts of the learning rate.
 PAIRS = [pair for pair in product(ENDING, TRAINED) if pair != ("off and on", "Adam")]
 
 
@@ -484,7 +484,7 @@ def test_a_scheduler_without_more_steps_ends_training():
 
 
 def test_instability_behind_a_drop_is_noted():
-    """Training reaches the next level, and oscillates there back to half of the drop."""
+    """At the larger rate, training reaches the next level and oscillates above half of the drop."""
     torch.manual_seed(0)
     x = torch.randn(200, 6)
     y = torch.sin(2 * x[:, :1]) + x[:, 1:2] * x[:, 2:3] + 2 * x[:, 3:4]
@@ -506,7 +506,7 @@ def test_instability_behind_a_drop_is_noted():
 
 
 def test_slow_falls_below_a_thousandth_are_no_rest():
-    """No drop that counts, but not a rest either: the loss halves in some thousand steps."""
+    """The loss halves in some thousand steps: too little for a drop, too much for a rest."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(400, 2, generator=generator, dtype=torch.float64) * torch.tensor([1.0, 0.04])
     y = x.sum(1, keepdim=True) + 0.0265 * torch.randn(400, 1, generator=generator, dtype=x.dtype)
@@ -518,7 +518,7 @@ def test_slow_falls_below_a_thousandth_are_no_rest():
 
 
 def test_dear_gradients_of_a_slow_run_are_worth_their_cost(dear):
-    """Gradients that take as long as fifty steps, and see thousands of them ahead."""
+    """A gradient costs as much as fifty steps, but the forecast sees thousands of steps ahead."""
     torch.manual_seed(0)
     x = torch.randn(1024, 16)
     model = nn.Linear(16, 1)
@@ -529,7 +529,7 @@ def test_dear_gradients_of_a_slow_run_are_worth_their_cost(dear):
 
 
 def test_a_noise_floor_is_not_read_from_a_few_steps():
-    """Gradients are noisiest at the start of a run, whose loss falls thirtyfold in 2,000 steps."""
+    """Gradients are noisiest at the start of a run; this loss falls thirtyfold in 2,000 steps."""
     torch.manual_seed(0)
     x = torch.randn(1024, 256)
     model = nn.Sequential(nn.Linear(256, 64), nn.Tanh(), nn.Linear(64, 1))

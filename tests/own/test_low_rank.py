@@ -1,4 +1,4 @@
-"""The low-rank form: planted ranks are found again, and the smaller of both forms is returned."""
+"""Test the low-rank form: planted ranks are found, and the smaller of two forms is returned."""
 
 import re
 
@@ -17,8 +17,8 @@ nn = torch.nn
 
 
 def planted(rank=3, *, inputs=30, units=40, noise=0.0, seed=0):
-    """A network whose first weights have a low rank; its units are all different."""
-    torch.manual_seed(seed)  # of the readouts
+    """Return a network whose first weights have a low rank, with different units, and inputs."""
+    torch.manual_seed(seed)  # for the readouts
     g = torch.Generator().manual_seed(seed)
     draw = lambda *shape: torch.randn(*shape, generator=g, dtype=torch.double)
     model = nn.Sequential(nn.Linear(inputs, units), nn.Tanh(), nn.Linear(units, 2)).double()
@@ -48,7 +48,7 @@ def test_a_planted_rank_is_found_and_the_error_falls_with_the_noise():
         other = torch.randn(500, 30, dtype=torch.double, generator=torch.Generator().manual_seed(7))
         assert found.error == pytest.approx(apart(model, found.model, other), rel=0.3)
         errors.append(found.error)
-    assert errors[1] < 0.04 * errors[0]  # a hundredth of the noise; either error is known to 30 %
+    assert errors[1] < 0.04 * errors[0]  # the noise is a hundredth; errors are known to 30 %
     assert re.search(r"layer 0: rank 3; \d+ of 1,322 weights", str(found))
     assert "low rank: no narrow form with fewer weights" in str(found)
 
@@ -70,7 +70,7 @@ def test_neither_form_alone_is_smaller_than_the_answer(tune):
 
 
 def test_weighted_directions_beat_a_truncated_svd_of_the_same_size():
-    """Eckart and Young: the SVD is best for the weights, and not for the outputs."""
+    """A truncated SVD is optimal for the weights (Eckart and Young), but not for the outputs."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(20, 30), nn.ReLU(), nn.Linear(30, 4)).double()
     x = torch.randn(500, 20, dtype=torch.double) * torch.linspace(2.0, 0.1, 20)
@@ -85,7 +85,7 @@ def test_weighted_directions_beat_a_truncated_svd_of_the_same_size():
 
 
 def test_energies_are_what_dropping_directions_costs():
-    """To first order, which is exact for a linear network."""
+    """First-order energies are exact for a linear network."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(12, 10), nn.Linear(10, 12)).double()
     network = model_of(model, torch.randn(400, 12, dtype=torch.double))
@@ -123,7 +123,7 @@ def test_tuning_in_projected_inputs_has_the_slope_of_the_whole_network():
 
 
 class Direct(nn.Module):
-    """Uses the weights of a layer directly, which two layers do not have."""
+    """A model that uses the weights of a layer directly, which fails for a factorised layer."""
 
     def __init__(self):
         super().__init__()

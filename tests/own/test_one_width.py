@@ -1,4 +1,4 @@
-"""One question, one answer: `effective_width`, `stairs` and `shrink` agree, in every library."""
+"""Test that `effective_width`, `stairs` and `shrink` agree, in every library."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +20,7 @@ def half(outputs, y):
 
 
 def setting(phi, width, seed):
-    """A student of two unequal directions, from small weights, and its data."""
+    """Return a student with small weights and the data of a teacher with two unequal directions."""
     torch.manual_seed(seed)
     x = torch.randn(200, 4, dtype=torch.float64)
     y = torch.stack([3.0 * x[:, 0], x[:, 1]], dim=1)
@@ -80,7 +80,7 @@ def test_the_same_width_whoever_asks_on_every_plateau(phi, seed, tolerance):
 @pytest.mark.parametrize("width", [5, pytest.param(12, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("phi", ["relu", "linear", pytest.param("tanh", marks=pytest.mark.slow)])
 def test_the_same_weights_have_one_width_in_every_library(phi, width, seed):
-    """A network of fewer units with some noise on its weights: at several tolerances."""
+    """Three units are repeated with noise; widths agree at several tolerances."""
     rng = np.random.default_rng(seed)
     which = np.arange(width) % 3
     u = rng.normal(size=(3, 4))[which] + 0.02 * rng.normal(size=(width, 4))
@@ -104,6 +104,6 @@ def test_the_same_weights_have_one_width_in_every_library(phi, width, seed):
         found = [each.at(tolerance) for each in answers]
         assert len({each.width for each in found}) == 1, [each.curve for each in found]
         np.testing.assert_allclose([each.scale for each in found], found[0].scale, rtol=1e-9)
-        # A layer knows which kinds its units admit.
+        # A festina layer reports only the reductions that its units allow.
         assert set(found[2].kinds) == set(found[0].kinds) & set(known)
         assert found[1].kinds == found[0].kinds

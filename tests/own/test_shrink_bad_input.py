@@ -1,4 +1,4 @@
-"""What nobody should give, and what is assumed of what people do give."""
+"""Test invalid input of `shrink` and `effective_width`, and defaults for incomplete input."""
 
 import numpy as np
 import pytest
@@ -127,12 +127,12 @@ def test_dropout_and_batch_norm_are_judged_in_evaluation_mode_and_stay_in_traini
 
 @pytest.mark.parametrize("norm", [nn.LayerNorm(6), nn.GroupNorm(2, 6), nn.RMSNorm(6)], ids=str)
 def test_units_that_are_normalised_together_are_left_alone(norm):
-    """The layer behind them is narrowed, and outputs stay what they were."""
+    """Only the layer behind the normalised units is narrowed; outputs stay the same."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 6), norm, nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
     with torch.no_grad():
         for each in (model[2].weight, model[2].bias):
-            each[4:] = each[:4]  # every unit twice
+            each[4:] = each[:4]  # every unit is doubled
     found = festina.shrink(model, X, form="narrow", tolerance=1e-3, tune=False)
     assert found.widths == {"2": 4}
     assert torch.equal(found.model[0].weight, model[0].weight)
@@ -143,7 +143,7 @@ def test_units_that_are_normalised_together_are_left_alone(norm):
 @pytest.mark.parametrize("zero", ["weights", "inputs"])
 @pytest.mark.parametrize("look", [festina.shrink, effective_width])
 def test_outputs_that_never_change_need_one_unit_at_most_and_no_warning(look, zero):
-    """Warnings are errors here."""
+    """Constant outputs must not give a warning; warnings are errors in tests."""
     model = mlp()
     if zero == "weights":
         for each in model.parameters():
@@ -187,7 +187,7 @@ def test_precision_is_given_back_and_the_error_is_that_of_it(dtype, data):
 
 
 class Jitter(nn.Module):
-    """As sums on an accelerator, whose order nobody knows."""
+    """A model whose outputs vary by rounding, like sums of random order on an accelerator."""
 
     def __init__(self):
         super().__init__()
@@ -213,7 +213,7 @@ def test_wrappers_are_taken_off():
 
 
 class Named(nn.Module):
-    """Arguments by name, and outputs as transformers give them."""
+    """A model with named arguments and outputs in a dictionary, as in transformers."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Trees of JAX: the same layers, the same merging, and the same kind of tree back."""
+"""Test that trees of JAX are narrowed like PyTorch modules, and returned as trees."""
 
 import gc
 import weakref
@@ -14,7 +14,7 @@ from festina.diagnose import effective_width
 
 
 def tree(copies=4, seed=1):
-    """Weights `(in, out)` by names in no order; every unit stands several times."""
+    """Return weights `(in, out)` with several copies of every unit, under unordered names."""
     r = np.random.default_rng(seed)
     few = {
         "z": {"kernel": r.normal(size=(5, 3)), "bias": r.normal(size=3)},
@@ -109,7 +109,7 @@ def test_widths_of_a_tree_are_confirmed_by_its_own_loss():
 
 
 def test_copies_of_the_best_line_are_a_fixed_point():
-    """One linear unit has the minimum of least squares; four copies of it rest there too."""
+    """Four copies of the best linear unit rest at its least-squares minimum."""
     y = X @ np.array([[1.0], [-2.0], [0.5], [0.0], [1.0]]) + np.cos(3 * X[:, :1])
     best = np.linalg.lstsq(X, y, rcond=None)[0]
     model = {"in": jnp.asarray(np.tile(best, 4)), "out": jnp.full((4, 1), 0.25)}

@@ -1,4 +1,4 @@
-"""Watching a PyTorch run: nothing is disturbed, nothing waits, nothing grows, and it is right."""
+"""Test watching a PyTorch run: training is not changed or delayed, and memory does not grow."""
 
 import copy
 import gc
@@ -26,7 +26,7 @@ OPTIMIZERS = {
 
 
 def problem(dtype=torch.float32, seed=0):
-    """Two directions of different strength, learned one after the other."""
+    """Return two linear layers, with targets that have two directions of different strength."""
     torch.manual_seed(seed)
     x = torch.randn(64, 4, dtype=torch.float64)
     x = torch.linalg.qr(x)[0] * 8.0  # white inputs
@@ -167,7 +167,7 @@ def test_memory_stays_within_its_budget_and_does_not_grow():
     for _ in range(3):
         train(model, optimizer, x, y, 600, watch)
         assert watch.snapshot_bytes <= 10_000
-        _ = watch.curve, watch.gradient_norm  # what waits is fetched
+        _ = watch.curve, watch.gradient_norm  # fetches pending values
         gc.collect()
         counts.append(sum(issubclass(type(each), torch.Tensor) for each in gc.get_objects()))
     assert counts[0] == counts[1] == counts[2]
@@ -184,8 +184,8 @@ def test_snapshots_cover_all_of_a_run_and_its_beginning(capacity, steps):
     assert kept.bytes <= capacity * 40
     assert found[0] == 0
     assert all(kept[step][0].eq(step).all() for step in found.tolist())
-    assert np.diff([*found, steps]).max() <= 4 * steps / capacity + 1  # evenly
-    if capacity == 64:  # and evenly on the logarithm of time
+    assert np.diff([*found, steps]).max() <= 4 * steps / capacity + 1  # evenly in time
+    if capacity == 64:  # and evenly in the logarithm of time
         assert np.diff(np.log(found[1:])).max() < 2 * np.log(steps) / (capacity // 4)
 
 
@@ -196,7 +196,7 @@ def test_a_record_of_any_length_is_as_long_and_keeps_its_mean():
     steps, found = record.curve
     assert 50 <= len(steps) <= 100
     assert found.mean() == pytest.approx(values.mean(), abs=1e-12)
-    assert np.ptp(np.diff(steps)) < 1e-9  # every sample stands for as many
+    assert np.ptp(np.diff(steps)) < 1e-9  # every sample averages the same number of steps
 
 
 def test_losses_that_are_not_finite_are_passed_over():
@@ -224,7 +224,8 @@ def test_what_leads_to_infinity_is_no_plateau():
         stairs = seen(losses).stairs()
     assert all(stair.level < 2.0 for stair in stairs)
     assert "nan" not in str(stairs)
-    late = np.concatenate([[1e-9], np.linspace(1.0, 0.5, 50)])  # begins low, and does not diverge
+    # the first loss is low, but the run does not diverge
+    late = np.concatenate([[1e-9], np.linspace(1.0, 0.5, 50)])
     assert seen(late).plateaus().end[-1] == 50
 
 
@@ -260,12 +261,12 @@ def test_a_watch_that_is_closed_or_forgotten_sees_no_more():
     assert watch.steps == 3
     assert repr(watch) == "Watch(3 steps, 3 snapshots, 0.0 MB)"
     there = weakref.ref(festina.watch(model, optimizer))
-    assert there() is None  # its snapshots are gone with it
+    assert there() is None  # snapshots are deleted with the watch
     train(model, optimizer, x, y, 1)
 
 
 def stepped(epoch, at, noise, steps=4000):
-    """A loss that falls by steps at some moments."""
+    """Return a loss with drops at some moments, and their times."""
     time = np.arange(steps)
     loss = 1.0 - 0.125 * sum(1 + np.tanh((time - moment) / 8) for moment in at)
     return time, loss * (1 + noise * np.random.default_rng(1).normal(size=steps))
@@ -289,11 +290,11 @@ def test_a_slow_drop_across_the_end_of_an_epoch_is_none_of_its():
     loss = 1 / (1 + np.exp((time - 2000) / 150)) + 0.1
     found = festina.diagnose.plateaus(time, loss)
     assert at_epochs(found, 1000).tolist() == [False]
-    assert at_epochs(found, 20).tolist() == [False]  # every moment is near the end of one
+    assert at_epochs(found, 20).tolist() == [False]  # every step is near the end of an epoch
 
 
 def test_two_ends_of_epochs_may_be_one_drop():
-    """An epoch between that is no plateau, because the loss rises in it."""
+    """The loss rises in the epoch between two drops, so it is not a plateau."""
     time = np.arange(1000)
     loss = np.array([2.0, 1.8, 1.5, 1.3])[time // 250] + np.where(time // 250 == 1, time / 2500, 0)
     found = festina.diagnose.plateaus(time, loss)
@@ -346,7 +347,7 @@ def test_running_averages_are_kept_and_frozen_weights_are_not():
     assert not torch.equal(first[1].running_mean, model[1].running_mean)
     assert torch.equal(first[0].weight, model[0].weight)
     copies = watch.snapshot_bytes / len(watch.steps_with_weights[:-1])
-    assert copies == 4 * (64 + 1 + 64 + 64) + 8  # and not the first layer
+    assert copies == 4 * (64 + 1 + 64 + 64) + 8  # without the frozen first layer
 
 
 BAD = {

@@ -1,4 +1,4 @@
-"""Trainers that have the loop: the real ones where they are installed, and what they promise."""
+"""Test callbacks of Lightning and transformers with the installed packages or with stand-ins."""
 
 import sys
 import types
@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 
 class Callback:
-    """What Lightning and transformers have for a base."""
+    """Stand-in for the base class of callbacks of Lightning and transformers."""
 
 
 def batches(count):
@@ -20,7 +20,7 @@ def batches(count):
 
 
 def fit(callback, model, optimizer, data, accumulate):
-    """The order of Lightning's automatic optimisation: the step calls a closure."""
+    """Call hooks in the order of Lightning's automatic optimisation: steps call a closure."""
     trainer = types.SimpleNamespace(optimizers=[optimizer], accumulate_grad_batches=accumulate)
     callback.on_train_start(trainer, model)
     for index, (x, y) in enumerate(data):

@@ -1,4 +1,4 @@
-"""Weights in files: what was saved comes back by its names, and nothing is executed."""
+"""Test weights in files: they are loaded by name, and no code in the file is executed."""
 
 import pickle
 import sys
@@ -47,7 +47,7 @@ def test_weights_come_back(make, suffix, tmp_path):
     other = tree(1) if make is tree else module()
     assert not same(model, other)
     assert same(with_weights(other, found.weights), model)
-    assert not same(model, other)  # a copy was loaded into
+    assert not same(model, other)  # weights were loaded into a copy
 
 
 def test_an_equinox_module_is_a_tree():
@@ -77,7 +77,7 @@ def test_a_checkpoint_of_training_says_when_and_how_well(key, prefix, tmp_path):
 
 
 class Trap:
-    """Executed when it is unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -207,7 +207,7 @@ def test_pytorch_that_is_missing_is_named(monkeypatch, tmp_path):
 
 
 def course(steps=1200, rate=0.1):
-    """A linear network in JAX: two directions learned one after the other."""
+    """Train a linear network in JAX on two directions that are learned one after the other."""
     targets = jnp.diag(jnp.array([3.0, 0.6]))
 
     def loss(model, x, y):

@@ -1,4 +1,4 @@
-"""Runs on disk and tables of losses: what was seen comes back, and nothing is executed."""
+"""Test saved watches and tables of losses: values are restored, and no code is executed."""
 
 import pickle
 import types
@@ -79,7 +79,7 @@ def test_a_pickled_watch_comes_back_closed(seen):
     check(seen, other)
     other.log(1.0)
     assert len(other.curve[0]) == 30
-    seen.log(1.0)  # the one that was pickled goes on
+    seen.log(1.0)  # the original watch still records
     assert len(seen.curve[0]) == 31
 
 

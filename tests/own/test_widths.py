@@ -1,4 +1,4 @@
-"""Effective widths at the outputs: planted saddles are known, moving networks are not confirmed."""
+"""Test effective widths of PyTorch models: planted saddles are found, moving networks rejected."""
 
 import itertools
 import os
@@ -17,7 +17,7 @@ def half(outputs, targets):
 
 
 def rested(model, x, y, loss, steps=300):
-    """Trained to rest."""
+    """Train until the network rests."""
     optimizer = torch.optim.LBFGS(
         model.parameters(), max_iter=steps, line_search_fn="strong_wolfe", tolerance_change=1e-14
     )
@@ -40,7 +40,7 @@ def mlp(*sizes, activation=nn.Tanh):
 
 
 def widened(narrow, copies, activation=nn.Tanh):
-    """Every hidden unit several times, with an equal share of what reads it: the same function."""
+    """Return the same function with several copies of every hidden unit."""
     shapes = [layer.weight.shape for layer in narrow[::2]]
     hidden = [shape[0] * copies for shape in shapes[:-1]]
     wide = mlp(shapes[0][1], *hidden, shapes[-1][0], activation=activation)
@@ -86,7 +86,7 @@ def test_cross_entropy_rests_where_its_own_minimum_is(data):
     loss = nn.CrossEntropyLoss()
     wide = widened(rested(mlp(4, 1, 2), x, labels, loss), 6)
     assert effective_width(wide, x, y=labels, loss=loss).confirmed is True
-    # The same network is at rest for no other loss.
+    # For another loss the same network is not at rest.
     assert effective_width(wide, x, y=y, loss=half).confirmed is False
 
 
@@ -100,7 +100,7 @@ def test_all_layers_are_narrowed_at_once(data):
 
 
 def test_small_weights_in_a_deep_network_are_no_units(data):
-    """Judged layer by layer nearly all of them would count: their outputs go with the cube."""
+    """Layer by layer nearly all units would count, but outputs scale as the cube of weights."""
     x, y = data
     torch.manual_seed(4)
     model = mlp(4, 20, 20, 2, activation=nn.ReLU)
@@ -115,7 +115,7 @@ def test_small_weights_in_a_deep_network_are_no_units(data):
 
 
 def test_what_is_frozen_does_not_move(data):
-    """Only the last layer was trained, to its minimum: the slope of the first is nobody's."""
+    """Frozen weights have a gradient but do not move; only the last layer was trained."""
     x, y = data
     torch.manual_seed(6)
     model = mlp(4, 6, 2)
@@ -134,7 +134,7 @@ def test_what_is_frozen_does_not_move(data):
 
 @pytest.mark.parametrize("kind", ["arrays", "dataset", "loader"])
 def test_targets_belong_to_their_inputs_whatever_the_order(kind):
-    """Of more samples than are taken; and the random numbers of the run are not drawn."""
+    """Samples are subsampled with their targets, without using the run's random numbers."""
     torch.manual_seed(7)
     model = mlp(4, 6, 2)
     x = torch.randn(5000, 4, dtype=torch.double)
@@ -165,7 +165,7 @@ def test_a_bias_of_the_outputs_is_no_units_work(data, bias):
 @pytest.mark.slow
 @pytest.mark.skipif("FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder")
 def test_the_plateaus_of_two_digits_are_one_and_two_units():
-    """784 inputs: a fixed angle between weights gathers nothing there, responses do."""
+    """With 784 inputs, units are similar in their responses, not in the angles of their weights."""
     from festina.tasks import mnist_digits
 
     train = mnist_digits((3, 5))
@@ -183,5 +183,5 @@ def test_the_plateaus_of_two_digits_are_one_and_two_units():
         half(model(x), y).backward()
         optimizer.step()
     assert [each.widths for each in found.values()] == [(0,), (1,), (2,)]
-    # The loss still falls by a tenth in hundreds of steps at the end.
+    # At the end the loss still falls by a tenth in hundreds of steps.
     assert [each.confirmed for each in found.values()] == [True, True, False]

@@ -1,4 +1,4 @@
-"""Figure 1 in motion: frames that follow what happens."""
+"""Test the animation of Figure 1: frames are dense where the loss changes."""
 
 import functools
 
@@ -36,7 +36,7 @@ def test_every_panel_moves():
 def test_frames_are_equally_far_apart_along_the_path():
     _, step, loss, dots = path()
     moved = np.diff(loss) / (loss[0] - loss[-1])
-    # By the clock most frames would show nothing: here none skips much, and few of them rest.
+    # No frame skips much of the loss, and few frames show the same loss.
     assert np.abs(moved).max() < 0.05
     assert np.mean(np.diff(step) > 0) > 0.8
     clock = np.interp(np.linspace(0, step[-1], len(step)), step, loss)

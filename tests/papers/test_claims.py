@@ -1,4 +1,4 @@
-"""Judgements hold or not by their numbers alone, and claims by what is known beforehand."""
+"""Test that judgements depend on their numbers alone, and verdicts also on known errors."""
 
 import json
 
@@ -128,7 +128,7 @@ def test_numbers_are_listed_with_their_places():
 
 @claims_from_source("Somebody", "Figure 1", note="drawn by hand")
 def claims(run, claim):
-    """What somebody says."""
+    """Make three claims on a level: one holds, one is corrected, one is a misprint."""
     level = float(run["data"]["level"])
     claim("level", "the level is two", agree(level, 2.0, within=0.1))
     half = agree(level / 2, 1.0, within=0.1)

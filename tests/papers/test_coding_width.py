@@ -1,4 +1,4 @@
-"""The figure of `coding/width`, of numbers that no network was trained for."""
+"""Test the figure of `coding/width` on given numbers, without training."""
 
 import numpy as np
 import xarray as xr

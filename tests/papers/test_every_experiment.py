@@ -1,4 +1,4 @@
-"""What holds of every experiment: it runs, claims, draws, is saved, and can be proved wrong."""
+"""Test every experiment: it runs, draws and is saved, no claim is broken, every claim can be."""
 
 import functools
 import itertools
@@ -15,7 +15,7 @@ NEED_MNIST = {"coding/digits", "haste/scale", "saddles/figure-3", "saddles/table
 without = pytest.mark.skipif(
     "FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder"
 )
-# Experiments that take longer than 15 s on one core at their small size, and the reason.
+# Experiments that take longer than 15 s on one core at their small parameters, and the reason.
 LONG = {
     "coding/width": "corrections of 1/N are told apart from noise in long chains of several widths",
     "coding/drift": "neurons are followed along chains of many moves, long after they were cooled",
@@ -51,7 +51,7 @@ def marks(name):
 EVERY = [pytest.param(name, marks=[*marks(name)]) for name in experiment_names()]
 
 
-# Where a source's number is claimed to be none of several, it takes one of them to break that.
+# Claims that a source's number is none of several values; only such a value breaks them.
 COINCIDENCES = {
     "saddles/figure-4d": ("/plateaus", "level", lambda run: run["theory"]["fixed_point"].values[0]),
     "saddles/table-1": ("/pairs", "tried", lambda run: 5.21),  # printed for 0/8
@@ -60,7 +60,7 @@ COINCIDENCES = {
 
 @functools.cache
 def drawn(name):
-    """Its figure, and how that looks."""
+    """Return the figure of an experiment and its pixels."""
     experiment, run = at_small_parameters(name)
     figure = experiment.draw(run)
     return figure, pixels(figure)
@@ -100,7 +100,7 @@ def test_its_figure_can_be_read(name):
 
 
 def in_row(ax, shown):
-    """Panels beside this one, of which the first may say what all show."""
+    """Return panels in the row of `ax`, whose first panel may carry the shared axis label."""
     return [other for other in shown if np.isclose(other.get_position().y0, ax.get_position().y0)]
 
 
@@ -118,7 +118,7 @@ def test_every_claim_can_break(name):
         try:
             altered = experiment.claims(change)
         except (ArithmeticError, LookupError, ValueError, np.linalg.LinAlgError, RuntimeWarning):
-            continue  # numbers of which nothing can be said at all
+            continue  # no claim can be made of these numbers
         unbroken -= {claim.id for claim in altered if claim.broken}
         if not unbroken:
             return
@@ -126,7 +126,7 @@ def test_every_claim_can_break(name):
 
 
 def alterations(run):
-    """The run with its numbers changed: all, one variable in all its tables, and one in each."""
+    """Yield runs with changed numbers: all numbers, one variable in all tables, or in one table."""
     changes = {
         (node.path, str(name)): changed(variable.values)
         for node in run.subtree
@@ -137,7 +137,7 @@ def alterations(run):
         if not together:
             break
         yield with_variables(run, together)
-    for name in dict.fromkeys(name for _, name in changes):  # in all tables that have it
+    for name in dict.fromkeys(name for _, name in changes):  # in all tables with this variable
         alike = {at: ways for at, ways in changes.items() if at[1] == name}
         for way in range(max(map(len, alike.values()))):
             yield with_variables(run, {at: ways[way % len(ways)] for at, ways in alike.items()})
@@ -151,10 +151,10 @@ def alterations(run):
 
 
 def changed(values):
-    """Other values, in ways that their type allows; never NaN, which no judgement lets pass."""
+    """Return changed values, as their type allows, but not NaN, which breaks every claim."""
     kind, rng = values.dtype.kind, np.random.default_rng(values.size)
     if kind == "f":
-        known = np.abs(values[np.isfinite(values)])  # a unit that never escapes: infinity
+        known = np.abs(values[np.isfinite(values)])  # infinity stands for units that never escape
         return [
             values * rng.lognormal(0.0, 1.0, values.shape),
             values + rng.normal(size=values.shape) * known.max(initial=1.0),

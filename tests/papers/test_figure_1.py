@@ -1,6 +1,6 @@
-"""Figure 1 of the saddle-to-saddle paper, panel by panel, on seeds that nothing was tuned on.
+"""Test the panels of Figure 1 of the saddle-to-saddle paper on seeds not used for tuning.
 
-Numbers are those of an independent implementation: plain gradient descent in float64 with
+Reference numbers are those of an independent implementation: plain gradient descent in float64 with
 population averages.
 """
 
@@ -17,11 +17,11 @@ from festina.theory.saddles import linear_saddles
 
 PANELS = ("b", "c", "d", "e", "f", "g")
 SEEDS = {"g": 12}
-QUICK = "b"  # others at the size of the paper are slow; small ones are in every run
+QUICK = "b"  # at the size of the paper the other panels are slow; every test run has small versions
 
 
 def of_panels(*cases, names: str | tuple[str, ...] = "letter"):
-    """Cases that begin with the letter of a panel, slow but for the quick panels."""
+    """Return a parametrisation by panel, which marks all but the quick panels as slow."""
     marks = [() if case[0] in QUICK else pytest.mark.slow for case in cases]
     return pytest.mark.parametrize(
         names,
@@ -41,13 +41,13 @@ def panel(letter: str):
 
 @functools.cache
 def fresh(letter: str):
-    """A run of the paper's parameters with seeds 100, 101, …"""
+    """Return a run at the paper's parameters with seeds 100, 101, …"""
     experiment = panel(letter)
     return experiment.run(experiment.parameters(seed=100, seeds=SEEDS.get(letter, 8)))
 
 
 def is_legible(figure: Figure) -> bool:
-    """Nothing is cut off at the edge of the figure, and no part of it lies on another."""
+    """Return whether nothing is cut off at the edge and no parts of the figure overlap."""
     inside, loss = is_whole(figure), figure.axes[0]
     legend = loss.get_legend()
     assert legend is not None
@@ -56,7 +56,7 @@ def is_legible(figure: Figure) -> bool:
 
 
 def visited(letter: str) -> np.ndarray:
-    """Level of the intermediate plateau of every seed with three of them."""
+    """Return the level of the intermediate plateau of every seed with three plateaus."""
     table = fresh(letter)["plateaus"]
     return table["level"].to_numpy()[table["count"].to_numpy() == 3, 1]
 
@@ -65,7 +65,7 @@ def dashed(ax) -> list:
     return [line for line in ax.lines if line.get_linestyle() == "--"]
 
 
-# What every panel does
+# All panels
 
 
 def test_there_are_six_panels():
@@ -97,7 +97,7 @@ def test_the_figure_has_dashed_theory(letter):
         shown = run["theory"]["drop_step"].to_numpy()
         assert {round(step, 6) for step in upright} <= set(shown[np.isfinite(shown)].round(6))
     assert len(upright) == {"b": 2, "g": 1}.get(letter, 0)
-    # Simulation is wide and pale, theory thin.
+    # Training is drawn with wide pale lines, theory with thin ones.
     wide = [line for line in loss.lines if line.get_linestyle() == "-"]
     assert len(wide) >= SEEDS.get(letter, 8)
     assert min(line.get_linewidth() for line in wide) > max(
@@ -146,7 +146,7 @@ def test_figure_1_the_plateau_is_the_width_one_optimum_found_by_an_optimiser(let
 
 @pytest.mark.slow
 def test_figure_1c_rests_at_a_saddle_of_one_unit_above_its_minimum():
-    """The distance from that saddle falls with the scale; from the minimum, 0.4, it does not."""
+    """The distance to the saddle falls with the initial scale, that to the minimum 0.4 does not."""
     theory = fresh("c")["theory"]
     assert theory["narrow_minimum"].to_numpy()[0] == pytest.approx(0.4, abs=1e-6)
     saddle = theory["fixed_point"].to_numpy()[0]
@@ -196,7 +196,7 @@ def test_figure_1f_plateau_within_two_percent_in_six_of_eight_seeds():
 
 @pytest.mark.slow
 def test_figure_1g_plateau_at_eight_thirds():
-    """To 5e-4 where it is clean; the squared gradient dips less where the saddle is passed by."""
+    """Plateaus are exact to 5e-4 in seeds whose squared gradient dips deeply near the saddle."""
     table = fresh("g")["plateaus"]
     deep = table["strength"].to_numpy()[table["count"].to_numpy() == 3, 1] >= 4.5
     assert np.sum(deep) >= 4
@@ -214,14 +214,14 @@ def test_figure_1g_plateau_at_eight_thirds():
 def test_figure_1_mean_drop_steps(letter, drops, tolerance):
     detected = fresh(letter)["plateaus"]["drop_step"].to_numpy()
     np.testing.assert_allclose(detected.mean(axis=0), drops, rtol=tolerance)
-    # Between the detected levels or between the predicted ones, it is the same drop.
+    # Halfway between detected or predicted levels, the drop is the same.
     np.testing.assert_allclose(fresh(letter)["drops"]["step"].to_numpy(), detected, rtol=0.01)
 
 
 def test_figure_1b_both_drops_from_the_initial_weights_within_half_a_percent():
     predicted = fresh("b")["theory"]["drop_step"].to_numpy()
     np.testing.assert_allclose(fresh("b")["drops"]["step"].to_numpy(), predicted, rtol=5e-3)
-    # So well does the formula for descent do that one for flow, 4 % off, would be noticed.
+    # The formula for descent is exact enough to exclude the formula for flow, which is 4 % off.
     np.testing.assert_allclose(fresh("b")["drops"]["step"].to_numpy(), predicted, rtol=1e-4)
 
 
@@ -263,7 +263,7 @@ def test_figure_1_final_singular_values_of_linear_networks(letter, size):
 
 @pytest.mark.slow
 def test_figure_1c_lies_outside_lemma_6_but_leaves_zero_by_equation_10():
-    """f = ⟨Σ v_i u_iᵀ, X⟩ with one output: no Σ_zz says what the loss is, but ⟨yX⟩ drives zero."""
+    """With one output, f = ⟨Σ v_i u_iᵀ, X⟩ has no covariance Σ_zz, but ⟨yX⟩ drives the escape."""
     data = figure_1c_teacher()
     y, patches = data.y[:, 0], data.x.reshape(-1, 2, 2)
     sigma = np.einsum("k,k,kpt->pt", data.weight, y, patches)
@@ -271,10 +271,10 @@ def test_figure_1c_lies_outside_lemma_6_but_leaves_zero_by_equation_10():
         2 * saddle.loss
         for saddle in linear_saddles(from_moments(*moments, target_power=LEVELS["c"][0]))
     ]
-    # Fully connected to all inputs there is one mode, and nothing between the first and the last.
+    # A network connected to all inputs has one mode, without intermediate levels.
     moments = ((data.y.T * data.weight) @ data.x, (data.x.T * data.weight) @ data.x)
     np.testing.assert_allclose(levels(*moments), (1.0, 0.0), atol=1e-12)
-    # With the mean covariance of a patch more would be explained than there is.
+    # The mean covariance of a patch would explain more than the power of the targets.
     mean = np.einsum("k,kpt,kps->ts", data.weight, patches, patches) / 2
     with pytest.raises(ValueError, match=r"`target_power` must be at least 1\.06667"):
         levels(sigma, mean)
@@ -312,7 +312,7 @@ def test_figure_1g_final_norm_of_the_two_active_units():
     np.testing.assert_allclose(np.median(norms, axis=0), 1.375, atol=5e-3)
 
 
-# Both readings of what was printed
+# Both readings of the printed parameters
 
 
 def test_every_preset_is_in_the_table_below():
@@ -335,13 +335,13 @@ def preset_run(letter: str, preset: str):
     experiment = panel(letter)
     parameters = experiment.parameters(
         seeds=8,
-        # The one with small tokens takes four times as long; flow is faster and as good here.
+        # Small tokens take four times as many steps, so flow replaces descent.
         method="flow" if preset == "unit-trace" else "descent",
         max_steps=20_000,
         **experiment.presets[preset],
     )
     run = experiment.run(parameters)
-    run.attrs["preset"] = preset  # as the command line notes it
+    run.attrs["preset"] = preset  # the command line stores the preset, too
     return run
 
 
@@ -392,7 +392,7 @@ def test_figure_1b_general_teacher_mean_drop_steps():
 
 
 def test_figure_1b_as_printed_mean_drop_steps():
-    """By plain descent they come at 547–571 and 1442–1449 steps."""
+    """Plain descent has drops at 547–571 and 1442–1449 steps."""
     experiment = panel("b")
     run = experiment.run(experiment.parameters(seed=100, seeds=3, **experiment.presets["printed"]))
     np.testing.assert_allclose(
@@ -402,7 +402,7 @@ def test_figure_1b_as_printed_mean_drop_steps():
 
 @pytest.mark.slow
 def test_figure_1g_as_printed_has_units_of_norm_four_fifths():
-    """|u| = 0.80 with targets divided by √8."""
+    """With targets divided by √8, |u| = 0.80."""
     experiment = panel("g")
     run = experiment.run(experiment.parameters(seed=100, **experiment.presets["printed"]))
     u = run["simulation"]["u"].to_numpy()[:, -1]
@@ -410,7 +410,7 @@ def test_figure_1g_as_printed_has_units_of_norm_four_fifths():
     assert np.median(largest) == pytest.approx(0.80, abs=0.01)
 
 
-# The distribution over seeds, where the claim is about one
+# Distributions over seeds
 
 
 @pytest.mark.slow
@@ -418,8 +418,10 @@ def test_figure_1g_as_printed_has_units_of_norm_four_fifths():
     ("letter", "share", "within"), [("f", 0.8, 0.8), ("g", 0.9, 0.85)], ids=["1F", "1G"]
 )
 def test_figure_1_distribution_over_64_seeds(letter, share, within):
-    """Of 1,024 seeds 92 % (1F) and 97 % (1G) have three plateaus, and of these in turn 90 % and
-    94 % a level within 2 % of the width-1 minimum."""
+    """With 1,024 seeds, 92 % (1F) and 97 % (1G) have three plateaus.
+
+    Of these plateaus, 90 % (1F) and 94 % (1G) are within 2 % of the width-1 minimum.
+    """
     experiment = panel(letter)
     run = experiment.run(experiment.parameters(seed=500, seeds=64))
     assert broken(experiment, run) == []
@@ -428,7 +430,7 @@ def test_figure_1_distribution_over_64_seeds(letter, share, within):
     levels = run["plateaus"]["level"].to_numpy()[counts == 3, 1]
     optimum = LEVELS[letter][1]
     assert np.mean(np.abs(levels / optimum - 1) <= 0.02) >= within
-    # A saddle is passed at a distance, below its level and never above.
+    # A saddle is passed at some distance, always below its level.
     assert (levels < optimum * (1 + 1e-6)).all()
     assert np.median(levels) == pytest.approx(optimum, rel=2e-3)
 

@@ -1,4 +1,4 @@
-"""Where the predictions of Figure 1 come from: the right limits, and parameters never looked at."""
+"""Test predictions of Figure 1 in their limits and at parameters not used for tuning."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ B, G = load_experiment("saddles/figure-1b"), load_experiment("saddles/figure-1g"
 
 
 def drops(experiment, **options) -> tuple[np.ndarray, np.ndarray]:
-    """Measured and predicted drop steps, (seed, drop)."""
+    """Return measured and predicted drop steps `(seed, drop)`."""
     run = experiment.run(experiment.parameters(**options))
     return run["drops"]["step"].to_numpy(), run["theory"]["drop_step"].to_numpy()
 
@@ -27,7 +27,7 @@ def test_descent_becomes_the_flow_at_first_order_in_the_learning_rate(experiment
         return steps[:, 0] * rate / flow[:, 0] - 1
 
     deviations = np.array([deviation(paper / n) for n in (1, 2, 4, 8)])
-    assert (deviations > 0).all()  # 1 + ηs is less than e^{ηs}: descent is late
+    assert (deviations > 0).all()  # 1 + ηs is less than e^{ηs}, so descent is late
     np.testing.assert_allclose(deviations[:-1] / deviations[1:], 2.0, atol=0.06)
 
 
@@ -52,7 +52,7 @@ def test_figure_1b_descent_and_flow_each_have_their_own_formula():
 def test_figure_1b_drops_follow_from_the_initial_weights_whatever_the_data(
     width, scale, first, ratio, angle, method, seed
 ):
-    """Input covariances of any orientation, and modes a factor of 0.1 to 0.6 apart."""
+    """Input covariances have any orientation, with eigenvalues at ratios of 0.1 to 0.6."""
     axes = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     sigma = (axes * np.array([first, ratio * first])) @ axes.T
     measured, predicted = drops(
@@ -70,7 +70,7 @@ def test_figure_1b_drops_follow_from_the_initial_weights_whatever_the_data(
 
 @pytest.mark.slow
 def test_figure_1b_drop_times_grow_with_the_logarithm_of_the_scale():
-    """d t_k / d ln(1/ε) = 1/s_k, and s_k are the eigenvalues of Σ."""
+    """The slope d t_k / d ln(1/ε) is 1/s_k, with the eigenvalues s_k of Σ."""
     scales = (1e-5, 1e-7, 1e-9)
     steps = np.array([drops(B, seeds=4, scale=scale, method="flow")[0] for scale in scales])
     times = 2 * B.parameters().learning_rate * steps
@@ -81,7 +81,7 @@ def test_figure_1b_drop_times_grow_with_the_logarithm_of_the_scale():
 
 @pytest.mark.slow
 def test_figure_1g_error_of_the_prediction_falls_with_the_scale():
-    """Escape takes a time of the order of 1/ε, all else a time of order ln(1/ε) at most."""
+    """Escape takes a time of order 1/ε, the remaining time is at most of order ln(1/ε)."""
 
     def error(scale: float) -> float:
         measured, predicted = drops(G, seeds=4, seed=300, scale=scale)
@@ -91,7 +91,7 @@ def test_figure_1g_error_of_the_prediction_falls_with_the_scale():
     assert (np.diff(errors) < 0).all()
     assert errors[0] < 0.015
     assert errors[-1] < 3e-3
-    # Towards order one from below, as a logarithm has it.
+    # The order of the error approaches one from below, because of the logarithm.
     order = -np.diff(np.log2(errors))
     assert order[-1] > 0.5
     assert (np.diff(order) > 0).all()
@@ -99,7 +99,7 @@ def test_figure_1g_error_of_the_prediction_falls_with_the_scale():
 
 @pytest.mark.slow
 def test_figure_1g_drop_times_grow_as_one_over_the_scale():
-    """The same draw, ten times smaller, takes ten times as long: t∞ ∝ 1/ε exactly."""
+    """For one draw, weights ten times smaller take ten times as long, as t∞ ∝ 1/ε."""
     (_, large), (_, small) = (drops(G, seeds=4, seed=300, scale=s) for s in (5e-3, 5e-4))
     np.testing.assert_allclose(small[:, 0] / large[:, 0], 10.0, rtol=1e-6)
 
@@ -124,11 +124,11 @@ def test_figure_1b_prediction_knows_the_loss_convention(loss):
 
 
 def test_figure_1b_of_a_finite_data_set_is_close_to_the_population():
-    """8,192 samples move the level of the plateau by one or two percent."""
+    """With 8,192 samples the level of the plateau differs by one or two per cent."""
     run = B.run(B.parameters(seeds=4, samples=8192))
     levels = run["plateaus"]["level"].to_numpy()[:, 1]
     np.testing.assert_allclose(levels, (5 - np.sqrt(13)) / 2, rtol=0.03)
-    # The width-1 minimum of these very samples, though, is met as well as that of the population.
+    # The width-1 minimum of these samples is met as exactly as that of the population.
     np.testing.assert_allclose(levels, run["theory"]["level"].to_numpy()[1], atol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""Figures on the page of a slide: nothing is clipped, hidden or on top of something else."""
+"""Test that figures fit on a slide: nothing is clipped, hidden, or on top of something else."""
 
 import itertools
 
@@ -84,7 +84,7 @@ def panel(**how):
 
 
 def full_of(kind, ax):
-    """Fill the axes with something of this kind, but for the upper left corner."""
+    """Fill all but the upper left corner of the axes with something of this kind."""
     x, y = (each.ravel() for each in np.meshgrid(*[np.linspace(0.02, 0.98, 25)] * 2))
     x, y = np.transpose([(a, b) for a, b in zip(x, y, strict=True) if a > 0.6 or b < 0.6])
     if kind == "markers":
@@ -149,7 +149,7 @@ def test_axes_that_are_raised_for_a_legend_have_no_ticks_beside_it(scale):
     assert not any(covers_data(ax) for ax in axes)
     low, high = axes[0].yaxis.get_transform().transform(axes[0].get_ylim())
     unit = np.ptp(axes[0].yaxis.get_transform().transform([0.1, 1.0]))
-    assert 1.1 < (high - low) / unit < 1.7  # once for both
+    assert 1.1 < (high - low) / unit < 1.7  # shared axes were extended once
     assert all((ax.get_yticks(minor=minor) <= 1.0).all() for ax in axes for minor in (False, True))
 
 

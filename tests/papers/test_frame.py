@@ -1,4 +1,4 @@
-"""What stands around the run of every experiment."""
+"""Test the code around the run of every experiment: parameters, seeds and precision."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""Growth of trained pathways against the statistics of the data that they see."""
+"""Test growth rates of trained pathways against statistics of the data that they see."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_pathways_that_have_nothing_to_learn_do_not_grow():
 
 @pytest.mark.parametrize("shape", [0.05, 1.0])
 def test_the_spread_of_networks_is_that_of_logarithms_of_few_units(shape):
-    """Strengths with a Γ law have logarithms whose variance is the trigamma function."""
+    """Logarithms of Γ-distributed strengths have the trigamma function as their variance."""
     units, margin = 32, 0.9
     kappa = np.random.default_rng(1).gamma(shape, size=(400, units, 6))
     row = _outcomes._row(kappa, margin, np.zeros((1, 400)))

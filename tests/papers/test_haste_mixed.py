@@ -1,4 +1,4 @@
-"""Mixed against modular: what units are on for, and the numbers of three contexts."""
+"""Test mixed and modular networks: contexts in which units are active, and reference numbers."""
 
 import numpy as np
 import pytest
@@ -15,8 +15,8 @@ def test_units_are_counted_by_the_contexts_that_they_are_on_in():
     u = np.zeros((5, 7))
     u[0] = 1.0  # always
     u[1] = [1, 1, 1, 1, -2, 0, 0]  # in all contexts but the first
-    u[2] = [-1, -1, -1, -1, 2, 0, 0]  # in the first
-    u[3] = [1, -3, -3, -3, 0, 0, 0]  # for one object, less than half
+    u[2] = [-1, -1, -1, -1, 2, 0, 0]  # in the first context
+    u[3] = [1, -3, -3, -3, 0, 0, 0]  # for one object, less than half of the objects
     u[4] = -1.0  # never
     layer = fully_connected(7, 5, 28, activation="relu", key=festina.seeds(1)[0])
     layer = layer.with_parts(u, np.ones((5, 28)))
@@ -42,7 +42,7 @@ def test_parameters_that_cannot_be(given, words):
 
 @pytest.mark.slow
 def test_three_contexts_at_the_size_of_the_table():
-    """Times to 50, 10 and 1 % of the loss, areas, and what ReLU units are on for."""
+    """Times to 50, 10 and 1 % of the loss, areas and shares of units match reference numbers."""
     run = _mixed.run(_mixed.Parameters(seeds=3, contexts=(3,), widths=(120,)))
     data = run["contexts_3"].ds
     passed = data["passage"].sel(network="ReLU", level=[0.5, 0.1, 0.01]).mean("seed")

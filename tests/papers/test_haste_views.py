@@ -1,4 +1,4 @@
-"""Experiments on views at their published sizes, and what of a network they start from."""
+"""Test experiments on views at their published sizes, and initial strengths of networks."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def test_contributions_are_those_of_each_view_alone():
 
 
 def test_modes_of_two_tasks_start_with_what_grows_of_them():
-    """Weights along one mode alone: its strength is there, and all others have none."""
+    """Weights along one mode have only the strength of that mode."""
     a, k, rng = np.array([1.5, 1.0]), 4, np.random.default_rng(0)
     unit = rng.normal(size=5)
     unit /= np.linalg.norm(unit)

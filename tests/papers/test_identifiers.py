@@ -1,4 +1,4 @@
-"""Identifiers of claims are read and checked when an experiment is loaded."""
+"""Test that identifiers of claims are read and checked when an experiment is loaded."""
 
 import importlib.util
 from importlib.machinery import ModuleSpec
@@ -18,7 +18,7 @@ def claims(run, claim: ClaimCollector):
 
 @pytest.fixture
 def read(tmp_path):
-    """The identifiers of a module whose claims are made by these lines."""
+    """Return a function that reads the identifiers of a module with the given lines."""
 
     def read(body, head=HEAD):
         path = tmp_path / "mine.py"

@@ -1,4 +1,4 @@
-"""The experiments on balanced networks: the exact solution and the regimes of learning."""
+"""Test experiments on balanced networks: the exact solution and the regimes of learning."""
 
 import jax
 import numpy as np
@@ -89,7 +89,7 @@ def test_a_seed_is_the_same_however_many_there_are():
     assert len({*keyed, *drawn(3, 5)}) == 6
 
 
-# W₂W₁ at t = 1.5 and traces of both Gram matrices, integrated by another program.
+# W₂W₁ at t = 1.5 and traces of both Gram matrices, integrated by another program
 TABLE = {
     ("square", -5.0): (
         (1.19980716, 0.39979965, -0.29973259, 0.79982290),
@@ -188,7 +188,7 @@ def test_the_wait_goes_from_that_of_a_sigmoid_to_that_of_an_exponential():
 
 
 def test_two_tasks_in_two_dimensions():
-    """A for 3 τ, then B for 2 τ, at balances −1, 0 and 1."""
+    """The network learns task A for 3 τ, then task B for 2 τ, at balances −1, 0 and 1."""
     networks, first = shapes.fixed_networks("square", (-1.0, 0.0, 1.0))
     stages = [np.linspace(0.0, end, 31) for end in (3.0, 2.0)]
     data = continual._learn(networks, [first, continual._SECOND], stages)

@@ -1,4 +1,4 @@
-"""Whole networks as chains, and training time against depth."""
+"""Test networks as chains, and training time against depth."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_random_weights_are_those_of_their_seed():
         chains.run(chains.Parameters(**{**small, "seeds": seeds}))["random"].sel(seed=300)
         for seeds in (1, 2)
     )
-    # Frames and weights are the same; only the grid of the interpolation is another.
+    # Frames and weights are the same; only the grid of the interpolation differs.
     np.testing.assert_allclose(alone["half_time_trained"], many["half_time_trained"], rtol=1e-3)
 
 
@@ -29,9 +29,10 @@ def test_random_weights_are_those_of_their_seed():
 def test_deep_networks_learn_in_stages():
     run = chains.run(chains.Parameters(**SMALL["linear/chains"]))
     overlap = run["decoupled"]["overlap"].sel(input="white").transpose("depth", "earlier").values
-    np.testing.assert_allclose(overlap[0], 0.5, atol=5e-3)  # a₀ is there from the start
+    # one half, up to the initial strength a₀
+    np.testing.assert_allclose(overlap[0], 0.5, atol=5e-3)
     assert (overlap[1:] < 0.1).all()
-    assert (np.diff(overlap, axis=0) < 0).all()  # the deeper, the sharper
+    assert (np.diff(overlap, axis=0) < 0).all()  # deeper networks have less overlap
     late = altered(run, "random", "half_time_trained", lambda t: 1.2 * t, scale=0.01)
     assert len(broken(chains, late)) == 1
 
@@ -58,7 +59,7 @@ def test_bad_parameters_of_chains(bad, words):
 
 
 def test_times_of_small_weights():
-    """s = 1, b₀ = 0.5, to 0.9 s, at depths 4, 6, …, 12; then at depth 8 for s = 1, 2, 4, 8."""
+    """Times from b₀ = 0.5 to 0.9 s: depths 4, 6, …, 12 at s = 1, then s = 1, 2, 4, 8 at depth 8."""
     times = [9.0179, 26.4257, 88.7639, 324.3204, 1233.9599]
     np.testing.assert_allclose(depth._small(depth.Parameters())["time"], times, rtol=1e-4)
     for s, product in zip((1.0, 2.0, 4.0, 8.0), (88.764, 87.468, 86.650, 86.140), strict=True):
@@ -68,14 +69,14 @@ def test_times_of_small_weights():
 
 
 def test_times_of_modules():
-    """From b₀ = 0.1, 0.05, 0.025 to 0.99."""
+    """Times from b₀ = 0.1, 0.05, 0.025 to 0.99."""
     time = depth._pretrained(depth.Parameters())["modules"]["time"]
     np.testing.assert_allclose(time.sel(module=2), [4.5951, 5.2920, 5.9861], rtol=1e-4)
     np.testing.assert_allclose(time.sel(module=4), [50.989, 200.993, 800.994], rtol=1e-4)
 
 
 def test_times_of_orthogonal_layers():
-    """s = 2 to 0.99 s, at depths 2, 4, 8, 16, 64, 256 and infinity."""
+    """Times for s = 2 to 0.99 s, at depths 2, 4, 8, 16, 64, 256 and infinity."""
     times = [2.2976, 1.7826, 1.5757, 1.4828, 1.4173, 1.4015, 1.3963]
     found = [depth.integrate(1.0, layers, 2.0, 0.99) for layers in depth._ORTHOGONAL]
     np.testing.assert_allclose(found, times, rtol=1e-4)
@@ -83,7 +84,7 @@ def test_times_of_orthogonal_layers():
 
 @pytest.mark.slow
 def test_time_is_linear_in_depth_only_where_pretraining_takes_it():
-    """Tuning to s = 0.3 takes as long as some modules, so that nothing is claimed of the sum."""
+    """Tuning to s = 0.3 takes as long as some modules, so no claim is made about the sum."""
     tuned = {**SMALL["linear/depth"], "correlation": 0.3, "layer_strength": 0.2}
     run = depth.run(depth.Parameters(**tuned))
     assert broken(depth, run) == []
@@ -116,7 +117,7 @@ def test_random_products_are_rotations_and_the_same_at_every_depth():
 def test_a_chain_that_has_learned_takes_no_time():
     assert depth.integrate(0.99, 4, 1.0, 0.9) == 0.0
     assert depth.integrate(1.01, 4, 1.0, 0.9) == 0.0
-    # From above: one layer, a(t) = s + (a₀ − s) e^{−t}.
+    # One layer from above: a(t) = s + (a₀ − s) e^{−t}.
     assert depth.integrate(3.0, 1, 1.0, 0.9) == pytest.approx(np.log(2 / 0.1), rel=1e-8)
 
 

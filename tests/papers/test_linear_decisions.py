@@ -1,4 +1,4 @@
-"""Mice that learn to decide: behaviour, the saddles behind it, and what depth has to do with it."""
+"""Test experiments on mice that learn to decide: behaviour, saddles, and the role of depth."""
 
 import functools
 import itertools
@@ -113,7 +113,7 @@ def test_animals_whose_silent_lines_are_held_settle_on_the_saddle(beta):
 
 @slow
 def test_weights_pass_far_from_the_one_sided_saddle_and_behaviour_near():
-    """A gap in what the slides say, kept: sharp choices hardly try what they think little of."""
+    """The slides' claim on weights fails: sharp choices rarely try actions with a low estimate."""
     weights = claims_on(SADDLES)["one-sided-weights"]
     assert weights.verdict == weights.expected == "does not hold"
     assert weights.measured > 0.3
@@ -124,7 +124,7 @@ def test_weights_pass_far_from_the_one_sided_saddle_and_behaviour_near():
 
 @slow
 def test_the_closest_approach_to_the_constant_saddle_in_closed_form():
-    """At {0} W* = ½ for both actions, so that μ = 1/√2 and r = 0.15/√2: the exponent is 20/13."""
+    """At {0}, W* = ½ for both actions gives μ = 1/√2 and r = 0.15/√2, hence the exponent 20/13."""
     exponent = claims_on(SADDLES)["even-approach"]
     assert exponent.predicted == pytest.approx(20 / 13, abs=1e-9)
     assert exponent.measured == pytest.approx(20 / 13, rel=2e-3)
@@ -132,7 +132,7 @@ def test_the_closest_approach_to_the_constant_saddle_in_closed_form():
 
 @slow
 def test_the_shift_of_choices_is_what_use_is_judged_by():
-    """Drawn as a curve it crosses a quarter at the time of use."""
+    """The influence of a stimulus crosses one quarter at its time of use."""
     deep = fresh(DEPTH)["deep"].to_dataset()
     step = float(deep["time"][1])
     for animal, side in itertools.product(range(3), range(2)):

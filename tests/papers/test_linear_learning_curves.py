@@ -1,4 +1,4 @@
-"""One chain, from one layer to infinitely many."""
+"""Test learning curves of one chain, from one layer to infinitely many."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def claims_from_source(run):
 
 @pytest.mark.slow
 def test_the_prints_are_wrong_where_the_claims_say_so():
-    """The printed exponents are right only for λ_x = 1 and s² = λ_x."""
+    """The printed exponents are correct only for λ_x = 1 and s² = λ_x."""
     run = experiment.run(experiment.Parameters(depths=(1,)))
     for id, printed in (("shallow", "1.272"), ("infinite-depth", "0.03246")):
         assert f"as printed it gives {printed}" in claims_from_source(run)[f"{id}-as-printed"].note
@@ -32,10 +32,10 @@ def test_other_parameters():
     )
     run = experiment.run(parameters)
     assert broken(experiment, run) == []
-    assert "shallow-as-printed" not in claims_from_source(run)  # it was not trained
+    assert "shallow-as-printed" not in claims_from_source(run)  # this depth was not trained
     for depth in (2, 5):
         curve = run["curves"].to_dataset().sel(depth=depth)
-        # On the clock τ/D: the slope at the start is a₀^(2 − 2/D) (s − λ_x a₀).
+        # In units of τ/D the initial slope is a₀^(2 − 2/D) (s − λ_x a₀).
         slope = 0.01 ** (2 - 2 / depth) * (0.7 - 3 * 0.01)
         rise = float(curve["strength"][1] - curve["strength"][0]) / float(curve["time"][1])
         assert rise == pytest.approx(slope, rel=0.1)

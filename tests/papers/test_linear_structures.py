@@ -1,4 +1,4 @@
-"""Structured worlds, progressive differentiation and the hierarchy of saddles, as experiments."""
+"""Test experiments on structured worlds, progressive differentiation and hierarchies of saddles."""
 
 import functools
 
@@ -62,7 +62,7 @@ def test_passages_of_logistic_curves_are_exact_between_samples():
     assert np.isnan(found[2])
 
 
-# Structures: numbers of the six worlds
+# Structures: reference numbers of six worlds
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_half_rise_times_of_the_levels():
     deep = experiment("differentiation").run(parameters)["deep"].to_dataset()
     seen = [0.546057, 0.827193, 1.057996, 1.536831]
     np.testing.assert_allclose(deep["chains_half_time"], seen, atol=1e-6)
-    # Items with a common branch are still together when the branches are half apart.
+    # Items of one branch are still together when the branches are half separated.
     place = deep["place"].isel(seed=0).to_numpy()
     when = np.searchsorted(deep["time"], deep["random_half_time"].isel(seed=0, level=1))
     between = np.linalg.norm(place[when, :4].mean(0) - place[when, 4:].mean(0))
@@ -117,10 +117,10 @@ def test_half_rise_times_of_the_levels():
 
 @pytest.mark.slow
 def test_curvature_of_a_saddle_by_hand():
-    """Two modes, the weaker one learned: index, loss and rate from the quadratic form itself."""
+    """Check index, loss and rate of the saddle with the weaker mode by its quadratic form."""
     saddles = made("hierarchy-of-saddles")["saddles"].to_dataset()
     (weaker,) = np.flatnonzero((saddles["learned"].to_numpy() == [0, 1]).all(axis=1))
-    # Mode 1 (s = 2) leads away in four free units, and in the unit of mode 2 since 2 > 1.1.
+    # Mode 1 (s = 2) escapes in four free units, and in the unit of mode 2, because 2 > 1.1.
     assert int(saddles["index"][weaker]) == 5
     assert float(saddles["escape_rate"][weaker]) == pytest.approx(2.0)
     left = 1 - saddles["learned"].to_numpy()

@@ -1,4 +1,4 @@
-"""Docstrings of parameters, which are their help texts."""
+"""Test docstrings of parameters, which are their help texts."""
 
 from typing import Annotated
 

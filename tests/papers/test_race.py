@@ -1,4 +1,4 @@
-"""Experiments on the neural race: what is drawn of units, and who starts with what."""
+"""Test experiments on the neural race: drawn units, and initial conditions."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Grokking and relative scale, on clocks small enough for a test."""
+"""Test grokking and relative scale at small parameters."""
 
 import functools
 import json
@@ -17,7 +17,7 @@ from festina.tasks import modular_addition
 pytestmark = pytest.mark.slow
 
 WAYS = ["embedding", "both", "readout", "exchange"]
-# So few pairs do not generalise: a level of accuracy that is passed on the way shows as much.
+# With so few pairs networks do not generalise; the level of accuracy is lowered instead.
 TINY = {
     "modulus": 5,
     "width": 10,
@@ -41,7 +41,7 @@ def verdicts(run):
 
 
 def altered(run, **times):
-    """The run as if all fitted early, with other times to grok at the smallest factor."""
+    """Return the run with early fit times, and the given times to grok at the smallest factor."""
     copy = run.copy(deep=True)
     copy["simulation"]["fit_time"][...] = 5.0
     for way, time in times.items():
@@ -68,7 +68,7 @@ def test_ways_differ_in_relative_scale_at_equal_function():
 
 
 def test_the_flow_against_scipy():
-    """One network of the batch, from its weights at the start, by another integrator."""
+    """Integrate one network of the batch from its initial weights by SciPy."""
     parameters = experiment.Parameters(**SMALLEST, factors=(1.0, 0.6), seeds=1, seed=7, rtol=1e-9)
     data = experiment.run(parameters)["simulation"].sel(seed=7, way="exchange", factor=0.6)
     pairs_key, weights_key = jax.random.split(festina.seeds(1, first=7)[0])
@@ -168,7 +168,7 @@ def test_factors_that_cannot_be(factors):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [100, 200])
 def test_no_claim_is_broken_on_fresh_seeds(seed):
-    """What the default shows is no luck of its draws: the same verdicts, claim by claim."""
+    """The default verdicts do not depend on the seed."""
     run = experiment.run(experiment.Parameters(seed=seed))
     assert run["simulation"]["fit_time"].notnull().all()
     claims = experiment.claims(run)
@@ -189,7 +189,7 @@ def test_claims_are_json_and_follow_from_the_numbers():
     fast = altered(slow, both=30 * apart, readout=5.0, exchange=5.0)
     found = verdicts(fast)
     assert [found[name] for name in names] == ["holds", "does not hold", "holds"]
-    # 60 is the end, which stands for who has not grokked.
+    # Seeds that did not grok count with the end of training, 60.
     measured = {claim.id: claim.measured for claim in experiment.claims(slow)}
     assert measured[alone] == pytest.approx(20 / 60)
     assert measured[versus] == pytest.approx(60 / 10)

@@ -1,4 +1,4 @@
-"""Figure 5 of the saddle-to-saddle paper: deep networks, on fresh seeds."""
+"""Test Figure 5 of the saddle-to-saddle paper, deep networks, on fresh seeds."""
 
 import functools
 import importlib
@@ -41,7 +41,7 @@ def fresh(letter, **options):
     ],
 )
 def test_levels(letter, levels):
-    """Of narrow minima by optimisation; where training starts and ends."""
+    """Levels are those of narrow minima, and training starts and ends at them."""
     experiment, run = panel(letter), fresh(letter)
     assert broken(experiment, run) == []
     np.testing.assert_allclose(run["theory"]["level"].to_numpy(), levels, atol=1e-6)
@@ -61,7 +61,7 @@ def test_every_seed_rests_at_the_level_of_one_unit(letter, within):
 
 @pytest.mark.parametrize("letter", ["d", *(pytest.param(k, marks=slow) for k in "abc")])
 def test_every_drop_comes_when_a_plain_loop_has_it(letter):
-    """From the same weights, its derivatives written out by hand."""
+    """The reference is a plain loop from the same weights, with derivatives by hand."""
     made = importlib.import_module(f"festina.papers.saddles.figure_5._{letter}").PANEL
     parameters = made.parameters(width=10, scale=0.1)
     network, task = made.network(parameters, seeds(2)), made.task(parameters, None)
@@ -75,7 +75,7 @@ def test_every_drop_comes_when_a_plain_loop_has_it(letter):
 
 @slow
 def test_figure_5d_split_by_patch_has_no_clean_plateau():
-    """By kernel tap 0.40, by patch nothing; the paper leaves open which it is."""
+    """Split by kernel tap there is a plateau at 0.40, by patch none; the paper is not explicit."""
     experiment = panel("d")
     claim, *_ = experiment.claims(fresh("d", split="patch", cleaner=None))
     assert claim.verdict == claim.expected == "does not hold"
@@ -102,7 +102,7 @@ def test_figure_5e_controls_learn_nothing():
 
 @slow
 def test_figure_5e_escapes_in_inverse_proportion_to_an_accident_of_the_sample():
-    """Drop times of data sets differ as the inverse of their correlation of target and query."""
+    """Drop times are inversely proportional to the sample correlation of target and query."""
     products = {}
     for samples in (1024, 8192):
         run = fresh("e", samples=samples, seeds=4)
@@ -121,13 +121,13 @@ def test_figure_5e_what_its_prediction_leaves_out_falls_with_the_initial_scale()
         ratio = run["drops"]["step"].to_numpy()[:, 0] / run["theory"]["drop_step"].to_numpy()[:, 0]
         errors.append(np.median(np.abs(ratio - 1)))
     assert errors[0] < 0.01
-    # Faster than in proportion to the scale: with the power 1.4 from 8e-3 to 1e-3, as measured.
+    # The error falls faster than the scale; measured from 8e-3 to 1e-3, with the power 1.4.
     assert np.log(errors[0] / errors[1]) / np.log(5) > 1.2
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e-4])
 def test_what_initial_weights_hold_of_a_mode_times_its_half_rise(scale):
-    """ẇ = (c − w·W)W and Ẇ = (c − w·W)w, in one input: half-way at ln(c/a₀)/2c."""
+    """For ẇ = (c − w·W)W and Ẇ = (c − w·W)w with one input, half the rise takes ln(c/a₀)/2c."""
     from scipy.integrate import solve_ivp
 
     rng = np.random.default_rng(0)
@@ -148,7 +148,7 @@ def test_what_initial_weights_hold_of_a_mode_times_its_half_rise(scale):
 
 @pytest.mark.parametrize("heads", [1, 2])
 def test_heads_that_make_their_own_readout_grow_are_early(heads):
-    """u̇ = γau² and ȧ = 2a(c − σa + Σγu³), integrated from small u and a = c/σ."""
+    """Compare with u̇ = γau² and ȧ = 2a(c − σa + Σγu³), integrated from small u and a = c/σ."""
     from scipy.integrate import solve_ivp
 
     c, sigma, gamma = 0.03, 0.9, np.array([1.1, 1.3])[:heads]
@@ -161,7 +161,7 @@ def test_heads_that_make_their_own_readout_grow_are_early(heads):
     infinite = terminal(lambda _, state: state.max() - 1e6)
     off = []
     for size in (0.02, 0.005):
-        alone = np.array([1.0, 0.95])[:heads] / size  # when each would be at infinity, over a
+        alone = np.array([1.0, 0.95])[:heads] / size  # times at which each head alone would diverge
         start, last = np.append(readout, 1 / (gamma * alone)), 2 * alone[0] / readout
         flow = solve_ivp(field, (0, last), start, events=infinite, rtol=1e-10, atol=1e-13)
         (early,) = advance(alone[None], gamma[None], readout, sigma)

@@ -1,4 +1,4 @@
-"""Figure 3 and Table 1 before any image is read: what they say where there are none."""
+"""Test Figure 3 and Table 1 without images: parameters and errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Claims about drops, where some never come."""
+"""Test claims on drops if some drops never come."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,8 @@ from festina.papers.saddles.panels import Reading, falls
 @pytest.mark.parametrize(
     ("predicted", "measured", "verdict"),
     [
-        ([100.0, np.inf], [100.5, np.nan], "holds"),  # the second never comes, and does not
+        # the second drop is predicted never to come, and does not come
+        ([100.0, np.inf], [100.5, np.nan], "holds"),
         ([100.0, np.inf], [100.5, 300.0], "does not hold"),
         ([100.0, 200.0], [100.5, np.nan], "does not hold"),
         ([100.0, 200.0], [np.nan, np.nan], "does not hold"),

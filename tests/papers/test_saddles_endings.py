@@ -1,4 +1,4 @@
-"""How far a panel's figure goes: to where nothing happens any more, not to where it is pretty."""
+"""Test the time axis of panels: it ends where the loss no longer changes."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ LEVELS = (5.0, 1.0, 0.0)
 
 
 def reading(*seeds: tuple[str, Sequence[float], Sequence[float]]) -> Reading:
-    """A panel with these seeds: how each ended, its steps and its losses.
+    """Return a panel with these seeds: the ending, steps and losses of each.
 
     As in a real run, seeds are padded with copies of their last sample.
     """
@@ -61,12 +61,12 @@ LEARNED = ("converged", [0, 100, 400, 2000], [5.0, 1.0, 0.0, 0.0])
 @pytest.mark.parametrize(
     ("ending", "steps", "losses", "span"),
     [
-        # On a plateau, not far from the last drop and far from it.
+        # on a plateau, close to the last drop, and far from it
         ("out of steps", [0, 100, 3000], [5.0, 1.0, 1.0], (3060, "linear")),
         ("finished", [0, 100, 90000], [5.0, 1.0, 1.0], (91800, "log")),
-        # To and fro, low at the last moment.
+        # oscillating, and low at the last sample
         ("out of steps", [0, 100, 2000, 2900, 3000], [5.0, 0.2, 0.0, 0.2, 0.0], (3060, "linear")),
-        # Arrived, but for the last digits.
+        # converged up to the last digits
         ("out of steps", [0, 100, 3000, 90000], [5.0, 0.2, 1e-4, 1e-5], (500, "linear")),
         ("diverged", [0, 100, 200], [5.0, 1.0, 1e200], (500, "linear")),
     ],
@@ -77,7 +77,7 @@ def test_who_did_not_converge_is_shown_to_the_end(ending, steps, losses, span):
 
 
 def test_nothing_is_drawn_after_the_end_of_training():
-    """Nobody knows how seeds go on that were stopped soon after their last drop."""
+    """The axis ends with training if seeds stop soon after their last drop."""
     stopped = ("out of steps", [0, 100, 400, 420], [5.0, 1.0, 0.4, 0.3])
     assert _span(reading(stopped, stopped)) == (pytest.approx(428.4), "linear")
 

@@ -1,4 +1,4 @@
-"""Figure 2: width, spectrum, low-rank and large initial weights."""
+"""Test Figure 2: width, spectrum, low-rank and large initial weights."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_quick_has_the_verdicts_of_the_whole(experiment, quick):
 
 
 def test_levels_of_figure_2():
-    """At κ = 1: .4050 .1074 .0331 0 and 1.6872 1.0174 .5561 .1869."""
+    """Levels at κ = 1 are 0.4050, 0.1074, 0.0331, 0 and 1.6872, 1.0174, 0.5561, 0.1869."""
     s = shared.spectrum(1.0)
     np.testing.assert_allclose(11 * s, (6, 3, 2))
     np.testing.assert_allclose(shared.LINEAR.levels(s), (0.4050, 0.1074, 0.0331, 0), atol=5e-5)
@@ -33,14 +33,14 @@ def test_levels_of_figure_2():
 
 
 def test_level_of_directions_one_and_three():
-    """Attention at κ = .5: .6843 with {1, 3} learned, not .6327 as with {1, 2}."""
+    """Attention at κ = 0.5 has the level 0.6843 with directions {1, 3}, and 0.6327 with {1, 2}."""
     _, first, second, third = shared.ATTENTION.levels(shared.spectrum(0.5))
     assert second == pytest.approx(0.6327, abs=5e-5)
     assert first - (second - third) == pytest.approx(0.6843, abs=5e-5)
 
 
 def test_drop_times_of_all_draws():
-    """Mean and variance in closed form against those of many draws, each followed by itself."""
+    """Mean and variance of drop times in closed form match those of many random draws."""
     s, draws, widths = shared.spectrum(1.0), 2000, np.array([3, 10])
     for units, mean, variance in zip(widths, *width._distribution(widths, s, 1e-6), strict=True):
         network = shared.LINEAR.network(int(units), 1e-6, seeds(draws))
@@ -52,7 +52,7 @@ def test_drop_times_of_all_draws():
 
 
 def test_a_head_moves_along_the_gradient_of_what_it_gains():
-    """By finite differences of (v_y k + k_y v)·diag(s) q, which is ⟨y f⟩ of a single head."""
+    """Compare with finite differences of ⟨y f⟩ = (v_y k + k_y v)·diag(s) q of a single head."""
     s = shared.spectrum(0.7)
     network = shared.ATTENTION.network(4, 1.0, seeds(1))
     k, q, v = (part[0] for part in shared._heads(network))
@@ -70,11 +70,11 @@ def test_a_head_moves_along_the_gradient_of_what_it_gains():
 
 
 def six_units(network, s, times):
-    r"""‖diag(s) − W‖² `(seed, time)` of six units in place of all, integrated by SciPy.
+    r"""Return ‖diag(s) − W‖² `(seed, time)` of six units that replace all, integrated by SciPy.
 
-    Units of a linear network can be rotated into each other without changing what they learn. With
-    the singular value decomposition $\Theta = U S R^\top$ of all weights θ_i = [v_i, u_i], the rows
-    of $S R^\top$ are a network that learns the same, from weights of any size.
+    Rotating units of a linear network into each other does not change what they learn. With the
+    singular value decomposition $\Theta = U S R^\top$ of all weights θ_i = [v_i, u_i], the rows of
+    $S R^\top$ are a network that learns the same, from weights of any size.
     """
     from scipy.integrate import solve_ivp
 
@@ -89,7 +89,7 @@ def six_units(network, s, times):
         v, u, error = left(state.reshape(start.shape))
         return np.concatenate((u @ error.swapaxes(-1, -2), v @ error), axis=-1).ravel()
 
-    # The smallest weights decide when later drops come, and are to be known as well as any.
+    # The smallest weights decide when later drops come, so their relative error must be small.
     how = {"method": "DOP853", "t_eval": times, "rtol": 1e-9, "atol": 1e-9 * sizes.min()}
     solution = solve_ivp(flow, (0.0, times[-1]), start.ravel(), **how)
     return np.sum(left(solution.y.T.reshape(-1, *start.shape))[2] ** 2, axis=(-1, -2)).T
@@ -100,7 +100,8 @@ def test_figure_2c_every_drop_from_every_start_is_that_of_six_units():
     parameters = low_rank.Parameters(seeds=2)
     data = low_rank.run(parameters)["linear"].to_dataset()
     s, end = shared.spectrum(1.0), 1.2 * float(data["drop_time"].max())
-    times = end * np.linspace(0.0, 1.0, 4000) ** 2  # large weights drop at once
+    # dense at the start, because large weights drop at once
+    times = end * np.linspace(0.0, 1.0, 4000) ** 2
     levels = shared.LINEAR.levels(s)
     for rank, network in enumerate(low_rank.networks(parameters, seeds(2))):
         losses = six_units(network, s, times)

@@ -1,4 +1,4 @@
-"""Figure 4 of the saddle-to-saddle paper: its numbers by other routes."""
+"""Test Figure 4 of the saddle-to-saddle paper by independent computations."""
 
 import functools
 import itertools
@@ -42,7 +42,7 @@ def test_training_starts_without_a_network_and_ends_where_the_task_is_learned(le
 @pytest.mark.parametrize(
     ("letter", "levels", "precision"),
     [
-        # Of the grid; a sine has no poles that it could miss.
+        # The precision is that of the grid; a sine has no poles, so its averages are more precise.
         ("b", (0.005286,), 1e-3),
         ("c", (0.41713, 0.44122), 1e-5),
         ("d", (0.10372,), 1e-3),
@@ -61,7 +61,7 @@ def test_figure_4_levels_of_one_unit(letter, levels, precision):
 
 
 def test_figure_4g_solution_is_too_sharp_for_the_stated_learning_rate():
-    """283, by Gaussian moments and by differences of the slope."""
+    """The sharpness of the solution is 283, by Gaussian moments and by differences of the slope."""
     assert cubic._sharpness(panel("g").parameters()) == pytest.approx(283, abs=0.5)
     experiment = panel("g")
     with pytest.raises(ValueError, match=r"failed from every seed.*0\.02 is above the stab"):
@@ -70,12 +70,12 @@ def test_figure_4g_solution_is_too_sharp_for_the_stated_learning_rate():
 
 def test_figure_4g_a_stated_learning_rate_that_works_would_be_noticed():
     run = small("g").copy(deep=True)
-    run["theory"]["stated"].to_numpy()[0] = "finished"  # a single seed
+    run["theory"]["stated"].to_numpy()[0] = "finished"  # one seed
     assert "stated-learning-rate" in broken(panel("g"), run)
 
 
 def test_figure_4f_one_unit_does_best_with_infinite_weights():
-    """What is left above the loss of |z| falls with the square of |u|, by averages on the axis."""
+    """The excess over the loss of |z| falls as 1/|u|², by averages along an axis."""
     phi = PHI["z-tanh"]
     short, long = (lambda x: phi(x)), (lambda x: phi(2 * x))
     power = average(lambda x: short(x) ** 2 + long(x) ** 2) + 2 * average(short) * average(long)
@@ -90,7 +90,7 @@ def test_figure_4f_one_unit_does_best_with_infinite_weights():
     assert np.log2(above[1] / above[0]) == pytest.approx(-2, abs=0.05)
 
 
-# Population averages and fixed points, by other routes
+# Population averages and fixed points, by independent computations
 
 
 PHI = {
@@ -106,7 +106,7 @@ PHI = {
 
 
 def average(function):
-    """Over a standard normal variable, by SciPy's quadrature on either side of zero."""
+    """Return the average over a standard normal variable, by quadrature on both sides of zero."""
     density = lambda x: function(x) * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
     return sum(
         integrate.quad(density, *part, epsabs=1e-13, epsrel=1e-12)[0]
@@ -128,7 +128,7 @@ def average(function):
     ],
 )
 def test_figure_4_losses_of_no_network(letter, name, power):
-    """⟨y²⟩ = ⟨φ₁²⟩ + ⟨φ₂²⟩ + 2⟨φ₁⟩⟨φ₂⟩, to the digits shown and on the panel's own grid."""
+    """The power ⟨y²⟩ = ⟨φ₁²⟩ + ⟨φ₂²⟩ + 2⟨φ₁⟩⟨φ₂⟩ matches reference digits and the panel's grid."""
     parameters, phi = panel(letter).parameters(), PHI[name]
     one, two = parameters.teacher
     exact = sum(average(lambda x, a=a: phi(a * x) ** 2) for a in (one, two))
@@ -140,13 +140,13 @@ def test_figure_4_losses_of_no_network(letter, name, power):
 
 
 def _arc_cosine(angle):
-    """⟨ReLU(a·x)² ReLU(b·x)²⟩ of unit vectors at this angle."""
+    """Return ⟨ReLU(a·x)² ReLU(b·x)²⟩ for unit vectors at this angle."""
     cosine = np.cos(angle)
     return (3 * np.sin(angle) * cosine + (np.pi - angle) * (1 + 2 * cosine**2)) / (2 * np.pi)
 
 
 def test_figure_4e_squared_relu_in_closed_form():
-    """One unit leaves 1.21587; the learning rate has to stay below 2/(9|u|⁴) = .02075 there."""
+    """One unit has the loss 1.21587 and is stable for rates below 2/(9|u|⁴) = 0.02075."""
     explained = lambda angle: _arc_cosine(angle) + 4 * _arc_cosine(np.pi / 2 - angle)
     best = optimize.minimize_scalar(
         lambda angle: 27.5 - explained(angle) ** 2 / 1.5,
@@ -155,7 +155,7 @@ def test_figure_4e_squared_relu_in_closed_form():
         options={"xatol": 1e-10},
     )
     assert best.fun == pytest.approx(1.21587, abs=5e-6)
-    # Balanced, v² = |u|²/2, with v|u|² = ⟨yφ⟩/⟨φ²⟩.
+    # Balanced weights have v² = |u|²/2, with v|u|² = ⟨yφ⟩/⟨φ²⟩.
     length = (np.sqrt(2) * explained(best.x) / 1.5) ** (1 / 3)
     u, v = length * np.array([np.cos(best.x), np.sin(best.x)]), length / np.sqrt(2)
     teacher = layer_from(NeuronUnit(named("squared-relu")), np.diag([1.0, 2.0]), np.ones(2))
@@ -165,7 +165,7 @@ def test_figure_4e_squared_relu_in_closed_form():
         x, y, w = task.x, task.y[:, 0], task.weight
         r = np.maximum(x @ u, 0)
         errors.append(abs(w @ (y - v * r**2) ** 2 / best.fun - 1))
-        # Gauss–Newton: at the fixed point the residual has no part in the steepest direction.
+        # By Gauss–Newton: at the fixed point, residuals are orthogonal to the steepest direction.
         slopes = np.column_stack((r**2, 2 * v * r[:, None] * x))
         sharpness = np.linalg.eigvalsh(2 * slopes.T @ (w[:, None] * slopes))[-1]
         assert sharpness == pytest.approx(9 * length**4, rel=5e-3)
@@ -175,13 +175,13 @@ def test_figure_4e_squared_relu_in_closed_form():
 
 
 def test_figure_4h_z2_tanh_at_the_edge_of_stability():
-    """Descent at η = .02 cannot let |u| grow beyond sharpness 2/η, where one unit leaves 1.01."""
+    """Descent at η = 0.02 stops |u| at sharpness 2/η, where one unit has the loss 1.01."""
     phi = lambda z: z**2 * np.tanh(z)
     task = population(layer_from(NeuronUnit(named("z2-tanh")), np.eye(2), np.ones(2)), 0.2)
     x, y, w = task.x, task.y[:, 0], task.weight
 
     def best(size):
-        """Loss and sharpness of one unit on the diagonal with the best v, by differences."""
+        """Return loss and sharpness of one unit on the diagonal with the best v, by differences."""
         r = phi(x @ np.full(2, size / np.sqrt(2)))
         theta = np.array([*np.full(2, size / np.sqrt(2)), (w * y) @ r / (w @ r**2)])
         loss = lambda theta: w @ (y - theta[2] * phi(x @ theta[:2])) ** 2
@@ -195,10 +195,10 @@ def test_figure_4h_z2_tanh_at_the_edge_of_stability():
 
 
 def escape_steps(parameters, teacher, coefficient):
-    """When the first unit of each seed leaves zero, with φ ≈ `coefficient` z³ and this teacher.
+    """Return the steps at which the first unit of each seed escapes, for φ ≈ `coefficient` z³.
 
-    ⟨y(u·x)³⟩ = A(u₁³ + u₂³) + 3B u₁u₂(u₁ + u₂) with A = ⟨x³φ⟩ and B = ⟨xφ⟩. Cubic fields scale:
-    weights of size ε need 1/ε² the time of weights of size one.
+    ⟨y(u·x)³⟩ = A(u₁³ + u₂³) + 3B u₁u₂(u₁ + u₂) with A = ⟨x³φ⟩ and B = ⟨xφ⟩. Fields are cubic, so
+    weights of size ε take 1/ε² times as long as weights of size one.
     """
     a, b = average(lambda x: x**3 * teacher(x)), average(lambda x: x * teacher(x))
     network = student(
@@ -225,7 +225,7 @@ def escape_steps(parameters, teacher, coefficient):
 
 
 def test_figure_4h_activations_that_hardly_leave_zero():
-    """Within 60,000 steps: z² sin z always does, z − sin z never, tanh³ and z − tanh z at times."""
+    """In 60,000 steps z² sin z always escapes, z − sin z never, tanh³ and z − tanh z sometimes."""
     parameters = panel("h").parameters(seeds=8)
     steps = {
         name: escape_steps(parameters, teacher, coefficient)
@@ -252,7 +252,7 @@ def test_figure_4h_leaves_zero_when_the_cubic_term_does():
 
 @pytest.mark.parametrize("name", ["tanh", "z-tanh", "sigmoid"])
 def test_population_averages_converge_to_the_integral(name):
-    """⟨y²⟩ = ⟨φ₁²⟩ + ⟨φ₂²⟩ + 2⟨φ₁⟩⟨φ₂⟩ for u* along the axes, each by SciPy's quadrature."""
+    """Compare ⟨y²⟩ = ⟨φ₁²⟩ + ⟨φ₂²⟩ + 2⟨φ₁⟩⟨φ₂⟩ for u* along the axes with SciPy's quadrature."""
     mean = lambda length, power: average(lambda x: PHI[name](length * x) ** power)
     exact = mean(1, 2) + mean(2, 2) + 2 * mean(1, 1) * mean(2, 1)
     teacher = layer_from(NeuronUnit(named(name)), np.diag([1.0, 2.0]), np.ones(2))
@@ -278,7 +278,7 @@ def test_half_of_the_grid_stands_for_all_of_it_where_phi_is_even_or_odd():
 
 
 def test_fixed_points_of_one_unit_are_those_found_in_u_and_v():
-    """Roots of the loss's slope in all three weights, without the best v put in, from a grid."""
+    """Fixed points match roots of the gradient in u and v, found from a grid of starts."""
     teacher = layer_from(NeuronUnit(named("sine")), np.diag([1.0, 2.0]), np.ones(2))
     task = population(teacher, 0.6)
     (_, levels), (_, minima) = width_one(teacher.unit, task).values()
@@ -319,7 +319,7 @@ def test_bad_parameters_are_refused(letter, parameters, words):
 
 
 def test_one_unit_without_a_fixed_point_is_said_so():
-    """z² tanh z does best with infinite weights."""
+    """One z² tanh z unit has its lowest loss at infinite weights."""
     parameters = panel("h").parameters(activation="z2-tanh")
     task = teacher_task(named("z2-tanh"), parameters, None)
     network = student(named("z2-tanh"), parameters, festina.seeds(1))

@@ -1,4 +1,4 @@
-"""Figure 6: skip connections, and a plain loop that comes to each drop at the same step."""
+"""Test Figure 6, skip connections, against a plain loop that drops at the same steps."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from festina.papers.saddles import _figure_6 as skips
 from festina.tasks import linear_teacher
 from plain_descent import furthest, loss_and_gradients, plain_drops
 
-slow = pytest.mark.slow  # compiles what the networks compute
+slow = pytest.mark.slow  # compiles networks
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ slow = pytest.mark.slow  # compiles what the networks compute
     ],
 )
 def test_every_drop_comes_when_a_plain_loop_has_it(family, skipped):
-    """From the same weights, its derivatives written out by hand."""
+    """The reference is a plain loop from the same weights, with derivatives by hand."""
     task = skips.task_of(family)
     network = skips.skipping(family, task, skipped, 10, 0.1, seeds(2))
     run = gradient_descent(network, task, 0.01, loss=skips.LOSS, max_steps=10_000)
@@ -35,7 +35,7 @@ def test_every_drop_comes_when_a_plain_loop_has_it(family, skipped):
 
 @slow
 def test_from_large_weights_two_skipped_layers_leave_no_plateau():
-    """At ε = 0.05; with one layer skipped it is still there."""
+    """At ε = 0.05 the plateau remains with one layer skipped, and vanishes with two."""
     run = skips.run(skips.Parameters(seed=100, seeds=3, scale=0.05))
     for family in skips.FAMILIES:
         counts = [run[f"{family}_{skipped}"]["count"].to_numpy() for skipped in range(3)]
@@ -88,7 +88,7 @@ def networks():
     "name", ["linear", "ReLU, one skipped", "linear, two skipped", "ReLU kernels"]
 )
 def test_derivatives_by_hand_are_those_of_the_network(name):
-    """Against differences of losses, which are computed from the network's own outputs."""
+    """Compare with differences of the loss, computed from the outputs of the network."""
     network, rng = networks()[name], np.random.default_rng(0)
     inputs = 4 if "kernels" in name else 3
     x, y = rng.normal(size=(5, inputs)), rng.normal(size=(5, 2))
@@ -114,7 +114,7 @@ def test_derivatives_by_hand_are_those_of_the_network(name):
 
 
 def test_a_plain_loop_passes_a_level_between_two_steps():
-    """One unit in every layer, w³ → 1: as the recursion has it."""
+    """With one unit per layer, the loop follows the recursion for w³ → 1."""
     network = deep_network((1, 1, 1, 1), scale=0.3, key=seeds(1))
     network = network.with_parts(*(np.full_like(weight, 0.5) for weight in network.weights))
     drops = plain_drops(network, linear_teacher(np.eye(1)), 0.1, np.array([0.25, -1.0]), 40)

@@ -1,4 +1,4 @@
-"""Theorem 1 and Lemma 6 as experiments, on other networks than the contract's."""
+"""Test Theorem 1 and Lemma 6 as experiments on other networks than the default ones."""
 
 import pytest
 
@@ -22,7 +22,7 @@ slow = pytest.mark.slow  # minutes of compilation
 def test_lemma_6_of_other_tasks(changes):
     run = lemma.run(lemma.Parameters(**changes))
     assert broken(lemma, run) == []
-    # With as many inputs as outputs the lemma is complete.
+    # For as many inputs as outputs, the lemma is complete.
     needed = [claim for claim in lemma.claims(run) if claim.id == "spans-necessary"]
     square = lemma.Parameters(**changes).inputs == lemma.Parameters(**changes).outputs
     assert [claim.verdict for claim in needed] == [] if square else ["does not hold"]
@@ -44,7 +44,7 @@ def test_theorem_1_of_other_networks(changes):
     run = theorem.run(theorem.Parameters(**(theorem.QUICK | changes)))
     assert broken(theorem, run) == []
     table = run["embeddings"].to_dataset()
-    # Copies are admitted everywhere, combinations by the two linear architectures alone.
+    # All architectures admit copies; only the two linear ones admit combinations.
     assert table["admitted"].sum("architecture").values.tolist() == [11, 9, 6, 2, 2]
     if not changes:
         where = {"architecture": "conv ReLU", "case": "proportional"}

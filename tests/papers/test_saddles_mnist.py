@@ -1,4 +1,4 @@
-"""Figure 3 and Table 1: two handwritten digits told apart.
+"""Test Figure 3 and Table 1, on pairs of handwritten digits.
 
 The images are not part of the project: without `FESTINA_DATA` these tests are skipped.
 """
@@ -18,7 +18,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 FIGURE, TABLE = "saddles/figure-3", "saddles/table-1"
-beside_its_contract = pytest.mark.xdist_group(FIGURE)  # whose run it shares
+# tests that share the run of the test of every experiment
+beside_its_contract = pytest.mark.xdist_group(FIGURE)
 
 
 @functools.cache
@@ -65,7 +66,7 @@ def test_a_relu_network_of_two_units_predicts_what_the_wide_one_does():
     assert float(reduction["test_error"].squeeze()) < 0.1
     assert float(reduction["accuracy"].squeeze()) > 0.9
     assert float(np.abs(reduction["accuracy"] - reduction["narrow_accuracy"]).max()) < 0.01
-    # One unit is not enough, and neither are the two strongest rays.
+    # One unit is not enough, nor are the two strongest rays.
     assert float(reduction["error"].sel(width=1).squeeze()) > 0.3
     assert float(reduction["ray_width"].squeeze()) > 2
 
@@ -93,17 +94,18 @@ def test_figure_3_quick_comes_to_the_same_verdicts_on_fresh_seeds():
 
 @pytest.mark.slow
 def test_figure_3_numbers_of_the_paper_s_networks():
-    """Width 1000, 3000 steps: for ReLU the third singular value is between .10 and .28 then."""
+    """At width 1000 and step 3000, the third singular value of ReLU networks is 0.10 to 0.28."""
     experiment = load_experiment(FIGURE)
     run = experiment.run(experiment.parameters(seed=5, steps=3000, judged=500))
     assert broken(experiment, run) == []
     third = run["simulation"]["singular_value"].sel(network="relu", rank=3).isel(save=-1).to_numpy()
     assert (third > 0.095).all()
     assert (third < 0.285).all()
-    # Plain mini-batch descent of an independent implementation: loss on the plateau, and steps at
-    # which the first and the second singular value of the linear network's U pass 0.24 and 0.2; of
-    # the first, the middle of the ten steps in which it does. The loss sinks from 0.53 to 0.5 on a
-    # plateau, and mini-batches decide where it is slowest, hence half-way.
+    # Reference numbers are those of an independent implementation of mini-batch descent: the loss
+    # on the plateau, and the steps at which the first and second singular values of the linear
+    # network's U pass 0.24 and 0.2. The first step is the middle of a range of ten steps. Along the
+    # plateau the loss falls from 0.53 to 0.5, and mini-batches decide where it falls most slowly,
+    # so its middle is used.
     linear = run["simulation"].sel(network="linear").isel(seed=0)
     half_way = ((linear["start"] + linear["end"]) / 2).sel(plateau=1)
     losses = linear["loss"].transpose("pair", "save").to_numpy()
@@ -127,7 +129,7 @@ def test_figure_3_numbers_of_the_paper_s_networks():
 
 @pytest.mark.slow
 def test_table_1_growth_rates_are_those_of_an_independent_implementation():
-    """Mini-batches of its own: what it reads off two plateaus scatters by about a per cent."""
+    """Mini-batches differ, so growth rates read from two plateaus differ by about one per cent."""
     experiment = load_experiment(TABLE)
     run = experiment.run(experiment.parameters(seed=5))
     for id, reported in (
@@ -139,7 +141,7 @@ def test_table_1_growth_rates_are_those_of_an_independent_implementation():
 
 @pytest.mark.slow
 def test_table_1_rows_are_those_of_an_independent_implementation():
-    """Of its recipe, on raw pixels in [0, 1]: 0/8 and 3/5."""
+    """The implementation's numbers are for raw pixels in [0, 1] and the pairs 0/8 and 3/5."""
     here = small(TABLE)["pairs"]
     np.testing.assert_allclose(here["singular_value"].sel(mode=0), [5.206, 4.617], atol=0.002)
     np.testing.assert_allclose(here["recipe"], [2.117, 1.377], atol=0.01)

@@ -1,4 +1,4 @@
-"""The experiment on predicted staircases, on seeds and sizes that nothing was tuned on."""
+"""Test the experiment on predicted staircases, on seeds and sizes not used for tuning."""
 
 import functools
 
@@ -49,7 +49,7 @@ def test_heads_rest_where_the_closed_form_says():
 
 @pytest.mark.slow
 def test_errors_that_do_not_fall_break_their_claim():
-    """Jumps that come 3 % late at every ε, which alone is within what 1e-8 allows."""
+    """Jumps that are 3 % late at every ε break it, although 3 % alone is allowed at 1e-8."""
     wrong = altered(small(), "diagonal", "jump", lambda t: 1.03 * t)
     assert {"diagonal-within-uncertainty", "diagonal-part-of-an-e-folding"} == {
         id for id in broken(EXPERIMENT, wrong) if id.startswith("diagonal")
@@ -62,7 +62,7 @@ def test_errors_that_do_not_fall_break_their_claim():
         (lambda log: 0.004 / log, True),
         (lambda log: 0.0005 + 0 * log, False),  # does not fall
         (lambda log: 1e-4 * log / 7, False),  # grows
-        (lambda log: 0.5 / log, True),  # falls, though it is large
+        (lambda log: 0.5 / log, True),  # falls, although it is large
     ],
 )
 def test_errors_have_to_fall_as_the_logarithm_of_the_scale_rises(error, holds):
@@ -94,7 +94,7 @@ def test_another_number_of_plateaus_has_to_be_doubted():
 
 
 def jumps(seeds, wrong=1.0):
-    """Two jumps of each seed, predicted to 2 %; of one seed the last comes after its training."""
+    """Return three jumps of each seed, predicted to 2 %; one seed does not reach its last jump."""
     rng = np.random.default_rng(0)
     jump = np.cumsum(rng.lognormal(size=(seeds, 3)), axis=1)
     passage = jump * rng.lognormal(sigma=0.02, size=jump.shape)

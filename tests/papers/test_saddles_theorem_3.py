@@ -1,4 +1,4 @@
-"""Theorem 3 as an experiment, on another seed and with other sizes."""
+"""Test Theorem 3 as an experiment, with another seed and other sizes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Theorem 4 and Proposition 5."""
+"""Test the experiments on Theorem 4 and Proposition 5."""
 
 import numpy as np
 import pytest
@@ -12,23 +12,26 @@ from festina.papers.saddles.theorems._proposition_5 import BOUNCING, QUANTILES, 
 
 def test_equation_56_is_imaginary_for_a_unit_that_bounces():
     s = np.array([1.0, 0.4, -0.7])
-    # v against a strong drive: it must stop and turn.
+    # v opposes a strong drive, so it changes its sign.
     assert np.isnan(units._printed(np.array([2.0, 1.0, 0.1]), -0.5, s))
     assert np.isfinite(units._printed(np.array([2.0, 1.0, 0.1]), 0.5, s))
 
 
 def test_how_many_units_bounce_by_quadrature():
-    """Over the directions of u alone: given u, a unit bounces if v is of one sign and v² < h(u).
+    """Integrate over directions n of u: a unit bounces if v has one sign and v² < h(u).
 
-    h is how far the hill rises, homogeneous of degree two, and v/|u| is Student's: with u of three
-    entries P(v² < h | direction n) = P(|t₃| < √(3h(n))).
+    The height h of the hill is homogeneous of degree two, and v/|u| has Student's distribution: for
+    three entries of u, P(v² < h
+
+    n) = P(|t₃| < √(3h(n))).
     """
     s, (nodes, weights) = np.array(USUAL), np.polynomial.legendre.leggauss(160)
     cosine, angle = (nodes[:, None] + 1) / 2, (nodes + 1) * np.pi / 4  # of one octant
     sine = np.sqrt(1 - cosine**2)
     n = np.stack(np.broadcast_arrays(sine * np.cos(angle), sine * np.sin(angle), cosine), axis=-1)
     top = np.zeros(n.shape[:2])
-    for _ in range(100):  # Newton for the summit, where Σ s a² e^{2sw} = 0, in steps of one at most
+    # Newton's method, with steps of at most one, for the maximum, where Σ s a² e^{2sw} = 0
+    for _ in range(100):
         there = n**2 / 2 * np.exp(2 * s * top[..., None])
         top -= np.clip((there @ s) / (there @ (2 * s**2)), -1, 1)
     h = -np.sum(n**2 / 2 * np.expm1(2 * s * top[..., None]), axis=-1)
@@ -37,9 +40,10 @@ def test_how_many_units_bounce_by_quadrature():
 
 
 def second_largest(weights):
-    """For Σ_yZ = 4I and ε → 0: the second-largest unit when the first one reaches infinity.
+    """Return the size of the second-largest unit when the first diverges, for Σ_yZ = 4I, ε → 0.
 
-    With a = |u|/√2 and τ = 8t a unit has a' = va, v' = a²: v' = v² − E with E = v² − a² constant.
+    With a = |u|/√2 and τ = 8t, a unit has a' = va and v' = a² = v² − E, where E = v² − a² is
+    constant.
     """
     a, v = np.linalg.norm(weights[..., :2], axis=-1) / np.sqrt(2), weights[..., 2]
     energy = v**2 - a**2
@@ -66,14 +70,14 @@ def test_the_second_largest_unit_by_closed_form():
     for share, value in QUANTILES.items():
         scatter = np.sqrt(share * (1 - share) / draws)
         assert np.mean(sizes < value) == pytest.approx(share, abs=3 * scatter)
-    # Network by network, as integrated: until the first one is 1/ε, when 1/x is larger by ε.
+    # Integrated networks stop when the first unit has size 1/ε, which changes 1/x by ε.
     weights = np.random.default_rng(11).normal(size=(50, WIDTH, 3))
     found = units._rivals(weights, np.full(2, 4.0))["second"].isel(scale=-1)
     np.testing.assert_allclose(1 / found, 1 / second_largest(weights) + 1e-5, rtol=1e-3)
 
 
 def test_a_single_number_blows_up_at_its_inverse():
-    """v' = v²: t = 1/v, and a negative one never does."""
+    """For v' = v², t = 1/v; negative v never diverges."""
     times, _ = blow_up(lambda v: v**2, np.array([[0.5], [2.0], [-1.0]]))
     np.testing.assert_allclose(times[:2], (2.0, 0.5), rtol=1e-9)
     assert times[2] == np.inf

@@ -1,4 +1,4 @@
-"""Effective width and type on the plateaus of Figure 1, for seeds that nothing was tuned on."""
+"""Test effective width and type on the plateaus of Figure 1, for seeds not used for tuning."""
 
 import functools
 
@@ -25,7 +25,7 @@ def about(letter, run, id):
 def test_quadratic_units_on_fresh_seeds():
     run = fresh("g", 3, 503)
     table = run["widths"]
-    # Seed 505 slows down by half a decade: it is left out and named.
+    # Seed 505 slows down by only half a decade, so it is left out and named.
     np.testing.assert_array_equal(table["clean"].to_numpy()[:, 1], [1, 1, 0])
     found = table["width"].sel(kind="zero", within=0.1).to_numpy()[:2]
     np.testing.assert_array_equal(found, np.tile([0, 1, 2], (2, 1)))
@@ -69,7 +69,7 @@ def test_widths_and_types_of_every_panel_for_twenty_seeds(letter):
 
 @pytest.mark.slow
 def test_a_shallow_plateau_whose_width_depends_on_the_tolerance_is_left_out_and_named():
-    """Seed 31007 dips by 1.5 decades: two heads within .1, one within .2."""
+    """Seed 31007 dips by 1.5 decades: two heads within 0.1, one within 0.2."""
     experiment = load_experiment("saddles/figure-1f")
     run = experiment.run(experiment.parameters(seed=31006, seeds=4))
     assert about("f", run, "effective-widths").measured == 1.0
@@ -93,7 +93,9 @@ def test_a_head_of_figure_1f_that_fades_out_is_waited_for():
 
 @pytest.mark.slow
 def test_three_heads_of_figure_1f_of_which_two_share_their_query():
-    """Seeds 712, 716 and 717 among those with a clean plateau from 712 to 719."""
+    """Of the seeds 712 to 719 with a clean plateau, 712, 716 and 717 have two heads with one
+    query.
+    """
     experiment = load_experiment("saddles/figure-1f")
     run = experiment.run(experiment.parameters(seed=712, seeds=8))
     assert about("f", run, "effective-widths").measured == 1.0
@@ -105,7 +107,7 @@ def test_three_heads_of_figure_1f_of_which_two_share_their_query():
 
 
 def fanned(u):
-    """Heads as they are, but with the lines of their queries 18 degrees apart."""
+    """Return weights with the queries of heads turned to lines 18 degrees apart."""
     u, angle = u.copy(), np.pi * np.arange(10) / 10
     u[..., 1, 0, :2] = np.stack((np.cos(angle), np.sin(angle)), axis=-1)
     return u

@@ -1,4 +1,4 @@
-"""Figure 4 from the initial weights, and on the nodes, of an independent implementation.
+"""Test Figure 4 from the initial weights of an independent implementation, on its nodes.
 
 Its averages are Gauss–Hermite sums of 24 or 32 nodes in each direction. They are exact for cubes,
 converged for sine, 1 − cos z and z² sin z, and off by up to 4 % where φ saturates or has a kink.
@@ -21,7 +21,7 @@ from same_weights import drawn, heads, seen, sequences
 pytestmark = pytest.mark.slow
 
 
-CONVERGED = "converged"  # averages over a grid instead, to six digits
+CONVERGED = "converged"  # averages over a grid instead of nodes, to six digits
 
 
 def task_of(letter, phi, nodes):
@@ -33,7 +33,7 @@ def task_of(letter, phi, nodes):
 
 
 def trained(letter, phi, nodes, seeds=4, max_steps=None, rate=None):
-    """Gradient descent at the panel's width, scale, and rate, from seeds 0, 1, …"""
+    """Train by gradient descent at the panel's width, scale and rate, from seeds 0, 1, …"""
     parameters = load_experiment(f"saddles/figure-4{letter}").parameters()
     v, u = drawn(range(seeds), (parameters.width, 1), (parameters.width, 2), scale=parameters.scale)
     return festina.gradient_descent(
@@ -46,7 +46,7 @@ def trained(letter, phi, nodes, seeds=4, max_steps=None, rate=None):
 
 
 def second_singular_value(run, seed):
-    """Of Θ = [V, U] after the first drop, where the plateau begins, in units of the first."""
+    """Return s₂/s₁ of Θ = [V, U] at the beginning of the plateau after the first drop."""
     lane = run.lane(seed)
     at = int(np.searchsorted(lane.time, seen(run)[seed].start[1]))
     theta = np.concatenate([lane.network.v[at], lane.network.u[at]], axis=1)
@@ -55,15 +55,15 @@ def second_singular_value(run, seed):
 
 
 def one_unit(letter, phi, nodes):
-    """Levels of all fixed points of a width-1 network."""
+    """Return the levels of all fixed points of a width-1 network."""
     _, levels = width_one(NeuronUnit(phi), task_of(letter, phi, nodes))["fixed_point"]
     return levels
 
 
 def tail(steps, loss):
-    """Where a drop after step 10,000 ends, and by how much the loss falls in 20,000 more steps.
+    """Return the loss at the end of a drop after step 10,000, and its fall in 20,000 more steps.
 
-    It has ended where the loss falls ten times more slowly than it did at most.
+    The drop ends where the loss falls ten times more slowly than at most.
     """
     grid = np.arange(1e4, steps[-1], 100.0)
     log_loss = np.interp(grid, steps, np.log(loss))
@@ -75,7 +75,7 @@ def tail(steps, loss):
 
 
 def test_figure_4a_rests_where_attention_is_uniform():
-    """Data set and level: 2.16255, then 2.16052, the least squares fit of the mean token."""
+    """The levels are 2.16255, and 2.16052 for the least-squares fit of the mean token."""
     data = sequences()
     x, y = data.x, data.y[:, 0]
     mean = x.mean(axis=2)
@@ -133,13 +133,13 @@ def test_figure_4d_tanh(nodes, initial, plateaus, minimum):
 
 
 def test_figure_4e_squared_rectifier():
-    """27.5 → 1.212 → 0 from all four; the kink makes that .3 % lower than the integral, 1.2159."""
+    """All four seeds pass 27.5, 1.212 and 0; exact averages would give 1.2159, 0.3 % more."""
     found = seen(trained("e", named("squared-relu"), 32, max_steps=5_000))
     np.testing.assert_allclose([each.level for each in found], [[27.5, 1.212, 0]] * 4, atol=6e-4)
 
 
 def test_figure_4e_one_minus_cosine():
-    """2.2645 → .8080 or .2578 → 0 from all four."""
+    """All four seeds pass 2.2645, either 0.8080 or 0.2578, and 0."""
     found = seen(trained("e", named("1-cos"), 24, max_steps=15_000))
     for each in found:
         assert each.level[0] == pytest.approx(2.2645, abs=5e-5)
@@ -148,7 +148,7 @@ def test_figure_4e_one_minus_cosine():
 
 
 def test_figure_4e_z_sine_stalls():
-    """1.8528 from all four, and then a second rest that does not end in 12,000 steps."""
+    """All four seeds reach 1.8528, then a plateau that lasts beyond 12,000 steps."""
     run = trained("e", lambda z: z * jnp.sin(z), 32, max_steps=12_000)
     for each in seen(run):
         assert each.level[1] == pytest.approx(1.8528, abs=5e-5)
@@ -160,13 +160,16 @@ def test_figure_4e_z_sine_stalls():
     "phi", [lambda z: jnp.tanh(z) ** 2, lambda z: z**2 / (1 + z**2)], ids=["tanh²", "z²/(1+z²)"]
 )
 def test_figure_4e_other_candidates_rest_from_two_of_four(phi):
-    """By a decade, on 32 nodes; it depends on them, because both saturate."""
+    """Two of four seeds rest, by a decade, on 32 nodes; φ saturates, so this depends on nodes."""
     found = seen(trained("e", phi, 32, max_steps=18_000))
     assert sum((each.strength[1:-1] > 1).any() for each in found) == 2
 
 
 def test_figure_4f_z_tanh():
-    """6.2908 → .47 to .50 → 0 from three of four; by converged averages 6.2943 and .490 to .510."""
+    """Three of four seeds pass 6.2908, 0.47 to 0.50, and 0.
+
+    With converged averages the levels are 6.2943 and 0.490 to 0.510.
+    """
     cases = ((32, 6.2908, 0.470, 0.503), (CONVERGED, 6.2943, 0.489, 0.511))
     for nodes, initial, low, high in cases:
         found = seen(trained("f", named("z-tanh"), nodes, max_steps=6_000))
@@ -177,7 +180,7 @@ def test_figure_4f_z_tanh():
 
 
 def test_figure_4f_infimum_of_one_unit():
-    """About .42, that of φ = |z|, on these nodes; .44525 by exact averages along an axis."""
+    """The infimum is about 0.42 on these nodes, as for φ = |z|, and 0.44525 by exact averages."""
     for nodes, expected in ((24, 0.423), (32, 0.426)):
         data = task_of("f", named("z-tanh"), nodes)
         y, z, weight = data.y[:, 0], np.abs(data.x[:, 1]), data.weight
@@ -217,7 +220,7 @@ def test_figure_4g_diverges_at_the_stated_rate():
     ids=["tanh³", "z - tanh z", "z - sin z"],
 )
 def test_figure_4h_does_not_leave_zero_in_60_000_steps(phi):
-    """From the first seed. From others some do, see `test_saddles_figure_4.py`."""
+    """This holds for the first seed; `test_saddles_figure_4.py` has seeds that escape."""
     run = trained("h", activation(phi), 32, seeds=1, max_steps=60_000)
     assert run.loss[0, -1] > 0.99 * run.loss[0, 0]
 

@@ -1,4 +1,4 @@
-"""Figures 1 and 2 from the initial weights of an independent implementation, digit by digit."""
+"""Test Figures 1 and 2 from the initial weights of an independent implementation, to all digits."""
 
 import importlib
 
@@ -16,7 +16,7 @@ from same_weights import drawn, heads, seen, two_layers
 
 
 def panel(letter, preset="", scale=None, seeds=8):
-    """Network, task and parameters of a panel of Figure 1."""
+    """Return network, task and parameters of a panel of Figure 1."""
     experiment = load_experiment(f"saddles/figure-1{letter}")
     parameters = experiment.parameters(**experiment.presets.get(preset, {}))
     made = importlib.import_module(f"festina.papers.saddles.figure_1._{letter}").PANEL
@@ -34,7 +34,7 @@ def trained(letter, preset="", **options):
     return festina.gradient_descent(network, task, parameters.learning_rate, loss=parameters.loss)
 
 
-# Mean step of both drops over eight seeds and its standard deviation; smallest and largest level.
+# mean steps of both drops over eight seeds, their standard deviations, extreme levels
 FIGURE_1 = {
     "b": ((142.8, 851.0), (0.9, 6.0), (0.69722, 0.69723)),
     "b general": ((181.2, 1089.0), (1.3, 9.0), (0.24999, 0.25001)),
@@ -58,7 +58,7 @@ def test_steps_and_levels_of_figure_1(name):
     assert [len(each.level) for each in found] == [3] * 8
     steps = np.array([each.drop_time for each in found])
     np.testing.assert_allclose(steps.mean(axis=0), means, rtol=1.2e-3)
-    np.testing.assert_allclose(steps.std(axis=0), spreads, rtol=0.12)  # told to one digit or two
+    np.testing.assert_allclose(steps.std(axis=0), spreads, rtol=0.12)  # given to one or two digits
     levels = [each.level[1] for each in found]
     assert lowest <= min(levels) <= max(levels) <= highest
 
@@ -69,7 +69,7 @@ def test_figure_1f_one_of_eight_seeds_hardly_rests_and_elsewhere():
     found = seen(run)
     levels = np.array([each.level[1] for each in found])
     assert np.sum((levels > 1.068) & (levels < 1.0858)) == 7
-    assert levels.min() == pytest.approx(0.81, rel=0.05)  # which depends on how it is read
+    assert levels.min() == pytest.approx(0.81, rel=0.05)  # depends on how the level is read
     assert found[int(np.argmin(levels))].strength[1] < 1
     assert np.median(levels) == pytest.approx(1.0816, abs=1e-3)
     assert run.loss[:, 0] == pytest.approx(2.0, rel=1e-4)
@@ -114,14 +114,14 @@ def test_figure_1g_first_drop_and_its_unit_follow_from_the_initial_weights(scale
 
 
 def linear_times(kappa=1.0, width=100, scale=1e-6, weights=None):
-    """Mean over five seeds of the three drops, and how many plateaus each seed has."""
+    """Return the means of three drop times over five seeds, numbers of plateaus, and plateaus."""
     v, u = weights or drawn(range(5), (width, 3), (width, 3), scale=scale)
     s = spectrum(kappa)
     network = festina.networks.layer_from(festina.networks.NeuronUnit(), u, v)
     run = festina.gradient_descent(network, LINEAR.task(s), 0.01, loss="mean-square")
     times = 0.02 * plateaus_of_batch(run, LINEAR.levels(s))["passage"].values
     found = seen(run)
-    times = np.nan_to_num(times)  # none where training starts below the middle
+    times = np.nan_to_num(times)  # no drop if training starts below the middle level
     return times.mean(axis=0), [len(each.level) for each in found], found
 
 
@@ -181,14 +181,17 @@ def test_figure_2c_weights_of_low_rank(rank, times):
     ],
 )
 def test_figure_2d_linear(scale, first, plateaus):
-    """The first step below the middle of the drop; at the largest ε one seed starts below it."""
+    """The reference is the first step below the middle of the drop.
+
+    At the largest ε one seed starts below it.
+    """
     mean, counts, _ = linear_times(scale=scale)
     assert counts == [plateaus] * 5
     assert mean[0] == pytest.approx(first, abs=0.012 if scale > 0.05 else 6e-3)
 
 
 def attention_times(kappa=1.0, width=25, scale=5e-3):
-    """By the flow, which takes seconds where descent takes minutes, and is up to .7 % sooner."""
+    """Return times of the flow, which takes seconds instead of minutes and is ≤ 0.7 % faster."""
     s = spectrum(kappa)
     unit = ATTENTION.network(width, scale, festina.seeds(1)).unit
     network = heads(range(5), unit, width, 4, scale)
@@ -232,7 +235,7 @@ def test_figure_2_attention(options, times):
 
 @pytest.mark.slow
 def test_figure_2b_attention_does_not_always_learn_in_the_order_of_strength():
-    """At κ = ½ the first seed rests where the first and the third direction are learned."""
+    """At κ = ½ the first seed has a plateau with the first and third directions learned."""
     _, found = attention_times(kappa=0.5)
     assert 2 * found[0].level[2] == pytest.approx(0.6835, abs=2e-4)
     assert 2 * found[1].level[2] == pytest.approx(0.6327, abs=5e-3)

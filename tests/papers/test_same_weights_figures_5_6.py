@@ -1,4 +1,4 @@
-"""Figures 5 and 6 from the initial weights, and data, of an independent implementation."""
+"""Test Figures 5 and 6 from the initial weights and data of an independent implementation."""
 
 import functools
 import importlib
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 def from_the_first_layer_on(seeds, like, scale):
-    """Layers (out, in); behind a convolution (out, kernel, position)."""
+    """Return weights drawn as layers (out, in), or (out, kernel, position) after a convolution."""
     shapes = [weight.shape[1:] for weight in like.weights]
     shapes[1] = (shapes[1][0], *shapes[1][:0:-1])
     first, second, *others = drawn(range(seeds), *shapes, scale=scale)
@@ -29,7 +29,7 @@ def from_the_first_layer_on(seeds, like, scale):
 
 @functools.cache
 def trained(letter, seeds=4, **options):
-    """Gradient descent of a panel of Figure 5."""
+    """Train a panel of Figure 5 by gradient descent."""
     parameters = load_experiment(f"saddles/figure-5{letter}").parameters(**options)
     made = importlib.import_module(f"festina.papers.saddles.figure_5._{letter}").PANEL
     network = from_the_first_layer_on(
@@ -61,7 +61,7 @@ def test_figure_5b_split_by_patch():
 
 
 def test_figure_5c():
-    """On the plateau one ray, at 116°; at the end one at 26° as well."""
+    """On the plateau there is one ray, at 116°; at the end another ray at 26°."""
     run = trained("c")
     found = seen(run)
     first, last = (np.array([each.drop_time[i] for each in found]) for i in (0, -1))
@@ -97,7 +97,7 @@ def test_figure_5d_split_by_patch_has_no_clean_plateau():
 
 
 def test_figure_5d_from_smaller_weights():
-    """.400 exactly, after a short stop at .59."""
+    """The level is exactly 0.400, after a short plateau at 0.59."""
     for each in seen(trained("d", scale=1e-3)):
         assert each.level[-2] == pytest.approx(0.400, abs=5e-5)
         assert each.level[1] == pytest.approx(0.59, abs=0.008)
@@ -108,7 +108,7 @@ def test_figure_5d_from_smaller_weights():
     ("per_token", "earliest", "latest"), [(True, 44e3, 72e3), (False, 3.0e3, 3.8e3)]
 )
 def test_figure_5e(per_token, earliest, latest):
-    """2.1605 → 1.10 → .183, and nothing without the residual connection."""
+    """Levels are 2.1605, 1.10 and 0.183; without the residual connection nothing is learned."""
     made = importlib.import_module("festina.papers.saddles.figure_5._e")
     parameters = made.Parameters(per_token=per_token)
     like, data = made.PANEL.network(parameters, festina.seeds(1)), sequences()
@@ -127,7 +127,7 @@ def test_figure_5e(per_token, earliest, latest):
         assert first.min() == pytest.approx(earliest, abs=50)
         assert last.max() == pytest.approx(latest, abs=50)
     for each in found:
-        # With 1/N all that the query alone explains is learned first; without there is no time.
+        # With 1/N, everything that the query explains is learned first; without 1/N, it is not.
         assert each.level[0] == pytest.approx(2.1605, abs=5e-5 if per_token else 2.2e-3)
         assert each.level[-2] == pytest.approx(1.10, abs=0.02)
         assert each.level[-1] == pytest.approx(0.183, abs=5e-4)
@@ -141,7 +141,7 @@ def test_figure_5e(per_token, earliest, latest):
 
 
 def test_figure_5f():
-    """6 → 2.6657 → 0 from one seed of four; 2.596 and 2.62 shortly from two, none from one."""
+    """One seed of four passes 6, 2.6657 and 0; two rest briefly at 2.596 and 2.62, one nowhere."""
     found = seen(trained("f"))
     assert [len(each.level) for each in found] == [3, 3, 3, 2]
     levels = [each.level[1] for each in found[:3]]
@@ -154,7 +154,7 @@ def test_figure_5f():
 
 @functools.cache
 def skipping(family, skipped, scale=0.02):
-    """Three networks of Figure 6."""
+    """Return three networks of Figure 6 and their training."""
     task = skips.task_of(family)
     like = skips.skipping(family, task, skipped, 50, scale, festina.seeds(1))
     network = from_the_first_layer_on(3, like, scale)
@@ -167,9 +167,9 @@ def skipping(family, skipped, scale=0.02):
     ("skipped", "steps"), [(0, (328, 2500)), (1, (72, 490)), (2, (23,))], ids=str
 )
 def test_figure_6_linear(skipped, steps):
-    """Means over three seeds, but 72 is not quite one: 75.5.
+    """References are means over three seeds, but 72 is not exactly a mean: festina has 75.5.
 
-    With two layers skipped both modes are one drop, half-way at 23.
+    With two layers skipped, both modes are one drop, half-way at 23.
     """
     _, run = skipping("linear", skipped)
     levels = (5.0, 0.697224, 0.0) if skipped < 2 else (5.0, 0.0)
@@ -205,7 +205,7 @@ def test_figure_6_skipped_layers_keep_their_size():
     ids=str,
 )
 def test_figure_6_rectified(skipped, first, second):
-    """The earliest and the latest of three seeds."""
+    """References are the earliest and the latest of three seeds."""
     found = seen(skipping("relu", skipped)[1])
     for drop, expected in ((0, first), (-1, second)):
         if expected is not None:
@@ -214,7 +214,7 @@ def test_figure_6_rectified(skipped, first, second):
 
 
 def test_figure_6_plateaus_of_skips_vanish_at_larger_weights():
-    """At ε = .05 what is left of them dips by hardly a decade, and by far less than without."""
+    """At ε = 0.05 plateaus with skips dip by hardly a decade, much less than without skips."""
     for family in ("linear", "relu"):
         rests = [
             [

@@ -1,4 +1,4 @@
-"""Figures of sweeps: what is drawn where, on which scale, and what the axes say."""
+"""Test figures of sweeps: their data, scales and axis labels."""
 
 import numpy as np
 import pytest
@@ -51,9 +51,9 @@ def test_few_values_have_a_tick_each_and_many_those_of_the_scale():
     assert not ax.xaxis.get_ticklocs(minor=True).size
     ax = phase_diagram(axes(), grid(np.geomspace(1e-6, 1, 7), [1.0, 2.0, 300.0]), x="x")
     assert "1e-06" not in ticks(ax.xaxis)
-    assert ticks(ax.yaxis) != ["1", "2", "300"]  # two of which would lie on each other
+    assert ticks(ax.yaxis) != ["1", "2", "300"]  # labels at 1 and 2 would overlap
     ax = phase_diagram(axes(), grid([1000001.0, 1000002.0, 1000003.0], [1.0, 2.0]), x="x")
-    assert "1e+06" not in ticks(ax.xaxis)  # thrice
+    assert "1e+06" not in ticks(ax.xaxis)  # three equal labels
 
 
 @pytest.mark.parametrize("claim", ["decay", ["decay"]])

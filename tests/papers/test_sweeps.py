@@ -1,4 +1,4 @@
-"""Experiments over many seeds and whole grids: their closed forms against other routes."""
+"""Test experiments over many seeds and grids: closed forms against independent computations."""
 
 import numpy as np
 import pytest
@@ -75,7 +75,7 @@ def test_the_end_of_a_race_needs_no_integration(margin):
     gates = {f"example {k}": np.eye(4)[k] for k in range(4)}
     y = np.asarray(xor(margin).y)[:, 0]
     gates |= {"up": (y > 0) * 1.0, "down": (y < 0) * 1.0}
-    # Examples of a class alike, and no direction turns.
+    # Pathways of examples of one class start alike, and no direction turns.
     start = [*np.where(y > 0, 1e-4, 3e-5), 2e-4, 5e-5]
     raced = race_of_gatings(xor(margin), gates, initial_strength=start)
     expected = np.mean(raced.strength[-1, :4]) * np.sqrt(2 + margin**2)

@@ -1,4 +1,4 @@
-"""Arguments of tasks and networks that once gave a raw error or a silently wrong result."""
+"""Test errors of tasks and networks for invalid arguments."""
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ RELU = networks.layer_from("relu", np.ones((2, 2)), np.ones((2, 1)))
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        # One Gauss–Hermite node is zero: every input would be zero.
+        # The only node of a one-point Gauss–Hermite rule is zero, so all inputs would be zero.
         (
             lambda: tasks.gaussian_cubature_points(np.eye(2), nodes=1),
             "`nodes` must be a whole .* from 2",

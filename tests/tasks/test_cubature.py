@@ -1,4 +1,4 @@
-"""Points and weights that average exactly over a Gaussian: polynomials, then smooth functions."""
+"""Test points and weights that average over a Gaussian, for polynomials and smooth functions."""
 
 import itertools
 
@@ -19,7 +19,7 @@ from helpers import half_loss, isserlis, random_covariance
 )
 @settings(max_examples=25)
 def test_polynomials_up_to_the_promised_degree(size, degree, rank, seed):
-    """Every monomial, against Isserlis; covariances of any rank, zero included."""
+    """Compare every monomial with Isserlis' theorem, for covariances of any rank."""
     covariance = random_covariance(np.random.default_rng(seed), size, min(rank, size))
     points, weights = gaussian_cubature_points(covariance, degree=degree)
     assert (weights > 0).all()
@@ -34,7 +34,7 @@ def test_so_few_points_for_low_degrees():
     for size in (1, 4, 30):
         points, weights = gaussian_cubature_points(np.eye(size), degree=3)
         assert len(points) == len(weights) == 2 * size
-    # … which no longer serve beyond: ⟨x⁴⟩ is d and not 3.
+    # These points are not exact for degree four: ⟨x⁴⟩ is d instead of 3.
     assert np.isclose(weights @ points[:, 0] ** 4, 30)
 
 
@@ -64,7 +64,7 @@ def test_moment_tensors_are_those_of_isserlis(size, seed):
 
 
 def arcsine_kernel(a, b, covariance):
-    """⟨g(a·x) g(b·x)⟩ for g(z) = erf(z/√2): Saad & Solla (1995), after Williams (1997)."""
+    """Return ⟨g(a·x) g(b·x)⟩ for g(z) = erf(z/√2), of Saad & Solla (1995) after Williams (1997)."""
     cross = a @ covariance @ b.T
     sizes = [1 + np.einsum("id,de,ie->i", w, covariance, w) for w in (a, b)]
     return 2 / np.pi * np.arcsin(cross / np.sqrt(np.outer(*sizes)))
@@ -73,7 +73,7 @@ def arcsine_kernel(a, b, covariance):
 @pytest.mark.slow
 @pytest.mark.usefixtures("double")
 def test_student_and_teacher_with_erf_have_the_loss_of_saad_and_solla():
-    """A closed form that knows nothing of quadrature; its error falls with the nodes."""
+    """The closed form does not use quadrature; the error of quadrature falls with the nodes."""
     rng = np.random.default_rng(0)
     covariance = np.array([[1.0, 0.4], [0.4, 2.0]])
     unit = NeuronUnit(activation("erf"))
@@ -97,9 +97,9 @@ def test_student_and_teacher_with_erf_have_the_loss_of_saad_and_solla():
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("name", ["tanh", "sine", "sigmoid"])
 def test_error_of_quadrature_falls_with_the_nodes(name):
-    """One unit against nothing is an integral over one variable, which SciPy knows to do.
+    """SciPy integrates the loss of one unit over one variable.
 
-    Faster than any power: each time the nodes double, the error falls by a larger factor.
+    With each doubling of the nodes, the error falls by a larger factor.
     """
     unit = NeuronUnit(activation(name))
     u = np.array([[0.8, -0.5]])
@@ -129,7 +129,7 @@ def test_error_of_quadrature_falls_with_the_nodes(name):
 
 
 def test_kinked_units_need_more_nodes():
-    """⟨ReLU(a·x) ReLU(b·x)⟩ is the arc-cosine kernel of Cho & Saul (2009)."""
+    """Compare with ⟨ReLU(a·x) ReLU(b·x)⟩, the arc-cosine kernel of Cho & Saul (2009)."""
     a, b = np.array([1.0, 0.0]), np.array([0.6, 0.8])
     angle = np.arccos(a @ b)
     exact = (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
@@ -140,7 +140,7 @@ def test_kinked_units_need_more_nodes():
 
     errors = np.array([np.mean([error(n + k) for k in range(4)]) for n in (10, 40, 160)])
     assert errors[1] < 0.01
-    # Towards the order 1/nodes, far from what smooth units enjoy.
+    # The error falls roughly as 1/nodes, much more slowly than for smooth units.
     assert ((errors[:-1] / errors[1:] > 2) & (errors[:-1] / errors[1:] < 16)).all()
 
 
@@ -156,7 +156,7 @@ def test_kinked_units_need_more_nodes():
             "must be positive semi-definite, its smallest eigenvalue is -1",
         ),
         (-np.eye(2), "positive semi-definite"),
-        # However small it is: what counts is the sign, not the unit of length.
+        # A negative eigenvalue is an error at every scale of the covariance.
         (1e-12 * np.array([[1.0, 2.0], [2.0, 1.0]]), "smallest eigenvalue is -1e-12"),
     ],
 )
@@ -166,7 +166,7 @@ def test_matrices_that_are_no_covariance(covariance, message):
 
 
 def test_a_covariance_may_be_off_by_rounding():
-    nearly = np.array([[1.0, 1.0 + 1e-15], [1.0, 1.0]])  # smallest eigenvalue −1e-15 or so
+    nearly = np.array([[1.0, 1.0 + 1e-15], [1.0, 1.0]])  # the smallest eigenvalue is about −1e-15
     points, weights = gaussian_cubature_points(nearly)
     np.testing.assert_allclose((weights * points.T) @ points, nearly, rtol=1e-12)
 

@@ -1,4 +1,4 @@
-"""In-context regression: exact moments against brute force, levels against the closed form."""
+"""Test in-context regression: exact moments by brute force, levels by the closed form."""
 
 import functools
 import itertools
@@ -16,7 +16,7 @@ from helpers import half_loss, random_covariance
 
 
 def sequences(tokens, w):
-    """Inputs X and targets from tokens (sample, N + 1, D), the query last, and task vectors."""
+    """Return inputs X and targets of tokens `(sample, N + 1, D)`, query last, and task vectors."""
     labels = np.einsum("pnd,pd->pn", tokens, w)
     target = labels[:, -1:].copy()
     labels[:, -1] = 0.0
@@ -29,12 +29,13 @@ def features(x, *, per_token):
 
 
 def exact_moments(covariance, context, *, per_token):
-    """⟨ψψᵀ⟩, ⟨yψ⟩, ⟨y²⟩ by a product rule over every token and the task vector at once.
+    """Return ⟨ψψᵀ⟩, ⟨yψ⟩ and ⟨y²⟩ by a product rule over every token and the task vector.
 
-    Brute force: a sequence is a Gaussian vector, in which the loss is a polynomial.
+    A sequence is a Gaussian vector, in which the loss is a polynomial.
     """
     d = len(covariance)
-    axes = [3] * (context * d) + [4] * d + [3] * d  # nodes, for degrees 4, 6 and 4
+    # numbers of nodes for polynomials of degrees 4, 6 and 4
+    axes = [3] * (context * d) + [4] * d + [3] * d
     rules = [np.polynomial.hermite_e.hermegauss(n) for n in axes]
     grid = np.stack([g.ravel() for g in np.meshgrid(*[r[0] for r in rules], indexing="ij")], 1)
     weight = functools.reduce(np.multiply.outer, [r[1] / np.sqrt(2 * np.pi) for r in rules]).ravel()
@@ -63,7 +64,7 @@ def test_moments_of_the_population_by_brute_force(dimension, context, per_token)
 
 @pytest.mark.parametrize(("dimension", "context"), [(2, 5), (3, 2), (3, 5)])
 def test_moments_of_the_population_by_sampling(dimension, context):
-    """Where brute force is too much: off by P^(-1/2), entry by entry, and by nothing else."""
+    """For larger sizes, averages of P samples converge to the moments with errors of P^(-1/2)."""
     rng = np.random.default_rng(7)
     covariance = random_covariance(rng, dimension) + 0.1 * np.eye(dimension)
     exact = found_moments(covariance, context, per_token=True)
@@ -81,7 +82,8 @@ def test_moments_of_the_population_by_sampling(dimension, context):
             np.sqrt(np.mean((values.reshape(-1, n, *values.shape[1:]).mean(1) - exact[index]) ** 2))
             for n in (1, 32)
         ]
-        # The sampling error of one block, as seen from block to block; √32 less of it in all.
+        # The error of one block is measured between blocks; the error of 32 blocks is √32 times
+        # smaller.
         np.testing.assert_allclose(errors[0], size, rtol=0.1)
         assert errors[1] < 2.0 * size / np.sqrt(32)
 
@@ -109,7 +111,7 @@ def test_sequences_are_what_they_are_said_to_be():
 
 
 def learned(variances, context, learned):
-    """Loss with the directions A learned exactly and the others not at all, without ½."""
+    """Return the loss, without ½, after the given directions have been learned exactly."""
     lam = np.asarray(variances)
     removed = lam / (1 + (1 + lam.sum() / lam) / context)
     return lam.sum() - sum(removed[d] for d in learned)
@@ -126,7 +128,7 @@ def test_levels_of_figure_1f():
 @given(size=st.integers(1, 3), context=st.integers(1, 40), seed=st.integers(0))
 @settings(max_examples=12)
 def test_the_floor_is_the_level_with_every_direction_learned(size, context, seed):
-    """For any Λ, also one that is not diagonal, and with or without 1/N."""
+    """The floor is correct for diagonal and other covariances Λ, with and without 1/N."""
     rng = np.random.default_rng(seed)
     variances = rng.uniform(0.2, 2.0, size)
     axes = np.linalg.qr(rng.standard_normal((size, size)))[0]
@@ -138,7 +140,7 @@ def test_the_floor_is_the_level_with_every_direction_learned(size, context, seed
 
 @pytest.mark.usefixtures("double")
 def test_every_set_of_learned_directions_has_its_level_and_no_gradient():
-    """One head per direction: the weights of the closed form are critical, for every subset."""
+    """With one head per direction, the closed form's weights have no gradient, for every subset."""
     variances, context, size = np.array([1.3, 0.8, 0.5]), 4, 3
     statistics = in_context_regression(
         size, context, token_covariance=np.diag(variances)
@@ -155,7 +157,7 @@ def test_every_set_of_learned_directions_has_its_level_and_no_gradient():
     for count in range(size + 1):
         for subset in itertools.combinations(range(size), count):
             u, v = np.zeros_like(network.u), np.zeros_like(network.v)
-            for d in subset:  # v reads the labels, key and query the direction
+            for d in subset:  # v reads the labels; key and query read the direction
                 u[d, :, 0, d] = v[d, 0, -1] = np.cbrt(gain[d])
             loss, gradient = loss_and_gradient(u, v)
             np.testing.assert_allclose(2 * loss, learned(variances, context, subset), rtol=1e-12)

@@ -1,4 +1,4 @@
-"""MNIST: found, read, refused. Small files of the same format stand for the real ones."""
+"""Test reading MNIST and its errors, with small files of the same format."""
 
 import functools
 import gzip
@@ -22,14 +22,14 @@ def idx(array):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Forty images of every digit in turn, each filled with a shade of its own."""
+    """Write forty images, each filled with its own grey value, of the ten digits in turn."""
     labels = np.arange(40) % 10
     images = np.broadcast_to(np.arange(40)[:, None, None], (40, 28, 28))
     for name, array in ((IMAGES, images), (LABELS, labels)):
         (tmp_path / name).write_bytes(gzip.compress(idx(array)))
         (tmp_path / name.replace("train", "t10k")).write_bytes(gzip.compress(idx(array[:20])))
     monkeypatch.setenv("FESTINA_DATA", str(tmp_path))
-    # Nothing is fetched from anywhere, and nothing is found in the user's cache.
+    # Neither the network nor the user's cache is used.
     monkeypatch.setattr(_mnist_files, "_MIRROR", "http://127.0.0.1:9/")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path
@@ -38,7 +38,7 @@ def folder(tmp_path, monkeypatch):
 def test_pixels_targets_and_labels(folder):
     task = mnist_digits((7, 3))
     assert task.x.shape == (8, 784)
-    # In the order of the files: 3, 7, 13, 17, …
+    # The samples are those of the files in order: 3, 7, 13, 17, …
     np.testing.assert_allclose(task.x[:, 0] * 255, [3, 7, 13, 17, 23, 27, 33, 37])
     assert task.labels["digit"].tolist() == [3, 7] * 4
     np.testing.assert_array_equal(task.y, [[0.0, 1.0], [1.0, 0.0]] * 4)
@@ -110,7 +110,7 @@ def test_offline_one_line_says_what_was_tried(folder, monkeypatch):
 
 @pytest.fixture
 def mirror(folder, monkeypatch):
-    """A server of the small files, whose checksums are taken to be the published ones."""
+    """Serve the small files, with their checksums in place of the published ones."""
     import hashlib
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -158,7 +158,7 @@ def test_pooch_is_not_imported_where_files_are_given(folder):
 
 @pytest.mark.skipif("FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder")
 def test_the_real_ones():
-    """Counts and mean pixel as published."""
+    """The real files have the published counts and mean pixel."""
     counts = np.array([5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949])
     task = mnist_digits(range(10))
     np.testing.assert_array_equal(np.bincount(task.labels["digit"]), counts)

@@ -1,4 +1,4 @@
-"""Addition modulo p: all pairs, shared out between training and test."""
+"""Test addition modulo p: all pairs, divided between training and test."""
 
 import jax
 import numpy as np
@@ -28,7 +28,7 @@ def test_every_pair_once_with_its_sum(modulus, fraction, seed):
         assert set(np.unique(part.x)) == set(np.unique(part.y)) == {0.0, 1.0}
         np.testing.assert_array_equal(part.x.sum(axis=1), 2)
         first, second = part.x[:, :modulus].argmax(1), part.x[:, modulus:].argmax(1)
-        # By counting on: a turn of the clock by n + m steps.
+        # The sum is a one-hot vector rolled by n + m places.
         for one, other, y in zip(first, second, part.y, strict=True):
             clock = np.roll(np.eye(modulus)[0], one)
             np.testing.assert_array_equal(y, np.roll(clock, other))
@@ -56,7 +56,7 @@ def test_all_pairs_are_equally_likely_to_be_shown():
     for key in festina.seeds(draws):
         train, _ = modular_addition(4, 0.5, key=key)
         shown[train.labels["first"], train.labels["second"]] += 1
-    # Binomial around a half, of which 5 standard deviations are 1/8 for 400 draws.
+    # Shares are binomial with mean ½; for 400 draws, 5 standard deviations are 1/8.
     assert np.abs(shown / draws - 0.5).max() < 0.125
 
 

@@ -1,4 +1,4 @@
-"""Tasks made of moments: the same training and theory as data with these moments."""
+"""Test tasks made of moments: training and theory equal those of data with these moments."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Tasks that pathways race for: what each pathway sees of them, as NumPy has it from the data."""
+"""Test tasks of the neural race: spectra that each pathway sees, by NumPy from the data."""
 
 import jax
 import numpy as np
@@ -25,7 +25,7 @@ EXACT = 1e-12
 
 
 def seen(task, gate, inputs=slice(None), outputs=slice(None)):
-    """Singular values of ⟨g y xᵀ⟩ and eigenvalues of ⟨g x xᵀ⟩, largest first."""
+    """Return singular values of ⟨g y xᵀ⟩ and eigenvalues of ⟨g x xᵀ⟩, largest first."""
     x, y = task.x[:, inputs], task.y[:, outputs]
     share = (task.weight * gate)[:, None]
     s = np.linalg.svd((share * y).T @ x, compute_uv=False)
@@ -75,7 +75,7 @@ def test_one_gate_for_each_example_of_xor():
 @given(st.floats(0.0, 5.0))
 @settings(max_examples=30, deadline=None)
 def test_rates_of_xor_with_a_margin(delta):
-    """Δ/2 for a rectifier along the third input, √(2 + Δ²)/4 for one example, Δ without gates."""
+    """Rates are Δ/2 for a ReLU along the third input, √(2 + Δ²)/4 per example, Δ without gates."""
     task = xor(delta)
     assert task.x.shape == (4, 3)
     close(seen(task, task.y[:, 0] > 0)[0], [delta / 2])
@@ -102,7 +102,7 @@ def test_what_pathways_see_of_contexts(objects, contexts):
     mean = sigma[0] * np.sqrt((1 + 1 / c) * (1 / n + 1 / c) / n)
     close(s, [mean, *sigma[1:] * np.sqrt(1 + 1 / c) / n, *[sigma[0] / (c * np.sqrt(n))] * (c - 1)])
     by_object = slice(n)
-    for k in range(1, c + 1):  # open in k contexts, without seeing which
+    for k in range(1, c + 1):  # pathways open in k contexts that do not see the context
         s, d = seen(task, task.labels["context"] < k, by_object)
         close(s, sigma * np.sqrt(k**2 + k) / (n * c))
         close(d, np.full(n, k / (n * c)))
@@ -136,7 +136,7 @@ def test_the_published_structures_of_eight_objects():
     np.testing.assert_array_equal(ring[0], np.ones(8))
     np.testing.assert_array_equal(ring[1], [0, 0.33, 0.66, 1, 1, 0.66, 0.33, 0])
     np.testing.assert_array_equal(ring[2], np.roll(ring[1], 1))
-    np.testing.assert_array_equal(ring[9:], ring[1:7])  # a full turn
+    np.testing.assert_array_equal(ring[9:], ring[1:7])  # a full turn of the ring
     np.testing.assert_array_equal(
         np.delete(crossed, [3, 4, 5, 6], 0), np.delete(nested_tree_features(), [3, 4, 5, 6], 0)
     )
@@ -217,7 +217,7 @@ def test_values_of_four_items():
 
 
 def test_pairs_do_not_change_the_domains():
-    """Trained, untrained and all pairs are about the same items with the same features."""
+    """Trained, untrained and all pairs have the same items with the same features."""
     key, pairs = jax.random.key(0), cyclic_domain_pairs(5, 2)
     trained, others, every = (
         domain_routing(5, 2, key=key),
@@ -239,7 +239,8 @@ def test_each_domain_has_inputs_and_outputs_of_its_own():
     ):
         used = np.any(blocks != 0, axis=2)
         np.testing.assert_array_equal(used, np.eye(3, dtype=bool)[task.labels[label]])
-    assert len(np.unique(task.x, axis=0)) == len(task.x)  # gates can be told from inputs
+    # inputs differ, so gates are functions of the inputs
+    assert len(np.unique(task.x, axis=0)) == len(task.x)
 
 
 def test_the_published_routing_task():
@@ -256,7 +257,7 @@ def test_the_published_routing_task():
 
 
 def test_related_domains_share_structure():
-    """The more ancestors two domains have in common, the more features."""
+    """Domains share more features if they have more common ancestors."""
     h = features_of_related_domains([2, 3], tree([2, 2], 0.2), 5, key=jax.random.key(0))
     assert h.shape == (6, 15, 4)
     shared = np.all(h[:, None] == h[None], axis=3).reshape(6, 6, 3, 5).all(axis=3)

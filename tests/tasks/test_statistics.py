@@ -1,4 +1,4 @@
-"""What a network sees of a task: compression by fixed features, and populations as limits."""
+"""Test statistics of tasks: compression by fixed features, and populations as limits of samples."""
 
 import functools
 
@@ -34,7 +34,7 @@ RELU = NeuronUnit(activation("relu"))
 
 
 def moments(statistics):
-    """⟨ψψᵀ⟩, ⟨yψᵀ⟩ and ⟨y²⟩, all that the loss of a unit with fixed features depends on."""
+    """Return ⟨ψψᵀ⟩, ⟨yψᵀ⟩ and ⟨y²⟩, which determine the loss of a unit with fixed features."""
     psi = np.reshape(statistics.psi, (len(statistics.psi), -1))
     weighted = statistics.weight[:, None] * psi
     power = np.sum(statistics.weight[:, None] * statistics.y**2) + 2 * statistics.floor
@@ -42,7 +42,7 @@ def moments(statistics):
 
 
 def padded(statistics, count):
-    """As many samples as asked for, those that are added without weight: one program for all."""
+    """Return statistics padded by samples of zero weight, so that all share one program."""
     more = count - len(statistics.psi)
     fill = lambda array: np.concatenate((array, np.zeros((more, *array.shape[1:]))))
     psi, y, weight = map(fill, statistics[:3])
@@ -51,7 +51,7 @@ def padded(statistics, count):
 
 @functools.cache
 def program(unit):
-    """Loss and gradient in the weights, compiled once for each kind of unit."""
+    """Return loss and gradient by the weights, compiled once for each kind of unit."""
     loss = lambda weights, statistics: half_loss(Layer(weights[0], weights[1], unit), statistics)
     return jax.jit(jax.value_and_grad(loss))
 
@@ -77,7 +77,7 @@ def test_compression_keeps_loss_and_gradient_for_any_weights(row):
 
 @each(FIXED_FEATURES)
 def test_compression_keeps_the_moments_however_few_the_samples(row):
-    """Fewer samples than features, and features that repeat (x_a x_b = x_b x_a), included."""
+    """This holds for fewer samples than features, and for repeated features (x_a x_b = x_b x_a)."""
     for count in (1, 2):
         data = unstructured(row.input_shape, row.network().outputs, count, seed=count)
         found = data.statistics(row.unit)
@@ -113,7 +113,7 @@ def test_the_floor_is_the_loss_of_least_squares(name):
     best = np.linalg.lstsq(psi, y, rcond=None)[0]
     expected = 0.5 * np.sum((y - psi @ best) ** 2)
     np.testing.assert_allclose(noisy.statistics(row.unit).floor, expected, rtol=1e-11)
-    # Targets that the features explain leave exactly nothing, almost explained ones a little.
+    # The floor is exactly zero if features explain the targets, and small if they nearly do.
     unit = (
         LinearAttentionUnit(residual=False)
         if isinstance(row.unit, LinearAttentionUnit)
@@ -158,9 +158,9 @@ def test_the_residual_connection_is_part_of_the_targets():
 @pytest.mark.parametrize("size", [1e-3, 1e-5, 1e-8])
 @pytest.mark.parametrize("count", [5, 200])
 def test_compression_of_inputs_of_very_different_size(size, count):
-    """A weak input keeps its own regression coefficient: nothing is rounded away with it.
+    """A weak input keeps its regression coefficient.
 
-    Through moments, where it counts size², it would be known to 1e-16/size² at best.
+    Moments contain its size squared, so they would determine it to 1e-16/size² at best.
     """
     rng = np.random.default_rng(2)
     x = rng.standard_normal((count, 3)) * np.array([1.0, 1.0, size])
@@ -223,7 +223,7 @@ def test_samples_in_chunks_and_by_moments_are_the_same_statistics(limits, monkey
 
 
 def test_outputs_count_as_features_do(monkeypatch):
-    """In the time that it takes, and in the numbers of a chunk: both are columns."""
+    """Outputs are columns like features, in the estimated work and in the size of chunks."""
     rng = np.random.default_rng(8)
     x, y = rng.standard_normal((333, 2)), rng.standard_normal((333, 18))
     sizes = []
@@ -235,11 +235,11 @@ def test_outputs_count_as_features_do(monkeypatch):
     sizes.clear()
     monkeypatch.setattr(_task, "_MOST_WORK", 333 * 20**2 - 1)
     from_arrays(x, y).statistics(NeuronUnit())
-    assert not sizes  # by moments
+    assert not sizes  # moments are used instead of QR
 
 
 def test_more_features_than_fit_are_refused_before_they_are_made():
-    """Fifty samples of 300³ features are 11 GB."""
+    """Fifty samples of 300³ features would take 11 GB."""
     data = from_arrays(np.ones((50, 300)), np.ones(50))
     with pytest.raises(ValueError, match=r"27000000 features of each input.* numbers, too many"):
         data.statistics(NeuronUnit(power(3)))
@@ -281,7 +281,7 @@ SAMPLES = 2**16
 LIMITS = [
     row
     for row in POPULATIONS
-    # Others differ only in the activation, or are held against brute force elsewhere.
+    # The omitted rows differ only in the activation, or have their own test by brute force.
     if row.name in ("linear-3-outputs", "quadratic", "relu", "tanh-2-outputs")
     or row.name in ("conv-linear-2/2", "conv-quadratic-2/3", "conv-tanh-2/1")
     or row.name in ("attention", "attention-rank-2-raw")
@@ -292,7 +292,7 @@ LIMITS = [
 @pytest.mark.usefixtures("double")
 @each(LIMITS)
 def test_a_population_is_the_limit_of_samples(row):
-    """The mean over P samples is off by P^(-1/2), and by nothing else: no bias is left."""
+    """The mean over P samples has an error of order P^(-1/2) and no bias."""
     network = row.network(scale=0.5)
     population = row.population()
     assert population.samples is None
@@ -309,5 +309,5 @@ def test_a_population_is_the_limit_of_samples(row):
         means = losses.reshape(-1, count).mean(axis=1)
         return np.sqrt(np.mean((means - exact) ** 2))
 
-    # A factor of 64 in P is one of 8 in the error.
+    # For 64 times as many samples the error is 8 times smaller.
     np.testing.assert_allclose(error(4) / error(256), 8.0, rtol=0.25)

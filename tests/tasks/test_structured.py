@@ -1,4 +1,4 @@
-"""One-hot items with features: what a network sees of them, and on which clock it learns them."""
+"""Test one-hot items with features: statistics, and time scales of learning."""
 
 import jax
 import numpy as np
@@ -31,7 +31,7 @@ def test_features_of_a_world_are_exact_or_drawn():
 
 @pytest.mark.parametrize(("loss", "slower"), [("half-sum", 1), ("half", 4)])
 def test_sum_and_mean_are_one_trajectory_on_two_clocks(loss, slower):
-    """Σyx = Y, Σxx = I for the sum; Y/P, I/P and times P-fold for the mean."""
+    """Sums (Σyx = Y, Σxx = I) and means (Y/P, I/P) learn alike, but means P times more slowly."""
     y = tree([2, 2], 0.1).exact_features(5)
     found = modes(from_moments(y / slower, np.eye(4) / slower))
     b = 0.1
@@ -68,7 +68,7 @@ def test_splits_of_a_tree_are_its_modes(levels):
     y = signed_tree_features(levels)
     items = 2**levels
     assert y.shape == (items, items)
-    # Orthogonal, and as long as the items below a split: one of all, then 2ᵏ at level k.
+    # Rows are orthogonal; their squared length is the number of items below the split.
     below = np.repeat(items / 2.0 ** np.arange(levels), 2 ** np.arange(levels))
     assert np.array_equal(y @ y.T, np.diag([items, *below]))
     values = np.linalg.svd(signed_tree_features(levels, spread=0.1), compute_uv=False)

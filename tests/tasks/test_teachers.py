@@ -1,4 +1,4 @@
-"""Regression tasks: their targets, their moments in closed form, and what they refuse."""
+"""Test regression tasks: targets, moments in closed form, and errors."""
 
 import re
 
@@ -42,7 +42,7 @@ SIGMA_1B = [[1, 1], [1, 4]]
 
 
 def initial_loss(data: Task) -> float:
-    """⟨‖y‖²⟩: the loss without ½ of a network that has not learned anything."""
+    """Return ⟨‖y‖²⟩, the loss without ½ of a network with zero output."""
     return float(data.weight @ np.sum(data.y**2, axis=1))
 
 
@@ -80,7 +80,7 @@ def test_moments_of_the_linear_teacher(outputs, size, seed):
 @given(units=st.integers(1, 3), size=st.integers(1, 3), seed=st.integers(0))
 @settings(max_examples=15)
 def test_moments_of_the_quadratic_teacher(units, size, seed):
-    """With g_jk = w_j Σ w_k the moments follow from those of Gaussian variables w_j·x."""
+    """With g_jk = w_j Σ w_k, moments follow from those of the Gaussian variables w_j·x."""
     rng = np.random.default_rng(seed)
     weights, covariance = rng.standard_normal((units, size)), random_covariance(rng, size)
     data = quadratic_teacher(weights, covariance, target_scale=0.7)
@@ -88,7 +88,7 @@ def test_moments_of_the_quadratic_teacher(units, size, seed):
     scale = 1e-12 * max(1.0, np.trace(g)) ** 2
     assert abs(data.weight @ data.y[:, 0] - 0.7 * np.trace(g)) < scale
     assert abs(initial_loss(data) - 0.49 * (np.trace(g) ** 2 + 2 * np.sum(g**2))) < scale
-    # ⟨y xxᵀ⟩, which drives a quadratic network.
+    # ⟨y xxᵀ⟩ drives a quadratic network.
     found = np.einsum("p,p,pi,pj->ij", data.weight, data.y[:, 0], data.x, data.x)
     seen = weights @ covariance
     expected = 0.7 * (np.trace(g) * covariance + 2 * seen.T @ seen)
@@ -132,7 +132,7 @@ def test_finite_tasks(make):
 
 
 def test_student_and_teacher_of_the_same_kind_agree():
-    """The teacher itself, as a student, has nothing left to learn; a convolution teaches too."""
+    """A student equal to the teacher has zero loss, also for convolutions."""
     for teacher, size in (
         (fully_connected(2, 3, 2, activation="sine", scale=1.0, key=KEY), 2),
         (convolutional_1d(3, 2, activation="quadratic", scale=1.0, key=KEY), 3),
@@ -145,7 +145,7 @@ def test_student_and_teacher_of_the_same_kind_agree():
 
 
 def _arc_cosine_slopes(u, v, covariance):
-    """∂/∂v_i of ½⟨|f|²⟩ for ReLU, Σ_j ⟨φ_i φ_j⟩ v_j: Cho & Saul (2009), which knows no nodes."""
+    """Return ∂/∂v_i of ½⟨|f|²⟩ for ReLU, Σ_j ⟨φ_i φ_j⟩ v_j, by the kernel of Cho & Saul (2009)."""
     gram = u @ covariance @ u.T
     sizes = np.sqrt(np.diag(gram))
     angle = np.arccos(np.clip(gram / np.outer(sizes, sizes), -1, 1))
@@ -314,7 +314,7 @@ def test_a_task_from_your_own_arrays():
     assert (data.x.dtype, data.y.shape, data.samples, data.outputs) == (np.float64, (3, 1), 3, 1)
     assert data.labels["object"].tolist() == ["a", "b", "c"]
     np.testing.assert_allclose(data.weight, 1 / 3)
-    # An immutable pytree: JAX's transformations see the arrays.
+    # Tasks are immutable pytrees, so transformations of JAX apply to their arrays.
     doubled = jax.tree_util.tree_map(lambda a: a if a.dtype.kind == "U" else 2 * a, data)
     np.testing.assert_array_equal(doubled.x, 2 * data.x)
     with pytest.raises(AttributeError):
@@ -409,7 +409,7 @@ def test_networks_that_do_not_fit_the_task():
 
 @pytest.mark.usefixtures("double")
 def test_conventions_of_the_loss():
-    """Each by its own definition, from samples and outputs."""
+    """Compare each convention with its definition, from samples and outputs."""
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((7, 2)), rng.standard_normal((7, 3))
     network = fully_connected(2, 4, 3, activation="tanh", scale=1.0, key=KEY)

@@ -1,4 +1,4 @@
-"""Views of one class, of several, of correlated signs, and in conflict: their statistics."""
+"""Test views of one class, of several classes, of correlated signs, and in conflict."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def moments(task):
 
 
 def floor(task):
-    """The loss of least squares."""
+    """Return the loss of least squares."""
     root = np.sqrt(task.weight)[:, None]
     best = np.linalg.lstsq(root * task.x, root * task.y, rcond=None)[0]
     return 0.5 * np.sum(task.weight[:, None] * (task.y - task.x @ best) ** 2)

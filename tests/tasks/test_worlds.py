@@ -1,4 +1,4 @@
-"""Structured worlds: spectra in closed form against brute force, draws against both."""
+"""Test structured worlds: spectra in closed form against brute force and random draws."""
 
 import itertools
 
@@ -111,7 +111,7 @@ def test_spectra_of_trees(branching, flip, c, multiplicity):
 
 
 def test_a_feature_that_flips_is_enumerated():
-    """All sign patterns of all edges, each with its probability: no formula is used."""
+    """Enumerate all sign patterns of all edges with their probabilities."""
     epsilon = np.array([0.2, 0.35])
     edges = [(1, 0, 0), (2, 0, 0), (3, 1, 1), (4, 1, 1), (5, 2, 1), (6, 2, 1)]
     covariance = np.zeros((4, 4))
@@ -147,7 +147,7 @@ def test_any_tree(drawn):
     assert c.min() >= 0
     levels = [int(kind.name.removeprefix("level ")) for kind in made.kinds]
     assert levels == sorted(levels)
-    # A step from c_m to c_{m+1} needs flips into level m, and memory of them in the leaves.
+    # Eigenvalues c_m > c_{m+1} differ if some features flip at level m, and leaves depend on it.
     if all(0.01 < e < 0.49 for e in flip):
         assert (np.diff([kind.eigenvalue for kind in made.kinds]) < 0).all()
 
@@ -170,7 +170,7 @@ def test_ancestors_of_leaves():
         [0, 1, 2, 3, 4, 5],
     ]
     level = {kind.name: kind.modes for kind in made.kinds}
-    assert "level 2" not in level  # only children differ from nobody
+    assert "level 2" not in level  # a level of single children adds no mode
     assert np.allclose(level["level 1"][::2], level["level 1"][1::2])
 
 
@@ -229,7 +229,7 @@ def test_sampled_eigenvalues_of_a_field():
 
 
 def test_hidden_nodes_are_integrated_out():
-    """Gaussian marginals: the Schur complement of the hidden nodes in the precision."""
+    """The precision of visible nodes is a Schur complement, the Gaussian marginal."""
     weights, g = random_weights(8, 2), 0.7
     seen, hidden = [5, 2, 7], [0, 1, 3, 4, 6]
     full = np.diag(weights.sum(1)) - weights + g * np.eye(8)
@@ -266,7 +266,8 @@ def test_lattices_are_graphs(name):
 
 
 def test_equal_eigenvalues_of_a_graph_are_one_kind():
-    made = graph(1 - np.eye(5), precision=0.5)  # complete: 1/g once, 1/(5 + g) four times
+    # a complete graph has 1/g once, 1/(5 + g) four times
+    made = graph(1 - np.eye(5), precision=0.5)
     assert made.multiplicities.tolist() == [1, 4]
     assert [kind.name for kind in made.kinds] == ["mode 0", "modes 1 to 4"]
     assert np.allclose([k.eigenvalue for k in made.kinds], [2.0, 1 / 5.5], rtol=1e-14)
@@ -288,7 +289,7 @@ PAIR = np.array([[0.0, 1.0], [1.0, 0.0]])
 def test_a_graph_that_is_symmetric_to_rounding_is_symmetric():
     rng = np.random.default_rng(0)
     factor = rng.uniform(size=(5, 7))
-    weights = factor @ np.diag(rng.uniform(size=7)) @ factor.T  # symmetric to rounding only
+    weights = factor @ np.diag(rng.uniform(size=7)) @ factor.T  # symmetric up to rounding
     np.fill_diagonal(weights, 0.0)
     weights[0, 1] = np.nextafter(weights[1, 0], 2.0)
     found, exact = graph(weights), graph((weights + weights.T) / 2)
