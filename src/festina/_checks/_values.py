@@ -139,7 +139,7 @@ def finite_matrix(
 
 
 def check_memory(numbers: int) -> None:
-    """Raise `ValueError` if weights of this number, and the copies made of them, exceed memory."""
+    """Raise `ValueError` if this number of weights, with its temporary copies, exceeds memory."""
     needed, there = 8 * _COPIES * numbers, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > there:
         raise ValueError(

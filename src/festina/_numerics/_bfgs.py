@@ -1,4 +1,4 @@
-"""Quasi-Newton minimisation (BFGS). Importing SciPy's version would take 0.4 s."""
+"""Quasi-Newton minimisation (BFGS), because importing SciPy's version would take 0.4 s."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 _EPS = float(np.finfo(float).eps)
-_PATIENCE = 50  # steps without a gain beyond rounding after which to stop, for example on a kink
+_PATIENCE = 50  # stop after so many steps that gain no more than rounding, for example on a kink
 
 Point = Float[np.ndarray, " n"]
 Function = Callable[[Point], tuple[float, Point]]

@@ -2,7 +2,7 @@
 
 A run is an `xarray.DataTree`. On disk it is a Zarr v3 store with one additional file,
 `festina.json`, that lists the size and checksum of every other file. Zarr reads missing chunks as
-zeros, so without this list half a run would load as a whole one.
+zeros, so without this list an incomplete run would load as a complete one.
 
 Saving needs no Zarr: it writes the simplest store, with a JSON description and one uncompressed
 file for each array. Loading reads and checks all files first, and then passes them to Zarr in
@@ -10,8 +10,8 @@ memory. Each byte is therefore read once, an interrupt meets no background threa
 and the checked bytes are the bytes in use.
 
 `_to_files.py` converts a tree to files in memory, and `_folder.py` puts them into a folder that
-appears complete or not at all. `_from_files.py` converts files to a tree. Both directions share the
-formats of values (`_values.py`), of attributes (`_attributes.py`) and of the list of files
+appears complete or not at all. `_from_files.py` converts files to a tree. Saving and loading share
+the formats of values (`_values.py`), of attributes (`_attributes.py`) and of the list of files
 (`_manifest.py`).
 """
 

@@ -1,8 +1,8 @@
 """Make files and folders that appear complete or not at all.
 
-Each is made under a hidden name beside its target and then moved. The process that makes it holds a
-lock, which the system releases when the process ends or is killed. A hidden file without a lock is
-therefore left over from a killed process.
+Each file or folder is made under a hidden name beside its target and then moved. The process that
+makes a hidden file or folder holds a lock on it, which the system releases when the process ends or
+is killed. A hidden file without a lock is therefore left over from a killed process.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ def hidden_beside(target: Path) -> Path:
 def held(path: Path) -> Iterator[Literal["ours", "theirs", "unknown"]]:
     """Lock a file or folder within the block, and yield the owner of the lock.
 
-    The value is "ours", "theirs" if another process holds the lock, or "unknown" on file systems
-    without locks. An "unknown" path can be used but should not be removed.
+    The owner is "ours" for this process, "theirs" if another process holds the lock, or "unknown"
+    on file systems without locks. An "unknown" path can be used but should not be removed.
     """
     try:
         handle = os.open(path, os.O_RDONLY) if fcntl else -1

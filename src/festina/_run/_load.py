@@ -62,6 +62,6 @@ def attributes(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _store(folder: Path) -> Path:
-    """Return the folder of the store, if `folder` is the folder of an experiment around it."""
+    """Return the store `run.zarr` in an experiment's run folder; return other folders unchanged."""
     inside = folder / "run.zarr"
     return inside if not (folder / MANIFEST).is_file() and inside.is_dir() else folder

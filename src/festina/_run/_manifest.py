@@ -45,7 +45,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise RunError(f"'{folder}' is not a run: this path is a file, and a run is a folder.")
     if not (folder / MANIFEST).is_file():
         inside = sorted(folder.glob(f"*/{MANIFEST}"))
-        hint = f"Did you mean '{inside[0].parent}'?" if inside else "Was it copied completely?"
+        hint = f"Did you mean '{inside[0].parent}'?" if inside else "Is the copy complete?"
         if (folder / "status" / "zarr.json").is_file():
             hint = "This folder is the store of a sweep; read it with `xarray.open_zarr`."
         raise RunError(

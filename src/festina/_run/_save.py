@@ -33,8 +33,9 @@ def save(
 
     Variables hold numbers, booleans or text and are restored exactly. Attributes are restored as
     plain Python values: NumPy scalars become `int`, `float` or `bool`, and arrays and tuples become
-    lists. `save` adds the root attributes `format_version` and `festina_version` to the file. It
-    also adds the `date` and the package `versions`, unless the run already has these attributes.
+    lists. `save` adds the root attributes `format_version` and `festina_version` to the saved run.
+    `save` also adds the `date` and the package `versions`, unless the run already has these
+    attributes.
 
     **Arguments:**
 
@@ -42,8 +43,8 @@ def save(
       trajectory, another result of festina or an `xarray.Dataset` is saved as the node
       `simulation`.
     - `path`: folder to create, for example `runs/figure-1g/run.zarr`; missing parents are created.
-    - `dims`: names for the axes of a batch of networks, passed to `to_dataset` of a trajectory. Not
-      allowed for trees and data sets, whose axes already have names.
+    - `dims`: names for the axes of a batch of networks, passed to `to_dataset` of a trajectory.
+      `dims` is not allowed for trees and data sets, whose axes already have names.
     - `overwrite`: if True, replace an existing run. Other files and folders are never replaced.
 
     **Returns:**
@@ -61,9 +62,9 @@ def save(
     """
     target = Path(path).resolve()  # a symbolic link to a run stays a link
     check_target(target, overwrite)
-    with hidden(target, make_folder) as partial:  # first, because the path may not be writable
+    with hidden(target, make_folder) as partial:  # raises early if the path is not writable
         write_files(to_files(_to_tree(run, dims)), partial)
-        check_target(target, overwrite)  # again: another process may have saved a run meanwhile
+        check_target(target, overwrite)  # another process may have saved a run meanwhile
         put_in_place(partial, target, overwrite)
     return Path(path)
 

@@ -102,5 +102,5 @@ def parameters_of_run(run: xr.DataTree, kind: type[_Own]) -> _Own:
 
 
 def part_of(progress: Progress, start: float, share: float) -> Progress:
-    """Return a progress function for a part of the work, which starts at `start` of the whole."""
+    """Return a progress function for a part of the work, from the fraction `start` of the whole."""
     return lambda words, done: progress(words, start + share * done)

@@ -2,7 +2,8 @@
 
 `festina list`, `festina cite`, `--help` and the error for an unknown name read only this table, so
 they do not import JAX. An experiment is a module with `Parameters`, `run`, `claims` and `draw`, and
-`load_experiment` imports it. A path to such a file (`./mine.py`) may replace the name.
+`load_experiment` imports it. The path of a user's file with these names, such as `./mine.py`, may
+replace the name of an experiment.
 
 The module may define three more names. `PRESETS` maps names to parameters, `QUICK` are parameters
 that make the experiment much cheaper with the same verdicts, and `animate` makes an animation.

@@ -80,9 +80,9 @@ class Claim:
     - `source`, `at`: source and place in it, such as "Theorem 4".
     - `judged`: judgement of the numbers that the statement rests on.
     - `correction`: correction under which the statement holds.
-    - `wrong`: reason why the statement is known not to hold. Such a claim counts as a finding and
-      is not broken as long as `instead` holds.
-    - `instead`: judgement of the statement that is right.
+    - `wrong`: reason why the statement is known not to hold. A claim with `wrong` counts as a
+      finding and is not broken as long as `instead` holds.
+    - `instead`: judgement of the right statement.
     - `note`: remark for the reader.
     - `headline`: whether this claim represents its experiment in one line.
     - `preset`: preset of the run, or `""`.

@@ -59,14 +59,14 @@ class ClaimCollector(list[Claim]):
 
         **Arguments:**
 
-        - `id`: kebab-case identifier, unique within the experiment. It must contain no number that
-          depends on a parameter, so that a sweep finds the same claim at every point.
+        - `id`: kebab-case identifier, unique within the experiment. The identifier must contain no
+          number that depends on a parameter, so that a sweep finds the same claim at every point.
         - `words`: statement of the claim.
         - `judged`: judgement of the numbers that the statement rests on.
         - `at`: place in the source; the default is the place of the experiment.
         - `corrected`: correction under which the statement holds.
-        - `wrong`: reason why the statement is known not to hold. It requires `instead`, the
-          judgement of what is right; the claim is broken if this judgement fails.
+        - `wrong`: reason why the statement is known not to hold. `wrong` requires `instead`, the
+          judgement of the right statement; the claim is broken if this judgement fails.
         - `note`: further remark, shown before the `note` of `claims_from_source`.
         - `headline`: whether this claim represents the experiment; by default the first claim does.
         - `case`: name of this case, such as "C = 3", for a claim made in a loop over a parameter.
@@ -80,7 +80,7 @@ class ClaimCollector(list[Claim]):
         if bool(wrong) != (instead is not None):
             raise TypeError(
                 f"'{id}': give both `wrong`, why the statement does not hold, and `instead`, the "
-                "judgement of what is right."
+                "judgement of the right statement."
             )
         if case:
             judged = replace(judged, remark=": ".join(filter(None, (case, judged.remark))))

@@ -93,7 +93,7 @@ def most_seeds(holds: Any, share: float | int = 1, *, of: str = "seeds") -> Judg
     """Judge whether a statement is true for at least this share of the seeds.
 
     The judgement fails if a one-sided binomial test at the 1 % level rejects the share, or if the
-    statement is true for no seed. With a share of one, it must be true for all seeds.
+    statement is true for no seed. With a share of one, the statement must be true for all seeds.
 
     **Arguments:**
 
@@ -103,7 +103,7 @@ def most_seeds(holds: Any, share: float | int = 1, *, of: str = "seeds") -> Judg
 
     **Returns:**
 
-    A `Judgement` with the remark how many seeds it holds for.
+    A `Judgement` whose remark counts the seeds for which the statement is true.
 
     **Example:**
 
@@ -196,7 +196,7 @@ def mean_agrees(
         float(means[worst]),
         float(f"{sigmas * error[worst]:.2g}"),
         bool(off[worst] <= sigmas),
-        f"over {len(values)} draws" + f", furthest off of {off.size} means" * (off.size > 1),
+        f"over {len(values)} draws" + f", largest deviation of {off.size} means" * (off.size > 1),
     )
 
 

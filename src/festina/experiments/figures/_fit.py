@@ -101,7 +101,7 @@ def _lay_out(figure: Figure) -> None:
 
 
 def covers_data(ax: Axes) -> bool:
-    """Return whether the legend of drawn axes lies inside them and hides data or is too wide."""
+    """Return whether a legend inside drawn axes hides data or is too wide."""
     legend = ax.get_legend()
     if legend is None:
         return False
@@ -201,7 +201,7 @@ def _raise(ax: Axes, legend: Legend, tops: dict[Axes, float]) -> bool:
 
 
 def _again(legend: Legend, owner: Axes | Figure, **how: Any) -> Legend:
-    """Return a legend with the same entries, added to `owner` with other settings."""
+    """Add a legend with the entries of an old legend to `owner`, with new settings; return it."""
     look = {"handlelength": legend.handlelength, "columnspacing": legend.columnspacing}
     words, handles = zip(*_entries(legend, owner), strict=True)
     title = legend.get_title().get_text() or None
@@ -223,7 +223,7 @@ def _is_low(legend: Legend, figure: Figure) -> bool:
 
 
 def _narrow_legends(figure: Figure) -> bool:
-    """Split legends that are wider than the figure into more lines; return whether any was."""
+    """Split legends wider than the figure into more lines; return whether any was split."""
     wide = [each for each in figure.legends if each.get_window_extent().width > figure.bbox.width]
     for legend in wide:
         place = f"outside {'lower' if _is_low(legend, figure) else 'upper'} center"
@@ -304,7 +304,7 @@ def _in_lines(words: str, long: float) -> str:
 
 
 def _broken(line: str, most: int) -> list[str]:
-    """Return the fewest lines of at most `most` letters, with the shortest longest line."""
+    """Split a line into the fewest lines of at most `most` letters, of similar length."""
     lines = [textwrap.wrap(line, k, break_long_words=False) for k in range(1, most + 1)]
     return next(each for each in lines if len(each) <= len(lines[-1]))
 

@@ -26,7 +26,8 @@ def draw_staircase(
     - `times`, `loss`: loss curve.
     - `levels`: losses of the plateaus, one more than there are drops.
     - `falls`: predicted times of the drops; drop k leads from `levels[k]` to `levels[k + 1]`.
-    - `right`: time up to which the last loss is extended, because a converged network stays there.
+    - `right`: time up to which the last loss is extended, because a converged network keeps this
+      loss.
     - `style`: arguments of `Axes.plot` for the loss curve.
 
     **Example:**
