@@ -19,7 +19,7 @@ COMMANDS = (
     "help",
 )
 
-HELP = """Predicts how a neural network learns, trains it, and shows where the two agree.
+HELP = """Predicts how a neural network learns, trains it, and compares prediction with training.
 
 Start with `festina list`, then `festina run NAME`. The parameters of an experiment are flags;
 `festina run NAME --help` lists them, and `festina sweep` runs an experiment over a grid of them.
