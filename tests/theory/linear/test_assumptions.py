@@ -81,5 +81,5 @@ def test_what_is_refused(call, message):
 def test_lost_digits_are_said():
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     first, second = 0.1 * turn, np.sqrt(1.01) * turn.T @ np.diag([1.0, -1.0])
-    with pytest.warns(UserWarning, match="at t = 30, .*`balanced_flow` keeps them"):
+    with pytest.warns(UserWarning, match="at t = 30, .*Use `balanced_flow`"):
         balanced_gram([0.1, 30.0], first, second, np.diag([3.0, 1.0]), balance=1.0)

@@ -151,7 +151,7 @@ def test_a_state_is_a_run_with_named_axes(tmp_path):
 
 def test_one_network_of_a_batch_that_is_not_balanced_is_named():
     first, second, sigma = tabled("square", 1.0)
-    with pytest.raises(ValueError, match=r"\(network 1\).*own `balance` is"):
+    with pytest.raises(ValueError, match=r"\(network 1\).*balance of the weights is"):
         balanced_flow(
             deep_linear_from([np.stack([first, 2 * first]), np.stack([second, second])]),
             from_moments(sigma),
@@ -196,7 +196,7 @@ def test_unbalanced_weights_are_refused_with_the_way_out():
     with pytest.warns(BalanceWarning):
         balanced_flow(deep_linear_from([first, second]), from_moments(np.eye(3)), tolerance=np.inf)
     good = balanced_weights(3, 3, 3, 2.0, 0.5, rng)
-    with pytest.raises(ValueError, match="own `balance` is 2"):
+    with pytest.raises(ValueError, match="balance of the weights is 2"):
         balanced_flow(deep_linear_from(good), from_moments(np.eye(3)), balance=0.0)
 
 

@@ -126,7 +126,7 @@ def is_exact(
     second: Float[np.ndarray, "*batch output hidden"],
     found: Float[np.ndarray, "*batch"],
 ) -> Bool[np.ndarray, "*batch"]:
-    """Return whether the residual `found` of these weights is only rounding error."""
+    """Return whether the deviation `found` of weights from balance is only rounding error."""
     size = np.sum(first**2, axis=(-2, -1)) + np.sum(second**2, axis=(-2, -1))
     return np.asarray(found <= _EXACT * size)
 

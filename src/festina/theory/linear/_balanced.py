@@ -29,7 +29,7 @@ from ._assumptions import (
 from ._balanced_solution import BalancedSolution, as_array
 from ._balanced_solve import factor
 
-FOREVER = 1e250  # a time at which the faster of two different rates has always won
+FOREVER = 1e250  # a time at which, of two different rates, the faster always dominates
 
 
 @pytree
@@ -84,7 +84,7 @@ class BalancedFlow(Result):
         )
 
     def solve(self, times: Array) -> tuple[Array, Array, Array]:
-        """Return both blocks of the factor B at some times, and whether the task is learned."""
+        """Return both blocks of the factor B at these times, and whether the task is learned."""
         return _blocks(times, self.first, self.second, self.correlation, self.tau, self.balance)
 
     def state(self, times: Array, inward: Array, outward: Array) -> BalancedSolution:
@@ -114,10 +114,10 @@ class BalancedFlow(Result):
         r"""Return whether the flow ends at a saddle because the weights cannot reach the task.
 
         For $\lambda = 0$ and square full-rank weights, the sign of $\det W_2W_1$ is conserved. In
-        half of random draws this sign differs from the sign of $\det\Sigma$. The weakest mode, with
-        singular value $s_{\min}$, is then never learned, and the loss stays at $s_{\min}^2/2$ or
-        above. Weights that are zero along a mode also obstruct the flow. `limit().loss()` is the
-        loss at the saddle.
+        half of random draws the sign of $\det W_2W_1$ differs from the sign of $\det\Sigma$. The
+        weakest mode, with singular value $s_{\min}$, is then never learned, and the loss stays at
+        $s_{\min}^2/2$ or above. Weights that are zero along a mode also obstruct the flow.
+        `limit().loss()` is the loss at the saddle.
 
         The saddle is unstable. A network trained in double precision leaves the saddle through
         rounding errors, after a time of about $36\tau/s_{\min}$; this exact solution stays there.
@@ -179,11 +179,12 @@ def balanced_flow(
       Q_0^\top e^{Ft/\tau},\qquad
       F = \begin{pmatrix}-\frac\lambda2I & \Sigma^\top\\ \Sigma & \frac\lambda2I\end{pmatrix}.$$
 
-    This is the solution of Braun et al. (2022) for $\lambda = 0$, and of Dominé et al. (2025) for
-    any λ. `balanced_gram` evaluates their form in singular vectors, with a corrected exponent. The
-    rank of Σ and the number of hidden units are not restricted. Learning with large $|\lambda|$ is
-    lazy if the network has as many hidden units as outputs ($\lambda > 0$) or as inputs
-    ($\lambda < 0$). With fewer hidden units it is rich with a delay (`learning_regime`).
+    Braun et al. (2022) solved this equation for $\lambda = 0$, and Dominé et al. (2025) for any λ.
+    `balanced_gram` evaluates the form of Dominé et al. in singular vectors, with a corrected
+    exponent. The rank of Σ and the number of hidden units are not restricted. Learning with large
+    $|\lambda|$ is lazy if the network has as many hidden units as outputs ($\lambda > 0$) or as
+    inputs ($\lambda < 0$). With fewer hidden units learning is rich with a delay
+    (`learning_regime`).
 
     The evaluation avoids differences of large numbers, so it is accurate at any time and for any λ.
     The result can be differentiated with respect to all numbers. Derivatives with respect to Σ are
@@ -193,9 +194,9 @@ def balanced_flow(
 
     - `network`: a `Layer` of linear neurons or a `DeepLinear` of two layers, or a batch of them.
     - `task`: the task that the network learns, with white inputs, $\langle xx^\top\rangle = I$
-      (means are not subtracted). Only Σ enters the solution.
-    - `loss`: the convention of the loss, as for `festina.gradient_flow`. This convention also
-      scales $\langle xx^\top\rangle$: one-hot items are white with "half-sum".
+      (means are not subtracted). Only the correlation Σ = ⟨yxᵀ⟩ of the task enters the solution.
+    - `loss`: the convention of the loss, as for `festina.gradient_flow`. The convention of the loss
+      also scales $\langle xx^\top\rangle$: one-hot items are white with "half-sum".
     - `tau`: time constant of a layer, one over the learning rate.
     - `balance`: λ, one number or one for each network. The default is the balance of the weights,
       $\mathrm{tr}(W_2^\top W_2 - W_1W_1^\top)/N_h$.
@@ -287,7 +288,7 @@ def _blocks(
 
 
 def _own_balance(first: Array, second: Array) -> Array:
-    """Return λ of the weights. A rounding error becomes zero: it would grow over long times."""
+    """Return λ of the weights; zero if λ is only a rounding error, which would grow over time."""
     above, below = ((weights**2).sum(axis=(-2, -1)) for weights in (second, first))
     value = (above - below) / first.shape[-2]
     rounding = abs(above - below) <= 64 * np.finfo(first.dtype).eps * (above + below)
@@ -309,7 +310,7 @@ def _check_balance(
     own = own_balance(first, second)
     found, rate, value, own = np.broadcast_arrays(found, rate, value, own)
     part = np.divide(found, rate, out=np.full(found.shape, np.inf), where=rate > 0)
-    worst = np.unravel_index(np.argmax(part), part.shape)  # of a batch
+    worst = np.unravel_index(np.argmax(part), part.shape)  # index of the least balanced network
     which = f" (network {', '.join(map(str, worst))})" if worst else ""
     words = (
         f"W₂ᵀW₂ − W₁W₁ᵀ differs from {value[worst]:.6g} I by {found[worst]:.3g}{which}, which is "
@@ -317,7 +318,7 @@ def _check_balance(
     )
     if not part[worst] <= tolerance:
         same = np.isclose(own[worst], value[worst])
-        hint = "" if same else f"The weights' own `balance` is {own[worst]:.6g}. "
+        hint = "" if same else f"The balance of the weights is {own[worst]:.6g}. "
         raise ValueError(
             f"The weights are not balanced: {words}, above `tolerance` {tolerance:g}. {hint}For "
             "unbalanced weights integrate the flow, festina.gradient_flow(network, task), or "

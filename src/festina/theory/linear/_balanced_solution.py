@@ -29,7 +29,7 @@ class BalancedSolution(Result):
     r"""Result of calling a `BalancedFlow`: map, loss, Gram matrices and tangent kernel over time.
 
     The closed form gives $M = QQ^\top$ with the stacked weights $Q = (W_1^\top; W_2)$. The blocks
-    of $M$ are the map $W_2W_1$ and the Gram matrices $W_1^\top W_1$ and $W_2W_2^\top$. They
+    of $M$ are the map $W_2W_1$ and the Gram matrices $W_1^\top W_1$ and $W_2W_2^\top$. These blocks
     determine the loss, the representations and the tangent kernel. The solution stores a factor $B$
     with $M = BB^\top$. $B$ equals $Q$ up to a rotation of the hidden units, which $M$ does not
     determine.
@@ -90,7 +90,7 @@ class BalancedSolution(Result):
 
     @property
     def _single(self) -> bool:
-        """Return whether `times` is a single time; the blocks of B then have a time axis of one."""
+        """Return whether `times` is a single time; B then has a time axis of length one."""
         return self.times.ndim < self.inward.ndim - 2
 
     def _matrices(self, value: Array) -> Array:
@@ -131,9 +131,9 @@ class BalancedSolution(Result):
     ) -> Float[Array, "*batch"]:
         r"""Return the cosine of the angle between the tangent kernel and a `target` kernel.
 
-        The target is a symmetric matrix with the same order of rows as `neural_tangent_kernel`.
-        The default target is the kernel of the task, $yy^\top$ with $y = \mathrm{vec}(\Sigma
-        X^\top)$; with this kernel a network would learn the task along a single direction. `x`
+        The target is a symmetric matrix with the same order of rows as `neural_tangent_kernel`. The
+        default target is the kernel of the task, $yy^\top$ with $y = \mathrm{vec}(\Sigma X^\top)$;
+        a network with the kernel $yy^\top$ would learn the task along a single direction. `x`
         contains the examples $X$ in rows, by default the unit vectors.
         """
         x = self._inputs(x)

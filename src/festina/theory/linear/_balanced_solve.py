@@ -6,10 +6,10 @@ Let $F = O f O^\top$ be the eigendecomposition of the matrix that drives the sta
 $$M = QQ^\top = O\,e^{fr} R\,\left[I + R^\top \phi R\right]^{-1} R^\top e^{fr} O^\top,\qquad
   \phi = \frac{e^{2fr} - 1}{2f}.$$
 
-These exponentials overflow, and the inverse becomes singular to rounding once one mode has outgrown
-the next. Two steps avoid both problems. Column operations $K = RC$ make each column start at a
-different row (`echelon`). Dividing column $j$ by the growth $e^{g_j r}$ of its first row leaves
-only negative exponents. Then
+The exponentials $e^{fr}$ overflow, and the inverse becomes singular to rounding once one mode has
+outgrown the next. Two steps avoid overflow and the singular inverse. Column operations $K = RC$
+make each column start at a different row (`echelon`). Dividing column $j$ by the growth $e^{g_j r}$
+of its first row leaves only negative exponents. Then
 
 $$M = BB^\top,\qquad B = O\,e^{fr} K e^{-gr}\,\rho^{-1},\qquad
   q\rho = \begin{pmatrix}\phi^{1/2} K e^{-gr}\\ C e^{-gr}\end{pmatrix},$$
@@ -59,7 +59,7 @@ def factor(
 
 def _reached(system: Spectrum, start: Int[Array, " unit"]) -> Bool[Array, ""]:
     """Return whether the columns of K start at the fastest growing directions, one per unit."""
-    excess = jnp.where(system.rates > 0, system.excess, -1.0)  # sorted; ≥ 0 if growing
+    excess = jnp.where(system.rates > 0, system.excess, -1.0)  # falling; ≥ 0 for growing directions
     found = jnp.sort(jnp.where(start >= 0, excess[start], -1.0), descending=True)
     return jnp.all(found >= excess[: len(found)])
 
@@ -69,7 +69,7 @@ def _reduced(
 ) -> tuple[Array, Array, Array]:
     """Return the initial weights in the eigenbasis of F, in echelon form."""
     weights = jnp.concatenate([first.T, second])
-    if weights.shape[1] > weights.shape[0]:  # a rotation makes the surplus units zero
+    if weights.shape[1] > weights.shape[0]:  # a rotation makes all units beyond shape[0] zero
         weights = jnp.linalg.qr(weights.T, mode="r").T
     return echelon(system.basis.T @ weights)
 

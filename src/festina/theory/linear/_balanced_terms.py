@@ -34,8 +34,8 @@ def balanced_gram(
         + D\,\frac{e^{2\lambda_\perp t/\tau} - I}{2\lambda_\perp}D^\top.$$
 
     The slides print the exponent $\lambda_\perp$ in place of $2\lambda_\perp$ in the last term;
-    `as_printed` evaluates this version. It is wrong by orders of magnitude if the numbers of inputs
-    and outputs differ and $\lambda \ne 0$.
+    `as_printed` evaluates the printed version. The printed version is wrong by orders of magnitude
+    if the numbers of inputs and outputs differ and $\lambda \ne 0$.
 
     **Arguments:**
 
@@ -58,8 +58,9 @@ def balanced_gram(
 
     !!! note "When to use `balanced_flow` instead"
 
-        At long times the exponentials overflow and $A$ becomes singular to rounding. Every time
-        also needs its own inverse. Use `balanced_gram` only for comparisons with the source.
+        At long times the exponentials overflow and $A$ becomes singular to rounding. Each time also
+        needs the inverse of another matrix $A$. Use `balanced_gram` only for comparisons with the
+        source.
     """
     check_times(times)
     check_positive("tau", tau)
@@ -70,8 +71,8 @@ def balanced_gram(
     gap = min(residual(w1, w2, sign * balance) for sign in (1, -1))
     if gap > 1e-6 * (np.sum(w1**2) + np.sum(w2**2)):
         raise ValueError(
-            f"`balance` is {balance:g}, but W₂ᵀW₂ − W₁W₁ᵀ of the weights differs from that "
-            f"multiple of the identity by {gap:.3g}: pass the λ of `measured_balance`."
+            f"`balance` is {balance:g}, but W₂ᵀW₂ − W₁W₁ᵀ of the weights differs from `balance` "
+            f"times the identity by {gap:.3g}: pass the λ of `measured_balance`."
         )
 
     result, lost = [], 0.0
@@ -94,7 +95,7 @@ def balanced_gram(
     if lost:
         warnings.warn(
             f"$A$ of Eq. (15) is singular to rounding, for example at t = {lost * tau:.3g}, so $M$ "
-            "has no correct digits at such times: `balanced_flow` keeps them.",
+            "has no correct digits at such times. Use `balanced_flow` for long times.",
             stacklevel=2,
         )
     return np.array(result) if np.ndim(times) else result[0]
@@ -139,7 +140,7 @@ class BalancedSolutionTerms(NamedTuple):
 def balanced_solution_terms(
     first: ArrayLike, second: ArrayLike, correlation: ArrayLike, *, balance: float
 ) -> BalancedSolutionTerms:
-    r"""Return the matrices $B$, $C$, $D$, $\tilde S_\lambda$ that Eqs. (13)–(15) leave undefined.
+    r"""Return $B$, $C$, $D$, $\tilde S_\lambda$, which the slides use in Eqs. (13)–(15) undefined.
 
     With $\Sigma = \tilde U\tilde S\tilde V^\top$, $\tilde S_\lambda = \sqrt{\tilde S^2 +
     \lambda^2/4}$, $\tilde H = \frac{\lambda/2}{\tilde S_\lambda + \tilde S}$ and $\tilde G = (I +

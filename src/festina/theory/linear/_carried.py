@@ -29,7 +29,7 @@ class Carried(NamedTuple):
     """Weights (W₁ᵀ; W₂) = O R, up to a rotation of the hidden units.
 
     - `basis`, `rows`: O in double precision, and R in decimals.
-    - `elapsed`: sum of the largest rate times t/τ since the weights were in double precision.
+    - `elapsed`: sum over tasks of the largest rate times t/τ, since R was last in double precision.
     """
 
     basis: Float[np.ndarray, "n n"]
@@ -42,7 +42,7 @@ class Stage(NamedTuple):
 
     - `factor`: B at every time.
     - `reached`: whether the weights reach the task.
-    - `doubt`: relative error of the least certain overlap of the initial weights.
+    - `doubt`: relative error of the least certain overlap of the initial weights with a mode.
     - `left`: the final weights, with all digits.
     """
 
@@ -55,7 +55,7 @@ class Stage(NamedTuple):
 def carried(flow: BalancedFlow) -> Carried:
     """Return the initial weights of a flow as decimals."""
     weights = np.concatenate([flow.first.T, flow.second])
-    if weights.shape[1] > weights.shape[0]:  # a rotation makes the surplus units zero
+    if weights.shape[1] > weights.shape[0]:  # a rotation makes all units beyond shape[0] zero
         weights = np.linalg.qr(weights.T)[1].T
     return Carried(np.eye(len(weights)), _decimals(weights), 0.0)
 
@@ -63,9 +63,10 @@ def carried(flow: BalancedFlow) -> Carried:
 def follow(flow: BalancedFlow, times: Float[np.ndarray, " time"], before: Carried) -> Stage:
     """Return the solution of a task that starts from the final weights of the previous task.
 
-    `before` are these weights with all digits, and `flow` starts from the same weights in double
-    precision. Directions of two tasks that agree up to rounding count as equal. Otherwise a
-    rounding error would grow over long times and hide the true components of the weights.
+    `before` are the final weights of the previous task with all digits, and `flow` starts from the
+    same weights in double precision. Directions of two tasks that agree up to rounding count as
+    equal, because a rounding error would grow over long times and hide the true components of the
+    weights.
     """
     rates, excess, basis = map(np.asarray, _spectrum(flow.correlation, flow.balance))
     r, half = times / float(flow.tau), abs(float(flow.balance)) / 2
@@ -100,7 +101,7 @@ def _echelon(
     terms: Shaped[np.ndarray, "n h"],
     growing: Bool[np.ndarray, " n"],
 ) -> tuple[np.ndarray, np.ndarray, list[int], float, float]:
-    """Reduce R by column operations to RC = K with one column for each growing row with an entry.
+    """Reduce R by column operations to RC = K, with one column for each growing row that is not 0.
 
     `terms` are the sums of absolute terms behind each entry of R: entries that are only rounding
     errors of such sums become zero. Returns K, C, the row at which each column starts, the smallest

@@ -35,8 +35,8 @@ _STEPS = 8
 def clock(x: Array, creeping: Array, inverse_depth: Array) -> Array:
     r"""Return the time $T$ at strength $x > 0$, up to a constant of integration.
 
-    The constant differs between $x < 1$, $x > 1$ and chains that creep to the saddle. The time is
-    infinite at $x = 1$, which is not a valid argument.
+    The constant differs between $x < 1$, $x > 1$ and creeping chains, which approach the saddle at
+    zero. The time is infinite at $x = 1$, which is not a valid argument.
     """
     p, q = 2.0 - 2.0 * inverse_depth, 2.0 * inverse_depth - 1.0
     above = x > 1.0
@@ -130,7 +130,7 @@ def _high_series(y: Array, minus_log_y: Array, mu: Array) -> Array:
 
 
 def _halfway(above: Array, p: Array, q: Array) -> tuple[Array, Array]:
-    """Return the low and the high series at u = 1/2, where they differ by a constant of μ."""
+    """Return the low and the high series at u = 1/2; their difference depends only on μ."""
     half, minus_log = jnp.full_like(p, 0.5), jnp.full_like(p, math.log(2.0))
     return (
         jnp.where(above, _low_series(half, p), _low_series(half, q)),
@@ -152,7 +152,7 @@ def _approach(
     """Return u a given time after u = `start` = 1 − `gap`, and ln(1 − u).
 
     Time is nearly linear in u^μ for u < 1/2, and in the logit of u for larger u. Newton's method in
-    these variables converges from one side. The time at u = 1/2 decides between them.
+    these variables converges from one side. The time at u = 1/2 decides which variable applies.
     """
     mu = jnp.where(above, p, q)
     begin = _approach_clock(start, gap, above, p, q)
@@ -202,8 +202,8 @@ def _creep_near(w: Array, q: Array) -> Array:
 def _creep_far(v: Array, nu: Array) -> Array:
     r"""Return $\int_0^v v^{\nu-1}/(1+v)\,dv$ for $v \le 1$, $\nu > 0$.
 
-    The power series in $v$ alternates and converges slowly at $v = 1$. Pfaff's transformation
-    turns it into a series of positive terms in $v/(1+v) \le 1/2$.
+    The power series in $v$ alternates and converges slowly at $v = 1$. Pfaff's transformation turns
+    this power series into a series of positive terms in $v/(1+v) \le 1/2$.
     """
     argument = v / (1.0 + v)
 

@@ -89,9 +89,9 @@ def chain_strength(
     - `correlation`: $s$, of either sign; one number, or one for each mode.
     - `initial_strength`: $a_0$; one number, or one for each mode.
     - `depth`: $D$, the number of layers: an integer, or `math.inf`.
-    - `input_variance`: $\lambda_x$; one number, or one for each mode. It may be zero only where
-      `correlation` is zero.
-    - `tau`: $\tau$, or $\tau_\infty$ for infinite depth.
+    - `input_variance`: $\lambda_x$; one number, or one for each mode. The input variance may be
+      zero only where `correlation` is zero.
+    - `tau`: time constant $\tau$ of one layer, or $\tau_\infty$ for infinite depth.
 
     **Returns:**
 
@@ -129,8 +129,8 @@ def depth_scaled_time_constant(depth: Depth, tau: float | Array = 1.0) -> float 
 
     The result is $D\,\tau_\infty$ for finite depth, and $\tau_\infty$ for `math.inf`. Use it to
     compare depths in the same unit of time: `chain_strength(..., depth=depth,
-    tau=depth_scaled_time_constant(depth))`. At fixed $a_0$ this curve tends to the curve of
-    infinite depth; the time of the transition approaches its limit as $O(\ln(1/a_0)/D)$.
+    tau=depth_scaled_time_constant(depth))`. At fixed $a_0$ the curve of depth $D$ tends to the
+    curve of infinite depth; the time of the transition approaches its limit as $O(\ln(1/a_0)/D)$.
 
     **Arguments:**
 
@@ -162,9 +162,9 @@ def _two_layers(t: Array, s: Array, a0: Array, lam: Array, tau: Array) -> Array:
     sign, w0 = _mirrored(a0)
     rate = 2.0 * sign * s
     theta = t / tau
-    # Logistic curve of |a| with both parts of the fraction divided by e^{rate t} if this grows.
+    # Logistic curve of |a| with both parts of the fraction divided by e^{rate t} if rate > 0.
     grows = rate >= 0
-    size = jnp.where(grows, rate, -rate)  # not abs, whose derivative at zero is 0
+    size = jnp.where(grows, rate, -rate)  # |rate| with derivative 1 at zero, unlike abs
     decay = jnp.exp(-size * theta)
     integral = 2.0 * lam * w0 * relaxation(size, theta)
     # At the saddle both terms underflow at late times; the numerator is zero there.
@@ -185,7 +185,7 @@ def _deep(
     t, s, a0, lam, tau = with_time(t, s, a0, lam, tau)
     kappa, p = layers / tau, 2.0 - 2.0 * e  # e = 1/D
     sign, w0 = _mirrored(a0)
-    sigma = sign * s  # the correlation that |a| sees
+    sigma = sign * s  # |a| learns as if the correlation were s sgn(a₀)
     saddle = w0 == 0
     flat = jnp.abs(sigma) <= _NO_CORRELATION * lam * w0
     ordinary = ~(saddle | flat)

@@ -92,10 +92,10 @@ def continual_learning(
     task $i$ by $\frac12\lVert\Sigma_i - \Sigma_k\rVert_F^2$, for any balance (`interference`).
 
     Components of the weights that decay during a task are kept with as many digits as necessary
-    (for a total $s_1t/\tau$ of up to about 1500). This matters if a task is reversed after long
-    training: the tiny components determine when the network learns the reversed task. The function
-    warns if rounding errors determine that time. It also warns with an `ObstructionWarning` if the
-    weights left by the previous task cannot reach the next task.
+    (for a total $s_1t/\tau$ of up to about 1500). The digits matter if a task is reversed after
+    long training: the tiny components determine when the network learns the reversed task. The
+    function warns if rounding errors determine when a task is learned. An `ObstructionWarning`
+    means that the final weights of one task cannot reach the next task.
 
     **Arguments:**
 
@@ -130,7 +130,7 @@ def continual_learning(
         check_times(t)
     stages = [np.atleast_1d(np.asarray(t, dtype=float)) for t in times]
     if any((np.diff(t) < 0).any() for t in stages):
-        raise ValueError("`times` must increase within each task: training ends at the last one.")
+        raise ValueError("`times` must increase within each task: training ends at the last time.")
     check_alone(network.batch_shape)
     how = {"loss": loss, "tau": tau, "balance": balance, "tolerance": tolerance}
     flow = balanced_flow(network, tasks[0], **how)
@@ -173,8 +173,8 @@ def continual_learning(
 
 def _warn(number: int, loss: float) -> None:
     left = (
-        f" Overlaps below {ROUNDING:.1g} of their largest terms count as zero: if an earlier "
-        "task has left less than that, rounding decides whether the task is learned."
+        f" Overlaps of weights with modes below {ROUNDING:.1g} of their largest terms count as "
+        "zero, so rounding may decide whether the task is learned."
     )
     warnings.warn(
         f"The weights cannot reach the correlation in task {number}, and the flow ends at a saddle "
@@ -194,13 +194,14 @@ def interference(
     raises the loss of task $i$ by $\frac12\lVert\Sigma_i - \Sigma_k\rVert_F^2$, for any balance and
     depth. A network with fewer hidden units, $N_h$, learns only the $N_h$ strongest modes
     $\Sigma^{(h)}$ of a task, and the rise is $\frac12\lVert\Sigma_i - \Sigma_k^{(h)}\rVert_F^2 -
-    \frac12\lVert\Sigma_i - \Sigma_i^{(h)}\rVert_F^2$. `Curriculum.forgetting` tends to these
-    values for long stages if no stage ends at a saddle.
+    \frac12\lVert\Sigma_i - \Sigma_i^{(h)}\rVert_F^2$. `Curriculum.forgetting` tends to the result
+    of `interference` for long stages if no stage ends at a saddle.
 
     **Arguments:**
 
     - `correlations`: $\Sigma_i$ of each task, shape `(task, output, input)`.
-    - `hidden`: $N_h$, the number of hidden units. By default there are enough for all modes.
+    - `hidden`: $N_h$, the number of hidden units. By default there are enough hidden units for all
+      modes.
 
     **Returns:**
 

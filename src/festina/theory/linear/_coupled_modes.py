@@ -66,9 +66,9 @@ def coupled_mode_strengths(
     $$\tau\dot A = SA + AS - 2A^2,\qquad
       A^{-1}(t) = e^{-St/\tau}G^{-1}e^{-St/\tau} + S^{-1}\bigl(1 - e^{-2St/\tau}\bigr),$$
 
-    where $G$ is the matrix of initial overlaps of the modes. This is the solution of Braun et al.
-    (2022) in the basis of the singular vectors. The solution includes the competition of modes for
-    hidden units, which independent chains neglect.
+    where $G$ is the matrix of initial overlaps of the modes. The formula for $A^{-1}$ is the
+    solution of Braun et al. (2022) in the basis of the singular vectors. The solution includes the
+    competition of modes for hidden units, which independent chains neglect.
 
     **Arguments:**
 
@@ -87,8 +87,9 @@ def coupled_mode_strengths(
 
     !!! note "When it stops being exact"
 
-        The neglected terms are of second order in the initial weights. They must be small compared
-        with the smallest eigenvalue of $G$, which requires at least as many hidden units as modes.
+        The neglected terms are of second order in the initial weights. The neglected terms must be
+        small compared with the smallest eigenvalue of $G$, which requires at least as many hidden
+        units as modes.
     """
     check_times(times)
     check_positive("singular_values", singular_values)

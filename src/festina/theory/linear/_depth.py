@@ -32,8 +32,8 @@ def learning_time_by_depth(
 
     - *Small weights*, $b_0 < 1$: the time grows exponentially with depth,
       $$T \to \frac{D}{D-2}\,\frac{1}{s\,b_0^{D-2}}.$$
-      The slides give $O(1/s b_0^D)$, the formula of infinite depth with $a_0 = b_0^D$. It grows at
-      the same rate, but its prefactor is too large by about $b_0^{-2}$.
+      The slides give $O(1/s b_0^D)$, the formula of infinite depth with $a_0 = b_0^D$. The formula
+      of infinite depth grows at the same rate, but its prefactor is too large by about $b_0^{-2}$.
     - *Orthogonal layers*, $b_0 = 1$: the time is bounded and has a limit as $D \to\infty$. This
       limit results from the learning rate $1/D$; at a fixed learning rate the time falls as
       $1/D$. The singular directions of the layers must agree with those of the data.
@@ -49,8 +49,8 @@ def learning_time_by_depth(
 
     **Returns:**
 
-    $T$, one for each depth. It is zero if the mode is learned from the start, and infinite if the
-    time or $1/b_0^D$ overflows a double.
+    Learning time $T$, one for each depth. $T$ is zero if the mode is learned from the start, and
+    infinite if the time or $1/b_0^D$ overflows a double.
 
     **Example:**
 
@@ -77,10 +77,10 @@ def pretrained_learning_time_by_depth(
 ) -> Float[np.ndarray, " depth"]:
     r"""Return the learning time for several depths with greedy pretraining as autoencoders.
 
-    Pretraining trains $D$ autoencoders, one after the other. Each is a chain of $m$ layers that
-    learns $s = \lambda_x = 1$ from $b_0$ with $\tau = 1$, up to a fraction $f$ of its target. One
-    layer of each autoencoder becomes a layer of the network. The network starts nearly orthogonal,
-    from $a_0 = f^{D/m}$, and then learns as in `learning_time_by_depth`:
+    Pretraining trains $D$ autoencoders, one after the other. Each autoencoder is a chain of $m$
+    layers that learns $s = \lambda_x = 1$ from $b_0$ with $\tau = 1$, up to a fraction $f$ of its
+    target. One layer of each autoencoder becomes a layer of the network. The network starts nearly
+    orthogonal, from $a_0 = f^{D/m}$, and then learns as in `learning_time_by_depth`:
 
     $$T = D\,T_m(b_0) + T_D\left(f^{1/m}\right),\qquad
       T_2 \approx \ln\frac{1}{b_0},\quad T_4 \approx \frac{1}{2b_0^2},$$
@@ -89,7 +89,7 @@ def pretrained_learning_time_by_depth(
     of strength $b$. An autoencoder that starts above its target ends at $2 - f$. An autoencoder
     that starts between $f$ and $2 - f$ does not change.
 
-    The total time is linear in depth. It is $O(D\ln(1/b_0))$ for autoencoders of two layers; the
+    The total time is linear in depth: $O(D\ln(1/b_0))$ for autoencoders of two layers. The
     $O(D/b_0^2)$ of the slides holds for autoencoders of four layers.
 
     **Arguments:**
@@ -102,7 +102,7 @@ def pretrained_learning_time_by_depth(
 
     **Returns:**
 
-    $T$, one for each depth.
+    Learning time $T$, one for each depth.
 
     **Example:**
 

@@ -61,8 +61,8 @@ class DecoupledStrengths(NamedTuple):
     frames $R_l$.
 
     - `strengths`: $b_{l\alpha}$, the first layer first; their product is $a_\alpha$.
-    - `residual`: the largest deviation of a layer from this form, as a fraction of the size of the
-      layer, or of a frame from orthonormality.
+    - `residual`: the largest deviation of a layer from the decoupled form, as a fraction of the
+      size of the layer, or of a frame from orthonormality.
 
     **Example:**
 
@@ -84,11 +84,12 @@ def measured_layer_strengths(
 ) -> DecoupledStrengths:
     r"""Return the strength of each mode in each layer, for weights with decoupled modes.
 
-    In a decoupled network every layer maps each mode to a single direction: $W^1v_\alpha =
-    b_{1\alpha}r_{1\alpha}$, $W^2r_{1\alpha} = b_{2\alpha}r_{2\alpha}$, …, up to the last layer,
-    which returns $b_{D\alpha}u_\alpha$. All $b_{l\alpha}$ except the last are positive by
-    convention. Each mode then learns as an independent chain. Its curve is `mode_strengths` if all
-    layers are equally strong, and `unbalanced_strength` for two layers of different strength.
+    In a decoupled network every layer maps each mode to a single direction:
+    $W^1v_\alpha = b_{1\alpha}r_{1\alpha}$, $W^2r_{1\alpha} = b_{2\alpha}r_{2\alpha}$, …, up to the
+    last layer, which returns $b_{D\alpha}u_\alpha$. All $b_{l\alpha}$ except the last are positive
+    by convention. Each mode then learns as an independent chain. The curve of the chain is
+    `mode_strengths` if all layers are equally strong, and `unbalanced_strength` for two layers of
+    different strength.
 
     **Arguments:**
 
@@ -154,7 +155,7 @@ def _frames(
 
 
 def _normalised(columns: Float[np.ndarray, "unit mode"]) -> Float[np.ndarray, "unit mode"]:
-    """Normalise columns; columns that are only rounding errors of the largest become zero."""
+    """Normalise columns; columns of the size of rounding errors become zero."""
     length = np.linalg.norm(columns, axis=0)
     seen = length > 1e-13 * max(length.max(), 1e-300)
     return np.where(seen, columns / np.where(seen, length, 1.0), 0.0)

@@ -52,12 +52,13 @@ def learning_time(
       The default is 0.9 if `strength` is not given.
     - `strength`: the strength $a$ to reach; an alternative to `fraction`.
     - `never`: behaviour for a chain that never reaches the strength. `"raise"` raises `ValueError`
-      with the reason. `"infinite"`, for sweeps, returns infinity for such a chain, and zero for a
-      chain that starts beyond the strength. Inside `jit`, `grad` and `vmap`, `"infinite"` applies.
+      with the reason. `"infinite"`, for sweeps, returns infinity for a chain that never reaches the
+      strength, and zero for a chain that starts beyond the strength. Inside `jit`, `grad` and
+      `vmap`, `never` is always `"infinite"`.
 
     **Returns:**
 
-    The time, one for each mode.
+    The learning time, one for each mode.
 
     **Example:**
 
@@ -130,7 +131,7 @@ def _deep_time(
     size, variance = jnp.where(toward, jnp.abs(s), 1.0), jnp.where(toward, lam, 1.0)
     target = size / variance
 
-    # In units of the target: from x₀ to x, which must both lie on the same side of the target.
+    # Time from strength x₀ to x in units of the target; both must lie on the same side of 1.
     start = jnp.where(toward, w0, 0.5) / target
     end = jnp.where(creeping, -goal, goal) if relative else sign * goal / target
     same = jnp.where(creeping, end > 0, (start - 1.0) * (end - 1.0) > 0)

@@ -60,8 +60,8 @@ def mode_strengths(
     !!! note "When it stops being exact"
 
         The result is exact if the layers are decoupled and balanced, which
-        `measured_layer_strengths` checks. For small random weights of two layers it is a good
-        approximation with `effective_initial_strengths` as $a_\alpha(0)$.
+        `measured_layer_strengths` checks. For small random weights of two layers the result is a
+        good approximation with `effective_initial_strengths` as $a_\alpha(0)$.
     """
     _check_modes(modes)
     if not is_traced(initial_strength) and np.shape(initial_strength) not in ((), (len(modes),)):

@@ -26,12 +26,12 @@ class LearningRegime(Result):
       `"delayed rich"` if there are fewer hidden units than neurons on the side of the larger layer
       (outputs for λ > 0, inputs for λ < 0), and `"lazy"` otherwise.
     - `rate_gap`: growth rate of the weakest learned mode minus the growth rate of the strongest
-      direction that is not learned. If that direction has no mode, the gap is $S_\lambda -
-      |\lambda|/2$ with $S_\lambda = \sqrt{s^2 + \lambda^2/4}$, about $s^2/|\lambda|$ for large
-      $|\lambda|$. With fewer hidden units than modes, the gap is the difference between the
-      $S_\lambda$ of two modes. The inverse of the gap sets the time, in units of τ, until the
-      kernel stops changing. The kernel may have completed most of its change long before, see
-      `half_change_time`.
+      direction that is not learned. If that direction has no mode, the gap is
+      $S_\lambda - |\lambda|/2$ with $S_\lambda = \sqrt{s^2 + \lambda^2/4}$, about $s^2/|\lambda|$
+      for large $|\lambda|$. With fewer hidden units than modes, the gap is the difference between
+      the rates $S_\lambda$ of two modes. The inverse of the gap sets the time, in units of τ, until
+      the kernel stops changing. The kernel may have completed most of its change long before that
+      time, see `half_change_time`.
     - `kernel_distance`: total change of the tangent kernel, 1 − cos(K(0), K(∞)).
     - `half_change_time`: time at which the kernel first reaches half of its final distance; None
       if the kernel does not change.
@@ -71,10 +71,11 @@ def learning_regime(flow: BalancedFlow) -> LearningRegime:
       of order $\lambda^{-4}$. Examples with $N_h = \min(N_i, N_o)$ hidden units are square
       networks, networks with more inputs than outputs and $\lambda > 0$ (funnel), and networks with
       more outputs than inputs and $\lambda < 0$ (inverted funnel).
-    - *Delayed rich*: there are fewer hidden units. The large layer spans only $N_h$ directions,
-      which in general do not contain the modes of the task, and the loss stops at a plateau.
-      Directions without a mode grow at rate $|\lambda|/2$, and modes grow at rate $S_\lambda =
-      \sqrt{s^2 + \lambda^2/4}$, in units of $1/\tau$. The kernel rotates after a time of order
+    - *Delayed rich*: there are fewer hidden units than outputs ($\lambda > 0$) or inputs
+      ($\lambda < 0$). The large layer spans only $N_h$ directions, which in general do not contain
+      the modes of the task, and the loss stops at a plateau. Directions without a mode grow at rate
+      $|\lambda|/2$, and modes grow at rate $S_\lambda = \sqrt{s^2 + \lambda^2/4}$, in units of
+      $1/\tau$. The kernel rotates after a time of order
       $\tau/(S_\lambda - |\lambda|/2) \approx \tau|\lambda|/s^2$, and finally changes as much as in
       the rich regime.
 

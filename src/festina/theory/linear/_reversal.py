@@ -18,13 +18,13 @@ def reversal_time(
     $$t_\times = \frac{\tau}{2S_\lambda}\ln\frac{(1+Y)^2}{2Y},\qquad
       Y = \frac{2(s + S_\lambda)}{|\lambda|},\qquad S_\lambda = \sqrt{s^2 + \lambda^2/4}.$$
 
-    The limits are $\frac{\tau}{2s}\ln\frac{2s}{|\lambda|}$ for $\lambda\to0$ and
+    The limits of this time are $\frac{\tau}{2s}\ln\frac{2s}{|\lambda|}$ for $\lambda\to0$ and
     $\tau\ln 2/|\lambda|$ for $|\lambda|\to\infty$. The time is infinite at $\lambda = 0$, because
     the converged network is a saddle of the new task: its weights have no component along the
     directions that would grow (`reversal_initial_amplitude`). For comparison, a shallow network
-    always crosses zero at $\tau\ln2$. The formula follows for one mode from $\tau\dot W =
-    \sqrt{WW^\top + \lambda^2/4}\,E + E\sqrt{W^\top W + \lambda^2/4}$ with the map $W = W_2W_1$ and
-    $E = -\Sigma - W$ (Dominé et al., 2025).
+    always crosses zero at $\tau\ln2$. The formula follows for one mode from
+    $\tau\dot W = \sqrt{WW^\top + \lambda^2/4}\,E + E\sqrt{W^\top W + \lambda^2/4}$ with the map
+    $W = W_2W_1$ and $E = -\Sigma - W$ (Dominé et al., 2025).
 
     **Arguments:**
 
@@ -55,10 +55,10 @@ def reversal_initial_amplitude(
 ) -> Float[np.ndarray, "*modes"]:
     r"""Return the component of converged weights along each growing direction at a task reversal.
 
-    The component of a mode with singular value $s$ is $-\lambda/\sqrt{S_\lambda}$ with $S_\lambda =
-    \sqrt{s^2 + \lambda^2/4}$. Its absolute value is the length of a row of $B$ in Eq. (15) of the
-    slides (Dominé et al., 2025). At $\lambda = 0$ the component is zero and the network never
-    leaves the saddle. The component grows with $|\lambda|$.
+    The component of a mode with singular value $s$ is $-\lambda/\sqrt{S_\lambda}$ with
+    $S_\lambda = \sqrt{s^2 + \lambda^2/4}$. The absolute value of the component is the length of a
+    row of $B$ in Eq. (15) of the slides (Dominé et al., 2025). At $\lambda = 0$ the component is
+    zero and the network never leaves the saddle. The component grows with $|\lambda|$.
 
     **Example:**
 

@@ -17,7 +17,7 @@ from ._learning_time import learning_time
 class SaddleSequence(Result, drawn="loss"):
     r"""Result of `saddle_sequence`: plateaus of a deep linear network and the times of its drops.
 
-    At stage $k$ the first $k$ modes of `order` are learned and the strengths of the others are
+    At stage $k$ the first $k$ modes of `order` are learned and the strengths of the other modes are
     zero.
 
     - `order`: indices of the learned modes, first to last.

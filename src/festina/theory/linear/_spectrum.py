@@ -20,7 +20,7 @@ from ..._types import Array
 
 
 class Spectrum(NamedTuple):
-    r"""Eigenvalues `rates` and eigenvectors `basis` of F, growing directions first.
+    r"""Eigenvalues `rates` and eigenvectors `basis` of the matrix F, growing directions first.
 
     `excess` is $|f| - |\lambda|/2$ with the sign of the rate $f$. The flow depends on differences
     between the rates of growing directions. For large $|\lambda|$, differences of `rates` would
@@ -81,7 +81,8 @@ def _or_ones(a: Float[Array, " k"], b: Float[Array, " k"]) -> tuple[Array, Array
 def _without_rounding(s: Float[Array, " k"], size: int) -> Float[Array, " k"]:
     """Make singular values equal that differ only by rounding, and set rounding errors to zero.
 
-    Otherwise such differences would matter after a sufficiently long time.
+    Differences between singular values matter after a sufficiently long time, even if they are
+    tiny.
     """
     tolerance = 8 * size * jnp.finfo(s.dtype).eps * s[0]
     near = s[None, :] - s[:, None] <= tolerance

@@ -55,8 +55,8 @@ def unbalanced_weights(
     - `times`: times in the units of `tau`, shape `(time,)`, or one time.
     - `first`, `second`: initial $w_1$ and $w_2$, one number or one for each mode.
     - `correlation`: $s$, of either sign, one number or one for each mode.
-    - `input_variance`: $\lambda_x$, one number or one for each mode. It may be zero only where
-      `correlation` is zero.
+    - `input_variance`: $\lambda_x$, one number or one for each mode. The input variance may be zero
+      only where `correlation` is zero.
     - `tau`: time constant of a layer.
 
     **Returns:**
@@ -92,9 +92,10 @@ def unbalanced_strength(
 ) -> Float[Array, "*time_mode"]:
     r"""Return the product $a = w_2w_1$ of a two-layer chain, exactly, from any initial weights.
 
-    The product solves $\tau\,\dot a = \sqrt{c^2 + 4a^2}\,(s - \lambda_x a)$ with $c = w_2^2 -
-    w_1^2$, $s = \langle yx\rangle$ and $\lambda_x = \langle x^2\rangle$. It is the logistic curve
-    of `chain_strength` for $c = 0$, and an exponential of rate $\lambda_x|c|/\tau$ for large $|c|$.
+    The product solves $\tau\,\dot a = \sqrt{c^2 + 4a^2}\,(s - \lambda_x a)$ with
+    $c = w_2^2 - w_1^2$, $s = \langle yx\rangle$ and $\lambda_x = \langle x^2\rangle$. The product
+    follows the logistic curve of `chain_strength` for $c = 0$, and an exponential of rate
+    $\lambda_x|c|/\tau$ for large $|c|$.
 
     **Arguments:**
 
@@ -140,7 +141,7 @@ def _weights(
     denominator = jnp.where(flat, 1.0 + (2.0 * lam * p0**2 - s) * theta, 0.0)
     numerator += jnp.where(flat, 0.0, plus + minus * decay + 2.0 * lam * m0**2 * integral)
     denominator += jnp.where(flat, 0.0, minus + plus * decay + 2.0 * lam * p0**2 * integral)
-    # Either is zero only if P₀ or M₀ is zero, and then its value does not matter.
+    # Numerator or denominator is zero only if P₀ or M₀ is zero, and then its value does not matter.
     tiny = 1e-300
     root = jnp.sqrt(jnp.maximum(numerator, tiny)) / jnp.sqrt(jnp.maximum(denominator, tiny))
     p, m = p0 * root, m0 / root
