@@ -36,8 +36,8 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True)
     except (FileExistsError, NotADirectoryError):
         raise NotADirectoryError(
-            f"No run can be saved in '{parent}': this path is a file, or below a file. Choose a "
-            "path in a folder."
+            f"No run can be saved in '{parent}': this path is a file, or lies below a file. Choose "
+            "a path in a folder."
         ) from None
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

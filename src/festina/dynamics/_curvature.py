@@ -145,7 +145,7 @@ def _own_curvatures(
 ) -> Float[np.ndarray, " weight"]:
     """Return ⟨|∂f/∂θ|²⟩ of each weight, estimated by random probes.
 
-    This is the curvature along that weight without the second derivative of f.
+    This mean is the curvature of the loss along the weight, without the second derivative of f.
     """
     probes = np.random.default_rng(2).normal(size=(_PROBES, *data.y.shape))
     return np.mean(np.asarray(output_slopes(structure, weights, probes, data)) ** 2, axis=0)

@@ -88,13 +88,13 @@ def gradient_flow(
       and has `final` but no `network`. Calling a function takes tens of microseconds for each
       sample with NumPy, and longer with JAX. An empty dictionary stores only losses and `final`,
       which saves memory for very many seeds.
-    - `converged`: tolerance $c$ of convergence, relative to $L_0$. $L_0$ is the initial loss,
-      or the loss of a network with zero output if that is smaller. Training has converged when the
+    - `converged`: tolerance $c$ of convergence, relative to $L_0$. $L_0$ is the initial loss, or
+      the loss of a network with zero output if that is smaller. Training has converged when the
       loss is within $cL_0$ of its lowest possible value, or when training for as long again would
       lower the loss by less than $cL_0$. For a loose `rtol`, $c$ is raised to the level of the
       solver's noise. A slide along a kink has converged when, while the time doubles, the loss
       changes by less than 1e-4 of itself and no unit's weights by more than 1e-3 of theirs. Many
-      slides never meet this condition: set `t_end` for them.
+      slides never converge in this sense: set `t_end` to end a slide.
     - `max_steps`: largest number of steps for each network.
     - `progress`: function that is called with a text and the fraction of the work that is done.
 

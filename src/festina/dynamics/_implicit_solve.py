@@ -9,8 +9,8 @@ J = \sqrt{w}\,(\partial f_1, \dots, \partial f_H),$$
 
 with one row of $J$ for each (pseudo-)sample and output. Woodbury's identity needs only the inverses
 of the blocks and of one matrix with as many rows as $J$, so the cost is linear in the width. A unit
-of small weights has a small block and small rows of $J$. Its solution is accurate relative to its
-own size, because rounding errors of large units do not enter it.
+of small weights has a small block and small rows of $J$. The solution for a small unit is accurate
+relative to the size of this unit, because rounding errors of large units do not enter.
 """
 
 import math

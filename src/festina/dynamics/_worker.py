@@ -175,7 +175,7 @@ class Worker:
         jax.block_until_ready(self.kept.counts)
 
     def _pace(self, seconds: float) -> None:
-        """Adapt the number of steps between two looks of the host, from the time that they took."""
+        """Adapt the number of steps between two looks of the host to the measured time."""
         if seconds > _LONG:
             self.limit = max(self.limit // 2, _FEWEST_STEPS)
         elif seconds < _SHORT:
@@ -203,7 +203,7 @@ class Worker:
         return int(ended.sum())
 
     def _after_standstill(self, lane: int, state: State) -> int:
-        """Return the new status of a lane whose gradient is small: it may also be out of steps."""
+        """Return the new status of a lane with a small gradient, which may also be out of steps."""
         if not self.shared.goes_on(lane, state):
             return int(state.status)
         if state.status == STATIONARY:

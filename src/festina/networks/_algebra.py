@@ -134,8 +134,9 @@ def measure_algebra(
 
     !!! note "When it stops being exact"
 
-        A property counts as holding if it holds for all inputs and draws given. The only kink found
-        here is that of a homogeneous response; `activation` searches a scalar function for kinks.
+        A property counts as holding if it holds for all inputs and draws given. `measure_algebra`
+        finds a kink only in a homogeneous response; `activation` searches a scalar function for
+        kinks.
     """
     defects = measure_defects(response, weights)
     zero = defects.zero <= tolerance

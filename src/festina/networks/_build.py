@@ -276,7 +276,7 @@ def check_scale(scale: ArrayLike, *, name: str = "scale") -> Float[np.ndarray, "
     if not (np.isfinite(scales).all() and (scales > 0).all()):
         raise ValueError(
             f"`{name}` must be positive and finite, got {scales.tolist()}. Weights that are "
-            "exactly zero sit on a saddle and never move. For such weights give arrays to "
+            "exactly zero sit on a saddle and never move. For zero weights give arrays to "
             "`festina.networks.layer_from`."
         )
     return scales

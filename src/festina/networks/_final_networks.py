@@ -165,7 +165,7 @@ def _gated(attributes: Any, parts: Any, _: Any, gates: Mapping[str, Rule] | None
     if surplus := [name for name in gates or {} if name not in rules]:
         raise ValueError(
             f"`gates` has {surplus[0]!r}, but the gates of the run that are functions are: "
-            f"{', '.join(map(repr, rules)) or 'none'}. Remove the others."
+            f"{', '.join(map(repr, rules)) or 'none'}. Remove {surplus[0]!r}."
         )
     if missing := [name for name in rules if name not in (gates or {})]:
         raise ValueError(

@@ -225,8 +225,8 @@ def gated(
       number for each row of `x`, or a function of one input. A comparison with a label makes a
       gate, such as `{"a": task.labels["context"] == 0}`. Nodes and edges without a gate are always
       open.
-    - `x`: inputs for which array gates are given, usually `task.x`. For other inputs such gates are
-      unknown: a call returns NaN and `predict` raises `ValueError`.
+    - `x`: inputs for which array gates are given, usually `task.x`. For other inputs array gates
+      are unknown: a call returns NaN and `predict` raises `ValueError`.
     - `inputs`: columns of the input that each input node reads, such as `{"x": range(2)}`. Columns
       that no node reads are allowed. By default the input nodes read consecutive columns, and the
       input has no further columns.

@@ -58,8 +58,8 @@ def gating(gates: Mapping[str, ArrayLike | Rule] | None, x: ArrayLike | None, pl
         return Gating(tuple(rules), tuple(rules.values()))
     if x is None:
         raise ValueError(
-            f"`gates` of {', '.join(map(repr, given))} are numbers, which need the inputs that "
-            "they are for: give `x=task.x`, or gates that are functions of the input."
+            f"`gates` of {', '.join(map(repr, given))} are arrays, but the inputs of their entries "
+            "are unknown: give `x=task.x`, or gates that are functions of the input."
         )
     x = finite_matrix("x", x, "example", "input")
     for name, read in plan.inputs:

@@ -165,7 +165,7 @@ class NeuronUnit(_Activated):
     def weight_shape(self, input_shape: Shape) -> Shape:
         if len(input_shape) != 1:
             raise ValueError(
-                f"A fully-connected unit takes vectors, got inputs {input_shape}. Flatten them."
+                f"A fully-connected unit takes vectors, got inputs {input_shape}. Flatten the inputs."
             )
         return (input_shape[0] + self.bias,)
 
@@ -277,8 +277,8 @@ class _Head(AbstractUnit):
 class LinearAttentionUnit(_Head):
     r"""Head of linear attention that is read out at the query, $v\, X X^\top K^\top Q\, x_q$.
 
-    The response is that of Eq. (69) of Zhang, Saxe & Latham. The tokens are the columns of X, the
-    last token is the query $x_q$, and `rank` is the number of rows of K and Q.
+    The response follows Eq. (69) of Zhang, Saxe & Latham. The tokens are the columns of X, the last
+    token is the query $x_q$, and `rank` is the number of rows of K and Q.
 
     - `residual`: if True, the layer adds the last entries of the query to its outputs, as Eq. (69)
       does. In in-context regression these entries are zero.

@@ -45,8 +45,8 @@ def in_context_regression(
     r"""Return the task of in-context linear regression, for attention networks.
 
     An input is a sequence of labelled tokens $(x_n, w\cdot x_n)$ and a query $(x_q, 0)$. The target
-    is $w\cdot x_q$. Tokens are drawn from N(0, Λ), and the task vector w of each sequence from
-    N(0, I). The task is that of Section I of Zhang, Saxe & Latham, after Zhang et al. (2025b).
+    is $w\cdot x_q$. Tokens are drawn from N(0, Λ), and the task vector w of each sequence from N(0,
+    I). The task appears in Section I of Zhang, Saxe & Latham, after Zhang et al. (2025b).
 
     **Arguments:**
 

@@ -9,7 +9,7 @@ from ._task import Task, from_arrays
 def two_orthogonal_points() -> Task:
     """Return the task of two orthogonal inputs with the targets +1 and −1.
 
-    The task is that of Figure 1D of Zhang, Saxe & Latham, after Boursier et al. (2022).
+    The task appears in Figure 1D of Zhang, Saxe & Latham, after Boursier et al. (2022).
 
     **Example:**
 
@@ -25,7 +25,7 @@ def two_orthogonal_points() -> Task:
 def figure_1e_points() -> Task:
     """Return four inputs, one along each axis, with the targets of the linear teacher of Figure 1C.
 
-    The task is that of Figure 1E of Zhang, Saxe & Latham.
+    The task appears in Figure 1E of Zhang, Saxe & Latham.
 
     **Example:**
 

@@ -24,7 +24,7 @@ def structured_task(
 ) -> Task:
     r"""Return the task of mapping one-hot items to their features.
 
-    The task is that of Saxe, McClelland & Ganguli (2019).
+    The task was introduced by Saxe, McClelland & Ganguli (2019).
 
     Sample $i$ has the input $x = e_i$ and as target the column $i$ of $Y$ (feature, item). All $P$
     items have equal weight. The loss of `festina.gradient_flow` and `festina.gradient_descent` sets

@@ -265,8 +265,8 @@ def _compressed(
 
     power = (y**2).T @ weight
     if len(x) * columns**2 > _MOST_WORK:
-        # Moments are five times as fast as QR. They lose features that are more than a hundred
-        # thousand times weaker than the strongest.
+        # Moments are five times as fast as QR, but lose features that are more than a hundred
+        # thousand times weaker than the strongest feature.
         second, cross = np.zeros((features, features)), np.zeros((y.shape[1], features))
         for psi, target in chunks():
             second += psi.T @ psi
@@ -340,7 +340,7 @@ def from_arrays(
             rows = np.unique(np.nonzero(~np.isfinite(array))[0])
             raise ValueError(
                 f"`{name}` is not finite in {len(rows)} of {len(array)} samples, the first is "
-                f"sample {rows[0]}. Remove or replace them before training."
+                f"sample {rows[0]}. Remove or replace these samples before training."
             )
         check_size(name, array)
     weight = np.ones(len(x)) if weight is None else real_array("weight", weight)

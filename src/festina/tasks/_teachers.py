@@ -89,7 +89,8 @@ def quadratic_teacher(
     - `covariance`: covariance of the inputs, which have mean zero; the identity by default.
     - `target_scale`: c.
     - `nodes`: number of Gauss–Hermite nodes per dimension, for population averages of networks that
-      are not polynomials of degree 1 or 2. Without `nodes` the task is for such polynomials only.
+      are not polynomials of degree 1 or 2. Without `nodes` the task is for polynomial networks of
+      degree 1 or 2 only.
     - `samples`, `key`: number of samples and random key, for a finite data set instead of the
       population.
 

@@ -156,8 +156,8 @@ class Diagnostics(Result):
     Permuting the neurons of a network leaves its outputs unchanged. The weights of different chains
     therefore need not agree, and only quantities that do not depend on the order are compared.
 
-    - `rhat`, `ess`: R-hat and effective sample size of each observable. For an observable with
-      several elements they are the largest R-hat and the smallest size over at most a thousand
+    - `rhat`, `ess`: R-hat and effective sample size of each observable. An observable with several
+      elements gets the largest R-hat and the smallest effective sample size of at most a thousand
       elements. For a single chain, R-hat compares its two halves.
     - `populations`: codewords of the neurons. If they are frozen, the kernels differ between
       chains,

@@ -78,7 +78,8 @@ def sample(
     - `task`: task with a finite number of examples of equal weight, for example from
       `festina.tasks.classification`.
     - `width`, `depth`: number $N$ of units in a hidden layer, and number $L$ of hidden layers.
-    - `activation`: nonlinearity φ, a function or a name as in `festina.theory.coding`.
+    - `activation`: nonlinearity φ, one of the names "linear", "erf", "erf-sigmoid" and "relu" of
+      `festina.theory.coding`, or your own function.
     - `temperature`: final temperature T > 0.
     - `scaling`: `"non-lazy"` or `"lazy"`.
     - `readout_variance`: σ_a², by default $P^{-1/L}$ for $P$ examples; a lazy network has no
@@ -98,7 +99,8 @@ def sample(
     - `friction`: friction γ of the Langevin dynamics.
     - `precision`: `"double"` or the faster `"single"`.
     - `checkpoint`: folder for checkpoints, saved every minute, at the end and at an interrupt.
-      `festina.dynamics.posterior.continue_sampling` resumes from them with identical results.
+      `festina.dynamics.posterior.continue_sampling` resumes from checkpoints with identical
+      results.
     - `progress`: function that is called with a text and the fraction of the moves that is done.
     - `key`: random key, or an array with one key for each chain.
 
@@ -169,7 +171,7 @@ def continue_sampling(
 ) -> Posterior:
     """Resume interrupted chains, or add moves to finished chains.
 
-    The result is identical to that of sampling with all moves at once.
+    The result is identical to sampling all moves in one call.
 
     **Arguments:**
 

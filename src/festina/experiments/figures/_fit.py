@@ -23,7 +23,7 @@ _GAIN = 1.1
 _LARGE = 0.35
 """Largest fraction of the height of axes that is cleared for a legend."""
 _NARROW = 0.3
-"""Width, as a fraction of the axes, below which a legend without a title may stand beside them."""
+"""Width, as a fraction of the axes, below which a legend without title may be beside them."""
 _PLACES = {
     1: (1.0, 1.0),
     2: (0.0, 1.0),
