@@ -165,7 +165,7 @@ class NeuronUnit(_Activated):
     def weight_shape(self, input_shape: Shape) -> Shape:
         if len(input_shape) != 1:
             raise ValueError(
-                f"A fully-connected unit takes vectors, got inputs {input_shape}. Flatten the inputs."
+                f"A fully-connected unit takes vectors, got {input_shape}. Flatten the inputs."
             )
         return (input_shape[0] + self.bias,)
 
