@@ -1,4 +1,4 @@
-"""Experiments on deep linear networks: every slide on their learning dynamics."""
+"""Experiments that test the slides on learning dynamics of deep linear networks."""
 
 from ...experiments._experiment_entry import ExperimentEntry
 

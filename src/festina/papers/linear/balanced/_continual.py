@@ -26,7 +26,7 @@ from ._shapes import fixed_networks
 
 _SAMPLES = 121
 _LEARNED = 1e-7
-"""Loss at the end of a stage, relative to the norm of the tasks, of a fully learned task."""
+"""Loss, relative to the norm of the tasks, below which a task counts as fully learned."""
 _SECOND = np.array([[0.2, -0.9], [1.1, 0.5]])
 """Second of the two fixed tasks with two dimensions."""
 
@@ -203,7 +203,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_course(ax: Axes, data: xr.Dataset, length: float) -> None:
-    """Draw the stages, each as long as its slowest change."""
+    """Draw the loss of each task in every stage; all stages last as long as the slowest change."""
     stage, tasks = data["stage"].values, data.sizes["task"]
     time = data["time"].values - stage * length
     moves = abs(data["loss"] - data["loss"].groupby(data["stage"]).last().sel(stage=data["stage"]))

@@ -1,11 +1,11 @@
 r"""Delayed rich learning: the loss drops at once, and features are learned long afterwards.
 
 Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −∂L/∂W, τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. The
-network is a funnel with more inputs than hidden units and outputs. The first layer is larger (λ <
-0). The hidden units see only a subspace of the inputs, with projector P(0). In a time of order
-1/|λ| the second layer learns what this subspace allows, and the loss reaches a plateau at ½‖Σ(1 −
-P)‖². The subspace turns on the longer time scale |λ|/s²: P(t) is the projector on e^{ΣᵀΣ t/|λ|}
-P(0).
+network is a funnel with more inputs than hidden units and outputs. The first layer is larger
+(λ < 0). The hidden units see only a subspace of the inputs, with projector P(0). In a time of order
+1/|λ| the second layer learns the part of Σ in this subspace, and the loss reaches a plateau at
+½‖Σ(1 − P)‖². The subspace turns on the longer time scale |λ|/s²: P(t) is the projector on
+e^{ΣᵀΣ t/|λ|} P(0).
 """
 
 from typing import Annotated

@@ -42,9 +42,9 @@ _SAMPLES = 801
 _MARKS = np.array([0.1, 0.5, 0.9])
 """Fractions of a mode whose times are measured."""
 _SIGMOID = np.array([0.1, 0.4])
-"""Values of λ, over the initial strength of the strongest mode, for the limit λ → 0."""
+"""Values of λ, in units of the initial strength of the strongest mode, for the limit λ → 0."""
 _EXPONENTIAL = np.array([25.0, 100.0])
-"""Values of λ, over the largest singular value, for the limit of large λ."""
+"""Values of λ, in units of the largest singular value, for the limit of large λ."""
 _NO_WAIT = np.log(1 / 0.9) / np.log(9)
 """Ratio of the time to 10 % and the time from 10 % to 90 % for an exponential from zero."""
 

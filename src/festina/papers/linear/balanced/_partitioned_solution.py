@@ -147,11 +147,11 @@ def _obstruction(parameters: Parameters, rng: np.random.Generator) -> xr.Dataset
 
 @claims_from_source("Saxe, slides", "“Partitioned solution”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the solution for each shape, the misprint, and what the slide leaves undefined."""
+    """Claim the solution for each shape, the misprint, and the definitions that the slide lacks."""
     fixed, random = ([run[of + shape].ds for shape in SHAPES] for of in ("", "random_"))
 
     def exact(form: str, which: slice = slice(None)) -> Judgement:
-        """Judge how far training is from a form of the solution, in fixed and random networks."""
+        """Check training against a form of the solution, in fixed and random networks."""
         off = [abs(each[form] - each["trained"]).max() for each in fixed[which]]
         off.extend(np.ravel([each[form] for each in random[which]]))
         return max_error_below(off, within=1e-6)
@@ -171,8 +171,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "funnel-equations",
         "funnels and inverted funnels follow Eqs. (13)–(15)",
         exact("corrected", slice(1, None)),
-        corrected="the D term of Eq. (15) is corrected; of the D terms in Eqs. (13) and (14) only "
-        "the term on the side with more neurons exists",
+        corrected="the D term of Eq. (15) is corrected, and only one of the D terms in Eqs. (13) "
+        "and (14) exists, on the side with more neurons",
     )
     if (fixed[1]["balance"] != 0).any():
         for shape, each, drawn in zip(SHAPES[1:], fixed[1:], random[1:], strict=True):
@@ -192,8 +192,9 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             "funnel: with balance W₂ᵀW₂ − W₁W₁ᵀ = λI the solution gives QQᵀ (the entry that "
             "depends most on the sign of λ)",
             agree(there["trained"], there["theory"], within=1e-6),
-            corrected="the slide does not define the sign of λ: it is second layer minus first",
-            note=f"with the opposite sign this entry is {float(there['opposite']):.4g}",
+            corrected="the slide does not define the sign of λ: λ is second layer minus first "
+            "layer",
+            note=f"with the opposite sign of λ this entry is {float(there['opposite']):.4g}",
         )
     stuck, weakest = run["obstruction"].ds["loss"][..., -1], run["obstruction"].attrs["weakest"]
     levels = xr.DataArray([0.0, weakest**2 / 2], dims="sign")
@@ -207,7 +208,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 
 def _furthest(fixed: xr.Dataset, form: str) -> xr.Dataset:
-    """Return the entry at which another form differs most from the solution."""
+    """Return the entry of QQᵀ at which a form of the equations differs most from the solution."""
     off = abs(fixed[form] - fixed["theory"])
     return fixed.isel(off.argmax(off.dims))  # pyright: ignore[reportArgumentType]
 

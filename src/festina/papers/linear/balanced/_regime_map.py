@@ -4,9 +4,9 @@ Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −
 small weights with λ > 0 the kernel starts as λP ⊗ I, where P projects on the N_h random directions
 of the second layer in the N_o outputs. The kernel ends as I ⊗ V(S_λ − λ/2)Vᵀ + U(S_λ + λ/2)Uᵀ ⊗ I
 with the N_h strongest modes of the task and S_λ = √(s² + λ²/4). The distance 1 − cos of the two
-kernels is linear in P, and the mean of P is N_h/N_o. The mean distance over draws and its spread
-therefore have closed forms. For large λ the kernel distance is 1 − N_h/N_o, so that only N_h = N_o
-is lazy. For λ < 0 the same holds with N_i in place of N_o.
+kernels is linear in P, and the mean of P is (N_h/N_o) I. The mean distance over draws and its
+spread therefore have closed forms. For large λ the kernel distance is 1 − N_h/N_o, so that only
+networks with N_h = N_o are lazy. For λ < 0 the same holds with N_i in place of N_o.
 """
 
 from typing import Any, TypeAlias
@@ -131,7 +131,7 @@ def _row(
 
 
 def _filled(sizes: Sizes, balances: np.ndarray) -> np.ndarray:
-    """Return the number of hidden units over that of neurons on the side of the larger layer."""
+    """Return the number of hidden units over the number of outer neurons of the larger layer."""
     return sizes[1] / np.where(balances > 0, sizes[2], sizes[0])
 
 
@@ -201,7 +201,7 @@ def _trained(parameters: Parameters, key: Key) -> xr.Dataset:
 
 @claims_from_source("Saxe, slides", "“Architecture and learning regime”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the map and its edges, the lazy architectures, and the delay."""
+    """Claim the map and its limits of large |λ|, the lazy architectures, and the delay."""
     trained, words = run["trained"].ds, "–".join(map(str, _BOTTLENECK))
     claim(
         "bottleneck-kernel-distance",
@@ -244,8 +244,10 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "for large |λ| a network is lazy if the larger layer has as many hidden units as neurons "
         "on its other side",
         most_seeds(lazy == (edge["filled"].values == 1), of="architectures and signs"),
-        corrected="only these networks are lazy; a bottleneck is lazy for neither sign of λ",
-        note=f"{int(lazy.sum())} are lazy: the kernel distance is below {_STILL:g} in every draw",
+        corrected="a network is lazy only if both numbers are equal; a bottleneck is lazy for "
+        "neither sign of λ",
+        note=f"{int(lazy.sum())} combinations are lazy: the kernel distance is below {_STILL:g} in "
+        "every draw",
     )
     turned = trained["turned"]
     claim(
@@ -260,7 +262,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw both maps, their edges on one line, and bottlenecks with a delay."""
+    """Draw both maps, kernel distances at the largest λ, and the delay in bottlenecks."""
     figure, (funnels, through, edge, late) = panels("Lazy or rich: balance and architecture", 4)
     axes = {"funnels": (funnels, "outputs − inputs"), "bottlenecks": (through, "hidden units")}
     moved = "1 − cos(K(0), K(∞))"

@@ -67,8 +67,8 @@ class Parameters(BaseParameters):
         s, lam = self.singular_values, self.balances
         if len(s) < 2:
             raise ValueError(
-                f"`singular_values` must be two or more, but they are {s}: the kernel of a single "
-                "square unit is a number and cannot change direction."
+                f"`singular_values` must be two or more numbers, but they are {s}: the kernel of a "
+                "single square unit is a number and cannot change direction."
             )
         shapes.check_sizes(len(s), self.wide)
         mirror, least, most = tuple(-x for x in lam[::-1]), 10 * max(s), 100 * min(s)
@@ -149,8 +149,8 @@ def _one_balance(network: DeepLinear, correlation: np.ndarray, balance: float) -
 def _to_the_end(network: DeepLinear, correlation: np.ndarray, balance: float) -> DeepLinear:
     """Train until the slowest mode has been learned.
 
-    Modes leave small weights at the rate S_λ + |λ|/2. Where directions compete, the rate is only
-    the gap between S_λ and |λ|/2.
+    Modes grow from small weights at the rate S_λ + |λ|/2. Where directions compete, the rate is
+    only the gap between S_λ and |λ|/2.
     """
     weakest = np.linalg.svd(correlation, compute_uv=False).min()
     fast = np.hypot(weakest, balance / 2) + abs(balance) / 2

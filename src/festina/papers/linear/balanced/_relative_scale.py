@@ -126,7 +126,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _one_seed(parameters: Parameters, key: Keys, progress: Progress) -> xr.Dataset:
-    """Train all ways and factors from the same draw of weights, on the same training pairs."""
+    """Train with all ways and factors of scaling, on the same draw of weights and pairs."""
     pairs_key, weights_key = jax.random.split(key)
     train, test = modular_addition(parameters.modulus, parameters.train_fraction, key=pairs_key)
     network, scales = _scaled(parameters, weights_key), _scales(parameters)
@@ -160,8 +160,8 @@ def _scales(parameters: Parameters) -> np.ndarray:
 def _scaled(parameters: Parameters, key: Keys) -> Layer:
     """Return one draw of balanced weights, scaled in every way by every factor: (way × factor)."""
     p, (first, second) = parameters.modulus, _scales(parameters).T[:, :, None, None]
-    # `jnp.square` instead of `power(2)`: the (2p)² features that would make such units linear cost
-    # more than the few pairs.
+    # `jnp.square` instead of `power(2)`: a sum over the few pairs costs less than a sum over the
+    # (2p)² products of inputs, in which `power(2)` units are linear.
     drawn = fully_connected(
         2 * p, parameters.width, p, activation=jnp.square, scale=parameters.scale, key=key
     )
@@ -256,7 +256,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "to fit)",
         decreasing(late.isel(factor=[0, -1])),
         at=kunin,
-        note="so the effect is not a mere change of time scale",
+        note="the effect is therefore not a mere change of time scale",
     )
     later = smallest / smallest.sel(way="embedding", drop=True)
     readout, equal = (np.log(later.sel(way=way).values) for way in ("readout", "both"))

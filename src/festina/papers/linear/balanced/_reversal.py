@@ -65,7 +65,7 @@ class Parameters(BaseParameters):
 
     stops: Annotated[tuple[float, ...], check_increasing(2, 8)] = (3.0, 4.0, 5.0, 6.0)
     """Times at which training of networks with balance 0 is stopped, in units of τ/s, increasing
-    from 2 to 8. Earlier little is learned; later rounding errors decide."""
+    from 2 to 8. Before 2 little is learned; after 8 rounding errors decide."""
 
     size: int = Field(default=4, ge=2, le=16)
     """Even number of dimensions of the map that is learned at balance 0."""
@@ -168,7 +168,7 @@ def _stopped_early(s: float, n: int, stops: np.ndarray, key: Keys) -> xr.Dataset
     turn = np.kron(np.diag(np.cos(angles)), np.eye(2)) + np.kron(np.diag(np.sin(angles)), quarter)
     sigma, first, second = s * np.eye(n), (0.1 * s) ** 0.5 * np.eye(n), (0.1 * s) ** 0.5 * turn
     task, times = linear_teacher(sigma), np.linspace(0.0, 3.0 * stops[-1] + 6.0 / s, 2 * _SAMPLES)
-    # The stops are times of the first training, and one network each of the second.
+    # Each time at which the first training stops gives one network of the second training.
     network = DeepLinear((first, second))
     learned = gradient_flow(network, task, stops, rtol=1e-12).network
     there = balanced_flow(network, from_moments(sigma), balance=0.0)(stops)
@@ -200,7 +200,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "closed-form",
         "after the reversal every mode follows its closed form, at every balance λ",
         max_error_below((data["strength"] - data["theory"]) / data["mode"], within=1e-5),
-        note=f"error over s; before the reversal strengths were within {left:.1g} of Σ",
+        note=f"error over s; before the reversal strengths were within {left:.1g} of s",
     )
     claim(
         "crossing-times",
@@ -212,19 +212,21 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     if lam[0] <= 0.05 * s[-1]:
         claim(
             "weak-balance-law",
-            f"weak balance λ = {lam[0]:g}: modes cross zero at τ/2s ln(2s/λ), logarithmic in λ",
+            f"at small balance λ = {lam[0]:g} modes cross zero at τ/2s ln(2s/λ) after the reversal",
             agree(seen[0], np.log(2 * s / lam[0]) / (2 * s), within=0.02, relative=True),
         )
     if lam[-1] >= 5 * s[0]:
         claim(
             "strong-balance-law",
-            f"strong balance λ = {lam[-1]:g}: every mode crosses zero at τ ln 2/λ",
+            f"at large balance λ = {lam[-1]:g} every mode crosses zero at τ ln 2/λ after the "
+            "reversal",
             agree(seen[-1], math.log(2) / lam[-1], within=0.05, relative=True),
         )
     creeps = trapped["strength"], trapped["theory"]
     claim(
         "creep-to-saddle",
-        "balance 0: after the reversal a mode approaches the saddle at zero on its closed form",
+        "at balance λ = 0 a mode approaches the saddle at zero after the reversal, as its closed "
+        "form predicts",
         max_error_below(*creeps, within=1e-7),
     )
     # The rounding error of w₁ − w₂ grows as e^{st}, while w₁ + w₂ falls as e^{−st}. The error of a
@@ -232,17 +234,18 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     least = (sys.float_info.epsilon * math.exp(2 * _TRAPPED)) ** 2
     claim(
         "trapped-without-balance",
-        "balance 0: after the reversal a mode never crosses zero (error relative to the remaining "
-        "strength)",
+        "at balance λ = 0 a mode never crosses zero after the reversal: its strength stays "
+        "positive, as predicted (relative error of the strength)",
         max_error_below(*creeps, relative=True, within=least),
         note=f"strength {float(creeps[0][-1]):.1g} after {float(trapped['time'][-1]):.3g} τ",
     )
     law = agree(run["shallow"]["crossing"], math.log(2), within=1e-5)
-    words = "shallow network: after the reversal every mode crosses zero at τ ln 2"
+    words = "in a shallow network every mode crosses zero at τ ln 2 after the reversal"
     claim("shallow-crossing-time", words, law)
     claim(
         "stopped-early-closed-form",
-        "balance 0, training stopped early: relearning after the reversal follows the closed form",
+        "at balance λ = 0, if training on Σ is stopped early, the map follows the closed form "
+        "after the reversal",
         max_error_below(early["part"], early["part_theory"], within=1e-4),
         note="the saddle amplifies integration errors",
     )
@@ -255,8 +258,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     ):
         claim(
             f"stopped-early-{name}",
-            f"balance 0, training stopped at time T: after the reversal {what} at a time that "
-            f"grows as {law} (slope)",
+            f"at balance λ = 0, if training on Σ is stopped at time T, {what} at a time after the "
+            f"reversal that grows as {law} (slope)",
             agree(slopes[name], slope, within=0.05 * slope),
             note="longer training on Σ takes longer to unlearn",
         )

@@ -1,7 +1,7 @@
 r"""Balanced two-layer networks of three shapes, shared by several experiments.
 
 The loss is ½⟨‖y − W₂W₁x‖²⟩ with white inputs, τ Ẇ = −∂L/∂W, τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. The
-number of hidden units is that of neurons on the narrower side.
+number of hidden units equals the number of neurons on the narrower side.
 """
 
 from collections.abc import Sequence
@@ -86,8 +86,8 @@ def random_networks(
 ) -> DeepLinear:
     """Return a network for each λ, all with the same random map W₂W₁ of two Gaussian layers.
 
-    For a square `correlation`, a network that could not learn it at λ = 0, because the determinant
-    of its map has the other sign, is mirrored.
+    If `correlation` is square, a network is mirrored if it could not learn `correlation` at λ = 0,
+    because the determinant of its map has the other sign.
     """
     inputs, hidden, outputs = sizes
     one, other = rng.standard_normal((hidden, inputs)), rng.standard_normal((outputs, hidden))

@@ -1,7 +1,7 @@
-r"""A whole network learns like scalar chains, one for each mode; deep networks learn them in turn.
+r"""A whole network learns like scalar chains, one for each mode; deep networks learn modes in turn.
 
-The loss is ½⟨‖y − W_D ⋯ W_1 x‖²⟩ with τ Ẇ = −∂L/∂W and τ = 1. Decoupled weights share their
-directions between layers and with the data. Decoupled weights follow the chains exactly, for white
+The loss is ½⟨‖y − W_D ⋯ W_1 x‖²⟩ with τ Ẇ = −∂L/∂W and τ = 1. Decoupled weights have the same
+directions in all layers and in the data. Decoupled weights follow the chains exactly, for white
 inputs and for inputs with different variances along the modes. Small random weights follow the
 chains approximately, and the exact balanced solution more closely.
 """
@@ -142,7 +142,7 @@ def _data(
 
 
 def _decoupled(parameters: Parameters, modes: Modes, task: Task, frames: list[Array]) -> xr.Dataset:
-    """Train one depth on one kind of input; return strengths, their theory, and the remainder."""
+    """Train one depth on one kind of input; return mode strengths and the part outside modes."""
     depth, a0 = 1 + len(frames), np.full(len(modes), parameters.initial_strength)
     times = np.linspace(0.0, float(_times(modes, a0, depth, 0.99).max()), _SAMPLES)
     half = _times(modes, a0, depth, 0.5)
@@ -170,7 +170,7 @@ def _random(modes: Modes, task: Task, network: DeepLinear) -> xr.Dataset:
     start = linear.effective_initial_strengths(network, data)[:, : len(s)]
     half = np.stack([_times(modes, a0, 2, 0.5) for a0 in start])
     end = 1.5 * float(half.max()) + 3.0 / float(s[-1])
-    times = np.linspace(0.0, end, _SAMPLES + len(s))  # same length as above: no recompilation
+    times = np.linspace(0.0, end, _SAMPLES + len(s))  # as many as in `_decoupled`: no recompilation
     product = np.asarray(gradient_flow(network, task, times, rtol=1e-11).network.end_to_end())
     strength = _strengths(product, modes)
     chains = np.stack([mode_strengths(times, modes, a0, depth=2) for a0 in start])

@@ -119,7 +119,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _small(parameters: Parameters) -> xr.Dataset:
-    """Return times for b₀ < 1, at the given depths and where the asymptotic formula holds."""
+    """Return training times for b₀ < 1, at given depths and where the asymptotic formula holds."""
     b0, s, fraction = parameters.layer_strength, parameters.correlation, parameters.fraction
     depths = list(parameters.depths)
     # The formula neglects a constant relative to 1/b₀^(D−2), which is here a thousandth.
@@ -138,7 +138,7 @@ def _small(parameters: Parameters) -> xr.Dataset:
 
 
 def _pretrained(parameters: Parameters) -> Tables:
-    """Return times to pretrain one module per layer and to tune the stack, and of one module.
+    """Return times to pretrain all modules and tune the stack, and to train a single module.
 
     A module is an autoencoder that learns the identity, at τ = 1.
     """
@@ -242,7 +242,7 @@ def proper(turns: Float[np.ndarray, "seed size size"]) -> Float[np.ndarray, "see
 
 
 def _learned(weights: Sequence[Array], target: np.ndarray) -> Float[np.ndarray, " seed"]:
-    """Return when the loss falls below its level, interpolated in the logarithm, with τ = D."""
+    """Return when the loss falls below that of a trained network, with τ = D."""
     depth, network = len(weights), DeepLinear(tuple(weights))
     how = {"t_end": _LONGEST / depth, "converged": _LEVEL / 10, "max_steps": 200_000}
     trained = gradient_flow(network, linear_teacher(target), rtol=1e-7, **how)

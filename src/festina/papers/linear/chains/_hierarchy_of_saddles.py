@@ -191,7 +191,7 @@ def _plateaus(times: np.ndarray, loss: np.ndarray, fall: np.ndarray) -> np.ndarr
 
 
 def _near(s: Float[np.ndarray, " mode"], hidden: int) -> xr.Dataset:
-    """Return the closest approach to each saddle of decoupled networks from smaller weights."""
+    """Return how close decoupled networks come to each saddle, from smaller and smaller weights."""
     strengths, axes = s[-1] * np.array(_NEARBY), np.eye(len(s))
     equal = np.repeat(strengths[:, None], len(s), 1)
     network = decoupled(axes, axes, (hidden,), initial_strength=equal)
@@ -243,8 +243,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "every set of learned modes but the full one is a saddle (number of directions of negative "
         "curvature)",
         agree(saddles["index"], np.sum((free + weaker) * ~has, axis=1)),
-        note="each mode not learned has one such direction in every free hidden unit and in the "
-        "unit of every weaker mode that is learned",
+        note="each mode not learned has one negative direction in every free hidden unit and in "
+        "the unit of every weaker mode that is learned",
     )
     rates, largest = saddles["escape_rate"].values[:-1], (s * ~has).max(axis=1)[:-1]
     claim(
@@ -313,7 +313,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 def _approach(claim: ClaimCollector, near: xr.Dataset, s: np.ndarray, stages: str) -> None:
     """Claim how near paths come to saddles, and the level of the plateaus.
 
-    The closest point is where (s − a) ∝ e^{−2st}/a₀ and a′ ∝ a₀ e^{2s′t} are equal.
+    A path is closest to a saddle where the rest s − a ∝ e^{−2st}/a₀ of the last learned mode equals
+    the strength a′ ∝ a₀ e^{2s′t} of the next mode.
     """
     closest, strength = near["closest"].values, near["initial_strength"].values
     power = (s[:-1] - s[1:]) / (s[:-1] + s[1:])

@@ -1,8 +1,8 @@
 r"""One chain of scalar weights learns one number: shallow, deep and infinitely deep.
 
 The loss is ½⟨(y − a x)²⟩ with a = b_D ⋯ b_1 and τ ḃ = −∂L/∂b. Depths are compared at learning rate
-1/D, in units of τ_∞ = τ/D, for which the limit of infinite depth exists. The slide gives three
-solutions. The exponents of the first and the last are misprinted.
+1/D, in units of τ_∞ = τ/D, for which the limit of infinite depth exists. The slide gives solutions
+for depths 1, 2 and infinity. The exponents for depths 1 and infinity are misprinted.
 """
 
 import math
@@ -156,7 +156,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "infinite depth: the strength is given by Lambert's W of an exponential that decreases as "
         "exp(−t/τ)"
     )
-    right = "the exponent is −s²t/(λ_x τ_∞), where τ_∞ = τ/D, unlike in the other two solutions"
+    right = "the exponent is −s²t/(λ_x τ_∞), with τ_∞ = τ/D, unlike at finite depth"
     prints = [("infinite-depth", words, limit, target / (1 + omega), right)]
     if 1 in parameters.depths:
         shallow, words = curves.sel(depth=1), "depth 1: the strength a(t) relaxes as exp(−t/τ)"
@@ -169,7 +169,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             words,
             agree(curve["strength"][worst], curve["theory"][worst], within=1e-6),
             corrected=right,
-            note=f"as printed it gives {printed[worst]:.4g} there",
+            note=f"the printed form gives {printed[worst]:.4g} at this time",
         )
     distance = abs(limit["half_time_nearby"] / limit["half_time"] - 1)
     claim(

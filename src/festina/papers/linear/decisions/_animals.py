@@ -51,7 +51,7 @@ class AnimalParameters(BaseParameters):
 
 
 def herd(parameters: AnimalParameters, key: Key) -> tuple[AnimalWeights, Keys]:
-    """Return left-first, right-first, even and random animals, and the keys of the seeds."""
+    """Return left-first, right-first, even and random simulated animals, and keys of the seeds."""
     keys = keys_from_parameters(parameters, key)
     low, high = parameters.smallest_gain, parameters.largest_gain
     middle = np.sqrt(low * high)
@@ -62,13 +62,13 @@ def herd(parameters: AnimalParameters, key: Key) -> tuple[AnimalWeights, Keys]:
 
 
 def told_apart(table: xr.Dataset, ratio: float) -> np.ndarray:
-    """Return which animals have gains so different that chance does not reverse their order."""
+    """Return which animals have gains so different that chance does not decide the first side."""
     gain = table["gain"].values
     return gain.max(axis=1) > ratio * gain.min(axis=1)
 
 
 def slope_with_gain(table: xr.Dataset, use: np.ndarray) -> float:
-    """Return the slope of the first use of either side against ln of the larger gain."""
+    """Return the slope of the time of first use of a side against ln of the larger gain."""
     larger = np.log(table["gain"].values.max(axis=1))
     return float(np.polyfit(larger, use.min(axis=-1), 1)[0])
 

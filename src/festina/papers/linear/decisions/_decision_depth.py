@@ -1,4 +1,4 @@
-r"""The same simulated animals with one layer and with two: only depth has saddles and stages.
+r"""The same simulated animals with one layer and with two: only deep networks have saddles.
 
 The weights of a shallow animal are the products $W_{ai} = u_{ai} v_i$ of the weights of a deep
 animal. Shallow and deep animals therefore start with the same choices.
@@ -104,7 +104,7 @@ def _search(model: ContrastChoiceLearner) -> int:
     """Return the number of stationary points found from random weights, for random choices.
 
     With a softmax policy the search would end at weights for which one action is almost never
-    chosen, and which therefore almost never change.
+    chosen and the weights therefore hardly change.
     """
     from scipy.optimize import least_squares
 
@@ -140,7 +140,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             f"{name} network: a search with random choices finds all stationary points, one of "
             "them stable (number found, number stable)",
             agree([found, int((index == 0).sum())], [count, 1]),
-            note="random choices are a fixed policy; the points for the softmax continue these",
+            note="random choices are a fixed policy; the points of the softmax policy continue "
+            "these points",
         )
     at_once, staged = shallow["use"].values, deep["use"].values
     longest = float(np.abs(np.diff(at_once, axis=1)).max())
@@ -164,7 +165,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             "deep animals start to use a stimulus earlier by a fixed time for each factor e in the "
             "larger initial gain (in τ)",
             agree(later, 1.0 / rate, within=0.15, relative=True),
-            note="predicted: one over the escape rate at the saddle {0} of the constant line",
+            note="predicted: one over the escape rate at the saddle {0}, where only the constant "
+            "line is active",
         )
         if distinct[mice.DRAWN :].any():
             between = np.abs(np.diff(staged, axis=1))[mice.DRAWN :][distinct[mice.DRAWN :]]

@@ -1,11 +1,11 @@
-r"""The stationary points behind the strategies of mice, and how near simulated animals come.
+r"""The stationary points behind the strategies of mice, and how near animals come to these points.
 
 A deep network with `total` teaching has three input lines: left, right and constant. The network is
 stationary if each line is either silent or has nothing left to learn, which gives $2^3$ nested
 points. Properties computed by `festina.theory.decisions.stationary_points` are compared with the
-learning dynamics, started near the points and far away. Animals behave for a while as at a
-one-sided saddle. The animals' weights stay away from the saddle, because the flow approaches it
-more slowly than it leaves it.
+learning dynamics, started near the points and far away. For a while animals choose as at a saddle
+at which only one side is learned. The animals' weights stay away from the saddle, because the flow
+approaches it more slowly than it leaves it.
 """
 
 import itertools
@@ -121,7 +121,7 @@ def _paths(
 
 
 def _approach(model: ContrastChoiceLearner, points: Points, largest: float) -> xr.Dataset:
-    """Return the closest approach for smaller gains: of even animals, then of left-first ones."""
+    """Return how close even and left-first animals come to a saddle, for several gains."""
     left = np.append(_GAINS, np.full(len(_GAINS), largest))
     animals = decisions.naive_animals(left, np.tile(_GAINS, 2))
     learning = decisions.mean_field_learning(
@@ -138,8 +138,8 @@ def _exponents(points: xr.Dataset) -> dict[str, float]:
     A saddle is approached at the rate μ and left at the rate r in each layer, from a gain v. At the
     closest point e^{−μt} = v² e^{2rt}, so that the distance is proportional to v^{2μ/(μ + 2r)}. The
     slowest approach determines μ, except that the slow direction at {0} is a bias, which even
-    animals lack. A large inverse temperature makes μ at {L 0} so small that the exponent is still a
-    little larger at the smallest gains.
+    animals lack. A large inverse temperature makes μ at {L 0} so small that the exponent measured
+    at the smallest gains is still a little larger.
     """
     even, slow = points["eigenvalues"][CONSTANT], points["eigenvalues"][LEFT_CONSTANT]
     rates = {
@@ -173,13 +173,13 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     # The gains must be different enough for a one-sided stage, and learning must outlast it.
     ratio = parameters.largest_gain / parameters.smallest_gain
     lingers = ratio >= 30 and nearest[mice.LEFT_FIRST, -1] == ALL
-    if lingers and beta <= 5:  # with sharper choices animals explore too little to get there
+    if lingers and beta <= 5:  # with sharper choices animals explore too little
         for animal, between in ((mice.LEFT_FIRST, "L 0"), (mice.RIGHT_FIRST, "R 0")):
             passed = [NAMES[place] for place, _ in itertools.groupby(nearest[animal])]
             who = mice.MADE_ON_PURPOSE[animal]
             claim(
                 f"{who.replace(' ', '-')}-path",
-                f"the {who} animal is nearest to one stationary point after the other",
+                f"the stationary point nearest to the {who} animal changes in the predicted order",
                 equal_to(" → ".join(passed), f"nothing → 0 → {between} → L R 0"),
             )
     drawn, gain = nearest[mice.DRAWN :], paths["gain"].values[mice.DRAWN :]
@@ -188,22 +188,23 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "smaller-gain-never-nearest",
         "no animal is ever nearest to the saddle of the side with its smaller initial gain",
         most_seeds((drawn != LEFT_CONSTANT + RIGHT_CONSTANT - own).all(axis=1), of="animals"),
-        note=f"{(drawn == own).any(axis=1).sum()} animals are nearest to the saddle of the other "
-        "side for a while",
+        note=f"{(drawn == own).any(axis=1).sum()} animals are for a while nearest to the saddle of "
+        "the side with their larger initial gain",
     )
     claim(
         "unvisited-saddles",
         "no animal is ever nearest to the stationary points {L}, {R} or {L R}, whose constant line "
         "is silent",
         most_seeds(~np.isin(nearest, (LEFT, RIGHT, STIMULI)).any(axis=1), of="animals"),
-        note="the constant line grows fastest at {}, so these three saddles are never visited",
+        note="at zero weights the constant line grows fastest, so these three points are never "
+        "visited",
     )
     expected, last = _exponents(points), approach.isel(gain=[-2, -1])
     power = lambda name: np.polyfit(np.log(last["gain"]), np.log(last[name]), 1)[0]
     claim(
         "even-approach",
-        "even animals come nearer to the saddle {0} with smaller initial gains (exponent of the "
-        "gain in the closest distance)",
+        "animals with equal gains come nearer to the saddle {0} if gains are smaller (exponent of "
+        "the gain in the closest distance)",
         agree(power("constant"), expected["constant"], within=0.02, relative=True),
         note="predicted: 2μ/(μ + 2r), for approach at rate μ and escape at rate r",
     )
@@ -223,8 +224,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             "the weights of the left-first animal pass near the saddle {L 0} (closest distance, "
             "over the distance between {0} and {L 0})",
             agree(one["distance"].min() / gap, 0.0, within=0.1),
-            wrong="the animal hardly ever goes right and so learns slowly what the left stimulus "
-            "says against it: the distance is proportional to a small power of the gain",
+            wrong="the animal hardly ever goes right, so it learns slowly that going right is "
+            "wrong for a left stimulus: the distance is proportional to a small power of the gain",
             instead=agree(power("one_sided"), expected["one_sided"], within=0.05),
         )
 

@@ -123,7 +123,7 @@ def _stage_choices(model: ContrastChoiceLearner, points: dict[Any, StationaryPoi
 
 
 def _stage_times(table: xr.Dataset) -> np.ndarray | None:
-    """Return when the left-first animal is naive, one-sided, and expert, if it gets so far."""
+    """Return when the left-first animal is naive, one-sided and expert; None without all stages."""
     first, second = table["use_theory"].values[mice.LEFT_FIRST]
     time = table["time"].values
     if not (2.0 * first < second < _LEARNED * time[-1]):
@@ -172,7 +172,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
                 "initial gain (slope)",
                 agree(mice.slope_with_gain(table, typical), expected, within=0.15, relative=True),
                 at=_SYSTEMATIC,
-                note="predicted: −1 over the escape rate at the saddle {0} of the constant line",
+                note="predicted: −1 over the escape rate at the saddle {0}, where only the "
+                "constant line is active",
                 headline=True,
             )
         claim(

@@ -68,7 +68,7 @@ class Parameters(Learning):
 
 @make_run("linear/differentiation")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Compute the modes of a tree, train deep and shallow networks on it, and test other trees."""
+    """Compute the modes of a tree, train deep and shallow networks on it; test random trees."""
     world = tree(parameters.branching, parameters.flip)
     progress("sampling features of the tree", 0.0)
     draw = jax.random.fold_in(keys_from_parameters(parameters, key)[0], 1)

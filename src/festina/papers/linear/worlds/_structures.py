@@ -202,7 +202,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw for each world its items, its leading modes, and when these are learned."""
+    """Draw for each world its items, its leading modes, and when these modes are learned."""
     parameters = parameters_of_run(run, Parameters)
     title = "Six worlds: items, modes in order of eigenvalues, and when each mode is learned"
     how: dict[str, Any] = {"height_ratios": (1, 1.25, 1.15)}
