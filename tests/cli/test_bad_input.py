@@ -161,7 +161,7 @@ def test_a_read_only_folder_is_noticed_before_any_work(command, out, festina, he
     def refuse(path, *_, **__):
         raise PermissionError(13, "Permission denied", str(path))
 
-    # permissions would not stop root from writing
+    # Permissions would not stop root from writing
     monkeypatch.setattr(_folder.Path, "mkdir", refuse)
     outcome = festina(*command.split(), *out)
     monkeypatch.undo()

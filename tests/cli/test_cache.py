@@ -73,7 +73,7 @@ def test_nor_does_a_script_that_trains(tmp_path):
     first = run(program=SCRIPT, FESTINA_CACHE=place)
     assert first[:2] == (place, 0)
     assert run(program=SCRIPT, FESTINA_CACHE=place) == (place, first[2], 0)
-    # programs to draw weights, to start, for the two kinds of steps, and to predict
+    # Programs to draw weights, to start, for the two kinds of steps, and to predict
     assert first[2] >= 5
 
 

@@ -36,7 +36,7 @@ def test_draws_from_theory(activation, gains):
     found = look(h, labels_of(sizes), resamples=20)
     assert found.verdict == TRUTH[activation]
     missed = np.exp(-found.evidence.outliers) if found.verdict == "sparse" else 0.0
-    # draws without an outlier are missed
+    # Draws without an outlier are missed
     assert found.confidence >= 1 - missed - 3 * np.sqrt(missed / 20)
     assert look(h, rng.permutation(labels_of(sizes))).verdict == "none"
 

@@ -45,7 +45,7 @@ def differentiation(times):
     """Return item similarities while a tree is learned; eigenvalues are degenerate and cross."""
     world = tree([2, 2, 2], 0.1)
     s = world.singular_values(32)
-    # fine distinctions are learned before broad ones, so the order of the modes changes
+    # Fine distinctions are learned before broad ones, so the order of the modes changes
     rate = np.where(world.kind == 2, 3.0, 1.0)
     a = s / (1 + 1e4 * np.exp(-2 * s * rate * times[:, None]))
     return (world.modes * a[:, None, :]) @ world.modes.T

@@ -979,7 +979,7 @@ def test_edge_of_stability_does_not_make_plateaus():
     times = np.linspace(0.0, stairs.end, 1801)
     loss, slope = stairs(times)
     onset = 1 / (1 + np.exp(stairs.middle[1] + 20 - times))
-    # alternates from step to step
+    # Alternates from step to step
     loss = loss + 0.05 * onset * (1 + np.cos(np.pi * np.arange(times.size)))
     each = plateaus(times, loss)
     assert len(each) == 3

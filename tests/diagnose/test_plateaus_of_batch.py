@@ -89,7 +89,7 @@ def test_passages_follow_the_logistic():
     s, start = 2.0, np.array([1e-2, 1e-4, 1e-6])
     run = gradient_flow(scalar(start), from_arrays([[1.0]], [[s]]), rtol=1e-10)
     table = plateaus_of_batch(run, [s**2 / 2, 0.0])
-    # product vu at which the loss (s − vu)²/2 is half of its value for zero weights
+    # Product vu at which the loss (s − vu)²/2 is half of its value for zero weights
     half = s * (1 - np.sqrt(0.5))
     exact = np.log(half * (s - start) / (start * (s - half))) / (2 * s)
     np.testing.assert_allclose(table["passage"][:, 0], exact, rtol=1e-6)

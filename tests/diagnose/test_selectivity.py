@@ -79,7 +79,7 @@ def test_planted_gatings(contexts):
     every = {",".join(map(str, sorted(each))): np.isin(c, each) for each in sets}
     found = look(np.hstack((0 * h, h)), o, c, candidates=every)
     assert found.units["candidate"].values.tolist() == [*every]
-    # the last unit is always on, like the candidate "all"
+    # The last unit is always on, like the candidate "all"
     np.testing.assert_allclose(found.units["alignment"], 1.0)
     assert found.units["unit"].values.tolist() == [*range(contexts, 2 * contexts)]
     even = look((h > 0) * 1.0, o, c).units
@@ -140,7 +140,7 @@ def test_conjunctive_units_of_a_recording_are_counted(share, given):
         found = look(change[given](h), o, c, anova=None)
     tested = found.units["interaction_chance"].values < 0.01
     assert not conjunctive.any() or tested[conjunctive].mean() > 0.9
-    # four standard errors above the level of the test, 0.01
+    # Four standard errors above the level of the test, 0.01
     assert tested[~conjunctive].mean() < 0.08
     assert found.conjunctive == pytest.approx(tested.mean())
     assert abs(found.units["interaction"].values[~conjunctive].mean()) < 0.01

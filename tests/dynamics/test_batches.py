@@ -304,7 +304,7 @@ def test_one_that_takes_long_does_not_hold_up_the_others(monkeypatch):
         _worker, "advance", lambda *args, **kw: calls.append(1) or advance(*args, **kw)
     )
     some = networks(np.r_[1e-8, np.full(31, 1e-1)], festina.seeds(32))
-    # so few samples that they fit into the buffer
+    # So few samples that they fit into the buffer
     coarse = festina.dynamics.SaveResolution(loss=0.05, rate=1.0)
     run = festina.gradient_flow(some, TASK, t_end=40.0, resolution=coarse)
     assert run.evaluations[0] > 2 * np.median(run.evaluations)

@@ -197,7 +197,7 @@ def test_invariant_manifolds_are_mapped_to_themselves(unit):
         assert (v[:, 2] == 0).all()
         if unit in ("linear", "relu"):  # proportional units
             assert max(np.abs(0.3 * w[:, 3] - w[:, 4]).max() for w in (u, v)) < 1e-10
-        # mirrored units of an even φ, an invariant manifold that Theorem 3 of the paper omits
+        # Mirrored units of an even φ, an invariant manifold that Theorem 3 of the paper omits
         if unit == "quadratic":
             assert np.abs(u[:, 3] + u[:, 4]).max() < 1e-12
             assert np.abs(v[:, 3] - v[:, 4]).max() < 1e-12

@@ -28,7 +28,7 @@ def test_frozen_populations_are_recognised():
     assert alike.frozen
     assert not alike.apart
     assert dict(zip(alike.words, alike.shares[0], strict=True)) == {"110": 0.4, "011": 0.6}
-    # all neurons of the second chain have the codeword 011
+    # All neurons of the second chain have the codeword 011
     answers[1, :, :40] = answers[1, :, 40:80]
     other = populations(answers, erf_sigmoid)
     assert other.apart

@@ -142,7 +142,7 @@ def test_the_toy_at_width_200_is_as_theory_has_it(activation, other):
         each.mean(axis=(0, 1))
         for each in (drawn.seen.kernels[0], drawn.seen.readout_covariance, drawn.seen.outputs)
     )
-    # kernels differ from theory by the frozen populations
+    # Kernels differ from theory by the frozen populations
     frozen = (activation, other) == ("erf-sigmoid", -0.5)
     near = 0.03 if frozen else 0.01 * code.kernel[0, 0]
     np.testing.assert_allclose(kernel[SAME].mean(), code.kernel[0, 0], atol=near)
@@ -282,7 +282,7 @@ def test_the_limit_of_two_layers_is_that_of_a_wide_network():
     own = (which[:, None] == which) & ~np.eye(30, dtype=bool)
     for layer, kernel in enumerate(limit.kernels):
         runs = *limit.drawn, wide
-        # the chains of each width
+        # The chains of each width
         chains = [run.seen.kernels[layer][..., own].mean((1, 2)) for run in runs]
         (narrow, middle, there), errors = zip(*map(mean_and_error, chains), strict=True)
         # The line a + b/width through the two widths gives the limit, and the value at width 240.

@@ -497,7 +497,7 @@ def test_targets_that_would_broadcast_are_refused():
         forecast(model, pairs, data=(x, y[:, 0]))
     with pytest.raises(ValueError, match=words):
         festina.diagnose.effective_width(model, x, y=y[:, 0], loss=pairs)
-    # this loss depends on the shapes of its arguments
+    # This loss depends on the shapes of its arguments
     own = lambda out, y: ((out[:, 0] - y) ** 2).mean()
     assert forecast(model, own, data=(x, y[:, 0])).loss == pytest.approx(forecast(model).loss)
 

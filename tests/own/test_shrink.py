@@ -253,7 +253,7 @@ def test_what_is_tied_stays_tied():
     assert found.model.last.weight is found.model.first.weight
     assert found.model.also.weight is found.model.up.weight
     assert found.model.also.out_features == 5
-    # the tied weights were tuned
+    # The tied weights were tuned
     assert not torch.equal(found.model.last.weight, model.last.weight)
 
 

@@ -224,7 +224,7 @@ def test_what_leads_to_infinity_is_no_plateau():
         stairs = seen(losses).stairs()
     assert all(stair.level < 2.0 for stair in stairs)
     assert "nan" not in str(stairs)
-    # the first loss is low, but the run does not diverge
+    # The first loss is low, but the run does not diverge
     late = np.concatenate([[1e-9], np.linspace(1.0, 0.5, 50)])
     assert seen(late).plateaus().end[-1] == 50
 

@@ -29,7 +29,7 @@ def test_random_weights_are_those_of_their_seed():
 def test_deep_networks_learn_in_stages():
     run = chains.run(chains.Parameters(**SMALL["linear/chains"]))
     overlap = run["decoupled"]["overlap"].sel(input="white").transpose("depth", "earlier").values
-    # one half, up to the initial strength a₀
+    # One half, up to the initial strength a₀
     np.testing.assert_allclose(overlap[0], 0.5, atol=5e-3)
     assert (overlap[1:] < 0.1).all()
     assert (np.diff(overlap, axis=0) < 0).all()  # deeper networks have less overlap

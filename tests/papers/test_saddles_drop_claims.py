@@ -11,7 +11,7 @@ from festina.papers.saddles.panels import Reading, falls
 @pytest.mark.parametrize(
     ("predicted", "measured", "verdict"),
     [
-        # the second drop is predicted never to come, and does not come
+        # The second drop is predicted never to come, and does not come
         ([100.0, np.inf], [100.5, np.nan], "holds"),
         ([100.0, np.inf], [100.5, 300.0], "does not hold"),
         ([100.0, 200.0], [100.5, np.nan], "does not hold"),

@@ -61,12 +61,12 @@ LEARNED = ("converged", [0, 100, 400, 2000], [5.0, 1.0, 0.0, 0.0])
 @pytest.mark.parametrize(
     ("ending", "steps", "losses", "span"),
     [
-        # on a plateau, close to the last drop, and far from it
+        # On a plateau, close to the last drop, and far from it
         ("out of steps", [0, 100, 3000], [5.0, 1.0, 1.0], (3060, "linear")),
         ("finished", [0, 100, 90000], [5.0, 1.0, 1.0], (91800, "log")),
-        # oscillating, and low at the last sample
+        # Oscillating, and low at the last sample
         ("out of steps", [0, 100, 2000, 2900, 3000], [5.0, 0.2, 0.0, 0.2, 0.0], (3060, "linear")),
-        # converged up to the last digits
+        # Converged up to the last digits
         ("out of steps", [0, 100, 3000, 90000], [5.0, 0.2, 1e-4, 1e-5], (500, "linear")),
         ("diverged", [0, 100, 200], [5.0, 1.0, 1e200], (500, "linear")),
     ],

@@ -100,7 +100,7 @@ def test_figure_2c_every_drop_from_every_start_is_that_of_six_units():
     parameters = low_rank.Parameters(seeds=2)
     data = low_rank.run(parameters)["linear"].to_dataset()
     s, end = shared.spectrum(1.0), 1.2 * float(data["drop_time"].max())
-    # dense at the start, because large weights drop at once
+    # Dense at the start, because large weights drop at once
     times = end * np.linspace(0.0, 1.0, 4000) ** 2
     levels = shared.LINEAR.levels(s)
     for rank, network in enumerate(low_rank.networks(parameters, seeds(2))):

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 FIGURE, TABLE = "saddles/figure-3", "saddles/table-1"
-# tests that share the run of the test of every experiment
+# Tests that share the run of the test of every experiment
 beside_its_contract = pytest.mark.xdist_group(FIGURE)
 
 

@@ -12,7 +12,7 @@ from festina.papers.saddles.theorems._proposition_5 import BOUNCING, QUANTILES, 
 
 def test_equation_56_is_imaginary_for_a_unit_that_bounces():
     s = np.array([1.0, 0.4, -0.7])
-    # v opposes a strong drive, so it changes its sign.
+    # The output weight v opposes a strong drive, so it changes its sign.
     assert np.isnan(units._printed(np.array([2.0, 1.0, 0.1]), -0.5, s))
     assert np.isfinite(units._printed(np.array([2.0, 1.0, 0.1]), 0.5, s))
 

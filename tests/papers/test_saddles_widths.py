@@ -93,9 +93,7 @@ def test_a_head_of_figure_1f_that_fades_out_is_waited_for():
 
 @pytest.mark.slow
 def test_three_heads_of_figure_1f_of_which_two_share_their_query():
-    """Of the seeds 712 to 719 with a clean plateau, 712, 716 and 717 have two heads with one
-    query.
-    """
+    """Of seeds 712 to 719, 712, 716 and 717 have two heads with one query on clean plateaus."""
     experiment = load_experiment("saddles/figure-1f")
     run = experiment.run(experiment.parameters(seed=712, seeds=8))
     assert about("f", run, "effective-widths").measured == 1.0

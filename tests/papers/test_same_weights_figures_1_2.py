@@ -34,7 +34,7 @@ def trained(letter, preset="", **options):
     return festina.gradient_descent(network, task, parameters.learning_rate, loss=parameters.loss)
 
 
-# mean steps of both drops over eight seeds, their standard deviations, extreme levels
+# Mean steps of both drops over eight seeds, their standard deviations, extreme levels
 FIGURE_1 = {
     "b": ((142.8, 851.0), (0.9, 6.0), (0.69722, 0.69723)),
     "b general": ((181.2, 1089.0), (1.3, 9.0), (0.24999, 0.25001)),

@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-# imported with their defaults, before a test changes settings
+# Imported with their defaults, before a test changes settings
 import dask_jobqueue as dask_jobqueue
 import distributed as distributed
 import numpy as np
@@ -71,7 +71,7 @@ def test_a_worker_is_killed_in_the_middle(scheduler, tmp_path, monkeypatch):
     assert set(data["status"].values.ravel()) == {"done"}
     assert np.array_equal(data["product"], data["a"] * data["b"])
     computed = len(log.read_text().splitlines())
-    # pieces that the killed worker computed are repeated
+    # Pieces that the killed worker computed are repeated
     assert 40 <= computed <= 40 + 2 * _dask._AHEAD
     festina.sweep(functions.logged, over, store, scheduler=address)
     assert len(log.read_text().splitlines()) == computed

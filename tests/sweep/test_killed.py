@@ -46,7 +46,7 @@ class Sweep:
     def done(self):
         """Return the finished pieces, after a check that each has all its values."""
         data = xr.open_zarr(self.store, chunks=None)
-        # read first: the status is written after the values
+        # Read first: the status is written after the values
         done = (data["status"] == "done").values
         assert set(np.unique(data["status"].values.astype(object))) <= {"done", "waiting"}
         if "product" in data:

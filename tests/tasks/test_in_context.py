@@ -34,7 +34,7 @@ def exact_moments(covariance, context, *, per_token):
     A sequence is a Gaussian vector, in which the loss is a polynomial.
     """
     d = len(covariance)
-    # numbers of nodes for polynomials of degrees 4, 6 and 4
+    # Numbers of nodes for polynomials of degrees 4, 6 and 4
     axes = [3] * (context * d) + [4] * d + [3] * d
     rules = [np.polynomial.hermite_e.hermegauss(n) for n in axes]
     grid = np.stack([g.ravel() for g in np.meshgrid(*[r[0] for r in rules], indexing="ij")], 1)

@@ -239,7 +239,7 @@ def test_each_domain_has_inputs_and_outputs_of_its_own():
     ):
         used = np.any(blocks != 0, axis=2)
         np.testing.assert_array_equal(used, np.eye(3, dtype=bool)[task.labels[label]])
-    # inputs differ, so gates are functions of the inputs
+    # Inputs differ, so gates are functions of the inputs
     assert len(np.unique(task.x, axis=0)) == len(task.x)
 
 

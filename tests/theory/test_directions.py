@@ -1,4 +1,4 @@
-"""Timescales between directions against plain gradient descent, exact solutions and expm."""
+"""Test timescales between directions against gradient descent, exact solutions and expm."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def rotation(size, rng):
 
 
 def descend(u, v, correlation, covariance, *, step, steps):
-    """W after 0, 1, …, `steps` steps of gradient descent on cL, with step = cη."""
+    """Return W after 0, 1, …, `steps` steps of gradient descent on cL, with step = cη."""
     maps = np.empty((steps + 1, *u.shape[:-2], *correlation.shape))
     for n in range(steps + 1):
         maps[n] = np.swapaxes(v, -1, -2) @ u
@@ -40,7 +40,7 @@ def descend(u, v, correlation, covariance, *, step, steps):
 
 
 def crossing(curve, level, top):
-    """First passage of a rising sigmoid, interpolated as a logistic curve between steps."""
+    """Return the first passage of a rising sigmoid, interpolated as a logistic curve."""
     after = int(np.argmax(curve > level))
     assert after > 0
     logit = lambda a: np.log(a / (top - a))
@@ -58,7 +58,7 @@ def simulated_drops(maps, q, r, target):
 
 @pytest.mark.parametrize("teacher", ["identity", "white outputs"])
 def test_figure_1B_drops_follow_from_the_initial_weights(teacher):
-    """Both choices for the W* that the paper does not print; the second averages over outputs."""
+    """The paper does not print W*; both choices agree, and the second averages over outputs."""
     rng = np.random.default_rng(3)
     if teacher == "identity":
         w, loss, factor, means = np.eye(2), "mean-square", 2.0, (142.8, 851.0)
@@ -84,7 +84,7 @@ def test_figure_1B_drops_follow_from_the_initial_weights(teacher):
             after = int(np.argmax(loss[:, seed] < level))
             low, high = loss[after - 1, seed], loss[after, seed]
             measured = after - (level - high) / (low - high)
-            assert abs(predicted[seed, k] - measured) < 0.02  # of a step; 0.5 % is asked for
+            assert abs(predicted[seed, k] - measured) < 0.02  # of a step; the claim allows 0.5 %
     if means is not None:
         assert np.allclose(predicted.mean(axis=0), means, rtol=0.02)
 
@@ -110,7 +110,7 @@ def test_drops_of_other_tasks_within_half_a_percent(
     correlation, covariance = q * s @ r[:, :2].T, r * lam @ r.T
     u = 10.0**logscale * rng.standard_normal((width, inputs))
     v = 10.0**logscale * rng.standard_normal((width, outputs))
-    eta = rate / (factor * max(s[0], lam.max()))  # Σ_zz too must be resolved by the steps
+    eta = rate / (factor * max(s[0], lam.max()))  # Steps must also resolve Σ_zz.
     predicted = mode_drop_times(
         layer_from("linear", u, v),
         from_moments(correlation, covariance),
@@ -141,7 +141,7 @@ def test_the_default_loss_is_that_of_gradient_descent():
 
 
 def test_few_units_are_shared_by_the_modes():
-    """H = D: what Gram–Schmidt leaves out moves the drop by far more than half a percent."""
+    """With as many units as modes, the Gram–Schmidt correction is far larger than 0.5 %."""
     rng = np.random.default_rng(0)
     correlation = covariance = np.diag([1.0, 0.5])
     naive, ours = [], []
@@ -161,7 +161,7 @@ def test_few_units_are_shared_by_the_modes():
 
 
 def exact_strength(gram, s, time):
-    """Diagonal of W for white inputs and balanced weights: Ċ = SC + CS − 2C², C(0) = `gram`."""
+    """Return the diagonal of W for white inputs: Ċ = SC + CS − 2C², C(0) = `gram`."""
     decay = np.exp(-s * time)
     inverse = decay[:, None] * np.linalg.inv(gram) * decay + np.diag((1 - decay**2) / s)
     return np.diag(np.linalg.inv(inverse))
@@ -169,7 +169,7 @@ def exact_strength(gram, s, time):
 
 @pytest.mark.parametrize("ratio", [0.3, 0.5, 0.7])
 def test_error_from_the_next_mode_scales_as_stated(ratio):
-    """2 s₁ t₁ is off by O(a^{1 − s₂/s₁}), a ∝ ε²; the second mode is exact in the limit too."""
+    """The error of 2 s₁ t₁ is O(a^{1 − s₂/s₁}) with a ∝ ε²; the second mode is exact for ε → 0."""
     rng = np.random.default_rng(5)
     s = np.array([1.0, ratio])
     c = rng.standard_normal((4, 2))  # balanced: u_i = v_i = c_i
@@ -198,7 +198,7 @@ def test_error_from_the_next_mode_scales_as_stated(ratio):
 
 
 def test_error_from_decaying_components_is_quadratic_in_the_scale():
-    """One mode, unbalanced: the exact solution is ȧ = 2(sa − λa² + λab), ab conserved."""
+    """One unbalanced mode has the exact solution ȧ = 2(sa − λa² + λab) with ab conserved."""
     rng = np.random.default_rng(2)
     u, v = rng.standard_normal((2, 3, 1))
     s, lam = 1.3, 0.6
@@ -223,7 +223,7 @@ def test_error_from_decaying_components_is_quadratic_in_the_scale():
 
 
 def test_times_grow_as_the_logarithm_of_the_scale():
-    """dt_k/d ln(1/ε) = 1/s_k: 11/6, 11/3, 11/2 for the spectrum of Figure 2 at κ = 1."""
+    """dt_k/d ln(1/ε) = 1/s_k is 11/6, 11/3, 11/2 for the spectrum of Figure 2 at κ = 1."""
     rng = np.random.default_rng(1)
     s = np.array([6.0, 3.0, 2.0]) / 11
     u, v = rng.standard_normal((2, 20, 3))
@@ -235,7 +235,7 @@ def test_times_grow_as_the_logarithm_of_the_scale():
 
 
 def test_equal_singular_values_do_not_depend_on_the_choice_of_basis():
-    """With s₁ = s₂ the singular values of W are learned one by one, whatever the SVD returns."""
+    """For s₁ = s₂ the singular values of W are learned one by one, for any basis of the SVD."""
     rng = np.random.default_rng(4)
     s = np.array([1.0, 1.0, 0.4])
     u, v = 1e-6 * rng.standard_normal((2, 5, 3))

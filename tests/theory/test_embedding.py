@@ -1,4 +1,4 @@
-"""Theorem 1: a fixed point of a narrow network is one of every wider network."""
+"""Test Theorem 1: a fixed point of a narrow network is a fixed point of every wider network."""
 
 import functools
 import re
@@ -47,7 +47,7 @@ SOON = {
 }
 LATER = {
     "softmax head": (lambda: attention(2, 2, softmax=True, scale=0.6, key=KEY), (3, 5)),
-    # Of small weights it is nearly constant, which another constant hardly disturbs.
+    # With small weights a sigmoid is nearly constant, and a further constant hardly disturbs it.
     "sigmoid": (lambda: neurons("sigmoid", scale=2.0), (3,)),
     "leaky relu": (lambda: neurons(leaky_relu(0.2)), (3,)),
     "quadratic": (lambda: neurons("quadratic"), (3,)),
@@ -76,7 +76,7 @@ def outputs(network, x):
 
 
 def apart(narrow, wide, x):
-    """Largest difference of what the two compute."""
+    """Return the largest difference between the outputs of two networks."""
     with jax.enable_x64(True):
         return float(np.abs(outputs(wide, x) - outputs(narrow, x)).max())
 
@@ -94,11 +94,11 @@ def test_embedding_keeps_the_map_and_the_fixed_point(name):
 
 @each_architecture
 def test_where_the_algebra_forbids_it_there_is_no_fixed_point(name):
-    """The same construction, done all the same: the proof's conditions are needed."""
+    """Constructions that the algebra forbids have a gradient, so the proof needs its conditions."""
     network, task = fixed_point(name)
     rng = np.random.default_rng(2)
     one = np.eye(2)[np.arange(4) % 2]
-    # Eq. (5) asks for a silent unit; one that is not, with v = 0, has a gradient in v.
+    # Eq. (5) needs a silent unit; a unit with u ≠ 0 and v = 0 has a gradient in v.
     mixings = {
         "zero": (0 * one, 0 * one),
         "proportional": (2.5 * one, 0.7 * one),
@@ -122,7 +122,7 @@ def test_a_rectifier_takes_no_negative_factor():
 
 
 def test_one_unit_as_the_equations_have_it():
-    """Eqs. (4) to (7), unit by unit."""
+    """Compare with Eqs. (4) to (7), unit by unit."""
     network = neurons("linear", width=3)
     u, v = network.u, network.v
     g, h = np.array([0.3, -1.2, 0.8]), np.array([2.0, 0.5, -0.7])
@@ -160,7 +160,7 @@ def test_one_unit_as_the_equations_have_it():
 )
 @settings(max_examples=8)
 def test_embedding_twice_is_embedding_once_more(kind, first, second, seed):
-    """No gradient needed: what a linear network computes is Vᵀ U."""
+    """For a linear network, Vᵀ U is compared, without a fixed point."""
     network = neurons("linear", width=2)
     keys = jax.random.split(jax.random.key(seed))
     wide = embed_units(embed_units(network, first, kind, key=keys[0]), second, kind, key=keys[1])
@@ -169,7 +169,7 @@ def test_embedding_twice_is_embedding_once_more(kind, first, second, seed):
     after = np.einsum("io,in->on", wide.v, wide.u)
     size = float(np.linalg.norm(wide.v) * np.linalg.norm(wide.u))
     np.testing.assert_allclose(after, before, atol=1e-14 * size)
-    # All units stay in the span of those there: rank two.
+    # All units stay in the span of the two original units.
     assert np.linalg.matrix_rank(wide.u, tol=1e-10) == 2
 
 
@@ -205,7 +205,7 @@ def deep(name):
     ],
 )
 def test_units_of_several_layers(name, kind):
-    """Corollary 2, with what lies before and behind a layer being anything."""
+    """Corollary 2 holds with any layers before and behind the widened layer."""
     network, shape, widths = deep(name)
     x = np.random.default_rng(1).normal(size=(60, *shape))
     task = task_with_fixed_point(network, x, key=KEY)
@@ -253,7 +253,7 @@ def test_what_the_algebra_does_not_admit_is_refused(make, kind, words, as_a_user
 
 
 def test_the_defect_that_is_reported_is_the_departure():
-    """σ(a) = a + c a² misses additivity by 2c u·z u′·z: the number in the message follows c."""
+    """σ(a) = a + c a² violates additivity by 2c u·z u′·z, so the reported number is linear in c."""
 
     def reported(c):
         unit = NeuronUnit(activation(lambda a: a + c * a**2))

@@ -1,4 +1,4 @@
-"""Fixed points are made, told from others, and left in the directions that are said."""
+"""Test fixed points: construction, detection, and directions of escape."""
 
 import functools
 
@@ -36,7 +36,7 @@ def tanh_point():
 
 
 def test_the_loss_changes_in_second_order_only():
-    """Found by steps of falling size in plain NumPy: a slope would make the ratio ten."""
+    """Steps ten times larger change the loss by a factor of 100; with a slope it would be ten."""
     network, task = tanh_point()
     rng = np.random.default_rng(0)
     there = plain_loss(network.u, network.v, task)
@@ -58,7 +58,7 @@ def test_how_far_from_a_fixed_point():
     )
     away = stationarity(batch, task)
     np.testing.assert_allclose(np.diff(np.log10(away.relative)), -1.0, atol=0.02)
-    # By central differences.
+    # Central differences
     u, h = batch.u[0], 1e-6
     slopes = []
     for part, other, flip in ((u, network.v, False), (network.v, u, True)):
@@ -88,7 +88,7 @@ def test_the_point_of_no_network_and_no_target():
 
 
 def test_index_and_rates_are_those_of_the_second_derivative():
-    """An independent Hessian: second differences of the loss in plain NumPy."""
+    """The reference Hessian comes from second differences of the loss in NumPy."""
     network, task = tanh_point()
     wide = embed_units(network, 3, "zero")
     found = escape_directions(wide, task)
@@ -138,7 +138,7 @@ def linear_point(width):
 
 
 def test_lanczos_finds_what_the_whole_hessian_has(monkeypatch):
-    """Eigenvalues of multiplicity eleven, of which Lanczos sees one at a time."""
+    """Eigenvalues have multiplicity eleven, but Lanczos finds one copy at a time."""
     saddle, network, task = linear_point(12)
     dense = escape_directions(network, task)
     monkeypatch.setattr(_escape_directions, "_DENSE", 0)
@@ -161,7 +161,7 @@ def test_lanczos_finds_what_the_whole_hessian_has(monkeypatch):
 
 @pytest.mark.parametrize("most", [1, 3, 6, None])
 def test_the_fastest_are_found_with_all_their_copies(most, monkeypatch):
-    """Without rounding Lanczos sees one of four copies: it goes on until none is left faster."""
+    """Without rounding, Lanczos finds one of four copies, so it repeats until none is faster."""
     spectrum = np.concatenate((np.repeat([-1.0, -0.5, -0.2], 4), np.linspace(0.0, 1.0, 8)))
 
     def one_of_each(operator, k, which, **_):
@@ -179,7 +179,7 @@ def test_the_fastest_are_found_with_all_their_copies(most, monkeypatch):
 
 
 def test_units_that_are_not_there_leave_at_the_singular_values():
-    """Every silent unit has each escape rate of Lemma 6, and the Hessian nothing faster."""
+    """Every silent unit has each escape rate of Lemma 6, and the Hessian has no faster one."""
     saddle = linear_saddle(from_moments(CORRELATION, COVARIANCE), ())
     network = make_layer(linear_point(12)[1].unit, np.zeros((12, 3)), np.zeros((12, 2)))
     found = escape_directions(network, linear_point(12)[2])
@@ -189,13 +189,13 @@ def test_units_that_are_not_there_leave_at_the_singular_values():
 
 
 def test_flat_directions_do_not_count():
-    """A least-squares solution has no way down, whatever lies in its kernel."""
+    """A least-squares solution has no escape direction, although its kernel is flat."""
     saddle = linear_saddle(from_moments(CORRELATION, COVARIANCE), (0, 1))
     minimum = saddle.network(12, key=KEY)
     found = escape_directions(minimum, linear_point(12)[2])
     assert found.index == 0
     assert found.rates.shape == (0,)
-    # Not by being positive: rounding has either sign.
+    # Flat directions have eigenvalues of either sign, by rounding.
     exact = escape_directions(minimum, linear_point(12)[2], tolerance=0.0)
     assert exact.index is not None
     assert exact.index > 0
@@ -207,7 +207,7 @@ def test_a_saddle_of_higher_order_has_no_index(monkeypatch):
     silent = network.with_parts(0 * network.u, 0 * network.v)
     task = make_task(X, np.ones((40, 2)))
     assert (escape_directions(silent, task).index, escape_directions(silent, task).blind) == (0, 2)
-    # A read-out makes the second order in u visible.
+    # A readout weight makes the second order in u visible.
     seen = escape_directions(
         silent.with_parts(silent.u, silent.v + np.array([[0.0], [1e-3]])), task
     )
@@ -219,7 +219,7 @@ def test_a_saddle_of_higher_order_has_no_index(monkeypatch):
 
 
 def test_silent_rectifiers_leave_though_no_curvature_is_negative():
-    """Along one (u, v) the loss falls, whatever the Hessian says."""
+    """The loss falls along a direction (u, v), although the Hessian has no negative eigenvalue."""
     task = make_task(X, X[:, :1])
     network = fully_connected(3, 4, activation="relu", scale=1.0, key=KEY)
     found = escape_directions(network.with_parts(0 * network.u, 0 * network.v), task)
@@ -239,7 +239,7 @@ def test_silent_rectifiers_leave_though_no_curvature_is_negative():
         (lambda a: jax.nn.relu(a) + a**2, 2),
         (jax.nn.selu, 2),
         (lambda a: jax.nn.relu(a - 0.2), 2),
-        (jax.nn.hard_tanh, 0),  # whose kinks are elsewhere
+        (jax.nn.hard_tanh, 0),  # the kinks are elsewhere
     ],
 )
 def test_silent_units_of_your_own_function(phi, blind):
@@ -248,7 +248,7 @@ def test_silent_units_of_your_own_function(phi, blind):
 
 
 def test_a_silent_leaky_unit_has_the_rate_of_its_leak():
-    """And one that is awake grows ten times as fast: `blind` says that this is not all."""
+    """An active unit grows ten times as fast, so `blind` warns that the rate is incomplete."""
     task = make_task(np.ones((1, 1)), np.ones((1, 1)))
     silent = Layer(np.zeros((1, 1)), np.zeros((1, 1)), NeuronUnit("leaky-relu"))
     found = escape_directions(silent, task)
@@ -309,13 +309,13 @@ def test_few_samples_suffice_where_weights_do_the_same():
 
 
 def test_zero_weights_of_units_that_answer_to_nothing_are_no_fixed_point():
-    """The gradient moves v at once, although |θ| is zero; with the best v of u = 0 it is one."""
+    """At zero weights a sigmoid has a gradient in v; at the best v for u = 0 it rests."""
     x = np.random.default_rng(0).normal(size=(100, 3))
     task = make_task(x, np.tanh(x[:, :1]) + 0.8)
     zero = make_layer(NeuronUnit("sigmoid"), np.zeros((4, 3)), np.zeros((4, 1)))
     assert stationarity(zero, task).relative == pytest.approx(1.0)
     with pytest.raises(ValueError, match="not at a fixed point"):
         escape_directions(zero, task)
-    target = make_task(x, np.full((100, 1), 0.8))  # which no slope explains
+    target = make_task(x, np.full((100, 1), 0.8))  # a slope cannot explain these targets
     uniform = make_layer(NeuronUnit("sigmoid"), np.zeros((4, 3)), np.full((4, 1), 0.4))
     assert stationarity(uniform, target).relative < 1e-12

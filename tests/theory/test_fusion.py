@@ -1,4 +1,4 @@
-"""Early and late fusion and both Lotka–Volterra systems, against integrators and networks."""
+"""Test early and late fusion and Lotka–Volterra systems against integrators and networks."""
 
 import numpy as np
 import pytest
@@ -23,14 +23,14 @@ TIMES = np.concatenate(([0.0], np.geomspace(0.1, 40.0, 12)))
 
 
 def integrated(velocity, start):
-    """By SciPy, of logarithms."""
+    """Integrate the logarithms of the strengths by SciPy."""
     speed = lambda _, logs: velocity(np.exp(logs)) / np.exp(logs)
     span, start = (0.0, TIMES[-1]), np.log(start)
     found = solve_ivp(speed, span, start, "LSODA", t_eval=TIMES, rtol=1e-12, atol=1e-12)
     return np.exp(found.y.T)
 
 
-# Against integrators
+# Integrators
 
 
 @settings(max_examples=5, deadline=None, phases=[Phase.generate])
@@ -46,7 +46,7 @@ def test_late_fusion_is_the_solution_of_its_equation(a, initial, classes):
     np.testing.assert_allclose(
         late_fusion_strengths(1e9, a, start, classes=classes), end, rtol=1e-12
     )
-    clocks = np.log(end / start) / (2 * a)  # one for all
+    clocks = np.log(end / start) / (2 * a)  # one clock for all views
     np.testing.assert_allclose(clocks, clocks[0], rtol=1e-9, atol=1e-12)
 
 
@@ -78,7 +78,7 @@ def test_contributions_are_the_solution_of_their_equation(a, initial, kappa, m):
 
 @pytest.mark.parametrize("time", [0.0, 1e-300])
 def test_contributions_at_the_start_are_the_initial_ones(time):
-    """LSODA never returns from such an interval."""
+    """On such short intervals LSODA would never return."""
     found = view_contributions([time, 0.0], [1.0, 0.5], [0.05, 0.1], overlap=0.5)
     np.testing.assert_allclose(found, [[0.05, 0.1]] * 2, rtol=1e-14)
 
@@ -96,7 +96,7 @@ def test_one_view_is_a_chain_of_two_layers():
     )
 
 
-# Numbers
+# Reference numbers
 
 
 def test_printed_limits():
@@ -124,7 +124,7 @@ def test_printed_limits():
 
 
 def half_time(a, start, kappa, m):
-    """When the second has half of its share, from a fine sample of the curve."""
+    """Return the half-time of the second view, from a fine grid of its curve."""
     times = np.linspace(0, 3 * latecomer_delay(a, start, overlap=kappa, target=m), 4001)
     curve = view_contributions(times, a, start, overlap=kappa, target=m)[:, 1]
     return np.interp(m / (1 + kappa) / 2, curve, times)
@@ -135,7 +135,7 @@ def half_time(a, start, kappa, m):
     [pytest.param((1.2, 1.0), 1.0, 1e-6, marks=pytest.mark.slow), ((3.0, 2.0), 1.7, 1e-3)],
 )
 def test_the_slower_view_is_late_by_one_over_what_is_left_of_overlap(a, m, initial):
-    """The law is the limit: its error falls with 1 − κ."""
+    """The law is a limit, whose error falls with 1 − κ."""
     a, errors = np.array(a), []
     for left in (1e-2, 1e-3, 1e-4):
         law = latecomer_delay(a, initial, overlap=1 - left, target=m)
@@ -148,11 +148,11 @@ def test_there_is_no_late_comer_where_views_are_alike():
     assert np.isnan(latecomer_delay([1.0, 1.0], 1e-3, overlap=0.9))
 
 
-# Against networks
+# Networks
 
 
 def pathways(first, second, outputs=("y",)):
-    """A pathway of two layers for each view, from weights (view, …) of either layer."""
+    """Return a two-layer pathway for each view, from weights `(view, …)` of both layers."""
     ends = outputs * len(first) if len(outputs) == 1 else outputs
     weights = {}
     for v, (one, two, end) in enumerate(zip(first, second, ends, strict=True)):
@@ -188,7 +188,7 @@ def test_pathways_of_views_follow_late_fusion(a):
 @pytest.mark.parametrize("target", ["sum", "common", "each"])
 def test_what_overlaps_how_far_follows_from_the_task(target, kappa):
     if target == "common" and kappa == 0:
-        return  # nothing to be learned
+        return  # zero targets
     a, start, times = np.array([1.2, 1.0]), 1e-4, np.linspace(0.0, 20.0, 21)
     weight = np.full((2, 1, 1), np.sqrt(start))
     network = pathways(weight, weight, ("y", "z") if target == "each" else ("y",))

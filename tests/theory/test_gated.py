@@ -1,4 +1,4 @@
-"""Gated networks: their paths, gradients in three forms, and what is conserved."""
+"""Test gated networks: paths, gradients in three forms, and conserved quantities."""
 
 import itertools
 
@@ -22,14 +22,16 @@ from festina.theory.gated._samples import samples
 from helpers import untyped
 
 SEEDS = st.integers(0, 2**32 - 1)
-# The same in all tests: each shape of an array is compiled once.
+# The same seeds in all tests, because each shape of an array is compiled once
 few_graphs = pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
 )
 
 
 def graph(seed, samples=24):
-    """A network on any graph with a task: shared edges, several inputs and outputs, any gates."""
+    """Return a network on a random graph, with several inputs and outputs and any gates, and a
+    task.
+    """
     rng = np.random.default_rng(seed)
     inputs = [f"x{k}" for k in range(rng.integers(1, 3))]
     hidden = [f"h{k}" for k in range(rng.integers(1, 5))]
@@ -48,12 +50,12 @@ def graph(seed, samples=24):
     nodes = {name: int(rng.integers(1, 4)) for name in ordered}
     pattern = rng.normal(size=(4, len(ordered) + len(edges)))
     pattern = pattern if rng.random() < 0.5 else (pattern > -0.5) * 1.0
-    pattern[0] = 1.0  # so that every output is reached, which is asked for
+    pattern[0] = 1.0  # every output must be reached
     label = np.arange(samples) % 4
     names = [*ordered, *(f"{a}-{b}" for a, b in sorted(edges))]
     chosen = [k for k in range(len(names)) if rng.random() < 0.5]
     x = rng.normal(size=(samples, sum(nodes[name] for name in inputs)))
-    # Drawn by NumPy: `gated` compiles a program for every list of shapes.
+    # Weights are drawn by NumPy, because `gated` compiles a program for every list of shapes.
     ordered_edges = sorted(edges, key=lambda edge: [ordered.index(node) for node in edge])
     network = gated_from(
         {f"{a}-{b}": rng.normal(size=(nodes[b], nodes[a])) for a, b in ordered_edges},
@@ -65,7 +67,7 @@ def graph(seed, samples=24):
 
 
 def said(network, data, weights):
-    """Outputs for all samples, not compiled: graphs share operations, not programs."""
+    """Return outputs for all samples, without compilation, because graphs share only operations."""
     psi = jax.vmap(network.features)(jnp.asarray(data.x))
     structure = network.structure
     return structure.outputs(psi, *structure.inside(*weights))
@@ -100,7 +102,7 @@ def test_three_forms_of_the_gradient_on_a_hundred_graphs(seed):
 
 @few_graphs
 def test_what_a_node_takes_and_gives_is_conserved(seed):
-    """To first order in a step, which along the gradient is to second in the weights."""
+    """The change is second order in a step along the gradient."""
     network, data = graph(seed)
     slopes = gated_gradient(network, data).network.parts
     h = 1e-6
@@ -153,7 +155,7 @@ def test_paths_beyond_memory_are_counted_and_not_enumerated():
 
 
 def test_few_paths_are_the_cheapest_form_for_many_samples_of_few_kinds():
-    """Of four patterns with two inputs each, eight samples stand for all."""
+    """Four gate patterns with two inputs each are equivalent to eight samples."""
     rng = np.random.default_rng(0)
     label = rng.integers(0, 4, 400)
     data = from_arrays(rng.normal(size=(400, 2)), rng.normal(size=400))

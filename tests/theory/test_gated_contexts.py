@@ -1,4 +1,4 @@
-"""Objects in contexts: spectra of pathways, the floor of linear networks, and closed losses."""
+"""Test objects in contexts: spectra of pathways, the floor of linear networks, and losses."""
 
 import itertools
 import re
@@ -20,7 +20,7 @@ from plain_flow import flow
 
 
 def features(seed, objects, kind):
-    """Of a tree, or random; `kind` "balanced" has the mean over objects as a mode of its own."""
+    """Return features of a tree, or random ones; "balanced" makes their mean a mode of its own."""
     h = np.random.default_rng(seed).normal(size=(objects + 2, objects))
     if kind == "tree":
         return nested_tree_features(2 if objects < 6 else 3)
@@ -30,7 +30,7 @@ def features(seed, objects, kind):
 
 
 def statistics(data, chosen, *, context=True):
-    """⟨g y xᵀ⟩ and ⟨g x xᵀ⟩ of a pathway that is open in the chosen contexts."""
+    """Return ⟨g y xᵀ⟩ and ⟨g x xᵀ⟩ of a pathway that is open in the chosen contexts."""
     inputs = len(np.unique(data.labels["object"]))
     gate = np.isin(data.labels["context"], chosen) / len(data.x)
     x = data.x if context else data.x[:, :inputs]
@@ -61,7 +61,7 @@ def test_spectra_are_those_of_the_gated_data(of, seed, objects, kind, sizes, sca
         np.testing.assert_allclose(s[: len(found.kinds)], found.singular_values, atol=1e-13)
         np.testing.assert_allclose(s[len(found.kinds) :], 0, atol=1e-13)
         seen = v[: len(found.kinds)] @ second @ v[: len(found.kinds)].T
-        if not context or "mixed" not in found.kinds:  # modes of equal S may be in any order
+        if not context or "mixed" not in found.kinds:  # modes of equal s may have any order
             ours = np.diag(found.input_variance)
             np.testing.assert_allclose(
                 np.linalg.eigvalsh(seen), np.linalg.eigvalsh(ours), atol=1e-13
@@ -93,7 +93,7 @@ def test_published_sizes():
 
 @pytest.mark.parametrize(("count", "k"), [(3, 1), (3, 2), (4, 2), (5, 3), (5, 4)])
 def test_pathways_of_a_kind_share_the_residual(count, k):
-    """D_eff = Σ_j D(j, p) u_j·u_p over all sets of k contexts, by enumeration."""
+    """Enumerate D_eff = Σ_j D(j, p) u_j·u_p over all sets of k contexts."""
     data = linear_residual_task(objects_in_contexts(4, count))
     sets = list(itertools.combinations(range(count), k))
     first = [np.linalg.svd(statistics(data, each, context=False)[0]) for each in sets]
@@ -110,7 +110,7 @@ def test_pathways_of_a_kind_share_the_residual(count, k):
 
 
 def trained(data, sets, times, *, context=False, rtol=1e-10, strength=1e-3):
-    """The loss of a gated network with such pathways, from weights along what each of them sees."""
+    """Return the loss of a gated network whose pathways start along the modes of their data."""
     edges, gates, inputs = {}, {}, data.x.shape[1]
     for k, chosen in enumerate(sets):
         u, s, v = np.linalg.svd(statistics(data, chosen, context=context)[0], full_matrices=False)
@@ -154,7 +154,7 @@ def test_single_contexts_and_all_but_one_learn_the_residual_alike():
     one, most = (trained(data, list(itertools.combinations(range(4), k)), times) for k in (1, 3))
     np.testing.assert_allclose(one, most, rtol=0, atol=1e-10)
     half = trained(data, list(itertools.combinations(range(4), 2)), times)
-    assert (half[2:] < one[2:]).all()  # and pathways for half of the contexts are faster there
+    assert (half[2:] < one[2:]).all()  # pathways for half of the contexts are faster there
 
 
 def test_the_race_of_single_contexts_is_the_modular_network():

@@ -1,4 +1,4 @@
-"""Who wins a race between gatings: XoR with a margin, objects in contexts."""
+"""Test races between gatings: XoR with a margin, objects in contexts."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from plain_flow import flow
 
 
 def candidates(data):
-    """One example, one side of the third input, one side of the first."""
+    """Return gatings: one example, one side of the third input, one side of the first input."""
     y = data.y[:, 0]
     return {
         **{f"example {k}": data.labels["example"] == k for k in range(4)},
@@ -35,7 +35,7 @@ def test_who_wins_changes_at_the_predicted_distance(delta):
     rate, consistent = named(found, found.rate), named(found, found.consistent)
     np.testing.assert_allclose(rate["y > 0"], delta / 2, rtol=1e-12)
     np.testing.assert_allclose(rate["example 0"], np.sqrt(2 + delta**2) / 4, rtol=1e-12)
-    assert rate["half"] > rate["example 0"]  # the fastest of all, and out
+    assert rate["half"] > rate["example 0"]  # the fastest gating, but not self-consistent
     assert not consistent["half"]
     assert consistent["y > 0"]
     assert consistent["example 0"] == (delta < np.sqrt(2))
@@ -56,7 +56,10 @@ def test_the_transition_to_nonlinearity_is_at_the_root_of_two_thirds():
 
 @pytest.mark.parametrize(("delta", "gamma"), [(0.6, 0.438), (0.7, 0.226), (1.2, 0.454)])
 def test_the_loser_keeps_a_power_of_the_scale(delta, gamma):
-    """σ^γ with γ = 2(1 − S_slow/S_fast), between σ = 10⁻⁴ and 10⁻⁶; the closer, the smaller."""
+    """The losing strength falls as σ^γ with γ = 2(1 − S_slow/S_fast), between σ = 10⁻⁴ and 10⁻⁶.
+
+    The closer the rates, the smaller γ.
+    """
     data = xor(delta)
     slow, fast = sorted([delta / 2, np.sqrt(2 + delta**2) / 4])
     np.testing.assert_allclose(2 * (1 - slow / fast), gamma, atol=5e-4)
@@ -75,7 +78,7 @@ def test_the_loser_keeps_a_power_of_the_scale(delta, gamma):
 
 
 def test_examples_of_xor_race_as_their_closed_form_says():
-    """Among all sets of examples only single ones are self-consistent; half learned at 12.535."""
+    """Only sets of one example are self-consistent; their mode is half learned at 12.535."""
     found = race_of_gatings(xor(), "example", initial_strength=1e-4)
     assert len(found.names) == 15
     assert {n for n, runs in named(found, found.runs).items() if runs} == {
@@ -93,7 +96,7 @@ def test_examples_of_xor_race_as_their_closed_form_says():
 
 @pytest.mark.parametrize("delta", [0.5, 1.1])
 def test_a_race_of_directions_that_stay_is_the_reduction_of_a_network(delta):
-    """Pathways of both kinds side by side, from balanced weights along their directions."""
+    """Pathways of both kinds start from balanced weights along their directions."""
     data = xor(delta)
     gatings = {"y > 0": data.y[:, 0] > 0, "y < 0": data.y[:, 0] < 0}
     weights, gates = {}, {}
@@ -113,7 +116,7 @@ def test_a_race_of_directions_that_stay_is_the_reduction_of_a_network(delta):
 
 
 def network_of(data, gatings, initial):
-    """The network that a race from weights without a direction is about, with one more unit."""
+    """Return the network of a race from weights without a direction, with one more unit."""
     n, m = data.x.shape[1], data.y.shape[1]
     z = np.sqrt(2 * initial) * np.eye(n + m, n + m + 1)
     weights, gates = {}, {}
@@ -146,7 +149,7 @@ def test_a_race_whose_directions_turn_is_that_of_a_network():
     ("objects", "contexts"), [(4, 3), pytest.param(8, 3, marks=pytest.mark.slow)]
 )
 def test_pathways_for_all_contexts_and_for_all_but_one_win(objects, contexts):
-    """Open race: the fewer contexts a pathway is open for, the less it gets, the smaller σ."""
+    """In an open race, pathways for fewer contexts get less, the more so for smaller σ."""
     small, smaller = (
         race_of_gatings(
             objects_in_contexts(objects, contexts),
@@ -167,7 +170,7 @@ def test_pathways_for_all_contexts_and_for_all_but_one_win(objects, contexts):
         assert single < 0.15 * most
         assert common > most
         left.append(single)
-        if objects == 8:  # as random networks have it, .020 .225 .264 and .0045 .227 .306
+        if objects == 8:  # shares in random networks: 0.020, 0.225, 0.264 and 0.0045, 0.227, 0.306
             seen = (0.020, 0.225, 0.264) if found is small else (0.0045, 0.227, 0.306)
             np.testing.assert_allclose((single, most, common), seen, rtol=0, atol=0.01)
     assert left[1] < 0.5 * left[0]
@@ -180,7 +183,7 @@ def test_what_a_race_says_and_draws():
     assert "no, out" in said[-2]
     assert "directions stay" in said[-1]
     ax = found.draw()
-    labels = ax.get_legend_handles_labels()[1]  # who is out has no line
+    labels = ax.get_legend_handles_labels()[1]  # gatings that are not self-consistent have no line
     assert labels == ["example 0 (+3 equal)", "y > 0 (+1 equal)"]
     plt.close("all")
 
@@ -234,7 +237,7 @@ def test_of_equal_values_any_direction_may_open_the_gates(angle):
 
 
 def test_inputs_of_very_different_variance_race_to_the_end():
-    """A rate is 10⁴ times the slowest one, so that an explicit solver takes 10⁵ steps."""
+    """A rate is 10⁴ times the slowest one, so an explicit solver would take 10⁵ steps."""
     x = np.array([[-0.67, 0.6], [-1.3, -1.6], [0.03, 0.0], [0.18, 1.03]])
     data = from_arrays(x, np.array([[-2.3], [1.1], [-0.6], [-0.8]]))
     gatings = {"first": np.array([1.0, 1.0, 0.0, 0.0]), "all": np.ones(4)}

@@ -1,4 +1,4 @@
-"""The race reduction against the whole flow, closed forms, XoR and translation between domains."""
+"""Test the race reduction against the full flow, closed forms, XoR and domain translation."""
 
 import itertools
 from typing import Any
@@ -38,9 +38,9 @@ OPEN = ((1.0, 1.0, 0.0), (0.0, 1.0, 1.0))
 
 
 def aligned(chains, seed, *, gates=OPEN):
-    """Any graph on data that are white and share directions, up to a factor, in each pattern.
+    """Return a network of any graph, and data with white inputs and shared directions.
 
-    Real gates are as good as binary ones.
+    Spectra may differ by a factor, and gates may be real or binary.
     """
     rng = np.random.default_rng(seed)
     n, m = 3, 4
@@ -68,7 +68,7 @@ def aligned(chains, seed, *, gates=OPEN):
     ), data
 
 
-# Equal to the flow where its assumptions hold
+# Exact if the assumptions hold
 
 
 REAL = ((0.4, -1.0, 0.9),) * 2
@@ -93,7 +93,7 @@ def test_the_reduction_is_the_whole_flow_of_decoupled_weights(name, gates):
 
 
 def outputs(network, k, data):
-    """What the network at one time says, path by path."""
+    """Return the outputs of the network at one saved time, path by path."""
     now = network.with_parts(*(part[k] for part in network.parts))
     seen = path_statistics(now, data)
     assert len(seen.gates) == len(data.x)  # nothing is compressed
@@ -126,7 +126,7 @@ def test_time_scales_and_times_are_answered_in_any_order():
 
 
 def test_modes_that_are_alike_take_the_directions_of_the_weights():
-    """Data leave the choice, decoupled weights have made it."""
+    """For equal singular values, the directions of the decoupled weights are used."""
     rng = np.random.default_rng(0)
     x, u = np.eye(3), np.linalg.qr(rng.normal(size=(4, 3)))[0]
     data = from_arrays(x, 2.0 * u.T)
@@ -155,7 +155,7 @@ def test_a_path_that_is_never_open_stays_as_it_is():
     assert np.abs(moved["x-a"][1] - parts["x-a"]).max() > 0.1
 
 
-# Where they do not
+# Approximate if the assumptions do not hold
 
 
 @pytest.mark.parametrize("disturbed", ["weights", "data"])
@@ -207,7 +207,7 @@ def test_hidden_units_that_are_too_few_for_the_modes_are_said_to_be():
 @settings(max_examples=4, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_path_by_itself_has_a_closed_form(seed):
-    """One edge, two unequal ones and three balanced ones, each with data of its own."""
+    """Paths of one edge, two unequal edges and three balanced edges have separate data."""
     rng = np.random.default_rng(seed)
     n = 2
     x = np.zeros((6, 6))
@@ -249,7 +249,7 @@ def test_what_a_path_does_alone_is_not_what_it_does_in_company():
 
 
 def test_one_gate_for_each_example_of_xor():
-    """S = √2/4, D = 1/2, L = ½(1 − √2 π)², half learned at 12.535 from b₀ = 10⁻²."""
+    """S = √2/4, D = 1/2 and L = ½(1 − √2 π)²; half is learned at 12.535 from b₀ = 10⁻²."""
     data = xor()
     weights = {}
     for k in range(4):
@@ -275,7 +275,10 @@ def test_one_gate_for_each_example_of_xor():
 
 
 def translation(m, k, ways, *, strength, key=None):
-    """M domains, K trained with each, through a shared trunk, half shared or dedicated pathways."""
+    """Return networks for M domains with K trained pairs each, and data.
+
+    Pathways are a shared trunk, half shared, or dedicated.
+    """
     data, every = domain_routing(m, k, key=key), domain_routing(m, key=key)
     source, target = every.labels["input_domain"], every.labels["output_domain"]
     trained = sorted(
@@ -308,7 +311,7 @@ def translation(m, k, ways, *, strength, key=None):
 
 
 def half_time(network, data, about):
-    """When the first mode of the first pair is half learned."""
+    """Return the time at which the first mode of the first pair is half learned."""
     found = race_reduction(network, data)
     group = next(group for group in found.groups if "x0" in group.frames)
     which = np.argmax(group.s.max(axis=0))
@@ -318,9 +321,9 @@ def half_time(network, data, about):
 
 
 def written_out_half_time(m, k, way, strength):
-    """The same by SciPy from three equations, one for the strength of each layer of a path."""
+    """Return the half-time by SciPy, from three equations for the layer strengths of a path."""
     rates = {
-        "shared": (1 / m, 1.0, 1 / m),  # K drops out
+        "shared": (1 / m, 1.0, 1 / m),  # K cancels
         "half": (1 / m, 1 / m, 1 / (m * k)),
         "dedicated": (1 / (m * k),) * 3,
     }[way]
@@ -354,14 +357,14 @@ def test_shared_pathways_are_learned_sooner(m, k):
 
 
 def test_half_times_are_those_of_the_published_table():
-    """Four domains with two outputs each. The times in the table lie on a grid."""
+    """The published times for four domains with two outputs each lie on a grid."""
     expected = [written_out_half_time(4, 2, way, 0.05) for way in ("shared", "half", "dedicated")]
     np.testing.assert_allclose(expected, (71.2, 146.4, 235.2), rtol=0.01)
 
 
 @pytest.mark.parametrize(("m", "k"), [(2, 1), (3, 2), (4, 3)])
 def test_a_shared_path_is_faster_by_the_cube_root_of_domains(m, k):
-    """By K M^(1/3), on the manifold where the trunk is √M times as strong, at equal strength."""
+    """The factor is K M^(1/3), for a trunk √M times as strong, at equal strength of paths."""
     rates = []
     b = 0.05
     for way, strength in (("shared", (b, np.sqrt(m) * b)), ("dedicated", m ** (1 / 6) * b)):
@@ -402,7 +405,7 @@ def test_decoupled_weights_translate_between_pairs_that_were_never_trained(m, k)
     key = None if k == 1 else festina.seeds(1)[0]
     network, data, every = translation(m, k, ["shared"], strength=0.3, key=key)
     if k == 1:
-        # Data of pairs that have nothing in common do not say which directions belong together.
+        # Pairs without a common domain do not determine which directions belong together.
         u, _, v = np.linalg.svd(every.y[:4, :7].T, full_matrices=False)
         given = {f"x{i}": v.T for i in range(m)} | {f"y{j}": u for j in range(m)}
         network = with_decoupled_weights(network, given, initial_strength=0.3)
@@ -416,7 +419,7 @@ def test_decoupled_weights_translate_between_pairs_that_were_never_trained(m, k)
 
 
 def test_translation_is_reduced_exactly():
-    """M = 3, K = 2, against the compiled flow of all weights; conserved: M b₁² − b₂²."""
+    """Compare M = 3, K = 2 with the flow of all weights; M b₁² − b₂² is conserved."""
     network, data, _ = translation(3, 2, ["shared"], strength=0.2, key=festina.seeds(1)[0])
     times = np.linspace(0, 60, 7)
     seen = race_reduction(network, data)(times)
@@ -427,7 +430,7 @@ def test_translation_is_reduced_exactly():
     np.testing.assert_allclose(kept, np.broadcast_to(kept[0], kept.shape), atol=1e-8)
 
 
-# What is drawn and said
+# Figures and text
 
 
 def test_paths_that_are_alike_share_a_line():
@@ -447,8 +450,10 @@ def test_paths_that_are_alike_share_a_line():
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 4]))
 @settings(max_examples=10)
 def test_the_residual_of_data_that_are_nearly_diagonal_falls_with_what_is_not(seed, outputs):
-    """Directions are as many as there are outputs, orthonormal, and weights can be put along them,
-    however far the data are from diagonal."""
+    """Directions are as many as the outputs, orthonormal, and usable for weights.
+
+    This holds for data that are far from diagonal, too.
+    """
     rng = np.random.default_rng(seed)
     white, noise = np.linalg.qr(rng.normal(size=(40, 4)))[0], rng.normal(size=(40, 4)) / 6
     matrix = rng.normal(size=(4, outputs))

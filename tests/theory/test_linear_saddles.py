@@ -1,4 +1,4 @@
-"""Lemma 6, corrected: every fixed point of a linear network, and no other."""
+"""Test the corrected Lemma 6: all fixed points of a linear network."""
 
 import itertools
 
@@ -17,7 +17,7 @@ KEY = jax.random.key(2)
 
 
 def statistics(seed, outputs, inputs, rank=None):
-    """Correlation, covariance and power of targets that are linear in the inputs."""
+    """Return correlation, covariance and power of targets that are linear in the inputs."""
     rng = np.random.default_rng(seed)
     target = rng.normal(size=(outputs, inputs))
     if rank is not None:
@@ -28,7 +28,7 @@ def statistics(seed, outputs, inputs, rank=None):
 
 
 def gradient(network, correlation, covariance):
-    """Eq. (9)."""
+    """Return the norm of the gradient in Eq. (9)."""
     left = correlation - network.v.T @ network.u @ covariance
     return np.linalg.norm(np.concatenate((network.u @ left.T, network.v @ left), axis=1))
 
@@ -39,7 +39,7 @@ shapes = st.tuples(st.integers(1, 4), st.integers(1, 4))
 @given(shape=shapes, rank=st.integers(1, 4), seed=st.integers(0, 999))
 @settings(max_examples=30)
 def test_every_set_of_modes_is_a_fixed_point_with_its_loss(shape, rank, seed):
-    """For more inputs than outputs, fewer, and targets of lower rank."""
+    """Inputs may be more or fewer than outputs, and targets may have lower rank."""
     rank = min(rank, *shape)
     correlation, covariance, power = statistics(seed, shape[0], shape[1], rank)
     target = np.linalg.solve(covariance, correlation.T).T
@@ -72,7 +72,7 @@ def test_fixed_points_that_the_paper_leaves_out(outputs, inputs, rank, side):
     network = saddle.network(4, key=KEY, unread=1.0)
     assert gradient(network, correlation, covariance) < 1e-13
     np.testing.assert_allclose(network.v.T @ network.u, saddle.map, atol=1e-13)
-    # Eq. (40): u in the span of the rows of W, v in that of its columns.
+    # Eq. (40): u lies in the span of the rows of W, v in that of its columns.
     a, _, bt = np.linalg.svd(saddle.map)
     outside_u = network.u - network.u @ np.outer(bt[0], bt[0])
     outside_v = network.v - network.v @ np.outer(a[:, 0], a[:, 0])
@@ -90,7 +90,7 @@ def test_where_the_correlation_has_full_rank_the_lemma_is_complete():
 
 @pytest.mark.parametrize(("outputs", "inputs"), [(2, 3), (3, 2)])
 def test_whatever_else_stands_still_computes_one_of_them(outputs, inputs):
-    """Necessity: zeros of the gradient that a root finder meets from random weights."""
+    """Zeros of the gradient found from random weights are among the fixed points of the lemma."""
     correlation, covariance, _ = statistics(7, outputs, inputs)
     maps = np.stack([s.map for s in linear_saddles(from_moments(correlation, covariance))])
     rng, seen = np.random.default_rng(0), set()
@@ -114,12 +114,12 @@ def test_whatever_else_stands_still_computes_one_of_them(outputs, inputs):
 
 @pytest.mark.parametrize("width", [3, 5])
 def test_the_index_is_that_of_the_hessian(width):
-    """The quadratic form −2 Σ δv·Σ̃δu + tr δW Σ_zz δWᵀ, written out as a matrix."""
+    """Compare with the quadratic form −2 Σ δv·Σ̃δu + tr δW Σ_zz δWᵀ as a matrix."""
     correlation, covariance, _ = statistics(11, 3, 4)
     rng = np.random.default_rng(0)
     for saddle in linear_saddles(from_moments(correlation, covariance)):
         network = saddle.network(width, key=KEY)
-        # Any other weights with the same map: an invertible mixture of units.
+        # Other weights with the same map, by an invertible mixture of units
         mixture = rng.normal(size=(width, width)) + 2 * np.eye(width)
         u, v = mixture @ network.u, np.linalg.inv(mixture).T @ network.v
 
@@ -149,7 +149,7 @@ def test_equal_eigenvalues_are_said():
 
 
 def test_many_modes_are_enumerated_one_at_a_time():
-    """2⁶⁰ of them."""
+    """The 2⁶⁰ fixed points are enumerated lazily."""
     strengths = np.arange(60.0, 0.0, -1.0)
     saddles = linear_saddles(from_moments(np.diag(strengths), np.eye(60)))
     first = list(itertools.islice(saddles, 62))
@@ -161,7 +161,7 @@ def test_many_modes_are_enumerated_one_at_a_time():
 
 
 def test_inputs_that_span_less():
-    """Directions in which there are no inputs are in no one's way."""
+    """Directions without inputs do not contribute to the map."""
     correlation, covariance = np.diag([2.0, 1.0, 0.0])[:2], np.diag([1.0, 0.5, 0.0])
     saddle = linear_saddle(from_moments(correlation, covariance), (0, 1))
     np.testing.assert_allclose(saddle.map, [[2, 0, 0], [0, 2, 0]], atol=1e-12)

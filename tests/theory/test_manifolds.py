@@ -1,4 +1,4 @@
-"""Invariant manifolds (Theorem 3): subspaces of the weights that gradient flow does not leave."""
+"""Test invariant manifolds (Theorem 3): subspaces of weights that gradient flow does not leave."""
 
 import functools
 
@@ -35,7 +35,7 @@ COPY = ManifoldConstraint("proportional", 1, (0,), (1.0,))
 SILENT = ManifoldConstraint("proportional", 1, (0,), (0.0,))
 ALL = (EQUAL, ZERO, AHEAD, BACK, LINEAR, MIRRORED, COPY, SILENT)
 
-# Which of them Theorem 3 keeps, and for even φ the one that it does not list.
+# Constraints that Theorem 3 keeps, and one for even φ that it does not list
 KEPT = {
     "linear": {EQUAL, COPY, ZERO, SILENT, AHEAD, BACK, LINEAR},
     "relu": {EQUAL, COPY, ZERO, SILENT, AHEAD},
@@ -50,7 +50,7 @@ KEPT = {
 
 @functools.cache
 def setting(name):
-    """A network with weights of order one and data without any structure."""
+    """Return a network with weights of order one, and data without structure."""
     rng = np.random.default_rng(3)
     key = jax.random.key(5)
     if name in ("attention", "softmax"):
@@ -84,7 +84,7 @@ def test_flow_leaves_exactly_the_manifolds_that_the_algebra_does_not_keep(name):
 
 
 def test_constraints_hold_together():
-    """Each added constraint is kept as well, here a chain of equal units and a silent one."""
+    """Several constraints are kept together, here a chain of equal units and a silent unit."""
     network, data = setting("tanh")
     chain = (EQUAL, ManifoldConstraint("equal", 2, (1,)), ZERO)
     start = project_on_manifold(network, *chain)
@@ -105,16 +105,16 @@ def test_two_thousand_steps_of_descent_do_not_drift(name, constraint):
     start = project_on_manifold(network, constraint)
     run = gradient_descent(start, data, 0.01, 2000, converged=1e-15)
     moved = np.abs(run.final.u - start.u).max()
-    assert moved > 1e-2  # else nothing was asked
+    assert moved > 1e-2  # the weights have changed
     assert max_manifold_distance(run.network, constraint) < 1e-12
 
 
 @pytest.mark.slow
 def test_proportional_rectified_units_are_neutrally_stable():
-    """A unit that is a little off its ray is neither brought back nor sent further away.
+    """A unit slightly off its ray neither returns nor departs.
 
-    It moves as the units on the ray do, which all samples it sees have come to leave alone: what
-    rounding has done stays, and adds up.
+    It moves with the units on the ray, which do not move once their samples are fitted. Therefore
+    errors by rounding remain and add up.
     """
     network, data = setting("relu")
     start = project_on_manifold(network, AHEAD)
@@ -130,21 +130,21 @@ def test_proportional_rectified_units_are_neutrally_stable():
 
 
 def test_proportional_quadratic_units_drift_apart():
-    """Homogeneous of degree two is not enough: the control of Theorem 3(iii)."""
+    """Units of degree two do not keep proportional weights, unlike ReLU in Theorem 3(iii)."""
     network, data = setting("quadratic")
     run = gradient_descent(project_on_manifold(network, AHEAD), data, 0.01, 2000, converged=1e-15)
     assert max_manifold_distance(run.network, AHEAD) > 1e-2
 
 
 def test_odd_units_keep_opposite_weights():
-    """Not in Theorem 3 either: θ_i = −θ_j for odd φ, which needs no homogeneity."""
+    """Theorem 3 does not list θ_i = −θ_j for odd φ, which does not need homogeneity."""
     network, data = setting("tanh")
     assert flow_keeps_constraint(network.unit, OPPOSITE)
     assert flow_keeps_constraint("tanh", OPPOSITE)
     assert not flow_keeps_constraint(jax.nn.softplus, OPPOSITE)
     assert escape_rate(network, data, OPPOSITE) < 1e-12
     run = gradient_descent(project_on_manifold(network, OPPOSITE), data, 0.01, 500)
-    assert np.abs(run.final.u - run.network.u[0]).max() > 1e-2  # else nothing was asked
+    assert np.abs(run.final.u - run.network.u[0]).max() > 1e-2  # the weights have changed
     assert max_manifold_distance(run.network, OPPOSITE) < 1e-12
     assert not flow_keeps_constraint(network.unit, BACK)
     assert escape_rate(network, data, BACK) > 1e-2
@@ -173,7 +173,7 @@ def test_projection_is_orthogonal(seed, constraint):
     assert manifold_distance(near, constraint) < 1e-14
     assert is_on_manifold(near, constraint)
     assert not is_on_manifold(network, constraint)
-    # Pythagoras, for any other point of the manifold.
+    # Pythagoras' theorem holds for every other point of the manifold.
     right = (flat(network) - flat(near)) @ (flat(far) - flat(near))
     assert abs(right) < 1e-12
 
@@ -190,7 +190,7 @@ def test_distance_of_one_constraint_by_its_formula():
 
 
 def test_embedded_fixed_points_on_manifolds():
-    """F.4: for γ_v = γ_u/(1 + |γ_u|²), and for no other."""
+    """Appendix F.4: only γ_v = γ_u/(1 + |γ_u|²) lies on the manifold."""
     network, _ = setting("linear")
     gamma_u = np.array([[0.4, -1.1, 0.7, 0.2]])
     relation = ManifoldConstraint("linear", 4, (0, 1, 2, 3), tuple(gamma_u[0].tolist()))

@@ -1,4 +1,4 @@
-"""Directions or units: the mechanism by the order of φ, and whether the data drive it."""
+"""Test the mechanism, directions or units, by the order of φ and by the drive of the data."""
 
 import re
 
@@ -54,7 +54,7 @@ def test_why_there_is_no_order(phi, words):
 
 
 def test_the_statistic_of_order_one_is_the_correlation_of_inputs_and_targets():
-    """y = Wx with white x: along the best direction of u the correlation is s_1/|W|."""
+    """For y = Wx with white x, the correlation along the best direction of u is s_1/|W|."""
     weights = np.array([[2.0, 0.0], [0.0, 1.0]])
     found = lowest_order_drive("linear", linear_teacher(weights, np.eye(2)), draws=2000)
     np.testing.assert_allclose(found.strength, 2 / np.sqrt(5), rtol=1e-3)
@@ -72,19 +72,19 @@ def test_even_targets_do_not_drive_linear_units_and_odd_ones_no_quadratic():
     assert lowest_order_drive("tanh", odd).nonzero
     assert not lowest_order_drive("quadratic", odd).nonzero
     assert lowest_order_drive(lambda a: a * jnp.tanh(a), even).nonzero
-    # ReLU is a line and an even part: both drive it.
+    # ReLU has a linear and an even part, so both kinds of targets drive it.
     assert lowest_order_drive("relu", even).nonzero
     assert lowest_order_drive("relu", odd).nonzero
 
 
 def test_quadratic_units_see_the_traces_of_figure_1g():
-    """Σ_yZ = 4I: as strong in every direction, with ⟨y²⟩ = 8 and ⟨(u·x)⁴⟩ = 3."""
+    """Σ_yZ = 4I is equally strong in every direction, with ⟨y²⟩ = 8 and ⟨(u·x)⁴⟩ = 3."""
     found = lowest_order_drive("quadratic", quadratic_teacher(np.eye(2)), draws=5)
     np.testing.assert_allclose(found.strength, 4 / np.sqrt(24), rtol=1e-9)
 
 
 def test_a_drive_that_is_an_accident_of_the_sample_is_no_more_than_that():
-    """Odd and even parts are uncorrelated in the population, and 1/√P in a sample."""
+    """Odd and even parts have a correlation of zero in the population and 1/√P in a sample."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(4000, 2))
     found = lowest_order_drive("linear", from_arrays(x, x[:, 0] ** 2 - 1))
@@ -95,14 +95,14 @@ def test_a_drive_that_is_an_accident_of_the_sample_is_no_more_than_that():
 
 
 def test_looking_in_many_directions_makes_no_accident_significant():
-    """Data sets of fifty inputs that have nothing to do with the targets."""
+    """Inputs are independent of the targets, in 25 data sets of fifty inputs."""
     rng = np.random.default_rng(2)
     found = [
         lowest_order_drive("linear", from_arrays(rng.normal(size=(200, 50)), rng.normal(size=200)))
         for _ in range(25)
     ]
     assert np.mean([each.significant for each in found]) < 0.04
-    # Three standard deviations, right for one direction, are common among 64.
+    # A threshold of three standard deviations, correct for one direction, is often exceeded by 64.
     assert np.mean([each.strength > 3 * each.noise for each in found]) > 0.05
 
 

@@ -1,4 +1,4 @@
-"""Minima of narrow networks against closed forms and levels found independently."""
+"""Test minima of narrow networks against closed forms and independently found levels."""
 
 import itertools
 
@@ -42,7 +42,7 @@ def cubic_teacher():
     )
 
 
-# Levels by plain descent on exact population statistics, loss without ½.
+# Levels by plain descent on exact population statistics, loss without ½
 WIDTH_1 = {
     "1B_I": (NeuronUnit(), lambda: linear_teacher(np.eye(2), SIGMA_1B), (5 - np.sqrt(13)) / 2),
     "1B_G": (NeuronUnit(), lambda: linear_teacher([[1, 0.5], [-0.5, 0.25]], SIGMA_1B), 0.25),
@@ -71,7 +71,7 @@ def test_width_1_minimum_of(panel):
 
 
 def test_other_critical_levels_of_figures_1d_and_1e():
-    """Rectifiers that see one point only, the other one, or none: local minima, all found."""
+    """ReLU units that respond to one point, the other point, or none, are local minima."""
     one_d = narrow_minima(NeuronUnit(RELU), two_orthogonal_points(), loss="mean-square")
     np.testing.assert_allclose(one_d.loss, [0.5, 1.0], atol=1e-6)
     unit = ConvolutionUnit(RELU, size=2, stride=2)
@@ -82,7 +82,7 @@ def test_other_critical_levels_of_figures_1d_and_1e():
 
 @pytest.mark.parametrize("width", [1, 2])
 def test_linear_levels_follow_from_the_eigenvalues(width):
-    """Lemma 6: ⟨‖y‖²⟩ − Σ_{k ≤ h} μ_k, μ the eigenvalues of Σ_yx Σ_xx⁻¹ Σ_xy."""
+    """Lemma 6: ⟨‖y‖²⟩ − Σ_{k ≤ h} μ_k, with the eigenvalues μ of Σ_yx Σ_xx⁻¹ Σ_xy."""
     rng = np.random.default_rng(width)
     weights = rng.standard_normal((3, 4))
     covariance = random_covariance(rng, 4) + 0.3 * np.eye(4)
@@ -94,7 +94,7 @@ def test_linear_levels_follow_from_the_eigenvalues(width):
 
 @pytest.mark.parametrize(("rank", "width"), [(1, 1), (1, 2), (2, 1)])
 def test_heads_learn_one_direction_for_each_rank(rank, width):
-    """Loss with the directions A learned exactly, those that remove most."""
+    """The loss is that of learning exactly the directions A that reduce the loss most."""
     lam, context = np.array([1.2, 0.5]), 6
     removed = np.sort(lam / (1 + (1 + lam.sum() / lam) / context))[::-1]
     data = in_context_regression(2, context, token_covariance=np.diag(lam))
@@ -108,7 +108,7 @@ def test_heads_learn_one_direction_for_each_rank(rank, width):
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("panel", ["1D", "1F"])
 def test_a_narrow_minimum_is_a_fixed_point_of_a_wider_network(panel):
-    """Theorem 1, Eq. (5): with units that are silent the loss is the same and nothing moves."""
+    """By Theorem 1, Eq. (5), silent units change neither the loss nor the gradient."""
     unit, make, expected = WIDTH_1[panel]
     data = make()
     found = narrow_minima(unit, data, starts=6)
@@ -162,7 +162,7 @@ def test_searches_that_cannot_be():
 
 
 def test_an_end_with_a_gradient_is_no_minimum(monkeypatch):
-    """Starts that are stopped on their way have a loss like any other, but it is no level."""
+    """Starts that are stopped early have a loss, but it is not reported as a level."""
     descend = _narrow_minima.bfgs
     stopped = itertools.cycle((200, 3))
     monkeypatch.setattr(
@@ -183,7 +183,7 @@ def test_an_end_with_a_gradient_is_no_minimum(monkeypatch):
 
 @pytest.mark.parametrize("size", [2, 7])
 def test_the_optimiser_in_narrow_valleys(size):
-    """Rosenbrock's valley, and one with a kink along its bottom (Lewis & Overton, Section 1)."""
+    """Test Rosenbrock's valley and one with a kink along its bottom (Lewis & Overton, Sec. 1)."""
 
     def smooth(x):
         return scipy.optimize.rosen(x), scipy.optimize.rosen_der(x)

@@ -1,4 +1,4 @@
-"""Reduction (F.3): fewer units that compute, and with the right split also learn, the same."""
+"""Test reduction (F.3): fewer units give the same outputs and, if split correctly, learn alike."""
 
 import functools
 
@@ -51,7 +51,7 @@ def test_the_narrow_network_computes_the_same(name, constraints):
     narrow = reduce_width(wide, *constraints)
     assert narrow.width == 4 - len(constraints)
     np.testing.assert_allclose(narrow.predict(data.x), wide.predict(data.x), atol=1e-13)
-    # Off the manifold it does not: the constraint is what makes it exact.
+    # Off the manifold, the reduction is not exact.
     off = reduce_width(network, *constraints)
     assert np.abs(off.predict(data.x) - network.predict(data.x)).max() > 1e-2
 
@@ -74,7 +74,7 @@ def test_the_factors_of_f3():
 
 
 def test_a_whole_trajectory_is_reduced_at_once():
-    """Theorem 3 and F.3 together: it stays equivalent while the wide network learns."""
+    """By Theorem 3 and F.3, the reduced network stays equivalent while the wide network learns."""
     network, data = setting("relu")
     constraints = CASES[3][1]
     run = gradient_descent(project_on_manifold(network, *constraints), data, 0.02, 500)
@@ -105,7 +105,7 @@ def test_split_between_both_layers_the_narrow_network_learns_the_same(name, cons
     even = reduce_width(wide, *constraints, same_flow=True)
     np.testing.assert_allclose(even.predict(data.x), wide.predict(data.x), atol=1e-13)
     np.testing.assert_allclose(trained(even), expected, atol=1e-11)
-    # F.3's own form is the same function and learns it at other speeds.
+    # F.3's own split is the same function, but learns at different speeds.
     assert np.abs(trained(reduce_width(wide, *constraints)) - expected).max() > 1e-3
 
 

@@ -1,4 +1,4 @@
-"""Networks and tasks in, and the same as on plain arrays: every form that has both."""
+"""Test that functions give the same results for networks with tasks and for plain arrays."""
 
 from dataclasses import replace
 
@@ -84,7 +84,7 @@ def test_the_linear_phase_is_a_network_at_each_time(deep):
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), samples=st.integers(6, 30))
 def test_saddles_of_a_task_are_those_of_its_averages(seed, samples):
-    """Of data that no linear map fits: losses are whole, not above least squares."""
+    """For data that no linear map fits, losses include the remaining error of least squares."""
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=(samples, 3)), rng.normal(size=(samples, 2))
     data = from_arrays(x, y)

@@ -1,4 +1,4 @@
-"""Predicted staircases against training, direct integration and limits that are known."""
+"""Test predicted staircases against training, direct integration and known limits."""
 
 import warnings
 from itertools import pairwise
@@ -34,7 +34,7 @@ from festina.theory.saddles._stairs import warn_unless_ended
 
 WEIGHTS = np.array([[1.0, 0.5], [-0.5, 0.25]])  # a teacher whose modes mix those of the inputs
 COVARIANCE = np.array([[1.0, 1.0], [1.0, 4.0]])
-# Warnings that are right, of tests that look at something else.
+# Ignore warnings that are correct but not tested here.
 DOUBTED = pytest.mark.filterwarnings("ignore:.*times are uncertain", "ignore:The drop at")
 
 
@@ -43,7 +43,7 @@ def rotation(size, rng):
 
 
 def passages(network, task, predicted, loss: LossConvention = "half", **how):
-    """When training passes the middles between the predicted levels."""
+    """Return times at which training passes the middles between the predicted levels."""
     run = festina.gradient_flow(network, task, loss=loss, **how)
     middles = 0.5 * (predicted.levels[:-1] + predicted.levels[1:])
     slope = -run.squared_gradient
@@ -113,9 +113,9 @@ def test_equal_singular_values_are_learned_together():
     [((1.0, 0.7, 0.02), 1e-6), ((1.0, 0.7, 0.02), 1e-16), ((1.0, 0.5, 0.1), 1e-30)],
 )
 def test_a_mode_joins_when_it_is_learned_however_little_it_is_worth(strengths, scale):
-    """A mode of 0.03 % of the loss, and weights smaller than the rounding of those learned."""
+    """A mode worth 0.03 % of the loss joins, even for weights smaller than rounding errors."""
     network, sigma = fully_connected(3, 6, 3, scale=scale, key=seeds(1)[0]), np.diag(strengths)
-    with warnings.catch_warnings():  # of a drop that `plateaus` leaves out
+    with warnings.catch_warnings():  # about a drop that `plateaus` does not report
         warnings.simplefilter("ignore")
         predicted = staircase(
             layer_from("linear", network.u, network.v), from_moments(sigma, np.eye(3))
@@ -174,7 +174,7 @@ def test_fewer_units_than_modes_learn_as_many_modes_as_units():
 @pytest.mark.parametrize("over_units", [(1.0, 2.0, -0.5), (1.0, 1.0), (1.0,) * 4])
 @pytest.mark.parametrize("scale", [1e-3, 1e-6, 1e-9])
 def test_units_that_depend_on_each_other_learn_as_one(over_units, scale):
-    """Theorem 3: what rounding adds to one direction over units is no second one."""
+    """Units with proportional weights learn one mode (Theorem 3); rounding does not add another."""
     rng = np.random.default_rng(len(over_units))
     u, v = (scale * np.outer(over_units, rng.normal(size=n)) for n in (3, 2))
     correlation = np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
@@ -204,7 +204,7 @@ def test_two_directions_over_units_learn_two_modes():
 @DOUBTED
 @pytest.mark.parametrize("scale", [1e-3, 1e-1])
 def test_units_that_wake_when_all_is_learned_end_the_staircase(scale):
-    """Large weights of many units for few modes: dormant ones grow to the end, for nothing."""
+    """With large weights many dormant units become active after all modes have been learned."""
     rng = np.random.default_rng(3)
     s, lam = np.array([1.0, 0.35, 0.2, *[0.0] * 7]), np.arange(1.0, 11.0) ** -0.5
     correlation, covariance = commuting(s, lam, rng)
@@ -231,7 +231,7 @@ def test_inputs_that_do_not_vary_are_left_out():
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), inputs=st.integers(2, 4), part=st.floats(0.0, 1.1))
 def test_from_any_moment_the_drops_to_come_are_those_of_training(seed, inputs, part):
-    """Plain descent with modes that mix; from a plateau, from a drop, or when all is over."""
+    """The forecast starts on a plateau, in a drop or at the end, for modes that mix."""
     rng = np.random.default_rng(seed)
     root, strengths = rng.normal(size=(inputs, inputs)), np.diag([2.0, 0.7, 0.25, 0.0][:inputs])
     covariance = root @ root.T / inputs + 0.3 * np.eye(inputs)
@@ -252,11 +252,11 @@ def test_from_any_moment_the_drops_to_come_are_those_of_training(seed, inputs, p
         for middle in 0.5 * (staircase.levels[:-1] + staircase.levels[1:])
     ]
     whole_seen, seen = passage(whole), passage(found)
-    # In the midst of a drop it warns that times will be others.
+    # During a drop, a warning says that times may be wrong.
     assume(not warned)
-    # Which side of a drop it is, in the midst of it, is a matter of definition.
+    # During a drop, it is a matter of definition whether the drop has passed.
     assume(np.abs(np.array(whole_seen) - rate * start).min() > 0.02 * whole.times[-1])
-    # The nearer the next drop, the less these weights are those of a saddle: it says by how much.
+    # Near the next drop weights are far from those of a saddle; `uncertainty` says how far.
     off = np.abs(rate * start + found.times - seen)
     assert (off < found.uncertainty + 3e-3 * whole.times[-1]).all()
     assert len(seen) == np.sum(np.array(whole_seen) > rate * start)
@@ -265,7 +265,8 @@ def test_from_any_moment_the_drops_to_come_are_those_of_training(seed, inputs, p
 
 
 NOTHING = ([[0.0, 0.0]], [[0.0], [1.0], [0.5]])
-SOLVED = ([[1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0], [0.0, 0.5]])  # by one column, beside an idle one
+# Solved by one column, beside a unit that is not needed
+SOLVED = ([[1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0], [0.0, 0.5]])
 
 
 @pytest.mark.parametrize(("correlation", "columns"), [NOTHING, SOLVED], ids=["nothing", "solved"])
@@ -279,7 +280,7 @@ def test_without_a_drive_a_jump_ends_where_it_starts(correlation, columns):
 
 
 def test_a_column_too_many_undoes_what_it_adds():
-    """Nothing drives it but itself: the others have learned all there is."""
+    """Only its own error drives the extra column, because the others have learned everything."""
     columns = np.array([[1.0, 0.3], [1.0, 0.0], [0.0, 0.5]])
     modes = linear_modes(from_moments([[1.0, 0.0]]).statistics(NeuronUnit()), 1e-9)
     way, *_ = jump(modes, columns, np.zeros((3, 0)), 0.0, 1e-2)
@@ -294,7 +295,7 @@ TARGET = np.array([1.0, 0.9, 0.0, 0.6])
 
 
 def mirror_flow(u, v, b, c, end):
-    """β(t) by the mirror flow, whose variable is of the order of a logarithm."""
+    """Return β(t) by mirror flow, whose variable is of the order of a logarithm."""
     p, m = 0.5 * (u + v), 0.5 * (u - v)
     beta = lambda s: p**2 * np.exp(2 * s) - m**2 * np.exp(-2 * s)
     run = scipy.integrate.solve_ivp(
@@ -385,19 +386,19 @@ def test_coordinates_of_equal_pull_join_at_one_jump(seed, scale):
 
 
 def test_coordinates_far_enough_apart_have_a_plateau_in_between():
-    """All of them have from small weights, fewer from larger ones, as in the exact flow."""
+    """Small weights have plateaus between all coordinates, larger ones fewer, as the exact flow."""
     b, c = np.array([1.0, 0.8, -0.6, 0.5]), np.eye(4)
     initial = np.random.default_rng(0).normal(size=(2, 4))
     counts = []
     for scale in (1e-8, 1e-4, 1e-2):
         u, v = scale * initial
-        with warnings.catch_warnings():  # of a plateau close to half a decade, which counts here
+        with warnings.catch_warnings():  # about a plateau close to half a decade
             warnings.simplefilter("ignore")
             found = staircase(diagonal_linear_from(u, v), from_moments(b[None], c))
         time = np.linspace(0.0, 2.0 * found.times[-1], 2000)
         exact = mirror_flow(u, v, b, c, time[-1])
         beta = np.array([exact(t) for t in time])
-        norm = np.sqrt(4 * beta**2 + (u**2 - v**2) ** 2)  # u² + v², whose u² − v² is kept
+        norm = np.sqrt(4 * beta**2 + (u**2 - v**2) ** 2)  # u² + v², because u² − v² is conserved
         left = (b - beta) ** 2
         seen = plateaus(time, 0.5 * np.sum(left, axis=1), np.sum(left * norm, axis=1))
         assert len(found.levels) == len(seen.level)
@@ -421,7 +422,7 @@ def test_a_weight_of_the_wrong_sign_never_grows():
 
 @pytest.mark.parametrize("seed", [pytest.param(12, marks=pytest.mark.slow), 23])
 def test_a_weak_direction_is_waited_for(seed):
-    """A thousand times as slow as the others: its jump is stiff, and must not take as long."""
+    """The third direction is a thousand times slower; its stiff jump must not take much longer."""
     task = quadratic_teacher(np.diag([1.0, 0.8, 0.03]))
     key = festina.seeds(24)[seed]
     network = fully_connected(3, 12, activation="quadratic", scale=1e-4, key=key)
@@ -453,7 +454,7 @@ def test_a_weak_direction_is_waited_for(seed):
     ],
 )
 def test_directions_that_are_nearly_as_good_do_not_hold_up_the_first_jump(gap, seed):
-    """A unit is large before it has turned to the better one."""
+    """The first unit grows large before it turns to the better direction."""
     task = quadratic_teacher(np.diag([1.0, 1.0 - gap]))
     network = fully_connected(2, 6, activation="quadratic", scale=1e-4, key=seeds(9)[seed])
     predicted = staircase(network, task)
@@ -464,7 +465,7 @@ def test_directions_that_are_nearly_as_good_do_not_hold_up_the_first_jump(gap, s
 @pytest.mark.slow
 @DOUBTED
 def test_first_jump_and_unit_of_a_quadratic_network():
-    """The saturated unit passes half of the drop O(1) after the time at which it would diverge."""
+    """The first unit passes half of the drop a time of O(1) after its predicted divergence."""
     task = quadratic_teacher(np.eye(2))
     distance = []
     for scale in (1e-2, 1e-4):
@@ -489,7 +490,7 @@ def test_attention_levels_and_jumps_as_they_train():
     np.testing.assert_allclose(found.times, seen, rtol=0.02)
 
 
-# ---- one way in
+# ---- deep networks of two layers
 
 
 def test_a_deep_network_of_two_layers_is_the_same_layer():
@@ -560,7 +561,7 @@ def test_large_weights_are_warned_of(scale):
 @pytest.mark.slow
 @DOUBTED
 def test_units_that_escape_together():
-    """The second is about to escape as well when the first does, and must not grow for ever."""
+    """Two units escape together; the second must not grow for ever."""
     u = 1e-4 * np.array([[1.0, 0.3], [1.0 + 1e-9, 0.3], [0.2, -0.9]])
     network = layer_from(NeuronUnit("quadratic"), u, 1e-4 * np.array([1.0, 1.0, 0.4]))
     data = quadratic_teacher(np.diag([1.0, 0.5]))

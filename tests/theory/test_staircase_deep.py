@@ -1,4 +1,4 @@
-"""Staircases of three and more linear layers against training and chains."""
+"""Test staircases of three and more linear layers against training and chains."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ TASK = linear_teacher(TEACHER, COVARIANCE)
 
 
 def passages(network, task, predicted):
-    """When training passes the middles between the predicted levels."""
+    """Return times at which training passes the middles between the predicted levels."""
     run = festina.gradient_flow(network, task, rtol=1e-10)
     middles = 0.5 * (predicted.levels[:-1] + predicted.levels[1:])
     slope = -run.squared_gradient
@@ -28,9 +28,9 @@ def passages(network, task, predicted):
 @pytest.mark.slow
 @pytest.mark.parametrize(("depth", "scales"), [(3, (1e-2, 1e-3)), (4, (0.1, 0.01))])
 def test_random_layers_on_inputs_that_are_not_white_drop_as_they_train(depth, scales):
-    """Levels are those of Lemma 6; the error of the times falls with the initial scale.
+    """Levels are those of Lemma 6, and the error of times falls with the initial scale.
 
-    Weights that are not small need no waiting: they are followed, and the error is smaller still.
+    Larger weights are integrated from the start, which gives even smaller errors.
     """
     errors = []
     for scale in scales:
@@ -48,7 +48,7 @@ def test_random_layers_on_inputs_that_are_not_white_drop_as_they_train(depth, sc
 @settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), depth=st.integers(3, 6))
 def test_aligned_layers_follow_their_chains(seed, depth):
-    """White inputs, layers that share their directions: each mode is a chain of its own."""
+    """For white inputs and aligned layers, each mode is an independent chain."""
     rng = np.random.default_rng(seed)
     s, start = np.array([1.5, 1.0, 0.6]), 1e-2**depth
     q, r = (np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(2))

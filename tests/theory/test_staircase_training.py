@@ -1,4 +1,4 @@
-"""Predicted staircases against training at every initial scale, small and not small."""
+"""Test predicted staircases against training at small and moderate initial scales."""
 
 import warnings
 
@@ -22,11 +22,11 @@ def quiet(network, task) -> Staircase:
 
 
 def random_case(index, first):
-    """A linear task of two to five modes, and a network of 10 to 50 units at a random scale."""
+    """Return a network of 10 to 50 units at a random scale, and a linear task of 2 to 5 modes."""
     rng = np.random.default_rng([first, index])
     modes, width = 2 + index % 4, (10, 25, 50)[index // 4 % 3]
     teacher = rng.normal(size=(modes, modes))
-    if index % 2:  # modes that are all worth something
+    if index % 2:  # no mode is weak
         left, right = (np.linalg.qr(rng.normal(size=(modes, modes)))[0] for _ in range(2))
         teacher = left * np.sort(rng.uniform(0.3, 2.0, modes)) @ right
     root = rng.normal(size=(modes, modes))
@@ -37,7 +37,7 @@ def random_case(index, first):
 
 
 def compared(cases):
-    """For each case: whether doubts are named, the numbers of drops, errors and uncertainties."""
+    """Return rows: whether a case is doubted, whether counts agree, errors, the prediction."""
     rows = []
     for network, task in cases:
         run = festina.gradient_flow(network, task, max_steps=1_000_000)
@@ -49,7 +49,7 @@ def compared(cases):
 
 
 def check(rows):
-    """Every drop is predicted or doubted; errors are below the uncertainty that is stated."""
+    """Check that every drop is predicted or doubted, and that errors are below the uncertainty."""
     relative = []
     for doubted, same, error, predicted in rows:
         assert same or doubted
@@ -100,7 +100,7 @@ def test_diagonal_networks_drop_as_predicted_or_as_doubted():
 @pytest.mark.slow
 @pytest.mark.parametrize("context", [8, 32])
 def test_later_jumps_of_units_are_within_their_uncertainty(context):
-    """The second head starts from weights that moved while the first was learned."""
+    """The second head starts from weights that moved while the first head was learned."""
     task = in_context_regression(2, context)
     network = attention(2, 4, scale=0.005, key=seeds(8))
     run = festina.gradient_flow(network, task)
@@ -112,14 +112,14 @@ def test_later_jumps_of_units_are_within_their_uncertainty(context):
 
 @pytest.fixture(scope="module")
 def scales():
-    """One seed at five scales, trained and predicted as a batch."""
+    """Return one seed at five scales, with its training and its predictions."""
     scale = np.array([1e-4, 2e-3, 5e-3, 1e-2, 5e-2])
     network = fully_connected(2, 20, 2, scale=scale, key=seeds(1)[0])
     return network, festina.gradient_flow(network, TASK), quiet(network, TASK)
 
 
 def test_plateaus_of_moderate_scales_are_kept(scales):
-    """The second plateau is 3.3, 1.7, 1.1 and 0.6 decades deep; at the largest scale none is."""
+    """The second plateau has 3.3, 1.7, 1.1 and 0.6 decades; at the largest scale it is absent."""
     _, run, predicted = scales
     assert predicted.count.tolist() == [3, 3, 3, 3, 2]
     for k in range(5):
@@ -164,7 +164,7 @@ def test_two_axes_of_a_batch_are_kept():
 
 
 def test_doubts_are_warned_of_and_printed():
-    """A mode that is worth little, and a plateau whose saddle is far away."""
+    """The doubts are a mode that is worth little, and a plateau whose saddle is far away."""
     network = fully_connected(2, 20, 2, scale=1e-5, key=seeds(1)[0])
     task = linear_teacher(np.diag([1.0, 0.02]))
     with pytest.warns(UserWarning, match="lowers the loss by 0.0004 of the initial loss"):

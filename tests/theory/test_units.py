@@ -1,4 +1,4 @@
-"""Timescales between units against direct integration, Eq. (56), closed forms and plain GD."""
+"""Test timescales between units against integration, Eq. (56), closed forms and descent."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from festina.networks import layer_from
 from festina.tasks import from_moments
 from festina.theory.saddles import _unit_time, _unit_ways, blow_up_times, first_unit_to_escape
 
-SPECTRUM = np.array([1.0, 0.4, -0.7])  # both signs, so that units bounce
+SPECTRUM = np.array([1.0, 0.4, -0.7])  # eigenvalues of both signs, so that units bounce
 
 
 def rotation(size, rng):
@@ -19,10 +19,11 @@ def rotation(size, rng):
 
 
 def integrated(s, u, v, *, rtol=1e-13, length=80.0):
-    """t∞ by integrating Eq. (14) itself, one unit per row, no use of w or of the conservation law.
+    """Return t∞ by integrating Eq. (14), one unit per row, without w or the conservation law.
 
-    The unit's direction n on the sphere, the log of its size ρ and t are followed in the time σ,
-    dσ = ρ dt, in which nothing diverges; t is then exact to e^{-ln ρ}, which is returned as well.
+    The direction n on the sphere, the logarithm of the size ρ and the time t are integrated over σ
+    with dσ = ρ dt, in which nothing diverges. The time t is then exact to e^{-ln ρ}, which is
+    returned as well.
     """
     count, size = u.shape
     theta = np.concatenate([v[:, None], u], axis=1)
@@ -45,13 +46,13 @@ def integrated(s, u, v, *, rtol=1e-13, length=80.0):
 
 
 def hill(s, u, v):
-    """v² as a function of w = ∫v dτ, for one unit."""
+    """Return v² as a function of w = ∫v dτ, for one unit."""
     a2 = u**2 / 2
     return lambda w: v**2 + a2 @ np.expm1(2 * s * w)
 
 
 def bounces(s, u, v):
-    """Whether v changes its sign on the way: v² has a zero in the direction of v."""
+    """Return whether v changes its sign: v² has a zero in the direction of v."""
     side = np.sign(v)
     far: Any = scipy.optimize.minimize_scalar(
         lambda w: hill(s, u, v)(side * w), bounds=(0, 30), method="bounded"
@@ -64,7 +65,7 @@ def units(count, size, seed):
     return rng.standard_normal((count, size)), rng.standard_normal(count)
 
 
-# ---- against other routes -----------------------------------------------------------------------
+# ---- independent computations -------------------------------------------------------------------
 
 
 def test_200_units_agree_with_direct_integration_bouncing_or_not():
@@ -77,7 +78,7 @@ def test_200_units_agree_with_direct_integration_bouncing_or_not():
     for rtol in (1e-6, 1e-9, 1e-13):
         direct, log_size = integrated(SPECTRUM, u, v, rtol=rtol)
         errors[rtol] = np.abs(times / direct - 1).max()
-    assert log_size.min() > 30  # all have escaped
+    assert log_size.min() > 30  # all units have escaped
     assert errors[1e-9] < 1e-2 * errors[1e-6]  # the integrator approaches the quadrature
     assert errors[1e-13] < 1e-12
     turned = sum(bounces(SPECTRUM, u[i], v[i]) for i in range(200))
@@ -85,7 +86,7 @@ def test_200_units_agree_with_direct_integration_bouncing_or_not():
 
 
 def test_equation_56_on_units_that_do_not_bounce():
-    """Half of Eq. (56), whose clock is τ = 2t; it is imaginary for the others."""
+    """The time is half of Eq. (56), whose clock is τ = 2t; for bouncing units (56) is imaginary."""
     u, v = units(40, 3, seed=3)
     times = blow_up_times(
         layer_from("quadratic", u, v), from_moments([np.diag(SPECTRUM)]), tolerance=1e-12
@@ -138,7 +139,7 @@ def test_other_spectra_agree_with_direct_integration(s):
 
 
 def test_isotropic_correlation_has_a_closed_form():
-    """Σ = sI: v̇ = s(v² − E) in τ, E = v₀² − |u|²/2: arctanh, arctan or infinity."""
+    """For Σ = sI, v̇ = s(v² − E) in τ with E = v₀² − |u|²/2: arctanh, arctan or infinity."""
     s = 4.0
     u, v = units(200, 2, seed=5)
     energy = v**2 - np.sum(u**2, axis=1) / 2
@@ -155,10 +156,10 @@ def test_isotropic_correlation_has_a_closed_form():
 
 
 def test_near_the_top_of_the_hill_time_is_logarithmic():
-    """s = ±1, a = (1, ½): v² touches zero for v₀ = −½, and T ∝ −ln|v₀ + ½| on both sides of it."""
+    """For s = ±1 and a = (1, ½), v² touches zero at v₀ = −½, and T ∝ −ln|v₀ + ½| on both sides."""
     u = np.sqrt(2) * np.array([1.0, 0.5])
     offsets = np.array([1e-3, 1e-4, 1e-5, 1e-6])
-    for side in (1, -1):  # over the top; back from it
+    for side in (1, -1):  # units that pass the top, and units that turn back
         v = -0.5 - side * offsets
         times = blow_up_times(
             layer_from("quadratic", np.tile(u, (4, 1)), v),
@@ -183,7 +184,7 @@ def test_near_the_top_of_the_hill_time_is_logarithmic():
 
 
 def test_error_falls_with_the_number_of_nodes():
-    """Uniform panels of 16 points: spectral convergence for every kind of way."""
+    """Uniform panels of 16 points converge spectrally for every kind of path."""
     u, v = units(100, 3, seed=2)
     a = np.abs(u) / np.sqrt(2)
     seen = set()
@@ -290,11 +291,11 @@ def test_batch_axes():
         ((1.0, 2.0), (0.0, 0.0), 1.0, np.inf),  # u = 0: v is constant
         ((0.0, 0.0), (1.0, 1.0), 1.0, np.inf),
         ((0.0, 1.0), (1.0, 0.0), 1.0, np.inf),  # Σu = 0
-        ((1.0, 1.0), (0.6, 0.8), -1.0, np.inf),  # v₀² = Σ a²: creeps to the origin
+        ((1.0, 1.0), (0.6, 0.8), -1.0, np.inf),  # v₀² = Σ a²: slowly approaches the origin
         ((-1.0, -1.0), (0.6, 0.8), 1.0, np.inf),
-        ((1.0, 0.0), (0.6, 0.8), -0.6, np.inf),  # what lies along s = 0 does not help
+        ((1.0, 0.0), (0.6, 0.8), -0.6, np.inf),  # components with s = 0 do not contribute
         ((1.0, -1.0), (1.0, 1.0), 0.0, np.inf),  # at rest on the top
-        ((1.0, -1.0), (0.0, 1.0), 1.0, np.inf),  # climbs for ever towards v = 0
+        ((1.0, -1.0), (0.0, 1.0), 1.0, np.inf),  # approaches v = 0 for ever
         ((1.0,), (1.0,), 1.0, 0.5),  # v̇ = v² in τ
         ((1.0, -1.0), (1.0, 0.0), 1.0, 0.5),
         ((2.0,), (0.5,), 0.0, np.pi / 4),  # τ = π/(2 s a)
@@ -320,7 +321,7 @@ def test_no_winner():
 
 
 def test_one_dominating_eigenvalue_decides():
-    """As s₂/s₁ → 0 the second direction only shifts v₀² − Σa², to first order in the ratio."""
+    """As s₂/s₁ → 0, the second direction only shifts v₀² − Σa², to first order in the ratio."""
     u, v = units(20, 2, seed=8)
     v = np.abs(v)
     alone = blow_up_times(layer_from("quadratic", u[:, :1], v), from_moments(np.array([[[1.0]]])))
@@ -338,7 +339,7 @@ def test_one_dominating_eigenvalue_decides():
 
 
 def test_linear_attention_head_as_a_quadratic_unit():
-    """v kᵀMq with u = [k, q] against direct integration of v̇ = kᵀMq, k̇ = vMq, q̇ = vMᵀk."""
+    """Compare v kᵀMq with u = [k, q] with integration of v̇ = kᵀMq, k̇ = vMq, q̇ = vMᵀk."""
     rng = np.random.default_rng(12)
     m = rng.standard_normal((2, 3))
     k, q, v = rng.standard_normal((6, 2)), rng.standard_normal((6, 3)), rng.standard_normal(6)
@@ -370,9 +371,9 @@ def test_linear_attention_head_as_a_quadratic_unit():
 
 
 def figure_1G(scale, seeds, *, eta=0.04, width=10):
-    """First drop of plain GD on ⟨(y − f)²⟩ in population, and the unit that has grown by then.
+    """Return the first drop of descent on ⟨(y − f)²⟩ in population, and the unit that has grown.
 
-    y = |x|², x ~ N(0, I₂), f = xᵀ(Σ vuuᵀ)x: with M = I − Σ vuuᵀ, L = (tr M)² + 2 tr M².
+    For y = |x|², x ~ N(0, I₂) and f = xᵀ(Σ vuuᵀ)x, L = (tr M)² + 2 tr M² with M = I − Σ vuuᵀ.
     """
     rng = np.random.default_rng(seeds[0])
     u = scale * rng.standard_normal((len(seeds), width, 2))
@@ -410,7 +411,7 @@ def test_figure_1G_first_drop_and_winner_from_the_initial_weights():
         errors.append(drop / predicted - 1)
     assert np.all(np.abs(errors[0]) < 0.015)
     assert np.all(np.abs(errors[1]) < 0.0025)
-    # r ← r + hr² is late by one step for each factor e that r grows, besides a constant.
+    # r ← r + hr² is late by one step for each factor e of growth, plus a constant.
     assert np.allclose((late[1] - late[0]) / np.log(10), 1.0, atol=0.05)
 
 

@@ -1,4 +1,4 @@
-"""Codes of classes: the numbers of the toy task."""
+"""Test codes of classes against reference numbers of the toy task."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,8 @@ from festina.theory.coding import (
 )
 from planted_codes import labels_of, pull_of, pulled
 
-# P = 60, three equal classes, σ_a² = 1/60, T = 0.01: K within, between, of one; U; f.
+# P = 60, three equal classes, σ_a² = 1/60, T = 0.01. Columns: K within a class, between classes, of
+# one example; U; f.
 TOY = {
     ("linear", 0.0): (1.6777, 0, 2.6777, 0.5759, 0, 0.9829, 0),
     ("linear", -0.5): (1.6957, -0.8478, 2.6957, 0.5819, -0.2826, 0.9886, -0.4943),
@@ -23,7 +24,7 @@ TOY = {
     ("relu", 0.0): (1.7798, 0.2744, 2.2371, 0.5745, -0.0716, 0.9830, 0.0022),
     ("relu", -0.5): (2.2406, 0.1670, 2.5961, 0.7137, -0.349, 0.9859, -0.4929),
 }
-# Values that mean readouts of branches take, and how many branches there are.
+# Values of the mean readouts of branches, and the number of branches
 BRANCHES = {
     ("erf", 0.0): ([-1.1373, 1.1373], 8),
     ("erf", -0.5): ([-1.698, -0.849, 0.849, 1.698], 6),
@@ -52,7 +53,7 @@ def test_the_toy_task_has_the_stored_numbers(toy, activation, other):
     np.testing.assert_allclose(
         [*found, *code.outputs[0, :2]], TOY[activation, other], rtol=0, atol=6e-4
     )
-    same = np.linalg.eigvalsh(code.gram())  # P × P, and a kernel
+    same = np.linalg.eigvalsh(code.gram())  # the P × P matrix is a positive definite kernel
     assert len(same) == 60
     assert same[0] > 0
     assert code.scheme == {"linear": "analog", "relu": "sparse"}.get(activation, "redundant")
@@ -124,7 +125,7 @@ def test_erf_has_eight_branches_below_its_crossover_and_one_above():
     assert sweep.codes[1].scheme == "none"
 
 
-# Sizes, activation, temperature, targets: the last two classes of a row may have one target.
+# Sizes, activation, temperature, targets; the last two classes of a row may share a target
 CASES = [
     ([20, 20], "erf", 0.01, [[1.0], [0.0]]),
     ([20, 20, 20], "erf-sigmoid", 0.01, [[1.0], [0.5], [0.0]]),
@@ -145,7 +146,7 @@ CASES = [
 def test_the_scheme_is_the_code_of_neurons_drawn_from_the_law(
     sizes, activation, temperature, targets
 ):
-    """By `diagnose.coding_scheme`, which sees nothing but responses of drawn neurons and labels."""
+    """`diagnose.coding_scheme` sees only responses of drawn neurons and their labels."""
     rng = np.random.default_rng(0)
     code = classification_code(sizes, activation, temperature=temperature, targets=targets)
     which, width = labels_of(sizes), 600
@@ -158,7 +159,7 @@ def test_the_scheme_is_the_code_of_neurons_drawn_from_the_law(
         own = np.sqrt(width * code.condensed[c]) + rng.standard_normal(sum(sizes))
         h[:, c] = np.maximum(own, 0) * (which == c)
     assert diagnose.coding_scheme(h, which, resamples=1).verdict == code.scheme
-    # What a neuron tells of two classes, counted.
+    # Separation of pairs of classes by drawn neurons
     means = np.stack([h[which == c].mean(axis=0) for c in range(len(sizes))])
     noise = np.array([h[which == c].var(axis=0, ddof=1).mean() for c in range(len(sizes))])
     apart = ((means[:, None] - means) ** 2).mean(axis=2)

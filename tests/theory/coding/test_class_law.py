@@ -1,4 +1,4 @@
-"""The law of a neuron and its dual by routes that share nothing with the solver."""
+"""Test the distribution of a neuron and its dual against independent computations."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from festina.theory.coding._tilt import tilt
 
 
 def test_one_output_by_adaptive_quadrature():
-    """E[a g′(a t)] for unlike classes, the integral over a by SciPy, that over z on a fine grid."""
+    """Compare E[a g′(a t)] of unequal classes with SciPy's integral over a and a grid for z."""
     sizes, y = np.array([3, 5]), np.array([1.0, -0.4])
     code = classification_code(sizes, "erf", temperature=0.1, targets=y)
     t, variance = code.dual[:, 0], code.readout_variance
@@ -38,7 +38,7 @@ def test_one_output_by_adaptive_quadrature():
 
 @pytest.mark.parametrize("activation", ["erf", "erf-sigmoid", np.tanh])
 def test_few_examples_by_weighted_draws_from_the_prior(activation):
-    """Neurons (a, z) of the prior, weighted by exp Σ φ a·t: no cumulants, no lattice."""
+    """Draw neurons (a, z) from the prior and weight them by exp Σ φ a·t."""
     sizes, y = [2, 3], np.array([[1.0, 0.2], [-0.3, 0.8]])
     code = classification_code(sizes, activation, temperature=0.6, targets=y)
     rng = np.random.default_rng(0)
@@ -49,7 +49,7 @@ def test_few_examples_by_weighted_draws_from_the_prior(activation):
     weight = np.exp((phi * (a @ code.dual.T)[:, which]).sum(axis=1))
 
     def mean(values):
-        """With its standard error."""
+        """Return the weighted mean with its standard error."""
         average = np.average(values, weights=weight, axis=0)
         off = weight[:, None] * (values - average)
         return average, np.sqrt((off**2).sum(axis=0)) / weight.sum()
@@ -132,7 +132,7 @@ def test_cold_networks_meet_their_targets(activation):
 
 @pytest.mark.parametrize("activation", ["linear", "erf", "erf-sigmoid"])
 def test_hot_networks_are_lazy(activation):
-    """To first order in 1/T the prior's kernel times the targets."""
+    """To first order in 1/T, outputs are the prior's kernel times the targets."""
     sizes, y, unit = np.array([6, 9]), np.array([[1.0, 0.3], [-0.5, 2.0]]), tilt(activation)
     errors = []
     for temperature in (1e2, 1e3):

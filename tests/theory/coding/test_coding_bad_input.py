@@ -1,4 +1,4 @@
-"""What codes refuse, and what they say."""
+"""Test errors of codes for invalid input."""
 
 import numpy as np
 import pytest
@@ -96,7 +96,7 @@ def test_it_is_said_what_was_expected(call, message):
 
 
 def test_centred_inputs_cannot_fit_targets_that_are_not():
-    """K₀ 1 = 0: outputs of a linear network without bias sum to zero over the examples."""
+    """For K₀ 1 = 0, outputs of a linear network without bias sum to zero over the examples."""
     centred = X - X.mean(axis=0)
     with pytest.raises(ValueError, match=r"inputs are centred.*other=-1/\(m-1\)"):
         linear_code(from_arrays(centred, Y))

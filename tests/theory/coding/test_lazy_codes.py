@@ -1,4 +1,4 @@
-"""The Gaussian process that a lazy network is."""
+"""Test the Gaussian process of a lazy network."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def inputs(rng):
 
 @pytest.mark.parametrize("steepness", [0.2, 8.0, 40.0])
 def test_steep_functions_have_the_arcsine_kernel(steepness):
-    """Williams (1997) has the kernel of erf(a z). A warning gives the error of a cut-off sum."""
+    """Compare with the kernel of erf(a z) by Williams (1997)."""
     x, other = inputs(np.random.default_rng(5))
     square = 2 * steepness**2
     norm = np.outer(*(1 + square * (each**2).mean(axis=1) for each in (x, other)))
@@ -57,7 +57,10 @@ def test_steep_functions_have_the_arcsine_kernel(steepness):
 
 @pytest.mark.parametrize("ends", [(-1.0, 1.0), (-0.2371, 0.1234)])
 def test_kinked_functions_by_scipy(ends):
-    """Hard tanh, and one whose kinks are off any grid; E[φ | z] by error functions, then `quad`."""
+    """Compare hard tanh and a function with kinks off the grid: E[φ
+
+    z] by erf, then `quad`.
+    """
     x, other = np.random.default_rng(6).normal(size=(2, 4))
     r, c, cross = (x**2).mean(), (other**2).mean(), (x * other).mean()
     left = np.sqrt(c - cross**2 / r)
@@ -77,7 +80,7 @@ def test_kinked_functions_by_scipy(ends):
 
 
 def test_jumps_of_parallel_inputs_are_exact_and_of_nearly_parallel_ones_are_warned_of():
-    """E[sign z sign z′] = 2/π arcsin ρ."""
+    """The kernel of the sign is E[sign z sign z′] = 2/π arcsin ρ."""
     x = np.random.default_rng(7).normal(size=(4, 5))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     found = lazy_kernel(x, np.concatenate([x, -3 * x]), activation=np.sign)
@@ -89,11 +92,11 @@ def test_jumps_of_parallel_inputs_are_exact_and_of_nearly_parallel_ones_are_warn
     cosine = x @ near.T / np.linalg.norm(near, axis=1)
     error = np.abs(found - 2 / np.pi * np.arcsin(np.clip(cosine, -1, 1))).max()
     bound = float(str(said[0].message).split("up to ")[1].split()[0])
-    assert 1e-6 < error < 1.01 * bound < 0.1  # three digits are printed
+    assert 1e-6 < error < 1.01 * bound < 0.1  # the warning prints three digits
 
 
 def test_averages_of_the_class_theory_see_kinks_and_jumps():
-    """Var φ enters the crossover: of a step and a clipped function off any grid, in closed form."""
+    """The variance of φ determines the crossover; kinks and jumps lie off any grid."""
     edge = 0.33347
     step = lambda z: 1.0 * (z > edge)
     share = norm.sf(edge)

@@ -1,4 +1,4 @@
-"""Linear networks in closed form: each equation by another route."""
+"""Test linear networks in closed form: each equation by an independent computation."""
 
 import tracemalloc
 
@@ -33,7 +33,7 @@ def data(samples=7, inputs=9, outputs=2, seed=0):
     variance=st.floats(1e-2, 10.0),
 )
 def test_both_equations_hold(samples, inputs, outputs, temperature, variance):
-    """Whatever the rank of K₀."""
+    """The equations hold for every rank of K₀."""
     given_task = data(samples, inputs, outputs)
     code = linear_code(given_task, temperature=temperature, readout_variance=variance)
     k0, t, u = code.prior_kernel, code.dual, code.readout_covariance
@@ -45,7 +45,7 @@ def test_both_equations_hold(samples, inputs, outputs, temperature, variance):
 
 
 def test_the_convex_dual_has_its_minimum_there():
-    """D(t) = −½ log det(1 − σ²tᵀK₀t) − ⟨t, Y⟩ + ½T|t|² by BFGS, which knows of no U."""
+    """BFGS minimises D(t) = −½ log det(1 − σ²tᵀK₀t) − ⟨t, Y⟩ + ½T|t|², which does not contain U."""
     given_task, temperature, variance = data(), 0.3, 0.7
     code = linear_code(given_task, temperature=temperature, readout_variance=variance)
 
@@ -85,7 +85,7 @@ def test_classes_are_a_case_of_it(temperature):
 
 
 def test_hundreds_of_classes_take_little_room_and_time():
-    """Every eigenvalue of U solves its cubic equation; nothing has more than C² entries."""
+    """Every eigenvalue of U solves its cubic equation, and no array has more than C² entries."""
     rng, count = np.random.default_rng(0), 200
     sizes, y, temperature = rng.integers(1, 60, count), rng.normal(size=(count, count)), 0.3
     tracemalloc.start()
@@ -103,7 +103,7 @@ def test_hundreds_of_classes_take_little_room_and_time():
 
 
 def test_many_outputs_and_any_kernel():
-    """Both equations hold where K₀ is not the identity, and U has thousands of entries."""
+    """Both equations hold for a general kernel K₀ and a U with thousands of entries."""
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(60, 90)), rng.normal(size=(60, 50))
     code = linear_code(from_arrays(x, y), temperature=0.1)
@@ -152,7 +152,7 @@ def test_the_mean_predictor_becomes_the_lazy_one():
 
 @pytest.mark.parametrize("temperature", [0.0, 0.2])
 def test_the_variance_by_the_covariance_of_drawn_neurons(temperature):
-    """Cov(a z) of examples and new inputs together, from many neurons of the law."""
+    """Compare with Cov(a z) of examples and new inputs, from many drawn neurons."""
     given_task = data(4, 6, 2, seed=3)
     rng = np.random.default_rng(1)
     x = rng.normal(size=(3, 6))
@@ -185,7 +185,7 @@ def test_the_error_splits():
 
 
 def test_repeated_examples_count_as_one_with_less_noise():
-    """K₀ is singular; each example twice at T is each once with a target ½T as noisy."""
+    """For singular K₀, two copies of each example at T are one copy at T/2."""
     one = data(4, 6, 2)
     x, y = np.repeat(one.x, 2, axis=0), np.repeat(one.y, 2, axis=0)
     twice = linear_code(from_arrays(x, y), temperature=0.2, readout_variance=0.3)
@@ -194,7 +194,7 @@ def test_repeated_examples_count_as_one_with_less_noise():
     np.testing.assert_allclose(twice.kernel[::2, ::2], once.kernel, rtol=1e-7)
     cold = linear_code(
         from_arrays(x, y), readout_variance=0.3
-    )  # they agree, so that they can be met
+    )  # equal copies have equal targets, so they can be fitted at T = 0
     np.testing.assert_allclose(
         cold.kernel[::2, ::2], linear_code(one, readout_variance=0.3).kernel, rtol=1e-7
     )

@@ -1,4 +1,4 @@
-"""Rectifiers: the bulk, what condenses, and where."""
+"""Test codes of ReLU networks: the bulk, condensed classes, and the transition."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_bulk_and_outliers_of_the_toy_task(other):
     other=st.floats(-0.6, 0.0),
 )
 def test_conditions_of_the_minimum(sizes, temperature, other):
-    """Y = T t + f; on the boundary where something condenses, inside where nothing does."""
+    """Y = T t + f; condensed classes are on the boundary of the constraint, others inside."""
     y = targets_per_class(len(sizes), other=other)
     code = classification_code(sizes, "relu", temperature=temperature, targets=y)
     np.testing.assert_allclose(y - code.outputs, temperature * code.dual, atol=1e-7)
@@ -50,7 +50,7 @@ def test_the_bulk_by_weighted_draws(other):
     t, variance = code.dual, code.readout_variance
     a = code.readout_mean + spread * np.sqrt(variance) * rng.normal(size=(count, 2))
     h = a @ t.T
-    # ∫ e^{hφ} over z by the midpoint rule, on a table
+    # ∫ e^{hφ} over z by the midpoint rule, in a table
     z = np.linspace(-9, 9, 20_000, endpoint=False) + 9 / 20_000
     nodes = np.linspace(-4, 4, 401)
     table = np.log(

@@ -1,4 +1,4 @@
-"""What is refused, and whether the message says the way out."""
+"""Test that invalid input is refused with a message that says what to do."""
 
 import jax
 import numpy as np
@@ -107,7 +107,8 @@ def test_points_that_are_not_isolated():
     for function in (stationary_points, asymptotic_weights):
         with pytest.raises(ValueError, match="Add a contrast, such as 0"):
             function(model)
-    run = mean_field_learning(model, ANIMAL, [10.0])  # learning itself has no such need
+    # Learning itself does not need isolated points
+    run = mean_field_learning(model, ANIMAL, [10.0])
     assert run.reward[0, 0] > 0.5
 
 

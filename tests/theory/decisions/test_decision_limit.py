@@ -1,4 +1,4 @@
-"""Heterogeneous teaching: behaviour settles, the striatum grows and the gains fall for ever."""
+"""Test heterogeneous teaching: behaviour settles, striatal weights grow and gains fall for ever."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ MODEL = ContrastChoiceLearner(teaching="heterogeneous")
 
 def test_printed_values():
     w = asymptotic_weights(MODEL).products
-    # Measured at late times: 0.620 and 0.473. The last digit of the first is still moving.
+    # Measured at late times: 0.620 and 0.473. The last digit of 0.620 still changes.
     np.testing.assert_allclose([w[0, 0], w[1, 1]], 0.620, atol=1e-3)
     np.testing.assert_allclose(w[:, 2], 0.473, atol=5e-4)
     np.testing.assert_allclose([w[1, 0], w[0, 1]], 0.0, atol=1e-12)
@@ -36,13 +36,13 @@ def test_weights_follow_powers_of_time():
     growth, decay = size / np.sqrt(times)[:, None], run.gains[0] * np.sqrt(times)[:, None]
     np.testing.assert_allclose(growth[-1], limit.striatum_growth, rtol=3e-4)
     np.testing.assert_allclose(decay[-1], limit.gain_decay, rtol=3e-4)
-    # The weight of the left stimulus on the wrong action: t^(−1/2 − h p / 2κ).
+    # The weight of the left stimulus on the wrong action falls as t^(−1/2 − h p / 2κ).
     policy = run.right_probability[0, -1]
     h = (policy * MODEL.stimuli[:, 0] ** 2).mean()
     expected = -0.5 - h * limit.products[0, 0] / (2.0 * limit.pull[0])
     wrong = np.polyfit(np.log(times[4:]), np.log(-run.products[0, 4:, 1, 0]), 1)[0]
     assert wrong == pytest.approx(expected, abs=3e-3)
-    assert expected < -0.53  # a plain square root is told apart
+    assert expected < -0.53  # clearly different from a square root
 
 
 @pytest.mark.parametrize("beta", [0.0, 2.0])
@@ -57,11 +57,11 @@ def test_other_animals_end_there_too(beta):
 
 
 def test_random_choices_in_closed_form():
-    """β = 0: p and q solve two linear equations, E π (1 − p x − q) x = 0 and g₀·n₀ = 0."""
+    """For β = 0, p and q solve two linear equations, E π (1 − p x − q) x = 0 and g₀·n₀ = 0."""
     w = asymptotic_weights(
         ContrastChoiceLearner(teaching="heterogeneous", inverse_temperature=0.0)
     ).products
-    # Left trials x = 1, ½: (1 + ½) = p (1 + ¼) + q (1 + ½); constant: 5/2 = p (1 + ½) + 5 q.
+    # Left trials have x = 1, ½: (1 + ½) = p (1 + ¼) + q (1 + ½); constant: 5/2 = p (1 + ½) + 5 q.
     p, q = np.linalg.solve([[1.25, 1.5], [1.5, 5.0]], [1.5, 2.5])
     np.testing.assert_allclose(w, [[p, 0, q], [0, p, q]], atol=1e-12)
 

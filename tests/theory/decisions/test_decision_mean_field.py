@@ -1,4 +1,4 @@
-"""The mean field of the decision model against an independent integration, and its symmetries."""
+"""Test the mean field of the decision model against an independent integration and symmetries."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from festina.theory.decisions import (
 ANIMAL = AnimalWeights([0.3, 0.1, 0.2], [[0.15, -0.05, 0.2], [-0.15, 0.05, 0.2]])
 TEACHING = ("total", "heterogeneous")
 
-# W row by row (left, right), then P(R) for the five contrasts, at t = 25, 50, 100.
+# W row by row (left, right), then P(R) for the five contrasts, at t = 25, 50, 100
 TABLE = {
     "total": (
         [0.592541, -0.118052, 0.495509, -0.414479, 0.227705, 0.700959],
@@ -42,7 +42,7 @@ TABLE = {
 
 
 def slopes(theta, beta, teaching, contrasts=(-0.5, -0.25, 0.0, 0.25, 0.5)):
-    """The equations written out with loops, one contrast and one action at a time."""
+    """Return velocities by loops over contrasts and actions."""
     v, u = theta[:3], theta[3:].reshape(2, 3)
     dv, du = np.zeros(3), np.zeros((2, 3))
     for c in contrasts:
@@ -95,7 +95,7 @@ def test_follows_the_equations_written_out(teaching):
 
 @pytest.mark.parametrize("beta", [0.0, 5.0])
 def test_total_teaching_descends_the_loss_with_the_policy_held(beta, double):
-    """β = 0: the gradient of L itself. β > 0: only if the policy is not differentiated."""
+    """For β = 0 learning descends the gradient of L; for β > 0, only with a fixed policy."""
     contrasts = jnp.array([-0.5, -0.25, 0.0, 0.25, 0.5])
     x = jnp.stack([jnp.maximum(-contrasts, 0) / 0.5, jnp.maximum(contrasts, 0) / 0.5], axis=1)
     target = jnp.array([[1.0, 0], [1, 0], [0.5, 0.5], [0, 1], [0, 1]])
@@ -119,7 +119,7 @@ def test_total_teaching_descends_the_loss_with_the_policy_held(beta, double):
 
 
 def test_total_teaching_conserves_the_balance_of_every_line():
-    """d(v²)/dt = 2 Σ g u v = d(Σ u²)/dt, whatever the policy; heterogeneous teaching does not."""
+    """d(v²)/dt = 2 Σ g u v = d(Σ u²)/dt for every policy, but not for heterogeneous teaching."""
 
     def drift(teaching):
         run = mean_field_learning(
@@ -148,7 +148,7 @@ def test_mirrored_animals_have_mirrored_behaviour(teaching, architecture):
 
 
 def test_shallow_animals_with_random_choices_relax_exponentially():
-    """β = 0 is a linear equation: W(t) = W* + e^{−Ht} (W(0) − W*), H = ½⟨xxᵀ⟩."""
+    """For β = 0, W(t) = W* + e^{−Ht} (W(0) − W*) with H = ½⟨xxᵀ⟩."""
     model = ContrastChoiceLearner(architecture="shallow", inverse_temperature=0.0)
     x, r = model.stimuli, model.rewards
     h, target = 0.5 * x.T @ x / 5, 0.5 * r.T @ x / 5
@@ -171,7 +171,7 @@ def test_time_is_in_units_of_tau():
 
 
 def test_animals_do_not_see_each_other():
-    herd = draw_naive_animals(140, key=jax.random.key(3))  # more than share their steps
+    herd = draw_naive_animals(140, key=jax.random.key(3))  # too many animals to share time steps
     few = draw_naive_animals(3, key=jax.random.key(3))
     np.testing.assert_array_equal(few.gains, herd.gains[:3])
     times = np.array([0.0, 30.0, 60.0])
@@ -226,7 +226,7 @@ def test_a_data_set_with_named_axes_can_be_saved(tmp_path):
     rewarded = data["values"].sel(action="right", contrast=0.5)
     x = np.array([0.0, 1.0, 1.0])
     np.testing.assert_allclose(rewarded, run.products[:, :, 1] @ x)
-    # Two of five trials are on each side, one has no stimulus and is rewarded at random.
+    # Two of five trials are on each side; one has no stimulus and a random reward.
     np.testing.assert_allclose(data["reward"], 0.8 * data["accuracy"] + 0.1)
     np.testing.assert_allclose(data["bias"], data["right_probability"].sel(contrast=0.0) - 0.5)
     loaded = festina.load(festina.save(run, tmp_path / "run.zarr"))["simulation"].to_dataset()

@@ -1,4 +1,4 @@
-"""The hierarchy of saddle points: printed numbers, Jacobians, and the flow itself."""
+"""Test the hierarchy of saddle points: reference numbers, Jacobians, and the flow."""
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ def test_eigenvalues_are_those_of_finite_differences():
     jacobian = np.stack(
         [(flow(here + step * e) - flow(here - step * e)) / (2 * step) for e in np.eye(9)], axis=1
     )
-    for value in np.linalg.eigvals(jacobian):  # neutral ones may mix: compare as sets
+    for value in np.linalg.eigvals(jacobian):  # neutral eigenvalues may mix, so sets are compared
         assert np.abs(point.eigenvalues - value).min() < 1e-6
 
 
@@ -116,7 +116,7 @@ def test_a_silent_line_leaves_at_its_escape_rate(teaching):
 
 
 def test_silent_lines_may_carry_weights_that_the_pull_does_not_see():
-    """v = 0 and u ⟂ g rests too: same behaviour, same index."""
+    """With v = 0 and u ⟂ g the weights also rest, with the same behaviour and index."""
     model = ContrastChoiceLearner()
     point = hierarchy()[(C,)]
     tilted = point.animals.striatum[0].copy()
@@ -126,7 +126,7 @@ def test_silent_lines_may_carry_weights_that_the_pull_does_not_see():
 
 
 def test_on_policy_stationary_points_are_not_those_of_the_loss():
-    """Near the expert the flow carries the loss up on one side and down on the other."""
+    """Near the expert, the flow increases the loss on one side and decreases it on the other."""
     model = ContrastChoiceLearner(architecture="shallow", inverse_temperature=2.0)
     (expert,) = stationary_points(model)
     rng = np.random.default_rng(1)
@@ -135,7 +135,7 @@ def test_on_policy_stationary_points_are_not_those_of_the_loss():
     run = mean_field_learning(model, start, [0.0, 0.1], rtol=1e-12)
     up = (run.loss[:, 1] > run.loss[:, 0]).reshape(2, 10)
     assert (up[0] != up[1]).all()
-    # With a fixed policy no step is uphill.
+    # With a fixed policy the loss never increases.
     animals = AnimalWeights(rng.normal(size=(20, 3)), rng.normal(size=(20, 2, 3)))
     blind = mean_field_learning(
         ContrastChoiceLearner(inverse_temperature=0.0), animals, np.linspace(0, 20, 81)
@@ -145,7 +145,7 @@ def test_on_policy_stationary_points_are_not_those_of_the_loss():
 
 @pytest.mark.parametrize("teaching", ["total", "heterogeneous"])
 def test_shallow_animals_end_at_one_point_from_many_starts(teaching):
-    """With a softmax this is observed, not proved."""
+    """For a softmax policy there is no proof that the stationary point is unique."""
     model = ContrastChoiceLearner(architecture="shallow", teaching=teaching)
     (point,) = stationary_points(model)
     assert point.index == 0
@@ -157,7 +157,7 @@ def test_shallow_animals_end_at_one_point_from_many_starts(teaching):
 
 @pytest.mark.parametrize("active", [(L,), (L, R), (L, C), (L, R, C)])
 def test_no_second_point_is_found_from_many_starts(active):
-    """Another way there: least squares for each action, weighted by how often it is chosen."""
+    """Points are found by least squares for each action, weighted by its probability."""
     model = ContrastChoiceLearner()
     use = [line in active for line in (L, R, C)]
     x, r = model.stimuli[:, use], model.rewards
@@ -165,7 +165,7 @@ def test_no_second_point_is_found_from_many_starts(active):
     for _ in range(600):
         q = np.einsum("ci,sai->sca", x, w)
         policy = 1.0 / (1.0 + np.exp(np.clip(5.0 * (q[..., ::-1] - q), -100.0, 100.0)))
-        policy /= policy.max(axis=1, keepdims=True)  # least squares does not see the scale
+        policy /= policy.max(axis=1, keepdims=True)  # least squares does not depend on the scale
         moments = np.einsum("sca,ci,cj->saij", policy, x, x)
         target = np.einsum("sca,ca,ci->sai", policy, r, x)
         w += 0.2 * (np.linalg.solve(moments, target[..., None])[..., 0] - w)
@@ -174,7 +174,7 @@ def test_no_second_point_is_found_from_many_starts(active):
 
 
 def test_an_action_that_seems_bad_is_not_tried_again():
-    """Not a stationary point, but as good as one: half the rewards, for as long as one can wait."""
+    """An action with a low estimate is hardly ever tried, so half the rewards are lost for long."""
     averse = AnimalWeights(np.ones(3), [[0.0, 0.0, -3.0], [0.0, 0.0, 0.5]])
     run = mean_field_learning(ContrastChoiceLearner(architecture="shallow"), averse, [1e2, 1e4])
     np.testing.assert_allclose(run.reward, 0.5, atol=1e-3)
@@ -192,7 +192,7 @@ def test_contrasts_need_not_be_symmetric():
 
 
 def test_on_policy_there_may_be_two_stable_points():
-    """A counterexample to uniqueness: a stimulus that is never as strong as the other."""
+    """If one stimulus is always weaker, there is a second stable point."""
     options = {"contrasts": (-1.0, -0.5, 0.125, 0.5), "architecture": "shallow"}
     model = ContrastChoiceLearner(inverse_temperature=2.0, **options)
     starts = [[[0.5, -2.0, 0.6], [-1.5, 0.1, 1.0]], [[0.0, -8.0, 1.0], [-1.5, 0.1, 1.0]]]
@@ -203,7 +203,7 @@ def test_on_policy_there_may_be_two_stable_points():
     (followed,) = stationary_points(model)
     np.testing.assert_allclose(followed.products, near, atol=1e-5)
     assert followed.index == 0
-    # Beyond 2.15 only the far one is left.
+    # Beyond 2.15 only the point `far` exists.
     sharp = ContrastChoiceLearner(inverse_temperature=3.0, **options)
     with pytest.raises(RuntimeError, match=r"up to an `inverse_temperature` of 2\.15"):
         stationary_points(sharp)

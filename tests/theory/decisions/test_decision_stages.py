@@ -1,4 +1,4 @@
-"""Stages of individual animals: one side first, then the other, or both at once."""
+"""Test stages of individual animals: one side first, then the other, or both at once."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from festina.theory.decisions import (
 )
 
 TIMES = np.arange(0.0, 200.5, 0.5)
-ANIMALS = naive_animals([0.1, 0.001, 0.01], [0.001, 0.1, 0.01])  # left, right, even-handed
+ANIMALS = naive_animals([0.1, 0.001, 0.01], [0.001, 0.1, 0.01])  # left, right, equal gains
 L, R, C = "left", "right", "constant"
 
 
@@ -40,7 +40,7 @@ def test_the_one_sided_stage_goes_to_the_other_side_only_with_total_teaching():
         mean_field_learning(ContrastChoiceLearner(teaching=t), ANIMALS, [45.0])
         for t in ("total", "heterogeneous")
     )
-    # Near the saddle of left and constant, whose P(R) is .87 on the right.
+    # Near the saddle of left and constant, P(R) is 0.87 on the right.
     np.testing.assert_allclose(total.right_probability[0, 0, 2:], 0.87, atol=0.005)
     np.testing.assert_allclose(
         heterogeneous.right_probability[0, 0], [0.05, 0.18, 0.50, 0.52, 0.53], atol=0.005
@@ -79,7 +79,7 @@ def test_animals_pass_the_saddles_in_order():
 
 
 def test_smaller_gains_come_closer_to_the_saddles():
-    """The hierarchy is what trajectories follow as the initial weights vanish."""
+    """With smaller initial gains, trajectories come closer to the saddles of the hierarchy."""
     nearest = []
     for gain in (1e-2, 1e-4, 1e-6):
         run = mean_field_learning(

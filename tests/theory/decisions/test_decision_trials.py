@@ -1,4 +1,4 @@
-"""Trial by trial: the mean is the mean field, the fluctuations shrink with the learning rate."""
+"""Test learning by trials: the mean is the mean field, fluctuations fall with the learning rate."""
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ ANIMAL = AnimalWeights([0.3, 0.1, 0.2], [[0.15, -0.05, 0.2], [-0.15, 0.05, 0.2]]
 
 @pytest.mark.parametrize("teaching", ["total", "heterogeneous"])
 def test_sixteen_runs_follow_the_mean_field(teaching):
-    """Within 0.1, and closer than that as the learning rate falls at fixed time."""
+    """The distance to the mean field is below 0.1; it falls with the rate at fixed time."""
     model = ContrastChoiceLearner(teaching=teaching)
 
     def deviations(rate, trials):
@@ -38,13 +38,14 @@ def test_sixteen_runs_follow_the_mean_field(teaching):
     if teaching == "total":
         fine_mean, fine_spread = deviations(0.01 / 16, 96_000)
         assert fine_mean < 0.5 * mean
-        # Fluctuations go with √η, so four times smaller; 16 runs know this to some tens of percent.
+        # Fluctuations scale as √η, so they are four times smaller; 16 runs have large standard
+        # errors.
         assert 3.0 < spread / fine_spread < 5.5
 
 
 @pytest.mark.parametrize("architecture", ["deep", "shallow"])
 def test_the_mean_change_of_one_trial_is_the_velocity(architecture):
-    """Over many animals that all see one trial, at several standard errors."""
+    """The mean change over many animals with one trial is the velocity, to five standard errors."""
     model = ContrastChoiceLearner(architecture=architecture, teaching="heterogeneous", tau=3.0)
     herd = ANIMAL.repeated(20_000)
     run = simulate_learning(model, herd, 1, learning_rate=1e-3, key=jax.random.key(0))

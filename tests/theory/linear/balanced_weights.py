@@ -1,23 +1,23 @@
-"""Balanced weights for tests, and the flow they follow by another route."""
+"""Balanced weights for tests, and their flow by an independent integration."""
 
 import numpy as np
 import scipy.integrate
 
 
 def rotation(size, rng):
-    """Orthogonal, with either sign of the determinant."""
+    """Return a random orthogonal matrix with either sign of the determinant."""
     q, r = np.linalg.qr(rng.standard_normal((size, size)))
     return q * np.sign(np.diagonal(r))
 
 
 def frame(size, columns, rng):
-    """Orthonormal columns, as many as there is room for; the others are zero."""
+    """Return as many orthonormal columns as fit; the remaining columns are zero."""
     kept = min(size, columns)
     return np.pad(rotation(size, rng)[:, :kept], ((0, 0), (0, columns - kept)))
 
 
 def balanced_weights(inputs, hidden, outputs, balance, strengths, rng):
-    """W₂ᵀW₂ − W₁W₁ᵀ = λI with singular values of W₂W₁ as given, in random directions."""
+    """Return W₁, W₂ with W₂ᵀW₂ − W₁W₁ᵀ = λI and the given singular values of W₂W₁."""
     s = np.zeros(hidden)
     kept = min(inputs, hidden, outputs)
     s[:kept] = np.broadcast_to(strengths, hidden)[:kept]
@@ -38,7 +38,7 @@ FUNNEL = np.array([[1.2, 0.4, 0.5], [-0.3, 0.8, -0.6]])
 
 
 def tabled(shape, balance):
-    """W₁, W₂ and Σ of the table of reference values."""
+    """Return W₁, W₂ and Σ of the table of reference values."""
     small = np.array([0.3, 0.2])
     large = np.sqrt(small**2 + abs(balance))
     p, q = (small, large) if balance >= 0 else (large, small)
@@ -50,7 +50,7 @@ def tabled(shape, balance):
 
 
 def integrate(first, second, correlation, times, *, rtol=1e-12, atol=1e-14):
-    """Gradient flow of the weights themselves: M = QQᵀ at each time."""
+    """Integrate gradient flow of the weights; return M = QQᵀ at each time."""
     hidden, inputs = first.shape
     outputs = len(second)
 
@@ -77,7 +77,7 @@ def integrate(first, second, correlation, times, *, rtol=1e-12, atol=1e-14):
 
 
 def gram(state):
-    """M = QQᵀ of a state."""
+    """Return M = QQᵀ of a state."""
     return state.factor @ state.factor.swapaxes(-1, -2)
 
 
@@ -92,7 +92,7 @@ def driving_matrix(correlation, balance):
 
 
 def generic_limit(correlation, balance, hidden):
-    """2PF, P on the `hidden` largest positive eigenvalues."""
+    """Return 2PF, with P the projection on the `hidden` largest positive eigenvalues of F."""
     f, vectors = np.linalg.eigh(driving_matrix(correlation, balance))
     kept = np.argsort(f)[::-1][:hidden]
     kept = kept[f[kept] > 1e-12]

@@ -1,4 +1,4 @@
-"""What the balanced solution is asked of, and what it refuses."""
+"""Test errors of linear theory for tasks and weights that violate its assumptions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The λ-balanced solution against integrated flows, limits, high precision and tabled values."""
+"""Test the λ-balanced solution against integrated flows, limits and reference values."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from festina.networks import deep_linear_from
 from festina.tasks import from_moments
 from festina.theory.linear import balanced_flow, balanced_gram, balanced_solution_terms
 
-# shape, λ, W₂W₁ at t = 1.5 by rows, tr W₁ᵀW₁, tr W₂W₂ᵀ, kernel distance then and in the end
+# Shape, λ, W₂W₁ at t = 1.5 by rows, tr W₁ᵀW₁, tr W₂W₂ᵀ, kernel distances at t = 1.5 and at the end
 TABLE = """
 square -5 1.19980716,0.39979965,-0.29973259,0.79982290 10.44353924 0.44353924 0.00021648 0.000217
 square -1 1.14935755,0.37016404,-0.25081416,0.73072746 3.22711819 1.22711819 0.00722801 0.006096
@@ -98,7 +98,7 @@ def problems(draw):
     s = np.zeros(min(inputs, outputs))
     s[:rank] = draw(st.sampled_from((0.3, 1.0, 3.0))) * rng.uniform(0.2, 1.0, rank)
     if draw(st.booleans()):
-        s[:rank] = s[:1]  # coinciding singular values
+        s[:rank] = s[:1]  # equal singular values
     k = len(s)
     sigma = rotation(outputs, rng)[:, :k] * s @ rotation(inputs, rng)[:, :k].T
     scale = 10.0 ** draw(st.floats(-3.0, 0.5))
@@ -124,7 +124,7 @@ def test_closed_form_is_the_flow(problem):
 
 @pytest.mark.slow
 def test_large_balance_and_long_times_are_right():
-    """Lazy limit: W − Σ falls as e^{−|λ|t}; delayed: the gap s²/|λ| decides at t ~ |λ|."""
+    """In the lazy limit W − Σ falls as e^{−|λ|t}; if delayed rich, the gap s²/|λ| decides."""
     rng = np.random.default_rng(3)
     s = np.array([1.0, 0.7])
     lam = 1e3
@@ -135,7 +135,7 @@ def test_large_balance_and_long_times_are_right():
     w = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))(times).map
     lazy = sigma + np.exp(-lam * times)[:, None, None] * (start - sigma)
     assert np.abs(w - lazy).max() < 2e-3  # O(s²/λ)
-    # One hidden unit and two directions of large rates: their ratio grows as e^{2 (f₁ − f₂) t}.
+    # For one hidden unit, the ratio of two directions with large rates grows as e^{2 (f₁ − f₂) t}.
     s1, s2 = 1.0, 0.5
     sigma = np.diag([s1, s2])
     lam = 1e6
@@ -147,7 +147,7 @@ def test_large_balance_and_long_times_are_right():
     out = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))(times).output_gram
     growth = out[:, 0, 0] / out[:, 1, 1]
     expected = (0.6 / 0.8) ** 2 * np.exp(2 * gap * times)
-    assert np.allclose(growth, expected, rtol=1e-6)  # weights of first change it by O(1/√λ)²
+    assert np.allclose(growth, expected, rtol=1e-6)  # the weights of `first` change it by O(1/√λ)²
 
 
 @pytest.mark.slow
@@ -166,14 +166,15 @@ def test_two_halves_make_a_whole_and_all_times_are_finite(shape, lam):
     limit = generic_limit(sigma, lam, hidden)
     assert np.allclose(whole[-3:], limit, rtol=0, atol=1e-8 * max(1.0, abs(lam)))
     scale = np.abs(whole).max()
-    state = flow(np.concatenate([times, [1.0, 1.0, 1.0]]))  # as many as before: compiled once
+    # The number of times does not change, so the program is compiled once
+    state = flow(np.concatenate([times, [1.0, 1.0, 1.0]]))
     for index, time in enumerate(times):
         half = state.inward[..., index].T, state.outward[..., index]
         again = balanced_flow(deep_linear_from(half), from_moments(sigma), balance=lam)(
             np.full(9, time)
         )
         assert np.abs(gram(again)[0] - whole[index]).max() < 1e-10 * scale
-    # Balance is conserved: W₂ᵀW₂ − W₁W₁ᵀ in the rotated units.
+    # The balance is conserved: W₂ᵀW₂ − W₁W₁ᵀ = λI for the rotated units.
     up = np.einsum("out,ovt->tuv", state.outward, state.outward)
     down = np.einsum("iut,ivt->tuv", state.inward, state.inward)
     assert np.abs(up - down - lam * np.eye(hidden)).max() < 1e-10 * scale
@@ -182,7 +183,8 @@ def test_two_halves_make_a_whole_and_all_times_are_finite(shape, lam):
 def test_weights_from_tiny_to_huge():
     rng = np.random.default_rng(0)
     first, second = balanced_weights(3, 3, 3, 0.0, [1.0, 0.7, 0.4], rng)
-    sigma = np.diag([3.0, 2.0, np.sign(np.linalg.det(second @ first))])  # not obstructed
+    # With this sign the solution is not obstructed
+    sigma = np.diag([3.0, 2.0, np.sign(np.linalg.det(second @ first))])
     for scale in (1e-150, 1e-30, 1e-3, 1e3, 1e6):
         flow = balanced_flow(deep_linear_from([scale * first, scale * second]), from_moments(sigma))
         assert not flow.obstructed
@@ -192,14 +194,14 @@ def test_weights_from_tiny_to_huge():
 
 
 def test_rate_of_escape_is_exact_for_tiny_weights():
-    """a(t) = a₀ e^{2st} while small: 340 powers of ten do not matter."""
+    """Small strengths grow as a(t) = a₀ e^{2st}, over 180 powers of ten."""
     tiny = 1e-100
     flow = balanced_flow(deep_linear_from([[[tiny]], [[tiny]]]), from_moments([[2.0]]))
     time = np.log(1e90) / 2.0
     assert flow([time]).map[0, 0, 0] == pytest.approx(tiny**2 * 1e180, rel=1e-10)
 
 
-# ---- what is known otherwise --------------------------------------------------------------------
+# ---- other known solutions ----------------------------------------------------------------------
 
 
 def test_square_networks_know_only_the_size_of_the_balance():
@@ -218,7 +220,7 @@ def test_square_networks_know_only_the_size_of_the_balance():
         maps.append(flow(times).map)
     assert np.allclose(maps[0], maps[1], atol=1e-12)
 
-    def root(m):  # √(m + λ²/4), symmetric
+    def root(m):  # the symmetric root √(m + λ²/4)
         f, v = np.linalg.eigh(m + np.eye(3))
         return v * np.sqrt(f) @ v.T
 
@@ -231,7 +233,7 @@ def test_square_networks_know_only_the_size_of_the_balance():
 
 @pytest.mark.parametrize("lam", [0.0, 1.5, -1.5, 1e4, -1e4])
 def test_closed_limits(lam):
-    """N_h = min: W₁ᵀW₁ → V(S_λ − λ/2)Vᵀ and W₂W₂ᵀ → U(S_λ + λ/2)Uᵀ."""
+    """For N_h = min, W₁ᵀW₁ → V(S_λ − λ/2)Vᵀ and W₂W₂ᵀ → U(S_λ + λ/2)Uᵀ."""
     rng = np.random.default_rng(2)
     sigma = rng.standard_normal((3, 5))
     u, s, vt = np.linalg.svd(sigma, full_matrices=False)
@@ -252,7 +254,7 @@ def test_closed_limits(lam):
 
 
 def test_coinciding_singular_values_share_what_there_is():
-    """One unit, two equal modes: the flow ends on the line that the weights pointed along."""
+    """With one unit and two equal modes, the map ends along its initial direction."""
     direction = np.array([0.6, 0.8])
     q = 0.1 * np.concatenate([direction, direction])
     rng = np.random.default_rng(0)
@@ -281,7 +283,8 @@ def test_a_determinant_of_the_wrong_sign_leaves_the_weakest_mode_unlearned():
     assert flow.obstructed
     assert flow([25.0]).loss()[0] == pytest.approx(0.245, abs=1e-3)
     assert flow.limit().loss()[0] == pytest.approx(0.7**2 / 2, abs=1e-9)
-    assert np.allclose(flow([1e6]).loss(), 0.7**2 / 2, atol=1e-9)  # rounding does not let it out
+    # Rounding does not remove the obstruction
+    assert np.allclose(flow([1e6]).loss(), 0.7**2 / 2, atol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore:The weights cannot reach")
@@ -310,7 +313,7 @@ def test_half_of_random_square_networks_are_obstructed_and_by_their_determinants
 
 @pytest.mark.slow
 def test_many_hidden_units_and_many_modes():
-    """More units than each of them has weights, and a network of some size."""
+    """Test more units than inputs and outputs, and a larger network."""
     rng = np.random.default_rng(9)
     times = np.array([0.0, 0.4, 1.5])
     for inputs, hidden, outputs, lam in ((3, 20, 4, 0.0), (12, 11, 14, 0.7)):

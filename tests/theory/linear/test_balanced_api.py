@@ -1,4 +1,4 @@
-"""The balanced solution as users meet it: transformations, assumptions, kernels, regimes."""
+"""Test the balanced solution for users: transformations, assumptions, kernels, regimes."""
 
 import warnings
 
@@ -27,7 +27,7 @@ def differences(function, x, h=1e-6):
 
 
 def flow_of(shape, balance):
-    """The flow of the table's weights."""
+    """Return the flow of the table's weights."""
     first, second, sigma = tabled(shape, balance)
     return balanced_flow(deep_linear_from([first, second]), from_moments(sigma))
 
@@ -40,7 +40,7 @@ def test_gradients_with_respect_to_everything(shape, lam, double):
     d1, d2, ds = (rng.standard_normal(a.shape) for a in (first, second, sigma))
 
     def loss(x):
-        """Weights, task, time constant and λ all move."""
+        """Return the loss for shifted weights, task, time constant and λ."""
         flow = balanced_flow(
             DeepLinear((first + x[0] * d1, second + x[1] * d2)),
             from_moments(sigma + x[2] * ds),
@@ -62,7 +62,7 @@ def test_time_to_half_the_loss_against_the_initial_scale(double):
     first, second, sigma = tabled("square", 0.0)
 
     def half_time(log_scale):
-        """One Newton step from a root found by bisection: the implicit function theorem."""
+        """Return a root found by bisection, with one Newton step for an exact derivative."""
         weights = jnp.exp(log_scale) * first, jnp.exp(log_scale) * second
         loss = lambda t: balanced_flow(DeepLinear(weights), from_moments(sigma), balance=0.0)(
             t[None]
@@ -91,7 +91,7 @@ def test_time_to_half_the_loss_against_the_initial_scale(double):
 
 @pytest.mark.slow
 def test_gradient_at_an_obstruction_is_that_of_the_flow(double):
-    """Nothing reaches the second mode, but the derivative towards it exists."""
+    """Weights without the second mode never learn it, but the derivative towards it exists."""
     sigma = np.diag([2.0, 1.0])
     weights = np.diag([0.3, 0.0])
 
@@ -206,7 +206,7 @@ def test_networks_and_tasks():
     expected = balanced_flow(deep_linear_from([first, second]), from_moments(sigma))([1.5]).map
     for network in (deep_linear_from((first, second)), layer_from(NeuronUnit(), first, second.T)):
         assert np.allclose(balanced_flow(network, white)([1.5]).map, expected, atol=1e-12)
-        # A factor of the loss is one of its clock; items that are one-hot are white in their sum.
+        # A factor in the loss is a factor in time; one-hot items have white sums.
         items = from_arrays(np.eye(3), sigma.T)
         summed = balanced_flow(network, items, loss="half-sum")([1.5]).map
         assert np.allclose(summed, expected, atol=1e-12)
@@ -365,7 +365,7 @@ def test_regimes_of_the_three_shapes():
 
 
 def kernel_distance_of(states, inputs):
-    """1 − cos(K₀, K) of M = QQᵀ, by the kernels themselves."""
+    """Return 1 − cos(K₀, K) of M = QQᵀ, from the kernels."""
 
     def kernel(m):
         outputs = len(m) - inputs
@@ -380,8 +380,11 @@ def kernel_distance_of(states, inputs):
     "seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 40))]
 )
 def test_regimes_of_any_shape_are_those_of_their_kernels(seed):
-    """The kernel turns as far as the larger layer does, which a lazy one does not. Delayed: half of
-    that takes as long as at the largest difference of rates, long after the rate |λ|."""
+    """The kernel turns with the larger layer, which rests in the lazy regime.
+
+    In the delayed rich regime, half of the change takes as long as for the largest difference of
+    rates, much longer than 1/|λ|.
+    """
     rng = np.random.default_rng(seed)
     inputs, outputs = rng.integers(1, 6, 2)
     for lam in rng.uniform(40.0, 100.0, 2) * [-1.0, 1.0]:
@@ -395,19 +398,20 @@ def test_regimes_of_any_shape_are_those_of_their_kernels(seed):
         )
         lazy = hidden == most
         assert found.kind == ("lazy" if lazy else "delayed rich")
-        # Units turn to the strongest modes; those for which there is none keep their directions.
+        # Units turn to the strongest modes; units without a mode keep their directions.
         large, modes = (weights[1], left) if lam > 0 else (weights[0].T, right.T)
         kept = np.sum((modes[:, :hidden].T @ np.linalg.qr(large)[0]) ** 2)
-        turned = 1 - (kept + max(hidden - len(s), 0)) / hidden  # sin², on average
-        assert (turned < 1e-12) == lazy  # a draw may begin near where it ends, at 3e-6 for one
-        # The other layer's part of the kernel is smaller by (s/λ)².
+        turned = 1 - (kept + max(hidden - len(s), 0)) / hidden  # mean sin²
+        assert (turned < 1e-12) == lazy  # one draw begins near its end, with 3e-6
+        # The smaller layer contributes a part (s/λ)² to the kernel.
         assert found.kernel_distance == pytest.approx(turned, abs=(2 / lam) ** 2)
         if not lazy:
-            # At one difference of rates g a small angle falls by e^(−gt), and half of its sin² is
-            # gone at gt = −ln(1 − √½) = 1.228. Wider angles and several g take longer in units of
-            # the largest (for one unit by convexity; more are seen to). Finite λ changes this by
-            # (s/λ)², or by (s/λ)⁴ of the distance: by 5% where that is 3e-6. `rate_gap` is the
-            # smallest g, and between two modes of one strength it says nothing of half the way.
+            # For one difference of rates g, a small angle falls as e^(−gt), and half of sin² is
+            # reached at gt = −ln(1 − √½) = 1.228. Wider angles and several rates take longer in
+            # units of the largest g (by convexity for one unit, as observed for several). Finite λ
+            # changes the time by (s/λ)², or by (s/λ)⁴ relative to the distance, 5 % for a distance
+            # of 3e-6. `rate_gap` is the smallest g, and between two modes of equal strength it does
+            # not determine the half-time.
             weakest = s[-1] if most == len(s) else 0.0
             largest = np.hypot(s[0], lam / 2) - np.hypot(weakest, lam / 2)
             assert found.half_change_time * largest > 1.1

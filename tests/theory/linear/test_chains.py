@@ -1,4 +1,4 @@
-"""Chains of any depth: closed forms against integration, limits, printed numbers, derivatives."""
+"""Test chains of any depth: closed forms, integration, limits, printed numbers, gradients."""
 
 import logging
 import math
@@ -96,7 +96,7 @@ def test_strengths_that_were_integrated_beforehand(depth, s, lam, a0, t, tau, ex
 )
 def test_curves_are_those_of_the_differential_equation(depth, s, lam, start, tau, progress, mirror):
     a0 = start * s / lam
-    # Long enough to see the transition, whatever the parameters.
+    # Long enough to contain the transition for all parameters
     t = progress * abs(a0) / abs(speed(a0, depth, s, lam, tau))
     times = np.array([0.3, 0.7, 1.0]) * t
     if mirror:
@@ -121,14 +121,14 @@ def test_begins_at_the_start_and_ends_at_the_fixed_point(depth):
 
 @pytest.mark.parametrize("depth", [2, 3, 9, math.inf])
 def test_tiny_starts_take_their_time_and_then_learn(depth):
-    """Down to 1e-300: the time to reach any strength, and the strength at that time."""
+    """Test times and strengths for initial strengths down to 1e-300."""
     for a0 in (1e-8, 1e-100, 1e-300):
         a = chain_strength([0.0, 1e-3, 1e6], 1.0, a0, depth=depth)
         assert np.isfinite(a).all()
         assert a[0] == pytest.approx(a0, rel=1e-14, abs=0)
         assert a[1] == pytest.approx(a0 * (math.exp(2e-3) if depth == 2 else 1), rel=0.1, abs=0)
         half = float(learning_time(1.0, a0, depth=depth, fraction=0.5))
-        # Before the transition the strength keeps the memory of its start.
+        # Before the transition the strength depends on the initial strength.
         early = chain_strength([0.5 * half], 1.0, a0, depth=depth)[0]
         q = 1 - 2 / depth
         expected = a0 * (0.5**-1) ** (1 / q) if q else math.sqrt(a0)
@@ -143,7 +143,7 @@ def test_infinite_depth_is_lamberts_function(a0, s):
     w = scipy.special.lambertw(u * np.exp(u - s**2 * times / lam)).real
     a = chain_strength(times, s, a0, depth=math.inf, input_variance=lam)
     assert np.allclose(a, s / lam / (1 + w), rtol=1e-12)
-    # The other side of zero: the other branch.
+    # A negative strength is on the other branch of Lambert's W.
     u = -s / (lam * a0) - 1
     w = scipy.special.lambertw(u * np.exp(u - s**2 * times / lam), -1).real
     a = chain_strength(times, s, -a0, depth=math.inf, input_variance=lam)
@@ -161,7 +161,7 @@ def test_infinite_depth_where_the_literal_formula_overflows():
 
 
 def test_finite_depth_tends_to_infinite_depth_at_the_rate_of_one_over_depth():
-    """On one clock, and the distance grows with ln(1/a₀)."""
+    """Depths share the clock τ/D; the difference grows with ln(1/a₀)."""
     shifts = []
     for a0 in (1e-2, 1e-4):
         limit = learning_time(1.0, a0, depth=math.inf, fraction=0.5)
@@ -187,7 +187,7 @@ def test_without_a_correlation_the_strength_decays(depth, a0):
     a = chain_strength(times, 0.0, a0, depth=depth, input_variance=1.3, tau=0.9)
     expected = integrated(np.append(0.0, times[1:]), depth, 0.0, 1.3, a0, 0.9)
     assert np.allclose(a, expected, rtol=1e-9)
-    # Continuous, with the right slope in s.
+    # The strength is continuous at s = 0, with the correct slope in s.
     near = [
         chain_strength(times, s, a0, depth=depth, input_variance=1.3, tau=0.9)
         for s in (-1e-6, 1e-6)
@@ -214,7 +214,7 @@ def test_an_input_that_does_not_vary_teaches_nothing(depth):
         chain_strength([1.0], 1.0, 0.3, depth=depth, input_variance=0.0)
 
 
-# ---- the integral behind it ---------------------------------------------------------------------
+# ---- the integral -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("depth", [3, 4, 5, 12, 1000])
@@ -246,7 +246,7 @@ def test_clock_is_the_quadrature_and_position_its_inverse(double, depth):
     assert np.allclose(elapsed, time, rtol=1e-11, atol=0)
     if depth > 2:
         x, distance = position(elapsed, start, *arguments)
-        # The last digit of the time is magnified by the speed at the end.
+        # The speed at the end magnifies the last digit of the time.
         slack = 1e-15 * (1 + end ** (p - 1) * start ** (1 - p))
         assert np.all(np.abs(x / end - 1) <= 20 * slack)
         gap = np.where(creeping, 1 + end, np.abs(1 - end))
@@ -259,7 +259,7 @@ def test_position_near_the_target_keeps_the_distance(double, depth):
     time, start = np.tile([40.0, 400.0, 690.0], 2), np.repeat([0.3, 3.0], 3)
     x, distance = position(time, start, np.zeros(6, bool), jnp.array(1 / depth))
     assert np.all(x == 1.0)
-    # The constant too: at the first time the linearised law is good to rounding already.
+    # The constant is correct, too: the linear law is exact to rounding at the first time.
     slope = np.diff(distance.reshape(2, 3), axis=1)
     assert np.allclose(slope, -np.diff(time.reshape(2, 3), axis=1), rtol=1e-14)
 
@@ -304,7 +304,7 @@ def test_closed_forms_of_the_times():
     for depth, expected in closed.items():
         time = learning_time(s, a0, depth=depth, strength=a, input_variance=lam)
         assert time == pytest.approx(expected, rel=1e-13)
-    # Without a correlation: |a|^−p grows linearly.
+    # Without a correlation |a|^−p grows linearly.
     time = learning_time(0.0, 0.5, depth=4, strength=0.1)
     assert time == pytest.approx((0.1**-1.5 - 0.5**-1.5) / (1.5 * 4), rel=1e-14)
 
@@ -326,7 +326,7 @@ def test_infinite_and_zero_times_in_sweeps():
     part=st.floats(-2.0, 0.99),
 )
 def test_a_chain_at_its_target_is_learned_from_the_start(depth, target, part):
-    """So is one between the target and what is asked for, be that zero or beyond."""
+    """A chain between its target and the requested strength has also learned from the start."""
     arguments = {"depth": depth, "never": "infinite"}
     assert learning_time(target, target, **arguments) == 0.0
     assert learning_time(-target, -target, **arguments) == 0.0
@@ -434,7 +434,7 @@ def test_equal_layers_are_the_balanced_chain_and_nearly_equal_ones_tend_to_it():
 
 
 def test_unbalanced_chain_passes_zero_after_a_logarithm_of_the_imbalance():
-    """w₁ = −b, w₂ = b + ε: P = ε/2 grows as e^{(s+λb²)t} at first, so t₀ is affine in ln 1/ε."""
+    """For w₁ = −b, w₂ = b + ε, P = ε/2 first grows as e^{(s+λb²)t}, so t₀ is affine in ln 1/ε."""
     crossings = []
     for eps in (1e-6, 1e-8, 1e-10, 1e-12):
         low, high = 0.0, 60.0
@@ -443,7 +443,7 @@ def test_unbalanced_chain_passes_zero_after_a_logarithm_of_the_imbalance():
             a = unbalanced_strength([middle], -0.5, 0.5 + eps, 1.0)[0]
             low, high = (middle, high) if a < 0 else (low, middle)
         crossings.append(low)
-    # M = b e^{−t} and P e^{t} once the strength is small: they meet later by half a logarithm.
+    # For small strength M = b e^{−t} and P e^{t}, so they meet later by half a logarithm.
     assert np.allclose(np.diff(crossings), 0.5 * math.log(100.0), rtol=1e-3)
 
 
@@ -515,7 +515,7 @@ def test_second_derivatives(double, depth):
 
 @pytest.mark.parametrize("depth", [1, 2, 3, pytest.param(7, marks=pytest.mark.slow), math.inf])
 def test_derivatives_at_the_fixed_points(double, depth):
-    """Around the target a disturbance decays at the rate D λ (s/λ)^{2−2/D}; at zero it grows."""
+    """Deviations from the target decay at the rate D λ (s/λ)^{2−2/D}; deviations from zero grow."""
     s, lam, t = 1.5, 0.8, 0.6
     slope = jax.jit(
         jax.grad(lambda a0: chain_strength([t], s, a0, depth=depth, input_variance=lam)[0])
@@ -530,7 +530,7 @@ def test_derivatives_at_the_fixed_points(double, depth):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("depth", [1, 2, 7])  # deeper ones run the same program
+@pytest.mark.parametrize("depth", [1, 2, 7])  # deeper chains run the same program
 def test_under_jit_and_vmap(double, depth):
     times, a0 = np.array([0.1, 1.0, 3.0]), np.array([0.1, 0.5, 3.0, -0.2, 0.0])
     whole = chain_strength(times, np.full(5, 1.2), a0, depth=depth, input_variance=np.ones(5))
@@ -569,7 +569,7 @@ def test_other_values_and_other_depths_compile_nothing_anew(caplog):
     assert [record for record in caplog.records if "Compiling" in record.getMessage()]
 
 
-# ---- what the slides print ----------------------------------------------------------------------
+# ---- equations printed on the slides ------------------------------------------------------------
 
 
 def test_erratum_1_the_shallow_rate_is_the_input_variance():
@@ -590,10 +590,10 @@ def test_erratum_2_the_deep_rate_and_the_deep_clock():
     a = chain_strength(times, 1.5, 0.05, depth=math.inf, input_variance=0.8)
     assert np.allclose(a, integrated(times, math.inf, 1.5, 0.8, 0.05, 1.0), rtol=1e-8)
     assert np.abs(printed(1.5, 0.8, 0.05, times) - a).max() > 1.0
-    # Right where s² = λ.
+    # The printed equation is correct for s² = λ.
     a = chain_strength(times, 0.8, 0.05, depth=math.inf, input_variance=0.64)
     assert np.allclose(printed(0.8, 0.64, 0.05, times), a, rtol=1e-10)
-    # And its clock is τ/D: a deep chain of layers with τ = 1 has long finished.
+    # Its clock is τ/D: with τ = 1, a deep chain is already at its target.
     deep = chain_strength(times[1:2], 0.8, 0.05, depth=1000, input_variance=0.64)
     assert deep == pytest.approx(0.8 / 0.64, rel=1e-12)
     scaled = chain_strength(times, 0.8, 0.05, depth=10**6, input_variance=0.64, tau=1e6)

@@ -1,4 +1,4 @@
-"""One task after the other: composed solutions against tabled values and integrated flows."""
+"""Test continual learning: composed solutions against reference values and integrated flows."""
 
 from decimal import Decimal, localcontext
 
@@ -44,7 +44,7 @@ def test_two_tasks_of_the_table(lam, expected, left, forgotten):
 
 
 def test_composition_is_the_flow_from_real_weights():
-    """The second task starts from weights that differ from the network's by a rotation."""
+    """The second task starts from weights that are a rotation of the network's weights."""
     first, second, sigma = tabled("funnel", -1.0)
     other = np.array([[0.2, -0.9, 0.3], [1.1, 0.5, 0.0]])
     run = continual_learning(
@@ -55,7 +55,7 @@ def test_composition_is_the_flow_from_real_weights():
     state = run.states[0]
     q = integrate(first, second, sigma, [2.0])[0]
     values, vectors = np.linalg.eigh(q)
-    root = vectors[:, -2:] * np.sqrt(values[-2:])  # rank two: another rotation of the same weights
+    root = vectors[:, -2:] * np.sqrt(values[-2:])  # rank two: the same weights, rotated
     expected = integrate(root[:3].T, root[3:], other, [0.5, 1.5])
     assert np.allclose(run.map[2:], expected[:, 3:, :3], atol=1e-7)
     assert state.balance == pytest.approx(-1.0)
@@ -127,7 +127,7 @@ def test_a_task_that_is_never_learned_is_warned_of():
 
 
 def composed(first, second, tasks, times, *, digits=400):
-    """W₂W₁ after tasks Σ = diag(σ) at λ = 0: M = XA⁻¹Xᵀ from task to task, in many digits."""
+    """Return W₂W₁ after tasks Σ = diag(σ) at λ = 0, by M = XA⁻¹Xᵀ with many digits."""
     decimals = np.vectorize(Decimal, otypes=[object])
     with localcontext() as context:
         context.prec = digits
@@ -140,7 +140,8 @@ def composed(first, second, tasks, times, *, digits=400):
                     a = a + np.outer(both[i], both[i]) * (((2 * f * t).exp() - 1) / (2 * f))
                     both[i] = both[i] * (f * t).exp()
                 x[k], x[n + k] = (both[0] + both[1]) * half, (both[0] - both[1]) * half
-        rows = np.concatenate([a, x[:n].T], axis=1)  # solved by elimination: A is definite
+        # Elimination without pivoting, because A is positive definite
+        rows = np.concatenate([a, x[:n].T], axis=1)
         for k in range(len(a)):
             rows[k] = rows[k] / rows[k, k]
             others = np.arange(len(a)) != k
@@ -149,7 +150,7 @@ def composed(first, second, tasks, times, *, digits=400):
 
 
 def test_a_task_is_reversed_after_it_has_been_learned_for_long():
-    """λ = 0: of −Σ the weights hold e^{−2st} by then, which is 1e-16 and 1e-11."""
+    """At λ = 0, the part of the weights along −Σ has fallen as e^{−2st} to 1e-16 and 1e-11."""
     first, second = (0.3 * two_by_two(angle) for angle in (0.4, 1.1))
     task = np.diag([1.5, 1.0])
     run = continual_learning(
@@ -163,7 +164,7 @@ def test_a_task_is_reversed_after_it_has_been_learned_for_long():
         [from_moments(task), from_moments(-task)],
         [60.0, [60.0, 132.0, 190.0]],
     )
-    assert np.abs(late.map[1]).max() < 1e-20  # where it waits, a saddle
+    assert np.abs(late.map[1]).max() < 1e-20  # near the saddle between both tasks
     assert np.allclose(late.map[3], -task, atol=1e-9)
     for k, t in ((2, 132.0), (3, 190.0)):
         exact = composed(first, second, [[1.5, 1.0], [-1.5, -1.0]], [60.0, t], digits=600)
@@ -174,7 +175,7 @@ def test_a_task_is_reversed_after_it_has_been_learned_for_long():
     "size", [3, *(pytest.param(size, marks=pytest.mark.slow) for size in (2, 4))]
 )
 def test_what_a_long_stage_leaves_is_carried_into_the_next(size):
-    """Modes change their sign from task to task, an even number of them: det W keeps its own."""
+    """An even number of modes changes its sign between tasks, so the sign of det W is the same."""
     rng, count = np.random.default_rng(size), 4
     for _ in range(3):
         signs = rng.choice([-1.0, 1.0], (count, size))
@@ -199,7 +200,7 @@ def test_what_a_long_stage_leaves_is_carried_into_the_next(size):
     ],
 )
 def test_stages_are_those_of_one_flow_after_another(inputs, hidden, outputs, lam):
-    """Tasks that share nothing, left early: where doubles lose nothing they do as well."""
+    """Unrelated tasks with short stages keep all digits of doubles."""
     rng = np.random.default_rng(7)
     first, second = balanced_weights(inputs, hidden, outputs, lam, 0.5, rng)
     tasks = list(rng.standard_normal((3, outputs, inputs)))
@@ -214,7 +215,7 @@ def test_stages_are_those_of_one_flow_after_another(inputs, hidden, outputs, lam
 
 
 def test_where_rounding_decides_it_is_said():
-    """The same reversal, after so long that nothing is left of what would have to grow."""
+    """After a long first stage, the part that would grow in the reversal is lost to rounding."""
     first, second = (0.3 * two_by_two(angle) for angle in (0.4, 1.1))
     task = np.diag([1.5, 1.0])
     with pytest.warns(ObstructionWarning, match=r"in task 1.*rounding may decide"):

@@ -1,4 +1,4 @@
-"""What grows of small weights: against integrated and trained networks."""
+"""Test the growing part of small weights against integrated and trained networks."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from festina.theory.linear import (
 
 
 def test_the_growing_part_of_small_weights_against_scipy():
-    """Balanced weights are all growing part: then the solution is that of the flow, exactly."""
+    """Balanced weights only have a growing part, so the solution equals the flow."""
     s = np.array([2.0, 1.3, 0.6])
     rng = np.random.default_rng(5)
     first = 0.1 * rng.normal(size=(4, 3))

@@ -1,4 +1,4 @@
-"""Training time against depth, for small weights, greedy pretraining and orthogonal layers."""
+"""Test training time against depth: small weights, greedy pretraining and orthogonal layers."""
 
 import math
 
@@ -32,7 +32,7 @@ def test_small_weights_take_time_in_proportion_to_one_over_the_correlation():
 
 @pytest.mark.parametrize("depth", [2, 3, 4, 8])
 def test_small_weight_law_is_the_limit_of_the_exact_time(depth):
-    """What is left is a constant, that is b₀^(D−2) of the law for more than two layers."""
+    """The deviation is a constant, a part b₀^(D−2) of the law for more than two layers."""
     b0 = np.array([0.04, 0.02, 0.01])
     law = small_weight_law(b0, depth=depth, correlation=1.3, tau=0.7)
     exact = learning_time(1.3, b0**depth, depth=depth, tau=0.7)
@@ -56,7 +56,7 @@ def test_erratum_6_the_printed_law_has_the_rate_but_not_the_prefactor():
         assert exact == pytest.approx(law, rel=max(100 * depth * b0**depth, 1e-12))
         printed = 1 / (s * b0**depth)
         assert printed / exact == pytest.approx((depth - 2) / depth / b0**2, rel=1e-3)
-        # The printed one is that of infinite depth from the same product.
+        # The printed time is that of infinite depth for the same initial product.
         deep = learning_time(s, b0**depth, depth=math.inf)
         assert deep == pytest.approx(printed, rel=1e-3)
 
@@ -78,7 +78,7 @@ def test_erratum_7_greedy_training_is_linear_in_depth_and_logarithmic_in_the_wei
     four = np.array([pretrained_learning_time_by_depth(depths, b, module_depth=4) for b in b0])
     for times in (two, four):
         assert np.allclose(times / depths, times[:, :1] / depths[0], rtol=0.1)
-    # Two layers: D ln(1/b₀); the square of 1/b₀ takes four.
+    # Two layers take D ln(1/b₀); four layers take a time proportional to 1/b₀².
     assert np.allclose(np.diff(two, axis=0), depths * math.log(10.0), rtol=1e-3)
     assert np.allclose(four, depths / (2 * b0[:, None] ** 2), rtol=2e-3)
     assert np.all(two[-1] < 1e-3 * depths / b0[-1] ** 2)
@@ -122,7 +122,7 @@ def test_a_mode_weaker_than_the_layers_is_learned_from_above():
 
 @pytest.mark.parametrize("correlation", [0.5, 1.0, 1.02, 3.0])
 def test_layers_at_or_above_their_target(correlation):
-    """At the target there is nothing to wait for; above it a module comes down to it."""
+    """At the target the time is zero; above the target modules first come down to it."""
     assert np.array_equal(learning_time_by_depth([2, 4, 8], 1.0), [0.0, 0.0, 0.0])
     tuned = learning_time_by_depth([4], 1.0, correlation=correlation)
     assert np.array_equal(

@@ -1,4 +1,4 @@
-"""Networks as independent chains: against the matrix flow, at any depth, white inputs or not."""
+"""Test networks as independent chains against the matrix flow, for any depth and covariance."""
 
 import functools
 
@@ -35,7 +35,7 @@ def frame(rows, columns, rng):
 
 
 def matrix_flow(weights, correlation, covariance, times, *, tau=1.0):
-    """All layers at all times by SciPy: τ dW^l/dt = (W^D…W^{l+1})ᵀ(Σyx − WΣxx)(W^{l−1}…W^1)ᵀ."""
+    """Integrate τ dW^l/dt = (W^D…W^{l+1})ᵀ(Σyx − WΣxx)(W^{l−1}…W^1)ᵀ of all layers by SciPy."""
     shapes = [w.shape for w in weights]
     cuts = np.cumsum([w.size for w in weights])[:-1]
     product = lambda ws, size: functools.reduce(lambda p, w: w @ p, ws, np.eye(size))
@@ -61,7 +61,7 @@ def matrix_flow(weights, correlation, covariance, times, *, tau=1.0):
 
 
 def decoupled(strengths, left, right, widths, rng):
-    """W^l = R_l diag(b_l) R_{l−1}ᵀ with random inner frames."""
+    """Return W^l = R_l diag(b_l) R_{l−1}ᵀ with random inner frames."""
     count = right.shape[1]
     frames = [right, *(frame(width, count, rng) for width in widths), left]
     return [
@@ -168,7 +168,7 @@ def test_departure_is_linear_in_the_coupling():
 
 @pytest.mark.slow
 def test_a_network_of_festina_follows(double):
-    """The same through `gradient_flow`: hidden units are rows of u, read out by rows of v."""
+    """In `gradient_flow` hidden units are rows of u, with readouts in rows of v."""
     rng = np.random.default_rng(6)
     u, v = frame(3, 3, rng), frame(4, 3, rng)
     correlation = (u * [3.0, 1.0, 0.4]) @ v.T
@@ -192,7 +192,7 @@ def test_modes_put_the_data_together_again(outputs, inputs, seed):
     rng = np.random.default_rng(seed)
     count = min(outputs, inputs)
     u, v = frame(outputs, count, rng), frame(inputs, inputs, rng)
-    s = rng.integers(0, 3, count).astype(float)  # zeros and equal ones among them
+    s = rng.integers(0, 3, count).astype(float)  # some are zero or equal
     lam = rng.integers(1, 3, inputs).astype(float)
     correlation, covariance = (u * s) @ v[:, :count].T, (v * lam) @ v.T
     found = modes(from_moments(correlation, covariance))
@@ -219,7 +219,7 @@ def test_equal_singular_values_with_different_variances_are_told_apart():
 def test_inputs_that_nothing_correlates_with_may_have_any_variance():
     rng = np.random.default_rng(1)
     v = frame(4, 4, rng)
-    correlation = np.outer([0.6, 0.8], 2.0 * v[:, 0])  # rank one of two
+    correlation = np.outer([0.6, 0.8], 2.0 * v[:, 0])  # rank one
     found = modes(from_moments(correlation, (v * [1.0, 5.0, 0.0, 3.0]) @ v.T))
     assert found.singular_values == pytest.approx([2.0, 0.0])
     assert found.input_variance[0] == pytest.approx(1.0)
@@ -261,7 +261,7 @@ def test_coupled_weights_are_refused_with_the_size_of_the_coupling():
 
 
 def test_read_outs_of_units_without_input_are_coupling_too():
-    """Such a unit gets its input weights from the error: W₁ leaves its frame."""
+    """A unit without input weights gets some from the error, so W₁ leaves its frame."""
     task = from_moments(np.diag([3.0, 1.0]))
     second = np.array([[1.0, 0.0, 0.3], [0.0, 1.0, 0.0]])
     with pytest.raises(ValueError, match="not decoupled"):
@@ -303,9 +303,9 @@ def test_effective_strengths_of_decoupled_weights_are_their_strengths():
 
 @pytest.mark.slow
 def test_random_weights_rise_late_by_a_fraction_that_falls_as_one_over_the_logarithm():
-    """Known: .233, .113, .074, .055 at std .1, …, 1e-4, over five other seeds.
+    """Reference errors at std 0.1, …, 1e-4 are 0.233, 0.113, 0.074, 0.055, over five other seeds.
 
-    These are errors of the worst mode of a seed: the mean over modes is half of that.
+    These are errors of the worst mode of a seed; the mean over modes is half as large.
     """
     s = np.array([5.0, 3.0, 2.0, 1.0])
     rng = np.random.default_rng(0)
@@ -327,18 +327,18 @@ def test_random_weights_rise_late_by_a_fraction_that_falls_as_one_over_the_logar
     predicted = np.log(s / a0 - 1) / (2 * s)
     error = np.abs(measured - predicted) / measured
     logs = np.log(1 / scales)
-    # Both are means over seeds, of 16 and of five, with the scatter of single seeds.
+    # Both numbers are means over seeds, 16 and five, with the scatter of single seeds.
     worst = error.max(axis=2)
     sigma = worst.std(axis=1, ddof=1) * np.sqrt(1 / 16 + 1 / 5)
     deviation = (worst.mean(axis=1) - [0.233, 0.113, 0.074, 0.055]) / sigma
     assert np.abs(deviation).max() < 3
-    # The delay itself stays, in units of 1/s; the times grow as ln(1/std).
+    # The delay in units of 1/s stays constant, while the times grow as ln(1/std).
     mean = error.mean(axis=(1, 2)) * logs
     assert np.allclose(mean, mean.mean(), rtol=0.05)
     delay = (s * (measured - predicted)).mean(axis=1)
     assert np.allclose(delay[2], delay[3], atol=2e-3)
     assert (delay[3] > 0).all()
-    assert delay[3, 0] < 1e-3  # nobody comes before the first
+    assert delay[3, 0] < 1e-3  # the first mode is not delayed
 
 
 # ---- from saddle to saddle ----------------------------------------------------------------------
@@ -358,7 +358,7 @@ def test_saddles_of_two_layers():
 
 @pytest.mark.slow
 def test_saddles_are_stationary_with_the_curvature_of_the_rate():
-    """Gradient zero at each stage, and −rate the lowest eigenvalue of the Hessian."""
+    """At each stage the gradient is zero, and −rate is the lowest eigenvalue of the Hessian."""
     rng = np.random.default_rng(1)
     correlation = (frame(3, 3, rng) * [3.0, 2.0, 0.5]) @ frame(3, 3, rng).T
     found = modes(from_moments(correlation))

@@ -1,4 +1,4 @@
-"""Reversal: when modes cross zero, and when they never do."""
+"""Test reversal: times at which modes cross zero, and modes that never do."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_limits_of_the_crossing_time():
 
 
 def test_overlap_with_what_grows():
-    """The weights of the converged network, along the growing eigenvectors of the reversed task."""
+    """Compare with converged weights along growing eigenvectors of the reversed task."""
     rng = np.random.default_rng(0)
     s = np.array([2.0, 1.0, 0.5])
     u, v = rotation(3, rng), rotation(3, rng)
@@ -71,7 +71,7 @@ def test_without_balance_a_converged_network_is_trapped():
 
 
 def test_stopped_early_it_takes_as_long_to_unlearn_as_it_learned():
-    """λ = 0, all s = 1: alignment changes sign after T_A and the new task is learned after 2T_A."""
+    """For λ = 0 and s = 1, alignment changes its sign after T_A and the new task takes 2T_A."""
     rng = np.random.default_rng(4)
     sigma = rotation(4, rng) @ rotation(4, rng).T
     first, second = balanced_weights(4, 4, 4, 0.0, 0.05, rng)
