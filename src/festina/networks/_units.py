@@ -165,7 +165,8 @@ class NeuronUnit(_Activated):
     def weight_shape(self, input_shape: Shape) -> Shape:
         if len(input_shape) != 1:
             raise ValueError(
-                f"A fully-connected unit takes vectors, got {input_shape}. Flatten the inputs."
+                f"A fully-connected unit takes vectors, got inputs {input_shape}. Flatten each "
+                "input."
             )
         return (input_shape[0] + self.bias,)
 
