@@ -58,8 +58,9 @@ def blow_up_times(
     $Z = \frac12\begin{bmatrix} 0 & \psi \\ \psi^\top & 0\end{bmatrix}$. With
     $M = \langle y\psi\rangle$ call
 
-        sigma = np.block([[zero, M / 2], [M.T / 2, zero]]) heads = layer_from("quadratic",
-        np.concatenate([k, q], axis=-1), v) blow_up_times(heads, from_moments(sigma[None]))
+        sigma = np.block([[zero, M / 2], [M.T / 2, zero]])
+        heads = layer_from("quadratic", np.concatenate([k, q], axis=-1), v)
+        blow_up_times(heads, from_moments(sigma[None]))
 
     This result is *wrong* for heads with a value vector of which several entries get a gradient. An
     example are the heads of `festina.networks.attention` on in-context regression with inputs
