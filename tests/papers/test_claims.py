@@ -167,7 +167,8 @@ def test_claims_say_what_is_known_and_what_is_broken():
     instead = written[2]["instead"]
     assert isinstance(instead, dict)
     assert instead["holds"]
-    assert claims.__doc__ == "What somebody says."
+    assert claims.__doc__ is not None
+    assert claims.__doc__.startswith("Make three claims")
 
 
 @pytest.mark.parametrize("level", [3.0, np.nan, 2.5], ids=("it holds", "nan", "another number"))
