@@ -3,11 +3,11 @@ r"""Two views in conflict and a cue: networks learn to follow the cue, however r
 Inputs are x = (e_i, e_j, e_t): two views, which show classes i and j out of K, and a cue t. The
 target is y = e_i if t = 0 and y = e_j if t = 1. Both views show the same class with probability
 1 − c. The loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1. The *gating index* is the output for
-the cued class minus the output for the other class, where views differ. The notes ask for a
-transition as the share c of conflicts grows from zero. No transition exists: the gating index
-converges to 1 for all c > 0, after a time proportional to 1/c. A network first learns
-(e_i + e_j)/2, which needs no gates and leaves the loss c/4. The residual is nonzero only for
-conflicts, a share c of the examples.
+the cued class minus the output for the class of the other view, averaged over examples whose views
+differ. The notes ask for a transition as the share c of conflicts grows from zero. No transition
+exists: the gating index converges to 1 for all c > 0, after a time proportional to 1/c. A network
+first learns (e_i + e_j)/2, which needs no gates and leaves the loss c/4. The residual is nonzero
+only for conflicts, a share c of the examples.
 """
 
 from typing import Annotated, Any
@@ -50,7 +50,7 @@ _SAMPLES = 161
 _LAST = 80.0
 """Value of c·t at which training ends."""
 _RARE = 0.2
-"""Share c up to which conflicts are rare: all else is learned before they matter."""
+"""Share c up to which conflicts are rare: everything else is learned before conflicts matter."""
 
 
 class Parameters(BaseParameters):
@@ -81,7 +81,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "shares": (0.1, 0.2, 0.4, 1.0)}
 
 @make_run("haste/conflict")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train ReLU and linear networks at every share of conflicts, ReLU networks also without."""
+    """Train ReLU and linear networks at every share c of conflicts; ReLU networks also at c = 0."""
     keys, found = keys_from_parameters(parameters, key), list[xr.Dataset]()
     for k, share in enumerate(parameters.shares):
         progress(f"conflict in {share:g} of the examples", k / (len(parameters.shares) + 1))
@@ -123,7 +123,7 @@ def _in_conflict(parameters: Parameters, share: float, keys: Keys) -> xr.Dataset
 
 
 def _without(parameters: Parameters, keys: Keys) -> xr.Dataset:
-    """Train networks without conflicts, as long as those with the smallest share of conflicts."""
+    """Train networks without conflicts, for as long as at the smallest share of conflicts."""
     data = conflicting_views(0.0, parameters.classes)
     times = np.linspace(0.0, _LAST / parameters.shares[0], _SAMPLES)
     trained = gradient_flow(_network(parameters, data, "relu", keys), data, times, rtol=1e-4)
@@ -137,7 +137,7 @@ def _network(parameters: Parameters, data: Task, unit: str, keys: Keys) -> Abstr
 
 
 def _index(network: AbstractNetwork, data: Task) -> Float[np.ndarray, "..."]:
-    """Return the mean output for the cued class minus that for the other, where views differ."""
+    """Return the mean output for the cued minus the uncued class, where views differ."""
     first, second, cue = (data.labels[name] for name in ("first", "second", "cue"))
     wanted = np.where(cue == 0, first, second)
     other = np.where(cue == 0, second, first)

@@ -2,8 +2,8 @@ r"""Two hidden layers: which of them is nonlinear, and whether selectivity stays
 
 In the source, all contexts share the first of two hidden layers, this layer applies no
 nonlinearity, and the second layer gates. The first layer indeed computes a linear map: without its
-rectifiers the loss changes little. But its gates do close: its units are off for a quarter of the
-examples, and only the inputs that they cut are small.
+rectifiers the loss changes little. But gates of the first layer do close: its units are off for a
+quarter of the examples. The inputs that its rectifiers cut are small.
 
 The task has N objects in C contexts. ReLU networks have one or two hidden layers. Training is
 gradient descent on ½⟨‖y − f‖²⟩ with small steps η, so n steps are a time t = ηn in units of τ.

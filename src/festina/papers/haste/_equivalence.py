@@ -58,7 +58,7 @@ _COLORS = {
     "by context": "C2",
     "common + C−1": "C5",
 }
-_FIXED = "no fixed gates give this loss: units of a ReLU network turn, and their gates change late"
+_FIXED = "no fixed gates give the loss of a ReLU network: units turn, and gates change late"
 
 
 class Parameters(BaseParameters):
@@ -214,7 +214,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         wrong=_FIXED,
         instead=all_above(gap, 0.02),
         headline=True,
-        note="largest deviation, in units of the initial loss, by fixed gates: "
+        note="largest deviation, in units of the initial loss, for each kind of fixed gates: "
         f"{join_numbers(gap, 2)}",
     )
     claim(
@@ -241,7 +241,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "gates-change-early",
-        "until 75 % of the loss is gone, a fifth of all gates or more have yet to change",
+        "as long as less than 75 % of the loss is gone, a fifth of all gates or more have yet to "
+        "change",
         all_above(early, 0.2),
     )
     mixed = _contexts_on(units)

@@ -201,7 +201,7 @@ def _share(network: AbstractNetwork, task: Task, count: int) -> Float[np.ndarray
 
 
 def _random_share(task: Task) -> Float[np.ndarray, " on"]:
-    """Return the shares of `_share` for rectified random features of the inputs."""
+    """Return shares of strength, by open contexts, of rectified random features of the inputs."""
     rows = np.random.default_rng(0).standard_normal((np.shape(task.x)[1], _RANDOM))
     features = np.maximum(np.asarray(task.x) @ rows, 0.0)
     size = np.linalg.norm(rows, axis=0)
@@ -276,7 +276,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         seen = data["loss"].sel(network="modular").mean("seed")
         relu = data["loss"].sel(network="ReLU").mean("seed")
         behind = ((relu - seen) / seen[0])[1:]
-        last = np.flatnonzero(behind <= 0)[-1:] + 1  # from here ReLU is behind
+        last = np.flatnonzero(behind <= 0)[-1:] + 1  # from here the loss of ReLU networks is larger
         crossing = np.append((relu / seen[0])[1:], np.nan)[last]
         claim(
             "relu-below-modular",
@@ -284,8 +284,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             all_below(behind, 0.0),
             at="why mixed selectivity wins",
             wrong="the curves cross at a few percent of the initial loss, earlier from larger "
-            "weights: a late mode with singular value σ grows at √2 σ/NC in modular networks, at "
-            "√(1 − 1/C) σ/NC in others",
+            "initial weights: a late mode with singular value σ grows at √2 σ/NC in modular "
+            "networks, at √(1 − 1/C) σ/NC in the others",
             instead=all_below(crossing, 0.1),
             note="loss minus that of modular networks, in units of the initial loss; at the "
             f"crossing the loss is {join_numbers(crossing, 2)}",

@@ -42,7 +42,7 @@ _SIDE, _DIGITS = 28, 10
 _SAVES = 60
 _PARTS = ("common", "contexts")
 _RIDGE = 1e-6
-_UNSTABLE = "each unit also distinguishes images in its own way, so units form no few pathways"
+_UNSTABLE = "each unit also distinguishes images in its own way, so units form many pathways"
 
 
 class Parameters(BaseParameters):
@@ -165,7 +165,7 @@ def _learned(
 
 
 def _right(outputs: Float[np.ndarray, "*seed example output"], data: Task) -> np.ndarray:
-    """Return the accuracy of the common block (digit), and of the others (digit and context)."""
+    """Return the accuracy of the common block (digit) and of other blocks (digit, context)."""
     blocks = outputs[..., :_DIGITS], outputs[..., _DIGITS:]
     wanted = data.y[:, :_DIGITS], data.y[:, _DIGITS:]
     same = [f.argmax(axis=-1) == y.argmax(axis=-1) for f, y in zip(blocks, wanted, strict=True)]
@@ -173,7 +173,7 @@ def _right(outputs: Float[np.ndarray, "*seed example output"], data: Task) -> np
 
 
 def _gated(networks: Layer, x: np.ndarray, gates: np.ndarray) -> np.ndarray:
-    """Return the outputs of the same weights with given gates."""
+    """Return the outputs of a network with its gates replaced by the given gates."""
     u, v = (np.asarray(part, float) for part in networks.parts)
     return (gates * (u @ x.T)).swapaxes(-1, -2) @ v
 
@@ -231,7 +231,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         most_seeds(first < 0.8 * then),
         headline=True,
         note=f"steps until half of the linear part is learned: {join_numbers(first, 3)}; until "
-        f"half of the rest is: {join_numbers(then, 3)}",
+        f"half of the residual is: {join_numbers(then, 3)}",
     )
     share, random = course["share"], units["random_share"]
     last = share.isel(note=-1)

@@ -3,15 +3,16 @@ r"""Contexts of different structures: mixed selectivity when contexts have less 
 The same objects have the features of a tree in one context, of a ring in the second, and of a tree
 that cuts across the first tree in the third. Features of the first tree are also targets in all
 contexts. ReLU networks learn this task, or the task in which every context has the tree. Two gated
-networks with as many units are trained for comparison: a modular one with one pathway per context,
-and a common pathway with one pathway per pair of contexts. The loss is ½⟨‖y − f‖²⟩, and a descent
-step η is a flow time η.
+networks with the same number of units are trained for comparison: a modular one with one pathway
+per context, and a common pathway with one pathway per pair of contexts. The loss is ½⟨‖y − f‖²⟩,
+and a descent step η is a flow time η.
 
 In the source, units are mixed also if contexts have different structures, and the experiment
 confirms this. A linear network leaves the loss ½(1 − 1/C)⟨‖h_c − h̄_c‖²⟩, with features h_c of an
 object in context c and their mean h̄_c over objects. The residual sums to zero over contexts for
-any structures. The residual in some contexts is therefore the negative of the residual in all
-others, and pathways for both learn it at the same rate.
+any structures. The residual summed over some contexts is therefore the negative of the residual
+summed over all other contexts, and pathways for either set of contexts start to learn at the same
+rate.
 """
 
 import itertools

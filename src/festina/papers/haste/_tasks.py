@@ -1,14 +1,16 @@
 r"""From one task to two: views compete for one target, and independent targets end the competition.
 
 *Two tasks.* View 1 shows one class and view 2 another, and each has its own output head:
-x = (a₁e_i, a₂e_j), y = (e_i, e_j), for all K² pairs of classes. The notes expected a race. With
-2K − 1 hidden units or more there is none: each head is learned as if alone. With fewer units some
-modes cannot be learned; many choices have the same loss, and training drops the slower view.
+x = (a₁e_i, a₂e_j), y = (e_i, e_j), for all K² pairs of classes. The notes expected a race between
+the views. With 2K − 1 hidden units or more the views do not race: each head is learned as if it
+were alone. With fewer units some modes cannot be learned. Many choices of modes have the same loss,
+and training leaves out modes of the slower view.
 
-*Overlapping tasks.* Views x_v = a_vl_v are signs l_v with correlation κ, and each has its own
-pathway to one output. Their contributions obey ċ_v = 2a_vc_v(m − c_v − κc_u). At κ = 1, a single
-task, there is a line of fixed points and the faster view wins. At any κ < 1 both contributions
-converge to m/(1 + κ), and the slower view is late by a time proportional to 1/(1 − κ).
+*Overlapping tasks.* Views x_v = a_vl_v are signs l_v with correlation κ, and each view has its own
+pathway to one output. The contributions c_v of both views to the output obey
+ċ_v = 2a_vc_v(m − c_v − κc_u). At κ = 1, a single task, there is a line of fixed points and the
+faster view wins. At any κ < 1 both contributions converge to m/(1 + κ), and the slower view is late
+by a time proportional to 1/(1 − κ).
 
 The loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1.
 """
@@ -140,7 +142,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _two_tasks(parameters: Parameters, width: int, keys: Keys) -> xr.Dataset:
-    """Train networks with two heads, and return their losses beside those of each head alone."""
+    """Train networks with two heads, and return their losses and those of heads trained alone."""
     a, k = np.array([parameters.amplitude, 1.0]), parameters.classes
     data, scales = views_of_independent_classes(a, k), np.array(parameters.scales)
     times = np.linspace(0.0, 1.5 * k * (3 - np.log(scales[-1] ** 2)), _SAMPLES)
@@ -306,7 +308,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         # The formula neglects the duration ln(1/π₀) of the race, compared with 1/(1 − κ).
         max_error_below(off[-1], within=last * math.log(1 / parameters.strength)),
         at="IDEA-003",
-        note="F is that of `festina.theory.gated.latecomer_delay`; half time at "
+        note="F is the function of `festina.theory.gated.latecomer_delay`; half time at "
         f"κ = {1 - last:g}: t = {join_numbers(near['half'][-1].mean().values)}; relative errors "
         f"{join_numbers(off.values, 2)} at κ = {join_numbers(near['overlap'].values)}",
     )

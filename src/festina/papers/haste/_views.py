@@ -1,12 +1,12 @@
 r"""Several views of one class: the contribution of each view with early and with late fusion.
 
 Inputs x = (a₁e_k, …, a_Ve_k) are V views of one of K classes, with amplitudes a_v. Targets are
-y = e_k, the loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1. View v contributes
-c_v = ⟨y·f(x with view v alone)⟩, and the share of the first view in Σc_v is the *dominance*. The
-lab's notes found a dominance of 0.379 ± 0.000 in ten seeds, and concluded that views of a single
-task do not race. The reason is the architecture. If all views enter one layer (early fusion), they
-form one mode with shares a_v²/Σa². If each view has its own pathway (late fusion), the strengths
-π_v = π_v(0) e^{2a_vθ} do race for the same task, and the fastest view wins.
+y = e_k, the loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1. View v contributes c_v = ⟨y·f(x with
+view v alone)⟩, and the share of the first view in Σc_v is the *dominance*. The lab's notes found a
+dominance of 0.379 ± 0.000 in ten seeds, and concluded that views of a single task do not race. The
+reason for the constant dominance is the architecture. If all views enter one layer (early fusion),
+they form one mode with shares a_v²/Σa². If each view has its own pathway (late fusion), the
+strengths π_v = π_v(0) e^{2a_vθ} do race for the same task, and the fastest view wins.
 """
 
 from typing import Annotated, Any
@@ -71,10 +71,10 @@ class Parameters(BaseParameters):
     """Number of views of amplitude 1."""
 
     close: float = Field(default=1.105, gt=1, le=1.3)
-    """Amplitude of the first view if it is close to the others; the notes use 1.105."""
+    """Amplitude of the first view if all amplitudes are close; the notes use 1.105."""
 
     far: float = Field(default=2.0, ge=1.6, le=4)
-    """Amplitude of the first view in a second task, where it is much larger than the others."""
+    """Amplitude of the first view in a second task, much larger than all other amplitudes."""
 
     hidden: int = Field(default=20, ge=8)
     """Number H of hidden units per view."""
@@ -265,7 +265,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "narrow-pathways",
         "the error of the race from initial weights falls with the width of the pathways",
         decreasing(off.isel(first=1).mean(("seed", "view"))),
-        note="its cause is the overlap of classes in few units",
+        note="the cause of the error is the overlap of classes in few units",
     )
     claim(
         "equal-views",
@@ -288,9 +288,9 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "rₘ, so ln(sₘ/sₘ(0))/rₘ is equal for all modes",
         max_error_below(clock / clock.mean("view"), 1.0, within=0.05),
         at="the Lotka–Volterra connection",
-        corrected="neither paper contains this equation; it holds for s = √c of views of one task "
-        "with separate pathways, so this race needs no second task, against the notes. The neural "
-        "race reduction is linear in strengths, with overlaps D(j, p)",
+        corrected="neither paper contains this equation; it holds for s = √c, c the contributions "
+        "of views of one task with separate pathways, so this race needs no second task, contrary "
+        "to the notes. The neural race reduction is linear in strengths, with overlaps D(j, p)",
     )
 
 

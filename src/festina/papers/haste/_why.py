@@ -1,10 +1,11 @@
 r"""Why mixed selectivity wins: sharing is faster only while the common pathway still learns.
 
 N objects in C contexts have features with singular values σ. A pathway that is open in k contexts
-learns a mode of the task at the rate S = σ√(k² + k)/NC, which increases with k. It learns the
-residual of the common pathway at the rate σ√(k(C − k)/C)/NC, which is equal for k = 1 and
-k = C − 1, and largest for k = C/2. Pathways for C − 1 contexts therefore win by the lead that they
-gain before the common pathway is learned. This lead grows as initial weights get smaller.
+learns a mode of the task at the rate S = σ√(k² + k)/NC, which increases with k. A pathway that is
+open in k contexts learns the residual of the common pathway at the rate σ√(k(C − k)/C)/NC, which is
+equal for k = 1 and k = C − 1, and largest for k = C/2. Pathways for C − 1 contexts therefore win by
+the lead that they gain before the common pathway is learned. This lead grows as initial weights get
+smaller.
 
 The loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1. Pathways receive object and context inputs.
 """
@@ -218,11 +219,12 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         ratio = float(seen["raw"].sel(on=count - 1) / seen["raw"].sel(on=1))
         claim(
             "more-data-faster",
-            "pathways that receive more data learn faster: open in k of C contexts with N objects, "
-            "at S = σ√(k² + k)/NC, σ the singular value of a mode",
+            "pathways that receive more data learn faster: a pathway that is open in k of C "
+            "contexts with N objects learns at the rate S = σ√(k² + k)/NC, with the singular value "
+            "σ of a mode",
             _near(seen["raw"], sigma * np.sqrt(k**2 + k) / (n * count)),
-            corrected="only at the start of training, before anything is learned",
-            note=f"rate of C − 1 contexts over that of one: {ratio:.3f} = √(C(C − 1)/2)",
+            corrected="this holds only at the start of training, before anything is learned",
+            note=f"rate for C − 1 contexts over the rate for one: {ratio:.3f} = √(C(C − 1)/2)",
             case=case,
         )
         claim(
@@ -251,8 +253,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             "correlation S and input variance D",
             agree(left["final"].sel(on=count - 1), (count - 1) * left["alone"], within=1e-4),
             at="effect of more contexts",
-            corrected="the reason is that pathways overlap, Σ_j D(j, p) u_j·u_p = D/(C − 1); "
-            "pathways for one context reach the same final strength",
+            corrected="the strength exceeds S/D because pathways overlap, Σ_j D(j, p) u_j·u_p = "
+            "D/(C − 1); pathways for one context reach the same final strength",
             note="a single pathway would reach S/D",
             case=case,
         )
@@ -273,7 +275,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             "beside a common pathway, pathways for C − 1 contexts have a smaller area below the "
             "loss than pathways for one context",
             all_below(float(area.sel(on=count - 1) / area.sel(on=1)), 1.0),
-            note=f"areas for C − 1 and for one: {join_numbers(area.values[::-1], 3)}",
+            note="areas for C − 1 contexts and for one context: "
+            f"{join_numbers(area.values[::-1], 3)}",
             case=case,
         )
         late = float(seen["raw"].sel(on=1) / seen["residual"].sel(on=1))
@@ -309,7 +312,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 
 def _near(measured: Any, predicted: Any) -> Judgement:
-    """Compare growth rates, measured in trained networks before 2 % of the task is learned."""
+    """Compare growth rates of trained networks, measured before 2 % of the task is learned."""
     return agree(measured, predicted, within=float(f"{0.02 * np.max(predicted):.2g}"))
 
 
@@ -329,8 +332,8 @@ def _more(run: xr.DataTree, counts: tuple[int, ...], claim: ClaimCollector) -> N
         all_below(over("residual"), 1.0),
         at="effect of more contexts",
         wrong="pathways for C − 2 contexts learn the residual of the common pathway faster, by "
-        "√(2(C − 2)/(C − 1)), and their initial rate, √((C − 2)/C) of that for C − 1, catches up "
-        "with more contexts",
+        "√(2(C − 2)/(C − 1)), and with more contexts their initial rate approaches that of "
+        "pathways for C − 1 contexts: the ratio is √((C − 2)/C)",
         instead=_near(
             [*over("residual"), *over("raw")],
             [*np.sqrt(2 * (c - 2) / (c - 1)), *np.sqrt((c - 2) / c)],
