@@ -30,7 +30,7 @@ def look(h, labels, **how):
 @pytest.mark.parametrize("gains", [0.0, 0.3])
 @pytest.mark.parametrize("activation", TRUTH)
 def test_draws_from_theory(activation, gains):
-    """Activities of ten classes or two, of unequal sizes, and a random gain for each unit."""
+    """Classes are ten or two, of unequal sizes, and each unit has a random gain."""
     sizes, rng = SIZES[activation], np.random.default_rng(5)
     h = drawn(activation, sizes, 150, rng) * rng.lognormal(0, gains, 150)
     found = look(h, labels_of(sizes), resamples=20)

@@ -302,9 +302,8 @@ def test_the_fixed_point_is_one():
 
 
 def test_a_network_as_wide_as_for_mnist_has_two_rays():
-    """Find two rays in a network with 784 inputs, 1000 units and 2000 samples, as for MNIST.
-
-    The other weights are small.
+    """Find two rays among small weights, with 784 inputs, 1000 units and 2000 samples as for
+    MNIST.
     """
     rng = np.random.default_rng(5)
     x = rng.normal(size=(2000, 784)) / 28

@@ -228,7 +228,8 @@ def spiky(rng, loss):
 def test_noise_seldom_changes_what_the_loss_shows(noise):
     """At least nine in ten noisy records keep their plateaus.
 
-    With a running minimum and a median filter, 48 of 56 would under `white` noise.
+    With a running minimum and a median filter, 48 of 56 records would keep their plateaus under
+    `white` noise.
     """
     rng = np.random.default_rng(0)
     right, off = 0, []
@@ -708,7 +709,7 @@ def test_a_low_plateau_before_a_slow_end_is_seen_by_the_loss_alone():
 
 
 def test_noise_proportional_to_the_loss_makes_no_plateaus_within_a_drop():
-    """This holds although the long quiet end of the record contains little of the noise."""
+    """Noise within a drop makes no plateaus, although the long quiet end contains little noise."""
     steps = np.arange(20000.0)
     loss, _ = late_drop(steps)
     for seed in range(6):

@@ -29,7 +29,7 @@ def product(matrices, size):
 def by_hand(network: DeepLinear, times: np.ndarray) -> list[np.ndarray]:
     """Integrate τ Ẇ_l = (W_D⋯W_{l+1})ᵀ (Σ^yx − WΣ^xx) (W_{l−1}⋯W_1)ᵀ for each layer l.
 
-    Returns one array `(time, out, in)` per layer.
+    Return one array `(time, out, in)` per layer.
     """
     shapes = [weight.shape for weight in network.weights]
     borders = np.cumsum([np.prod(shape) for shape in shapes])[:-1]

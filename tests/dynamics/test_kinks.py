@@ -69,8 +69,8 @@ def test_xor_where_most_units_slide_is_learned_when_descent_learns_it():
 def test_the_error_of_sliding_units_falls_with_the_tolerance():
     """Errors along a kink accumulate like noise, so they fall with the root of the tolerance.
 
-    In a few networks of a hundred they are several times larger; the test bounds the median and the
-    maximum.
+    In a few networks of a hundred the errors are several times larger; the test bounds the median
+    and the maximum.
     """
     flows, descent = xor_drops(1e-3, 30, [1e-5, 1e-6, 1e-7], count=16)
     off = np.abs(np.array(flows) / descent - 1)
@@ -82,7 +82,7 @@ def test_the_error_of_sliding_units_falls_with_the_tolerance():
 
 
 def test_points_on_a_circle_are_cheap_at_the_default_tolerance():
-    """The default tolerance gives the drop times of one a hundred times tighter at lower cost."""
+    """The default tolerance gives the drop times of a hundredfold tighter one at lower cost."""
     angles = 2.0 * np.pi * np.arange(8) / 8
     x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     for seed in range(2):

@@ -15,7 +15,7 @@ import numpy as np
 from .rows import Given, Made, Row, build
 
 SECONDS = 60
-"""Of computing, that no call may take: where a function would search for ever, it hangs."""
+"""Limit on the processor time of a call, exceeded if a function searches for ever."""
 
 
 class Fault(AssertionError):

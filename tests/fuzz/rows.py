@@ -13,7 +13,7 @@ from festina import networks, tasks
 ROWS: dict[str, "Row"] = {}
 
 Drawn = Callable[[np.random.Generator], Any] | tuple
-"""What a function makes of random numbers, or a choice."""
+"""A function that draws an argument with a random generator, or a tuple of choices."""
 
 
 @dataclass(frozen=True)

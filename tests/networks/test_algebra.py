@@ -304,7 +304,9 @@ def test_single_precision_is_no_kink():
 
 @pytest.mark.parametrize("name", ["relu", "tanh", "leaky-relu-0.1", "power-5"])
 def test_a_function_under_a_name_of_ours_is_called_ones_own(name):
-    """Otherwise a saved network would load with festina's function of that name instead."""
+    """A user's function named like a built-in one is renamed; a saved network would load the wrong
+    one.
+    """
     ours = activation_named(name)
     mine = Activation(name, lambda a: jnp.sin(3 * a), activation(jnp.sin).algebra)
     assert ours is not None

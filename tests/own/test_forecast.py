@@ -578,8 +578,8 @@ def test_weights_that_are_never_used_leave_adam_its_memory():
 def test_a_long_slide_along_kinks_is_a_plateau():
     """A sample stays on the kink of a ReLU unit, so no step is short enough.
 
-    The forecast takes 5 gradients for 8 steps. The loss rests at 0.134 from step 300 to 3,900, also
-    at half or twice the learning rate.
+    The forecast takes 5 gradients for 8 steps. Actual training rests at 0.134 from step 300 to
+    3,900, also at half or twice the learning rate.
     """
     torch.manual_seed(3)
     x, teacher = torch.randn(200, 5), torch.randn(5, 3)

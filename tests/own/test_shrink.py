@@ -323,8 +323,8 @@ def test_an_encoder_layer_loses_heads_and_units_and_still_runs_in_evaluation():
 def test_digits_by_cross_entropy_from_256_units_to_16():
     """Seeds 31 to 35 lose 0.30, 0.35, 0.39, 0.43 and 0.54 points of accuracy.
 
-    Tuned on the thousand labelled images alone, they lose 0.36 to 0.65. Longer tuning does not
-    help.
+    With tuning on the thousand labelled images alone, these seeds lose 0.36 to 0.65. Longer tuning
+    does not help.
     """
     from festina.tasks import mnist_digits
 

@@ -49,7 +49,7 @@ def test_heads_rest_where_the_closed_form_says():
 
 @pytest.mark.slow
 def test_errors_that_do_not_fall_break_their_claim():
-    """Jumps that are 3 % late at every ε break it, although 3 % alone is allowed at 1e-8."""
+    """Jumps that are 3 % late at every ε break two claims, although 3 % is allowed at 1e-8."""
     wrong = altered(small(), "diagonal", "jump", lambda t: 1.03 * t)
     assert {"diagonal-within-uncertainty", "diagonal-part-of-an-e-folding"} == {
         id for id in broken(EXPERIMENT, wrong) if id.startswith("diagonal")

@@ -21,9 +21,7 @@ def test_how_many_units_bounce_by_quadrature():
     """Integrate over directions n of u: a unit bounces if v has one sign and v² < h(u).
 
     The height h of the hill is homogeneous of degree two, and v/|u| has Student's distribution: for
-    three entries of u, P(v² < h
-
-    n) = P(|t₃| < √(3h(n))).
+    three entries of u, P(v² < h | n) = P(|t₃| < √(3h(n))).
     """
     s, (nodes, weights) = np.array(USUAL), np.polynomial.legendre.leggauss(160)
     cosine, angle = (nodes[:, None] + 1) / 2, (nodes + 1) * np.pi / 4  # of one octant

@@ -1,7 +1,8 @@
 """Test Figure 4 from the initial weights of an independent implementation, on its nodes.
 
-Its averages are Gauss–Hermite sums of 24 or 32 nodes in each direction. They are exact for cubes,
-converged for sine, 1 − cos z and z² sin z, and off by up to 4 % where φ saturates or has a kink.
+The implementation's averages are Gauss–Hermite sums of 24 or 32 nodes in each direction. These sums
+are exact for cubes, converged for sine, 1 − cos z and z² sin z, and off by up to 4 % where φ
+saturates or has a kink.
 """
 
 import jax.numpy as jnp
@@ -220,7 +221,7 @@ def test_figure_4g_diverges_at_the_stated_rate():
     ids=["tanh³", "z - tanh z", "z - sin z"],
 )
 def test_figure_4h_does_not_leave_zero_in_60_000_steps(phi):
-    """This holds for the first seed; `test_saddles_figure_4.py` has seeds that escape."""
+    """The first seed does not escape; `test_saddles_figure_4.py` has seeds that escape."""
     run = trained("h", activation(phi), 32, seeds=1, max_steps=60_000)
     assert run.loss[0, -1] > 0.99 * run.loss[0, 0]
 

@@ -183,7 +183,7 @@ def test_figure_2c_weights_of_low_rank(rank, times):
 def test_figure_2d_linear(scale, first, plateaus):
     """The reference is the first step below the middle of the drop.
 
-    At the largest ε one seed starts below it.
+    At the largest ε one seed starts below the middle.
     """
     mean, counts, _ = linear_times(scale=scale)
     assert counts == [plateaus] * 5

@@ -131,7 +131,7 @@ def test_another_server_at_the_address(greeting, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "tcp://nowhere.invalid:8786"])
 def test_nobody_at_the_address(address, tmp_path, monkeypatch):
-    """Dask itself is not called, because it would try for a long time to connect."""
+    """Dask is not called without a scheduler, because it would try for a long time to connect."""
     monkeypatch.setattr("dask.distributed.Client", type("Client", (), {}))
     with pytest.raises(ValueError, match=f"No scheduler answers at '{address}'.*dask scheduler"):
         festina.sweep(functions.uneven, {"a": 1, "b": 2}, tmp_path / "s.zarr", scheduler=address)

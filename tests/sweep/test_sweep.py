@@ -186,7 +186,10 @@ def test_the_store_of_a_function_without_a_name(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("returned", [None, {"y": object()}, {"y": 1j}, {"status": 1.0}])
 def test_results_that_cannot_be_kept_stop_a_sweep_that_has_none(returned, tmp_path):
-    """Later pieces with such results only fail. A mended function needs no flag."""
+    """A first piece whose result cannot be stored stops the sweep; later such pieces only fail.
+
+    A mended function needs no flag.
+    """
     calls, store = [], tmp_path / "s.zarr"
 
     def wrong(a):
@@ -546,7 +549,7 @@ def test_what_was_under_way_when_killed_is_undone(code, tmp_path):
 
 
 def test_a_piece_that_fails_has_no_values(tmp_path):
-    """This also holds if a killed process had begun to write the values of the piece."""
+    """A failed piece has no values, even if a killed process had begun to write them."""
     grid, path, made = Grid({"a": (0, 1)}), tmp_path / "s.zarr", {"what": "f", "axes": "a"}
     whole = Outcome({"x": (("k",), np.arange(3.0)), "word": ((), np.array("w", TEXT))})
     with open_store(path, grid, made, "c", changed=False) as store:

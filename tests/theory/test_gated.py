@@ -29,9 +29,7 @@ few_graphs = pytest.mark.parametrize(
 
 
 def graph(seed, samples=24):
-    """Return a network on a random graph, with several inputs and outputs and any gates, and a
-    task.
-    """
+    """Return a network on a random graph and a task, with several inputs, outputs and any gates."""
     rng = np.random.default_rng(seed)
     inputs = [f"x{k}" for k in range(rng.integers(1, 3))]
     hidden = [f"h{k}" for k in range(rng.integers(1, 5))]

@@ -452,7 +452,7 @@ def test_paths_that_are_alike_share_a_line():
 def test_the_residual_of_data_that_are_nearly_diagonal_falls_with_what_is_not(seed, outputs):
     """Directions are as many as the outputs, orthonormal, and usable for weights.
 
-    This holds for data that are far from diagonal, too.
+    The data may be far from diagonal.
     """
     rng = np.random.default_rng(seed)
     white, noise = np.linalg.qr(rng.normal(size=(40, 4)))[0], rng.normal(size=(40, 4)) / 6

@@ -57,10 +57,7 @@ def test_steep_functions_have_the_arcsine_kernel(steepness):
 
 @pytest.mark.parametrize("ends", [(-1.0, 1.0), (-0.2371, 0.1234)])
 def test_kinked_functions_by_scipy(ends):
-    """Compare hard tanh and a function with kinks off the grid: E[φ
-
-    z] by erf, then `quad`.
-    """
+    """Compare hard tanh, also with kinks off any grid: E[φ | z] by error functions, then `quad`."""
     x, other = np.random.default_rng(6).normal(size=(2, 4))
     r, c, cross = (x**2).mean(), (other**2).mean(), (x * other).mean()
     left = np.sqrt(c - cross**2 / r)
