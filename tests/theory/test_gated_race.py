@@ -195,8 +195,8 @@ def test_what_a_race_says_and_draws():
         ({}, "at least one gating"),
         ({"a": [1.0, 0.0]}, "for each of 4 examples"),
         ({"a": [1.0, np.nan, 0, 0]}, "finite"),
-        ({"a": [0.0, 0.0, 0.0, 0.0]}, "None of the `gatings` sees"),
-        ({"half": [1, 1, 0, 0]}, "self-consistent.* With `only_self_consistent=False`"),
+        ({"a": [0.0, 0.0, 0.0, 0.0]}, "No gating in `gatings` has"),
+        ({"half": [1, 1, 0, 0]}, "self-consistent.* Use `only_self_consistent=False`"),
     ],
 )
 def test_gatings_that_cannot_race(gatings, message):

@@ -18,7 +18,7 @@ def alone(
     initial: dict[str, Float[np.ndarray, " _"]],
     tau: float,
 ) -> Float[np.ndarray, "*time mode"]:
-    """Return the strength of one path over time, without other paths: see `RaceReduction.alone`."""
+    """Return the strength of one path over time, in closed form and without the other paths."""
     k, depth = group.paths.index(path), len(path.edges)
     s, d = group.s[k], group.d[k, k]
     b = np.stack([initial[edge] for edge in path.edges])
@@ -27,7 +27,7 @@ def alone(
     if (np.ptp(b**2, axis=0) > _BALANCED * np.max(b**2, axis=0)).any():
         raise ValueError(
             f"The edges of {path} differ in initial strength, and there is no closed form for "
-            f"{depth} such edges. Call the reduction with times instead: it integrates."
+            f"{depth} such edges. Call the reduction with times to integrate it numerically."
         )
     a = np.prod(b, axis=0)
     return np.asarray(chain_strength(times, s, a, depth=depth, input_variance=d, tau=tau))

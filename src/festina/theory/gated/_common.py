@@ -16,11 +16,12 @@ Frames = dict[str, Float[np.ndarray, "_node _direction"]]
 class CommonModes(Result):
     r"""Directions in which the data statistics of a group of interacting paths are diagonal.
 
-    Two paths interact if they share an edge, or an output and examples. For all paths p and j of
-    the group, $\Sigma^{yx}(p) = U\,S(p)\,V^\top$ and $\Sigma^x(j, p) = V\,D(j, p)\,V^\top$ with
-    diagonal S and D. The columns of U are directions at the output of a path, those of V at its
-    input. If a node has no direction for a mode, its column is zero. `residual` is the largest
-    deviation from this form, relative to the largest correlation or covariance.
+    Two paths interact if they share an edge, or if they share an output and are open for common
+    examples. For all paths p and j of the group, $\Sigma^{yx}(p) = U\,S(p)\,V^\top$ and
+    $\Sigma^x(j, p) = V\,D(j, p)\,V^\top$ with diagonal S and D. The columns of U are directions at
+    the output of a path, and the columns of V directions at its input. If a node has no direction
+    for a mode, its column is zero. `residual` is the largest deviation from diagonal form, relative
+    to the largest correlation or covariance.
 
     **Example:**
 

@@ -12,8 +12,8 @@ def conserved_quantities(network: Gated) -> dict[str, Float[np.ndarray, "*batch 
 
     At a hidden node v with incoming edges $e \to v$ and outgoing edges $e \leftarrow v$, the matrix
     $\sum_{e \to v} W_e W_e^\top - \sum_{e \leftarrow v} W_e^\top W_e$ is constant for any gates.
-    Both sums change by $\langle g_v b_v a_v^\top\rangle$ plus its transpose. Here $g_v$ is the
-    gate of v, $a_v$ its summed input and $b_v$ the error that is propagated back to v.
+    Each of the two sums changes by $\langle g_v b_v a_v^\top\rangle$ plus its transpose. Here $g_v$
+    is the gate of v, $a_v$ its summed input and $b_v$ the error that is propagated back to v.
 
     **Example:**
 

@@ -28,10 +28,11 @@ class ContextSpectrum(Result):
     - `of`: inputs and targets of the pathways, as in `context_spectrum`.
     - `singular_values`: singular values S of $\langle g\,y x^\top\rangle$, the largest first. Here
       g is the gate of a pathway.
-    - `input_variance`: D(p, p), the values of $\langle g\,x x^\top\rangle$ in the same directions.
+    - `input_variance`: D(p, p), the values of $\langle g\,x x^\top\rangle$ along the input
+      directions of the modes.
     - `effective_variance`: $D_\text{eff} = \sum_j D(j, p)\,u_j\cdot u_p$, summed over all
-      $\binom Ck$ pathways j, which start from equal strengths. It is NaN where other pathways
-      rotate the directions of a pathway.
+      $\binom Ck$ pathways j, which start from equal strengths. $D_\text{eff}$ is NaN where other
+      pathways rotate the directions of a pathway.
     - `kinds`: kind of each mode. `"mean"` is the mean over objects; `"objects"` and `"contexts"`
       are contrasts. Modes are `"mixed"` if the features do not have the mean over objects as a
       mode.
@@ -138,8 +139,8 @@ class ContextSpectrum(Result):
         r"""Return the loss ½⟨‖y − f‖²⟩ of all these pathways over time.
 
         $L = L(0) - \binom Ck\sum_a(S_a\pi_a - \frac12 D_\text{eff}\pi_a^2)$, where L(0) is the loss
-        of zero output on the targets of the pathways. With one pathway for each context (k = 1)
-        this is the loss of a modular network. Arguments are those of `strength`.
+        of zero output on the targets of the pathways. With one pathway for each context (k = 1) the
+        result is the loss of a modular network. The arguments are the same as for `strength`.
         """
         pi = self.strength(times, initial_strength, tau=tau)
         gained = pi * (self.singular_values - 0.5 * self.effective_variance * pi)
@@ -157,8 +158,8 @@ def context_spectrum(
     r"""Return the exact singular modes of pathways that are open in k of C contexts.
 
     The task is `festina.tasks.objects_in_contexts`. σ are the singular values of the features H of
-    N objects. σ̃ are those of the features after the mean over objects, $\bar h$, is subtracted: if
-    that mean is the first mode, σ̃ are all σ but the first.
+    N objects. σ̃ are the singular values after the mean over objects, $\bar h$, is subtracted from
+    H. If the mean is the first mode, σ̃ are all σ but the first.
 
     | `of` | inputs; modes | S | D(p, p) |
     | --- | --- | --- | --- |
@@ -168,20 +169,23 @@ def context_spectrum(
     | | both; differences of objects | $\tilde\sigma\sqrt{k^2 + k}/NC$ | $k/NC$ |
     | | both; k − 1 differences of contexts | $\lvert\bar h\rvert/C$ | $1/C$ |
 
-    "Both" means objects and contexts. The targets of `"residual"` are the residual of the best
-    linear network; `"raw"` and `"common"` have the targets of the task.
+    "Both" in the table means that the inputs are objects and contexts. The targets of `"residual"`
+    are the residual of the best linear network; `"raw"` and `"common"` have the targets of the
+    task.
 
     All $\binom Ck$ pathways share the residual, with $D_\text{eff} = \binom{C-2}{k-1}/NC$. Pathways
     of single contexts (k = 1) and of all contexts but one (k = C − 1) therefore learn the residual
     equally fast and equally well. Before a common pathway has learned, pathways learn the raw
-    targets. There, S is $\sqrt{C(C - 1)/2}$ times larger for k = C − 1 than for k = 1.
+    targets. For the raw targets, S is $\sqrt{C(C - 1)/2}$ times larger for k = C − 1 than for k =
+    1.
 
     **Arguments:**
 
     - `objects`, `contexts`, `context_input`: as in `objects_in_contexts`, with any features.
     - `on`: number k of contexts in which a pathway is open; by default all contexts.
-    - `of`: row of the table. A pathway that also receives the context input has the same spectrum
-      on the residual, because the residual does not correlate with the context input.
+    - `of`: row of the table, which sets inputs and targets of the pathways. A pathway that also
+      receives the context input has the same spectrum on the residual, because the residual does
+      not correlate with the context input.
 
     **Example:**
 
@@ -198,7 +202,7 @@ def context_spectrum(
     if of not in get_args(Of):
         raise ValueError(f"`of` must be one of {', '.join(get_args(Of))}, got {of!r}.")
     if not h.any():
-        raise ValueError("All features of `objects` are zero. Give features that are not.")
+        raise ValueError("All features of `objects` are zero. Give features that are not zero.")
     k = count if on is None else whole_number("on", on)
     if k > count:
         raise ValueError(f"`on` must be at most the number of contexts, {count}, got {k}.")
@@ -221,7 +225,7 @@ def context_spectrum(
     kinds = [kind for kind, part, _ in parts for _ in part]
     if of == "residual":
         shared = np.full(len(s), float(math.comb(count - 2, k - 1)))
-    else:  # closed form only if exactly one pathway is open in each context
+    else:  # a closed form exists only if exactly one pathway is open in each context
         shared = d if k in (1, count) and "mixed" not in kinds else np.full(len(s), math.nan)
     order = [i for i in np.argsort(-s, kind="stable") if s[i] > _NOTHING * np.linalg.norm(h)]
     if not order:

@@ -12,7 +12,7 @@ _NOTHING = 1e-9  # relative size below which a number counts as zero
 
 
 def interacting(seen: PathStatistics) -> list[list[int]]:
-    """Group the indices of paths that share an edge, or an output and examples."""
+    """Group the indices of interacting paths, which share an edge, or an output and examples."""
     edges = sorted({edge for path in seen.paths for edge in path.edges})
     along = np.array([[edge in path.edges for edge in edges] for path in seen.paths], float)
     ends = np.array([path.nodes[-1] for path in seen.paths])
@@ -28,10 +28,10 @@ def common_modes(
 ) -> CommonModes:
     """Return the common directions of a group of paths, and how well they fit.
 
-    Where the data leave a choice, the weights decide. The choices are the directions of degenerate
-    modes, and which modes of two inputs that share an edge but no target are one mode. `weights`
-    lists the products along each path, from its first edge to each later edge. Without `weights`,
-    modes are paired by their order.
+    The weights decide what the data leave open: the directions of degenerate modes, and which modes
+    of two inputs that share an edge but no target are one mode. `weights` lists the products along
+    each path, from its first edge to each later edge. Without `weights`, modes are paired by their
+    order.
     """
     starts = {p: seen.paths[p].nodes[0] for p in members}
     ends = {p: seen.paths[p].nodes[-1] for p in members}
@@ -107,9 +107,9 @@ def _axes(
     weights: list[list[Float[np.ndarray, "_ _"]]] | None,
     known: Frames,
 ) -> Float[np.ndarray, "input mode"]:
-    """Return common eigenvectors of the data that paths see of one input.
+    """Return common eigenvectors of the data at one input, as seen by all paths from this input.
 
-    They are the eigenvectors of a random mixture of all correlations and covariances.
+    The function computes the eigenvectors of a random mixture of all correlations and covariances.
     """
     here = [p for p in members if seen.paths[p].nodes[0] == node]
     mixture = np.random.default_rng(0)  # generic coefficients avoid accidental degeneracy
@@ -122,7 +122,7 @@ def _axes(
     values, axes = np.linalg.eigh(data)
     if weights is not None:
         among = sum(gram(each) for p in here for each in weights[p])
-        for p in here:  # and the coupling to modes that are known
+        for p in here:  # also use the coupling to the modes found before
             there = known[seen.paths[p].nodes[-1]]
             among = among + gram(
                 mixture.uniform(1, 2, there.shape[1])[:, None] * there.T @ weights[p][-1]

@@ -16,7 +16,7 @@ _DENSE = 200  # largest number of weights for a stiff solver with a dense Jacobi
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """Gradients of pathways with the maps A_p B_pᵀ, an array (gating, input, output)."""
+    """Examples and gates of two-layer pathways, and their gradients at given maps A_p B_pᵀ."""
 
     x: Float[np.ndarray, "sample input"]
     y: Float[np.ndarray, "sample output"]
@@ -80,7 +80,7 @@ def held(
     of = (owner[:, None] == np.arange(len(modes))) * 1.0
     seen = field.gates[owner].T * (field.x @ v.T)
     overlap = (seen * field.weight[:, None]).T @ seen * (u @ u.T)
-    strength = lambda z: np.exp(np.minimum(z, _LARGEST))  # trial steps of the solver may overshoot
+    strength = lambda z: np.exp(np.minimum(z, _LARGEST))  # finite in overshooting trial steps
     time, logs = settle(
         lambda _, z: 2 * (s - strength(z) @ overlap),
         np.log(starts)[owner],
@@ -102,8 +102,8 @@ def held(
 
 
 def free(field: Field, starts: Float[np.ndarray, " gating"], rtol: float) -> Ran:
-    """Integrate all weights, from initial weights that are isotropic."""
-    # Output directions without targets are never driven: a basis of the targets is enough.
+    """Integrate all weights of the pathways, from isotropic initial weights."""
+    # Outputs outside the span of the targets are never driven: a basis of the targets is enough.
     _, size, basis = np.linalg.svd(np.sqrt(field.weight)[:, None] * field.y, full_matrices=False)
     field = replace(field, y=field.y @ basis[size > NOTHING * size[0]].T)
     n = field.x.shape[1]

@@ -1,8 +1,8 @@
 r"""Contributions of several views of the same object to the output of a network.
 
-The loss is ½⟨‖y − f‖²⟩ with τẆ = −∂L/∂W. Views that enter one layer (early fusion) are one mode.
-Views with their own pathways (late fusion) race, and their shares depend on how far their errors
-overlap.
+The loss is L = ½⟨‖y − f‖²⟩, and the weights follow τẆ = −∂L/∂W. Views that enter one layer (early
+fusion) are one mode. Views with their own pathways (late fusion) race, and their shares depend on
+how far their errors overlap.
 """
 
 import math
@@ -37,8 +37,8 @@ def early_fusion_shares(amplitudes: ArrayLike) -> Float[np.ndarray, " view"]:
 
     !!! note "When the result is not exact"
 
-        Components of the first-layer weights orthogonal to that direction never change. They shift
-        the shares at random, by the order of the initial weights.
+        Components of the first-layer weights orthogonal to the direction of a class never change.
+        These components shift the shares at random, by the order of the initial weights.
     """
     a = _rates("amplitudes", amplitudes)
     return a**2 / np.sum(a**2)
@@ -60,16 +60,16 @@ def late_fusion_strengths(
     $$\tau\dot\pi_v = \frac{2 a_v \pi_v}{K}\Big(1 - \sum_u a_u\pi_u\Big),\qquad
       \pi_v = \pi_v(0)\, e^{2 a_v\vartheta}.$$
 
-    All views share the clock θ, which stops when $\sum_u a_u\pi_u = 1$. The smaller the initial
-    weights, the larger the final share of the fastest view. Views with equal amplitudes keep the
-    ratio of their initial strengths. View v contributes $c_v = a_v\pi_v$ to the output.
+    All views share the clock θ, which stops when $\sum_u a_u\pi_u = 1$. Smaller initial weights
+    increase the final share of the fastest view. Views with equal amplitudes keep the ratio of
+    their initial strengths. View v contributes $c_v = a_v\pi_v$ to the output.
 
     **Arguments:**
 
     - `times`: when to evaluate; `None` for the limit $t \to \infty$.
     - `amplitudes`: $a_v$ of each view.
     - `initial_strength`: $\pi_v(0) > 0$, one for all views or one for each. For H hidden units in
-      each pathway with random weights of standard deviation σ, it is about $\sigma^2 H/2$.
+      each pathway with random weights of standard deviation σ, $\pi_v(0)$ is about $\sigma^2 H/2$.
     - `classes`: number K of classes.
     - `tau`: time constant, one over the learning rate.
 
@@ -110,9 +110,9 @@ def capacity_limited_strengths(
       s_m = s_m(0)\, e^{r_m\vartheta},\qquad
       \sum_m s_m(0)^2\, e^{2 r_m\vartheta_\infty} = \mathcal K.$$
 
-    The clock θ stops at $\vartheta_\infty$, on a sphere of fixed points. The equation is that of
-    `late_fusion_strengths` with $s_m^2$ in place of the contributions. It is not the neural race
-    reduction, in which competition is linear in the strengths and acts through the overlap
+    The clock θ stops at $\vartheta_\infty$, on a sphere of fixed points. The equation is the same
+    as in `late_fusion_strengths`, with $s_m^2$ in place of the contributions. In the neural race
+    reduction, in contrast, competition is linear in the strengths and acts through the overlap
     $D(j, p)$ between pathways.
 
     **Arguments:**
@@ -159,8 +159,8 @@ def view_contributions(
 
     For κ < 1 all V views coexist in the end, each with $c_v = m/(1 + (V - 1)\kappa)$, and slower
     views come later (`latecomer_delay`). At κ = 1 the fixed points form a line and the fastest view
-    wins (`late_fusion_strengths`). `festina.tasks.correlated_views` lists κ and m of its tasks. For
-    K one-hot classes, multiply τ by K.
+    wins (`late_fusion_strengths`). The documentation of `festina.tasks.correlated_views` lists κ
+    and m of its tasks. For K one-hot classes, multiply τ by K.
 
     **Arguments:**
 
@@ -174,7 +174,7 @@ def view_contributions(
     **Returns:**
 
     $c_v(t)$ with shape `(time, view)`; `(view,)` for a single time or the limit. The result is
-    exact at κ = 0 and κ = 1; between them it is integrated to a relative error of about 1e-9.
+    exact at κ = 0 and κ = 1. For 0 < κ < 1 it is integrated to a relative error of about 1e-9.
 
     **Example:**
 
@@ -219,8 +219,8 @@ def latecomer_delay(
 ) -> float:
     r"""Return when the slower of two views reaches half of its final contribution, for κ near 1.
 
-    First the faster view 1 wins, as at overlap κ = 1, and leaves view 2 with $c_2^*$. Then the
-    contributions creep along the line $c_1 + c_2 = m$:
+    First the faster view 1 wins, as at overlap κ = 1, and view 2 keeps the contribution $c_2^*$.
+    Then the contributions move slowly along the line $c_1 + c_2 = m$:
 
     $$\tau\dot c_2 = 2(1 - \kappa)\,\frac{a_1 a_2\, c_2 (m - c_2)(m - 2c_2)}
       {a_1(m - c_2) + a_2 c_2}.$$
@@ -233,13 +233,14 @@ def latecomer_delay(
     **Arguments:**
 
     - `amplitudes`: $a_v$ of two views.
-    - `initial_strength`: $c_v(0) > 0$, one for both or one for each.
+    - `initial_strength`: $c_v(0) > 0$, one number for both views or one for each.
     - `overlap`: κ < 1.
     - `target`: m, the sum of both contributions.
 
     **Returns:**
 
-    The time in units of τ; NaN if the slower view has more than half already after the race.
+    The time in units of τ; NaN if the slower view reaches half of its final contribution during the
+    race.
 
     **Example:**
 
@@ -280,7 +281,7 @@ def _clock(
 
     The weights $w_m = e^{f_m + r_m\vartheta_\infty}$ add up to one. The distance
     $\delta = \vartheta_\infty - \vartheta$ decays by
-    $\tau\dot\delta = -\sum_m w_m (1 - e^{-r_m\delta})$ without cancellation. Its logarithm is
+    $\tau\dot\delta = -\sum_m w_m (1 - e^{-r_m\delta})$ without cancellation. The logarithm of δ is
     smooth, and linear at late times.
     """
     end = _end(filled, rates)
@@ -303,7 +304,7 @@ def _clock(
 def _end(filled: Float[np.ndarray, " mode"], rates: Float[np.ndarray, " mode"]) -> float:
     """Return θ at which Σ e^{f + rθ} = 1.
 
-    The logarithm of the sum is convex, so that Newton's method descends to θ from above.
+    The logarithm of the sum is convex in θ, so Newton's method converges to the root from above.
     """
     theta = float(np.min(-filled / rates))
     for _ in range(200):

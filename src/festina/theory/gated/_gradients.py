@@ -51,15 +51,15 @@ def gated_gradient(
       the moments of all.
     - `paths`: $-\sum_{p \ni e} W_{\bar t(p,e)}^\top E(p) W_{\bar s(p,e)}^\top$ for edge e, with the
       error $E(p) = \Sigma^{yx}(p) - \sum_j W_j \Sigma^x(j, p)$ of each path p through e. The sum
-      over j has all paths with the output of p; $\bar s$ is the part of p before e and $\bar t$ the
-      part behind e (Saxe, Sodhani & Lewallen 2022).
+      over j has all paths with the same output as p; $\bar s$ is the part of p before e and
+      $\bar t$ the part after e (Saxe, Sodhani & Lewallen 2022).
 
-    `festina.gradient_flow` uses the cheaper of the first two forms.
+    `festina.gradient_flow` uses `data` or `patterns`, whichever is cheaper.
 
     **Arguments:**
 
     - `form`: name of a form; by default the form with the fewest multiplications, without the cost
-      of the moments. The result contains the name of the form.
+      of the moments. The result contains the name of the form that was used.
 
     **Example:**
 

@@ -21,7 +21,7 @@ _ALIKE = 1e-6
 class PathStrengths(Result):
     """Strengths of the paths of a gated network over time: result of a `RaceReduction`.
 
-    - `time`: in the units of τ.
+    - `time`: times, in the units of τ.
     - `edges`: strengths B_e of every edge, `(time, mode)`. Modes are numbered within each group of
       interacting paths.
     - `strengths`: strengths B_p of every path, the product of B_e along the path.
@@ -63,7 +63,7 @@ class PathStrengths(Result):
 
 
 def alike(curves: dict[str, Float[np.ndarray, "time *mode"]]) -> dict[str, np.ndarray]:
-    """Merge equal curves; the name of a merged curve tells how many curves it stands for."""
+    """Merge equal curves; the name of a merged curve gives the number of equal curves."""
     size = max(float(np.abs(curve).max(initial=0.0)) for curve in curves.values())
     found: list[tuple[np.ndarray, list[str]]] = []
     for name, curve in curves.items():

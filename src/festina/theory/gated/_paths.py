@@ -18,7 +18,7 @@ MOST_PATHS = 4096
 
 
 class Path(NamedTuple):
-    """A path from an input to an output of a gated network, as a tuple of node names.
+    """Path from an input to an output of a gated network, as a tuple of node names.
 
     **Example:**
 
@@ -93,7 +93,7 @@ def paths(network: Gated) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PathStatistics(Result):
-    """Result of `path_statistics`: gates of all paths, and data statistics seen through them.
+    """Result of `path_statistics`: gates of all paths, and data statistics weighted by these gates.
 
     **Example:**
 
@@ -109,7 +109,7 @@ class PathStatistics(Result):
 
     paths: tuple[Path, ...]
     gates: Float[np.ndarray, "sample path"]
-    """Gate g_p of each sample. Few samples may represent all samples with the same gates."""
+    """Gate g_p of each sample. A few samples may represent all samples with the same gates."""
     correlation: tuple[Float[np.ndarray, "_output _input"], ...]
     """Σ^yx(p) = ⟨g_p y_t(p) x_s(p)ᵀ⟩ of every path p, from the input s(p) to the output t(p)."""
     power: float
@@ -124,12 +124,12 @@ class PathStatistics(Result):
 
 
 def path_statistics(network: Gated, task: Task) -> PathStatistics:
-    r"""Return the gate of every path of a network, and the data statistics seen through this gate.
+    r"""Return the gate of every path of a network, and the data statistics weighted by this gate.
 
     The gate $g_p$ of a path p from the input s(p) to the output t(p) is the product of all gates
-    along p, with both ends. The network's output at node v is $\sum_p g_p W_p x_{s(p)}$, summed
-    over all paths that end at v. The gradients depend on the data only through
-    $\Sigma^{yx}(p) = \langle g_p\, y_{t(p)} x_{s(p)}^\top\rangle$ and
+    along p, including the gates of s(p) and t(p). The network's output at node v is
+    $\sum_p g_p W_p x_{s(p)}$, summed over all paths that end at v. The gradients depend on the data
+    only through $\Sigma^{yx}(p) = \langle g_p\, y_{t(p)} x_{s(p)}^\top\rangle$ and
     $\Sigma^x(j, p) = \langle g_j\, x_{s(j)} x_{s(p)}^\top g_p\rangle$ (Saxe, Sodhani & Lewallen
     2022).
 

@@ -30,8 +30,7 @@ class Race(Result):
     r"""Result of `race_of_gatings`: contribution of each gating to the fall of the loss over time.
 
     - `names`: names of the gatings.
-    - `rate`: largest singular value S of each gating, whose strength grows as $e^{2St/\tau}$ while
-      it is small.
+    - `rate`: largest singular value S of each gating; a small strength grows as $e^{2St/\tau}$.
     - `consistent`: whether each gating is self-consistent, so that a ReLU unit along its fastest
       direction is active for the same examples.
     - `runs`: whether each gating takes part in the race.
@@ -83,7 +82,7 @@ class Race(Result):
         return "\n".join([*lines, f"loss {self.loss[0]:.4g} to {self.loss[-1]:.4g}, {how}"])
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the contribution of each gating over time, at most the eight largest.
+        """Draw the contributions of the gatings over time, at most the eight largest.
 
         `style` is passed to `Axes.plot`.
         """
@@ -109,30 +108,32 @@ def race_of_gatings(
 ) -> Race:
     r"""Predict which gatings of a hidden layer win the race, when, and with what share.
 
-    Every gating is a two-layer pathway that is open for some examples. From small weights it grows
-    along the singular vectors of its correlation $\langle g\,y x^\top\rangle = \sum_a S_a u_a
-    v_a^\top$, where g is its gate. If the other pathways do not rotate these directions, the
-    strengths π of all directions a of all pathways obey a Lotka–Volterra system exactly:
+    Every gating is a two-layer pathway that is open for some examples. From small weights a pathway
+    grows along the singular vectors of its correlation
+    $\langle g\,y x^\top\rangle = \sum_a S_a u_a v_a^\top$, where g is the gate of the pathway. If
+    the other pathways do not rotate these directions, the strengths π of all directions a of all
+    pathways obey a Lotka–Volterra system exactly:
 
     $$\tau\dot\pi_a = 2\pi_a\Big(S_a - \sum_b D_{ab}\pi_b\Big),\qquad
       D_{ab} = \langle g_a g_b\,(v_a\cdot x)(v_b\cdot x)\rangle\; u_a\cdot u_b.$$
 
-    The directions are checked along the way. If they rotate, all weights of the maps
-    $W_p = B_p A_p^\top$ are integrated:
-    $\tau\dot A_p = E(p)^\top B_p$, $\tau\dot B_p = E(p) A_p$ with the error
-    $E(p) = \Sigma^{yx}(p) - \sum_j W_j \Sigma^x(j, p)$. The initial weights are isotropic,
-    like random weights of a wide layer. `Race.held` is True if the directions did not rotate.
+    `race_of_gatings` checks whether the directions stay fixed. If the directions rotate, all
+    weights of the maps $W_p = B_p A_p^\top$ are integrated: $\tau\dot A_p = E(p)^\top B_p$,
+    $\tau\dot B_p = E(p) A_p$ with the error $E(p) = \Sigma^{yx}(p) - \sum_j W_j \Sigma^x(j, p)$.
+    The initial weights are isotropic, like random weights of a wide layer. `Race.held` is True if
+    the directions did not rotate.
 
     In a ReLU network only self-consistent gatings take part: a unit along the fastest direction of
     such a gating is active for the same examples. Faster gatings that are not self-consistent do
-    not win, because their weights leave the set of examples. This is our correction of "the
-    fastest gating wins".
+    not win, because their units do not stay active for the same examples. Self-consistency is our
+    correction of the statement "the fastest gating wins".
 
     **Arguments:**
 
     - `task`: finite task, because gates are given for each example.
-    - `gatings`: mapping from names to gates, one number for each example. Or a label of the task:
-      then each set of label values is a gating that is open for examples with these values.
+    - `gatings`: mapping from names to gates, one number for each example. Alternatively the name of
+      a label of the task: each set of label values then gives a gating that is open for examples
+      with these values.
     - `initial_strength`: π(0) of every direction of a pathway, one number or one for each gating.
       For H hidden units with random weights of standard deviation σ, π(0) = σ²H/2.
     - `only_self_consistent`: if False, include gatings that are not self-consistent, as in a
@@ -176,10 +177,10 @@ def race_of_gatings(
     runs = (rate > 0) & (consistent | (not only_self_consistent))
     if not runs.any():
         raise ValueError(
-            "None of the `gatings` sees inputs that correlate with the targets. Give other gatings."
+            "No gating in `gatings` has inputs that correlate with the targets. Give other gatings."
             if not rate.any()
-            else "None of the `gatings` is self-consistent, as gatings of ReLU networks must be. "
-            "With `only_self_consistent=False` all gatings take part."
+            else "No gating in `gatings` is self-consistent, as gatings of ReLU networks must be. "
+            "Use `only_self_consistent=False` to include all gatings."
         )
     field = replace(field, gates=gates[runs])
     modes = [mode for mode, in_ in zip(modes, runs, strict=True) if in_]
@@ -259,7 +260,7 @@ def _checked(task: Task, gatings: Mapping[str, ArrayLike] | str) -> dict[str, np
 def _opens(
     along: Float[np.ndarray, "sample direction"], gate: Float[np.ndarray, " sample"]
 ) -> bool:
-    """Return whether a ReLU unit along some sum of these directions has the same gate."""
+    """Return whether a ReLU unit along some sum of these directions has the given gate."""
     along = along / max(float(np.abs(along).max()), 1e-300)
     along[np.abs(along) < NOTHING] = 0.0
     on = gate != 0

@@ -72,7 +72,7 @@ class RaceReduction(Result):
     data_residual: float
     """Deviation of the data statistics from diagonal form, relative to their size."""
     weight_residual: float
-    """Relative deviation of weights from R B Rᵀ, or of R from orthogonal if that is larger."""
+    """Largest relative deviation of weights from R B Rᵀ, or of R from orthonormal columns."""
     power: float
     """Mean squared norm of the targets, ⟨‖y‖²⟩."""
 
@@ -104,7 +104,7 @@ class RaceReduction(Result):
         # Not DOP853: its interpolation is inaccurate where stability limits the steps.
         method = "RK45"
         if times is None:
-            method = "LSODA"  # for long phases in which hardly anything changes
+            method = "LSODA"  # a stiff solver, for long phases in which hardly anything changes
             ways = [
                 settle(drive(group), b, np.abs, rate=group.s.max() / tau, rtol=rtol, atol=atol)[0]
                 for group, b in starts.items()
@@ -127,10 +127,10 @@ class RaceReduction(Result):
         r"""Return the strength of every path without the other paths, in closed form.
 
         A path of N balanced edges with correlation S(p) and input variance D(p, p) obeys
-        $\tau\dot\pi = N\pi^{2-2/N}(S - D\pi)$ (`festina.theory.linear.chain_strength`). Two edges
-        may have different strengths (`unbalanced_strength`); longer paths raise `ValueError` if
-        their edges differ. A path without interactions follows this solution exactly. For other
-        paths, the difference from the reduction is the effect of the race.
+        $\tau\dot\pi = N\pi^{2-2/N}(S - D\pi)$ (`festina.theory.linear.chain_strength`). The edges
+        of a path of two edges may have different strengths (`unbalanced_strength`); longer paths
+        raise `ValueError` if their edges differ. A path without interactions follows this solution
+        exactly. For other paths, the difference from the reduction is the effect of the race.
         """
         return {
             str(path): alone(times, path, group, self.initial, tau)
@@ -158,7 +158,8 @@ class RaceReduction(Result):
             frames = self.frames | group.frames
             for edge in group.edges:
                 source, target = (frames[name] for name in edge.split("-"))
-                grown = edges[edge] - self.initial[edge]  # non-diagonal parts stay constant
+                # Non-diagonal parts of the weights stay constant.
+                grown = edges[edge] - self.initial[edge]
                 parts[edge] = parts[edge] + (target * grown[:, None, :]) @ source.T
         network = self.network.with_parts(*parts.values())
         return PathStrengths(times, edges, strengths, loss, network)
@@ -185,8 +186,8 @@ def race_reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> Ra
     $r_v \propto \sum_{e \to v} W_e r_s + \sum_{e \leftarrow v} W_e^\top r_t$, the combination that
     grows.
 
-    For other weights or data the result is an approximation, with errors in the weights of first
-    order in `weight_residual` and `data_residual`.
+    For weights or data that violate these conditions the result is an approximation, with errors in
+    the weights of first order in `weight_residual` and `data_residual`.
 
     **Arguments:**
 
@@ -228,7 +229,7 @@ def race_reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> Ra
         warnings.warn(
             "The reduction is approximate. Relative to their size, data statistics deviate by "
             f"{residual:.2g} and weights by {left:.2g} from diagonal form in common directions. "
-            "`festina.gradient_flow` needs no such form.",
+            "For an exact result use `festina.gradient_flow`.",
             ReductionWarning,
             stacklevel=2,
         )
@@ -241,9 +242,9 @@ def path_directions(network: Gated, task: Task) -> Frames:
 
     With these directions `festina.networks.with_decoupled_weights` makes weights for which
     `race_reduction` is exact. The result maps each input node to a matrix V and each output node to
-    a matrix U, with modes as columns. If groups of paths that do not interact meet at a node, their
-    edges at this node have entries of their own. `race_reduction` checks whether the data are
-    diagonal in these directions.
+    a matrix U, with modes as columns. If several groups of paths meet at a node, the result also
+    contains a matrix for each of their edges at this node. `race_reduction` checks whether the data
+    are diagonal in these directions.
 
     **Example:**
 
@@ -263,7 +264,8 @@ def path_directions(network: Gated, task: Task) -> Frames:
     found: Frames = {}
     for node in (*dict(network.plan.inputs), *network.plan.outputs):
         here = [group for group in groups if group.frames.get(node, np.zeros(0)).any()]
-        found[node] = np.eye(network.plan.widths[node], count)  # arbitrary for nodes without data
+        # Nodes without data get arbitrary directions.
+        found[node] = np.eye(network.plan.widths[node], count)
         for k, group in enumerate(here):
             frame = group.frames[node]
             frame = np.pad(frame, ((0, 0), (0, count - frame.shape[1])))
@@ -274,7 +276,7 @@ def path_directions(network: Gated, task: Task) -> Frames:
 
 
 def _frames(weights: dict[str, Float[np.ndarray, "_ _"]], group: CommonModes) -> Frames:
-    """Return R_v of all nodes of a group: given at inputs and outputs, computed at hidden nodes."""
+    """Return directions R_v of all nodes; at hidden nodes the weights determine the directions."""
     frames = dict(group.frames)
     pairs = {edge: edge.split("-") for edge in weights}
     hidden = dict.fromkeys(node for ends in pairs.values() for node in ends if node not in frames)
@@ -290,7 +292,7 @@ def _frames(weights: dict[str, Float[np.ndarray, "_ _"]], group: CommonModes) ->
             sizes = np.linalg.norm(ways, axis=1)
             longest = np.take_along_axis(np.array(ways), sizes.argmax(0)[None, None], axis=0)[0]
             total = np.sum(ways, axis=0)
-            # Contributions that cancel are replaced by the longest of them.
+            # If contributions of edges cancel, only the longest contribution is used.
             weak = np.linalg.norm(total, axis=0) < 1e-6 * sizes.sum(axis=0)
             total = np.where(weak, longest, total)
             length = np.linalg.norm(total, axis=0)

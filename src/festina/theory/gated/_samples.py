@@ -21,7 +21,7 @@ class Samples(NamedTuple):
     targets: dict[str, Float[np.ndarray, "sample _"]]
     weight: Float[np.ndarray, " sample"]
     floor: float
-    """Part of ½⟨‖y‖²⟩ that these samples leave out."""
+    """Part of ½⟨‖y‖²⟩ that these samples do not contain."""
 
 
 def check_gated(network: object) -> None:

@@ -27,9 +27,10 @@ def settle(
 ) -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, "time *n"]]:
     """Return times and observations until the second half of the elapsed time changes little.
 
-    Little means: no `size` changes by more than 10⁻⁶ of the largest size, and no `size` grows by
-    more than 10⁻³ of itself, because small sizes need time to grow. The test begins after the first
-    change from the start. `rate` is the initial rate of change; it sets the longest time.
+    "Changes little" means that no `size` changes by more than 10⁻⁶ of the largest size, and no
+    `size` grows by more than 10⁻³ of itself, because small sizes need time to grow. The test begins
+    after the first change from the start. `rate` is the initial rate of change, and its inverse
+    sets the longest time.
     """
     last = _NEVER / max(rate, 1e-280)
     solver = (DOP853 if explicit else LSODA)(velocity, 0.0, start, last, rtol=rtol, atol=atol)
