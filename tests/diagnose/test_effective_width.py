@@ -302,9 +302,7 @@ def test_the_fixed_point_is_one():
 
 
 def test_a_network_as_wide_as_for_mnist_has_two_rays():
-    """Find two rays among small weights, with 784 inputs, 1000 units and 2000 samples as for
-    MNIST.
-    """
+    """Find two rays among small weights with 784 inputs, 1000 units, 2000 samples, as for MNIST."""
     rng = np.random.default_rng(5)
     x = rng.normal(size=(2000, 784)) / 28
     rays = rng.normal(size=(2, 784)) / 28

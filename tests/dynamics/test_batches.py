@@ -211,7 +211,7 @@ def test_more_networks_than_lanes_compile_nothing_more():
 @pytest.mark.parametrize("cores", [1, 2, 3, 6, 12, 16])
 @pytest.mark.parametrize("weights", [4, 150, 31_000])
 def test_programs_are_the_same_up_to_the_next_power_of_two(monkeypatch, cores, weights):
-    """Program sizes do not depend on the number of cores, and buffers of samples stay small."""
+    """Batches up to the same power of two share programs on every machine; buffers stay small."""
     monkeypatch.setattr(_drive, "cores", lambda: cores)
     for most in (2, 64, 1024, 16_384):
         sizes = [_drive._sizes(weights, total, 3 + weights) for total in (most // 2 + 1, most)]

@@ -178,9 +178,7 @@ def test_in_a_line_no_lane_hides_another():
 
 
 def test_a_lane_that_fails_before_the_first_time_has_no_sample():
-    """The values of the failed network are NaN, its message gives the reason, others are
-    unaffected.
-    """
+    """The failed network has NaN values and a reason; the other networks are unaffected."""
     batch = fully_connected(2, 5, 2, scale=np.array([1e-1, 3.0, 1e-2]), key=festina.seeds(3))
     times = np.array([1.0, 2.0])
     run = festina.gradient_flow(batch, TASK, times, max_steps=50)

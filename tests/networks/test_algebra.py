@@ -304,9 +304,7 @@ def test_single_precision_is_no_kink():
 
 @pytest.mark.parametrize("name", ["relu", "tanh", "leaky-relu-0.1", "power-5"])
 def test_a_function_under_a_name_of_ours_is_called_ones_own(name):
-    """A user's function named like a built-in one is renamed; a saved network would load the wrong
-    one.
-    """
+    """A user's function with a built-in name is renamed, so that saved networks load correctly."""
     ours = activation_named(name)
     mine = Activation(name, lambda a: jnp.sin(3 * a), activation(jnp.sin).algebra)
     assert ours is not None

@@ -158,7 +158,7 @@ def test_greedy_layers_are_what_training_an_autoencoder_leaves():
     autoencoder = linear_teacher(np.eye(3), covariance)
     trained = festina.gradient_flow(start, autoencoder, np.array([0.0, 40.0])).final.weights[0]
     network = greedy_pretrained_linear((3, 3, 3, 2), fraction=1.0, input_modes=v, key=KEY)
-    # Both layers are R Vᵀ with different frames R, so they are orthogonal.
+    # These layers are R Vᵀ with different frames R, so they are orthogonal.
     for layer in (trained, network.weights[0], network.weights[1]):
         np.testing.assert_allclose(layer.T @ layer, np.eye(3), atol=1e-6)
     part = greedy_pretrained_linear((3, 3, 2), fraction=0.9, module_depth=4, input_modes=v, key=KEY)

@@ -41,7 +41,7 @@ def fresh(letter, **options):
     ],
 )
 def test_levels(letter, levels):
-    """Levels are those of narrow minima, and training starts and ends at them."""
+    """Levels are those of narrow minima; training starts at the first and ends at the last."""
     experiment, run = panel(letter), fresh(letter)
     assert broken(experiment, run) == []
     np.testing.assert_allclose(run["theory"]["level"].to_numpy(), levels, atol=1e-6)

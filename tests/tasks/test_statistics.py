@@ -77,9 +77,7 @@ def test_compression_keeps_loss_and_gradient_for_any_weights(row):
 
 @each(FIXED_FEATURES)
 def test_compression_keeps_the_moments_however_few_the_samples(row):
-    """Moments are exact for fewer samples than features, and for repeated features x_a x_b = x_b
-    x_a.
-    """
+    """Moments are exact for fewer samples than features and for repeated features x_a x_b."""
     for count in (1, 2):
         data = unstructured(row.input_shape, row.network().outputs, count, seed=count)
         found = data.statistics(row.unit)

@@ -58,7 +58,7 @@ def simulated_drops(maps, q, r, target):
 
 @pytest.mark.parametrize("teacher", ["identity", "white outputs"])
 def test_figure_1B_drops_follow_from_the_initial_weights(teacher):
-    """The paper does not print W*; both choices agree, and the second averages over outputs."""
+    """The paper does not print W*; drops are predicted for the identity and for white outputs."""
     rng = np.random.default_rng(3)
     if teacher == "identity":
         w, loss, factor, means = np.eye(2), "mean-square", 2.0, (142.8, 851.0)
@@ -84,7 +84,9 @@ def test_figure_1B_drops_follow_from_the_initial_weights(teacher):
             after = int(np.argmax(loss[:, seed] < level))
             low, high = loss[after - 1, seed], loss[after, seed]
             measured = after - (level - high) / (low - high)
-            assert abs(predicted[seed, k] - measured) < 0.02  # of a step; the claim allows 0.5 %
+            assert (
+                abs(predicted[seed, k] - measured) < 0.02
+            )  # of a step, far less than 0.5 % of the time
     if means is not None:
         assert np.allclose(predicted.mean(axis=0), means, rtol=0.02)
 

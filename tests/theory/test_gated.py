@@ -100,7 +100,7 @@ def test_three_forms_of_the_gradient_on_a_hundred_graphs(seed):
 
 @few_graphs
 def test_what_a_node_takes_and_gives_is_conserved(seed):
-    """The change is second order in a step along the gradient."""
+    """Along the gradient, the conserved quantity changes only at second order in the step."""
     network, data = graph(seed)
     slopes = gated_gradient(network, data).network.parts
     h = 1e-6

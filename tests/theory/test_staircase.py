@@ -204,7 +204,7 @@ def test_two_directions_over_units_learn_two_modes():
 @DOUBTED
 @pytest.mark.parametrize("scale", [1e-3, 1e-1])
 def test_units_that_wake_when_all_is_learned_end_the_staircase(scale):
-    """With large weights many dormant units become active after all modes have been learned."""
+    """Dormant units that grow after all modes have been learned add no step."""
     rng = np.random.default_rng(3)
     s, lam = np.array([1.0, 0.35, 0.2, *[0.0] * 7]), np.arange(1.0, 11.0) ** -0.5
     correlation, covariance = commuting(s, lam, rng)
