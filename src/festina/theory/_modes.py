@@ -23,9 +23,9 @@ class Modes(Result):
     $$\Sigma^{yx} = \sum_\alpha s_\alpha u_\alpha v_\alpha^\top,\qquad
       \Sigma^{xx} v_\alpha = \lambda_\alpha v_\alpha.$$
 
-    - `left`: $u_\alpha$, one column each.
+    - `left`: left singular vectors $u_\alpha$, as columns.
     - `singular_values`: $s_\alpha$, largest first.
-    - `right`: $v_\alpha$, one column each.
+    - `right`: right singular vectors $v_\alpha$, as columns.
     - `input_variance`: $\lambda_\alpha$.
 
     **Example:**
@@ -57,21 +57,21 @@ def modes(
 
     The correlation is $\Sigma^{yx} = \langle yx^\top\rangle = USV^\top$, and the covariance of the
     inputs is $\Sigma^{xx} = \langle xx^\top\rangle$ (means are not subtracted). Suppose that
-    $\Sigma^{xx}$ is diagonal in the right singular vectors $V$. This holds for white inputs, and
-    for a diagonal $\Sigma^{yx}$ with independent inputs. Consider a network with layers $W^l =
-    R_l\,\mathrm{diag}(b_l)\, R_{l-1}^\top$, where $R_0 = V$, $R_D = U$ and the other $R_l$ are any
-    orthonormal frames. Gradient flow preserves this form, and each mode learns as a scalar chain
-    with the numbers $(s_\alpha, \lambda_\alpha)$, exactly and at any depth (Saxe, McClelland &
-    Ganguli 2014, for white inputs).
+    $\Sigma^{xx}$ is diagonal in the right singular vectors $V$. Examples are white inputs, and a
+    diagonal $\Sigma^{yx}$ with independent inputs. Consider a network with layers
+    $W^l = R_l\,\mathrm{diag}(b_l)\, R_{l-1}^\top$, where $R_0 = V$, $R_D = U$ and the other $R_l$
+    are any orthonormal frames. Gradient flow preserves this form of the layers, and each mode
+    learns as a scalar chain with the numbers $(s_\alpha, \lambda_\alpha)$, exactly and at any depth
+    (Saxe, McClelland & Ganguli 2014, for white inputs).
 
     If singular values coincide, their singular vectors are not unique. `modes` then chooses
-    singular vectors in which $\Sigma^{xx}$ is diagonal. If the variances coincide too, the choice
-    remains arbitrary.
+    singular vectors in which $\Sigma^{xx}$ is diagonal. If the input variances coincide too, the
+    choice of singular vectors remains arbitrary.
 
     **Arguments:**
 
-    - `task`: the task; only its moments enter, exact for a population. To start from a
-      correlation matrix, pass `festina.tasks.from_moments(correlation)`.
+    - `task`: the task; only its moments enter, which are exact for a population task. To start from
+      a correlation matrix, pass `festina.tasks.from_moments(correlation)`.
     - `loss`: the convention of the loss, as for `festina.gradient_flow`. A factor in front of the
       loss multiplies all moments.
     - `tolerance`: largest accepted $\lVert\Sigma^{xx}v_\alpha - \lambda_\alpha v_\alpha\rVert$, as

@@ -49,7 +49,7 @@ class AnimalWeights(Result):
             object.__setattr__(self, name, weights.reshape(-1, *shape))
         if len(self.gains) != len(self.striatum) or not len(self.gains):
             raise ValueError(
-                "`gains` and `striatum` must hold the same animals, at least one, got "
+                "`gains` and `striatum` must have equal numbers of animals, at least one, got "
                 f"{len(self.gains)} and {len(self.striatum)}."
             )
 
@@ -58,7 +58,7 @@ class AnimalWeights(Result):
 
     @property
     def products(self) -> Float[np.ndarray, "animal action line"]:
-        r"""Products $W_{ai} = u_{ai} v_i$. Choices depend on the weights only through them."""
+        r"""Products $W_{ai} = u_{ai} v_i$ of the weights, which determine all choices."""
         return self.striatum * self.gains[:, None, :]
 
     def merged(self) -> "AnimalWeights":
@@ -66,7 +66,7 @@ class AnimalWeights(Result):
         return AnimalWeights(np.ones_like(self.gains), self.products)
 
     def mirrored(self) -> "AnimalWeights":
-        """Return the same animals with left and right exchanged, as lines and as actions."""
+        """Return the animals with left and right exchanged, both among lines and among actions."""
         swap = [1, 0, 2]
         return AnimalWeights(self.gains[:, swap], self.striatum[:, ::-1, swap])
 
@@ -92,7 +92,7 @@ def naive_animals(
     **Arguments:**
 
     - `left_gain`, `right_gain`: gains $v_L, v_R$ of the stimuli, a number or one for each animal.
-    - `constant_gain`: gain $v_0$ of the constant line, likewise.
+    - `constant_gain`: gain $v_0$ of the constant line, a number or one for each animal.
 
     **Returns:**
 
@@ -141,7 +141,7 @@ def draw_naive_animals(
 
     **Arguments:**
 
-    - `count`: number of animals. Animal 3 is the same for any `count` above 3.
+    - `count`: number of animals. The animal with a given index does not depend on `count`.
     - `smallest`, `largest`: range of the gains $v_L$ and $v_R$.
     - `constant_gain`: gain $v_0$ of the constant line, the same for all animals.
     - `key`: random key.

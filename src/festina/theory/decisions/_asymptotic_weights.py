@@ -26,7 +26,7 @@ class AsymptoticWeights(Result):
     r"""Result of `asymptotic_weights`: limits for a deep animal as $t \to \infty$.
 
     - `products`: limit of the products $W_{ai} = u_{ai} v_i$.
-    - `pull`: limit $\kappa_i$ of the drive of line i by its own error.
+    - `pull`: limit $\kappa_i$ of the drive of line i by the error that teaches this line.
     - `striatum_growth`: limit of $\lVert u_i\rVert/\sqrt t$, which is $\sqrt{2\kappa_i p_i/\tau}$.
     - `gain_decay`: limit of $v_i \sqrt t$, which is $\sqrt{\tau p_i/2\kappa_i}$.
 
@@ -51,18 +51,19 @@ def asymptotic_weights(model: ContrastChoiceLearner) -> AsymptoticWeights:
 
     The gains learn from $\delta^{tot}$ and the striatum from the lines' own errors. If all lines
     are active these errors cannot vanish together, and the weights never rest. Let
-    $g_{ai} = E_c\,\pi_a\delta^{tot}_a x_i$, let $g'_{ai}$ be the same with the own error of line
-    $i$, and $W_i = p_i n_i$ with $|n_i| = 1$. At late times
+    $g_{ai} = E_c\,\pi_a\delta^{tot}_a x_i$, let $g'_{ai}$ be the same average with the error that
+    teaches line $i$, and $W_i = p_i n_i$ with $|n_i| = 1$. At late times
 
     $$g'_i = \kappa_i n_i,\qquad g_i\cdot n_i = 0.$$
 
-    The striatum grows along itself, $\tau\,d\lVert u_i\rVert^2/dt = 2\kappa_i p_i$, and the gain
-    falls, which keeps the product:
+    The striatal weights grow along their own direction,
+    $\tau\,d\lVert u_i\rVert^2/dt = 2\kappa_i p_i$, and the gain falls so that the product stays
+    constant:
 
     $$\lVert u_i\rVert \simeq \sqrt{2\kappa_i p_i t/\tau},\qquad
       v_i \simeq \sqrt{p_i\tau/(2\kappa_i t)}.$$
 
-    A stimulus loses its weight to the action that it never rewards. For the left stimulus
+    The weight of a stimulus on the action that it never rewards decays. For the left stimulus
     $\tau\dot u_{RL} = -h u_{RL} v_L^2$ with $h = E_c\,\pi_R x_L^2$, hence $n_L = (1, 0)$ and
 
     $$W_{RL} \sim t^{-\frac12 - h p_L/2\kappa_L}.$$
@@ -76,8 +77,8 @@ def asymptotic_weights(model: ContrastChoiceLearner) -> AsymptoticWeights:
 
     **Returns:**
 
-    The products and the two prefactors, from Newton's method. The method starts at the weights of
-    an unbiased animal after a long time.
+    The limits of the products, and the prefactors of growth and decay, from Newton's method. The
+    method starts at the weights of an unbiased animal after a long time.
 
     **Example:**
 
@@ -89,7 +90,8 @@ def asymptotic_weights(model: ContrastChoiceLearner) -> AsymptoticWeights:
     if (model.architecture, model.teaching) != ("deep", "heterogeneous"):
         raise ValueError(
             "`model` must have a deep architecture and heterogeneous teaching, whose weights never "
-            f"rest, got {model.architecture!r} and {model.teaching!r}. Use `stationary_points`."
+            f"rest, got {model.architecture!r} and {model.teaching!r}. For other models use "
+            "`stationary_points`."
         )
     check_distinguishable(model)
     task = task_of(model)

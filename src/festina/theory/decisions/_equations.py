@@ -1,7 +1,8 @@
 r"""Changes of an animal's weights by one stimulus, and their mean over stimuli.
 
-Single trials and the mean field share `update`. They differ in the weight of an action a (1 for the
-chosen action, or its probability $\pi_a$) and in the reward (drawn, or expected).
+Single trials and the mean field share `update`. Trials have weight 1 for the chosen action and a
+drawn reward. The mean field weights each action a by its probability $\pi_a$ and has the expected
+reward.
 """
 
 from typing import NamedTuple
@@ -35,7 +36,7 @@ def update(
     architecture: Architecture,
     teaching: Teaching,
 ) -> tuple[Float[Array, " line"], Float[Array, "action line"]]:
-    """Return the change of (v, u) at learning rate 1, where action a has the `weight` p_a."""
+    """Return the change of the weights (v, u) at learning rate 1; action a has the `weight` p_a."""
     values = u * v * x  # what each line adds to the value of each action
     q_total = values.sum(axis=1)
     error = weight * (reward - q_total)  # p_a δ^tot_a
@@ -62,7 +63,7 @@ def velocity(
     architecture: Architecture,
     teaching: Teaching,
 ) -> tuple[Float[Array, " line"], Float[Array, "action line"]]:
-    """Return τ(dv/dt, du/dt) of the mean field."""
+    """Return the time derivatives τ(dv/dt, du/dt) of the weights in the mean field."""
     policy = action_probabilities(u * v, task)
     each = jax.vmap(lambda x, p, r: update(v, u, x, p, r, architecture, teaching))
     dv, du = each(task.stimuli, policy, task.rewards)
@@ -77,7 +78,7 @@ def behaviour(
     Float[Array, ""],
     Float[Array, ""],
 ]:
-    """Return values, policy, loss and expected reward of an animal with the products W."""
+    """Return values, policy, loss and expected reward of an animal with the products W = uv."""
     q = task.stimuli @ w.T
     policy = action_probabilities(w, task)
     loss = 0.5 * (policy * (task.rewards - q) ** 2).sum(axis=1).mean()

@@ -7,7 +7,7 @@ r"""The perceptual task, and the architecture and teaching of the animal that le
   and of both
 - the hierarchy of saddle points, the comparison of shallow and deep, and individual differences
 
-**Our reconstruction**, because the slides do not contain it:
+**Our reconstruction** of what the slides do not contain:
 
 - the encoding of a contrast, the softmax and the initial weights
 - the two stages: a gain for each input line, then a weight for each action and line
@@ -62,8 +62,8 @@ class ContrastChoiceLearner:
     A shallow animal has $\tau\dot W_{ai} = E_c\,\pi_a\delta_a x_i$.
 
     The slides by Saxe contain the contrasts, the rewards, the three errors of the chosen action,
-    the hierarchy of saddle points and the comparison of shallow and deep. The rest is our
-    reconstruction.
+    the hierarchy of saddle points and the comparison of shallow and deep. All other parts of the
+    model are our reconstruction.
 
     **Arguments:**
 

@@ -27,8 +27,8 @@ class DecisionLearning(
 ):
     r"""Result of `mean_field_learning` or `simulate_learning`: weights and behaviour over time.
 
-    - `time`: in the units of the model's $\tau$.
-    - `gains`, `striatum`: $v_i(t)$ and $u_{ai}(t)$; the gains of a shallow animal are 1.
+    - `time`: times, in the units of the model's $\tau$.
+    - `gains`, `striatum`: weights $v_i(t)$ and $u_{ai}(t)$; the gains of a shallow animal are 1.
     - `method`: `mean field` or `trials`.
 
     **Example:**
@@ -87,7 +87,7 @@ class DecisionLearning(
 
     @property
     def bias(self) -> Float[np.ndarray, "animal time"]:
-        r"""Bias $P(R) - \frac12$ without a stimulus, even if the task has no such trials."""
+        r"""Bias $P(R) - \frac12$ without a stimulus, even if every trial has a stimulus."""
         constant = self.products[..., 2]
         preference = constant[..., 1] - constant[..., 0]
         return 0.5 * np.tanh(0.5 * self.model.inverse_temperature * preference)

@@ -37,21 +37,22 @@ def mean_field_learning(
     r"""Integrate the learning of animals in the limit of small learning rates.
 
     The equations are those of `ContrastChoiceLearner`. An animal that learns from single trials
-    with learning rate $\eta$ reaches the time $t = \eta\tau n$ after $n$ trials. It fluctuates
-    around the mean-field solution by $O(\sqrt\eta)$.
+    with learning rate $\eta$ reaches the time $t = \eta\tau n$ after $n$ trials. The weights of
+    this animal fluctuate around the mean-field solution by $O(\sqrt\eta)$.
 
     With `total` teaching, $v_i^2 - \sum_a u_{ai}^2$ is conserved for each line i and any policy.
-    Both squares change by $2\sum_a g_{ai} u_{ai} v_i/\tau$, where
+    Both $v_i^2$ and $\sum_a u_{ai}^2$ change by $2\sum_a g_{ai} u_{ai} v_i/\tau$, where
     $g_{ai} = E_c\,\pi_a\delta^{tot}_a x_i$. With `heterogeneous` teaching the weights never rest
-    (`asymptotic_weights`). The equations become stiffer with time, and LSODA switches its method.
+    (`asymptotic_weights`). The equations become stiffer with time, and the integrator LSODA
+    switches to a stiff method.
 
     **Arguments:**
 
     - `model`: task, architecture and teaching.
     - `animals`: weights at time 0. For a shallow model `animals.merged()` is used.
     - `times`: increasing times to record, in the units of $\tau$, or a single time.
-    - `rtol`, `atol`: tolerances of the integrator. Animals share its steps, so that the result for
-      an animal depends on the other animals within these tolerances.
+    - `rtol`, `atol`: tolerances of the integrator. Animals share the steps of the integrator, so
+      the result for one animal depends on the other animals within the tolerances.
 
     **Returns:**
 
@@ -72,7 +73,7 @@ def mean_field_learning(
     times = np.atleast_1d(np.asarray(times, dtype=np.float64))
     if (np.diff(times) <= 0).any():
         raise ValueError(
-            "`times` must rise, got equal or decreasing times. Sort them and remove duplicates."
+            "`times` must increase, got equal or decreasing times. Sort them and remove duplicates."
         )
     check_positive("rtol", rtol)
     check_positive("atol", atol)
@@ -135,7 +136,7 @@ def _integrate(
         return np.asarray(_moves(theta, task, model.architecture, model.teaching)).ravel()
 
     grid = times if times[0] == 0 else np.concatenate([[0.0], times])
-    # Animals do not interact: the Jacobian is block-diagonal, and a band is enough.
+    # Animals do not interact: the Jacobian is block-diagonal, and LSODA needs only a band of it.
     band = _UNKNOWNS - 1
     path, report = odeint(
         moves,

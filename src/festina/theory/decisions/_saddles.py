@@ -29,7 +29,7 @@ _SMALLEST_STEP = 1e-4
 _NEWTON_STEPS = 12
 _CONVERGED = 1e-11
 
-# Eigenvalues below this count as zero: neutral directions have rounding errors.
+# Eigenvalues below this count as zero, because zero eigenvalues have rounding errors.
 _NEUTRAL = 1e-6
 
 
@@ -82,36 +82,37 @@ def stationary_points(model: ContrastChoiceLearner) -> tuple[StationaryPoint, ..
     $$\tau\dot v_i = \sum_a g_{ai} u_{ai},\qquad \tau\dot u_{ai} = g_{ai} v_i.$$
 
     At a stationary point each line i is *active*, with $g_{\cdot i} = 0$, or *silent*, with
-    $W_{\cdot i} = 0$. These are $2^3$ points, from nothing learned to everything learned. A silent
-    line has the eigenvalues $\pm|g_i|/\tau$ and 0, with $|g_i|^2 = \sum_a g_{ai}^2$. To first order
-    it does not affect the other lines. A point with stable active lines therefore has one unstable
-    direction for each silent line. Each active line has one neutral direction (a larger gain, a
-    smaller weight).
+    $W_{\cdot i} = 0$. The hierarchy has $2^3$ points, from nothing learned to everything learned. A
+    silent line has the eigenvalues $\pm|g_i|/\tau$ and 0, with $|g_i|^2 = \sum_a g_{ai}^2$. To
+    first order a silent line does not affect the other lines. A point with stable active lines
+    therefore has one unstable direction for each silent line. Each active line has one neutral
+    direction (a larger gain with smaller striatal weights).
 
     Silent lines are returned with $u_i = 0$. Points with $v_i = 0$ and $u_i \perp g_i$ are also
     stationary; their behaviour and their index are the same.
 
-    **Random choices** ($\beta = 0$): $g_{\cdot i} = 0$ is the least-squares solution on the active
-    lines. **Choices by value** ($\beta > 0$): the policy depends on the weights. Newton's method
-    follows the point from $\beta = 0$. For the default contrasts no other points were found, but
-    this is not proved. Other contrasts may have more points: with contrasts -1, -½, ⅛, ½ and all
-    lines active there are two stable points at $\beta = 2$, and the point that continues from
-    $\beta = 0$ ends at $\beta = 2.15$. An animal may also take very long to reach a point: if its
-    value of an action is initially low by ΔQ, it hardly ever chooses this action and learns nothing
-    about it for a time of order $\tau e^{\beta\Delta Q}$.
+    **Random choices** ($\beta = 0$): $g_{\cdot i} = 0$ gives the least-squares solution on the
+    active lines. **Choices by value** ($\beta > 0$): the policy depends on the weights. Newton's
+    method follows each point from $\beta = 0$. For the default contrasts no other points were
+    found, but this is not proved. Other contrasts may have more points: with contrasts -1, -½, ⅛, ½
+    and all lines active there are two stable points at $\beta = 2$, and the point that continues
+    from $\beta = 0$ ends at $\beta = 2.15$. An animal may also take very long to reach a point: if
+    it initially underestimates the value of an action by ΔQ, it hardly ever chooses this action and
+    learns nothing about it for a time of order $\tau e^{\beta\Delta Q}$.
 
     **The loss** is the expected squared error of the chosen action about the *expected* reward,
-    $L = \frac12 E_c\sum_a\pi_a(\bar r_a - Q_a)^2$. About the drawn reward it is larger by the
-    constant $\frac12 E_c\sum_a\pi_a\bar r_a(1-\bar r_a)$, 0.025 for the default contrasts. The flow
-    is $-\partial L/\partial\theta$ *at a fixed policy*: it lacks the term
+    $L = \frac12 E_c\sum_a\pi_a(\bar r_a - Q_a)^2$. The squared error about the *drawn* reward is
+    larger by the constant $\frac12 E_c\sum_a\pi_a\bar r_a(1-\bar r_a)$, 0.025 for the default
+    contrasts. The flow is $-\partial L/\partial\theta$ *at a fixed policy*: the flow lacks the term
     $-\frac12 E_c\sum_a(\partial\pi_a/\partial\theta)(\bar r_a-Q_a)^2$. If $\beta = 0$ the flow
-    descends $L$. If $\beta > 0$ its stationary points differ from those of $L$, and $L$ may rise.
+    descends $L$. If $\beta > 0$ the stationary points of the flow differ from the stationary points
+    of $L$, and $L$ may rise.
 
     With `heterogeneous` teaching only five points remain: no stimulus is active together with the
     constant line, so that $\delta^{stim}$ or $\delta^{const}$ equals $\delta^{tot}$. A silent line
-    grows at the rate $\sqrt{g_i\cdot g_i'}/\tau$, where $g'$ is $g$ with the own error. After
-    the last of the five points the weights never rest (`asymptotic_weights`). A shallow animal has
-    one point, with all lines active.
+    grows at the rate $\sqrt{g_i\cdot g_i'}/\tau$, where $g'$ is $g$ with the error that teaches the
+    line in place of $\delta^{tot}$. After the last of the five points the weights never rest
+    (`asymptotic_weights`). A shallow animal has one point, with all lines active.
 
     **Arguments:**
 
@@ -169,7 +170,7 @@ def _active_sets(architecture: Architecture, teaching: Teaching) -> list[tuple[s
 
 
 def _solve(task: Task, active: np.ndarray, teaching: Teaching) -> np.ndarray:
-    """Return W that is zero on silent lines and has vanishing own errors on active lines."""
+    """Return W with zero weights on silent lines and vanishing drive g' on active lines."""
     start = np.zeros((len(ACTIONS), len(LINES)))
     if not active.any():
         return start
@@ -181,8 +182,8 @@ def _solve(task: Task, active: np.ndarray, teaching: Teaching) -> np.ndarray:
     if w is None or beta < task.beta:
         raise RuntimeError(
             "Newton's method followed a stationary point up to an `inverse_temperature` of "
-            f"{beta:.4g}, not to {task.beta:g}: the point meets another one there, or an action is "
-            "almost never chosen. Use a smaller one, or `mean_field_learning` up to a late time."
+            f"{beta:.4g}, not to {task.beta:g}: stationary points merge there, or an action is "
+            "almost never chosen. Use a lower value, or `mean_field_learning` up to a late time."
         )
     return w
 

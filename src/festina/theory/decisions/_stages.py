@@ -27,8 +27,8 @@ def stimulus_use_times(
 
     With the default model and `naive_animals(0.1, 0.001)`, the left stimulus is used from t = 13.5
     and the right stimulus from 115 (12.5 and 57 with `heterogeneous` teaching). With
-    `naive_animals(0.01, 0.01)` both are used from 36.5 (35 with `heterogeneous` teaching). A
-    shallow animal uses both from 1.5.
+    `naive_animals(0.01, 0.01)` both stimuli are used from t = 36.5 (35 with `heterogeneous`
+    teaching). A shallow animal uses both stimuli from t = 1.5.
 
     **Arguments:**
 
@@ -96,8 +96,9 @@ class SaddleVisits(Result):
 def visited_saddles(learning: DecisionLearning, points: Sequence[StationaryPoint]) -> SaddleVisits:
     r"""Return the path of each animal through the hierarchy of stationary points.
 
-    Distances compare the products $W_{ai}$, on which behaviour depends. The nearest point need not
-    be near. If an animal lingers at a point, its distance to this point has a minimum over time.
+    Distances compare the products $W_{ai}$, on which behaviour depends. The nearest point may still
+    be far away. If an animal lingers at a point, its distance to this point has a minimum over
+    time.
 
     **Arguments:**
 

@@ -35,12 +35,13 @@ def simulate_learning(
 
     **Arguments:**
 
-    - `model`, `animals`: as in `mean_field_learning`. `animals.repeated(16)` gives 16 runs of each.
+    - `model`, `animals`: as in `mean_field_learning`. `animals.repeated(16)` gives 16 runs of each
+      animal.
     - `trials`: number of trials, a multiple of `save_every`.
     - `learning_rate`: learning rate $\eta$.
     - `save_every`: number of trials between two records. The first record precedes the first trial.
-    - `key`: random key. The random numbers of animal 3 do not depend on the number of animals or
-      trials.
+    - `key`: random key. The random numbers of an animal depend on its index, but not on the number
+      of animals or trials.
 
     **Returns:**
 
