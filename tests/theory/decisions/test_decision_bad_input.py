@@ -46,7 +46,7 @@ def test_models(options, message):
     [
         (np.ones(2), np.ones((2, 3)), r"`gains` must have shape \(animal, 3\)"),
         (np.ones(3), np.ones((3, 2)), r"`striatum` must have shape \(animal, 2, 3\)"),
-        (np.ones((4, 3)), np.ones((2, 2, 3)), "equal numbers of animals, at least one, got 4 and 2"),
+        (np.ones((4, 3)), np.ones((2, 2, 3)), "animals, at least one, got 4 and 2"),
         (np.ones((0, 3)), np.ones((0, 2, 3)), "at least one, got 0 and 0"),
         ([1, np.nan, 1], np.ones((2, 3)), "`gains` must be finite, but 1 of its 3"),
         (np.ones((1, 1, 3)), np.ones((2, 3)), "`gains` must have shape"),
