@@ -1,7 +1,7 @@
 """Measure the cost of a gradient against the number of samples, for networks with fixed features.
 
 festina computes the statistics of a task once per kind of unit, and training then uses only the
-statistics. The column 'first call' includes their computation.
+statistics. The column 'first call' includes the time to compute the statistics.
 """
 
 import time

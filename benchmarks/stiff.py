@@ -83,8 +83,8 @@ def _measure(scale: float, ways: dict[str, Callable]) -> list[dict]:
 def _ways() -> dict[str, Callable]:
     """Return the solvers by name.
 
-    A solver takes a network and its drop times. It returns a function that is timed, and a function
-    that turns its result into the number of steps and the drop times.
+    A solver takes a network and its drop times. Each solver returns a function that is timed, and a
+    function that turns its result into the number of steps and the drop times.
     """
     problem = objective(_network(1.0, 0), TASK, "mean-square")
     data = jax.tree.map(jnp.asarray, problem.data)
