@@ -51,10 +51,10 @@ def gradient_descent(
       `festina.dynamics.gradient_flow` describes these arguments.
     - `learning_rate`: η, a number for all networks or an array with one value for each network.
     - `steps`: largest number of steps; full-batch training stops earlier once it has converged.
-    - `momentum`: μ of heavy-ball momentum (Polyak 1964, PyTorch's `SGD(momentum=μ)`), with
-      0 ≤ μ < 1: $v \leftarrow \mu v - \partial L/\partial\theta$, $\theta \leftarrow \theta + \eta
-      v$, starting from $v = 0$. On a plateau, n steps then correspond to the flow time
-      $c\eta n/(1-\mu)$.
+    - `momentum`: μ of heavy-ball momentum (Polyak 1964, PyTorch's `SGD(momentum=μ)`), with 0 ≤ μ <
+      1: $v \leftarrow \mu v - \partial L/\partial\theta$, $\theta \leftarrow \theta + \eta v$,
+      starting from $v = 0$. With momentum, n steps on a plateau correspond to the flow time $c\eta
+      n/(1-\mu)$.
     - `batch_size`, `key`: number of samples of a mini-batch, and random key for shuffling. Each
       epoch draws the samples without replacement. The losses and gradients of the trajectory are
       those of the full data. An array of keys, one for each network, makes each network learn

@@ -84,10 +84,10 @@ def gradient_flow(
       some two thousand samples only new minima of the loss are saved, and one sample whenever the
       time has grown by 1 %.
     - `observe`: function from one network to an array, or a dictionary of such functions by name.
-      The trajectory then stores their values at every sample as `observed` instead of all weights,
-      and has `final` but no `network`. Calling a function takes tens of microseconds for each
-      sample with NumPy, and longer with JAX. An empty dictionary stores only losses and `final`,
-      which saves memory for very many seeds.
+      The trajectory then stores the functions' values at every sample as `observed` instead of all
+      weights, and has `final` but no `network`. Calling a function takes tens of microseconds for
+      each sample with NumPy, and longer with JAX. An empty dictionary stores only losses and
+      `final`, which saves memory for very many seeds.
     - `converged`: tolerance $c$ of convergence, relative to $L_0$. $L_0$ is the initial loss, or
       the loss of a network with zero output if that is smaller. Training has converged when the
       loss is within $cL_0$ of its lowest possible value, or when training for as long again would

@@ -204,7 +204,7 @@ def _take_steps(
 
 
 class Epochs:
-    """Draw mini-batches without replacement; an incomplete batch ends each epoch and is dropped."""
+    """Draw mini-batches without replacement; drop an incomplete batch at the end of each epoch."""
 
     def __init__(self, shuffler: np.random.Generator, samples: int, batch_size: int):
         self._shuffler, self._samples, self._size = shuffler, samples, batch_size

@@ -109,11 +109,11 @@ def _slide(
     """Count kinks, and increase the tolerance where a trajectory slides along one.
 
     Where both sides of a kink push towards it, as for ReLU units, the flow stays on the kink and
-    every step crosses it. The error then falls only in proportion to the step, and the requested
-    tolerance would take 1/rtol steps for one unit of time. Crossing a kink once takes about ten
-    short steps and does not reduce accuracy. A trajectory slides after ten crossings in a row at
-    rtol 1e-5, and after eighty at 1e-8, because a tight tolerance asks for accuracy even at a high
-    cost. During a slide, `_along_a_kink` takes short Heun steps.
+    every step crosses it. The error of such a step falls only in proportion to its length, and the
+    requested tolerance would take 1/rtol steps for one unit of time. Crossing a kink once takes
+    about ten short steps and does not reduce accuracy. A trajectory slides after ten crossings in a
+    row at rtol 1e-5, and after eighty at 1e-8, because a tight tolerance asks for accuracy even at
+    a high cost. During a slide, `_along_a_kink` takes short Heun steps.
     """
     crosses = (state.event == REJECTED) & ~accepted & (roughness > state.roughness)
     most = _slide_from(controls)

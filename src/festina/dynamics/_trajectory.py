@@ -76,7 +76,7 @@ class Samples(Generic[Network]):
     """Weights at the samples of a run, expanded to the user's network width on request."""
 
     like: Network
-    structure: AbstractStructure  # of the trained network, which may have fewer units
+    structure: AbstractStructure  # the trained network may have fewer units
     widen: Widen
     every: Pieces | None
     last: Float[np.ndarray, "lane 1 weight"]

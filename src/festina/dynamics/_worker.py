@@ -78,7 +78,7 @@ class Shared:
 
     @property
     def _time_done(self) -> float:
-        """Return the mean fraction of the requested time that is done, or 0 if it is unknown."""
+        """Return the mean fraction of the requested time that is done; 0 without a requested time."""
         stop = float(self.controls.stops[-1])
         if not 0 < stop < np.inf:
             return 0.0

@@ -165,7 +165,7 @@ def _given(
 
 
 def _all(batch: tuple[int, ...], width: int) -> list[Int[np.ndarray, "*batch unit"]]:
-    """Return the list of a layer's nodes if a single node has all units."""
+    """Return a layer as a list of one node that has all units of the layer."""
     return [np.broadcast_to(np.arange(width), (*batch, width))]
 
 

@@ -124,7 +124,7 @@ def attention(
     - `rank`: rank of the key and query matrices of each head.
     - `softmax`: if True, use softmax attention instead of linear attention.
     - `per_token`: if True, divide linear attention by the context length. Eq. (69) of Zhang, Saxe &
-      Latham as printed does not divide.
+      Latham as printed does not divide by this length.
     - `residual`: if True, add the last `outputs` entries of the query to the output, as Eq. (69)
       does.
     - `outputs`: number of outputs.

@@ -114,11 +114,11 @@ def with_decoupled_weights(
 ) -> Gated:
     r"""Return a gated network with weights that make the modes of a task independent.
 
-    The weights of edge e, from node s(e) to node t(e), are
-    $W_e = R_{t(e)}\,\mathrm{diag}(b_e)\,R_{s(e)}^\top$. R holds the `directions` of the task at
-    input and output nodes, and orthonormal columns at hidden nodes. Gradient flow keeps this form
-    if the statistics of every path are diagonal in the `directions`. The race reduction is then
-    exact (Saxe, Sodhani & Lewallen 2022).
+    The weights of edge e, from node s(e) to node t(e), are $W_e =
+    R_{t(e)}\,\mathrm{diag}(b_e)\,R_{s(e)}^\top$. R holds the `directions` of the task at input and
+    output nodes, and orthonormal columns at hidden nodes. Gradient flow keeps this form if the
+    statistics of every path are diagonal in the `directions`. Under the same condition the race
+    reduction is exact (Saxe, Sodhani & Lewallen 2022).
 
     **Arguments:**
 

@@ -123,7 +123,7 @@ def linear_transformer(
     - `heads`, `rank`: number of heads, and rank of the key and query matrices of each head.
     - `widths`: widths of the fully-connected hidden layers, then the number of outputs.
     - `per_token`: if True, divide attention by the context length. Eq. (69) as printed does not
-      divide.
+      divide by this length.
     - `residual`: if True, add the query's embedding, as Eq. (69) does.
     - `activations`: activation of all fully-connected hidden layers, or a list with one for each.
     - `scale`, `key`: standard deviation of the initial weights, and random key; an array draws a

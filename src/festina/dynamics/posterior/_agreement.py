@@ -12,7 +12,7 @@ from ...networks._activations import Scalar
 from ._extra import needed
 
 _AGREE = 1.05
-_AGREE_ALL = 1.1  # higher, because the largest of many elements exceeds a typical one
+_AGREE_ALL = 1.1  # higher, because the largest R-hat of many elements exceeds a typical R-hat
 _FEWEST = 4
 _ASKED = 997  # elements of a kernel that are compared, evenly spaced, to save time
 _SCALARS = ("loss", "potential", "trace_U")

@@ -207,8 +207,9 @@ class Posterior(Result):
     def networks(self, *, key: Keys) -> WidthScaledNetwork:
         r"""Return all draws as networks with leading axes `(chain, draw)`.
 
-        The networks take the original inputs. Along directions orthogonal to all examples, the
-        posterior is the prior; `key` draws these weights.
+        The returned networks take the original inputs, not their components along `basis`. Along
+        directions orthogonal to all examples, the posterior is the prior; `key` draws these
+        weights.
         """
         first, *deeper = self.weights
         v, inputs = self.basis, self.basis.shape[0]

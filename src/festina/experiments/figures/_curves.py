@@ -67,7 +67,7 @@ def power_law_guide(
 
     - `ax`: axes to draw on.
     - `x`: increasing coordinates.
-    - `through`: value at the last coordinate.
+    - `through`: value of the power law at the last coordinate.
     - `power`: predicted exponent.
     - `label`: legend entry.
 
