@@ -78,7 +78,7 @@ class Shared:
 
     @property
     def _time_done(self) -> float:
-        """Return the mean fraction of the requested time that is done; 0 if no time is requested."""
+        """Return the mean fraction of the requested time that is done; 0 if none is requested."""
         stop = float(self.controls.stops[-1])
         if not 0 < stop < np.inf:
             return 0.0
