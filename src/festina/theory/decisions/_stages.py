@@ -26,7 +26,7 @@ def stimulus_use_times(
     (Our definition.)
 
     With the default model and `naive_animals(0.1, 0.001)`, the left stimulus is used from t = 13.5
-    and the right stimulus from 115 (12.5 and 57 with `heterogeneous` teaching). With
+    and the right stimulus from t = 115 (t = 12.5 and 57 with `heterogeneous` teaching). With
     `naive_animals(0.01, 0.01)` both stimuli are used from t = 36.5 (35 with `heterogeneous`
     teaching). A shallow animal uses both stimuli from t = 1.5.
 

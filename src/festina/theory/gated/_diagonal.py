@@ -134,7 +134,7 @@ def _axes(
 
 
 def _joined(known: Frames, new: Frames, alike: Float[np.ndarray, "mode new"]) -> Frames:
-    """Merge matching modes if no node has directions for both, and append the other modes."""
+    """Merge matching modes if no node has directions for both modes, and append the other modes."""
     there = lambda frames: np.stack([np.any(frame != 0, axis=0) for frame in frames.values()]) * 1
     fits = (there(known).T @ there(new) == 0) * np.abs(alike)
     pairs = zip(*linear_sum_assignment(-fits), strict=True)

@@ -219,7 +219,7 @@ def _sum(add: Callable[[Array, Any], Any], start: Any) -> Any:
 
 
 def _creep(time: Array, start: Array, p: Array, q: Array) -> Array:
-    """Return the strength w of a creeping chain a given time after `start`.
+    """Return the strength w of a creeping chain (on the way to the saddle) a time after `start`.
 
     Time is nearly linear in w^−p for w > 1 and in w^q for w < 1. Newton's method in these variables
     converges from one side.

@@ -142,7 +142,7 @@ def _deep_time(
     rate = jnp.where(toward, kappa, 1.0) * size * target ** (1.0 - 2.0 * e)
     time = (clock(x, creeping, e) - clock(x0, creeping, e)) / rate
 
-    # Without a correlation |a|^−p grows at a constant rate.
+    # At zero correlation |a|^−p grows at a constant rate.
     w = jnp.asarray(0.0) if relative else sign * goal
     decays = flat & (w0 > 0) & (w > 0) & (lam > 0)
     w0, w = jnp.where(decays, w0, 1.0), jnp.where(decays, w, 1.0)
