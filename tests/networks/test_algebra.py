@@ -264,7 +264,7 @@ def test_a_unit_takes_its_activation_by_name_or_as_a_function():
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ("rleu", r"Unknown activation 'rleu'\. There are: .*relu"),
+        ("rleu", r"Unknown activation 'rleu'\. The names are: .*relu"),
         (jnp.log, "must be finite at weights of order one"),
         (jnp.sum, r"each entry to one number\. .* shape \(2025,\) has shape \(\)"),
         (jax.nn.softmax, "each entry by itself"),

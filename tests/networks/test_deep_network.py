@@ -382,14 +382,14 @@ U, W2, W3 = np.ones((3, 2)), np.ones((4, 3)), np.ones((1, 4))
 @pytest.mark.parametrize(
     ("weights", "options", "words"),
     [
-        ((U,), {}, "those of an output, got 1"),
+        ((U,), {}, "of the output, got 1"),
         ((U, W3), {}, "do not fit together"),
         ((U, W2, W3[None]), {}, "do not fit together"),
         ((U[0], W2, W3), {}, "do not fit together"),
         ((U, W2, W3 * np.nan), {}, r"`weights\[2\]` must be finite, but 4 of its 4"),
         ((U, W2[:0], W3), {}, "at least one entry along every axis"),
         ((U, 1j * W2, W3), {}, "must be real, got complex numbers"),
-        ((U, W2, W3), {"activations": ("relu", "relu")}, "one for each of 1 layers, got 2"),
+        ((U, W2, W3), {"activations": ("relu", "relu")}, "a list of 1 activations, got 2"),
         ((U, W2, W3), {"activations": "reul"}, "Unknown activation 'reul'"),
         ((U, W2, W3), {"skips": ((1, 2),)}, "adds 3 numbers to 4"),
         ((U, W2, W3), {"skips": ((2, 2),)}, "from a layer to a later layer"),

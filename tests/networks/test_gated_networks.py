@@ -391,7 +391,7 @@ def make(nodes=None, paths=("x-h-y",), **kwargs):
 
 
 BAD = {
-    "circle": (lambda: make(paths=["x-h-y", "y-x"]), "in a circle: "),
+    "circle": (lambda: make(paths=["x-h-y", "y-x"]), "has the cycle "),
     "unknown node": (lambda: make(paths=["x-k-y"]), "through 'k', which `nodes` does not have"),
     "node beside": (lambda: make({"x": 2, "h": 3, "z": 2, "y": 1}), "'z', which no path"),
     "no edge": (lambda: make(paths=["x"]), "has no edge"),

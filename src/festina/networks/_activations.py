@@ -206,7 +206,7 @@ def activation(choice: ActivationLike) -> Activation:
     if isinstance(choice, str):
         if choice not in _NAMED:
             raise ValueError(
-                f"Unknown activation '{choice}'. There are: {', '.join(_NAMED)}. "
+                f"Unknown activation '{choice}'. The names are: {', '.join(_NAMED)}. "
                 "`power(p)`, `leaky_relu(slope)` and your own scalar JAX functions work as well."
             )
         return _NAMED[choice]

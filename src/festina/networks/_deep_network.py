@@ -186,7 +186,7 @@ def deep_network_from(
     )
     if len(arrays) < 2:
         raise ValueError(
-            "`weights` must be at least two arrays, those of the units and those of an output, got "
+            "`weights` must be at least two arrays, weights of the units and of the output, got "
             f"{len(arrays)}."
         )
     if not _fit_together(unit, [array.shape for array in arrays]):
@@ -227,7 +227,7 @@ def check_activations(
         return (activation(activations),) * max(layers, 0)
     if len(activations) != layers:
         raise ValueError(
-            f"`activations` must be one for all layers or one for each of {layers} layers, got "
+            f"`activations` must be one for all layers, or a list of {layers} activations, got "
             f"{len(activations)}."
         )
     return tuple(activation(choice) for choice in activations)

@@ -332,7 +332,7 @@ def _plan(
         ordered = list(sorter.static_order())
     except graphlib.CycleError as error:
         raise ValueError(
-            f"`paths` leads in a circle: {'-'.join(error.args[1])}. The graph must have no cycles."
+            f"`paths` has the cycle {'-'.join(error.args[1])}. The graph must have no cycles."
         ) from None
     entries = [name for name in widths if name not in targets]
     ends = [name for name in widths if name not in sources]

@@ -70,13 +70,13 @@ class Populations(Result):
             return f"Codewords change along chains ({rate})."
         if len(self.shares) == 1:
             return (
-                f"Codewords are frozen ({rate}), so the chain keeps the codewords that cooling "
-                "left. Other chains would have other codewords: sample several chains and average."
+                f"Codewords are frozen ({rate}), so the chain keeps its codewords after cooling. "
+                "Other chains would have other codewords: sample several chains and average."
             )
         spread = self.width * np.ptp(self.shares, axis=0).max()
         chance = "more than" if self.apart else "as much as"
         return (
-            f"Codewords are frozen ({rate}), so each chain keeps the codewords that cooling left. "
+            f"Codewords are frozen ({rate}), so each chain keeps its codewords after cooling. "
             f"The counts of a codeword differ between chains by up to {spread:.0f} of {self.width} "
             f"neurons, {chance} for independent neurons. Kernels therefore also differ, and their "
             "R-hat is large for any step size. Average over chains, or cool more slowly."

@@ -53,7 +53,7 @@ def graph(
     if w.ndim != 2 or w.shape[0] != w.shape[1] or not w.size:
         raise ValueError(f"`weights` must be a square matrix over nodes, got shape {w.shape}.")
     if not np.isfinite(w).all():
-        raise ValueError(f"`weights` must be finite, {np.sum(~np.isfinite(w))} are not.")
+        raise ValueError(f"`weights` must be finite, {np.sum(~np.isfinite(w))} entries are not.")
     if (w < 0).any():
         raise ValueError(f"`weights` must not be negative, the smallest is {w.min():g}.")
     if np.abs(w - w.T).max() > 1e-12 * w.max():
