@@ -58,9 +58,9 @@ def measured_balance(
 
     where $N_i$, $N_h$ and $N_o$ are the numbers of inputs, hidden units and outputs. Gradient flow
     conserves λ and Δ for any loss that depends on the weights through $W_2W_1$. Weights with
-    $\Delta = 0$ are λ-balanced (Dominé et al., 2025). Such weights exist only with $N_h \le N_o$
-    for $\lambda > 0$, and with $N_h \le N_i$ for $\lambda < 0$: the rank of $W_2^\top W_2$ is at
-    most $N_o$, and the rank of $W_1W_1^\top$ at most $N_i$.
+    $\Delta = 0$ are λ-balanced (Dominé et al., 2025). λ-balanced weights exist only with
+    $N_h \le N_o$ for $\lambda > 0$, and with $N_h \le N_i$ for $\lambda < 0$: the rank of
+    $W_2^\top W_2$ is at most $N_o$, and the rank of $W_1W_1^\top$ at most $N_i$.
 
     **Arguments:**
 

@@ -1,10 +1,10 @@
 r"""Carry weights from one task to the next with as many digits as necessary.
 
 After a reversal of the task, the weights grow from components of size $e^{-2st}$ that the previous
-task left behind. Double precision cannot represent such components beside numbers of order one.
-With enough digits the solution is short. In the eigenbasis of $F$ with rates $f$, and after a time
-$r$ in units of $\tau$, initial weights $R$ become $B = e^{fr}RL^{-\top}$ with $LL^\top = I +
-R^\top\varphi R$ and $\varphi = \int_0^r e^{2fr'}dr'$.
+task left behind. Double precision cannot represent components of size $e^{-2st}$ beside numbers of
+order one. With enough digits the solution is short. In the eigenbasis of $F$ with rates $f$, and
+after a time $r$ in units of $\tau$, initial weights $R$ become $B = e^{fr}RL^{-\top}$ with
+$LL^\top = I + R^\top\varphi R$ and $\varphi = \int_0^r e^{2fr'}dr'$.
 """
 
 from decimal import Decimal, localcontext

@@ -9,7 +9,7 @@ $|b_l| = |a|^{1/D}$. The product $a = b_D\cdots b_1$ of a balanced chain then ob
 $$\tau\,\dot a = D\,|a|^{2-2/D}\,(s - \lambda_x a).$$
 
 The modes of a deep linear network whose layers share their singular directions with the data are
-such chains (Saxe, McClelland & Ganguli 2014).
+chains of scalar weights (Saxe, McClelland & Ganguli 2014).
 """
 
 import math

@@ -2,7 +2,8 @@ r"""Learning from small random weights in two-layer linear networks, with couple
 
 For small weights the sum $W_1v_\alpha + W_2^\top u_\alpha$ grows while the difference of the two
 terms decays. Soon both layers contain only $c_\alpha = \frac12(W_1v_\alpha + W_2^\top u_\alpha)$.
-Such weights are balanced, and their gradient flow has a closed form.
+Weights along the directions $c_\alpha$ alone are balanced, and their gradient flow has a closed
+form.
 """
 
 import numpy as np

@@ -55,8 +55,8 @@ def saddle_sequence(
     $$L_k - L_\mathrm{min} = \tfrac12\sum_{\alpha > k}\frac{s_\alpha^2}{\lambda_\alpha}.$$
 
     The fixed point of a stage is a saddle as long as modes remain to be learned. In a two-layer
-    network the weights of such a mode grow at the rate $s_\alpha/\tau$, its strength grows at twice
-    that rate, and the mode is half learned at
+    network the weights of a mode that is not yet learned grow at the rate $s_\alpha/\tau$ and its
+    strength at twice that rate. The mode is half learned at
 
     $$t_\alpha = \frac{\tau}{2s_\alpha}\ln\Bigl(\frac{s_\alpha}{\lambda_\alpha a_{0\alpha}} -
       1\Bigr).$$
