@@ -252,9 +252,9 @@ class Trajectory(Result, Generic[Network]):
         """Return the names of the batch axes, derived from how the networks were drawn.
 
         If a single label (`scale`, `seed`, `balance`, …) varies along an axis, the axis has the
-        name of this label. If seeds and another label vary along an axis, it is called `seed`. Any
-        other axis is called `batch_0`, `batch_1`, … by its position. A label with the name of an
-        `observed` value is ignored.
+        name of this label. If seeds and another label vary along an axis, the axis is called
+        `seed`. Any other axis is called `batch_0`, `batch_1`, … by its position. A label with the
+        name of an `observed` value is ignored.
         """
         return axis_names(self._own_labels, self.batch_shape)
 

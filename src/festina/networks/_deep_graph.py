@@ -19,7 +19,7 @@ Skips = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class DeepView(AbstractView):
-    """Features of a `DeepNetwork`: those of its first unit, and the input if a skip starts there.
+    """Features of a `DeepNetwork`: features of its units, and the input if a skip starts there.
 
     A skip from layer 0 adds the input itself to a later layer.
     """

@@ -33,8 +33,8 @@ class DeepNetwork(AbstractGraphNetwork):
       Axes in front, if any, hold a batch of networks.
     - `unit`: kind of unit in the first layer. If the unit has a bias, every hidden layer has
       biases: the last column of W₂ … W_{D−1}.
-    - `activations`: activations of layers 2 to D − 1. If all are linear and the unit has fixed
-      features, the cost of training does not depend on the number of samples.
+    - `activations`: activations of layers 2 to D − 1. If all activations are linear and the unit
+      has fixed features, the cost of training does not depend on the number of samples.
 
     **Example:**
 

@@ -149,8 +149,8 @@ class Gated(AbstractGraphNetwork):
 
         - `ax`: axes to draw on, by default new ones.
         - `task`: task for whose inputs the gates are shown. Gates that are functions need a `task`.
-        - `label`: label of the `task`. The signs then stand for the values of this label instead of
-          the gate patterns.
+        - `label`: label of the `task`. With a `label` the signs stand for the values of this label
+          instead of the gate patterns.
         - `style`: options of `Axes.plot` for the edges.
         """
         return draw_gated(self, ax, task, label, style)

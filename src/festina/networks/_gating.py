@@ -20,8 +20,8 @@ Rule = Callable[[Float[Array, " input"]], Float[Array, ""]]
 class Gating:
     """All gates of a network: first the gates from a table, then those from functions (`rules`).
 
-    Row i of the `table` has the gates for the input in row i of `examples`. For any other input
-    these gates are NaN.
+    Row i of the `table` has the gates for the input in row i of `examples`. For an input that is
+    not in `examples`, the gates from the table are NaN.
     """
 
     names: tuple[str, ...] = ()

@@ -28,9 +28,9 @@ def greedy_pretrained_linear(
 
     Greedy pretraining (Saxe, McClelland & Ganguli 2014) trains each hidden layer as the first layer
     of a linear autoencoder of the activity below it, and keeps only this first layer. The
-    autoencoder starts from small balanced weights that are aligned with the input modes V, and its
-    product grows towards the identity. If training of an autoencoder with m layers stops when the
-    product is a times the identity, the first layer is
+    autoencoder starts from small balanced weights that are aligned with the input modes V, and the
+    product of its weights grows towards the identity. If training of an autoencoder with m layers
+    stops when the product is a times the identity, the first layer is
 
     $$W_l = a^{1/m}\,R_l R_{l-1}^\top, \qquad R_0 = V,$$
 

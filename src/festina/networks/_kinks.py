@@ -32,7 +32,7 @@ def kinks(
     quarter of its width, around the largest fourth difference. The jump is then measured by second
     differences over $h$ and $6h$. Divided by the spacing, both second differences are equal at a
     kink and differ by a factor of six where the function is smooth. If several kinks lie within
-    0.2, only the sharpest is returned. A bend within $10^{-5}$ counts as a kink.
+    0.2, only the sharpest is returned. A bend narrower than $10^{-5}$ counts as a kink.
     """
     spread = np.linspace(-1.0, 1.0, _SAMPLES)[:, None]
     middle = np.linspace(-REACH, REACH, _WINDOWS)

@@ -282,7 +282,7 @@ class LinearAttentionUnit(_Head):
     token is the query $x_q$, and `rank` is the number of rows of K and Q.
 
     - `residual`: if True, the layer adds the last entries of the query to its outputs, as Eq. (69)
-      does. In in-context regression these entries are zero.
+      does. In in-context regression the last entry of the query is zero.
     - `per_token`: if True, divide by the context length N, as Zhang et al. (2025b) do. Eq. (69) as
       printed does not divide by N. Training without the factor 1/N from scale ε with learning rate
       η is equivalent to training with the factor from scale $N^{1/3}ε$ with learning rate

@@ -128,7 +128,7 @@ def draw_from_prior(
 
     - `inputs`, `outputs`: number of inputs and of outputs.
     - `width`, `depth`: number of units in each hidden layer, and number L of hidden layers.
-    - `readout_variance`: σ_a². The default of posteriors for P examples is $P^{-1/L}$.
+    - `readout_variance`: σ_a². Posteriors of P examples have the default $P^{-1/L}$.
     - `activation`: φ, one of the names "linear", "erf", "erf-sigmoid" and "relu", which are defined
       as in `festina.theory.coding`, or your own function.
     - `scaling`: "non-lazy" (output divided by the width) or "lazy" (divided by its square root).

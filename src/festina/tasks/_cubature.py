@@ -40,10 +40,10 @@ def gaussian_cubature_points(
     **Arguments:**
 
     - `covariance`: positive semi-definite matrix of size d.
-    - `degree`: degree up to which polynomials are averaged exactly. Up to degree 3 there are 2d
-      points, beyond that a product of Gauss–Hermite rules.
+    - `degree`: degree up to which polynomials are averaged exactly. Up to degree 3 the rule has 2d
+      points; for higher degrees it is a product of Gauss–Hermite rules.
     - `nodes`: number of nodes per dimension of a product rule, for functions that are not
-      polynomials; it replaces `degree`.
+      polynomials; `nodes` replaces `degree`.
 
     **Returns:**
 

@@ -54,8 +54,8 @@ def in_context_regression(
     - `context`: number N of labelled tokens.
     - `token_covariance`: Λ, the identity by default.
     - `samples`, `key`: number of sequences and random key, for a finite data set instead of the
-      population. Only linear attention learns from the population, because only its moments are
-      known exactly.
+      population. Only linear attention learns from the population, because only the moments of
+      linear attention are known exactly.
 
     **Returns:**
 

@@ -41,9 +41,9 @@ def objects_in_contexts(
       list of "tree", "ring", "crossed" (see `structured_features`) or your own features.
     - `context_input`: value of the active context input in $e_c$, by default 1.
     - `preset`: "jarvis-2025" sets the context input of Jarvis, Klein, Rosman & Saxe (2025): 1, 1.1
-      and 1.35 for 3, 4 and 5 contexts. In that paper networks of 700, 500 and 600 units are trained
-      from weights of scale 0.005/units, in 8,001 steps of size 0.001 on `loss="half-sum"`. The
-      paper's three structures are `("tree", "ring", "crossed")`.
+      and 1.35 for 3, 4 and 5 contexts. The paper trains networks of 700, 500 and 600 units from
+      weights of scale 0.005/units, in 8,001 steps of size 0.001 on `loss="half-sum"`. The paper's
+      three structures are `("tree", "ring", "crossed")`.
 
     **Returns:**
 
@@ -86,10 +86,10 @@ def structured_features(structure: str, objects: int = 8) -> Float[np.ndarray, "
     r"""Return $2N - 1$ features of $N$ objects with the structure of a tree or a ring.
 
     - "tree": the features of `nested_tree_features`.
-    - "ring": one feature that all objects have, and shifted copies of a hill-shaped feature, by one
-      object from copy to copy. The hill for eight objects is 0, .33, .66, 1, 1, .66, .33, 0.
-    - "crossed": a tree with other pairs of objects than "tree". Among four objects, the first and
-      the third form a pair, and the second and the fourth.
+    - "ring": one feature that all objects have, and copies of a hill-shaped feature, each shifted
+      by one object. The hill for eight objects is 0, .33, .66, 1, 1, .66, .33, 0.
+    - "crossed": a tree that pairs objects differently from "tree". Among four objects, the first
+      and the third form a pair, and the second and the fourth.
 
     **Example:**
 

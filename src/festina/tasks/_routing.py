@@ -48,8 +48,8 @@ def domain_routing(
       your own features, `(feature, item)`. Features that differ between domains have the shape
       `(domain, feature, item)`, for example from `features_of_related_domains`.
     - `preset`: "saxe-2022" sets all arguments that are not given to the values of Saxe, Sodhani &
-      Lewallen (2022). There are seven domains, each trained with the domains at distance −1, 0, 1
-      and 2. The four items have tree features of value 6 (all items), 4 (pairs) and 3 (single
+      Lewallen (2022). The preset has seven domains, each trained with the domains at distance −1,
+      0, 1 and 2. The four items have tree features of value 6 (all items), 4 (pairs) and 3 (single
       items).
     - `key`: random key for the matrices $V_i$ and $Q_j$. Without a key these matrices are the
       identity.

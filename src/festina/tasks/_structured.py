@@ -30,8 +30,8 @@ def structured_task(
     items have equal weight. The loss of `festina.gradient_flow` and `festina.gradient_descent` sets
     the unit of time only:
 
-    - `loss="half-sum"` is the convention of that paper, $\frac12\lVert Y - W\rVert_F^2$, with
-      $\Sigma^{yx} = Y$ and $\Sigma^{xx} = I$.
+    - `loss="half-sum"` is the convention of Saxe, McClelland & Ganguli, $\frac12\lVert Y -
+      W\rVert_F^2$, with $\Sigma^{yx} = Y$ and $\Sigma^{xx} = I$.
     - `loss="half"`, the default, averages over items: $\Sigma^{yx} = Y/P$ and $\Sigma^{xx} = I/P$.
       With `"half"` the trajectories are the same as with `"half-sum"`, but take $P$ times as long.
 

@@ -118,7 +118,7 @@ class Task(AbstractTask):
     - `weight`: weight of each sample in the average; the weights sum to one.
     - `labels`: further properties of each sample, by name.
     - `degree`: highest degree in the input of networks for which a population task is exact. None
-      means any network: the task is finite, or its rule was made for smooth functions.
+      allows any network: the task is finite, or its cubature rule was made for smooth functions.
     - `population`: whether the samples are points of a cubature rule.
 
     **Example:**

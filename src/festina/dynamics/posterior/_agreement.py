@@ -159,9 +159,8 @@ class Diagnostics(Result):
     - `rhat`, `ess`: R-hat and effective sample size of each observable. An observable with several
       elements gets the largest R-hat and the smallest effective sample size of at most a thousand
       elements. For a single chain, R-hat compares its two halves.
-    - `populations`: codewords of the neurons. If they are frozen, the kernels differ between
-      chains,
-      and their R-hat does not measure convergence.
+    - `populations`: codewords of the neurons. If codewords are frozen, the kernels differ between
+      chains, and their R-hat does not measure convergence.
     - `draws`, `chains`: number of draws in all chains together, and number of chains.
     - `stuck`: indices of chains that never moved. Each stuck chain counts as one draw, and R-hat is
       infinite.

@@ -23,7 +23,8 @@ class Chains(NamedTuple):
     - `position`: whitened weights of each chain.
     - `momentum`: momentum of Langevin chains; empty for Hamiltonian chains, which draw it anew.
     - `log_step`: logarithm of the step size of each chain.
-    - `words`: words of each chain's random key; the key of a move also depends on its number.
+    - `words`: integers that make up each chain's random key; the key of a move also depends on its
+      number.
     - `move`: number of moves so far.
     """
 

@@ -13,7 +13,7 @@ from ._world import ModeGroup, World, cosines, world
 
 
 def chain(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
-    r"""Return a world of ordered items, a row with free ends.
+    r"""Return a world of items in a row with free ends.
 
     The process is the Markov random field of `graph` on a path. The modes are cosines (DCT-II) with
     the eigenvalues
@@ -57,8 +57,8 @@ def ring(items: int, *, coupling: float = 1.0, precision: float = 1.0) -> World:
 
     **Returns:**
 
-    A `World` with one kind of modes for each number of waves $k = 0, \dots, \lfloor P/2\rfloor$. A
-    kind has a cosine and a sine, except k = 0 and k = P/2, which have a cosine only.
+    A `World` with one kind of modes for each number of waves $k = 0, \dots, \lfloor P/2\rfloor$.
+    Each kind has a cosine and a sine, except k = 0 and k = P/2, which have a cosine only.
 
     **Example:**
 
