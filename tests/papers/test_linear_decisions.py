@@ -60,7 +60,7 @@ def test_every_claim_says_what_is_reconstructed(name):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"smallest_gain": 0.05}, "at least ten times `smallest_gain`, but they are 0.1 and 0.05"),
+        ({"smallest_gain": 0.05}, "at least ten times `smallest_gain`, got 0.1 and 0.05"),
         ({"inverse_temperature": 0.0}, "greater than or equal to 2"),
         ({"duration": -1.0}, "greater than or equal to 50"),
         ({"seeds": 0}, "greater than or equal to 1"),

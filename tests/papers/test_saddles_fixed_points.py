@@ -62,13 +62,13 @@ def test_theorem_1_of_other_networks(changes):
         (
             lemma.Parameters,
             {"width": 3},
-            "`width` must be above the number of modes, 3, but it is 3",
+            "`width` must be above the number of modes, 3, got 3",
         ),
         (lemma.Parameters, {"outputs": 9}, "less than or equal to 4"),
         (
             theorem.Parameters,
             {"units": 4, "width": 4},
-            "`width` must be above `units`, but they are 4 and 4",
+            "`width` must be above `units`, got 4 and 4",
         ),
         (theorem.Parameters, {"units": 6, "samples": 80, "width": 9}, "`samples` must be at least"),
         (theorem.Parameters, {"scale": 0.0}, "greater than or equal to 0.3"),

@@ -42,7 +42,7 @@ _SIDE, _DIGITS = 28, 10
 _SAVES = 60
 _PARTS = ("common", "contexts")
 _RIDGE = 1e-6
-_UNSTABLE = "each unit also distinguishes images in its own way, so units form many pathways"
+_UNSTABLE = "each unit also distinguishes images in its own way, so units form no stable pathways"
 
 
 class Parameters(BaseParameters):

@@ -81,7 +81,8 @@ EXPERIMENTS = (
     _entry("figure-5d", "figure_5._d", "Figure 5D", 15,
            shows="a ReLU convolution with a ReLU layer learns one kernel ray, then two"),
     _entry("figure-5e", "figure_5._e", "Figure 5E", 20, "zhang2025training",
-           shows="a linear transformer learns with one head, then two, after a chance start"),
+           shows="a linear transformer starts from a chance correlation, learns with one head, "
+           "then two"),
     _entry("figure-5f", "figure_5._f", "Figure 5F", 6,
            shows="a quadratic layer with a linear layer learns with one active unit, then two"),
     _entry("figure-6", "_figure_6", "Figure 6", 55, "saxe2019mathematical",

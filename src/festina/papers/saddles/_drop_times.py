@@ -2,13 +2,13 @@ r"""Distribution over many seeds of the drop times of a quadratic network, from 
 
 The network of Figure 1G learns y = |x|². The correlation is Σ_yZ = sI with s = 4, so the weights u
 of a unit keep their direction. The readout follows v̇ = 2s(v² − c), where c = v² − |u|²/2 is
-conserved (Eq. 14; loss ½⟨(y − f)²⟩, τ = 1). With k = √|c|, a unit reaches infinity at t_∞ =
-arccot(v/k)/2sk. For c > 0 the function is hyperbolic, and a negative result means that the unit
-never grows. Units with Gaussian weights of size ε are independent. The probability that the first
-of H units has grown by time t is therefore 1 − (1 − F(εt))^H, where F is an integral over
-directions. Once the first unit, with direction n, is learned, Σ_yZ = s'(I − nnᵀ) with s' = 8/3. The
-other units then continue to grow, across n only. The closed form of the first drop also gives the
-second drop, from the values of the other units at the first drop.
+conserved (Eq. 14; loss ½⟨(y − f)²⟩, τ = 1). With k = √|c|, a unit reaches infinity at
+t_∞ = arccot(v/k)/2sk. For c > 0 the function is hyperbolic, and a negative result means that the
+unit never grows. Units with Gaussian weights of size ε are independent. The probability that the
+first of H units has grown by time t is therefore 1 − (1 − F(εt))^H, where F is an integral over
+directions. Once the first unit, with direction n, is learned, Σ_yZ = s'(I − nnᵀ) with s' = 8/3. All
+other units then continue to grow, but only orthogonally to n. The closed form of the first drop
+also gives the second drop, from the weights of all other units at the time of the first drop.
 """
 
 import itertools
@@ -52,9 +52,9 @@ from ...networks import Layer, fully_connected
 from ...tasks import quadratic_teacher
 
 _S, _NEXT = 4.0, 8 / 3
-"""Growth rates at zero, and across the direction of the first learned unit."""
+"""Growth rates of units at zero, and orthogonally to the first learned unit."""
 _MIDDLES = (8 / 3, 2 / 3)
-"""Middles of the half losses of consecutive plateaus at 4, 4/3 and 0."""
+"""Midpoints between the losses ½⟨(y − f)²⟩ of consecutive plateaus, which are 4, 4/3 and 0."""
 _BATCH = 4096  # number of networks whose loss curves are in memory at a time
 _NEVER = (1 - 1 / math.sqrt(3)) / 2
 """Probability that a unit never grows: v < 0 and v² > |u|²/2, which is exponential."""
@@ -101,7 +101,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _networks(scale: float, width: int, keys: Keys) -> xr.Dataset:
-    """Return measured and predicted times of both drops of each network; NaN for never."""
+    """Return measured and predicted times of both drops of each network; NaN without a drop."""
     network = fully_connected(2, width, activation="quadratic", scale=scale, key=keys)
     predicted = _predict(network)
     # End training at a high quantile, because a few second drops are very late.
@@ -142,7 +142,7 @@ def _predict(network: Layer) -> Float[np.ndarray, "seed fall"]:
     escape, c = _escape(v, half, _S)
     winner, first = _first(escape)
     rest = np.arange(v.shape[1]) != winner[:, None]
-    # State of the other units when the first has grown: v = k cot or coth of their remaining time.
+    # State of all other units when the first has grown: v = k cot or coth of their remaining time.
     k, left = np.sqrt(np.abs(c)), escape - first[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         v = k / np.where(c < 0, np.tan(2 * _S * k * left), np.tanh(2 * _S * k * left))
@@ -153,7 +153,7 @@ def _predict(network: Layer) -> Float[np.ndarray, "seed fall"]:
 
 
 def advance() -> float:
-    r"""Return how much the middle of the first drop precedes the divergence of the unit.
+    r"""Return the time from the middle of the first drop to the divergence of the unit.
 
     A balanced unit, c = 0, follows v̇ = 2s v²(1 − 3v³/2). The output f = 2v³(n·x)² of the unit
     crosses the middle where 6v⁶ − 8v³ + 4/3 = 0.
@@ -198,7 +198,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "first-drop-law",
         f"the time of the first drop of a network with {parameters.width} units is distributed "
-        "over seeds as the shortest escape time of so many independent units",
+        "over seeds as the shortest escape time of this number of independent units",
         all_below(_distance(first, parameters.width, scale), _critical(count)),
         headline=True,
         note=f"largest difference of the cumulative distributions, {count} seeds; chance alone "
@@ -225,7 +225,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         f"the loss of networks of {width} unit{'s' * (width > 1)} never drops with probability "
         f"p^{width}, because each unit stays near zero with probability p = (1 − 1/√3)/2",
         frequency_agrees(widths["never"].isel(width=0), _NEVER**width),
-        corrected="holds for eigenvalues of one sign, which Proposition 5 excludes",
+        corrected="the statement holds for eigenvalues of one sign, which Proposition 5 excludes",
     )
     middle = widths["seen"].isel(fall=0).quantile([0.25, 0.5, 0.75], "seed")
     spread = (middle[2] - middle[0]) / middle[1]
@@ -239,8 +239,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     off = plateau["seen"] - plateau["predicted"]
     claim(
         "plateau-lengths",
-        "the intermediate plateau lasts as long as the next unit needs from its state when the "
-        "first has grown, to within 1/s' = 3/8 in 19 of 20 networks",
+        "the intermediate plateau lasts as long as the next unit needs to grow from its weights at "
+        "the first drop, to within 1/s' = 3/8 in 19 of 20 networks",
         most_seeds(abs(off) < 1 / _NEXT, 0.95),
         note=f"lengths {join_numbers(plateau['seen'].quantile(_QUANTILES, 'seed').values, 3)} at "
         f"quantiles {join_numbers(_QUANTILES)}; predicted "

@@ -186,7 +186,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 
 def _say_plateaus(run: xr.DataTree, claim: ClaimCollector, family: str) -> None:
-    """Claim three plateaus; with two skipped layers they need smaller initial weights."""
+    """Claim three plateaus; networks with two skipped layers need smaller initial weights."""
     parameters = parameters_of_run(run, Parameters)
     shows = {
         name: run[f"{family}_{name}"].ds["count"].values >= 3

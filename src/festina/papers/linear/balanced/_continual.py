@@ -59,11 +59,11 @@ class Parameters(BaseParameters):
         if len(set(self.balances)) < len(self.balances):
             raise ValueError(
                 f"`other_balances` must differ from each other and from `balance` "
-                f"{self.balance:g}, but they are {self.other_balances}."
+                f"{self.balance:g}, got {self.other_balances}."
             )
         if not all(0.01 <= abs(value) <= 100 for value in self.balances):
             raise ValueError(
-                "`balance` and `other_balances` must be between 0.01 and 100 in size, but they are "
+                "`balance` and `other_balances` must be between 0.01 and 100 in size, got "
                 f"{self.balances}. At balance 0 half of all networks cannot learn a second task, "
                 "because the sign of their determinant is conserved."
             )

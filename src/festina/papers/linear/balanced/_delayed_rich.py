@@ -68,14 +68,14 @@ class Parameters(BaseParameters):
         s, lam = self.singular_values, self.balances
         if self.inputs <= len(s):
             raise ValueError(
-                f"`inputs` must be above the number of singular values, {len(s)}, but it is "
+                f"`inputs` must be above the number of singular values, {len(s)}, got "
                 f"{self.inputs}: only a funnel is rich with a delay."
             )
         least = max(s), 10 * max(s), 2 * lam[-2]
         if any(a < b for a, b in zip((lam[0], *lam[-2:]), least, strict=True)):
             raise ValueError(
                 f"`balances` must start at the largest singular value {max(s):g} or above. The two "
-                f"largest must be at least ten times that and a factor of two apart. They are "
+                f"largest must be at least ten times this value and a factor of two apart. Got "
                 f"{lam}."
             )
         if lam[-1] > 150 * min(s):

@@ -66,13 +66,11 @@ class Parameters(BaseParameters):
 
     def _check(self) -> None:
         if list(self.singular_values) != sorted(self.singular_values, reverse=True):
-            raise ValueError(
-                f"`singular_values` must not increase, but they are {self.singular_values}."
-            )
+            raise ValueError(f"`singular_values` must not increase, got {self.singular_values}.")
         if self.initial_strength > 0.05 * min(self.singular_values):
             raise ValueError(
                 "`initial_strength` must be at most a twentieth of the smallest singular value, "
-                f"{min(self.singular_values):g}, but it is {self.initial_strength:g}."
+                f"{min(self.singular_values):g}, got {self.initial_strength:g}."
             )
 
 

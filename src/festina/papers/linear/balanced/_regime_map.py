@@ -74,7 +74,7 @@ class Parameters(BaseParameters):
 
     def _check(self) -> None:
         if self.points % 2:
-            raise ValueError(f"`points` must be even, but it is {self.points}.")
+            raise ValueError(f"`points` must be even, got {self.points}.")
 
 
 QUICK: dict[str, Any] = {"points": 24, "seeds": 8}

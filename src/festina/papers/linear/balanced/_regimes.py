@@ -67,7 +67,7 @@ class Parameters(BaseParameters):
         s, lam = self.singular_values, self.balances
         if len(s) < 2:
             raise ValueError(
-                f"`singular_values` must be two or more numbers, but they are {s}: the kernel of a "
+                f"`singular_values` must be two or more numbers, got {s}: the kernel of a "
                 "single square unit is a number and cannot change direction."
             )
         shapes.check_sizes(len(s), self.wide)
@@ -76,7 +76,7 @@ class Parameters(BaseParameters):
             raise ValueError(
                 f"`balances` must contain 0 and, for each λ, −λ. The largest must lie between "
                 f"{least:g}, ten times the largest singular value, and {most:g}, a hundred times "
-                f"the smallest. They are {lam}."
+                f"the smallest. Got {lam}."
             )
 
 

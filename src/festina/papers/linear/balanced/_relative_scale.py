@@ -104,9 +104,7 @@ class Parameters(BaseParameters):
     def _falling(cls, factors: tuple[float, ...]) -> tuple[float, ...]:
         fall = all(a > b for a, b in itertools.pairwise(factors))
         if len(factors) < 2 or factors[0] != 1 or not fall or factors[-1] <= 0:
-            raise ValueError(
-                f"`factors` must decrease from 1 and stay positive, but they are {factors}."
-            )
+            raise ValueError(f"`factors` must decrease from 1 and stay positive, got {factors}.")
         return factors
 
 

@@ -73,7 +73,7 @@ class Parameters(BaseParameters):
     def _check(self) -> None:
         if self.size % 2:
             raise ValueError(
-                f"`size` must be even, but it is {self.size}: in odd dimensions det(−Σ) has the "
+                f"`size` must be even, got {self.size}: in odd dimensions det(−Σ) has the "
                 "opposite sign of det Σ, and one mode is never relearned at balance 0."
             )
 

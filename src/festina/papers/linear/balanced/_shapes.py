@@ -27,7 +27,7 @@ WIDEST = 1000.0
 def _learnable(s: tuple[float, ...]) -> tuple[float, ...]:
     if not s or min(s) <= 0 or max(s) > 20 * min(s):
         raise ValueError(
-            f"must be positive and within a factor of 20, but they are {s}: the weakest mode would "
+            f"must be positive and within a factor of 20, got {s}: the weakest mode would "
             "take too long to learn"
         )
     return s
@@ -42,7 +42,7 @@ def check_sizes(narrow: int, wide: int) -> None:
     if wide <= narrow:
         raise ValueError(
             f"`wide` must be above {narrow}, the number of singular values and of hidden units, "
-            f"but it is {wide}: the funnel would be square."
+            f"got {wide}: the funnel would be square."
         )
 
 

@@ -78,27 +78,28 @@ class Parameters(BaseParameters):
         if len(s) < 2 or (s <= 0).any() or (s[1:] > 0.8 * s[:-1]).any():
             raise ValueError(
                 "`singular_values` must be two or more positive numbers, each at least a fifth "
-                f"below the previous one, but they are {self.singular_values}: similar modes mix."
+                f"below the previous one, got {self.singular_values}: similar modes mix."
             )
         if variances.shape != s.shape or (variances <= 0).any():
             raise ValueError(
                 f"`input_variances` must be {len(s)} positive numbers, one for each singular "
-                f"value, but they are {self.input_variances}."
+                f"value, got {self.input_variances}."
             )
         if self.width < len(s):
             raise ValueError(
-                f"`width` must be at least {len(s)}, the number of modes, but it is {self.width}."
+                f"`width` must be at least {len(s)}, the number of modes, got {self.width}."
             )
         least = min(s.min(), (s / variances).min())
         if self.initial_strength >= least / 4:
             raise ValueError(
                 f"`initial_strength` must be below a quarter of the weakest target, {least:g}, "
-                f"but it is {self.initial_strength:g}."
+                f"got {self.initial_strength:g}."
             )
         if self.width * self.scales[0] ** 2 > s[-1] / 8:
             raise ValueError(
-                f"`scales` must start below {np.sqrt(s[-1] / 8 / self.width):.2g}, but they start "
-                f"at {self.scales[0]:g}: random weights would then half contain the weakest mode."
+                f"`scales` must start below {np.sqrt(s[-1] / 8 / self.width):.2g}, got "
+                f"{self.scales[0]:g} first: random weights would then half contain the weakest "
+                "mode."
             )
 
 

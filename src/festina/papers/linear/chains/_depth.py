@@ -92,7 +92,7 @@ class Parameters(BaseParameters):
         if self.layer_strength >= self.fraction * self.correlation:
             raise ValueError(
                 f"`layer_strength` must be below `fraction` times `correlation`, "
-                f"{self.fraction * self.correlation:g}, but it is {self.layer_strength:g}."
+                f"{self.fraction * self.correlation:g}, got {self.layer_strength:g}."
             )
         wait = self.layer_strength ** (2 - self.depths[-1]) / self.correlation
         if wait > _LONGEST_WAIT:
@@ -323,8 +323,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "pretraining depth D takes a time O(D/b₀²), for initial weights b₀ (exponent of b₀ in the "
         "time of one module)",
         follows_power_law(b, cost[1], -2.0, within=0.05),
-        corrected="holds for modules of four layers; modules of two layers, as in an autoencoder, "
-        "take O(D ln(1/b₀))",
+        corrected="the statement holds for modules of four layers; modules of two layers, as in an "
+        "autoencoder, take O(D ln(1/b₀))",
     )
     claim(
         "module-logarithm",

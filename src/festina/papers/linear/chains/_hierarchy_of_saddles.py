@@ -77,11 +77,11 @@ class Parameters(BaseParameters):
         if not 2 <= len(s) <= 6 or min(s) <= 0 or max(np.diff(s)) >= 0:
             raise ValueError(
                 "`singular_values` must be two to six positive numbers, each smaller than the "
-                f"previous one, but they are {s}."
+                f"previous one, got {s}."
             )
         if self.hidden < len(s) + 2:
             raise ValueError(
-                f"`hidden` must exceed the {len(s)} modes by two or more, but it is {self.hidden}: "
+                f"`hidden` must exceed the {len(s)} modes by two or more, got {self.hidden}: "
                 "modes need free hidden units to leave a saddle."
             )
         # Strength of a mode two standard deviations above the mean.
@@ -89,7 +89,7 @@ class Parameters(BaseParameters):
         if largest > 0.01 * s[-1]:
             raise ValueError(
                 "`initial_strength` · exp(4 · `variability`) must be below a hundredth of the "
-                f"smallest singular value {s[-1]:g}, but it is {largest:.3g}."
+                f"smallest singular value {s[-1]:g}, got {largest:.3g}."
             )
 
 

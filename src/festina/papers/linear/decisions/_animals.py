@@ -45,7 +45,7 @@ class AnimalParameters(BaseParameters):
     def _check(self) -> None:
         if self.largest_gain < 10 * self.smallest_gain:
             raise ValueError(
-                "`largest_gain` must be at least ten times `smallest_gain`, but they are "
+                "`largest_gain` must be at least ten times `smallest_gain`, got "
                 f"{self.largest_gain:g} and {self.smallest_gain:g}: all animals would be alike."
             )
 

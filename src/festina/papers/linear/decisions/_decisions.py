@@ -61,7 +61,7 @@ class Parameters(mice.AnimalParameters):
         if self.learning_rate > most_of_it:
             raise ValueError(
                 f"`learning_rate` must not exceed {most_of_it:.2g} at an `inverse_temperature` of "
-                f"{self.inverse_temperature:g}, but it is {self.learning_rate:g}: chance in a few "
+                f"{self.inverse_temperature:g}, got {self.learning_rate:g}: chance in a few "
                 "trials would decide which side is learned, and the mean field would not hold."
             )
 

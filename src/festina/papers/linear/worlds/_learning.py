@@ -48,19 +48,18 @@ class Learning(Parameters):
         items = max(world.items for world in worlds)
         if self.features < items:
             raise ValueError(
-                f"`features` must be at least the number of items, {items}, but it is "
-                f"{self.features}."
+                f"`features` must be at least the number of items, {items}, got {self.features}."
             )
         if self.hidden < items + 4:
             raise ValueError(
-                f"`hidden` must exceed the number of items, {items}, by four or more, but it is "
+                f"`hidden` must exceed the number of items, {items}, by four or more, got "
                 f"{self.hidden}: every mode needs hidden units of its own."
             )
         weakest = min(world.singular_values(self.features)[-1] for world in worlds)
         if self.initial_strength > 0.01 * weakest:
             raise ValueError(
                 "`initial_strength` must be below a hundredth of the smallest singular value "
-                f"{weakest:.3g}, but it is {self.initial_strength:g}."
+                f"{weakest:.3g}, got {self.initial_strength:g}."
             )
 
 

@@ -64,13 +64,13 @@ class Parameters(Learning):
     def _check(self) -> None:
         if not self.cluster_sizes or min(self.cluster_sizes) < 1:
             raise ValueError(
-                "`cluster_sizes` must be one or more positive numbers of items, but it is "
+                "`cluster_sizes` must be one or more positive numbers of items, got "
                 f"{self.cluster_sizes}."
             )
         worlds = self.worlds().values()
         if min(world.items for world in worlds) < 2:
             raise ValueError(
-                "`branching` and `cluster_sizes` must give two or more items, but they are "
+                "`branching` and `cluster_sizes` must give two or more items, got "
                 f"{self.branching} and {self.cluster_sizes}."
             )
         self.check(worlds)

@@ -5,8 +5,8 @@ more singular value of the first layer grows. For linear networks, the initial w
 singular values of Σ_yx predict when each singular value grows.
 
 After the second drop the weights of the ReLU units are spread over a fan of directions, not over
-two rays. Merging units by Eq. (6) alone leaves more than two units. Two units that are optimised
-from there nevertheless compute the same function.
+two rays. Merging units by Eq. (6) alone leaves more than two units. Two units, optimised from the
+merged units, nevertheless compute the same function.
 """
 
 import itertools
@@ -44,12 +44,12 @@ from ._pairs import PRINTED, Pairs, correlations, descent_rate, digits
 NETWORKS = {"linear": "linear", "relu": "ReLU"}
 STAGES = ("plateau", "second drop", "end")  # stages at which narrower networks are fitted
 _NOTED_EVERY = 0.1  # time ηn between two records of a network's state
-_THRESHOLD = 0.1  # value of a singular value of U, still growing exponentially, that times it
+_THRESHOLD = 0.1  # singular value of U at which its growth is timed; it still grows exponentially
 _ALIKE = 0.1  # largest r.m.s. difference of the outputs of equal networks, for targets of size one
 _FAN = 0.6  # radians; ReLU units within this angle give one initial unit of a narrow network
 _PLATEAUS, _EXACT = 3, 1e-3  # number of plateaus; r.m.s. error below which no fit is needed
 _TOLERANCE = 0.1  # tolerance for the number of rays
-_SECOND = "uses the second singular value of Σ_yx instead of the second row of Table 1"
+_SECOND = "with the second singular value of Σ_yx in place of the second row of Table 1"
 
 
 class Parameters(_parameters.Parameters):
@@ -160,7 +160,7 @@ def _growth(steps: np.ndarray, values: np.ndarray, noise: float, learning_rate: 
 
 
 def _predicted(network: Layer, sigma_yx: np.ndarray, learning_rate: float) -> xr.Dataset:
-    r"""Predict growth and passage of singular values from the data and a linear network's weights.
+    r"""Predict when singular values of U grow, from the data and a linear network's weights.
 
     Mode k of Σ_yx starts with $c_{ki} = (q_k\cdot v_i + r_k\cdot u_i)/\sqrt2$ in unit i. The mode
     grows by a factor $1 + 2\eta s_k$ per step (Theorem 4 and Eq. 35), with half of its squared size
@@ -176,7 +176,7 @@ def _predicted(network: Layer, sigma_yx: np.ndarray, learning_rate: float) -> xr
 
 
 def _narrowed(lesson: Lesson, simulation: xr.Dataset, judged: Task, test: Task) -> xr.Dataset:
-    """Fit networks of width one and two to the wide one at each stage.
+    """Fit networks of width one and two to the wide network at each stage.
 
     - `error`: root mean square of f − f_h over training images, for h = 0, 1, 2.
     - `test_error`, `accuracy`, `narrow_accuracy`: on the test set, for h = 2.
@@ -239,7 +239,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             counted,
         )
         if not counted.holds:
-            continue  # the other claims need both drops
+            continue  # all further claims need both drops
         claim(
             f"{kind}-singular-values-at-drops",
             f"{words} network: each singular value of the first-layer weights U passes 0.1 at a "
@@ -313,12 +313,13 @@ def _difficulty(
         "of Σ_yx (pairs in order of plateau length)",
         equal_to(in_order(steps), in_order(-s)),
         at="Table 1",
-        corrected="holds for the second singular value of Σ_yx, not for the second row of Table 1",
+        corrected="the statement holds for the second singular value of Σ_yx, not for the second "
+        "row of Table 1",
     )
 
 
 def _third(claim: ClaimCollector, pairs: str, simulation: xr.Dataset) -> None:
-    """Claim the third singular value of a ReLU network's U, which the paper has close to zero."""
+    """Claim the third singular value of a ReLU network's U, which the paper says is near zero."""
     second, third = (simulation["singular_value"].sel(rank=rank) for rank in (2, 3))
     step, settled = simulation["step"], simulation["start"].sel(plateau=2)
     resting = third.where(step <= simulation["end"].sel(plateau=1)).max("save")
@@ -329,7 +330,7 @@ def _third(claim: ClaimCollector, pairs: str, simulation: xr.Dataset) -> None:
         "close to zero (maximum)",
         agree(resting.max(), 0.0, within=max(0.01, 10 * noise)),
     )
-    if (1.3 * settled < step[-1]).all():  # training is long enough to see it grow
+    if (1.3 * settled < step[-1]).all():  # training is long enough for this value to grow
         over = third.where(step <= settled).max("save")
         claim(
             "relu-third-at-end",

@@ -63,7 +63,7 @@ def teach(
 
     **Arguments:**
 
-    - `judged`: images over which the loss is recorded; all images would take most of the time.
+    - `judged`: images over which the loss is recorded, fewer than all images to save time.
     - `every`: number of steps between early records; see `moments_to_note`.
     - `key`: random key of the shuffling.
     """

@@ -15,7 +15,7 @@ PRINTED = {"0/1": (4.20, 3.90), "0/8": (5.21, 5.21), "5/7": (4.13, 3.26), "3/5":
 def digits(pair: str) -> tuple[int, int]:
     """Return the two digits of a pair written as `3/5`."""
     if not re.fullmatch(r"\d/\d", pair) or pair[0] == pair[2]:
-        raise ValueError(f"A pair must be two different digits such as 3/5, but got '{pair}'.")
+        raise ValueError(f"A pair must be two different digits such as 3/5, got '{pair}'.")
     return int(pair[0]), int(pair[2])
 
 
@@ -24,9 +24,7 @@ def _known(pairs: tuple[str, ...]) -> tuple[str, ...]:
     for pair in pairs:
         digits(pair)
     if not pairs or len(set(pairs)) < len(pairs):
-        raise ValueError(
-            f"`pairs` must be one or more different pairs, but got '{' '.join(pairs)}'."
-        )
+        raise ValueError(f"`pairs` must be one or more different pairs, got '{' '.join(pairs)}'.")
     return pairs
 
 
@@ -40,5 +38,5 @@ def correlations(task: Task) -> tuple[np.ndarray, np.ndarray]:
 
 
 def descent_rate(rate: np.ndarray | float, learning_rate: float) -> np.ndarray:
-    """Return the growth rate in t = 2ηn of a mode that grows by 1 + 2ηs per step, below s."""
+    """Return the rate ln(1 + 2ηs)/2η at which a mode with rate s grows under gradient descent."""
     return np.log1p(2 * learning_rate * np.asarray(rate)) / (2 * learning_rate)

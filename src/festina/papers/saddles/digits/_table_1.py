@@ -4,7 +4,8 @@ The first row of the table is the first singular value of Σ_yx. The paper descr
 as the first singular value of (I − e₁e₁ᵀ)Σ_yx, as at the saddle of Lemma 6. The described
 computation reproduces only one of four printed entries. Linear networks trained on all images show
 which number counts: the growth rate on the second plateau is the *second* singular value of Σ_yx.
-Because Σ_xx is ill conditioned, training leaves long before it reaches the saddle of Lemma 6.
+Because Σ_xx is ill conditioned, training leaves the plateau long before it reaches the saddle of
+Lemma 6.
 """
 
 from typing import Any
@@ -166,7 +167,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             continue
         inverted = one["tried"][one["way"].str.match("cut-off|ridge")]
         right = agree(inverted, one["recipe"], within=0.01, relative=True)
-        wrong = "computed as the paper says, it is another number, however Σ_xx is inverted"
+        wrong = "the paper's computation gives another number, however Σ_xx is inverted"
         claim(id, words, judged, wrong=wrong, instead=right)
         claim(
             f"{id}-unreached",
@@ -206,7 +207,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         f"({', '.join(pairs)})",
         decided,
         corrected="the second singular value of Σ_yx replaces the second row of Table 1",
-        note="Σ_xx is ill conditioned: training leaves long before the saddle of Lemma 6",
+        note="Σ_xx is ill conditioned: training leaves the plateau long before the saddle of Lemma "
+        "6",
     )
 
 

@@ -41,7 +41,7 @@ def _predict(parameters: Parameters, task: AbstractTask, network: Layer) -> dict
     """Predict the plateau level from training one unit, and the final singular values √(2s).
 
     The final map Σ v_i u_iᵀ over (position, tap) is the teacher. For balanced weights, the stacked
-    weights Θ then have singular values √(2s), where s are those of the map.
+    weights Θ then have singular values √(2s), where s are the singular values of the map.
     """
     statistics = task.statistics(network.unit)
     sigma_yx, sigma_xx = statistics.correlation, statistics.covariance
@@ -62,7 +62,7 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
         "the fixed point is the saddle that one unit reaches from zero, above the width-1 minimum "
         f"{lowest:.6g}"
     )
-    if reading.parameters.samples is None:  # on a finite sample, one unit only slows down there
+    if reading.parameters.samples is None:  # on a finite sample one unit only slows down
         panels.level(reading, claim, corrected=corrected)
     panels.ranks(reading, claim)
     panels.widths(reading, claim)

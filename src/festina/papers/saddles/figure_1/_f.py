@@ -92,8 +92,8 @@ def _crowds(reading: Reading, claim: ClaimCollector) -> None:
     """Claim that two of the heads share their query wherever three heads are active at the end.
 
     Heads with one query q sum up to ⟨S, Σ|qᵢ|vᵢkᵢᵀ⟩ q̂ᵀx, where S is symmetric. One head could
-    compute the same if the symmetric part of Σ|qᵢ|vᵢkᵢᵀ has at most one eigenvalue of each sign.
-    Training nevertheless keeps all heads with a common query.
+    compute the same function as these heads if the symmetric part of Σ|qᵢ|vᵢkᵢᵀ has at most one
+    eigenvalue of each sign. Training nevertheless keeps all heads with a common query.
     """
     table = reading.run["widths"].ds.isel(plateau=2).sel(within=_USUAL, method="nearest")
     own, enough = table["width"].min("kind").values, table["fitted"].values

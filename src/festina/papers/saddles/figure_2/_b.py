@@ -84,19 +84,21 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
                 f"{model.name}-shorter-plateaus",
                 f"{model.words}: a smaller exponent κ of the spectrum shortens the plateaus",
                 increasing(stay(data)),
-                corrected="holds for the intermediate plateaus, from the first to the last drop",
+                corrected="the statement holds for the intermediate plateaus, from the first to "
+                "the last drop",
                 headline=True,
             )
             claim(
                 f"{model.name}-first-plateau",
                 f"{model.words}: a smaller exponent κ of the spectrum shortens the first plateau",
                 increasing(first),
-                wrong="at a fixed sum of singular values it gets longer, because s₁ decreases",
+                wrong="at a fixed sum of singular values the first plateau gets longer, because s₁ "
+                "decreases",
                 instead=decreasing(first.isel(kappa=[0, -1])),
             )
         ordered = data["in_order"].sel(kappa=slice(_ORDERED, None))
         if ordered.size:
-            only = "holds in most seeds, unlike in the linear network, where it holds in all"
+            only = "the statement holds in most seeds; in the linear network it holds in all seeds"
             claim(
                 f"{model.name}-order",
                 f"{model.words}: directions are learned in decreasing order of singular values s",

@@ -1,4 +1,4 @@
-"""Figure 2C: for plateaus, a linear network must start near an invariant manifold, not a saddle.
+"""Figure 2C: plateaus of a linear network need a start near an invariant manifold, not a saddle.
 
 Large weights of rank r plus small noise lie near the invariant manifold of effective width r, but
 far from every saddle. The loss drops at once, then rests at the saddles of width r and above.
@@ -90,7 +90,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "median numbers of plateaus between the first and the last drop, from small weights and "
         "from large weights of rank one, two and three: each rank beyond one removes a plateau",
         agree(counts - 2, [DIRECTIONS - 1, *range(DIRECTIONS - 1, -1, -1)]),
-        note="from rank three the loss drops once, without an intermediate plateau",
+        note="from weights of rank three the loss drops once, without an intermediate plateau",
         headline=True,
     )
     if p.strength >= 0.3:  # for smaller weights the loss decreases fastest a little later
@@ -127,8 +127,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "final-rank",
         "the final weights have rank three from every initialisation (medians)",
         agree(data["final_rank"].median("seed"), DIRECTIONS),
-        note="from rank three the loss decreases exponentially although features are learned, so "
-        "an exponential loss curve does not imply lazy learning",
+        note="from weights of rank three the loss decreases exponentially although features are "
+        "learned, so an exponential loss curve does not imply lazy learning",
     )
 
 

@@ -1,4 +1,4 @@
-"""Figure 2D: larger initial weights shorten plateaus, logarithmically or in proportion.
+"""Figure 2D: larger initial weights ε shorten plateaus: lengths are ∝ ln(1/ε) or ∝ 1/ε.
 
 A linear network leaves zero exponentially, so that drop times are proportional to ln(1/ε)/s_k. The
 time that attention heads take to leave zero is proportional to 1/ε.

@@ -83,7 +83,7 @@ class Model:
         return whole.assign_coords(seed=first_seed + np.arange(whole.sizes["seed"]))
 
     def rest_levels(self, claim: ClaimCollector, data: xr.Dataset, axis: str) -> None:
-        """Claim the plateau levels from seeds with a full staircase, where most seeds have one."""
+        """Claim the plateau levels from seeds with a full staircase, if most seeds have it."""
         if self is LINEAR:  # for spectra flatter than κ = 1 drops overlap
             first, second, _ = data["singular_value"].transpose("mode", axis).values
             data = data.isel({axis: first > 1.99 * second})

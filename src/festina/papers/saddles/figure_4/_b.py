@@ -1,4 +1,4 @@
-"""Figure 4B: a sigmoid network drops at once, then rests near the fixed point of one unit.
+"""Figure 4B: the loss of a sigmoid network drops at once, then rests near a one-unit fixed point.
 
 The activation φ does not vanish at u = 0. The output of the network therefore grows from the first
 step, and the loss has no initial plateau. Zero weights do not embed a fixed point, because Eq. (5)

@@ -44,7 +44,7 @@ QUICK: dict[str, Any] = {"seeds": 5, "max_steps": 200_000}
 
 
 def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
-    """Return fixed points, the end of descent at the stated rate, and the solution's sharpness."""
+    """Return fixed points, how training at the stated rate ends, and the solution's sharpness."""
     rest, points = fixed_points(parameters, task, network)
     steps = min(parameters.max_steps, 100_000)
     stated = gradient_descent(network, task, _STATED, loss=parameters.loss, max_steps=steps)

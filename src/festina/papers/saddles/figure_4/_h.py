@@ -37,7 +37,7 @@ QUICK: dict[str, Any] = {"seeds": 4}
 
 
 def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels:
-    """Return the fixed points of one unit; for z² tanh z the infimum, that of φ = z|z|."""
+    """Return the fixed points of one unit; for z² tanh z the infimum, where φ is z|z|."""
     if parameters.activation != "z2-tanh":
         return fixed_points(parameters, task, network)
     x, y, weight, *_ = task.statistics(network.unit)

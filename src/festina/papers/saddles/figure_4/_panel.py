@@ -149,7 +149,7 @@ def other(
     """Return `run`, `claims` and `draw` of a panel, by default with a student and a teacher.
 
     - `order`: lowest order of φ stated in the paper; its consequences are claimed before `asserts`.
-    - `activation`: its name; if empty, the parameters name it.
+    - `activation`: name of the activation; if empty, the parameters name the activation.
     - `share`: share of seeds that are expected to have an intermediate plateau.
     - `merge`: smallest drop of the loss that counts, as a fraction of the initial loss.
     - `scales`: scales of the time and loss axes, `"linear"` or `"log"`.
@@ -184,7 +184,7 @@ def other(
                 "the loss rests on a plateau between the first and the second drop",
                 most_seeds(reading.counts >= 3, share),
                 corrected=unnamed,
-                note=f"plateaus by seed: {join_numbers(reading.counts)}",
+                note=f"number of plateaus by seed: {join_numbers(reading.counts)}",
                 headline=True,
             )
         if order == 1:

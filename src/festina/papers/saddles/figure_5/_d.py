@@ -4,7 +4,8 @@ The scalar target of Figure 1E is split into two outputs. For a target split by 
 initial scale gives no clean plateau. For a target split by kernel tap, some seeds have a clean
 plateau, and most have one from smaller weights. A kernel that passes both signs of a tap needs two
 ReLU units in the next layer. The plateau is therefore at the minimum of a network with one kernel
-and two such units. The loss slows down earlier at 0.6, the minimum of a network with one such unit.
+and two units in the next layer. The loss slows down earlier at 0.6, the minimum of a network with
+one kernel and one unit in the next layer.
 """
 
 from typing import Any
@@ -24,8 +25,8 @@ from ._deep import DeepParameters, Split
 
 _BY_TAP = (
     "one kernel needs two units in the next layer, one for each sign of a tap; the paper does not "
-    "say how the scalar target is split: here by kernel tap; split by patch, no seed rests (preset "
-    "`patch`)"
+    "say how the scalar target is split: here by kernel tap; split by patch, no seed has a plateau "
+    "(preset `patch`)"
 )
 _BY_PATCH = "split by patch, the paper's initial weights learn everything together, without plateau"
 

@@ -66,8 +66,9 @@ def deep(
     """Return a function that trains every seed and finds plateaus and the narrow network's minimum.
 
     - `predict`: `(parameters, task, network) → {name: variable}`, from data and initial weights.
-    - `narrow`: the network whose lowest minimum is the plateau; by default the network with one
-      unit in every hidden layer. Its minimum is searched from `starts` random initialisations.
+    - `narrow`: the network whose lowest minimum is the level of the plateau; by default the network
+      with one unit in every hidden layer. Its minimum is searched from `starts` random
+      initialisations.
     - `converged`: distance from the lowest loss at which training ends, relative to the initial
       loss.
     - `also`: `(parameters, task, keys, found, progress) → {name: table}` adds further tables.
@@ -119,7 +120,7 @@ def layers(p: Any, task: AbstractTask, keys: Keys, found: Tables, progress: Prog
 
 
 def _first_layer(simulation: xr.Dataset) -> xr.Dataset:
-    """Reduce the record to u of every unit and, as v, the norm of all weights that read it.
+    """Reduce the record to u of every unit and, as v, the norm of its outgoing weights.
 
     The layers between hidden units have thousands of weights, which no claim uses individually.
     """
@@ -189,7 +190,7 @@ def one_ray_then_two(reading: Reading, claim: ClaimCollector) -> None:
     words = (
         f"at the end some units lie within {_BESIDE:g} degrees of each ray predicted from the data"
     )
-    note = f"{join_numbers([len(each) for each in found])} rays, by seed"
+    note = f"{join_numbers([len(each) for each in found])} rays, for each seed"
     claim("final-rays", words, most_seeds(off <= _BESIDE, 0.9), at=at, note=note)
 
 

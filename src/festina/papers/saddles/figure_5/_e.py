@@ -3,9 +3,9 @@ r"""Figure 5E: a linear transformer learns in-context regression with one head, 
 Two linear layers follow attention. At small weights, their product with a head is of fifth order,
 and escape would take a time of order ε⁻³. Learning starts earlier because of the residual
 connection of Eq. (69), which passes the query $x_q$ to the two layers. The query correlates with
-the target only by chance, in a finite data set. Two controls show both causes. Nothing is learned
-in the same time without the residual connection. The same holds for a data set in which each
-sequence also appears with the opposite task vector.
+the target only by chance, in a finite data set. Two controls show that learning needs the residual
+connection and the chance correlation. Nothing is learned in the same time without the residual
+connection, or for a data set in which each sequence also appears with the opposite task vector.
 
 The first drop follows from the chance correlation and the initial weights, in two stages.
 
@@ -22,12 +22,12 @@ $y - p\cdot x_q$. The head reaches infinity after a time $T_i/|p|$. The first dr
 $$t = t_0 + \min_i T_i/|p| - \delta.$$
 
 Up to a logarithm, the time of the first drop is inversely proportional to the correlation. Two
-terms are smaller by $\epsilon/\sqrt{|c|}$. First, the label of the query is zero, so nothing drives
-the component of p along the label. The component along the label keeps its initial weights,
-$\sqrt{|p|}\,\hat m\cdot W_y$, and is part of the p that reads the heads. Second, heads of size
-$\sqrt{|c|}$ make p grow. In the clock $ds = a\,dt$ heads do not depend on a, and
-$da/ds = 2(|c| - \sigma a + D)$. The constant is $\sigma = |c|/|p|$, and D is the correlation of the
-heads with the residual. A head that reaches infinity after a remaining time r has
+corrections of this time are smaller by a factor $\epsilon/\sqrt{|c|}$. First, the label of the
+query is zero, so nothing drives the component of p along the label. The component along the label
+keeps its initial weights, $\sqrt{|p|}\,\hat m\cdot W_y$, and is part of the p that reads the heads.
+Second, heads of size $\sqrt{|c|}$ make p grow. In the clock $ds = a\,dt$ heads do not depend on a,
+and $da/ds = 2(|c| - \sigma a + D)$. The constant is $\sigma = |c|/|p|$, and D is the correlation of
+the heads with the residual. A head that reaches infinity after a remaining time r has
 $D = \gamma^{-2} r^{-3}$, where $\gamma$ is the drive along its direction. Such a head adds
 $g = 2e^x E_3(x)/(\gamma r)^2$ to a, with $x = 2\sigma r$. The drop is earlier by
 $\delta = \int_0^\infty (1/|p| - 1/(|p| + g))\,dr$. Neglected terms are of order $\epsilon^2/|c|$.
@@ -200,7 +200,7 @@ def _controls(
 
 def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     panels.count(reading, claim, 0.75)
-    if reading.staircases:  # the distance is not tied to the rate: a single head keeps turning
+    if reading.staircases:  # not bound by the rate: a single head keeps turning
         top, rest, _ = reading.theory["level"].values
         away = np.abs(reading.levels - rest)
         claim(
@@ -216,7 +216,7 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     if term <= _LARGEST_TERM:  # else heads grow before the residual connection has learned
         started = "learning starts from the chance correlation ⟨y x_q⟩ of target y and query x_q"
         at = "Figure 5E; Proposition 5 for heads that the residual reads"
-        panels.falls(reading, claim, float(f"{term:.2g}"), at, started)  # size of kept terms
+        panels.falls(reading, claim, float(f"{term:.2g}"), at, started)  # size of corrections
         controls = reading.run["controls"].ds
         note = f"within {controls.attrs['steps']:.3g} steps; sample correlation {size:.2g}"
         for id, name, what, corrected in (

@@ -1,6 +1,6 @@
 """Figure 5F: a quadratic layer followed by a linear one learns with one unit, then two.
 
-The paper's initial scale, 0.05, is large. Some seeds pass the plateau at a distance, and others
+The paper's initial scale, 0.05, is large. Some seeds pass the saddle at a distance, and others
 show no plateau. A smaller initial scale gives a cleaner plateau. If two quadratic units grow
 together, the loss can rest at 2 instead of 8/3. Both quadratic units then feed a single linear
 unit.
@@ -67,9 +67,7 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     if seeds := reading.resting:
         wanted = np.where(reading.plateaus["level"].values[seeds, 1] > (rest + other) / 2, 1, 2)
         active = units(reading.weights(seed, PLATEAU) for seed in seeds)
-        words = (
-            f"one unit is active where the loss rests at {rest:.4g}, and two where at {other:.4g}"
-        )
+        words = f"one unit is active if the loss rests at {rest:.4g}, two units if at {other:.4g}"
         note = f"active units by seed: {join_numbers(active)}"
         claim("active-units-at-rest", words, most_seeds(active == wanted, 0.9), at=at, note=note)
     if "cleaner" in reading.run:

@@ -15,9 +15,9 @@ _MANY = 10  # units; in a smaller network, two active units of any type are too 
 
 
 def count(reading: Reading, claim: ClaimCollector, share: float = 1, **known: Any) -> None:
-    """Claim three plateaus in a share of seeds; `known` passes on what holds instead."""
+    """Claim three plateaus in a share of seeds; `known` describes a known error."""
     lost = int(np.sum(~reading.trained))
-    note = f"plateaus by seed: {join_numbers(reading.counts)}"
+    note = f"number of plateaus by seed: {join_numbers(reading.counts)}"
     note += f"; training of {lost} seeds stopped early" * bool(lost)
     words = "the loss has three plateaus: initial, width one, final"
     three = most_seeds((reading.counts == 3) & reading.trained, share)
@@ -92,8 +92,8 @@ def widths(reading: Reading, claim: ClaimCollector, share: float = 1, corrected:
     """Claim widths 0, 1, 2 and the predicted type of relation on clean plateaus.
 
     Two claims concern widths. First, the fitted width is 0, 1, 2: a network with so few units
-    computes the same function. Second, the network's own units merge into so few by the relations
-    of Theorem 1. The claim about the network's own units is stronger.
+    computes the same function. Second, the network's own units merge into 0, 1, 2 units by the
+    relations of Theorem 1. The claim about the network's own units is stronger.
     """
     if not reading.staircases:
         return

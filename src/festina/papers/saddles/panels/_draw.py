@@ -31,8 +31,8 @@ def draw_panel(
 ) -> Figure:
     """Draw the loss of every seed, and the weights of one seed on the plateau and at the end.
 
-    `shown` is the index of that seed, by default the one of `shown_seed`. `because` is added to
-    its label.
+    `shown` is the index of the seed with drawn weights, by default that of `shown_seed`. `because`
+    is added to the label of that seed.
     """
     shown = shown_seed(reading) if shown is None else shown
     figure = Figure(figsize=_SIZE)
@@ -99,7 +99,7 @@ def _span(reading: Reading) -> tuple[float, str]:
 
     The axis ends a little after the last drop, because later only the last digits of the loss
     change. An unconverged seed whose loss exceeds the lowest level in the second half of training
-    is shown to its end. The scale is logarithmic if that end is far from the last drop.
+    is shown to its end. The scale is logarithmic if the end of the axis is far from the last drop.
     """
     levels, drops = reading.theory["level"].values, reading.drops["step"].values
     drops, ends = drops[np.isfinite(drops)], np.array([step[-1] for step in reading.curves[0]])

@@ -50,6 +50,6 @@ def refuse_samples(parameters: PanelParameters, points: int, number: str) -> Non
     """Raise `ValueError` if `samples` is set for a panel whose data set is a few fixed points."""
     if parameters.samples not in (None, points):
         raise ValueError(
-            f"`samples` must be none: the data set is {number} fixed points, but `samples` is "
+            f"`samples` must be none: the data set is {number} fixed points, got "
             f"{parameters.samples}."
         )

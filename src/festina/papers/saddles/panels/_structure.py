@@ -61,7 +61,7 @@ def one_ray_then_two(reading: Reading, claim: ClaimCollector) -> None:
         "the final weights lie on rays at the angles predicted from the data (degrees)",
         agree(both, expected, within=1.0),
         at=at,
-        note=f"{join_numbers([len(each) for each in found])} rays, by seed",
+        note=f"{join_numbers([len(each) for each in found])} rays, for each seed",
     )
 
 
@@ -105,7 +105,7 @@ def contributions(u: xr.DataArray, v: xr.DataArray) -> np.ndarray:
     """Return the order of magnitude of each unit's contribution to the output, |v||u|².
 
     The formula holds for φ of order two. For an attention head, u consists of a key and a query.
-    Training keeps the two balanced, so |u|² is twice the product of their norms.
+    Training keeps key and query balanced, so |u|² is twice the product of their norms.
     """
     return np.linalg.norm(_rows(v), axis=1) * np.sum(_rows(u) ** 2, axis=1)
 

@@ -1,7 +1,8 @@
 r"""Lemma 6: all fixed points of a linear network, and the rates at which training leaves them.
 
 The data are random: targets y = W*x for inputs of random covariance, with more inputs than outputs.
-The lemma's condition on u is then not necessary. Times are those of the loss ½⟨‖y − f‖²⟩.
+With more inputs than outputs, the lemma's condition on u is not necessary. Times are those of the
+loss ½⟨‖y − f‖²⟩.
 """
 
 from typing import Any
@@ -41,7 +42,7 @@ class Parameters(BaseParameters):
     """Parameters of Lemma 6: a random linear task and the network that learns it."""
 
     seeds: int = Field(default=1, ge=1)
-    """Not used: `seed` draws the one task."""
+    """Not used: `seed` draws the only task."""
 
     inputs: int = Field(default=4, ge=1, le=10)
     """Number of inputs of the task."""
@@ -56,7 +57,7 @@ class Parameters(BaseParameters):
         modes = min(self.inputs, self.outputs)
         if self.width <= modes:
             raise ValueError(
-                f"`width` must be above the number of modes, {modes}, but it is {self.width}: "
+                f"`width` must be above the number of modes, {modes}, got {self.width}: "
                 "leaving a saddle needs an unused hidden unit."
             )
 
@@ -101,7 +102,7 @@ def _task(parameters: Parameters, key: PRNGKeyArray) -> Task:
 def _fixed_point(
     parameters: Parameters, saddle: LinearSaddle, task: Task, key: PRNGKeyArray
 ) -> dict[str, Any]:
-    """Return the lemma's numbers and those of a network with random weights at the fixed point.
+    """Return loss and rate by the lemma and of a network with random weights at the fixed point.
 
     `unread` weights have parts outside the spans of Eq. (40), which are the spans of the map W.
     Weights outside the spans exist if the numbers of inputs and outputs differ.

@@ -87,13 +87,10 @@ class Parameters(BaseParameters):
         s = self.eigenvalues
         if len(s) < 2 or min(s) >= 0 or max(s) <= 0:
             raise ValueError(
-                "`eigenvalues` must contain both signs, as Proposition 5 assumes, but they are "
-                f"{s}."
+                f"`eigenvalues` must contain both signs, as Proposition 5 assumes, got {s}."
             )
         if np.min(np.abs(s)) < 0.1 * np.max(np.abs(s)):
-            raise ValueError(
-                f"`eigenvalues` must lie within a factor of ten in size, but they are {s}."
-            )
+            raise ValueError(f"`eigenvalues` must lie within a factor of ten in size, got {s}.")
 
 
 QUICK: dict[str, Any] = {"seeds": 4, "draws": 200}
@@ -158,7 +155,7 @@ def _rivals(weights: np.ndarray, s: np.ndarray) -> xr.Dataset:
 
     By homogeneity one integration covers every ε: weights ε θ at time t/ε are ε times the weights θ
     at time t. The clock dσ = |θ| dt keeps the largest unit from reaching infinity. A network that
-    is beyond every scale of interest is held fixed until the others are done.
+    is beyond every scale of interest is held fixed until all networks are done.
     """
     from scipy.integrate import RK45
 

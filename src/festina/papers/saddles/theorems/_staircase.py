@@ -1,9 +1,10 @@
 r"""The staircase of a training run, predicted from data statistics and initial weights.
 
-Four networks are trained. In two linear networks the data correlation and covariance share their
-directions (a power law) or do not (10–10–10). A diagonal network learns correlated features. Linear
-attention learns from tokens of unequal variance, as in Kunin et al. (2025). Times are those of
-gradient flow on the loss ½⟨‖y − f‖²⟩.
+Four networks are trained. One linear network learns a power law of modes, with a correlation and a
+covariance of the data that share their directions. In a second linear network (10–10–10)
+correlation and covariance have different directions. A diagonal network learns correlated features.
+Linear attention learns from tokens of unequal variance, as in Kunin et al. (2025). Times are those
+of gradient flow on the loss ½⟨‖y − f‖²⟩.
 """
 
 import warnings
@@ -65,10 +66,10 @@ class Parameters(BaseParameters):
     """Number of initialisations of attention; later jumps are compared in the median over them."""
 
     repeats: int = Field(default=4, ge=1)
-    """Number of initialisations of each of the other networks."""
+    """Number of initialisations of each network other than attention."""
 
     scales: Annotated[tuple[PositiveFloat, ...], check_decreasing(1e-3)] = (1e-3, 1e-5, 1e-8, 1e-12)
-    """Standard deviations ε of their initial weights, decreasing; larger ε give no plateaus."""
+    """Standard deviations ε of the initial weights of all networks but attention, decreasing."""
 
     dimension: int = Field(default=10, ge=3)
     """Numbers of inputs, hidden units and outputs of the linear networks."""
@@ -103,13 +104,12 @@ class Parameters(BaseParameters):
     def _check(self) -> None:
         if self.modes > self.dimension:
             raise ValueError(
-                f"`modes` must not exceed `dimension`, but they are {self.modes} and "
-                f"{self.dimension}."
+                f"`modes` must not exceed `dimension`, got {self.modes} and {self.dimension}."
             )
         if not 1 <= len(self.coefficients) <= self.features or 0.0 in self.coefficients:
             raise ValueError(
                 f"`coefficients` must contain 1 to {self.features} (`features`) nonzero numbers, "
-                f"but they are {self.coefficients}."
+                f"got {self.coefficients}."
             )
 
     @property
@@ -260,7 +260,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             f"{name}-counts",
             f"{words}: the number of plateaus is as predicted, unless the theory reports a doubt",
             most_seeds((table["matched"] | table["doubted"]).values.ravel(), of="networks"),
-            note=f"{int(table['doubted'].sum())} of {table['doubted'].size} networks are in doubt",
+            note=f"the theory reports a doubt for {int(table['doubted'].sum())} of "
+            f"{table['doubted'].size} networks",
         )
         table = table.where(table["matched"])
         error, alone = _errors(table)

@@ -77,9 +77,7 @@ class Parameters(BaseParameters):
 
     def _check(self) -> None:
         if self.width <= self.units:
-            raise ValueError(
-                f"`width` must be above `units`, but they are {self.width} and {self.units}."
-            )
+            raise ValueError(f"`width` must be above `units`, got {self.width} and {self.units}.")
         if self.samples < 16 * self.units:
             raise ValueError(
                 f"`samples` must be at least {16 * self.units}, 16 for each of the `units`, but it "
@@ -196,7 +194,7 @@ def _gradient(
 
 
 def _panels(seed: int) -> xr.Dataset:
-    """Embed the lowest minimum of one unit by Eq. (5); return what the added unit can gain."""
+    """Embed the lowest minimum of one unit by Eq. (5); return the gain by the added unit."""
     rng, rows = np.random.default_rng(seed), list[dict[str, Any]]()
     relu, quadratic = (networks.activation(name) for name in ("relu", "quadratic"))
     kernel: dict[str, Any] = {"size": 2, "stride": 2}
@@ -318,9 +316,9 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     for id, name, size, words, corrected in (
         ("printed-u", "", "size", "u̇_i is u̇*_i − γ_ui Σ_j γ_vj u̇*_j, with u̇*_i that of the "
-         "narrow network", "minus sign where the last line has plus"),
+         "narrow network", "the last line has a plus instead of the minus"),
         ("printed-v", "_v", "size_v", "the new unit has v̇_H = −⟨φ(z; u_H)ᵀ ∂ℓ/∂ζ⟩ = Σ_i γ_ui v̇*_i",
-         "v̇_H where the text has v_H"),
+         "the text has v_H instead of v̇_H"),
     ):  # fmt: skip
         off = 100 * float((section_e[f"printed{name}"] / section_e[size]).median())
         claim(

@@ -1,4 +1,4 @@
-"""Theorem 3: relations between units that training conserves, and the narrower equal networks.
+"""Theorem 3: relations between units that training conserves, and equivalent narrower networks.
 
 Networks of every kind start on an invariant manifold and are trained by gradient descent. At every
 recorded step the networks are reduced to fewer units (F.3). Control networks start with relations
@@ -125,7 +125,7 @@ class Parameters(BaseParameters):
         if self.steps * self.learning_rate < 5:
             raise ValueError(
                 "`steps` times `learning_rate` must be at least 5, so that the controls have time "
-                f"to leave their relation, but it is {self.steps * self.learning_rate:g}."
+                f"to leave their relation, got {self.steps * self.learning_rate:g}."
             )
 
 
@@ -258,7 +258,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     for group, (id, words) in _KEPT.items():
         if names := [case.name for case in cases if case.group == group]:
             listed = group.startswith("(")
-            new = "" if listed else "holds on a manifold that Theorem 3 does not list"
+            new = "" if listed else "the statement holds on a manifold that Theorem 3 does not list"
             away, off = (
                 max_error_below(each.sel(case=names), within=_ROUNDING)
                 for each in (furthest, error)
@@ -266,7 +266,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             where, note = f"Theorem 3{group * listed}", ", ".join(names)
             what = f"{words} during training (distance from the relation over |θ|)"
             claim(f"{id}-stay", what, away, at=where, corrected=new, note=note)
-            what = f"{words}, so that one unit less computes the same (error over ⟨y²⟩^½)"
+            what = f"{words}: one unit less can compute the same function (error over ⟨y²⟩^½)"
             claim(f"{id}-reduce", what, off, at=f"F.3{group * listed}", corrected=new)
     for case in cases:
         if case.group == "control":
@@ -284,7 +284,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             "a reduced network, trained further, learns the same function at the same speed",
             max_error_below(final.sel(form="even"), within=1e-8),
             at="F.3",
-            corrected="holds if the factor is split evenly between both layers",
+            corrected="the statement holds if the factor is split evenly between both layers",
             note="with the whole factor in v, as in F.3, the error is "
             f"{float(final.sel(form='F.3').max()):.2g}",
         )

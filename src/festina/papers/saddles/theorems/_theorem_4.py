@@ -57,18 +57,16 @@ class Parameters(BaseParameters):
 
     def _check(self) -> None:
         if not self.ratios or not all(0.15 <= ratio <= 0.98 for ratio in self.ratios):
-            raise ValueError(
-                f"`ratios` must contain numbers from 0.15 to 0.98, but they are {self.ratios}."
-            )
+            raise ValueError(f"`ratios` must contain numbers from 0.15 to 0.98, got {self.ratios}.")
         if len(self.multiplicities) != len(self.ratios) or min(self.multiplicities) < 1:
             count, given = len(self.ratios), self.multiplicities
             raise ValueError(
-                f"`multiplicities` must contain a number ≥ 1 for each of the {count} ratios, but "
-                f"they are {given}."
+                f"`multiplicities` must be {count} numbers ≥ 1, one for each entry of `ratios`, "
+                f"got {given}."
             )
         if self.scales[0] < 1e4 * self.scales[-1] * (1 - 1e-9):
             raise ValueError(
-                "`scales` must span four decades so that exponents can be measured, but they are "
+                "`scales` must span four decades so that exponents can be measured, got "
                 f"{self.scales}."
             )
 
@@ -140,7 +138,7 @@ def _linear_system(
 
 
 def _network(network: Any, sigma: np.ndarray, projection: np.ndarray, r: int) -> np.ndarray:
-    """Train on y = Σ_yz x with white inputs; return what is outside the top directions mid-drop."""
+    """Train on y = Σ_yz x, x white; return weights outside the top directions in mid-drop."""
     trained = gradient_flow(network, linear_teacher(sigma), loss="half", converged=1e-3, rtol=1e-10)
     s = np.linalg.svd(sigma, compute_uv=False)
     middle = 0.5 * np.sum(s**2) - 0.25 * np.sum(s[:r] ** 2)
