@@ -88,7 +88,7 @@ def test_of_one_lane():
     np.testing.assert_array_equal(lane.observed["observed"], seen.observed["observed"][1, :saves])
     np.testing.assert_array_equal(lane.final.u, seen.final.u[1])
     np.testing.assert_allclose(singular_values(lane.final), lane.observed["observed"][-1])
-    with pytest.raises(ValueError, match="only `final`"):
+    with pytest.raises(ValueError, match="only of the `final` network"):
         _ = lane.network
 
 
@@ -162,7 +162,7 @@ def test_losses_alone(train):
     np.testing.assert_array_equal(alone.final.u, whole.final.u)
     assert not alone.observed
     assert not {"u", "v"} & {*alone.to_dataset()}
-    with pytest.raises(ValueError, match="of the weights only `final` is"):
+    with pytest.raises(ValueError, match="only of the `final` network"):
         _ = alone.network
 
 
