@@ -67,7 +67,7 @@ def test_a_broken_claim_is_shown_and_is_no_failure_of_the_run(festina):
         outcome.out
     )
     assert "1 broken" in outcome.out
-    assert "Not the defaults: --ending wrong." in outcome.out
+    assert "Changed parameters: --ending wrong." in outcome.out
 
 
 def test_settings_are_shown_as_they_are_typed(festina, monkeypatch):
@@ -77,7 +77,7 @@ def test_settings_are_shown_as_they_are_typed(festina, monkeypatch):
     )
     line = "run toy/one --preset grey --spectrum 3 0.25 --ending wrong --samples 20"
     assert (
-        "Not the defaults: --samples 20, --spectrum 3 0.25, --variances 0.5 2, --no-white, "
+        "Changed parameters: --samples 20, --spectrum 3 0.25, --variances 0.5 2, --no-white, "
         "--ending wrong." in festina(*line.split()).out
     )
 

@@ -172,7 +172,7 @@ def test_help_of_a_function_is_its_own(festina, mine):
     assert "What a scale costs." in page
     assert "--depth" in page
     assert "Default: 0.0." in page
-    assert "Required, unless an axis of --over." in page
+    assert "Required, unless it is an axis of --over." in page
     assert page.index("Arguments of the function") < page.index("Flags of the command")
 
 

@@ -1,3 +1,3 @@
-"""The command line. Slow imports wait until a command needs them."""
+"""The command line. A command imports slow modules only when it runs."""
 
 from ._main import main as main

@@ -5,7 +5,7 @@ import traceback
 
 
 class Complaint(Exception):
-    """An error of the user: the message says what was expected, what was given, and what to do."""
+    """An invalid input: the message says what was expected, what was given, and what to do."""
 
 
 def one_line(text: object) -> str:
@@ -38,7 +38,7 @@ def _words(error: BaseException) -> str:
 
 
 def complain(text: str, *, debug: bool = False) -> None:
-    """Print `text` to standard error, with `debug` after the traceback of the current error."""
+    """Print `text` to standard error; `debug` puts the traceback of the current error first."""
     if debug and sys.exc_info()[0] is not None:
         traceback.print_exc()
     print(f"festina: {one_line(text)}", file=sys.stderr, flush=True)

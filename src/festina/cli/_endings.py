@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 def unconverged(run: "xr.DataTree") -> str:
     """Return the number of seeds that did not converge, and how the first of them ended.
 
-    Each training run of the experiment gets one sentence. The text is empty if all converged.
+    Each training run of the experiment gets one sentence. The text is empty if all seeds converged.
     """
     tables = {name: group.to_dataset() for name, group in run.children.items()}
     lines = [_line(name, table) for name, table in tables.items() if "message" in table]

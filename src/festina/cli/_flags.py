@@ -30,7 +30,7 @@ def application(
     verb: str = "run",
     common: Mapping[str, Any] | None = None,
 ) -> cyclopts.App:
-    """Return the command `festina run NAME`, or another `verb` with other `common` flags.
+    """Return the command `festina VERB NAME`, with flags for parameters and the `common` flags.
 
     `command` receives only the flags that were given, as keyword arguments.
     """

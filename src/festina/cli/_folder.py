@@ -15,7 +15,7 @@ WITHOUT_IDENTIFIERS = "was written by an older festina, whose claims had no iden
 
 
 class Building:
-    """A folder that appears with a whole run in it or not at all.
+    """A run folder that becomes visible only when the whole run is saved in it.
 
     Within the `with` block, `path` is a hidden folder beside the final folder. `finish` renames
     the hidden folder in one step. Leaving the block without `finish` removes the hidden folder and
@@ -23,7 +23,7 @@ class Building:
 
     **Arguments:**
 
-    - `out`: final folder. It must be empty or not exist.
+    - `out`: final folder, which must be empty or not exist.
     - `numbered_in`: without `out`, the final folder is the next free number in this folder: 001,
       002, …
     """
@@ -93,7 +93,7 @@ def numbered(parent: Path) -> list[Path]:
 def sweep(*folders: Path) -> None:
     """Remove leftovers of killed processes below ./runs and in these folders.
 
-    Leftovers are hidden files and folders, and numbered folders that hold nothing else.
+    Leftovers are hidden files and folders, and numbered folders with nothing but hidden leftovers.
     """
     places = list(folders)
     for place, below, _ in os.walk(Path("runs").absolute()):
@@ -108,7 +108,7 @@ def sweep(*folders: Path) -> None:
 
 
 def free(out: Path) -> Path:
-    """Return `out` as an absolute path; raise if something is there already."""
+    """Return `out` as an absolute path; raise if `out` is a file or a folder that is not empty."""
     out = Path(os.path.abspath(out.expanduser()))
     if out.is_dir():
         try:
@@ -141,7 +141,7 @@ def make(folder: Path) -> list[Path]:
 
 
 def remove_empty(folders: Iterable[Path]) -> bool:
-    """Remove folders one by one until one is not empty; return whether all were."""
+    """Remove folders one by one until one is not empty; return whether all were removed."""
     for folder in folders:
         try:
             folder.rmdir()

@@ -133,7 +133,7 @@ def _rule(
 
 
 def _kinds(groups: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Return the names of the optimisers that have such groups, the likeliest first."""
+    """Return the optimisers that save groups with the keys of `groups`, the likeliest first."""
     if not groups:
         return "sgd", "adam", "adamw"
     group = groups[0]

@@ -53,7 +53,7 @@ def list_experiments(
         duration = _duration(entry.seconds)
         if screen.width >= NARROW:
             table.add_row(entry.name, entry.source, entry.shows, duration)
-        else:  # the columns of a table would be narrower than words
+        else:  # a table would have columns narrower than words
             screen.print(Text.assemble((entry.name, "bold"), f", {duration}"))
             screen.print(Padding(f"{entry.shows} ({entry.source})", (0, 0, 0, 2)))
     if table.row_count:

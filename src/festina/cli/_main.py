@@ -58,7 +58,7 @@ def main(tokens: Sequence[str] | None = None) -> NoReturn:
 def carry_out(tokens: list[str]) -> int:
     """Carry out one command line and return its exit status."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # escape Greek letters if the terminal has none
+        if hasattr(stream, "reconfigure"):  # escape Greek letters that the terminal cannot show
             stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
     import cyclopts
 

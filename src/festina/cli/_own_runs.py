@@ -33,14 +33,14 @@ Figure = Annotated[Path | None, Parameter(help="Draw the result to this file: .p
 
 
 def present(*files: Path | None) -> None:
-    """Raise a complaint if a file does not exist, before the slow imports."""
+    """Raise `Complaint` if a file does not exist, before the slow imports."""
     for file in files:
         if file is not None and not file.expanduser().is_file():
             raise Complaint(f"There is no file '{file}'.")
 
 
 def named(flag: str, name: str) -> Any:
-    """Return the object `package.module:name`; modules in the working folder are found too."""
+    """Return the object `package.module:name`; its module may be in the working folder."""
     module, _, attribute = name.partition(":")
     if not (module and attribute):
         raise Complaint(f"`{flag}` must be MODULE:FUNCTION, such as mine:make, got '{name}'.")
@@ -50,7 +50,7 @@ def named(flag: str, name: str) -> Any:
         found = importlib.import_module(module)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        parts = Path(os.path.relpath(module.removesuffix(".py"))).parts  # from here, without ./
+        parts = Path(os.path.relpath(module.removesuffix(".py"))).parts  # in the working folder
         if module.endswith(".py") and ".." not in parts:
             reason = f"did you mean '{'.'.join(parts)}:{attribute}'?"
         raise Complaint(f"`{flag}`: '{module}' cannot be imported: {reason}") from error
@@ -73,7 +73,7 @@ def made(flag: str, name: str) -> Any:
     except TypeError as error:
         raise Complaint(
             f"`{flag}`: '{name}' must take no arguments: {error}. Write a function without "
-            f"arguments that calls '{name}' with yours."
+            f"arguments that calls '{name}' with your arguments."
         ) from error
 
 
@@ -102,14 +102,14 @@ def data_for(model: Any, path: Path) -> tuple[Any, Any | None]:
 
 
 def targets(y: Any, path: Path) -> Any:
-    """Return the targets; raise a complaint if the file has none."""
+    """Return the targets; raise `Complaint` if the file has no targets."""
     if y is None:
         raise Complaint(f"'{path}' has no targets 'y', which a loss needs: add an array 'y'.")
     return y
 
 
 def number(flag: str, text: str, *, least: float = 0.0, most: float = float("inf")) -> float:
-    """Return the number that a flag was given; raise a complaint outside `least` to `most`."""
+    """Return the value of a flag as a number; raise `Complaint` outside `least` to `most`."""
     try:
         value = float(text)
     except ValueError:

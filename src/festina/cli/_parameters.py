@@ -24,7 +24,7 @@ def resolve(
 ) -> "Parameters":
     """Return the parameters of a run.
 
-    Flags override the file, which overrides the preset, then quick, then the defaults.
+    In order of precedence: flags, the file, the preset, the quick version, the defaults.
     """
     import pydantic
 

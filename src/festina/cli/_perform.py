@@ -1,4 +1,4 @@
-"""Run an experiment into a folder. Interruptions and full disks do not lose the run."""
+"""Run an experiment into a folder; if that folder cannot be written, save the data elsewhere."""
 
 import contextlib
 import sys
@@ -41,8 +41,8 @@ def perform(
     """Run an experiment and write its folder.
 
     If the folder cannot be written, the experiment is not run. The run is saved before claims and
-    figures are made, so a failure of claims or figures does not lose the run. `picture` is the
-    format of the requested animation, `gif` or `mp4`; `None` makes no animation.
+    figures are made, so the run is kept if claims or figures fail. `picture` is the format of the
+    requested animation, `gif` or `mp4`; `None` makes no animation.
     """
     with Building(out, numbered_in=numbered_in) as building:
         with _at_work():
@@ -91,7 +91,7 @@ def conclude(
 
 
 def done(run: ExperimentRun, folder: Path, pictures: list[Path]) -> Done:
-    """Return the claims, files and remark of a run for printing."""
+    """Return the claims, files and remark on unconverged seeds of a run, for printing."""
     shows, remark = run.experiment.entry.shows, unconverged(run.data)
     return Done(run.label, shows, run.claims, folder, pictures, remark)
 

@@ -75,8 +75,8 @@ def reproduce(
 ) -> int:
     """Run every experiment of a source, with its defaults and with each of its presets.
 
-    `saddles` is a source. `saddles/figure-1` selects all experiments whose names begin like this,
-    and `saddles/figure-1 race/xor` selects both groups.
+    `saddles` is a source. `saddles/figure-1` selects all experiments whose names begin with this
+    text, and `saddles/figure-1 race/xor` selects both groups.
 
     Each run gets its own folder and one line of output. One claims.json holds all claims; --claims
     prints all claims, and --claims ID prints only the claims with the identifier ID. If an

@@ -68,7 +68,7 @@ def run(
     from ._flags import application
 
     command = application(experiment, lambda **given: _run(experiment, **given))
-    return command(rest) or 0  # help returns `None`
+    return command(rest) or 0  # the command returns `None` after printing help
 
 
 def _is_name(token: str) -> bool:
@@ -82,7 +82,7 @@ def _parts(token: str) -> tuple[str, ...]:
 
 
 def _name(tokens: tuple[str, ...]) -> str | None:
-    """Return the token that names the experiment: an existing name, or else the nearest one."""
+    """Return the token that names the experiment: an existing name, or else the likeliest token."""
     files = [token for token in tokens if token.endswith(".py")]
     for known in (experiment_names(), experiment_groups(), files):
         for token in tokens:
@@ -149,6 +149,6 @@ def _run(
         print(claims_json(claim.to_json() for claim in shown.claims), end="")
         return 0
     changes = changed(experiment, chosen) if any(claim.broken for claim in done.claims) else []
-    note = f"Not the defaults: {', '.join(changes)}. The theory may not hold for these values. "
+    note = f"Changed parameters: {', '.join(changes)}. The theory may not hold for these values. "
     print_results([shown], every_claim=claims is not None, total=note if changes else "")
     return 0

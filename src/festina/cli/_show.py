@@ -123,7 +123,7 @@ def show(
 
 
 def refuse_without_identifiers(folder: Path) -> None:
-    """Raise a complaint if the claims of a run are identified by their sentences."""
+    """Raise `Complaint` if the claims of a run are identified by their sentences."""
     from festina.experiments._identifiers import is_without_identifiers
 
     if is_without_identifiers(folder):
@@ -204,6 +204,6 @@ def _below(folder: Path) -> str:
     """Return a sentence that names the runs below a folder; empty if there are none."""
     depths = ("*/run.zarr", "*/*/run.zarr", "*/*/*/run.zarr")
     found = (store.parent for depth in depths for store in folder.glob(depth))
-    runs = sorted(str(run) for run in found if "/." not in run.as_posix())  # no unfinished runs
+    runs = sorted(str(run) for run in found if "/." not in run.as_posix())  # finished, not hidden
     more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
     return f" Runs below this folder: {', '.join(runs[:_NAMED])}{more}." if runs else ""

@@ -26,8 +26,8 @@ def _handled_by(handler: Any) -> Iterator[None]:
 def interruptible() -> Iterator[None]:
     """Within the block, turn SIGINT and SIGTERM into `KeyboardInterrupt(signal number)`.
 
-    Compiled code may turn an interruption inside its callback into another error, or drop it. The
-    block raises `KeyboardInterrupt` in both cases.
+    Compiled code may turn an interruption inside its callback into another error, or drop the
+    interruption. The block raises `KeyboardInterrupt` nevertheless.
     """
     seen: list[int] = []
 

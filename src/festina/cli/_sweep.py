@@ -101,7 +101,7 @@ def sweep(
         flags = {"animation": None, "mp4": None, "claims": None, **_COMMON}
         run = partial(_sweep_experiment, experiment)
         command = application(experiment, run, verb="sweep", common=flags)
-    return command(rest) or 0  # help returns `None`
+    return command(rest) or 0  # the command returns `None` after printing help
 
 
 def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
     return {
         name: _flag(
             _Several,
-            "Required, unless an axis of --over."
+            "Required, unless it is an axis of --over."
             if default is Argument.empty
             else f"Default: {default}.",
             group=_ARGUMENTS,

@@ -24,7 +24,7 @@ _MANY = 6
 _FEW = 2  # most numbers of an array shown in a line
 _NUMBERS = 14
 NARROW = 110
-_CRAMPED = 72  # columns, below which a number of five digits breaks in its exponent
+_CRAMPED = 72  # screens with fewer columns break a number of five digits in its exponent
 _VERDICT = len("does not hold, as known")
 _VERDICT_IN_TWO_LINES = len("does not hold,")
 
@@ -43,7 +43,7 @@ def console() -> Console:
 
 
 def plain_table(*columns: str, **options: Any) -> Table:
-    """Return a table that never breaks its first column, the names, over several lines."""
+    """Return a table whose first column, the names, is never wrapped."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, **options)
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column == columns[0])
@@ -146,7 +146,7 @@ def claims_table(claims: "Sequence[Claim]", *, width: int) -> Table:
 
 
 def _seen(claim: "Claim") -> str:
-    """Return the measured value of a claim; for seeds, their number instead of their share."""
+    """Return the measured value of a claim; for a share of seeds, the number of seeds."""
     counted = re.match(r"\d+ of \d+ ", claim.judged.remark)
     return claim.judged.remark if counted else number(claim.measured, 4, _FEW)
 
@@ -178,7 +178,7 @@ def _counted(claims: "Iterable[Claim]") -> str:
 
 
 def _counts(claims: "Iterable[Claim]") -> tuple[int, int, int, int]:
-    """Return how many claims hold, hold with a correction, do not hold as known, and are broken."""
+    """Count claims: holds, holds with a correction, known not to hold, broken."""
     kinds = ("holds", "holds with a correction", "does not hold", "broken")
     seen = ["broken" if claim.broken else claim.verdict for claim in claims]
     holding, corrected, known, broken = (seen.count(kind) for kind in kinds)
@@ -186,7 +186,7 @@ def _counts(claims: "Iterable[Claim]") -> tuple[int, int, int, int]:
 
 
 def number(value: Any, digits: int = 5, many: int = _MANY) -> str:
-    """Return a value as text: its first `many` numbers, with so many digits each."""
+    """Return a value as text: its first `many` numbers, each with so many `digits`."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, float):
         return f"{value:.{digits}g}"
