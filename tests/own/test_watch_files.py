@@ -93,7 +93,9 @@ def test_what_would_be_executed_is_refused(kind, tmp_path):
         np.savez(file, x=np.array([Trap(sprung)], dtype=object))
     else:
         torch.save(module() if kind == "module" else {"weights": Trap(sprung)}, file)
-    with pytest.raises(ValueError, match=r"holds other things than weights.*model\.state_dict\(\)"):
+    with pytest.raises(
+        ValueError, match=r"holds other objects than weights.*model\.state_dict\(\)"
+    ):
         read_checkpoint(file)
     assert not sprung.exists()
 
@@ -108,7 +110,7 @@ def test_bad_files(tmp_path):
     assert "must end in one of .pt, " in complaint("a.h5")
     for name in ("a.npz", "a.safetensors"):
         assert "cannot be read as ." in complaint(name, b"nothing of the kind")
-    assert "holds other things than weights" in complaint("b.pt", pickle.dumps(Trap("never")))
+    assert "holds other objects than weights" in complaint("b.pt", pickle.dumps(Trap("never")))
     torch.save({"notes": "none", "epoch": 3}, tmp_path / "c.pt")
     with pytest.raises(ValueError, match=r"under one of state_dict, .*it holds 'notes', 'epoch'"):
         read_checkpoint(tmp_path / "c.pt")

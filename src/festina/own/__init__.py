@@ -1,12 +1,13 @@
 """Analyse your own training runs, in PyTorch or JAX.
 
 - `watch` records a PyTorch run while it trains; `from_checkpoints` takes the checkpoints of a
-  finished run. Both find plateaus and the effective width of the network on each (`Stairs`).
+  finished run. Either record gives the plateaus, and the effective width of the network on each
+  plateau (`Stairs`).
 - `read_watch` reads a run that `watch.save(path)` saved, without pickle.
 - `forecast` predicts when the run will leave its present plateau.
 - `shrink` makes a smaller network that computes the same outputs; `effective_width` counts the
   units that such a network needs.
-- `lightning_callback` and `hugging_face_callback` are `watch` for trainers with their own loop.
+- `lightning_callback` and `hugging_face_callback` replace `watch` for trainers with their own loop.
 - `read_checkpoint`, `save_weights`, `with_weights` and `named_weights` read, save and exchange
   weights by name, without pickle.
 """

@@ -145,7 +145,7 @@ def read_losses(path: str | Path) -> tuple[list[float], list[float]]:
             raise ValueError(
                 f"'{path}' must have steps that rise from line to line, got {step:g} after "
                 f"{steps[-1]:g}{column} in line {number + 1 + named}. If steps restart in each "
-                "epoch, give steps that count on, or drop that column: rows are then counted."
+                "epoch, give steps that go on rising, or leave out the column to count rows."
             )
         losses.append(loss)
         steps.append(step)
@@ -293,7 +293,7 @@ def _path(path: object) -> Path:
 
 
 def _rank(dtype: np.dtype) -> int | None:
-    """Return the rank of a type in the order bool, integer, real, complex; None for others."""
+    """Return the rank of a type in the order bool, integer, real, complex; None for other types."""
     return next((k for k, kind in enumerate(_RANKS) if jnp.issubdtype(dtype, kind)), None)
 
 
@@ -342,11 +342,11 @@ def _read(path: Path, known: tuple[str, ...] = _KNOWN) -> Any:
         return torch().load(path, map_location="cpu", weights_only=True)
     except OSError:
         raise
-    except Exception as error:  # each library has its own
+    except Exception as error:  # each library raises its own types
         if "weights_only" in str(error) or "allow_pickle" in str(error):
             raise ValueError(
-                f"'{path}' holds other things than weights, and to load that is to execute what it "
-                "says. Save weights alone: `torch.save(model.state_dict(), …)`, or safetensors."
+                f"'{path}' holds other objects than weights, and loading them would execute code. "
+                "Save weights alone: `torch.save(model.state_dict(), …)`, or safetensors."
             ) from error
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise ValueError(f"'{path}' cannot be read as {path.suffix}: {reason}") from error
@@ -366,7 +366,7 @@ def _is_weights(found: object) -> TypeGuard[Weights]:
 
 
 def _weights_in(found: object, path: Path) -> Weights:
-    """Return the weights of a checkpoint that holds other things too."""
+    """Return the weights of a checkpoint, which may hold other entries too."""
     inside = found if isinstance(found, Mapping) else {}
     for name in _WEIGHTS:
         weights = inside.get(name)
@@ -390,7 +390,7 @@ def _number(found: Weights, names: tuple[str, ...]) -> float | None:
 
 
 def _unwrapped(weights: Weights, have: Weights) -> Weights:
-    """Return weights whose names lack the prefix of a compiler, a distributor or a trainer."""
+    """Return weights by name, without the prefix that a compiler, distributor or trainer adds."""
     given = dict(weights)
     for prefix in _WRAPPERS:
         if not set(given) & set(have) and all(str(name).startswith(prefix) for name in given):

@@ -51,8 +51,9 @@ class ShrinkResult(Result):
     - `error`: root mean square of the difference between the outputs of both networks on held-out
       inputs, as a fraction of the scale.
     - `scale`: root mean square of the targets, or of the outputs if no targets are given.
-    - `pruned`: the error of magnitude pruning with the same refit, at the same widths. For a low
-      rank, the widths are the largest that have no more weights.
+    - `pruned`: the error of magnitude pruning with the same refit, at the same widths. For a
+      low-rank network, the pruned network has the largest widths with no more weights than the
+      low-rank network.
     - `curve`: errors of merging and of pruning at other widths, before tuning.
     - `tolerance`: the requested tolerance; NaN if `widths` were requested.
     - `notes`: assumptions, and the layers that were not changed.
@@ -148,8 +149,9 @@ def shrink(
 
     $$\mathrm{rms}(f - f_h) \le \mathrm{tolerance} \cdot \mathrm{scale},$$
 
-    with the scale of `festina.diagnose.effective_width`. No targets are needed. All hidden layers
-    are narrowed together, and the merger with the smallest effect on the outputs comes first.
+    where `festina.diagnose.effective_width` defines the scale. No targets are needed. All hidden
+    layers are narrowed together, and the merger with the smallest effect on the outputs comes
+    first.
 
     In PyTorch a low-rank form is tried too: a linear layer becomes two layers of smaller rank
     without an activation between them, $W \approx G^{-1/2} U_r U_r^T G^{1/2} W$. The directions
@@ -170,8 +172,9 @@ def shrink(
       and is wider.
     - `widths`: requested number of units of each hidden layer, or of all layers, instead of a
       tolerance.
-    - `form`: `"narrow"` or `"low rank"`; by default the form with fewer weights. `widths` request
-      `"narrow"`; with `"low rank"` they limit the number of weights to that of a narrow network.
+    - `form`: `"narrow"` or `"low rank"`; by default the form with fewer weights. Given `widths`
+      select `"narrow"`; with `"low rank"`, a narrow network with these `widths` sets the largest
+      number of weights.
     - `apply`: function `apply(tree, x)` that returns the outputs of a tree of weights. By default
       the tree is called with one example at a time, as in Equinox.
     - `steps`: largest number of tuning steps, each one or two gradients over the inputs.
@@ -197,9 +200,9 @@ def shrink(
 
     !!! note "When to doubt it"
 
-        The outputs agree on inputs such as `x`. A narrow network can be tuned to few inputs even if
-        it differs from yours elsewhere: give at least as many samples as the narrow network has
-        weights.
+        The outputs of both networks agree only on inputs similar to `x`. A narrow network can be
+        tuned to few inputs even if it differs from yours elsewhere: give at least as many samples
+        as the narrow network has weights.
     """
     check_tolerance(tolerance)
     if form is not None and form not in get_args(Form):
@@ -223,7 +226,7 @@ def shrink(
     built = made_by.built(found.weights)
     here, there = (network.computed(each, narrowest.held) for each in (network.original, built))
     beside = found.widths
-    if found.network is not None:  # the largest widths that have no more weights
+    if found.network is not None:  # the largest widths without more weights than the low rank
         beside = narrowest.path(narrowest.merges_to(found.size))
     return ShrinkResult(
         model=built,

@@ -1,11 +1,11 @@
-r"""Adam: its parameters and state, and its course ahead with a dilated clock.
+r"""Adam: its parameters and state, and its simulation ahead of a run, on a dilated clock.
 
 The path of Adam depends on its running means, not only on the loss. With the learning rate $c\eta$
 and running means that are $c$ times shorter in steps, one step replaces $c$ steps. The lag of a
-running mean is $\beta/(1-\beta)$ steps of the run, which is a $c$-th of that in dilated steps. The
+running mean, $\beta/(1-\beta)$ steps of the run, is $\beta/(c(1-\beta))$ dilated steps. The
 gradient is computed on all samples. Mini-batches add their variance to the running mean of squares
 and kick the weights; the kicks move the weights that have almost no gradient. Variance and kicks
-are measured on shares of the samples.
+are estimated from the gradients on parts of the samples.
 """
 
 import itertools
@@ -85,7 +85,7 @@ class Adam(AbstractKnownRule):
         return 2.0 * (1 + self.betas[0]) / (1 - self.betas[0])
 
     def rates(self, square: Vector) -> Vector:
-        r"""Return the rate of every weight, $\eta/(\sqrt v + \epsilon)$; v is `square` at first."""
+        r"""Return rates $\eta/(\sqrt v + \epsilon)$ of all weights; at first v is `square`."""
         if self.moments is not None and self.step > 0:
             square = self.moments[1] * (1.0 / (1.0 - self.betas[1] ** self.step))
         lr = parts(self.lr, len(square.parts))
@@ -94,7 +94,7 @@ class Adam(AbstractKnownRule):
     def load(
         self, problem: Problem, w: Vector, rate: float = 1.0, *, products: int = FEW_PRODUCTS
     ) -> float:
-        """Return the largest curvature over the largest stable one; 0 before the first step.
+        """Return the largest curvature over the largest stable curvature; 0 before the first step.
 
         Before the first step Adam has no denominators.
         """
@@ -126,9 +126,9 @@ class Adam(AbstractKnownRule):
     ) -> Iterator[Ahead]:
         """Yield the course ahead until the loss is no longer finite.
 
-        `dilation` returns the dilation of the clock as a function of the number of gradients. The
-        dilation is halved if the loss rises by more than the noise of mini-batches, as it does
-        beyond the edge of stability.
+        `dilation` returns the dilation of the clock as a function of the number of gradients.
+        Beyond the edge of stability the loss rises: the dilation is halved if the rise exceeds the
+        noise of mini-batches.
         """
         w = problem.start
         lr, decay = parts(self.lr), parts(self.weight_decay)
@@ -144,14 +144,14 @@ class Adam(AbstractKnownRule):
                 loss, g = problem(w)
             if not math.isfinite(loss):
                 return
-            if taken and loss < lowest:  # a fall that ended before the last lowest loss is ignored
+            if taken and loss < lowest:  # the speed counts falls to a new lowest loss only
                 share = 1.0 - math.exp((low - time) / _SMOOTH / dilation(taken))
                 speed += share * ((lowest - loss) / (time - low) - speed)
             if loss < lowest:
                 lowest, low = loss, time
             risen = _RISEN_IN_BATCHES if shares else _RISEN
             high = loss > lowest + max(risen * abs(lowest), _NOISY * noise)
-            if high and taken - braked >= _SMOOTH:  # the last brake has taken effect by then
+            if high and taken - braked >= _SMOOTH:  # the last halving has taken effect
                 brake, braked = 2.0 * brake, taken
             if not self.decoupled and any(decay):
                 g = g + w.scaled(decay)
@@ -159,7 +159,8 @@ class Adam(AbstractKnownRule):
             one, two = (beta / (beta + c * (1.0 - beta)) for beta in self.betas)
             kicked, square = g, g * g
             if shares:
-                # The mean of c mini-batches has a c-th of the variance; squares have all of it.
+                # The mean gradient of c mini-batches has a c-th of the variance; the mean square
+                # has all of the variance.
                 kick = combination(*zip(rng.normal(size=len(shares)).tolist(), shares, strict=True))
                 kicked = g + kick * c**-0.5
                 square = sum((off * off for off in shares), square)

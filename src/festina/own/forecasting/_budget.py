@@ -1,4 +1,4 @@
-"""Count the cost of a look-ahead in gradients, and in steps of the run that take as long."""
+"""Count the gradients of a look-ahead, and the steps of the run that take the same time."""
 
 import math
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ class Budget:
     hopeless: bool = False
 
     def charge(self, samples: int, share: float) -> None:
-        """Pay for a gradient of so many samples, the given share of all, or raise `Exhausted`."""
+        """Count a gradient on `samples`, the given share of all samples, or raise `Exhausted`."""
         if self.gradients >= self.most or self.dear:
             raise Exhausted
         self.gradients += float(share)

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from ._curvature import Bend, Gradient
 from ._vectors import Vector, combination
 
-_DAMPING = 2 / 13  # damping of the stages, as in the source
+_DAMPING = 2 / 13  # damping of the stages, as in the paper
 _STAGES = 1.54  # squared number of stages over length times sharpness of a step
 MOST_STAGES = 60  # most stages of a step, because rounding errors grow as their square
 SHORTEST = 8  # fewest optimiser steps that a flow step covers; fewer would make it more expensive
@@ -75,13 +75,13 @@ def integrate(
     `left` limits a step to the time that remains of a schedule; the flow ends when no time remains.
     `tolerance` is the largest error of a step relative to its length, so resting weights do not
     hide the error of growing weights. A flow step must be cheaper than the optimiser's `own` steps.
-    If the shortest such step exceeds the tolerance, the optimiser does not follow the flow: its own
-    steps are taken, twice as many each time.
+    If the error of the shortest such flow step exceeds the tolerance, the optimiser does not follow
+    the flow: the optimiser's own steps are taken, twice as many each time.
 
     ReLU units slide along their kinks, where a flow step of any length exceeds the tolerance. A
-    step is accepted nevertheless if a shorter step hardly reduces the error, or if it agrees with
-    the `own` steps. So are some steps after it, each a share of the time so far: the cost of a long
-    slide is proportional to the logarithm of its duration.
+    flow step along a kink is accepted if a shorter step hardly reduces the error, or if the flow
+    step agrees with the `own` steps. The next few steps are accepted too, each a share of the time
+    so far: the cost of a long slide is proportional to the logarithm of its duration.
     """
     w, (loss, f) = start, field(start)
     t, speed = 0.0, f.square
@@ -182,7 +182,7 @@ def _walk(
 
 
 def _grown(speed: float, before: float, h: float, stages: int) -> tuple[float, float]:
-    """Return the time that exponential growth takes for the growth in a step, and its rate.
+    """Return the time in which exponential growth grows as much as the step, and the growth rate.
 
     A mode that grows at the rate a should grow by e^{ah} in a step of length h, but grows by the
     smaller factor P(ah). The end of a plateau depends on this growth, so the time is corrected.
@@ -242,7 +242,7 @@ def _coefficients(s: int) -> tuple[float, list[tuple[float, float, float, float]
 
 @cache
 def _chebyshev(s: int) -> tuple[float, list[float], float, list[float]]:
-    """Return the coefficients w₀, T_j(w₀), w₁ and b_j, in the notation of the source."""
+    """Return the coefficients w₀, T_j(w₀), w₁ and b_j, in the notation of the paper."""
     w0 = 1 + _DAMPING / s**2
     T, dT, ddT = [1.0, w0], [0.0, 1.0], [0.0, 0.0]
     for j in range(2, s + 1):

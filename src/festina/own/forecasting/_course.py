@@ -129,7 +129,7 @@ class Course(Result):
         if ended and fallen > least:
             return Drop(start, above, self.loss[-1])
         if slowed and fallen > least and to_come < _TO_COME * fallen:
-            floor = 0.0 if self.loss[-1] >= 0.0 else -math.inf  # most losses have one
+            floor = 0.0 if self.loss[-1] >= 0.0 else -math.inf  # most losses are not negative
             return Drop(start, above, max(self.loss[-1] - to_come, floor))
         return None
 
@@ -143,7 +143,7 @@ class Course(Result):
         return bool(first - third < least and not faster)
 
     def _about(self, share: float) -> float:
-        """Return the loss at a share of the time, or the mean around that time if it is noisy."""
+        """Return the loss at a share of the time; a noisy loss is averaged around that time."""
         width = _WINDOW if self.noisy else 0.0
         near = np.linspace(share - width, min(share + width, 1.0), 9) * self.time[-1]
         return float(np.interp(near, self.time, self.loss).mean())
@@ -160,9 +160,9 @@ class Course(Result):
     def bound(self) -> float | None:
         """Return a lower bound on the time at which the plateau is left.
 
-        If the loss has not fallen, the bound is the end of the look-ahead. If its fall speeds up,
-        the fall so far is the smallest possible drop, which gives the bound. If its fall slows
-        down, the result is None.
+        If the loss has not fallen, the bound is the end of the look-ahead. If the fall of the loss
+        speeds up, the fall so far is the smallest possible drop, which gives the bound. If the fall
+        of the loss slows down, the result is None.
         """
         ends = 0.0, 0.5 * self.time[-1], self.time[-1]
         first, second, third = np.interp(ends, self.time, self.loss)
@@ -173,7 +173,7 @@ class Course(Result):
         return self.passage(0, LEFT * (first - third))
 
     def to_come(self) -> float:
-        """Return the remaining fall of the loss if it slows down, else infinity."""
+        """Return the remaining fall of the loss if the loss slows down, else infinity."""
         if len(self.time) < 3:
             return math.inf
         (t0, t1), (l0, l1), (s0, s1) = self.time[-2:], self.loss[-2:], self.speed[-2:]
@@ -207,7 +207,7 @@ class Course(Result):
         return None
 
     def metric_passage(self, before: float, after: float, share: float) -> float | None:
-        """Return the time at which the metric has made a share of its way between two values."""
+        """Return the time at which the metric has gone this share of the way between two values."""
         made = (np.array(self.metric) - before) / (after - before)
         k = int(np.argmax(made >= share))
         if k == 0:

@@ -16,16 +16,16 @@ FEW_PRODUCTS = 16  # Lanczos products for the largest curvature alone, to a few 
 _NUDGE = 1e-3  # relative move of the weights that measures the change of the gradient
 _FROM_ZERO, _LARGEST = 1e-4, 1e-1  # smallest and largest root mean square of moves from zero
 _SEEN = 1e-4  # smallest relative change of the gradient that exceeds float32 rounding
-_NEGATIVE = 2e-3  # of the largest curvature; 0.02 and more on plateaus, 1e-4 at ends of training
-_ROUNDING = 1e-5  # a smaller share of the gradient is float32 rounding
-_ROUNDED = 1e-15  # so is a slope whose square is a smaller share of curvature times loss
+_NEGATIVE = 2e-3  # share of the largest curvature: 0.02 and more on plateaus, 1e-4 at a minimum
+_ROUNDING = 1e-5  # a slope below this share of the gradient is float32 rounding
+_ROUNDED = 1e-15  # slope² below this share of curvature times loss is rounding too
 
 
 class Bend:
     """Products of the derivative of a gradient with vectors.
 
-    The weights move by a thousandth of their norm. If the gradient then does not change above
-    rounding, as for zero weights, the first move is made ten times longer until the gradient does.
+    The weights move by a thousandth of their norm. If the change of the gradient does not exceed
+    rounding, as for zero weights, the first move is made ten times longer until the change does.
     """
 
     def __init__(self, gradient: Gradient, w: Vector, g: Vector, direction: Vector):
@@ -99,7 +99,7 @@ def ritz(
     while len(alpha) < products:
         product = scaled(bend(w, g, scaled(basis[-1])))
         alpha.append(product.dot(basis[-1]))
-        for _ in range(2):  # again, against round-off
+        for _ in range(2):  # orthogonalise twice, against round-off
             for v in basis:
                 product = combination((1.0, product), (-product.dot(v), v))
         size = product.norm

@@ -1,4 +1,4 @@
-"""`forecast`: look ahead of a run, and judge when its plateau ends."""
+"""`forecast`: look ahead of a run, and predict when its plateau ends."""
 
 from ..._checks import whole_number
 from ..._narrowing._pytorch import Function
@@ -37,20 +37,22 @@ def forecast(
     at once. For gradient descent it integrates gradient flow by Runge–Kutta–Chebyshev steps. Flow
     time is converted to steps with the momentum $\mu$ and the learning rate $\eta$: a mode that
     grows as $e^{at}$ along the flow grows per step by the larger root of
-    $\zeta^2 - (1+\mu+\eta a)\zeta + \mu = 0$. Descent departs from the flow if it settles within a
-    few steps or has another velocity; the forecast then takes the optimiser's own steps. Adam and
-    AdamW are run from their present state with a dilated clock. One linearisation at the plateau
-    would not be enough, because units turn while the loss rests.
+    $\zeta^2 - (1+\mu+\eta a)\zeta + \mu = 0$. Descent departs from the flow if the loss settles
+    within a few steps, or if the velocity differs from the flow's; the forecast then takes the
+    optimiser's own steps. Adam and AdamW are run from their present state with a dilated clock. One
+    linearisation at the plateau would not be enough, because the weight vectors of units turn while
+    the loss rests.
 
     A plateau is left when a tenth of the coming drop is made. The drop goes from the loss at the
-    flattest point ahead to the loss at the next rest. The band is twice the change that results
-    from half of the samples (half of the difference between the halves) and from a coarser
-    look-ahead, plus a twentieth of the time (a tenth for mini-batches, which differ from run to
-    run). A fall by less than a thousandth of the loss at zero weights does not count as a drop.
+    flattest point ahead to the level at which the loss rests next. The band is twice the change
+    that results from half of the samples (half of the difference between the halves) and from a
+    coarser look-ahead, plus a twentieth of the time (a tenth for mini-batches, which differ from
+    run to run). A fall by less than a thousandth of the loss at zero weights does not count as a
+    drop.
 
     Two limits end the look-ahead. If the largest curvature exceeds $2(1+\mu)/\eta$, or for Adam the
     preconditioned curvature exceeds $2(1+\beta_1)/((1-\beta_1)\eta)$, training oscillates or
-    diverges and no longer follows the flow: the verdict is 'unstable'. In mini-batches the loss
+    diverges and no longer follows the flow: the verdict is 'unstable'. With mini-batches the loss
     stays about $\tfrac14\sum_i\eta_i C_{ii}$ above a minimum, where $C$ is the covariance of the
     gradient and $\eta_i$ the rate of a weight. A fall of less than three times this height is
     hidden by the noise: the verdict is 'noise floor'.
@@ -75,17 +77,17 @@ def forecast(
     - `metric`: function of the model that returns a number, such as the accuracy on a test set.
       Times and verdict then refer to the metric instead of the loss: the times at which a tenth and
       half of its change are made, as in grokking. A metric between 0 and 1 is treated as a share,
-      of which a change below a tenth does not count.
-    - `max_gradients`: largest number of gradients; the band may take as many again.
+      and its change counts from 0.1 up.
+    - `max_gradients`: largest number of gradients; computing the band may take as many again.
     - `samples`: number of samples that represent all data: by default 4,096, or 1,024 for
       mini-batches. Fewer than a thousand samples give a rough forecast.
     - `batch`: size of mini-batches, by default the size of a DataLoader; otherwise `None` for all
       samples at once.
     - `schedule`: the learning rate as a function of the steps from now, in units of the present
       rate, or a PyTorch scheduler. By default the learning rate is assumed to be constant.
-    - `epoch`: optimiser steps between two steps of this scheduler.
+    - `epoch`: optimiser steps between two steps of a scheduler.
     - `every_gradient`: run the optimiser itself ahead, with one gradient a step. This works for any
-      PyTorch optimiser.
+      PyTorch optimiser that needs no closure.
     - `insist`: continue even if training itself would be cheaper.
     - `progress`: function of a message and the spent fraction of `max_gradients`.
 

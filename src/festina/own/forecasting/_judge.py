@@ -15,16 +15,16 @@ from ._result import REHEARSED, Forecast, Verdict
 from ._rules import AbstractKnownRule
 
 _COARSER = 2.0  # factor on tolerance and dilation in the coarser look-ahead
-_WIDE = 2.0  # width of the band over the changes by half the data and a coarser look-ahead
+_WIDE = 2.0  # factor from the changes by half the data and a coarser look-ahead to the band
 _NARROW, _NARROW_IN_BATCHES = 0.05, 0.1  # share of the time added to the band: runs differ
-_LONGEST = 3.0  # half of the samples may leave this many times later; then the look-ahead ends
+_LONGEST = 3.0  # with half of the samples, the look-ahead ends after this many times `left`
 _SETTLING = 0.05  # the loss settles if it falls by more than this share of the drop before it
 _RESTLESS = 0.3  # a loss that falls by more than this share without a rest has no staircase
 _NOTICED = 1e-3  # noise that holds up the loss by less than this share is not reported
 _SOON = 100.0  # training that turns unstable within this many steps is unstable now
-_FAR = 0.5  # so is training whose loss falls by less than this share before instability
+_FAR = 0.5  # training is unstable now if its loss falls by a smaller share before instability
 _BLOWN_UP = 10.0  # a look-ahead that ends above this multiple of the loss has diverged
-_STEADY = 0.3  # a metric moves steadily if a tenth of its change takes a smaller share of the half
+_STEADY = 0.3  # a metric moves steadily if a tenth of its change takes a smaller share of `half`
 
 _SADDLE = (
     "the loss decreases in some directions, along which the gradient is zero: a saddle, not a "
@@ -91,7 +91,7 @@ def _why_ended(seen: Seen, most: float) -> list[str]:
 
 
 def _without_drop(said: Forecast, run: Run, seen: Seen, since: float | None) -> Forecast:
-    """Judge a look-ahead without a drop: the loss rests or falls on, or the verdict is open."""
+    """Return the forecast for a look-ahead without a drop: its verdict, and perhaps a band."""
     verdict, course, ended = said.verdict, seen.course, seen.spent or seen.over
     if run.judge is None and (ended or seen.saddle or since is not None):
         if verdict == "minimum" and ended:
@@ -172,7 +172,7 @@ def _behind(run: Run, seen: Seen, drop: Drop) -> list[str]:
 
 
 def _held_up(run: Run, course: Course, verdict: Verdict) -> float:
-    """Return the height at which the noise of mini-batches holds the loss above its rest.
+    """Return the height above its level at rest at which noise of mini-batches holds the loss.
 
     For a run at its noise floor, the gradients are assumed to stay as noisy as they are.
     """
@@ -185,7 +185,7 @@ def _held_up(run: Run, course: Course, verdict: Verdict) -> float:
 
 
 def _curvature(run: Run, seen: Seen) -> tuple[float, float] | None:
-    """Return the largest curvature and the largest stable one, if instability ended the course."""
+    """Return the largest and the largest stable curvature, if instability ended the look-ahead."""
     rule = run.rule
     if seen.load is None or not isinstance(rule, AbstractKnownRule):
         return None
@@ -194,7 +194,7 @@ def _curvature(run: Run, seen: Seen) -> tuple[float, float] | None:
 
 
 def _band(run: Run, reached: Reached, left: float) -> tuple[float, float]:
-    """Return the band: twice the changes of the time by half of the samples and by coarser steps.
+    """Return the band: twice the change of the time with half the samples and with coarser steps.
 
     Half of the samples are used for the loss only: with fewer samples, a metric such as test
     accuracy would belong to another run.

@@ -133,12 +133,12 @@ def _follow(run: Run, seen: Seen, tell: Progress) -> None:
 
 
 def instability(run: Run, course: Course) -> tuple[float | None, list[float]]:
-    """Return the curvature over the largest stable one, and losses of steps, if unstable.
+    """Return the curvature over the largest stable one, and losses of steps; None if stable.
 
     At the edge of stability the curvature fluctuates about the largest stable curvature, and the
-    denominators of Adam grow with its gradients, so instability counts only if the loss rises.
-    Below the limit the loss must be highest in the second half of the steps, because oscillations
-    of momentum die out.
+    denominators of Adam grow with its gradients, so instability counts only if the loss rises. If
+    the curvature is below the limit, instability also requires that the loss is highest in the
+    second half of the steps, because oscillations of momentum die out.
     """
     rule, problem = run.rule, run.problem
     if not isinstance(rule, AbstractKnownRule):
@@ -159,9 +159,9 @@ def instability(run: Run, course: Course) -> tuple[float | None, list[float]]:
 def saddle(run: Run, w: Vector) -> tuple[bool, bool]:
     """Return whether weights at rest are at a saddle, and whether the gradient leaves the saddle.
 
-    If three or more layers are zero, both gradient and curvature vanish. The flow from nearby
-    weights then shows a saddle if it takes the loss below its level. With weight decay, zero layers
-    are a minimum.
+    If three or more layers are zero, both gradient and curvature vanish; the weights then are at a
+    saddle if the flow from nearby weights reduces the loss. With weight decay, zero layers are a
+    minimum.
     """
     rule, problem = run.rule, run.problem
     with problem.budget.unlimited():

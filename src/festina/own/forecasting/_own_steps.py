@@ -35,7 +35,7 @@ class OwnSteps(AbstractRule):
 
     def ahead(self, problem: Problem, schedule: Schedule, coarser: float) -> Iterator[Ahead]:
         """Yield the optimiser's steps on all samples of the problem, without end."""
-        twin, own = copy.deepcopy((self._model, self._optimizer))  # together: they share weights
+        twin, own = copy.deepcopy((self._model, self._optimizer))  # in one copy: both share weights
         named = dict(twin.named_parameters())
         pairs = [(named[n], w) for n, w in zip(problem.names, problem.start.parts, strict=True)]
         rates = [group["lr"] for group in own.param_groups]

@@ -87,7 +87,7 @@ class AbstractKnownRule(AbstractRule):
     def load(
         self, problem: Problem, w: Vector, rate: float = 1.0, *, products: int = FEW_PRODUCTS
     ) -> float:
-        """Return the largest curvature over the largest stable one, for the scheduled `rate`."""
+        """Return the largest curvature over the largest stable curvature, at a scheduled `rate`."""
         gradient = self.decayed(problem)
         _, g = gradient(w)
         root = self.rates(g * g).with_(lambda a: a**0.5)
@@ -99,11 +99,11 @@ class AbstractKnownRule(AbstractRule):
 
         Along a direction of curvature $\lambda$, noise of variance $c$ raises the loss by
         $\tfrac12\lambda\eta^2c$ a step, and descent reduces the excess $\epsilon$ by
-        $2\eta\lambda\epsilon$. The two balance at $\epsilon = \eta c/4$ for any curvature. The sum
-        over directions is $\tfrac14\sum_i \eta_i C_{ii}$, where $C$ is the covariance of a
-        mini-batch's gradient. The rate $\eta_i$ of a weight is $\eta/(1-\mu)$ for momentum $\mu$
-        and $\eta/(\sqrt{v_i} + \epsilon)$ for Adam. The result holds for rates well below the edge
-        of stability.
+        $2\eta\lambda\epsilon$. Noise and descent balance at $\epsilon = \eta c/4$ for any
+        curvature. The sum over directions is $\tfrac14\sum_i \eta_i C_{ii}$, where $C$ is the
+        covariance of a mini-batch's gradient. The rate $\eta_i$ of a weight is $\eta/(1-\mu)$ for
+        momentum $\mu$ and $\eta/(\sqrt{v_i} + \epsilon)$ for Adam. The result holds for rates well
+        below the edge of stability.
         """
         _, g, shares = problem.mini_batch(w)
         return self.excess(g, shares)

@@ -109,7 +109,7 @@ def _of_scheduler(
         wanted = int(min(step // epoch, _FARTHEST))
         while len(known) <= wanted:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # PyTorch warns of steps without an optimiser's
+                warnings.simplefilter("ignore")  # PyTorch warns if only the scheduler steps
                 try:
                     twin.step()
                 except ValueError:  # OneCycleLR raises after its last step, where training ends

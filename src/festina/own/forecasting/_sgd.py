@@ -13,8 +13,8 @@ from ._schedules import strides
 from ._vectors import Vector, combination
 
 _TOLERANCE = 0.2  # tolerance of a flow step: growth beside stiff weights is then timed to 3 %
-_OF_BEST = 1 / 3  # typical over longest step: first steps are short, and some steps fail
-_SHARES, _FEWEST_PRODUCTS = 4, 8  # shares of samples, Lanczos products: a rough estimate
+_OF_BEST = 1 / 3  # typical step over longest step: first steps are short, and some steps fail
+_SHARES, _FEWEST_PRODUCTS = 4, 8  # parts of the samples, and Lanczos products, of a rough estimate
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,9 @@ class SGD(AbstractKnownRule):
 
         A mode that grows as $e^{at}$ along the flow grows per step by $\zeta$, the larger root of
         $\zeta^2 - (1 + \mu + \eta a)\zeta + \mu = 0$. A unit of flow time therefore takes
-        $a/\log\zeta$ steps, which is $(1 - \mu)/\eta$ for slow growth. With Nesterov's momentum the
-        factor $1 + \eta a$ stands before $\mu$ as well. `rate` is the present learning rate in
-        units of the first.
+        $a/\log\zeta$ steps, which is $(1 - \mu)/\eta$ for slow growth. With Nesterov's momentum
+        $\zeta$ solves $\zeta^2 - (1 + \eta a)((1 + \mu)\zeta - \mu) = 0$. `rate` is the present
+        learning rate in units of the first.
         """
         mu = self.momentum
         eta = rate * max(parts(self.lr)) * self.enters

@@ -1,1 +1,1 @@
-"""Runs while they train, or from their checkpoints: plateaus, and the network there."""
+"""Find plateaus of a run, and the network on each, while it trains or from checkpoints."""

@@ -69,7 +69,7 @@ class _Adaptor:
         self.watch: Watch | None = None
 
     def _begin(self, model: object, optimizer: object) -> None:
-        if self.watch is None:  # otherwise the present watch goes on
+        if self.watch is None:  # a resumed training keeps its watch
             self.watch = Watch(model, optimizer, hooked=False, **self.options)
 
 

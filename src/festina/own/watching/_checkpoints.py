@@ -73,7 +73,8 @@ def from_checkpoints(
         if counts.size and counts.max() > 1:
             raise ValueError(
                 f"`{name}` has the step {single[counts.argmax()]:g} more than once, expected one "
-                f"{what} for each step. If steps restart in each epoch, give steps that count on."
+                f"{what} for each step. If steps restart in each epoch, "
+                "give steps that go on rising."
             )
     order = np.argsort(when, kind="stable")
     return CheckpointedRun(

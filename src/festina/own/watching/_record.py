@@ -22,8 +22,8 @@ class Record:
     """A number at each of some steps, in limited memory.
 
     If there are more than `most` samples, pairs of neighbours are averaged, and each later sample
-    is an average of as many numbers. A run of any length takes the same memory, and all samples
-    have the same scatter.
+    is an average over twice as many numbers. A run of any length takes the same memory, and all
+    samples have the same scatter.
     """
 
     def __init__(self, most: int = _MOST) -> None:

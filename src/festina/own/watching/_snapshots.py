@@ -62,7 +62,7 @@ class Snapshots:
         return self._kept[step]
 
     def offer(self, step: int) -> None:
-        """Take a copy at this step if it is the first offered step of its stride."""
+        """Take a copy at this step unless there is one already from the same stride."""
         while step // self.stride > self._last // self.stride and len(self._kept) == self.capacity:
             self._thin()
         if step // self.stride <= self._last // self.stride:

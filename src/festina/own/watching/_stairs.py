@@ -39,10 +39,11 @@ class Stair:
     - `level`: loss on the plateau.
     - `start`, `end`: first and last step of the plateau.
     - `strength`: decades by which learning is slower on the plateau than at the drops beside it.
-    - `epoch`: whether all drops beside the plateau happen at epoch boundaries. Such drops come from
-      memory, because examples are seen again, and not from leaving a saddle.
+    - `epoch`: whether all drops beside the plateau happen at epoch boundaries. Drops at epoch
+      boundaries come from memory, because examples are seen again, and not from leaving a saddle.
     - `falls`: whether the loss falls by about a third from the third to the last quarter of the
-      plateau. Such a loss does not rest, but falls too slowly for a drop, for example towards zero.
+      plateau. A plateau that `falls` is not at rest, but too slow for a drop, for example on the
+      way to zero.
     - `step`: step of the weights that represent the plateau; None without weights.
     - `layers`: for each hidden layer its name, its number of units and its effective width.
     - `kind`: how the network embeds a narrower network of the effective width; empty if all units
@@ -84,8 +85,8 @@ class Stair:
 class Stairs(Result):
     """Result of `Watch.stairs`: the plateaus of a run in the order of time, with remarks.
 
-    A record that begins or ends within a drop has no plateau there, and a remark says so. `stairs`
-    holds the plateaus, each a `Stair`.
+    A record that begins or ends within a drop has no plateau before or after this drop; a remark
+    says so. `stairs` holds the plateaus, each a `Stair`.
 
     **Example:**
 

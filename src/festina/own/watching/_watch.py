@@ -248,7 +248,7 @@ def _unreal(array: object) -> bool:
 
 
 def _one_number(loss: object) -> float:
-    """Return a loss of another type as a number, or raise ValueError."""
+    """Return a loss that is not a tensor as a number, or raise ValueError."""
     if isinstance(loss, Real) and not isinstance(loss, bool):
         return float(loss)
     shape, kind = getattr(loss, "shape", None), getattr(loss, "dtype", None)
