@@ -85,7 +85,7 @@ def test_a_single_number_blows_up_at_its_inverse():
     ("experiment", "bad", "words"),
     [
         (directions, {"ratios": (1.0,), "multiplicities": (1,)}, "from 0.15"),
-        (directions, {"multiplicities": (1,)}, "for each of the 5 ratios"),
+        (directions, {"multiplicities": (1,)}, "5 numbers ≥ 1, one for each entry of .ratios."),
         (directions, {"scales": (1e-6, 1e-8)}, "four decades"),
         (directions, {"scales": (1e-8, 1e-6)}, "decreasing"),
         (units, {"eigenvalues": (1.0, 0.5)}, "both signs"),

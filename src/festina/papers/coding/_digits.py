@@ -250,7 +250,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "lower-variance",
         "feature-learning networks have less variance than lazy networks, for every activation",
         all_above(ratio.min("network"), 1.0),
-        note="variance of the lazy network over that of the feature-learning one, at equal σ_a: "
+        note="variance of the lazy over the feature-learning network, at equal σ_a: "
         + join_numbers(ratio.sel(network="lazy, σ_a² = 1/P"), 2)
         + "; the source does not give σ_a of the lazy network",
     )

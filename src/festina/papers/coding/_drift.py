@@ -114,7 +114,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 
 def _overlap(means: Float[np.ndarray, "chain draw unit group"]) -> Float[np.ndarray, "chain draw"]:
-    """Return the overlap (cosine) of the first draw's responses with those of each draw."""
+    """Return the overlap (cosine) of responses in the first draw and in each draw."""
     first = means[:, :1]
     size = np.sqrt((first**2).sum((-1, -2)) * (means**2).sum((-1, -2)))
     return (first * means).sum((-1, -2)) / size

@@ -58,7 +58,7 @@ class Parameters(BaseParameters):
     """Number of examples of each of the three classes."""
 
     others: tuple[float, ...] = (0.0, -0.5)
-    """Values of y₋, the target of an output for other classes; y₊ = 1 is that for its own class."""
+    """Values of y₋, the target of an output for other classes; for its own class it is y₊ = 1."""
 
     width: int = Field(default=200, ge=50)
     """Number N of hidden neurons."""
@@ -218,7 +218,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         frozen = bool(data["frozen"]) and name in ("erf", "erf-sigmoid") and len(data["word"]) > 3
         claim(
             f"{name}-kernels",
-            f"kernels of networks of {name} neurons are those of the mean-field theory, N → ∞",
+            f"the mean-field theory, N → ∞, predicts the kernels of networks of {name} neurons",
             all_below(off, (0.03 if frozen else 0.018) * near),
             at="mean-field theory",
             note="annealing freezes the populations of neurons by codeword" if frozen else "",
@@ -226,7 +226,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         )
         claim(
             f"{name}-outputs",
-            f"outputs of networks of {name} neurons are those of the mean-field theory, N → ∞",
+            f"the mean-field theory, N → ∞, predicts the outputs of networks of {name} neurons",
             max_error_below(data["outputs"], data["outputs_theory"], within=0.004 * near),
             at="mean-field theory",
             case=f"y₋ = {other:g}",

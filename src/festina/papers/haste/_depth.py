@@ -171,8 +171,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "kept-power",
-        "rectifiers of the first hidden layer pass nearly all of their input power, those of the "
-        "second do not",
+        "rectifiers of the first hidden layer pass nearly all of their input power, rectifiers of "
+        "the second do not",
         most_seeds((first["kept"] > 0.95) & (second["kept"] < 0.85), of="networks"),
         note=f"first layer {join_numbers(first['kept'].mean('seed'), 3)}; "
         f"second layer {join_numbers(second['kept'].mean('seed'), 3)}",

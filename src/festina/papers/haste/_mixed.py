@@ -269,7 +269,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             "mixed networks, gated or ReLU, reach a tenth of the initial loss before modular ones",
             all_below(ratio.sel(network=order[:2], level=0.1), 1.0),
             at="why mixed selectivity wins",
-            note="time of ReLU networks over that of modular ones: "
+            note="time of ReLU networks over time of modular networks: "
             f"{join_numbers(ratio.sel(network='ReLU'), 2)}",
             case=case,
         )
@@ -285,10 +285,10 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             at="why mixed selectivity wins",
             wrong="the curves cross at a few percent of the initial loss, earlier from larger "
             "initial weights: a late mode with singular value σ grows at √2 σ/NC in modular "
-            "networks, at √(1 − 1/C) σ/NC in the others",
+            "networks, at √(1 − 1/C) σ/NC in all other networks",
             instead=all_below(crossing, 0.1),
-            note="loss minus that of modular networks, in units of the initial loss; at the "
-            f"crossing the loss is {join_numbers(crossing, 2)}",
+            note="loss of ReLU networks minus loss of modular networks, in units of the initial "
+            f"loss; at the crossing the loss is {join_numbers(crossing, 2)}",
             case=case,
         )
         claim(

@@ -240,7 +240,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         wrong="the curves cross: ReLU networks reach a quarter of the initial loss first, but not "
         "every level",
         instead=all_below(ratio.sel(level=0.25), 1.0),
-        note=f"times of ReLU over those of modular networks: {join_numbers(ratio, 2)}",
+        note=f"times of ReLU networks over times of modular networks: {join_numbers(ratio, 2)}",
     )
 
 

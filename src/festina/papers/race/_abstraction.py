@@ -82,7 +82,7 @@ class Parameters(BaseParameters):
         0.5,
         1.0,
     )
-    """Initial strengths b of the race, increasing: each is that of every mode in every layer."""
+    """Initial strengths b of every mode in every layer, increasing, one for each race."""
 
     large: tuple[int, int] = (32, 8)
     """Numbers M of domains and K of outputs per input, for a large network with a shared trunk."""
@@ -262,7 +262,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "balanced-half-times",
-        "half times of balanced networks are those of a linear chain of three layers",
+        "balanced networks have the half times of a linear chain of three layers",
         max_error_below(half, alone["half_time_chain"], within=1e-5, relative=True),
         at="“The neural race: edge sharing”",
     )

@@ -1,9 +1,10 @@
 """Figure 6: four-layer networks with skip connections (Eq. 18) learn as shallower networks do.
 
 The paper states neither the initial scale nor the learning rate. The defaults are 0.02 and 0.01.
-The linear networks learn the data of Figure 1B with W* = I, the ReLU networks those of Figure 1D. A
-skip connection carries the activity of the first layer past one or two layers. Each network with a
-skip is compared with the network without the skipped layers, trained from the same weights.
+The linear networks learn the data of Figure 1B with W* = I, the ReLU networks learn the data of
+Figure 1D. A skip connection carries the activity of the first layer past one or two layers. Each
+network with a skip is compared with the network without the skipped layers, trained from the same
+weights.
 """
 
 from typing import Any, Literal

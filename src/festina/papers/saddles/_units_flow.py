@@ -1,6 +1,6 @@
 r"""Integrate units near zero until they reach infinity.
 
-Near zero, a unit whose lowest order is two evolves independently of the others:
+Near zero, a unit whose lowest order is two evolves independently of all other units:
 $\dot\theta = f(\theta)$ with f homogeneous of degree two. The unit reaches infinity in finite time.
 With $\theta = \rho n$, $|n| = 1$, and the clock $d\sigma = \rho\,dt$ all variables stay finite:
 

@@ -67,7 +67,7 @@ class Parameters(BaseParameters):
     """Largest |λ| of the maps; the smallest is 0.03."""
 
     strongest: float = Field(default=2.0, ge=1.2, le=2.5)
-    """Largest singular value of the task; the others decrease evenly to one."""
+    """Largest singular value of the task; all others decrease evenly to one."""
 
     start: float = Field(default=1e-6, gt=0, le=1e-4)
     """Singular values of the initial map W₂W₁."""

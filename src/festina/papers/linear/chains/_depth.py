@@ -2,8 +2,8 @@ r"""Training time against depth: small weights, greedy pretraining and orthogona
 
 The loss is ½⟨‖y − W_D ⋯ W_1 x‖²⟩ on white inputs, with learning rate 1/D: τ Ẇ = −∂L/∂W with τ = D.
 Chains of scalar weights are integrated weight by weight, whole networks by gradient flow. Three
-statements of the slides need a correction. The slides' training time for small weights is that of
-infinite depth. The slides' time of pretraining is that of modules with four layers. Orthogonal
+statements of the slides need a correction. For small weights the slides give the training time of
+infinite depth. For pretraining the slides give the time of modules with four layers. Orthogonal
 layers learn in a time independent of depth only at learning rate 1/D.
 """
 

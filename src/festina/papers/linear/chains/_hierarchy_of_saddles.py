@@ -313,8 +313,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 def _approach(claim: ClaimCollector, near: xr.Dataset, s: np.ndarray, stages: str) -> None:
     """Claim how near paths come to saddles, and the level of the plateaus.
 
-    A path is closest to a saddle where the rest s − a ∝ e^{−2st}/a₀ of the last learned mode equals
-    the strength a′ ∝ a₀ e^{2s′t} of the next mode.
+    A path is closest to a saddle where the remainder s − a ∝ e^{−2st}/a₀ of the last learned mode
+    equals the strength a′ ∝ a₀ e^{2s′t} of the next mode.
     """
     closest, strength = near["closest"].values, near["initial_strength"].values
     power = (s[:-1] - s[1:]) / (s[:-1] + s[1:])

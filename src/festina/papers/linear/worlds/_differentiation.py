@@ -212,7 +212,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     middle, logarithm = np.median(deep["random_half_time"].values, axis=0), np.log(weakest / a0)
     claim(
         "median-half-times",
-        "small random weights: the median time at which a level is half learned is that for equal "
+        "small random weights: a level is half learned at the same median time as for equal "
         "initial strengths a₀",
         agree(middle, theory, within=float(2 / logarithm), relative=True),
         note="initial strengths of random weights vary, and modes share hidden units",

@@ -28,7 +28,7 @@ _SPARE = 5  # additional directions for faster convergence
 class Lesson(NamedTuple):
     """Record of one network's training.
 
-    - `step`: steps at which the other fields are recorded.
+    - `step`: steps at which all other fields are recorded.
     - `loss`: ⟨‖y − f‖²⟩ over the evaluation images.
     - `singular_value`: leading singular values of the first-layer weights U.
     - `networks`: the network at the same steps, in single precision.

@@ -113,7 +113,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             agree(seen.median("seed"), levels[1:DIRECTIONS], within=0.01 * float(levels[0])),
             at="Lemma 6 and Figure 2C",
         )
-    if p.strength <= 0.3:  # larger weights delay the other modes
+    if p.strength <= 0.3:  # larger weights delay later modes
         error = abs(partial["drop_time"] / partial["predicted_time"] - 1).median("seed")
         claim(
             "low-rank-drop-times",

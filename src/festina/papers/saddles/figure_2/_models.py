@@ -188,7 +188,7 @@ def _head_field(theta: np.ndarray, s: np.ndarray) -> np.ndarray:
 def _attention_theory(network: Layer, s: np.ndarray) -> dict[str, Any]:
     """Predict the first drop: the first head that leaves zero causes it.
 
-    The first head changes Σ_yZ for the other heads, so later drops are not predicted. A head has
+    The first head changes Σ_yZ for all other heads, so later drops are not predicted. A head has
     label entries of value and key in addition to the token entries, more than the single value of
     Eq. (13). Each head is therefore integrated numerically until it diverges, independently of the
     others.

@@ -18,7 +18,7 @@ class Parameters(DeepParameters):
     """Parameters of Figure 5B: a linear convolution and a linear layer, inputs of Figure 1C."""
 
     split: Split = "tap"
-    """Inputs on which each of the two outputs depends: those of one kernel tap, or of one patch."""
+    """Inputs on which each output depends: the inputs of one kernel tap or of one patch."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {"patch": {"split": "patch"}}

@@ -35,7 +35,7 @@ class Parameters(DeepParameters):
     """Parameters of Figure 5D: a ReLU convolution and a ReLU layer, four points of Figure 1E."""
 
     split: Split = "tap"
-    """Inputs on which each of the two outputs depends: those of one kernel tap, or of one patch."""
+    """Inputs on which each output depends: the inputs of one kernel tap or of one patch."""
 
     cleaner: float | None = Field(default=1e-3, gt=0)
     """Initial scale of a second run, which has a cleaner plateau; 'none' for no second run."""

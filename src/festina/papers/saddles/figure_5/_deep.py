@@ -151,17 +151,17 @@ def directions(reading: Reading, claim: ClaimCollector) -> None:
         bound = 0.5 * 10 ** (-0.75 * reading.strengths[seeds])
         claim(
             "one-direction-on-plateau",
-            f"on the plateau one direction passes through all layers: {through}, relative to that "
-            "of first ones, is below ½·10^(−3d/4), if the squared gradient is 10^d times smaller "
-            "than at the drops (ratio over this bound)",
+            f"on the plateau one direction passes through all layers: {through}, relative to the "
+            "product of first ones, is below ½·10^(−3d/4), if the squared gradient is 10^d times "
+            "smaller than at the drops (ratio over this bound)",
             max_error_below(second[seeds, PLATEAU], over=bound, within=1.0),
             at=at,
             note=f"ratio at most {second[seeds, PLATEAU].max():.2g}",
         )
     end = second[np.arange(reading.seeds), reading.counts - 1]
     words = (
-        f"at the end two directions pass through all layers: {through} exceeds 0.1 times that of "
-        "the first ones"
+        f"at the end two directions pass through all layers: {through} exceeds 0.1 times the "
+        "product of first ones"
     )
     both, note = most_seeds(end > 0.1, 0.9), f"ratio at least {end.min():.2g}"
     claim("final-directions", words, both, at=at, note=note)

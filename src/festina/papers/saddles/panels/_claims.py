@@ -35,7 +35,7 @@ def level(
 ) -> None:
     r"""Claim that the plateau is at the level of a width-1 fixed point.
 
-    When a network passes a saddle, its other units have some size $w$. For φ of order $n$ the other
+    When a network passes a saddle, its dormant units have some size $w$. For φ of order $n$ dormant
     units lower the loss by a term of order $w^{n+1}$ at a rate of order $w^{2n}$. The distance of
     the plateau from the fixed point is therefore proportional to the rate to the power
     $(n + 1)/2n$, for any initial scale. The factor is taken to be one, in units of the preceding
@@ -91,7 +91,7 @@ def falls(
 def widths(reading: Reading, claim: ClaimCollector, share: float = 1, corrected: str = "") -> None:
     """Claim widths 0, 1, 2 and the predicted type of relation on clean plateaus.
 
-    Two claims concern widths. First, the fitted width is 0, 1, 2: a network with so few units
+    Two claims concern widths. First, the fitted width is 0, 1, 2: a network with 0, 1, 2 units
     computes the same function. Second, the network's own units merge into 0, 1, 2 units by the
     relations of Theorem 1. The claim about the network's own units is stronger.
     """
@@ -126,7 +126,7 @@ def widths(reading: Reading, claim: ClaimCollector, share: float = 1, corrected:
         at=at,
         note="; ".join((*remarks, f"the error with one unit less is at least {short:.2g}")),
     )
-    # If units compete, some remain at the end that the other units could replace.
+    # If units compete, units may remain at the end that could be replaced by the other units.
     rows = slice(None) if share == 1 else slice(usual, usual + 1)
     claim(
         "own-units-merge",

@@ -35,7 +35,8 @@ def ranks(reading: Reading, claim: ClaimCollector) -> None:
     s = singular(list(range(reading.seeds)), END)
     claim(
         "final-singular-values",
-        "at the end the singular values of the weights are √(2 s), where s are those of the target",
+        "at the end the singular values of the weights are √(2 s), for singular values s of the "
+        "target",
         agree(s[:, : len(expected)].mean(axis=0), expected, within=0.01, relative=True),
         at=at,
         note=f"next singular value {s[:, len(expected) :].max(initial=0.0):.2g}",
