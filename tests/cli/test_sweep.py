@@ -256,7 +256,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(process, mine, here):
     last = err.splitlines()[-1]
     assert last.startswith("festina: Interrupted. ")
     assert last.endswith(
-        " of 4 pieces are in '" + str(here / "s.zarr") + "'; the same sweep again resumes."
+        " of 4 pieces are in '" + str(here / "s.zarr") + "'; run the same sweep again to resume."
     )
     before = done(here / "s.zarr")
     with process(*line.split(), real=True) as running:

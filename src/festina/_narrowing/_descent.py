@@ -17,7 +17,7 @@ def descend(
     steps: int,
     look: Callable[[Weights], bool] = lambda weights: True,
 ) -> Weights:
-    """Minimise a loss over the `free` weights; `look` decides every `LOOK` steps to continue."""
+    """Minimise a loss over the `free` weights while `look`, called every `LOOK` steps, is true."""
     from scipy.optimize import minimize
 
     names, seen = sorted(free), 0

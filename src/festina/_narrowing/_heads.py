@@ -15,7 +15,7 @@ class Heads(nn.MultiheadAttention):
 
     @staticmethod
     def replace(model: nn.Module, only: str | None = None) -> None:
-        """Replace attention modules in a model by this class, if their options are supported."""
+        """Replace attention modules in a model by `Heads`, if their options are supported."""
         for name, module in model.named_modules():
             plain = type(module) is nn.MultiheadAttention
             if plain and only in (None, name) and _understood(module):

@@ -1,7 +1,7 @@
 """Run the JAX program of a function, and record the inputs of its products with weights.
 
-JAX has no hooks, but it shows the program of a function. Products with weights are found in this
-program for any kind of model (a dict of arrays, Equinox, Flax).
+JAX has no hooks, but gives access to the program (jaxpr) of a function. Products with weights are
+found in this program for any kind of model (a dict of arrays, Equinox, Flax).
 """
 
 import itertools

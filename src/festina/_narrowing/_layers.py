@@ -322,5 +322,5 @@ def rms(rows: Float[np.ndarray, "sample ..."]) -> float:
 
 
 def close(a: np.ndarray, b: np.ndarray, within: float = 1e-6) -> bool:
-    """Return whether arrays agree to a fraction of the largest value; accelerators round."""
+    """Return whether arrays agree to a fraction of the largest value, as accelerators round."""
     return a.shape == b.shape and bool(np.abs(a - b).max() <= within * np.abs(a).max())

@@ -1,9 +1,10 @@
 """Low-rank linear layers in PyTorch: two linear layers without an activation between them.
 
-The outputs $z = Wx + b$ of a layer are approximated within r directions. If a direction is
-dropped, the outputs of the network change by $J\\,\\delta z$ to first order, J the Jacobian of the
-outputs by z. With $G = \\langle J^T J\\rangle$ and the covariance C of z, the best r directions are
-the leading eigenvectors of $G^{1/2} C G^{1/2}$. The eigenvalues are the mean squared changes.
+The outputs $z = Wx + b$ of a layer are approximated within r directions. If a direction is dropped,
+the outputs of the network change by $J\\,\\delta z$ to first order, where J is the Jacobian of the
+outputs with respect to z. With $G = \\langle J^T J\\rangle$ and the covariance C of z, the best r
+directions are the leading eigenvectors of $G^{1/2} C G^{1/2}$. Each eigenvalue is the mean squared
+change of the outputs if its direction is dropped.
 """
 
 import copy

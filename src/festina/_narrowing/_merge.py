@@ -74,7 +74,8 @@ class Merging:
         return self._narrowed(widths, turned if "linear" in self.kinds else self._merged)
 
     def pruned(self, widths: Widths) -> dict[str, np.ndarray]:
-        """Return weights of the units with the largest product of both norms, refitted."""
+        """Return weights of the units with the largest product of input and output norm,
+        refitted."""
         return self._narrowed(
             widths, lambda layer, few: [_chosen(self.census[layer.name].norm, few)]
         )

@@ -1,4 +1,4 @@
-"""Search for the smallest network that computes the same, over all hidden layers at once."""
+"""Find the smallest network that computes the same outputs, over all hidden layers at once."""
 
 import functools
 import math
@@ -109,7 +109,7 @@ class Narrowest:
         return self._starts[key]
 
     def start(self, widths: Widths) -> Narrow:
-        """Return the better of the two starts."""
+        """Return the better network before tuning: the merged or the pruned one."""
         return min(self.starts(widths), key=_error)
 
     def tuned(self, widths: Widths, goal: float) -> Narrow:
@@ -126,7 +126,8 @@ class Narrowest:
         return found
 
     def _others(self, found: Narrow) -> Iterator[Narrow]:
-        """Yield further starts for small networks, changed at random to leave saddles."""
+        """Yield more networks to tune, if small; random changes of weights let them leave
+        saddles."""
         if found.size > _CHEAP:
             return
         rng = np.random.default_rng(0)
@@ -146,7 +147,8 @@ class Narrowest:
         return tuned.error if tuned else self.start(widths).error
 
     def best(self, widths: Widths) -> Narrow:
-        """Return the network tuned from the better start, after a few steps from both starts."""
+        """Tune the merged and the pruned network by a few steps; return the better one, fully
+        tuned."""
         self._say(f"widths {'–'.join(map(str, widths.values()))}")
         tried = [self.tune(each, steps=_DUEL) for each in self.starts(widths)]
         return self.tune(min(tried, key=_error))
@@ -167,7 +169,7 @@ class Narrowest:
         return self.silence if few else self.known(self.path(total - units))
 
     def path(self, merges: int) -> dict[str, int]:
-        """Return the widths of layers after so many merges, those of smallest effect first."""
+        """Return the widths of layers after this number of merges, smallest effects first."""
         widths = dict(self.merging.full)
         for _, name in self._order[:merges]:
             widths[name] -= 1
@@ -301,7 +303,7 @@ class _Said:
 
 
 def _scale(y: Any, outputs: np.ndarray, measure: Callable[[np.ndarray], float]) -> float:
-    """Return the size of the targets, or of the outputs without targets that are numbers."""
+    """Return the size of the targets, or of the outputs if there are no numerical targets."""
     if y is None or isinstance(y, tuple | dict):
         return measure(outputs)
     targets = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)

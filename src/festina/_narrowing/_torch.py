@@ -170,7 +170,7 @@ class TorchModel(AbstractModel):
         return frozenset(name for name in before if torch.equal(before[name], after[name]))
 
     def inputs(self, weights: Weights, samples: Samples) -> dict[str, torch.Tensor]:
-        """Return what each of the `linear` layers reads."""
+        """Return the inputs of each of the `linear` layers."""
         found: dict[str, torch.Tensor] = {}
         keep = lambda _, given, name: found.__setitem__(name, given[0].detach().clone())
         calls = ((each, functools.partial(keep, name=name)) for name, each in self.linear.items())

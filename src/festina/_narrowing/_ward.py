@@ -35,8 +35,9 @@ def ward(cosine: Float[np.ndarray, "unit unit"], weight: Float[np.ndarray, " uni
 
     $$\frac{W_A W_B}{W_A + W_B}\, |c_A \mp c_B|^2,$$
 
-    with the better sign, because the response of a unit is scaled later by any factor. In SciPy's
-    `linkage` all points have the same weight; here merging a unit of zero weight costs nothing.
+    with the sign of lower cost, because the response of a unit is scaled later by any factor. In
+    SciPy's `linkage` all points have the same weight; here merging a unit of zero weight costs
+    nothing.
 
     **Arguments:**
 

@@ -67,8 +67,8 @@ def _client(scheduler: Any, jobs: int, stack: contextlib.ExitStack) -> Any:
 def _knock(address: str) -> None:
     """Raise `OSError` unless a scheduler answers by sending the number of its frames at once.
 
-    A web server waits for a request instead. Dask would read the first bytes of the server's answer
-    as a length, and try to allocate as much memory.
+    A web server sends nothing before a request. Dask would read the first bytes of the server's
+    answer as a length, and try to allocate as much memory.
     """
     protocol, _, place = address.rpartition("://")
     host, _, port = place.rpartition(":")
@@ -105,8 +105,8 @@ def _finished(client: Any, work: Work, grid: Grid, todo: Sequence[Index]) -> Fin
             yield index, outcome
     except (CancelledError, OSError) as error:
         raise ValueError(
-            "The scheduler is gone, and the pieces that were being computed are lost. The same "
-            "sweep again resumes."
+            "The scheduler is gone, and the pieces that were being computed are lost. Run the "
+            "same sweep again to resume."
         ) from error
     finally:
         with contextlib.suppress(Exception):  # the scheduler may be gone

@@ -46,8 +46,8 @@ def side_by_side(work: Work, grid: Grid, todo: Sequence[Index], *, processes: in
             pending[pool.submit(server.computed, message)] = server, index
 
     threads, stack = ThreadPoolExecutor(max(1, processes)), contextlib.ExitStack
-    # Processes are stopped before the threads end, because threads wait for them. They are closed
-    # after all threads.
+    # Processes are stopped before the threads end, because each thread waits for a process.
+    # Processes are closed after all threads.
     with stack() as closed, threads as pool, stack() as stopped:
         for _ in range(min(processes, len(todo))):
             server = _Server()

@@ -166,7 +166,7 @@ def open_store(
 ) -> Iterator[Store]:
     """Yield the locked store of this sweep: the store at `path`, or a new store.
 
-    `of_claims` says that the labels along `claim` are identifiers of claims.
+    With `of_claims`, the labels along `claim` must be identifiers of claims.
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -175,7 +175,7 @@ def open_store(
             _make(partial, grid, {"sweep": dict(made_by), "code": [code], **origin()})
             try:
                 os.replace(partial, path)
-            except OSError:  # another process was quicker
+            except OSError:  # another process has made the store
                 if not path.exists():
                     raise
     with held(path) as whose:

@@ -52,8 +52,8 @@ def sweep(
       function, length of an additional axis `seed`.
     - `parameters`: values of parameters that are the same at all points.
     - `together`: axes whose values the function receives all at once, as arrays with an entry for
-      each point. The results of the function have this axis first. A batch is then one compiled
-      program.
+      each point. The axis of points comes first in the results of the function. One compiled
+      program can then compute all points of a piece.
     - `processes`: number of processes on this machine, by default one for each core; 0 computes in
       this process. With SLURM, number of jobs.
     - `scheduler`: address of a Dask scheduler, a `dask.distributed.Client`, or "slurm" for the
@@ -139,7 +139,7 @@ def sweep(
                     failed += 1
                 tell()
         except BaseException as error:
-            further = "; the same sweep again resumes" * bool(done)
+            further = "; run the same sweep again to resume" * bool(done)
             error.add_note(f"{done + failed} of {grid.pieces} pieces are in '{path}'{further}.")
             raise
     return xr.open_zarr(path, chunks=None)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Table = dict[str, tuple[tuple[str, ...], np.ndarray]]
 """Arrays with the names of their axes."""
 
-_LONGEST = 500  # characters of a reason
+_LONGEST = 500  # most characters of a reason
 
 
 @dataclass(frozen=True)
