@@ -74,8 +74,7 @@ class Merging:
         return self._narrowed(widths, turned if "linear" in self.kinds else self._merged)
 
     def pruned(self, widths: Widths) -> dict[str, np.ndarray]:
-        """Return weights of the units with the largest product of input and output norm,
-        refitted."""
+        """Return refitted weights of the units with the largest product of both weight norms."""
         return self._narrowed(
             widths, lambda layer, few: [_chosen(self.census[layer.name].norm, few)]
         )

@@ -126,8 +126,7 @@ class Narrowest:
         return found
 
     def _others(self, found: Narrow) -> Iterator[Narrow]:
-        """Yield more networks to tune, if small; random changes of weights let them leave
-        saddles."""
+        """Yield further networks to tune, if small; random changes let them leave saddles."""
         if found.size > _CHEAP:
             return
         rng = np.random.default_rng(0)
@@ -147,8 +146,7 @@ class Narrowest:
         return tuned.error if tuned else self.start(widths).error
 
     def best(self, widths: Widths) -> Narrow:
-        """Tune the merged and the pruned network by a few steps; return the better one, fully
-        tuned."""
+        """Tune the merged and the pruned network for a few steps, and the better one fully."""
         self._say(f"widths {'–'.join(map(str, widths.values()))}")
         tried = [self.tune(each, steps=_DUEL) for each in self.starts(widths)]
         return self.tune(min(tried, key=_error))

@@ -43,8 +43,8 @@ def is_optimizer(value: object) -> TypeGuard["Optimizer"]:
 def check_pairs(loss: Function, outputs: object, y: object) -> None:
     """Raise `ValueError` if a loss compares every output with every target.
 
-    Shapes such as (n, 1) and (n,) broadcast to all pairs. The sign of such a loss is that it does
-    not depend on the order of the targets, even if the outputs equal the targets.
+    Shapes such as (n, 1) and (n,) broadcast to all pairs. A loss over all pairs does not depend on
+    the order of the targets, even if the outputs equal the targets.
     """
     if not (is_tensor(outputs) and is_tensor(y) and y.is_floating_point()):
         return

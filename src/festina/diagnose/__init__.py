@@ -1,6 +1,6 @@
 """Analyse a training run, a network, or weights and activations in plain arrays.
 
-- `plateaus` finds the plateaus and drops of a loss curve; `plateaus_of_batch` does so for every
+- `plateaus` finds the plateaus and drops of a loss curve; `plateaus_of_batch` does this for every
   network of a batch; `passage_time` returns when a loss passes a level.
 - `effective_width` finds the narrowest network with the same outputs, and tests whether the wide
   network rests at a fixed point of that width.

@@ -1,4 +1,4 @@
-"""Decide whether a curve comes to rest after its last drop, or falls on like a power of time."""
+"""Decide whether a curve comes to rest after its last drop, or keeps falling like a power."""
 
 import numpy as np
 from jaxtyping import Float
@@ -33,8 +33,8 @@ def _clean(t: Float[np.ndarray, " sample"], curve: Float[np.ndarray, " sample"])
     """Return whether a curve without noise comes to rest.
 
     Let $T$ be the time since the drop. Whenever $T$ grows by a factor $q$, a power $T^{-a}$ falls
-    by $q^{-a}$ times the fall before. A curve that rests falls by less somewhere, with $a$ equal to
-    `_STEEPEST`.
+    by $q^{-a}$ times its previous fall. A curve comes to rest if its fall is somewhere less than
+    $q^{-a}$ times its previous fall, with $a$ equal to `_STEEPEST`.
     """
     if t.size < 3:
         return t.size == 2 and bool(curve[0] == curve[1])

@@ -203,10 +203,10 @@ def coding_scheme(
       a trained network.
     - `labels`: class of every example, of any type. Labels are required, because a code of many
       classes looks like no code without them.
-    - `x`: inputs of the network, `(example, …)`. A code must then separate classes better than the
-      inputs do. A random linear layer has on average the same share of variance between classes as
-      its inputs, and other random layers have less. Without inputs the verdict is based on labels
-      alone, and `note` reports this.
+    - `x`: inputs of the network, `(example, …)`. If `x` is given, a code must separate classes
+      better than the inputs do. A random linear layer has on average the same share of variance
+      between classes as its inputs, and other random layers have less. Without inputs the verdict
+      is based on labels alone, and `note` reports this.
     - `resamples`: number of resamples, each of units drawn with replacement and four fifths of the
       examples of each class.
     - `shuffles`: number of shuffles of the labels.
@@ -226,16 +226,17 @@ def coding_scheme(
     !!! note "When to doubt it"
 
         With rising temperature, codewords of saturating units give way to an analog code, and the
-        analog code to none. In between, rely on `confidence`. Noise hides codewords if its standard
-        deviation, divided by the root of the number of examples per class, exceeds their distance.
-        If the inputs of a class are alike, an untrained network is analog too: give `x`. ReLU units
-        that each respond to one class, to graded degrees, lie between analog, sparse and redundant;
-        the verdict may be redundant, with different gains. If k outliers carry a sparse code, a
-        fraction $e^{-k}$ of the resamples contains none of them.
+        analog code to none. Near such a transition, rely on `confidence`. Noise hides codewords if
+        its standard deviation, divided by the root of the number of examples per class, exceeds the
+        distance between codewords. If the inputs of a class are alike, an untrained network is
+        analog too: give `x`. ReLU units that each respond to one class, to graded degrees, lie
+        between analog, sparse and redundant; the verdict may be redundant, with different gains. If
+        k outlier units carry a sparse code, a fraction $e^{-k}$ of the resamples contains no
+        outlier.
     """
     h = finite_matrix("activations", activations, "example", "unit")
     examples, units = h.shape
-    hint = f" `activations` are (example, unit), here {h.shape}."
+    hint = f" `activations` must be (example, unit), got shape {h.shape}."
     names, which = groups("labels", "class", labels, examples, hint=hint)
     if units < _LEAST:
         raise ValueError(

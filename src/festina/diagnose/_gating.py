@@ -52,13 +52,13 @@ class Gating(Result):
     - `agreement`: adjusted Rand indices between these pathways and pathways from repeated analyses:
       with other `thresholds`, for each of the `seeds` alone, at other `times`, and between halves
       of the `examples` (or with a quarter left out if examples are few). If there is one pathway,
-      the entry `units` holds the fraction of gates that equal the majority of units instead, or 0
-      if the majority is never on. Empty with fewer than four examples.
+      an entry `units` replaces these indices: the fraction of gates that equal the majority of
+      units, or 0 if the majority is never on. With fewer than four examples `agreement` is empty.
     - `chance`: mean agreement of `examples`, or of `units`, after each unit's gates have been
       shuffled over examples.
     - `p_value`: p-value of the hypothesis that units are on independently of each other. The test
-      statistic is the mean squared correlation between units, compared with 99 shuffles. NaN with
-      fewer than four examples.
+      statistic is the mean squared correlation between units, compared with 99 shuffles. The
+      p-value is NaN with fewer than four examples.
 
     **Example:**
 
@@ -177,8 +177,8 @@ def gating(
     that are on for nearly the same examples form one pathway. Pathways are clusters of units by the
     fraction of examples in which they differ (average and Ward linkage of SciPy). The tree is cut
     where the mean silhouette is largest. Each unit then joins the pathway with the closest
-    majority. Units count by their strength. `Gating.agreement` and `Gating.stable` tell whether the
-    pathways are reproducible.
+    majority. Units are weighted by their strength. `Gating.agreement` and `Gating.stable` tell
+    whether the pathways are reproducible.
 
     **Arguments:**
 
@@ -288,7 +288,7 @@ def _chance_of_ties(
 ) -> float:
     """Return the p-value of the squared correlations between units, by shuffling gates.
 
-    Each unit counts by its strength.
+    Each unit is weighted by its strength.
     """
     some = on[:, rng.permutation(on.shape[1])[:_TESTED]]
     off = strength[:, None] * (some - some.mean(axis=1, keepdims=True))

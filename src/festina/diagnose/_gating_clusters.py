@@ -13,7 +13,7 @@ The second condition is needed because a few odd units among many similar ones h
 silhouette but explain little.
 """
 _SLIGHT = 0.03
-"""Share of the total weight below which a cluster is dissolved and its units join others."""
+"""Share of the total weight below which a cluster is dissolved into other clusters."""
 _ROUNDS = 10  # largest number of reassignment rounds
 
 
@@ -191,7 +191,7 @@ def _settled(
 ) -> Int[np.ndarray, " unit"]:
     """Return labels that put every unit into the cluster with the closest majority.
 
-    Clusters lighter than `slight` lose their units to others.
+    Units of clusters lighter than `slight` join heavier clusters.
     """
     for _ in range(_ROUNDS):
         like = signs @ _majority(signs, weight, label).T

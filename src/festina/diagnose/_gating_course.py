@@ -60,11 +60,11 @@ class GateChanges(Result, drawn="from_last"):
         whole = lambda values: np.reshape(values, (-1, self.time.shape[-1])).mean(axis=0)
         times, left = whole(self.time), whole(self.from_last)
         ever = np.mean(np.concatenate([(each > 0).ravel() for each in self.flips]))
-        rows = [f"{'time':>12}{'gates unlike at the end':>30}"]
+        rows = [f"{'time':>12}{'gates differing from the end':>30}"]
         for k in np.unique(np.linspace(0, len(times) - 1, 6).astype(int)):
             rows.append(f"{times[k]:>12.5g}{left[k]:>30.1%}")
         rows.append(f"{ever:.0%} of gates change at least once (gates near a kink may flicker)")
-        rows.append(f"outputs with gates of each sample are exact to {self.output_gap.max():.1g}")
+        rows.append(f"gated and ReLU outputs differ by at most {self.output_gap.max():.1g}")
         return "\n".join(rows)
 
 

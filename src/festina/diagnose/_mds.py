@@ -61,18 +61,18 @@ def classical_mds(
     $$X(t) = B(t)^{1/2} A,\qquad
       \langle B\rangle_t\,A = A\,\mathrm{diag}(\beta_1, \beta_2, \dots).$$
 
-    For a single time this is the textbook result $A\,\mathrm{diag}(\sqrt\beta)$. Over time, $X(t)$
-    is continuous if $B(t)$ is. A separate scaling at each time would instead rotate, mirror and
-    swap axes from frame to frame. The sign of each axis is chosen once for all times: the largest
-    entry of each column of $A$ is positive.
+    For a single time this is the textbook result $A\,\mathrm{diag}(\sqrt\beta)$. Over time, the
+    points $X(t)$ are continuous if $B(t)$ is. A separate scaling at each time would instead rotate,
+    mirror and swap axes from frame to frame. The sign of each axis is chosen once for all times:
+    the largest entry of each column of $A$ is positive.
 
     **Arguments:** give exactly one of the first three.
 
     - `similarity`: inner products between items, `(item, item)` or `(time, item, item)`.
-    - `distances`: distances $d_{ij}$ between items (not squared), with the same axes. Distances are
-      converted to $-\frac12 d_{ij}^2$, which equals the inner products after centring.
-    - `points`: representations, `(item, unit)` or `(time, item, unit)`. The axes are then the
-      principal axes of all items at all times.
+    - `distances`: distances $d_{ij}$ between items (not squared), with the same shape. Distances
+      are converted to $-\frac12 d_{ij}^2$, which equals the inner products after centring.
+    - `points`: representations, `(item, unit)` or `(time, item, unit)`. For `points`, the axes are
+      the principal axes of all items at all times.
     - `dimensions`: number of dimensions of the embedding.
 
     **Returns:** an `MdsResult`.
@@ -145,7 +145,7 @@ def _rows(name: str, given: np.ndarray) -> Float[np.ndarray, "*time item item"]:
         if not own.any() and (given >= 0).all() and given.any():
             raise ValueError(
                 "`similarity` must hold inner products, got zeros on the diagonal and positive "
-                "numbers elsewhere. Give distances as `distances`; take the root of squared ones."
+                "numbers elsewhere. Give distances as `distances`; take roots of squared distances."
             )
     centring = np.eye(items) - 1.0 / items
     beta, modes = np.linalg.eigh(centring @ similarity @ centring)

@@ -201,7 +201,7 @@ def _ends(
 def _joined(
     fit: _Fit, ends: np.ndarray, slope: np.ndarray, price: float
 ) -> tuple[Float[np.ndarray, "piece 2"], Float[np.ndarray, "piece 2"], np.ndarray]:
-    """Return where pieces end, their values there, and which of them come apart.
+    """Return where pieces end, their values there, and which pieces come apart.
 
     Pieces come apart if the jump between them exceeds the price of a break and has the sign of the
     difference of their means. (A line through a bend overshoots at both ends.) All other pieces

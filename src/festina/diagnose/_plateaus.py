@@ -46,10 +46,10 @@ def plateaus(
     **From the loss alone**, also for mini-batch training. The curve is replaced by the nearest
     monotone curve (in least squares) and cut into small steps $\Delta L$. The time $\Delta t$
     between the first passages of neighbouring steps gives the rate $r = \Delta L/\Delta t$ as a
-    function of the *loss*. The rate is smoothed over `smoothing` steps, and drops are found as
-    above. A plateau is the step with the longest stay between two drops. The curve is cut into
-    `bins` steps of equal height. Near the final loss a step is at most a twentieth of what is left
-    to fall. With `levels="log"`, the `bins` steps are equal in $\log L$.
+    function of the *loss*. The rate is smoothed over `smoothing` steps, and drops are peaks of
+    $\log_{10} r$, as with gradients. A plateau is the step with the longest stay between two drops.
+    The curve is cut into `bins` steps of equal height. Near the final loss a step is at most a
+    twentieth of the remaining fall. With `levels="log"`, the `bins` steps are equal in $\log L$.
 
     **With noise**, for the loss alone. A curve that scatters is first replaced by straight pieces,
     as few as its scatter allows. The scatter is estimated along the record and as a function of the
@@ -59,8 +59,8 @@ def plateaus(
     treated as larger white noise, if the record is at least twenty correlation times long. A loss
     that is rounded to few decimals has an error of one unit of the last decimal.
 
-    Two tests show what to expect. Four levels with 500 samples each are found in nine of ten
-    records if each sample scatters by half of its level (χ² with 8 degrees of freedom). A fall
+    Two tests measured the errors in noise. Four levels with 500 samples each are found in nine of
+    ten records if each sample scatters by half of its level (χ² with 8 degrees of freedom). A fall
     without a rest (straight, exponential or a power law) shows a plateau in at most one of twenty
     records.
 
@@ -74,35 +74,36 @@ def plateaus(
     before it, and ends after a fraction `edge` of the drop after it. The first plateau starts and
     the last one ends with the record. The last plateau ends earlier if the loss falls on by too
     little to count as a drop. For the loss alone, a plateau also ends earlier if the loss rises for
-    good. A later return to its level does not count if it lasts less than a tenth of the time spent
-    above the level.
+    good. A later return of the loss to the plateau's level does not count if it lasts less than a
+    tenth of the time spent above the level.
 
     **Curves without rests.** There is always a first and a last plateau, except that a curve that
     never falls by `merge` (one sample, a constant, a rising loss) has a single plateau of strength
     NaN. A curve that falls without resting, such as a straight line, has two plateaus of strength
     zero: its first and its last sample. An exponential decay is fastest at its start, so that its
-    first plateau has strength zero. A power law $t^{-a}$ with $a$ up to 3/2 never comes to rest:
-    its last plateau has strength zero, and so has any last level that is approached no faster. In
-    noise, the last strength is zero in two cases. Either the best-fitting exponential would have
-    strength zero without noise, or the loss still falls in the last three quarters of the time
-    since the last drop. The printed result mentions each of these cases.
+    first plateau has strength zero. The last plateau has strength zero if the loss approaches its
+    level no faster than a power law $t^{-a}$ with $a$ up to 3/2, which never comes to rest. In
+    noise, the strength of the last plateau is zero in two cases. Either the best-fitting
+    exponential would have strength zero without noise, or the loss still falls in the last three
+    quarters of the time since the last drop. The printed result mentions a missing drop, and a
+    first or last level without rest.
 
     **Arguments:**
 
     - `times`: times of the samples in any unit, at any spacing, never falling. A sample at the same
-      time as the one before it (the padding of a lane) is skipped. Or the `Trajectory` of one
-      network, without further curves. A trajectory is judged by its gradient, and a mini-batch
-      trajectory by its loss alone.
+      time as the one before it (the padding of a lane) is skipped. Instead of `times` and curves,
+      `plateaus` also takes the `Trajectory` of one network. The gradient of a trajectory is used,
+      but for mini-batches the loss alone.
     - `loss`: $L$ at these times, in any normalisation.
     - `squared_gradient`: $\lVert\partial L/\partial\theta\rVert^2$ at these times, in any unit.
       Leave it out for mini-batch training, and for ReLU networks that slide along kinks (the run's
       ending reports this). Mini-batches and kinks make the gradient fluctuate, and fluctuations
       would count as drops.
     - `slope`: $dL/dt$ per unit of `times`, if known. The passage of a level is then interpolated by
-      the cubic through values and slopes. Without it, or if a noisy curve is judged by the loss, a
+      the cubic through values and slopes. Without `slope`, or for a noisy loss without gradients, a
       monotone cubic through values alone is used. For gradient flow the slope is
-      `-squared_gradient`. Per step of gradient descent with learning rate $\eta$ it is $-\eta$
-      times `squared_gradient`, to first order in $\eta$.
+      `-squared_gradient`. Per step of gradient descent with learning rate $\eta$ the slope is
+      $-\eta$ times `squared_gradient`, to first order in $\eta$.
     - `prominence`: smallest height of a peak of the rate above its valleys, in decades.
     - `merge`: smallest drop, as a fraction of the initial loss, or with `levels="log"` of the level
       at which the drop starts.
@@ -138,9 +139,9 @@ def plateaus(
     !!! note "When to doubt it"
 
         Stochastic gradients have a noise floor that hides plateaus: leave them out. With large
-        initial weights the levels in between exist but the loss does not rest there, so no plateau
-        is found. A plateau of small `strength` passes its saddle at a distance, and its level
-        differs from the saddle's.
+        initial weights the loss does not rest at the levels in between, so no plateau is found
+        there. A plateau of small `strength` passes its saddle at a distance, and its level differs
+        from the saddle's.
 
         For the loss alone, the slowest rate is measured over the shortest fall that exceeds scatter
         or round-off ($10^{-12}$ of the initial loss). On a clean curve the strength then agrees
@@ -324,7 +325,7 @@ def _check_curve(
         if values.shape != t.shape:
             raise ValueError(
                 f"`{name}` has {values.size} samples, expected the {t.size} of `times`. "
-                "Were the two saved at different intervals?"
+                "Were these two arrays saved at different intervals?"
             )
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:

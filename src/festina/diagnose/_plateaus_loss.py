@@ -104,7 +104,7 @@ def _edges(top: float, end: float, error: Error, options: Options) -> np.ndarray
     With steps of size $δ(L)$, the number of steps is $∫dL/δ$.
     """
     height, bins = top - end, options.bins
-    # Fraction of the height that is left to fall.
+    # Remaining fall, as a fraction of the height.
     left = np.append(0.0, np.geomspace(1e-3 * _FINEST / bins, 1.0, 2000))
     if options.levels == "log":
         step = np.log(top / end) / bins * (end / height + left)

@@ -35,7 +35,7 @@ def plateaus_of_batch(
 
     **Arguments:**
 
-    - `trajectory`: trajectory of one network or of a batch; its clock gives the times below.
+    - `trajectory`: trajectory of one network or of a batch; its clock defines all times.
     - `levels`: falling losses of the plateaus that theory expects; with `levels`, the dataset also
       has `passage` and `save`.
     - `merge`: smallest drop, as a fraction of the initial loss.

@@ -164,6 +164,6 @@ class Plateaus(Result):
         if lowest > 0 and np.log10(self.level.max() / self.level.min()) > _DECADES:
             ax.set_yscale("log")
         ax.set(xlabel="time", ylabel="loss")
-        # The legend goes above the axes, because curves cross all of the area within.
+        # The legend goes above the axes, because curves cross the whole area inside.
         ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False)
         return ax

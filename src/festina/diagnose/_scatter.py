@@ -49,7 +49,8 @@ def last_digit(
     off = 2.0**-23 if single else 2.0**-50  # relative error of a decimal number in this precision
     power = lambda of: np.floor(np.log10(np.maximum(np.abs(of), 1e-300)))
     unit = np.zeros_like(size)
-    # Only fewer digits than the precision has are tried: any number has as many digits as that.
+    # Rounding means fewer digits than the precision has: every number has the digits of the
+    # precision.
     most = int(-np.log10(100 * off * np.abs(values).max()))
     for decimals in range(min(_DIGITS, most) + 1):
         if np.abs(values - np.round(values, decimals)).max() <= off * np.abs(values).max():

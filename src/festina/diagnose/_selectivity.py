@@ -52,7 +52,7 @@ class Selectivity(Result):
     Numbers are means over units, weighted by the strength of units.
 
     - `contexts_on`: mean number of contexts in which a unit is on. A unit is on in a context if it
-      is on for at least half of its examples.
+      is on for at least half of the context's examples.
     - `shares`: share of strength of units that are on in $0, 1, \dots, C$ contexts.
     - `purity`: fraction of a unit's activity that falls on its preferred context.
     - `entropy`, `object_entropy`: entropy of a unit's activity over contexts and over objects, from
@@ -174,12 +174,13 @@ def selectivity(
     r"""Measure how hidden units depend on objects and contexts, compared with random features.
 
     A unit is on for an example if its absolute activity exceeds `threshold` times its maximum.
-    Entropies and shares of variance hardly differ between trained units and random features. The
-    number of contexts in which units are on, and the agreement with a gating, do differ.
+    Entropies and shares of variance hardly differ between trained units and random features. In
+    contrast, trained units and random features differ in the number of contexts in which units are
+    on, and in the agreement with a gating.
 
     Recorded neurons have a resting rate and noise, and are often z-scored, so that zero does not
-    mean off. For such activities the default is `threshold="split"`, with a warning. `conjunctive`
-    and `interaction` need no threshold.
+    mean off. For activities that do not rest at zero the default is `threshold="split"`, with a
+    warning. `conjunctive` and `interaction` need no threshold.
 
     **Arguments:**
 

@@ -43,10 +43,10 @@ class LayerNonlinearity(Result):
 def layer_nonlinearity(network: AbstractNetwork, task: Task) -> LayerNonlinearity:
     r"""Return how nonlinear each hidden layer of a network is on the examples of a task.
 
-    Two measures are computed. The first is the fraction $\sum h^2/\sum a^2$ of the power that the
-    activation $h = \sigma(a)$ keeps. The second is the loss after σ has been left out of one layer.
-    A ReLU layer may act linearly although its units are off for some examples. The fraction is then
-    near 1, and the loss hardly rises.
+    The first measure is the fraction $\sum h^2/\sum a^2$ of the power that the activation
+    $h = \sigma(a)$ keeps. The second measure is the loss after σ has been left out of one layer. If
+    a ReLU layer acts almost linearly, although its units are off for some examples, the fraction is
+    near 1 and the loss hardly rises.
 
     **Arguments:**
 

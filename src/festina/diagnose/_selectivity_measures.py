@@ -22,7 +22,7 @@ def shared_by(
 
 
 def entropy(share: Float[np.ndarray, "value unit"]) -> Float[np.ndarray, " unit"]:
-    """Return the normalised entropy of shares: 0 if one value has it all, 1 if all are equal."""
+    """Return the normalised entropy of shares: 0 if one share is 1, and 1 for equal shares."""
     logarithm = np.log(share, out=np.zeros_like(share), where=share > 0)
     return -np.sum(share * logarithm, axis=0) / np.log(len(share)) + 0.0
 
@@ -44,8 +44,8 @@ def anova(
     r"""Return each unit's shares of variance: object, context, interaction, and within pairs.
 
     The split $h_{oc} = \mu + \alpha_o + \beta_c + \gamma_{oc}$ is orthogonal if every pair of
-    object and context has equal weight. A full design has equal weights, and so have the means of
-    pairs. Raises `ValueError` for unequal weights.
+    object and context has equal weight. Pairs have equal weights in a full design, and if only the
+    mean of each pair is used. Raises `ValueError` for unequal weights.
     """
     sizes = int(objects.max()) + 1, int(contexts.max()) + 1
     cell = objects * sizes[1] + contexts
@@ -97,8 +97,8 @@ def pair_tests(
     In this formula $S_I$ is the sum of squares of the interaction, $d_I$ its degrees of freedom,
     $S$ the total sum of squares, and $s^2$ the variance within pairs.
 
-    **Returns:** p-values of the pairs and of the interaction, and ω². All are NaN if every pair has
-    at most one example, and for constant units.
+    **Returns:** p-values of the pairs and of the interaction, and ω². These numbers are NaN if
+    every pair has at most one example, and for constant units.
     """
     from scipy.stats import f as f_distribution
 
@@ -188,7 +188,7 @@ def alignment(
     shuffles: int,
     rng: np.random.Generator,
 ) -> tuple[Float[np.ndarray, " unit"], Int[np.ndarray, " unit"], Float[np.ndarray, " unit"]]:
-    """Return each unit's Cohen's κ with its best candidate, the index of it, and κ by chance."""
+    """Return each unit's best Cohen's κ with a candidate, the candidate's index, and chance κ."""
     # Examples with the same value in all candidates are pooled; only the number that is on matters.
     patterns, which = np.unique(candidates.T, axis=0, return_inverse=True)
     size = np.bincount(which.ravel())

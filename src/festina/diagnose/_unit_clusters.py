@@ -101,7 +101,7 @@ def unit_clusters_from(
 
     - `u`: input weights, `(unit, input)`.
     - `v`: output weights, `(unit, ...)`.
-    - `angle`, `share`: as for `unit_clusters`.
+    - `angle`, `share`: largest angle to a ray, and smallest share of a ray; see `unit_clusters`.
 
     **Returns:** the `UnitClusters`.
 

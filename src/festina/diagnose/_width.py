@@ -47,7 +47,7 @@ _WITHOUT_TARGETS = (
 
 
 class _Question(NamedTuple):
-    """Arguments that determine an answer, except for the tolerance."""
+    """Arguments that determine an effective width, except for the tolerance."""
 
     network: AbstractModel
     narrowest: Narrowest
@@ -238,19 +238,20 @@ def effective_width(
 
     $$\mathrm{rms}(f - f_h) \le \mathrm{tolerance} \cdot \mathrm{scale}.$$
 
-    The weights alone do not give this width. Relative to the largest weight, an initial network has
-    full width. The rank does not detect units with the same direction. Active units cannot be
-    counted if many of them share a direction.
+    The weights alone do not give the effective width. If weights are compared with the largest
+    weight, all units of an initial network count. The rank of the weights does not detect units
+    with the same direction. Active units cannot be counted if many of them share a direction.
 
     The scale is the size of the targets y. If y are class labels, the scale is the size of the
-    outputs, and at least one (one logit). Without targets it is the size of the outputs. Sizes are
-    measured about the mean if a bias follows the last hidden layer, because the bias can produce
-    the mean.
+    outputs, and at least one (one logit). Without targets the scale is the size of the outputs.
+    Sizes are measured about the mean if a bias follows the last hidden layer, because the bias can
+    produce the mean.
 
     With a loss, the function also tests whether the network rests at a fixed point of this width.
-    Two conditions must hold. The slope of the network is small relative to its loss. The narrow
-    network, trained on the same loss, comes to rest at the same loss to within 10 %. For a `Layer`
-    with targets, the loss is half the mean squared error above its least-squares minimum.
+    For a fixed point, the slope of the network must be small relative to its loss. The narrow
+    network, trained on the same loss function, must come to rest at the loss of the wide network to
+    within 10 %. For a `Layer` with targets, the loss is half the mean squared error above its
+    least-squares minimum.
 
     Call `effective_width(network, task)` for a `Layer`, `effective_width(model, x, y=y,
     loss=criterion)` for PyTorch and JAX, and `effective_width(u, x, v=v, activation="relu", y=y)`
@@ -261,7 +262,7 @@ def effective_width(
     - `network`: a layer, first-layer weights u `(unit, input)`, a `torch.nn.Module`, or a pytree of
       JAX arrays.
     - `x`: a task, or inputs `(sample, …)`; for PyTorch and JAX also the forms of `festina.shrink`.
-      A fifth of the inputs is held out to measure errors; none for a task.
+      A fifth of the inputs is held out to measure errors; with a task, no input is held out.
     - `y`: targets, in the form that the loss takes; a Dataset or DataLoader has its own.
     - `loss`: for PyTorch and JAX, a differentiable function `loss(model(x), y)`, averaged over
       samples, with a minimum of about zero. Subtract a known minimum, such as the variance of
@@ -272,7 +273,8 @@ def effective_width(
       (`festina.networks.ConvolutionUnit`, …). Biases are the last column of u, with
       `NeuronUnit("relu", bias=True)`, or with a 1 appended to x.
     - `output_bias`: for plain arrays with `y`, the bias of the outputs, a number or `(output,)`. By
-      default there is none, and a warning is given if there seems to be one; 0 avoids the warning.
+      default the outputs have no bias, and a warning is given if they seem to have one; 0 avoids
+      the warning.
     - `tune`, `apply`, `steps`, `progress`: as for `festina.shrink`.
 
     **Returns:** an `EffectiveWidth`.
@@ -290,10 +292,9 @@ def effective_width(
 
     !!! note "When to doubt it"
 
-        Off a plateau there is an effective width too, but no saddle of that width; the network is
-        then not confirmed. If tuning fails, it may have ended in a local minimum. If tuning
-        succeeds, the narrow network fits these data; with as few samples as weights, units fit
-        anything.
+        Off a plateau a network has an effective width too, but the network is not at a saddle of
+        that width. If tuning fails, it may have ended in a local minimum. If tuning succeeds, the
+        narrow network fits these data; with as few samples as weights, units fit anything.
     """
     check_tolerance(tolerance)
     steps = whole_number("steps", steps)
