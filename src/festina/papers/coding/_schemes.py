@@ -40,7 +40,7 @@ from ...theory.coding import ClassificationCode, classification_code, targets_pe
 SCHEMES = {"linear": "analog", "erf": "redundant", "erf-sigmoid": "redundant", "relu": "sparse"}
 _MIXED = ("loss", "potential", "trace_U")
 _SPOKEN = 0.02
-"""Smallest share of neurons at which a codeword counts; annealing leaves remnants of others."""
+"""Smallest share of neurons for a codeword to count; rarer codewords stem from annealing."""
 
 Activation = Literal["linear", "erf", "erf-sigmoid", "relu"]
 

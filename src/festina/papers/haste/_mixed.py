@@ -10,8 +10,8 @@ the loss over P samples, so their step η is a flow time ηP.
 Two statements of the source need a correction. First, ReLU networks do not have a lower loss than
 modular ones at all times: the curves cross, ReLU networks have a smaller area below the loss, and
 modular networks have the lower loss at the end. Second, mixed selectivity does not intensify with
-more contexts: the share of units that are on in several contexts, but not in all, rises, but for
-random features it rises more.
+more contexts: the share of units that are on in several contexts, but not in all, rises, but this
+share rises more for random features.
 """
 
 import itertools

@@ -210,7 +210,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "residual-speed",
         "on the residual of a linear network, a pathway for one context starts to grow as fast as "
-        "a pathway for the other two, for any structures of the contexts",
+        "a pathway for the other two contexts, for any structures of the contexts",
         agree(
             whole[[b for _, b in pairs]], whole[[a for a, _ in pairs]], within=0.05, relative=True
         ),

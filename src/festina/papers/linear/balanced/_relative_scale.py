@@ -88,7 +88,7 @@ class Parameters(BaseParameters):
     """Factors g of the embedding, decreasing from 1."""
 
     fitted: float = Field(default=0.99, gt=0, le=1)
-    """Accuracy on the training pairs at which they count as fitted."""
+    """Accuracy on the training pairs at which these pairs count as fitted."""
 
     grokked: float = Field(default=0.95, gt=0, le=1)
     """Accuracy on the held-out pairs at which the network counts as having grokked."""
@@ -286,7 +286,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "at the same initial function, networks with a small embedding and a large readout grok "
         "sooner (median ratio of times)",
         all_above(kept.median(), 1),
-        wrong="these networks fit sooner but grok later",
+        wrong="networks with a small embedding and a large readout fit sooner but grok later",
         instead=all_below(kept.median(), 1 / _NO_LESS),
         note=f"sooner in {int((kept > 1).sum())} of {kept.size} seeds",
     )

@@ -146,6 +146,6 @@ def train(
     *,
     rtol: float = 1e-11,
 ) -> DeepLinear:
-    """Train the networks of a batch; return them at these times, `(*batch, time)`."""
+    """Train the networks of a batch; return networks at these times, `(*batch, time)`."""
     task = linear_teacher(correlation)
     return gradient_flow(network, task, times, rtol=rtol, max_steps=10_000_000).network

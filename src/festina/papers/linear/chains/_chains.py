@@ -134,7 +134,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 def _data(
     parameters: Parameters, left: Array, right: Array, variances: tuple[float, ...]
 ) -> tuple[Modes, Task]:
-    """Return the modes and a task that has them; unused input directions have variance one."""
+    """Return the modes and a task with these modes; unused input directions have variance one."""
     s, lam = np.array(parameters.singular_values), np.array(variances)
     modes = Modes(left[:, : len(s)], s, right[:, : len(s)], lam)
     everywhere = np.append(lam, np.ones(parameters.width - len(s)))

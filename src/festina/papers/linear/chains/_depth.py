@@ -298,7 +298,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         at=speed,
         corrected="the time is D/(D − 2) · 1/(s b₀ᴰ⁻²); the slides insert a₀ = b₀ᴰ into the "
         "formula of infinite depth",
-        note=f"as printed it gives {1 / (s * b0**depth):.4g}",
+        note=f"the printed formula gives {1 / (s * b0**depth):.4g}",
     )
     claim(
         "small-weights-correlation",

@@ -58,8 +58,8 @@ class Parameters(BaseParameters):
     def _check(self) -> None:
         if self.initial_strength >= self.target / 2:
             raise ValueError(
-                f"`initial_strength` must be below half the target s/λ_x = {self.target:g}, but "
-                f"it is {self.initial_strength:g}."
+                f"`initial_strength` must be below half the target s/λ_x = {self.target:g}, "
+                f"got {self.initial_strength:g}."
             )
 
     @property

@@ -5,7 +5,7 @@ stationary if each line is either silent or has nothing left to learn, which giv
 points. Properties computed by `festina.theory.decisions.stationary_points` are compared with the
 learning dynamics, started near the points and far away. For a while animals choose as at a saddle
 at which only one side is learned. The animals' weights stay away from the saddle, because the flow
-approaches it more slowly than it leaves it.
+approaches the saddle more slowly than it leaves the saddle.
 """
 
 import itertools

@@ -60,8 +60,8 @@ class Parameters(Learning):
     def _check(self) -> None:
         if not self.branching or min(self.branching) < 2:
             raise ValueError(
-                "`branching` must list two or more children for each level, such as 2,2,2, but "
-                f"it is {self.branching}."
+                "`branching` must list two or more children for each level, such as 2,2,2, "
+                f"got {self.branching}."
             )
         self.check([tree(self.branching, self.flip)])
 

@@ -190,8 +190,8 @@ def _attention_theory(network: Layer, s: np.ndarray) -> dict[str, Any]:
 
     The first head changes Σ_yZ for all other heads, so later drops are not predicted. A head has
     label entries of value and key in addition to the token entries, more than the single value of
-    Eq. (13). Each head is therefore integrated numerically until it diverges, independently of the
-    others.
+    Eq. (13). Each head is therefore integrated numerically until it diverges, independently of all
+    other heads.
     """
     heads = np.concatenate(_heads(network), axis=-1)
     each = heads.reshape(-1, heads.shape[-1])

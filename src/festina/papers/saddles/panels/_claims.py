@@ -120,8 +120,8 @@ def widths(reading: Reading, claim: ClaimCollector, share: float = 1, corrected:
     at = "Theorems 1 and 3"
     claim(
         "effective-widths",
-        "the effective widths on the three clean plateaus are 0, 1 and 2: fitted networks with "
-        f"so few units compute the same function (for {every})",
+        "the effective widths on the three clean plateaus are 0, 1 and 2: fitted networks of these "
+        f"widths compute the same function (for {every})",
         most_seeds((fitted == _STAIRS[:, None]).all(axis=(1, 2))),
         at=at,
         note="; ".join((*remarks, f"the error with one unit less is at least {short:.2g}")),

@@ -30,7 +30,7 @@ class Panel:
     - `tables`: `(parameters, task, network, keys, progress) → {name: table}`.
     - `asserts`: `(reading, claim)` makes the panel's claims.
     - `drawn`: indices, by axis name, of the weights that are drawn as dots; by default all.
-    - `symbol`: the symbol of these weights in axis labels.
+    - `symbol`: the symbol of the drawn weights in axis labels.
     """
 
     number: str

@@ -63,7 +63,7 @@ class Parameters(BaseParameters):
     """Parameters of the staircase experiment; the seed also draws the data of three networks."""
 
     seeds: int = Field(default=16, ge=2)
-    """Number of initialisations of attention; later jumps are compared in the median over them."""
+    """Number of initialisations of attention; medians over them are compared for later jumps."""
 
     repeats: int = Field(default=4, ge=1)
     """Number of initialisations of each network other than attention."""

@@ -80,8 +80,8 @@ class Parameters(BaseParameters):
             raise ValueError(f"`width` must be above `units`, got {self.width} and {self.units}.")
         if self.samples < 16 * self.units:
             raise ValueError(
-                f"`samples` must be at least {16 * self.units}, 16 for each of the `units`, but it "
-                f"is {self.samples}: with fewer samples only a perfect fit is stationary."
+                f"`samples` must be at least {16 * self.units}, 16 for each of the `units`, "
+                f"got {self.samples}: with fewer samples only a perfect fit is stationary."
             )
 
 
