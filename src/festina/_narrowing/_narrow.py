@@ -327,8 +327,8 @@ def _furthest(
 ) -> tuple[int, Narrow]:
     """Return the largest k up to `most` whose network is within the tolerance, by bisection.
 
-    The search starts at `fine`, which is within the tolerance. With `near`, it first takes steps of
-    1, 2, 4, … until a network fails, because tuning is cheap if it succeeds.
+    The search starts at `fine`, which is within the tolerance. With `near`, the search first takes
+    steps of 1, 2, 4, … until a network fails, because successful tuning is cheap.
     """
     bad, step = most + 1, 1 if near else most + 1
     while bad - fine > 1:

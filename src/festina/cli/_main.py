@@ -30,9 +30,10 @@ Start with `festina list`, then `festina run NAME`. The parameters of an experim
 def main(tokens: Sequence[str] | None = None) -> NoReturn:
     """Run the `festina` command line and exit.
 
-    The exit status is 0 after success. It is 1 if `festina reproduce` found a broken claim or a
-    failed experiment, or if pieces of a sweep failed. It is 2 if the command could not be carried
-    out; one line on standard error gives the reason. It is 130 after Ctrl-C.
+    The exit status is 0 after success. The exit status is 1 if `festina reproduce` found a broken
+    claim or a failed experiment, or if pieces of a sweep failed. The exit status is 2 if the
+    command could not be carried out; one line on standard error gives the reason. The exit status
+    is 130 after Ctrl-C.
     """
     # Imports create half a million permanent objects: searching them for garbage takes half a
     # second and finds none.

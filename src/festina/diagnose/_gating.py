@@ -189,7 +189,7 @@ def gating(
     - `layer`: number of the hidden layer of a network, from 1.
     - `strengths`: strengths |w_in||w_out| of units, `(*seed, unit)`, for plain activities; by
       default all equal.
-    - `threshold`: fraction of its maximum above which a unit is on.
+    - `threshold`: fraction of a unit's maximal activity above which the unit is on.
     - `least`: fraction of the largest strength below which a unit is dead.
     - `pathways`: number of pathways; by default the best number up to `most`.
     - `most`: largest number of pathways.

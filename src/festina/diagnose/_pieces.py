@@ -119,7 +119,7 @@ def _off_neighbours(t: np.ndarray, loss: np.ndarray) -> np.ndarray:
 def _slowness(t: np.ndarray, noise: np.ndarray) -> float:
     """Return the factor by which averages scatter more than averages of unit white noise.
 
-    Only an excess by two standard errors counts.
+    An excess of the averages' scatter counts only if it is at least two standard errors.
     """
     scatters = []
     for power in range(max(int(np.log2(t.size / _ENOUGH)), 0) + 1):

@@ -96,9 +96,9 @@ def plateaus(
       but for mini-batches the loss alone.
     - `loss`: $L$ at these times, in any normalisation.
     - `squared_gradient`: $\lVert\partial L/\partial\theta\rVert^2$ at these times, in any unit.
-      Leave it out for mini-batch training, and for ReLU networks that slide along kinks (the run's
-      ending reports this). Mini-batches and kinks make the gradient fluctuate, and fluctuations
-      would count as drops.
+      Leave out `squared_gradient` for mini-batch training, and for ReLU networks that slide along
+      kinks (the run's ending reports this). Mini-batches and kinks make the gradient fluctuate, and
+      fluctuations would count as drops.
     - `slope`: $dL/dt$ per unit of `times`, if known. The passage of a level is then interpolated by
       the cubic through values and slopes. Without `slope`, or for a noisy loss without gradients, a
       monotone cubic through values alone is used. For gradient flow the slope is

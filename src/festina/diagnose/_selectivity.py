@@ -190,8 +190,8 @@ def selectivity(
     - `objects`, `contexts`: label of every example, of any type.
     - `strengths`: weight of each unit in all means. The default is
       $|w_\mathrm{in}||w_\mathrm{out}|$ for a network, and equal weights for activities.
-    - `candidates`: gatings by name to compare units with, 0 or 1 for each example. The default is
-      every single context, all contexts but one, and all contexts.
+    - `candidates`: gatings by name to compare units with, 0 or 1 for each example. By default the
+      candidates are every single context, all contexts but one, and all contexts.
     - `threshold`: fraction of the maximum, from 0 to 1; for units with a leak choose it above the
       leak. `"split"` cuts the means of each unit over pairs of object and context into two groups.
       The unit rests at the mean of the lower group and is on above the midpoint between groups.
@@ -202,8 +202,8 @@ def selectivity(
       object and context. `"means"` splits the variance of the means of pairs and needs at least one
       example per pair. `None` skips the split.
     - `random`: number of random features in the baseline, ReLU without bias; 0 for no baseline.
-    - `x`: inputs of the random features, `(example, input)`. The default is the inputs of the task,
-      or one-hot codes of object and context.
+    - `x`: inputs of the random features, `(example, input)`. By default `x` is the inputs of the
+      task, or one-hot codes of object and context.
     - `shuffles`: number of shuffles over which `chance` is averaged.
     - `key`: randomness of shuffles and random features; the default is `jax.random.key(0)`.
 

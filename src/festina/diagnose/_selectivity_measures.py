@@ -222,7 +222,8 @@ def _kappa(
     """Return Cohen's κ and the raw agreement between candidates and units.
 
     κ is the agreement beyond chance relative to its maximum. For a constant candidate and a
-    constant unit, κ is 1 if they are equal. If only one of the two is constant, κ is 0.
+    constant unit, κ is 1 if they are equal. If only the candidate or only the unit is constant, κ
+    is 0.
     """
     total = size.sum()
     both = patterns.T @ inside / total

@@ -1,7 +1,8 @@
 """Compute pieces in processes of this machine, or in this process.
 
-A process receives pieces over its standard input. It ends when this input is closed, also if its
-parent is killed. Programs compiled by one process are read from disk by the others.
+A process receives pieces over its standard input. The process ends when its standard input is
+closed, also if its parent is killed. Programs compiled by one process are read from disk by the
+others.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from ._grid import Grid, Index
 from ._work import Outcome, computed
 
 _DEATHS = 3
-"""How many processes may die over a piece before it counts as failed."""
+"""How many processes may die while computing a piece before the piece counts as failed."""
 
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve()"
 

@@ -86,8 +86,8 @@ def forecast(
     - `schedule`: the learning rate as a function of the steps from now, in units of the present
       rate, or a PyTorch scheduler. By default the learning rate is assumed to be constant.
     - `epoch`: optimiser steps between two steps of a scheduler.
-    - `every_gradient`: run the optimiser itself ahead, with one gradient a step. This works for any
-      PyTorch optimiser that needs no closure.
+    - `every_gradient`: run the optimiser itself ahead, with one gradient a step. `every_gradient`
+      works for any PyTorch optimiser that needs no closure.
     - `insist`: continue even if training itself would be cheaper.
     - `progress`: function of a message and the spent fraction of `max_gradients`.
 

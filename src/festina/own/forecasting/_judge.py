@@ -174,7 +174,7 @@ def _behind(run: Run, seen: Seen, drop: Drop) -> list[str]:
 def _held_up(run: Run, course: Course, verdict: Verdict) -> float:
     """Return the height above its level at rest at which noise of mini-batches holds the loss.
 
-    For a run at its noise floor, the gradients are assumed to stay as noisy as they are.
+    For a run at its noise floor, the noise of the gradients is assumed to stay constant.
     """
     if course.noisy or not course.noise:
         return 0.0

@@ -45,8 +45,8 @@ class Problem:
     - `data`: samples on which the loss is evaluated.
     - `samples`: number of samples in `data`.
     - `batch`: size of mini-batches; None for all samples at once.
-    - `budget`: counter of gradients, shared by parts of the problem. It raises `Exhausted` when it
-      is spent, even in the middle of a step.
+    - `budget`: counter of gradients, shared by parts of the problem. The budget raises `Exhausted`
+      when it is spent, even in the middle of a step.
     - `share`: fraction of all samples that are in `data`.
     - `restore`: function that returns the model with other weights.
     - `array`: function that converts numbers to an array like a given array.
@@ -318,7 +318,7 @@ def _with_targets(take: Callable[..., Samples], data: object, **options: object)
 def _with_labels(samples: Samples, model: "Module", *, own: bool) -> Samples:
     """Return named samples, together with the targets if the module takes them as an argument.
 
-    A model with its `own` loss computes it from these targets.
+    A model with its `own` loss computes the loss from these targets.
     """
     taken = inspect.signature(model.forward).parameters
     name = next((name for name in TARGETS if name in taken), TARGETS[0] if own else None)
@@ -344,7 +344,7 @@ def _callable(loss: object) -> Function:
     def asked(*given: object) -> object:
         try:
             return loss(*given)
-        except ValueError as error:  # other libraries raise it if shapes do not fit
+        except ValueError as error:  # NumPy raises it if shapes do not fit
             raise TypeError(str(error)) from error
 
     return asked

@@ -47,8 +47,9 @@ class Forecast(Result):
     - `band`: interval that contains `left`. If the look-ahead ended on the plateau or within a
       drop, `left` is unknown, and the band goes from the last step on the plateau to infinity.
     - `loss`: present loss on the samples of the forecast.
-    - `plateau`: level of the present plateau. While the loss settles, the loss is above this level.
-    - `level`: level of the loss after the drop. The plateau at this level may be a weak one.
+    - `plateau`: level of the present plateau. While the loss settles, it is above the level of its
+      plateau.
+    - `level`: level of the loss after the drop. The plateau after the drop may be weak.
     - `metric`: the metric now and at the end of the look-ahead; if given, `left`, `half` and `band`
       refer to the metric.
     - `ahead`: length of the look-ahead in steps.
@@ -58,7 +59,7 @@ class Forecast(Result):
     - `after`: the model at the end of the look-ahead.
     - `end`: expected loss at the end of the look-ahead, with the noise of mini-batches.
     - `cost`: duration of the forecast, in steps of the run.
-    - `price`: duration of one of its gradients, in steps of the run.
+    - `price`: duration of one gradient of the forecast, in steps of the run.
     - `noise`: height above a minimum at which mini-batches of size `batch` hold the loss.
     - `curvature`: the largest curvature and the largest stable curvature, if training is unstable.
       For Adam both curvatures are preconditioned.
@@ -195,8 +196,8 @@ class Forecast(Result):
         On a plateau the network computes the same as a narrow network at rest. The look-ahead ends
         before the loss has reached the next plateau, so this method shrinks the model `after` and
         trains the narrow network until its loss rests. For ReLU and linear units the error of
-        `next_level` is a third of the error of `level` (docs/guides/own-runs.md). Both levels miss
-        weak plateaus in between.
+        `next_level` is a third of the error of `level` (docs/guides/own-runs.md). `next_level` and
+        `level` may skip weak plateaus.
 
         The arguments `x`, `y`, `loss` (of outputs and targets), `tolerance` and `apply` are those
         of `festina.diagnose.effective_width`, which must recognise the hidden layers of the model.

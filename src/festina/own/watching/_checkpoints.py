@@ -31,8 +31,8 @@ def from_checkpoints(
     - `steps`: the step of each loss, in any order, each step once; by default 0, 1, 2, …
     - `at`: the step of each checkpoint; by default the same as `steps`.
     - `epoch`: number of steps in an epoch, as in `watch`.
-    - `read`: function that returns the network of a checkpoint, for example from a file name. It is
-      called when the network is needed.
+    - `read`: function that returns the network of a checkpoint, for example from a file name.
+      `read` is called when the network is needed.
 
     **Returns:** the `CheckpointedRun`, which has `plateaus()`, `stairs(data)` and `draw()`.
 
