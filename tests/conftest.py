@@ -60,16 +60,11 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
-    """Clear compiled programs before the process reaches the limit of memory mappings.
+    """Discard compiled programs between groups of tests, before there are too many."""
+    if nextitem is not None and group(nextitem) != group(item):
+        from festina._cache import discard_programs
 
-    Linux allows 65,530 mappings, a program needs about nine, and beyond the limit Python crashes.
-    """
-    if nextitem is None or group(nextitem) == group(item):
-        return
-    pieces = Path("/proc/self/maps")
-    if pieces.exists() and pieces.read_bytes().count(b"\n") > 20_000:
-        jax.clear_caches()
-        gc.collect()  # programs have reference cycles
+        discard_programs()
 
 
 def group(item):

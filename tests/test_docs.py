@@ -1,5 +1,6 @@
 """Test the documentation: public names have docstrings and examples, every page is reachable."""
 
+import importlib
 import inspect
 import re
 import sys
@@ -12,14 +13,12 @@ from festina.experiments import experiment_names
 DOCS = Path(__file__).parent.parent / "docs"
 MADE = {"api", "experiments", "gallery.md", "_build", "_static", "_ext"}  # by `make docs`
 sys.path.append(str(DOCS / "_ext"))
-
-from reference import HOMES, MODULES, public  # noqa: E402
-
+reference = importlib.import_module("reference")
 NAMES = [
     pytest.param(thing, id=f"{module}.{name}")
-    for module in MODULES
-    for name, thing in public(module).items()
-    if HOMES[f"{module}.{name}"] == f"{module}.{name}"
+    for module in reference.MODULES
+    for name, thing in reference.public(module).items()
+    if reference.HOMES[f"{module}.{name}"] == f"{module}.{name}"
     and (inspect.isclass(thing) or hasattr(thing, "__wrapped__") or inspect.isfunction(thing))
 ]  # constants and aliases of types have no docstring
 

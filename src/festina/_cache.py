@@ -1,12 +1,14 @@
 """Keep compiled programs on disk, so that a second process need not compile them again."""
 
 import functools
+import gc
 import os
 import tempfile
 import warnings
 from pathlib import Path
 
 _OFF = ("", "0", "off", "none")
+_MOST_MAPPINGS = 20_000  # the next experiment may add as many before it ends
 
 _EAGER = {
     # JAX by default stores only programs that took a second to compile; festina's are small.
@@ -97,3 +99,17 @@ def _writable(place: Path) -> bool:
 
 switched_on = functools.cache(compilation_cache)
 """Switch on the compilation cache at the first call; later calls do nothing."""
+
+
+def discard_programs() -> None:
+    """Discard compiled programs if this process is close to Linux's limit of memory mappings.
+
+    Linux allows 65,530 mappings, a compiled program needs about nine, and beyond the limit the
+    process crashes. Call this function between experiments that compile programs of their own.
+    """
+    mappings = Path("/proc/self/maps")
+    if mappings.exists() and mappings.read_bytes().count(b"\n") > _MOST_MAPPINGS:
+        import jax
+
+        jax.clear_caches()
+        gc.collect()  # programs have reference cycles

@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
+
+from festina._cache import discard_programs
 
 PROGRAM = """
 import collections, sys
@@ -124,3 +127,14 @@ def test_what_the_user_switched_off_stays_off(tmp_path):
 def test_a_folder_that_cannot_be_written_is_done_without(tmp_path):
     (tmp_path / "file").touch()
     assert run(FESTINA_CACHE=str(tmp_path / "file" / "below")) == ("None", 0, 0)
+
+
+def test_programs_are_discarded_only_near_the_limit_of_mappings(monkeypatch):
+    double = jax.jit(lambda x: 2 * x)
+    double(1.0)
+    monkeypatch.setattr("festina._cache._MOST_MAPPINGS", 10**9)
+    discard_programs()
+    assert double._cache_size() == 1
+    monkeypatch.setattr("festina._cache._MOST_MAPPINGS", 0)
+    discard_programs()
+    assert double._cache_size() == 0

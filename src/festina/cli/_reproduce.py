@@ -231,6 +231,7 @@ def _check_identifiers(claims: Sequence[str], jobs: Sequence[Job]) -> None:
 
 def _each(results: Results, top: Path, progress: Progress, *, debug: bool) -> None:
     from festina import _run
+    from festina._cache import discard_programs
     from festina.experiments import ExperimentRun
     from festina.experiments._runner import write_claims
 
@@ -251,6 +252,7 @@ def _each(results: Results, top: Path, progress: Progress, *, debug: bool) -> No
         progress.stage(job.label, start=done, share=share)
         done += share
         folder = top / job.folder
+        discard_programs()
         try:
             with interruptible():
                 if there := folder.exists() and job.is_done(top):

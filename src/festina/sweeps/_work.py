@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._cache import switched_on
+from .._cache import discard_programs, switched_on
 from ._grid import TEXT
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def claims_at(name: str, /, **point: Any) -> "xr.Dataset":
 
     from ..experiments import load_experiment, run_experiment
 
+    discard_programs()
     experiment = load_experiment(name)
     claims = run_experiment(experiment, experiment.parameters(**point)).claims
     numbers = _rows([c.predicted for c in claims] + [c.measured for c in claims])
