@@ -229,13 +229,13 @@ def test_two_layers_are_one_layer():
         (
             lambda: neurons("tanh"),
             "proportional",
-            r"Eq. \(6\): φ\(z; αu\) differs .* % of .*admits",
+            r"Eq. \(6\): φ\(z; αu\) differs .* % of .*Admissible",
         ),
         (lambda: neurons("tanh"), "linear", r"Eq. \(7\): φ\(z; u \+ u′\) differs from"),
         (
             lambda: neurons("sigmoid"),
             "zero",
-            r"φ\(z; 0\) differs from 0 .*admits 'equal'",
+            r"φ\(z; 0\) differs from 0 .*Admissible kinds: 'equal'",
         ),
         (lambda: kernels("relu"), "linear", r"ConvolutionUnit.* does not admit the kind 'linear'"),
         (lambda: attention(2, 2, key=KEY), "proportional", "LinearAttentionUnit.* does not admit"),
@@ -292,7 +292,7 @@ def test_bad_input(as_a_user):
         (lambda: embed_units(deep("relu stack")[0], 4, "zero"), "each of the 2 hidden layers"),
         (
             lambda: embed_units(deep("transformer")[0], (2, 4, 2), "zero"),
-            "Hidden layer 2 is an end of a",
+            "width of hidden layer 2 cannot change",
         ),
         (lambda: embed_units(spoilt(network, 1), 4, "zero"), "weights `v` are not all finite"),
         (lambda: embed_units(spoilt(deep("relu stack")[0], 0), (4, 4), "zero"), "not all finite"),

@@ -40,7 +40,7 @@ def test_what_a_unit_of_order_one_is_for_small_weights_only():
 
 
 WITHOUT_ORDER = [
-    (lambda a: jnp.abs(a) ** 1.5, r"about \|u\|\^1\.5, which is no whole power"),
+    (lambda a: jnp.abs(a) ** 1.5, r"about \|u\|\^1\.5, which is not a whole power"),
     (lambda a: jnp.maximum(jnp.abs(a) - 0.5, 0.0), "units are silent"),
     (lambda a: jnp.maximum(jnp.abs(a) - 0.2, 0.0), "units are silent"),
     (lambda a: 0 * a, "zero for all u"),
@@ -108,7 +108,7 @@ def test_looking_in_many_directions_makes_no_accident_significant():
 
 def test_a_unit_without_an_order_has_no_statistic():
     silent = NeuronUnit(activation(lambda a: jnp.maximum(a - 0.5, 0.0)))
-    with pytest.raises(ValueError, match="no power of u"):
+    with pytest.raises(ValueError, match="not a power of u"):
         lowest_order_drive(silent, from_arrays(np.eye(2), np.ones(2)))
 
 

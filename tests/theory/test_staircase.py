@@ -145,7 +145,7 @@ def test_a_jump_that_does_not_end_is_warned_of():
     class Solution:
         status, t, message = 0, np.array([0.0, 7.0]), ""
 
-    with pytest.warns(UserWarning, match="had not come to rest by the time 7 after its start"):
+    with pytest.warns(UserWarning, match="had not come to rest 7 after the start"):
         warn_unless_ended(Solution())
     Solution.status, Solution.message = -1, "Step size is too small"
     with pytest.warns(UserWarning, match="Step size is too small"):
@@ -524,7 +524,7 @@ def test_networks_without_a_predictor_are_refused():
     with pytest.raises(ValueError, match=r"no staircase predictor.* which samples activate them"):
         staircase(relu, task)
     tanh = fully_connected(2, 4, 2, activation="tanh", scale=1e-3, key=seeds(1)[0])
-    with pytest.raises(ValueError, match=r"escapes as .* p = 1 as a linear network"):
+    with pytest.raises(ValueError, match=r"escape as .* p = 1 as in a linear network"):
         staircase(tanh, task)
     with pytest.raises(ValueError, match="do not fit"):
         staircase(diagonal_linear_from([1.0, 1.0], [1.0, 1.0]), task)

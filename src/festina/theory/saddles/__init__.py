@@ -1,11 +1,12 @@
 r"""Saddle-to-saddle dynamics: which saddle training visits next, and when it escapes.
 
-The theory is that of Zhang, Saxe & Latham for layers $f(x) = \sum_i \phi(x; u_i) v_i$ of any unit:
+The theory of Zhang, Saxe & Latham covers layers $f(x) = \sum_i \phi(x; u_i) v_i$ with any response
+$\phi$:
 
 - `embed_units` builds fixed points of wide networks from those of narrow ones. `linear_saddles`
   lists all fixed points of a linear network.
-- `task_with_fixed_point` constructs a fixed point, `stationarity` measures the distance from one,
-  and `escape_directions` returns the directions and rates of escape.
+- `task_with_fixed_point` constructs a fixed point, `stationarity` measures the distance from a
+  fixed point, and `escape_directions` returns the directions and rates of escape.
 - `ManifoldConstraint` describes a relation between units. `flow_keeps_constraint` and `escape_rate`
   tell whether training preserves the relation. `reduce_width` and `merged_networks` return the
   narrower network that the relation allows.
@@ -16,8 +17,9 @@ The theory is that of Zhang, Saxe & Latham for layers $f(x) = \sum_i \phi(x; u_i
 - `narrow_minima` returns the levels of plateaus. `staircase` predicts all levels and times from the
   initial weights.
 
-Most functions take a network and a task. To convert plain arrays, use `festina.networks.layer_from`
-or `deep_linear_from`, and `festina.tasks.from_arrays` or, for averages, `from_moments`.
+Most functions take a network and a task. `festina.networks.layer_from` and `deep_linear_from`
+convert arrays of weights to a network. `festina.tasks.from_arrays` converts arrays of data to a
+task, and `from_moments` converts averages.
 
 The loss is $L = \frac12\langle\lVert y - f\rVert^2\rangle$ and gradient flow is
 $\dot\theta = -\partial L/\partial\theta$, unless the argument `loss` selects another convention.

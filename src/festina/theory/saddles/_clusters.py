@@ -13,15 +13,15 @@ def clusters(
 ) -> Iterator[tuple[int, Bool[np.ndarray, " unit"]]]:
     """Yield clusters of similar units as pairs of the leader's index and a mask of the members.
 
-    The units that are not yet in a cluster take turns as leaders, from large to small
-    contributions. Each leader gathers the remaining units for which `alike(leader)` is True. Units
-    without a contribution belong to no cluster.
+    The leader of each cluster is the unit with the largest contribution among the units that are
+    not yet in a cluster. The members are all of these units for which `alike(leader)` is
+    True. Units with zero contribution belong to no cluster.
     """
     left = contribution > 0
     for leader in np.argsort(-contribution, kind="stable").tolist():
         if left[leader]:
             members = left & alike(leader)
-            members[leader] = True  # rounding may make the angle to itself nonzero
+            members[leader] = True  # rounding may make the angle of a unit to itself nonzero
             left &= ~members
             yield leader, members
 
@@ -33,7 +33,7 @@ def directions(u: Float[np.ndarray, "unit input"]) -> Float[np.ndarray, "unit in
 
 
 class Ray(NamedTuple):
-    """Units with a common direction, this direction, and the sign of each unit along it."""
+    """Units near one ray or line: mask, mean direction, and sign of each unit along the line."""
 
     members: Bool[np.ndarray, " unit"]
     direction: Float[np.ndarray, " input"]
@@ -50,7 +50,7 @@ def rays_of(
     """Yield groups of units whose u lie within `angle` of one ray, largest contribution first.
 
     The direction of a group is the mean direction of its units, weighted by contribution. With
-    `lines`, opposite directions count as equal, and the `side` of a unit is its sign.
+    `lines`, opposite directions count as equal, and `side` is −1 for units opposite to the leader.
     """
     n = directions(u)
     cosine = lambda leader: n @ n[leader]

@@ -1,10 +1,10 @@
-"""The staircase of a predicted flow, by the definitions of `festina.diagnose.plateaus`.
+"""Plateaus and drops of a predicted flow, defined as in `festina.diagnose.plateaus`.
 
 A plateau is the point at which the flow is slowest between two drops. A drop is a peak of the rate
 of the flow that rises at least half a decade above its surroundings. The flow passes each saddle at
 a distance, so the loss on the plateau differs slightly from the loss of the saddle. The returned
-levels are those of the saddles, and the returned times are those of the flow. The difference
-between the two levels gives the uncertainty of the times.
+levels are those of the saddles, and the returned times are those of the flow. The uncertainty of
+the times follows from the difference between the loss on the plateau and the loss of the saddle.
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from jaxtyping import Float
 from ..._drops import PROMINENCE, log_rate, resting
 from ._stairs import Members, Staircase, joining_times, root
 
-# Decades by which the rates of training and of its prediction may differ: sampled training misses
-# peaks and valleys by some hundredths of a decade.
+# Decades by which the measured and the predicted rate of the loss may differ: a training run that
+# is recorded at discrete times misses peaks and valleys by some hundredths of a decade.
 _DOUBT = 0.1
-# Drops below this fraction of the learnable loss have no reliable time: errors of the flow move
-# them by several times their time.
+# Drops below this fraction of the learnable loss have no reliable time: errors of the predicted
+# flow shift these times by several times their value.
 _FAINT = 1e-5
 
 
@@ -72,7 +72,7 @@ class Course(NamedTuple):
         )
 
     def _stages(self, prominence: float) -> dict[int, Saddle]:
-        """Return the rows of the plateaus, each with its nearest saddle.
+        """Return the row of the flow at each plateau, with the saddle nearest to this row.
 
         A plateau is slower by `prominence` decades than the drops on both sides. Two successive
         plateaus near the same saddle count as one.
@@ -88,7 +88,7 @@ class Course(NamedTuple):
         return dict(zip(rows, saddles, strict=True))
 
     def _slow(self, row: int) -> tuple[float, float]:
-        """Return the highest and lowest loss of the rows around `row` where the flow is as slow."""
+        """Return the highest and lowest loss while the flow is about as slow as at `row`."""
         speed = log_rate(self.squared_gradient)
         apart = np.flatnonzero(np.abs(speed - speed[row]) > _DOUBT)
         bounds = np.concatenate([[-1], apart, [len(speed)]])
@@ -102,7 +102,7 @@ def passage(
     between: Callable[[float], float],
     value: float,
 ) -> float:
-    """Return when a falling excess loss passes a value; `between` gives the excess at any time."""
+    """Return when the excess loss falls to a value; `between` gives the excess at any time."""
     later = int(np.argmax(excess <= value))
     if later == 0:
         return float(time[0] if excess[0] <= value else time[-1])
@@ -110,7 +110,7 @@ def passage(
 
 
 def refined(steps: Float[np.ndarray, " step"], parts: int = 4) -> Float[np.ndarray, " row"]:
-    """Return the time steps of an integration with `parts` − 1 times between any two of them.
+    """Return the times of integration steps, with `parts` − 1 additional times within each step.
 
     The additional times ensure that no plateau is missed.
     """

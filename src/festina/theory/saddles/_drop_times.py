@@ -56,10 +56,10 @@ def mode_drop_times(
 
     For white inputs and balanced weights the derivation is short: the matrix $C$ with
     $C^{-1}(t) = e^{-St}G^{-1}e^{-St} + S^{-1}(1 - e^{-2St})$ solves $\dot C = SC + CS - 2C^2$, and
-    $\bar a_k$ is the Schur complement over the modes that are still small. The paper lacks this
-    correction. For the second mode and $H$ units, the overlap is on average a fraction $1/H$ of
-    $a_k(0)$, which matters most if there are few units. With fewer than $k$ units mode $k$ is never
-    learned, and its time is infinite.
+    $\bar a_k$ is the Schur complement over the modes that are still small. The paper uses $a_k(0)$
+    without this correction. For the second mode and $H$ units, the overlap is on average a fraction
+    $1/H$ of $a_k(0)$, which matters most if there are few units. With fewer than $k$ units mode $k$
+    is never learned, and its time is infinite.
 
     **Gradient descent.** One step of size $\eta$ on the loss $cL$ maps $a/a^* \mapsto F(a/a^*)$
     with $F(a) = a(1 + h(1-a))^2$ and $h = c\eta s_k$. The exact number of steps is
@@ -68,7 +68,7 @@ def mode_drop_times(
       \psi_h(F(a)) = (1+h)^2\,\psi_h(a).$$
 
     Here $\psi_h(a) = a + \frac{2 a^2}{(1+h)(2+h)} + \dots$ is the Koenigs function of $F$ at zero,
-    which tends to $a/(1-a)$ as $h \to 0$. With $a/(1-a)$ instead of $\psi_h$ the count would be
+    which tends to $a/(1-a)$ as $h \to 0$. With $a/(1-a)$ instead of $\psi_h$ the result would be
     about 1/4 of a step too large.
 
     **Arguments:**
@@ -112,8 +112,8 @@ def mode_drop_times(
         The formula for $2 s_k t_k$ has three errors. The decaying components
         $b_k = \sum_i b_{ki}^2$ of Eq. (35b), whose product with $a_k$ is conserved, contribute
         $O(b_k/a_k^*)$. The next mode contributes $O(a^{1-s_{k+1}/s_k})$ with
-        $a \sim \bar a_{k+1}/a^*_{k+1}$. The remainder of the previous mode contributes unless there
-        is a plateau between the two drops.
+        $a \sim \bar a_{k+1}/a^*_{k+1}$. The unlearned remainder of the previous mode contributes
+        unless a plateau separates the drops of the two modes.
 
         Predictions were compared with gradient descent on 600 random tasks of rank two, with 2 to
         40 units. The error was at most 0.04 % for an initial scale $\epsilon \le 10^{-4}$ and
@@ -121,10 +121,10 @@ def mode_drop_times(
         $s_2/s_1 = 0.9$.
 
         The result is wrong for singular values that nearly but not quite coincide. Modes with equal
-        $s_k$ but *different* $\lambda_k$ compete while they saturate: then only the logarithm is
-        right, and the error is $O(1)/2s_k$. If $\Sigma_{zz}$ and $\Sigma_{yz}$ do not share their
-        directions, the error is large: mode $k$ then grows on later plateaus at a rate of Eq. (42)
-        that differs from $s_k$.
+        $s_k$ but *different* $\lambda_k$ compete while they saturate: then only the logarithmic
+        term of $t_k$ is right, and the error is $O(1)/2s_k$. If $\Sigma_{zz}$ and $\Sigma_{yz}$ do
+        not share their directions, the error is large: mode $k$ then grows on later plateaus at a
+        rate of Eq. (42) that differs from $s_k$.
     """
     u, v, correlation, covariance = linear_layer(network, task)
     factor = loss_factor(loss, task)
@@ -166,7 +166,7 @@ def _independent_amplitudes(c: np.ndarray, groups: list[slice]) -> np.ndarray:
             if block.shape[-1] == 1
             else np.linalg.svd(block, compute_uv=False)
         )
-        # A vector in the span of the earlier ones leaves round-off instead of zero.
+        # A vector in the span of earlier vectors leaves round-off instead of zero.
         floor = _ROUND_OFF * max(units, count) * norm[..., group].max(axis=-1, keepdims=True)
         left[..., group] *= left[..., group] > floor
     return left**2
@@ -178,8 +178,8 @@ def _step(learning_rate: float, factor: float, s: np.ndarray) -> np.ndarray:
     step = factor * learning_rate * s
     if step.max() >= 1.0:
         raise ValueError(
-            f"`learning_rate` {learning_rate:.3g} is unstable: the learned mode contracts by "
-            f"|1 − 2cηs₁| per step and cηs₁ = {step.max():.3g} is not below 1. "
+            f"`learning_rate` {learning_rate:.3g} is unstable: near the solution, each "
+            f"step multiplies the error of mode 1 by 1 − 2cηs₁, and cηs₁ = {step.max():.3g} ≥ 1. "
             f"Use less than {1.0 / (factor * s[0]):.3g}."
         )
     return step

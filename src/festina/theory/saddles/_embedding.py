@@ -1,6 +1,6 @@
 r"""Embedded fixed points: a narrow network inside a wider one (Zhang, Saxe & Latham, Theorem 1).
 
-All four constructions of the theorem have one form. Let the rows of $U^*$ and $V^*$ be the input
+All four constructions of Theorem 1 have the same form. Let the rows of $U^*$ and $V^*$ be the input
 and output weights of the units of the narrow network. The input weights of the added units are
 combinations of the rows of $U^*$, and the output weights of the added units are subtracted from
 those of the original units:
@@ -8,9 +8,10 @@ those of the original units:
 $$U = \begin{bmatrix} U^* \\ \Gamma_u U^* \end{bmatrix},\qquad
   V = \begin{bmatrix} V^* - \Gamma_u^\top \Gamma_v V^* \\ \Gamma_v V^* \end{bmatrix},$$
 
-with one row of $\Gamma_u$ and $\Gamma_v$ for each added unit. The rows are zero in Eq. (5). The
-rows have a single entry, at the copied unit $i$, in Eqs. (4) and (6). The rows are arbitrary in Eq.
-(7). With several rows the construction equals repeated application of the theorem (Corollary 2).
+with one row of $\Gamma_u$ and $\Gamma_v$ for each added unit. The rows of $\Gamma_u$ and $\Gamma_v$
+are zero in Eq. (5), have a single entry, at the copied unit $i$, in Eqs. (4) and (6), and are
+arbitrary in Eq. (7). Adding several units at once equals repeated application of Theorem 1
+(Corollary 2).
 """
 
 from collections.abc import Sequence
@@ -253,7 +254,7 @@ def _check_kind(
     others = [f"'{other}' (Eq. {EQUATION[other]})" for other in SIMPLEST_FIRST if other in allowed]
     raise ValueError(
         f"{unit} does not admit the kind '{kind}', Eq. ({EQUATION[kind]}): {words} by "
-        f"{100 * size:.3g} % of the largest response. It admits {', '.join(others)}."
+        f"{100 * size:.3g} % of the largest response. Admissible kinds: {', '.join(others)}."
     )
 
 

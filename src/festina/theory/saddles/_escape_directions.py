@@ -22,7 +22,7 @@ from ._hidden import hidden_layers
 
 _DENSE = 2400  # number of weights; a Hessian of this size is diagonalised in two seconds
 _AT_ONCE = 8  # eigenvalues that one run of Lanczos computes
-_PRECISION = 1e-11  # error of an eigenvalue, relative to the largest
+_PRECISION = 1e-11  # error of an eigenvalue, relative to the largest eigenvalue
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,7 +37,8 @@ class EscapeDirections(Result, Generic[Network]):
     - `sharpness`: the largest absolute curvature.
     - `blind`: the number of silent units that the Hessian does not describe fully, because φ has a
       kink at u = 0 or is of higher order there. Such units may escape although no curvature is
-      negative, and faster than `rates` says. To find out, give these units small weights and train.
+      negative, or faster than `rates` says. To test whether silent units escape, give them small
+      weights and train.
 
     **Example:**
 
@@ -61,21 +62,21 @@ class EscapeDirections(Result, Generic[Network]):
     def __str__(self) -> str:
         count = len(self.rates) if self.index is None else self.index
         directions = "1 direction" if count == 1 else f"{count} directions"
-        found = f"left in {directions} of negative curvature"
+        found = f"{directions} of negative curvature"
         if self.index is None:
-            found += " or more"
+            found = f"at least {found}"
         if len(self.rates) == 1:
-            found += f", at the rate {self.rates[0]:.4g}"
+            found += f", escape rate {self.rates[0]:.4g}"
         elif len(self.rates):
-            found += f", at rates from {self.rates[0]:.4g} to {self.rates[-1]:.4g}"
+            found += f", escape rates from {self.rates[0]:.4g} to {self.rates[-1]:.4g}"
         if count > len(self.rates):
             found += f" (the {len(self.rates)} fastest)"
         if not self.blind:
             return found
         units = "1 silent unit" if self.blind == 1 else f"{self.blind} silent units"
         return (
-            f"{found}; the Hessian does not describe {units}, which may escape by a kink or by "
-            "higher order: give these units small weights and train"
+            f"{found}; the Hessian does not describe {units}, which may escape because of a "
+            "kink or by terms of higher order: give these units small weights and train"
         )
 
 
@@ -95,7 +96,7 @@ def escape_directions(
     iterations compute a few eigenvectors at a time from products with the Hessian. Each run of
     Lanczos searches the complement of the eigenvectors that are already known, because a single run
     finds only one vector of a repeated eigenvalue, and embedded saddles have many repeated
-    eigenvalues. Hundreds of directions take long: limit the search with `most`.
+    eigenvalues. Finding hundreds of directions takes long: limit their number with `most`.
 
     **Arguments:**
 
@@ -125,7 +126,7 @@ def escape_directions(
     >>> escape_directions(zero, task).rates
     array([2., 2., 2., 1., 1., 1.])
     >>> print(escape_directions(zero, task, most=2))
-    left in 6 directions of negative curvature, at rates from 2 to 2 (the 2 fastest)
+    6 directions of negative curvature, escape rates from 2 to 2 (the 2 fastest)
 
     !!! note "What the Hessian does not describe"
 
@@ -134,9 +135,9 @@ def escape_directions(
 
         If φ has a kink at u·x = 0, the Hessian does not exist for a silent unit or for a unit that
         is orthogonal to a sample. The function then uses JAX's derivative of φ at 0. For `relu`
-        this derivative is that of the inactive side, as if the sample did not exist. For
-        `leaky_relu(s)` it is the leak s: a silent unit gets the rates of a linear unit times s,
-        although a unit with positive preactivations grows 1/s times as fast.
+        this derivative is zero, as if the sample did not exist. For `leaky_relu(s)` this derivative
+        is the leak s: a silent unit gets the rates of a linear unit times s, although a unit with
+        positive preactivations grows 1/s times as fast.
 
         `blind` counts silent units of both kinds (φ of higher order, or with a kink at zero). A
         kink elsewhere does not affect silent units.
@@ -170,14 +171,14 @@ def escape_directions(
 
 
 def _blind(network: AbstractNetwork, tolerance: float) -> int:
-    """Count silent units with a kink, or of more than second order, in the lowest term v·φ_p(u)."""
+    """Count silent units with a kink at zero, or with a lowest term v·φ_p(u) beyond order 2."""
     if isinstance(network, DiagonalLinear):
         return 0
     count = 0
     for unit, incoming, outgoing in hidden_layers(network):
         order, kinked = unit.algebra.order, unit.algebra.kink == "zero"
         u, v = (np.abs(part).reshape(len(part), -1).max(axis=1) for part in (incoming, outgoing))
-        # A unit with a kink divides the samples by its direction, however short the unit is.
+        # With a kink, the direction of u decides which samples are active, even if u is short.
         silent, unread = (size <= (0.0 if kinked else tolerance * size.max()) for size in (u, v))
         if kinked or order is None:
             count += int(np.sum(silent))
@@ -191,13 +192,13 @@ def _negative(
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "weight n"], float]:
     """Return eigenvalues below −tolerance·sharpness with their vectors, and the sharpness.
 
-    The function returns all of these eigenvalues, or at least the `most` smallest.
+    The function returns all eigenvalues below this bound, or at least the `most` smallest.
     """
     rng = np.random.default_rng(0)
     values, vectors = np.zeros(0), np.zeros((size, 0))
     ends = lanczos(product, rng.normal(size=size), which="absolute", rtol=_PRECISION)[0]
     sharpness = float(np.abs(ends[0]))
-    if not sharpness:  # a saddle of higher order
+    if not sharpness:  # the Hessian vanishes: a saddle of higher order
         return values, vectors, 0.0
     bound = -tolerance * sharpness  # the search returns eigenvalues below this bound
     while True:

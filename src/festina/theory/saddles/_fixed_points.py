@@ -41,7 +41,7 @@ def task_with_fixed_point(
 
     **Returns:**
 
-    The task. `network` is a fixed point of the task to rounding.
+    The task. `network` is at a fixed point of gradient flow on this task, to rounding.
 
     **Example:**
 
@@ -65,7 +65,7 @@ def task_with_fixed_point(
     if not (np.isfinite(f).all() and np.isfinite(jacobian).all()):
         raise ValueError("The outputs, or their derivatives, are not finite for all `x`.")
     left, s, _ = np.linalg.svd(jacobian, full_matrices=False)
-    # In doubt, rounding counts as a direction, and no weak direction counts as rounding.
+    # The threshold is low: `moved` may contain a direction that is rounding, but lacks no weak one.
     moved = left[:, s > np.finfo(float).eps * s[0]]
     if moved.shape[1] >= f.size:
         raise ValueError(
@@ -86,9 +86,9 @@ class Stationarity(NamedTuple):
     - `gradient`: the norm $|\partial L/\partial\theta|$.
     - `relative`: $|\partial L/\partial\theta|\,|\theta|/L(0)$, with the loss $L(0)$ at zero
       weights. To first order, changing all weights by a relative amount δ changes the loss by at
-      most `relative` · δ · $L(0)$. If zero weights have a nonzero gradient (sigmoid, softmax), then
-      $|\theta|$ is replaced by the size of the weights that would, to first order from zero, remove
-      all of the loss, if that size is larger.
+      most `relative` · δ · $L(0)$. If the gradient is nonzero at zero weights (sigmoid, softmax),
+      $|\theta|$ is at least the size of weights that would remove all of the loss, to first order
+      from zero weights.
 
     **Example:**
 
@@ -117,8 +117,8 @@ def stationarity(
     **Returns:**
 
     `gradient` and `relative`, each with the shape of the batch. At a constructed or embedded fixed
-    point both are of the order of rounding. On a plateau of training both decrease with the initial
-    scale.
+    point, `gradient` and `relative` are of the order of rounding; on a plateau of training, they
+    decrease with the initial scale.
 
     **Example:**
 
@@ -151,7 +151,7 @@ def check_stationary(
     if not found.relative <= tolerance:
         raise ValueError(
             f"`network` is not at a fixed point: |∂L/∂θ| is {float(found.gradient):.3g}, and "
-            f"|∂L/∂θ||θ| is {float(found.relative):.3g} of the loss without a network, above "
+            f"|∂L/∂θ||θ| is {float(found.relative):.3g} of the loss at zero weights, above "
             f"`stationary` {tolerance:g}. Minimise the loss first, or give a larger `stationary`."
         )
 
@@ -160,7 +160,7 @@ def check_stationary(
 def losses_and_gradients(
     network: AbstractNetwork, task: AbstractTask, *, loss: LossConvention = "half"
 ) -> tuple[Float[np.ndarray, " lane"], Float[np.ndarray, "lane weight"]]:
-    """Return losses and ∂L/∂θ of every network of a batch, as columns of its structure."""
+    """Return the loss and the flattened gradient ∂L/∂θ of every network of a batch."""
     problem = objective(network, task, loss)
     columns = problem.structure.columns(*network.parts)
     losses, slopes = _excess(problem.structure, columns, problem.data)
@@ -171,7 +171,7 @@ def losses_and_gradients(
 def _excess(
     structure: AbstractStructure, columns: Float[Array, "weight lane"], data: Data
 ) -> tuple[Float[Array, " lane"], Float[Array, "lane weight"]]:
-    """Return loss and gradient of each column; separate columns compile faster than lanes."""
+    """Return the loss and the gradient at each column of weights."""
     each = jax.value_and_grad(lambda weights: excess_loss(structure, weights, data))
     return jax.vmap(each, in_axes=1)(columns)
 

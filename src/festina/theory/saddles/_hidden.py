@@ -22,7 +22,7 @@ class HiddenLayer(NamedTuple):
 
 
 def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
-    """Return each hidden layer of a network in the form of Eq. (1) of Zhang, Saxe & Latham."""
+    """Return each hidden layer of a network as a sum Σ φ(z; u_i) v_i over units."""
     if isinstance(network, Layer):
         return (HiddenLayer(network.unit, network.u, network.v),)
     if isinstance(network, DeepLinear):
@@ -33,7 +33,7 @@ def hidden_layers(network: AbstractNetwork) -> tuple[HiddenLayer, ...]:
     else:
         raise ValueError(
             "`network` must be a `Layer`, `DeepLinear` or `DeepNetwork`, got "
-            f"{type(network).__name__}. Hidden layers of other networks are not defined here."
+            f"{type(network).__name__}, which has no hidden layers of units with weights u and v."
         )
     axis, weights = len(network.batch_shape), network.parts
     return tuple(
@@ -62,12 +62,11 @@ def with_hidden_layer(
     incoming: Float[np.ndarray, "..."],
     outgoing: Float[np.ndarray, "..."],
 ) -> Network:
-    """Return the network with other weights, and possibly more units, in one hidden layer."""
+    """Return the network with new weights, and possibly more units, in one hidden layer."""
     if isinstance(network, DeepNetwork) and any(layer + 1 in skip for skip in network.skips):
         raise ValueError(
-            f"Hidden layer {layer + 1} is an end of a skip connection of {network.skips}. Its "
-            "output is more than Σ φ(z; u_i) v_i, so its width cannot change: give its present "
-            "width."
+            f"The width of hidden layer {layer + 1} cannot change, because a skip connection of "
+            f"{network.skips} starts or ends there. Give the present width of this layer."
         )
     axis, parts = len(network.batch_shape), list[Any](network.parts)
     if not isinstance(network, Layer):

@@ -17,9 +17,9 @@ def koenigs(a: np.ndarray | float, step: np.ndarray) -> np.ndarray:
 
         p_j (μ^{j−1} − 1) = − Σ_{i<j} p_i μ^{i−1} binom(2i, j−i) (−g)^{j−i}, p_1 = 1,
 
-    which tends to p_j = 1, ψ = a/(1 − a), as h → 0. The nearest singularity is the other fixed
-    point a = 1: the critical values of F lie at 0 (on another branch) and beyond 1. The series
-    therefore converges like a^j, and a ≤ 1 − 1/√2 for all calls in this package.
+    which tends to p_j = 1, ψ = a/(1 − a), as h → 0. The singularity of ψ nearest to zero is the
+    fixed point a = 1 of F: the critical values of F lie at 0 (on another branch) and beyond 1. The
+    series therefore converges like a^j, and a ≤ 1 − 1/√2 for all calls in this package.
     """
     a = np.asarray(a, dtype=np.float64)
     h = np.asarray(step, dtype=np.float64)

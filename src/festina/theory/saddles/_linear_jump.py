@@ -1,7 +1,7 @@
 """Integration of a linear network from one saddle to the next, with growth of dormant weights.
 
 The weights are columns Θ = [v; u], one for each unit. A few active columns make up the end-to-end
-map W. The other columns are dormant: small, without an effect on W. All columns obey the same
+map W. The dormant columns are small and have a negligible effect on W. All columns obey the same
 linear equation, whose matrix consists of Σ̃ = Σ_yz − WΣ_zz and its transpose.
 """
 
@@ -15,12 +15,14 @@ from ._course import refined
 from ._linear_saddles import LinearModes
 from ._stairs import root, warn_unless_ended
 
-# A jump ends when the gradient of the active columns is `_SETTLED` times the gradient at its start,
-# or `_STILL` times the largest possible gradient, below which the integration is inaccurate.
+# A jump ends when the gradient of the active columns falls to `_SETTLED` times its value at the
+# start of the jump, or to `_STILL` times the largest possible gradient. Smaller gradients are
+# inaccurate.
 _SETTLED = 1e-4
 _STILL = 1e-6
 
-# Weights this many times larger than learned ones decay too fast for the integration of the rest.
+# Weights more than this many times larger than learned weights decay too fast for the integration
+# of the remaining weights.
 _STIFF = 100.0
 
 _RTOL = 1e-8
@@ -29,13 +31,13 @@ _ROUND_OFF = 1e-13
 
 @dataclass(frozen=True)
 class Jump:
-    """An integrated part of the flow, from one saddle to a later one."""
+    """An integrated part of the flow, from one saddle to a later saddle."""
 
     start: float
     end: float
     settled: bool
     left: Callable[[float], Float[np.ndarray, "output input"]]
-    """Σ̃ = Σ_yz − WΣ_zz at a time."""
+    """Function that returns Σ̃ = Σ_yz − WΣ_zz at a time."""
     time: Float[np.ndarray, " row"]
     excess: Float[np.ndarray, " row"]
     """Loss above the least-squares loss."""
@@ -51,11 +53,12 @@ def jump(
     start: float,
     size: float,
 ) -> tuple[Jump, Float[np.ndarray, "weight unit"], Float[np.ndarray, "weight waiting"]]:
-    """Integrate the active columns until they rest, or until a dormant one reaches `size`.
+    """Integrate the weights until active columns come to rest or a dormant column reaches `size`.
 
-    Return the jump, and the active and dormant columns at its end. Active columns rest when each of
-    them has learned a mode; any saddle that the active columns pass earlier is part of the jump. If
-    nothing drives the active columns, the jump ends at its start, as settled.
+    Return the jump, and the active and dormant columns at its end. Active columns count as at rest
+    only if each of them has learned a mode; any saddle that the active columns pass earlier is part
+    of the jump. If nothing drives the active columns, the jump ends at its start and counts as
+    settled.
     """
     from scipy.integrate import solve_ivp
 
@@ -70,7 +73,7 @@ def jump(
     outputs = len(modes.correlation)
 
     def flow(_: float, state: np.ndarray) -> np.ndarray:
-        """Return dΘ/dt: `move` by `drive`, written out because most of the time is spent here."""
+        """Return dΘ/dt = M Θ, as `move` but faster: most of the time is spent here."""
         v, u = (columns := state.reshape(both.shape))[:outputs], columns[outputs:]
         left = modes.correlation - v[:, :few] @ (u[:, :few].T @ modes.covariance)
         return np.concatenate([left @ u, left.T @ v]).ravel()
@@ -97,8 +100,8 @@ def jump(
 
     rests.terminal = wakes.terminal = True  # pyright: ignore[reportFunctionMemberAccess]
     rests.direction, wakes.direction = -1, 1  # pyright: ignore[reportFunctionMemberAccess]
-    # Columns grow at the rate of the drive; resting columns are detected by `rests`. If the other
-    # columns leave no drive, the last column is driven by its own contribution.
+    # The time limit of the integration follows from the largest growth rate: the norm of Σ̃ without
+    # the last active column or, if that norm is zero, of Σ̃ with all active columns.
     drives = (np.linalg.norm(modes.drive(part), 2) for part in (active[:, :-1], active))
     fastest = float(next((drive for drive in drives if drive > 0.0), 0.0))
     if (largest := float(np.linalg.norm(active, 2))) > _STIFF * modes.weight > 0.0:
@@ -152,8 +155,8 @@ def grow(
     rate, basis = np.linalg.eigh(generator)
     amplitude = basis.T @ dormant
     # The threshold is relative to each column: columns are orthogonal, and their sizes may differ
-    # by many decades. (Rotating the columns left rounding errors of the larger columns in the
-    # smaller ones, which matter below about 1e-30.)
+    # by many decades. (Rotating the columns has left rounding errors of larger columns in smaller
+    # columns. These errors matter for weights below about 1e-30.)
     amplitude[np.abs(amplitude) <= _ROUND_OFF * np.abs(amplitude).max(axis=0)] = 0.0
     grown = lambda t: np.exp(rate * t)[:, None] * amplitude
     largest = lambda t: float(np.linalg.norm(grown(t), 2))
@@ -171,7 +174,7 @@ def grow(
 def turn(
     dormant: Float[np.ndarray, "weight unit"],
 ) -> tuple[Float[np.ndarray, "weight unit"], Float[np.ndarray, " unit"]]:
-    """Return rotated columns that are orthogonal, and their norms, largest first."""
+    """Return the columns rotated over units to be orthogonal, and their norms, largest first."""
     _, size, turned = np.linalg.svd(dormant, full_matrices=True)
     return dormant @ turned.T, size
 

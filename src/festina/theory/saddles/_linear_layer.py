@@ -11,7 +11,7 @@ from ...tasks import AbstractTask
 
 
 class LinearLayer(NamedTuple):
-    """Weights u and v of every unit, and the averages Σ_yz and Σ_zz that drive them."""
+    """Weights u and v of every unit, and the averages Σ_yz and Σ_zz of the data."""
 
     u: Float[np.ndarray, "*batch unit input"]
     v: Float[np.ndarray, "*batch unit output"]
@@ -20,7 +20,7 @@ class LinearLayer(NamedTuple):
 
 
 def as_layer(network: AbstractNetwork) -> AbstractNetwork:
-    """Return a two-layer deep linear network as the equivalent layer; return others unchanged."""
+    """Return a two-layer `DeepLinear` as the equivalent `Layer`, and other networks unchanged."""
     if isinstance(network, DeepLinear) and network.depth == 2:
         return network.to_layer()
     return network
@@ -32,7 +32,7 @@ def is_linear(layer: Layer) -> bool:
 
 
 def linear_layer(network: AbstractNetwork, task: AbstractTask) -> LinearLayer:
-    """Return the layer and its averages, or raise unless it is linear and fits the task."""
+    """Return a linear layer and the averages of its task; raise `ValueError` for other networks."""
     check_kinds(network, task)
     layer = as_layer(network)
     if not isinstance(layer, Layer) or not is_linear(layer):

@@ -1,6 +1,6 @@
-r"""Linear networks near zero weights, where timescales separate directions.
+r"""Linear networks near zero weights, where directions of the weights grow at different rates.
 
-This is Section 5.1 and Appendix G of Zhang, Saxe & Latham. The network is
+The module follows Section 5.1 and Appendix G of Zhang, Saxe & Latham. The network is
 $f = \sum_i v_i u_i^\top z = Wz$ (Eq. 8). The loss is
 $L = \frac12\langle\lVert y - f\rVert^2\rangle$. Time is that of gradient flow
 $\dot\theta = -\partial L/\partial\theta$, so that (Eq. 9)
@@ -156,9 +156,9 @@ def unit_growth_times(
 
     which is Eq. (37) of Zhang, Saxe & Latham (Theorem 4). $P$ (Eq. 11) projects on the $r$ top
     singular directions of $\Sigma_{yz}$, $r$ is the multiplicity of the largest singular value
-    $s_1$, and $c_{ki}$ is the amplitude of mode $k$ in unit $i$ (Eq. 35a). At $T_i$ the rest of the
-    unit is $O(\epsilon^{1 - s_{r+1}/s_1})$ for an initial scale $\epsilon$, see
-    `residual_exponent`.
+    $s_1$, and $c_{ki}$ is the amplitude of mode $k$ in unit $i$ (Eq. 35a). At $T_i$ the components
+    of unit $i$ outside the top directions are $O(\epsilon^{1 - s_{r+1}/s_1})$ for an initial scale
+    $\epsilon$ (`residual_exponent`).
 
     **Arguments:**
 
@@ -206,16 +206,16 @@ def unit_growth_times(
 
 
 def residual_exponent(singular_values: ArrayLike, *, degeneracy: float = 1e-9) -> float:
-    r"""Return the power of the initial scale that remains outside the top directions at escape.
+    r"""Return the exponent $p$ with which weights outside the top directions scale at escape.
 
     Theorem 4 of Zhang, Saxe & Latham (Eq. 39): when the part of a unit along the top singular
-    directions is $O(1)$, the rest of the unit is $O(\epsilon^p)$ for an initial scale $\epsilon$,
-    with
+    directions is $O(1)$, its part outside these directions is $O(\epsilon^p)$ for an initial scale
+    $\epsilon$, with
 
     $$p = 1 - s_{r+1}/s_1$$
 
-    and $r$ the multiplicity of $s_1$. With a larger exponent the weights are closer to rank $r$,
-    and the next plateau is cleaner.
+    and $r$ the multiplicity of $s_1$. With a larger exponent $p$ the weights at escape are closer
+    to rank $r$, and training passes closer to the next saddle.
 
     **Arguments:**
 
@@ -224,8 +224,8 @@ def residual_exponent(singular_values: ArrayLike, *, degeneracy: float = 1e-9) -
 
     **Returns:**
 
-    $p$ between 0 and 1. If all singular values are equal (a case that the theorem leaves out), the
-    rest does not grow and $p = 1$.
+    $p$ between 0 and 1. If all singular values are equal (a case that the theorem leaves out),
+    weights outside the top directions do not grow, and $p = 1$.
 
     **Example:**
 

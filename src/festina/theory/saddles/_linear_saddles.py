@@ -34,7 +34,7 @@ from ...tasks import AbstractTask
 from ...tasks._task import Statistics
 from .._modes import equals
 
-DEGENERACY = 1e-9  # fraction of the largest mode
+DEGENERACY = 1e-9  # fraction of the largest μ
 _SINGULAR = 1e-13  # fraction of the largest eigenvalue, for each input
 
 
@@ -83,7 +83,7 @@ class LinearSaddle(Result):
         For $H$ units, $D$ modes and $r$ modes in $A$ the number is $(H - r)(D - r)$ plus the number
         of pairs of a mode $k \in A$ and a mode $l \notin A$ with $\mu_l > \mu_k$. The first term
         arises because each spare unit can learn each remaining mode. The second term arises because
-        each learned mode can be rotated into a mode that explains more.
+        each learned mode $k$ can be rotated into a mode $l$ that explains more of the targets.
         """
         self._check_width(width)
         return (width - len(self.modes)) * len(self.escape_rates) + self.better
@@ -98,8 +98,9 @@ class LinearSaddle(Result):
         **Arguments:**
 
         - `width`: number of units, at least the number of learned modes.
-        - `key`: random key of the $o_k$, with which all units take part. Without a key the first
-          units hold one mode each, and all other units are zero.
+        - `key`: random key from which the $o_k$ are drawn, so that each mode is spread over all
+          units. Without a key, each of the first units learns one mode, and all other units are
+          zero.
         - `unread`: size of random components that Eq. (40) leaves out. The components are added to
           $u$ in the part of $\ker\tilde\Sigma_{yz}$ that no output weight reads. If that part is
           empty, the components are added to $v$ in the part of $\ker\tilde\Sigma_{yz}^\top$ that no
@@ -128,8 +129,8 @@ class LinearSaddle(Result):
             if on_u.shape[1] + on_v.shape[1] == 0:
                 raise ValueError(
                     "`unread` components do not exist here: the correlation of targets and inputs "
-                    f"({outputs} × {inputs}) has full rank, and Eq. (40) is complete. "
-                    "Leave out `unread`."
+                    f"({outputs} × {inputs}) has full rank, so Eq. (40) gives all fixed "
+                    "points. Leave out `unread`."
                 )
             side = on_u if on_u.shape[1] else on_v
             extra = unread * spare @ rng.standard_normal((width - rank, side.shape[1])) @ side.T
@@ -208,13 +209,13 @@ def linear_saddle(
 
 @dataclass(frozen=True, eq=False)
 class LinearModes:
-    """The modes of a task: μ_k > 0, largest first, with e_k, and the moments of the data."""
+    """The modes of a task (all μ_k > 0, largest first, and e_k) and the moments of the data."""
 
     mu: Float[np.ndarray, " mode"]
     e: Float[np.ndarray, "output mode"]
     correlation: Float[np.ndarray, "output input"]
     covariance: Float[np.ndarray, "input input"]
-    inverse: Float[np.ndarray, "input input"]  # Σ_zz⁻¹ on what the inputs span
+    inverse: Float[np.ndarray, "input input"]  # Σ_zz⁻¹ on the span of the inputs
     target_power: float
     degeneracy: float
     factor: float = 1.0  # c of the loss cL
@@ -237,9 +238,9 @@ class LinearModes:
         )
 
     def nearest(self, left: Float[np.ndarray, "output input"]) -> LinearSaddle:
-        """Return the fixed point of the modes that have lost half of their loss or more.
+        """Return the fixed point of all modes whose share of the loss has fallen by more than half.
 
-        The argument `left` is Σ̃ = Σ_yz − WΣ_zz of any weights with the end-to-end map W.
+        The argument `left` is Σ̃ = Σ_yz − WΣ_zz for the end-to-end map W of any weights.
         """
         power, e, learned = left @ self.inverse @ left.T, self.e.copy(), list[int]()
         for equal in equals(self.mu, self.degeneracy):
@@ -251,7 +252,7 @@ class LinearModes:
     def drive(
         self, active: Float[np.ndarray, "*time weight unit"]
     ) -> Float[np.ndarray, "*time output input"]:
-        """Return Σ̃ = Σ_yz − WΣ_zz for the end-to-end map W of these weights."""
+        """Return Σ̃ = Σ_yz − WΣ_zz for the end-to-end map W of the columns `active`."""
         outputs = len(self.correlation)
         return self.left(active[..., :outputs, :] @ active[..., outputs:, :].swapaxes(-1, -2))
 

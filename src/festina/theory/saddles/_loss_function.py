@@ -1,4 +1,4 @@
-"""The loss of a network as an optimiser needs it: a column of weights → value and gradient."""
+"""The loss of a network and its gradient, as functions of one vector of weights."""
 
 import functools
 
@@ -29,7 +29,7 @@ def relative_slope(weights: Point, gradient: Point, least: float = 0.0) -> float
     """Return |gradient| · |weights|, which bounds the relative sensitivity of the loss.
 
     To first order, changing all weights by a relative amount δ changes the loss by at most δ times
-    the result. Norms of weights below `least` are replaced by `least`.
+    the result. A norm |weights| below `least` is replaced by `least`.
     """
     return float(np.linalg.norm(gradient) * max(np.linalg.norm(weights), least))
 
@@ -37,8 +37,8 @@ def relative_slope(weights: Point, gradient: Point, least: float = 0.0) -> float
 def natural_size(loss: float, slope: float) -> float:
     """Return the size of weights that would remove all of the loss at zero weights, to first order.
 
-    Return zero if the gradient vanishes at zero weights, as it does for silent units: zero weights
-    then set no scale.
+    Return zero if the gradient vanishes at zero weights, as for units with φ(z; 0) = 0: the
+    gradient then defines no size.
     """
     return loss / slope if slope**2 > _ROUNDING * loss else 0.0
 

@@ -25,10 +25,10 @@ Rows = Float[np.ndarray, "*batch unit _"]
 
 @dataclass(frozen=True)
 class ManifoldConstraint:
-    r"""One linear relation between the weights of unit $i$ and those of other units.
+    r"""One linear relation between the weights of unit $i$ and the weights of other units.
 
     A constraint on $\theta_i = [u_i, v_i]$ has one of five kinds. Gradient flow preserves the first
-    four under the conditions (i) to (iv) of Theorem 3 of Zhang, Saxe & Latham:
+    four kinds under the conditions (i) to (iv) of Theorem 3 of Zhang, Saxe & Latham:
 
     - `"equal"`: $\theta_i = \theta_j$, for any φ;
     - `"zero"`: $\theta_i = 0$, if $\phi(z; 0) = 0$;
@@ -42,8 +42,8 @@ class ManifoldConstraint:
     odd. The theorem does not list `"proportional"` with γ = −1 for an odd φ either:
     $\theta_i = -\theta_j$ is preserved although φ need not be homogeneous.
 
-    A constraint can be created for any unit. `flow_keeps_constraint` tells whether gradient flow
-    preserves it.
+    A constraint can be created for units with any φ. `flow_keeps_constraint` tells whether gradient
+    flow preserves the constraint.
 
     **Arguments:**
 
@@ -98,7 +98,7 @@ class ManifoldConstraint:
             )
 
     def row(self, side: Side, width: int) -> Float[np.ndarray, " {width}"]:
-        """Return the coefficients c with Σ_k c_k w_k = 0.
+        """Return the coefficients c_k of the constraint Σ_k c_k w_k = 0, one for each unit k.
 
         `side` selects w: the input weights `u`, the output weights `v`, or the responses φ(z; u).
         """
@@ -120,9 +120,9 @@ class ManifoldConstraint:
 def flow_keeps_constraint(unit: UnitLike, constraint: ManifoldConstraint) -> bool:
     """Return whether gradient flow preserves a relation between units with this φ.
 
-    The algebra of φ decides. `unit` is a unit, the name of an activation, or a scalar JAX function
-    φ. The conditions are those of Theorem 3 of Zhang, Saxe & Latham, extended by mirrored units for
-    even φ and opposite units for odd φ (see `ManifoldConstraint`).
+    The answer follows from the algebra of φ. `unit` is a unit, the name of an activation, or a
+    scalar JAX function φ. The conditions are those of Theorem 3 of Zhang, Saxe & Latham, extended
+    by mirrored units for even φ and opposite units for odd φ (see `ManifoldConstraint`).
 
     **Example:**
 
@@ -137,7 +137,7 @@ def flow_keeps_constraint(unit: UnitLike, constraint: ManifoldConstraint) -> boo
     allowed = constraint.kind in admissible(algebra)
     if constraint.kind != "proportional":
         return allowed
-    # A copy, a silent unit and an opposite unit are proportional too, under weaker conditions.
+    # γ = 1 (a copy), 0 (a silent unit) and −1 (an opposite unit) need weaker conditions.
     factor = constraint.gamma[0]
     less = {1.0: True, 0.0: algebra.zero, -1.0: algebra.odd}.get(factor, False)
     return less or (allowed and (algebra.homogeneous == "real" or factor >= 0))
@@ -307,7 +307,7 @@ def gamma_v_on_manifold(gamma_u: ArrayLike) -> Float[np.ndarray, "..."]:
         )
     if gamma.ndim < 2:
         return np.asarray(gamma / (1 + np.sum(gamma**2)))
-    # Use singular values, σ/(1 + σ²): in 1 + ΓΓᵀ rounding would lose the 1 for large Γ.
+    # Use singular values σ of Γ, as σ/(1 + σ²): for large Γ, 1 + ΓΓᵀ would be rounded to ΓΓᵀ.
     left, sigma, right = np.linalg.svd(gamma, full_matrices=False)
     return (left * (sigma / (1 + sigma**2))) @ right
 
@@ -323,7 +323,7 @@ def _normal(network: Layer, constraints: Sequence[ManifoldConstraint]) -> tuple[
     """Return the component C⁺CΘ of the weights normal to the manifold, for u and for v."""
     if not constraints:
         raise ValueError(
-            "No constraint was given, and every network satisfies none: give at least one."
+            "No constraint was given, so no manifold is defined: give a `ManifoldConstraint`."
         )
     for constraint in constraints:
         check_type("constraints", constraint, ManifoldConstraint)

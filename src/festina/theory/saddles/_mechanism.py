@@ -20,7 +20,7 @@ from ._responses import respond
 Separates = Literal["directions", "units"]
 
 _STEP = 1e-3  # size of the weights at which the lowest order is measured
-_SIGNIFICANT = 3.0  # standard deviations for a single direction
+_SIGNIFICANT = 3.0  # standard deviations above chance, for one direction
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,16 +31,16 @@ class Mechanism(Result):
     weights $u$ at $u = 0$.
 
     - `order`: $p$; None if the response is not a power of u near zero.
-    - `separates`: `"directions"` for $p = 1$: the growth rate of a unit depends only on its
-      direction, and all units align with the fastest direction, within a time of order
+    - `separates`: `"directions"` for $p = 1$: the growth rate of a unit depends only on the
+      direction of its weights. All units align with the fastest direction within a time of order
       $\ln(1/\epsilon)$ for an initial scale $\epsilon$ (Theorem 4 of Zhang, Saxe & Latham).
-      `"units"` for $p \ge 2$: a larger unit grows faster, and one unit outruns all others, within a
-      time of order $\epsilon^{1-p}$ (Proposition 5). None for $p = 0$ and without an order.
+      `"units"` for $p \ge 2$: a larger unit grows faster, and one unit outgrows all other units
+      within a time of order $\epsilon^{1-p}$ (Proposition 5). None if `order` is 0 or None.
     - `kinds`: the kinds of saddles that the unit's algebra admits, simplest first.
     - `expected`: the kind of saddle to which the mechanism leads: `"linear"` (Eq. 7) for linear
       units, `"proportional"` (Eq. 6) for homogeneous units, `"zero"` (Eq. 5) if units separate.
-      None if theory predicts none of them exactly.
-    - `message`: these statements in a sentence.
+      None if the theory predicts no exact kind.
+    - `message`: a sentence with the order, the mechanism and the expected kind of saddle.
 
     **Example:**
 
@@ -81,7 +81,8 @@ def mechanism_of_unit(unit: UnitLike) -> Mechanism:
     >>> mechanism_of_unit("relu").separates, mechanism_of_unit("quadratic").separates
     ('directions', 'units')
     >>> print(mechanism_of_unit("relu"))
-    Order one: directions separate, in a time of order ln(1/ε), and lead to saddles of Eq. (6).
+    Order one: all units align with the fastest direction in a time of order ln(1/ε), for an initial
+    scale ε. Training then reaches saddles of kind 'proportional', Eq. (6).
     """
     unit = unit_of(unit)
     algebra = unit.algebra
@@ -90,32 +91,36 @@ def mechanism_of_unit(unit: UnitLike) -> Mechanism:
 
 
 def _leaving_zero(unit: AbstractUnit) -> tuple[Separates | None, Kind | None, str]:
-    """Return what separates, the expected kind of saddle, and both in a sentence."""
+    """Return what separates near zero weights, the expected kind of saddle, and a sentence."""
     algebra = unit.algebra
     order = algebra.order
     if order is None:
         return None, None, _without_order(unit)
     if order == 0:
         message = (
-            "Order zero: units respond at u = 0, so v starts to learn at once. Zero weights are a "
-            "saddle only if this response explains none of the targets."
+            "Order zero: units respond at u = 0, so the output weights v learn at once. Zero "
+            "weights are a saddle only if this response explains none of the targets."
         )
         return None, None, message
     if order == 1:
         expected = "linear" if algebra.linear else "proportional" if algebra.homogeneous else None
         near_zero = "homogeneous" if algebra.kink == "zero" else "linear"
         leads = (
-            f"to saddles of Eq. ({EQUATION[expected]})"
+            f"Training then reaches saddles of kind '{expected}', Eq. ({EQUATION[expected]})."
             if expected
-            else "to weights near one direction, where no narrower network has a fixed point: φ is "
-            f"{near_zero} for small weights only"
+            else "Such weights are not a fixed point of any narrower network, because φ is "
+            f"{near_zero} for small weights only."
         )
-        message = f"Order one: directions separate, in a time of order ln(1/ε), and lead {leads}."
+        message = (
+            "Order one: all units align with the fastest direction in a time of order ln(1/ε), for "
+            f"an initial scale ε. {leads}"
+        )
         return "directions", expected, message
     power = "1/ε" if order == 2 else f"1/ε^{order - 1}"
     message = (
-        f"Order {order}: units separate, in a time of order {power}. Units grow one at a time and "
-        "lead to saddles of Eq. (5) if networks of few units have a minimum at finite weights."
+        f"Order {order}: one unit outgrows all other units in a time of order {power}, for an "
+        "initial scale ε. Units become active one at a time, and training reaches saddles of kind "
+        "'zero', Eq. (5), if networks of few units have a minimum at finite weights."
     )
     return "units", "zero", message
 
@@ -123,7 +128,7 @@ def _leaving_zero(unit: AbstractUnit) -> tuple[Separates | None, Kind | None, st
 @float64
 def _without_order(unit: AbstractUnit) -> str:
     """Return a sentence on why the order of a unit is not a whole number."""
-    if unit.algebra.linear and unit.algebra.even:  # φ(−u) is −φ(u) and φ(u)
+    if unit.algebra.linear and unit.algebra.even:  # φ(−u) = φ(u) and φ(−u) = −φ(u)
         return "The response is zero for all u: nothing is learned."
     if isinstance(unit, NeuronUnit | ConvolutionUnit):
         small, large = (
@@ -132,12 +137,12 @@ def _without_order(unit: AbstractUnit) -> str:
         if small > 0:
             return (
                 "Near u = 0 the response is about |u|^"
-                f"{math.log2(large / small):.2g}, which is no whole power: neither mechanism "
-                "applies."
+                f"{math.log2(large / small):.2g}, which is not a whole power: neither directions "
+                "nor units separate as in Theorem 4 or Proposition 5."
             )
     return (
         "Near u = 0 units are silent (φ has a threshold, or is flatter than any power of u): small "
-        "weights may never grow, and neither mechanism applies."
+        "weights may never grow, and the theory does not apply."
     )
 
 
@@ -155,7 +160,7 @@ class LowestOrderDrive(Result):
     - `noise`: the correlation that a finite sample of size $P$ shows by chance, $1/\sqrt P$; zero
       for a population.
     - `nonzero`: whether the data drive small weights at this order. If False, small weights stay
-      small until a higher order takes over, and the mechanism of order $p$ does not apply.
+      small until terms of higher order drive them, and the mechanism of order $p$ does not apply.
     - `significant`: whether the strength is larger than chance explains. A drive that is not
       significant still acts, but its escape time is specific to the data set.
 
@@ -213,8 +218,8 @@ def lowest_order_drive(
     order = unit.algebra.order
     if order is None:
         raise ValueError(
-            f"The response of {unit} is no power of u near zero, so it has no lowest-order "
-            "statistic. Use a `unit` with an order (see `mechanism_of_unit`)."
+            f"The response of {unit} is not a power of u near zero, so no lowest-order statistic "
+            "exists. Use a `unit` with an order (see `mechanism_of_unit`)."
         )
     statistics = task.statistics(unit)
     shape = unit.weight_shape(task.input_shape)
@@ -234,7 +239,8 @@ def lowest_order_drive(
     correlation = np.sqrt(np.sum(statistic**2, axis=(0, 1))) / np.where(size > 0, size, np.inf)
     strength = float(correlation.max())
     noise = 0.0 if task.samples is None else 1.0 / math.sqrt(task.samples)
-    # Chance in n directions is n times as likely as in one: the Gaussian bound grows with n.
+    # A large chance correlation is n times as likely in n directions as in one, so the Gaussian
+    # bound increases with n.
     allowed = math.sqrt(_SIGNIFICANT**2 + 2 * math.log(draws))
     return LowestOrderDrive(
         order=order,

@@ -29,7 +29,7 @@ class MergedNetwork(NamedTuple):
     - `error`: `error[h]` is the root mean square of f − f_h divided by `scale`, where f are the
       outputs of the original network and f_h those of the first h units; h runs from 0 to all
       units.
-    - `scale`: the unit of the errors.
+    - `scale`: the root mean square by which all errors are divided.
 
     **Example:**
 
@@ -73,16 +73,16 @@ def merged_networks(
     - `"zero"`: keep the units with the largest contributions, measured by the root mean square of
       $\phi(x; u_i)v_i$.
     - `"equal"`: merge units with responses that differ by less than `angle` times their size (up to
-      the sign, if φ is odd). The merged unit has the sum of their v. Its u is the mean u, or the u
-      of the unit nearest to the mean response if that fits better: keys and queries that respond
-      alike may differ.
+      the sign, if φ is odd). The merged unit has the sum of the v of all units of a group. Its u is
+      their mean u, or the u of the unit nearest to the mean response if this u fits better:
+      attention heads with different keys and queries may respond alike.
     - `"proportional"`: merge units with u within `angle` of one ray (of one line, if φ is even or
-      homogeneous over the reals). From large to small contributions, each remaining unit gathers
-      the units around it. The merged u points along their contribution-weighted mean direction, and
-      the merged $v = \sum_i |u_i| v_i$.
+      homogeneous over the reals). Groups form around the units with the largest contributions. The
+      merged u points along the contribution-weighted mean direction of its group. For a merged u of
+      norm one, the merged $v = \sum_i |u_i| v_i$.
     - `"linear"`: take the leading singular vectors of the map $M = \sum_i v_i u_i^\top$ on the
-      data, $M\langle zz^\top\rangle^{1/2}$. The singular vectors of $\Theta = [V, U]$ would span
-      more if u has components that no output weight reads (Lemma 6).
+      data, $M\langle zz^\top\rangle^{1/2}$. The singular vectors of $\Theta = [V, U]$ would also
+      span components of u that no output weight reads (Lemma 6).
 
     **Arguments:**
 
@@ -155,9 +155,10 @@ def _rays(
     size = np.linalg.norm(u, axis=1)
     few_u, few_v = [], []
     for members, along, side in rays_of(u, contribution, angle, lines=lines):
-        # An even unit responds to −u as to u, any other unit with the opposite sign.
+        # On a line, an even unit responds to −u as to u, and any other unit with the opposite sign.
         read = ((1.0 if algebra.even else side) * size[members]) @ v[members]
-        # A unit may shift any factor between its layers; small weights grow to equal norms.
+        # Any factor can be moved between u and v. Weights that have grown from small values have
+        # equal norms of u and v.
         factor = math.sqrt(np.linalg.norm(read)) or 1.0
         few_u.append(factor * along)
         few_v.append(read / factor)
@@ -211,7 +212,7 @@ def _directions(
     power, axes = np.linalg.eigh(second_moment)
     a = np.linalg.svd(m @ (axes * np.sqrt(np.maximum(power, 0.0))), full_matrices=False)[0]
     read = (a.T @ m)[: len(u)]
-    # Give both layers equal norms, to which small weights grow.
+    # Give u and v equal norms, as they have after growth from small weights.
     factor = np.sqrt(np.linalg.norm(read, axis=1, keepdims=True))
     return read / np.where(factor > 0, factor, 1.0), factor * a.T[: len(u)]
 

@@ -1,4 +1,4 @@
-"""Minima of a narrower network: the levels at which a wider network can rest (Theorem 1)."""
+"""Minima of a narrow network, and thus plateau levels of wider networks (Theorem 1)."""
 
 import functools
 from dataclasses import dataclass
@@ -69,8 +69,8 @@ def narrow_minima(
 
     By Theorem 1 of Zhang, Saxe & Latham every fixed point of a narrow network is a fixed point of
     each wider network, with the same loss. The losses of these fixed points are the levels of
-    plateaus in saddle-to-saddle dynamics. The optimiser (BFGS) is independent of the flow with
-    which the levels are compared.
+    plateaus in saddle-to-saddle dynamics. The minimisation (BFGS) does not use gradient flow, so
+    these losses are an independent test of plateaus in training.
 
     **Arguments:**
 
@@ -79,10 +79,10 @@ def narrow_minima(
     - `starts`: number of random starts, with weights of order one. The lowest minimum found is the
       global minimum only if one of the starts leads there.
     - `key`: random key of the starts; `jax.random.key(0)` by default.
-    - `tolerance`: in units of the loss at zero weights above the least-squares loss. Levels closer
-      than `tolerance` count as equal. An end point counts as a minimum if |gradient| · |weights| is
-      below `tolerance`. On a kink, where rectified units often have their minima, the smallest
-      subgradient replaces the gradient.
+    - `tolerance`: fraction of the difference between the loss at zero weights and the least-squares
+      loss. Levels closer than `tolerance` count as equal. An end point counts as a minimum if
+      |gradient| · |weights| is below `tolerance`. On a kink, where rectified units often have their
+      minima, the smallest subgradient replaces the gradient.
 
     **Example:** Levels of a linear network on a task with two modes of strength 2 and 1.
 
@@ -147,7 +147,7 @@ def minima_near_network(
         for column in columns.T
     ]
 
-    # A start that diverged has found no minimum, so only ends with a small slope count.
+    # Starts may diverge instead of finding a minimum, so only ends with a small slope count.
     slope = functools.partial(slope_at_rest, function, enough=allowed, kinked=networks.kinked)
     minima = [(weights, value) for weights, value, g in ends if slope(weights, g) <= allowed]
     levels: list[float] = []

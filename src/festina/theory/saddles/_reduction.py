@@ -18,8 +18,8 @@ def reduce_width(
     weights $v_j^\text{new} = \sum_i B_{ij} v_i$ therefore give the same function (Zhang, Saxe &
     Latham, F.3). With one constraint the new output weights are $2v_j$ for equal units,
     $(1 + \gamma^2)v_j$ for proportional units, and those of Eq. (28) for linear units; a zero unit
-    is left out. The result is an approximation off the manifold, and for a unit without the
-    property that a `ManifoldConstraint` requires.
+    is left out. The result is an approximation if the weights are off the manifold, or if φ lacks
+    the property that a `ManifoldConstraint` requires.
 
     **Arguments:**
 
@@ -27,14 +27,13 @@ def reduce_width(
     - `constraints`: one constraint for each unit to remove. A constraint may refer to units that
       another constraint removes. Constraints that determine each other in a circle raise
       `ValueError`.
-    - `same_flow`: if True, split the factor between both layers,
-      $\theta^\text{new} = (B^\top B)^{1/2}\theta$ over the remaining units, instead of multiplying
-      only v. The narrow network then computes the same function and *learns* it at the same speed.
-      With `same_flow=False` (the form in F.3) the first layer learns $1 + \gamma^2$ times as fast
-      and the second layer slower by the same factor. `same_flow` is available for homogeneous and
-      linear units only.
+    - `same_flow`: if True, rescale u and v of the remaining units,
+      $\theta^\text{new} = (B^\top B)^{1/2}\theta$, instead of only v. The narrow network then
+      computes the same function and *learns* it at the same speed. With `same_flow=False` (the form
+      in F.3) the first layer learns $1 + \gamma^2$ times as fast and the second layer slower by the
+      same factor. `same_flow` is available for homogeneous and linear units only.
 
-    **Returns:** the network without the removed units, the others in the same order.
+    **Returns:** the network without the removed units; the remaining units keep their order.
 
     **Example:**
 
@@ -49,10 +48,10 @@ def reduce_width(
     """
     removed = [constraint.unit for constraint in constraints]
     if len(set(removed)) < len(removed):
-        raise ValueError(f"Each constraint removes another unit, got units {removed}.")
+        raise ValueError(f"Each constraint must remove a different unit, got units {removed}.")
     if len(removed) >= only_layer(network).width:
         raise ValueError(
-            f"{len(removed)} constraints leave nothing of a network with {network.width} units. "
+            f"{len(removed)} constraints would remove all {network.width} units of `network`. "
             "Give fewer constraints than units."
         )
     network.check_finite()
@@ -68,9 +67,9 @@ def reduce_width(
         }
         if refused:
             raise ValueError(
-                f"`same_flow` needs a factor that can be split between the layers, which "
-                f"{network.unit} does not allow for {', '.join(sorted(refused))} units. Without "
-                "`same_flow` the narrow network computes the same function."
+                f"`same_flow` rescales u, which changes the function of {network.unit} for "
+                f"constraints of kind {', '.join(sorted(refused))}. Leave out `same_flow`: the "
+                "narrow network then computes the same function, but learns at another speed."
             )
         root = _square_root(b.T @ b)
         return network.with_parts(*(combine(root, part.take(kept, axis), axis) for part in (u, v)))
@@ -80,7 +79,7 @@ def reduce_width(
 def _combinations(
     constraints: tuple[ManifoldConstraint, ...], kept: np.ndarray, width: int
 ) -> Float[np.ndarray, "unit kept"]:
-    """Return B, which gives every response as a combination of those of the kept units."""
+    """Return B, which expresses all responses as combinations of the responses of kept units."""
     removed = [constraint.unit for constraint in constraints]
     b = np.zeros((width, len(kept)))
     b[kept, np.arange(len(kept))] = 1.0

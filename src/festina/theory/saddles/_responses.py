@@ -17,11 +17,11 @@ _NUMBERS = 2**16  # numbers in an array of outputs of several units
 
 
 class OnData:
-    """Responses of units like those of a layer, on the data, and norms of their sums."""
+    """Responses of the units of one kind on the data, and norms of sums of responses."""
 
     def __init__(self, network: Layer, statistics: Statistics):
         self.unit = network.unit
-        self.block = min(_BLOCK, network.width)  # no kind has more units: compiled once
+        self.block = min(_BLOCK, network.width)  # no result is wider: `respond` compiles once
         self.weight_shape = network.structure.weight_shape
         self.outputs = network.outputs
         self.read = math.prod(network.structure.value_shape[1:])
@@ -62,7 +62,7 @@ class OnData:
         responses: np.ndarray,
         v: Float[np.ndarray, "unit value"],
     ) -> Float[np.ndarray, " none_to_all"]:
-        """Return the root mean square of outputs minus the first h units, for h from 0 to all."""
+        """Return the root mean square of outputs minus those of the first h units, for each h."""
         sizes, rest = [self.sizes(outputs[None])], outputs
         for some in self.each(responses, v):
             rests = rest - np.cumsum(some, axis=0)

@@ -20,7 +20,7 @@ from ._stairs import Staircase, stacked, warned
 def staircase(
     network: AbstractNetwork, task: AbstractTask, *, loss: LossConvention = "half"
 ) -> Staircase:
-    r"""Predict levels, drop times and active sets of training from small initial weights.
+    r"""Predict plateau levels, drop times and active modes or units of training from small weights.
 
     Nothing is trained. On each plateau, the growth of the small weights has a closed form or a
     cheap integral; only the jumps between plateaus are integrated. The architecture decides which
@@ -36,8 +36,8 @@ def staircase(
     - Layers of units with fixed features and of order two or more in their weights (quadratic
       neurons, heads of linear attention): units become active. The time of the first drop has an
       error of $O(\epsilon\ln(1/\epsilon))$. Times of later drops are sensitive to the duration of
-      earlier jumps. `uncertainty` estimates this error from two predictions, which let dormant
-      units start before and after the jump.
+      earlier jumps. `uncertainty` estimates this error from two predictions, in which the growth of
+      dormant units resumes before and after the jump.
 
     **Arguments:**
 
@@ -73,7 +73,8 @@ def staircase(
 
         - the initial weights are not near a saddle: their loss differs from that of zero weights
           and, for a linear network, from that of any set of learned modes;
-        - the dip of a plateau is within a tenth of a decade of the half decade at which it counts;
+        - the squared gradient dips at a plateau by 0.4 to 0.6 decades, close to the half decade at
+          which a plateau counts;
         - a time is uncertain by more than 5 %;
         - a drop is so small that `plateaus` ignores it by default.
 
@@ -125,10 +126,13 @@ def _predict(network: AbstractNetwork, task: AbstractTask) -> Staircase:
 
 
 def _advice(network: AbstractNetwork) -> str:
-    """Return what to use for networks without a predicted staircase."""
+    """Return advice for networks that have no staircase predictor."""
     if network.kinked:
-        return "Rectified units escape at times that depend on which samples activate them: train."
+        return (
+            "Escape times of rectified units depend on which samples activate them, and are not "
+            "predicted. Train the network with `festina.gradient_flow`."
+        )
     return (
-        "An activation that behaves as zᵖ near zero escapes as `festina.networks.power(p)` does, "
-        "and with p = 1 as a linear network does: pass that network instead."
+        "With an activation that behaves as zᵖ near zero, small weights escape as with "
+        "`festina.networks.power(p)`, or for p = 1 as in a linear network: pass such a network."
     )

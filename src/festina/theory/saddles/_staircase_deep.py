@@ -13,10 +13,10 @@ they enter products of two or more layers at second order.
 
 The network is therefore split at each saddle. In every hidden layer the directions of the learned
 modes are projected out. The remaining network has the same number of layers and is driven by the
-$\tilde\Sigma$ of Lemma 6, which vanishes along the learned modes; its weights diverge in turn. If
-$\Sigma_{yz}$ and $\Sigma_{zz}$ do not share their directions, the learned directions rotate during
-a jump between saddles and rotate the small weights with them. All weights are therefore integrated
-during a jump.
+$\tilde\Sigma$ of Lemma 6, which vanishes along the learned modes. The weights of the remaining
+network then diverge in the same way. If $\Sigma_{yz}$ and $\Sigma_{zz}$ do not share their
+directions, the learned directions rotate during a jump between saddles and rotate the small weights
+with them. All weights are therefore integrated during a jump.
 """
 
 import functools
@@ -79,10 +79,11 @@ def deep_staircase(weights: Sequence[np.ndarray], seen: Statistics) -> Staircase
 
 
 def _wait(layers: Layers, left: Map, learned: int, enough: float) -> tuple[float, Layers] | None:
-    """Return when small weights have added `enough` to W, and all weights then; None if never.
+    """Return the time until small weights have added `enough` to W, and the weights at that time.
 
-    The integration variable is the path length of the weights relative to their size, ∫|dθ|/|θ|.
-    Near divergence one unit of it is a factor e.
+    Return None if the small weights never add `enough`. The integration variable is the path length
+    of the weights relative to their size, ∫|dθ|/|θ|. Near divergence, weights grow by a factor e
+    per unit of this variable.
     """
     from scipy.integrate import solve_ivp
 
@@ -133,11 +134,12 @@ def _wait(layers: Layers, left: Map, learned: int, enough: float) -> tuple[float
 def _jump(
     modes: LinearModes, layers: Layers, start: float, learned: int, steepest: float, fastest: float
 ) -> tuple[Jump, Layers]:
-    """Integrate all weights until the `learned` leading directions of every layer rest.
+    """Integrate all weights until the first `learned` directions of every layer come to rest.
 
-    Return the jump, and the weights at its end. `steepest` is the approximate gradient of the jump,
-    and `fastest` is its rate. The integration uses frames in which each layer is diagonal at the
-    start, so that errors are relative to small and to large entries separately.
+    Return the jump, and the weights at its end. `steepest` is the approximate size of the gradient
+    during the jump, and `fastest` is the approximate growth rate. The integration uses frames in
+    which each layer is diagonal at the start, so that errors are relative to small and to large
+    entries separately.
     """
     from scipy.integrate import solve_ivp
 
@@ -206,7 +208,7 @@ def product(layers: Layers) -> Map:
 
 
 def gradient(layers: Layers, drive: Map) -> Layers:
-    """Return W_{>l}ᵀ Σ̃ W_{<l}ᵀ for each layer l, with `drive` Σ̃."""
+    """Return W_{>l}ᵀ Σ̃ W_{<l}ᵀ for each layer l; `drive` is Σ̃."""
     below = [np.eye(layers[0].shape[1])]
     for weight in layers[:-1]:
         below.append(weight @ below[-1])

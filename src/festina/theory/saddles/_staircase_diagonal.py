@@ -27,7 +27,7 @@ from ._course import Course, Saddle, passage, refined
 from ._stairs import Staircase, warn_unless_ended
 
 _RTOL = 1e-9
-_LEARNED = 1e-10  # part of the initial loss that may remain at the end
+_LEARNED = 1e-10  # fraction of the initial loss that may remain at the end
 _LONGEST = 1e6  # coordinates slower than the fastest by this factor are not followed
 
 
@@ -39,10 +39,10 @@ def diagonal_staircase(
     On the plateau with the active coordinates $A$ and their signs, $\beta_A$ is the least-squares
     solution on $A$. The level is
     $L_A = L_\mathrm{floor} + \frac12(\beta-\beta^*)^\top C(\beta - \beta^*)$, with the
-    least-squares loss $L_\mathrm{floor}$ and solution $\beta^*$. These are the saddles of Pesme &
-    Flammarion (2023). The mirror flow of the given initial weights determines which saddles the
-    flow passes, and when. A coordinate that would change its sign returns to zero and becomes
-    dormant again.
+    least-squares loss $L_\mathrm{floor}$ and solution $\beta^*$. These least-squares solutions are
+    the saddles of Pesme & Flammarion (2023). The mirror flow of the given initial weights
+    determines which saddles the flow passes, and when. A coordinate that would change its sign
+    returns to zero and becomes dormant again.
 
     A coordinate with $u_i(0) = -v_i(0)$ never becomes positive, and one with $u_i(0) = v_i(0)$
     never becomes negative. Drops below $10^{-10}$ of the initial loss are not followed. If $C$ is
@@ -115,7 +115,7 @@ def diagonal_staircase(
 
 
 def _near(b: np.ndarray, c: np.ndarray, beta: np.ndarray) -> Float[np.ndarray, " input"]:
-    """Return the saddle near β: least squares on coordinates that reach half of its values."""
+    """Return the saddle near β, with all coordinates of β that have reached half of its values."""
     signs = np.sign(beta)
     while True:
         saddle = _least_squares(b, c, signs)
@@ -126,10 +126,10 @@ def _near(b: np.ndarray, c: np.ndarray, beta: np.ndarray) -> Float[np.ndarray, "
 
 
 def _least_squares(b: np.ndarray, c: np.ndarray, signs: np.ndarray) -> Float[np.ndarray, " input"]:
-    """Return least squares on coordinates of these signs, where zero leaves a coordinate out.
+    """Return the least-squares solution whose coordinates have given signs, or are zero.
 
-    `signs` may have two entries for each coordinate, the second entries after all first entries.
-    Either sign is then allowed.
+    Coordinates with sign 0 are zero. `signs` may have two entries for each coordinate, all second
+    entries after all first entries: each coordinate may then have either of its two signs.
     """
     from scipy.optimize import nnls
 

@@ -12,8 +12,8 @@ few *active* columns, which make up $W$, and *dormant* columns, which are small 
 $W$. On a plateau $M$ is constant and given by Lemma 6, and dormant columns grow by $e^{Mt}$. When
 the largest dormant column (the top singular direction of the dormant block over units) reaches a
 small threshold, it becomes active, and the active columns flow to the next saddle. Meanwhile the
-dormant columns are integrated with the same $M(t)$. Growth from earlier stages is thus preserved,
-also if the modes of one plateau differ from those of the next.
+dormant columns are integrated with the same $M(t)$. Dormant columns thus keep their growth from
+earlier plateaus, even if the modes differ between plateaus.
 """
 
 import itertools
@@ -27,11 +27,11 @@ from ._linear_jump import Jump, grow, jump, move, turn
 from ._linear_saddles import DEGENERACY, LinearModes, LinearSaddle, linear_modes
 from ._stairs import Staircase
 
-# Dormant columns become active at this fraction of the final size of the weights. Their neglected
-# effect on W before that is the square of this fraction.
+# Dormant columns become active at this fraction of the final size of the weights. Before they
+# become active, their neglected relative effect on W is the square of this fraction.
 _SMALL = 1e-2
 
-_ROUND_OFF = 1e-14  # of the largest unit; smaller independent parts count as round-off
+_ROUND_OFF = 1e-14  # fraction of the largest singular value; columns below it count as round-off
 
 
 def linear_staircase(
@@ -46,8 +46,8 @@ def linear_staircase(
 
     The weights escape each saddle along the top singular directions of
     $\tilde\Sigma = (1-\Pi_A)\Sigma_{yz}$, where $\Pi_A$ projects on the learned modes. The saddle
-    at which they arrive has the next set $A$. Unlike in `mode_drop_times`, $\Sigma_{zz}$ and
-    $\Sigma_{yz}$ need not share their directions.
+    at which the weights arrive has the next set $A$ of learned modes. Unlike in `mode_drop_times`,
+    $\Sigma_{zz}$ and $\Sigma_{yz}$ need not share their directions.
 
     To leading order in $\ln(1/\epsilon)$, with the initial scale $\epsilon$, the jumps are those of
     alternating gradient flows (Kunin et al. 2025). This function also computes the prefactors: the
@@ -59,7 +59,8 @@ def linear_staircase(
 
     A mode that is absent from the initial weights, or for which no unit is left, is never learned.
     The time of a mode that grows a thousand times as slowly as the fastest mode has an error of one
-    percent. A mode that grows a hundred thousand times as slowly is not followed.
+    percent. A mode that grows a hundred thousand times as slowly as the fastest mode is not
+    followed.
     """
     modes = linear_modes(seen, DEGENERACY)
     dormant = _columns(u, v)
@@ -80,7 +81,7 @@ def linear_staircase(
         rank = max(1, int(np.sum(largest >= (1.0 - 1e-6) * size)))
         active = np.concatenate([active, turned[:, :rank]], axis=1)
         way, active, dormant = jump(modes, active, turned[:, rank:], time + wait, size)
-        # Without duration, the mode was learned before the start or is too slow to be followed.
+        # After a jump without duration, the mode was already learned or is too slow to be followed.
         if way.end == way.start and (jumps or wait > 0.0):
             break
         time, settled, saddle = way.end, way.settled, modes.nearest(modes.drive(active))
@@ -133,8 +134,8 @@ def _columns(u: np.ndarray, v: np.ndarray) -> Float[np.ndarray, "weight unit"]:
     """Return the initial weights Θ(0), rotated over units to as few columns as are independent.
 
     The flow preserves the number of independent columns, because Θ(t) = G(t)Θ(0) with an invertible
-    G. On a manifold of Theorem 3 no more modes than independent columns are learned, whatever
-    rounding adds during the integration.
+    G. Without the rotation, rounding during the integration could let a network on a manifold of
+    Theorem 3 learn more modes than it has independent columns.
     """
     _, size, turned = np.linalg.svd(np.concatenate([v, u], axis=1), full_matrices=False)
     independent = size > _ROUND_OFF * size[0]

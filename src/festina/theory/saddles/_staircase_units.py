@@ -34,8 +34,8 @@ from ._stairs import Staircase, joining_times, root, warn_unless_ended
 from ._unit_race import ATOL, RTOL, Escape, Race
 
 _JUMP_RTOL = 1e-7
-_SEED = 1e-4  # part of the loss by which a unit has lowered it when the unit becomes active
-_NOTHING = 1e-7  # gains below this part of the initial loss count as zero
+_SEED = 1e-4  # fraction of the loss that a unit has removed when it becomes active
+_NOTHING = 1e-7  # gains below this fraction of the initial loss count as zero
 
 
 def has_growing_units(network: Layer) -> bool:
@@ -50,8 +50,8 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
     At each stage the first dormant unit to escape is computed from the weights at that time
     (Proposition 5 of Zhang, Saxe & Latham with its correction, for any shape of $v$). If $v$ is a
     single number, the times are those of `blow_up_times`. The active units then flow to their next
-    saddle (alternating gradient flow, Kunin et al. 2025). The time of a drop is the passage of the
-    middle between two levels.
+    saddle (alternating gradient flow, Kunin et al. 2025). The time of a drop is the time at which
+    the loss passes the middle between two levels.
 
     **Arguments:**
 
@@ -60,16 +60,17 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
 
     **Returns:**
 
-    A `Staircase` of units, for $L = \frac12\langle\lVert y - f\rVert^2\rangle$. It ends if no loss
-    is left to gain, or if no dormant unit escapes.
+    A `Staircase` of units, for $L = \frac12\langle\lVert y - f\rVert^2\rangle$. The staircase ends
+    once the loss cannot fall further, or if no dormant unit escapes.
 
     !!! note "When it stops holding"
 
         The first drop has an error of $O(\epsilon\ln(1/\epsilon))$ for an initial scale $\epsilon$,
         if all units are much smaller at the start than a unit that becomes active. For later drops,
-        dormant units are followed as if earlier jumps took no time. Their times are sensitive: a
-        unit that was about to escape as well escapes at once. `uncertainty` compares predictions
-        that start before and after the jump, and is often larger than the error.
+        dormant units are followed as if earlier jumps took no time. The times of later drops are
+        sensitive to small errors: a unit that was about to escape before a jump escapes immediately
+        after the jump. `uncertainty` compares predictions in which dormant units continue from
+        before and from after the jump. It is often larger than the error.
 
         If two directions are nearly equally good, active units continue to rotate while other units
         are dormant; this rotation is neglected. A head of rank two or more learns its ranks one
@@ -104,7 +105,8 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
             break
         uncertainty.append(unknown + width * (_SEED + small))
         # Dormant units are integrated as if the jump took no time. During the jump their utility is
-        # between those of the plateaus before and after, so the next race is run from both.
+        # between the utilities of the plateaus before and after the jump. The next race is
+        # therefore run twice, with a start before and after the jump.
         took = min(abs(passage) + width, escape.time)
         unknown += abs(passage) + width * (1.0 + small)
         shifted = [
@@ -180,8 +182,9 @@ class _Stage(NamedTuple):
     ) -> Float[np.ndarray, "weight unit"]:
         """Return the weights of all units, with the dormant units integrated for a time.
 
-        A unit that was about to escape as well is given the size at which units become active.
-        Alone it would diverge, but the active units are learning the same part of the error.
+        A unit that would also escape in this time is limited to the size at which units become
+        active. Alone this unit would diverge, but the active units learn the same part of the
+        error.
         """
         from scipy.integrate import solve_ivp
 
@@ -206,7 +209,7 @@ class _Stage(NamedTuple):
     def settle(
         self, active: np.ndarray, unit: int, escape: Escape
     ) -> tuple[Float[np.ndarray, "weight unit"], float, float]:
-        """Return the saddle to which active units flow, the half time of the jump, and its lead.
+        """Return the saddle to which active units flow, the half time of the jump, and the lead.
 
         The half time is when half of the loss difference is learned, counted from the escape. The
         lead is the time from when the unit becomes active to its escape.
@@ -230,7 +233,8 @@ class _Stage(NamedTuple):
             return down.reshape(active.shape)[:, grown].ravel()
 
         def bend(_: float, state: np.ndarray) -> np.ndarray:
-            # Exact Jacobian: finite differences lose slow directions in rounding of stiff ones.
+            # Use the exact Jacobian: in finite differences, rounding errors of stiff directions
+            # hide slow directions.
             every = np.asarray(_curvature(self.structure, whole(state).ravel(), self.data))
             square = every.reshape(*active.shape, *active.shape)[:, grown][..., grown]
             return square.reshape(state.size, state.size)
@@ -256,7 +260,7 @@ class _Stage(NamedTuple):
         settled = whole(solution.y[:, -1])
         middle = 0.5 * (before + self.excess(settled))
         above = lambda t: self.excess(whole(solution.sol(t))) - middle
-        # A unit with a small gain passes the middle before it is large.
+        # After a small drop, the loss has passed the middle before the unit becomes active.
         half = root(above, 0.0, float(solution.t[-1])) if above(0.0) > 0.0 else 0.0
         return settled, half - ahead, ahead
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _LABEL = "predicted"
 
-_FAR = 0.1  # largest distance of initial loss and first level, as part of the learnable loss
+_FAR = 0.1  # largest difference of initial loss and first level, in units of the learnable loss
 _VAGUE = 0.05  # largest relative uncertainty of a time without a warning
-_SMALL = 1.5 * MERGE  # part of the initial loss; smaller drops may not count in training
+_SMALL = 1.5 * MERGE  # fraction of the initial loss; smaller drops may not count in training
 
 _ARRAYS = ("levels", "times", "uncertainty", "joined", "initial", "fewest", "most")
 
@@ -33,23 +33,23 @@ Members = Literal["modes", "coordinates", "units"]
 class Staircase(Result):
     r"""Result of `staircase`: the levels of the plateaus, and the times of the drops between them.
 
-    - `levels`: the loss of each plateau, first plateau first. It is the loss of the saddle;
-      training passes the saddle at a distance.
+    - `levels`: the loss of each plateau, first plateau first. The level is the loss at the saddle,
+      which training passes at a distance.
     - `times`: when the loss passes the middle between one plateau and the next (`drop_time` in
       `festina.diagnose.plateaus`); one fewer than levels.
     - `uncertainty`: estimated error of each time, in the units of `times`. It increases with the
       distance from the saddles at which the flow passes, and therefore with the initial scale.
     - `active`: the members that are learned on each plateau, as sorted indices.
-    - `joined`: for each member, the time of the jump at which it became active. If a member leaves
-      and returns, the last time counts. The time is zero if the member was active from the start,
-      and infinite if it never becomes active.
+    - `joined`: for each member, the time of the jump at which it became active. If a member becomes
+      dormant and active again, the last time counts. The time is zero for members that are active
+      from the start, and infinite for members that never become active.
     - `members`: what becomes active: `"modes"` of a linear network (eigenvectors of
       $\Sigma_{yz}\Sigma_{zz}^{-1}\Sigma_{zy}$, largest eigenvalue first), `"coordinates"` of a
       diagonal network, or `"units"`.
     - `initial`: the loss of the initial weights.
     - `fewest`, `most`: how many plateaus training may have. These numbers differ from the number of
-      `levels` if the dip of a plateau is within a tenth of a decade of the half decade at which it
-      counts.
+      `levels` if, at some plateau, the squared gradient dips by 0.4 to 0.6 decades, close to the
+      half decade at which a plateau counts.
     - `convention`: the convention of the loss, which also sets the unit of time.
 
     Members that become active at the same jump are learned together: their rates coincide, or are
@@ -125,8 +125,8 @@ class Staircase(Result):
         if abs(self.initial - first) > _FAR * (first - self.levels[-1]) + 1e-6 * first:
             found.append(
                 f"The staircase assumes a start near a saddle of loss {first:.6g}, but the initial "
-                f"weights have the loss {self.initial:.6g}. Expect no first plateau, and other "
-                "times: start from smaller weights, or on a plateau."
+                f"weights have the loss {self.initial:.6g}. Training may show no first "
+                "plateau, and its times may differ. Start from smaller weights, or on a plateau."
             )
         if self.fewest != self.most:
             found.append(
@@ -139,8 +139,8 @@ class Staircase(Result):
             worst = int(np.argmax(self.uncertainty - _VAGUE * self.times))
             found.append(
                 f"{vague.sum()} of {vague.size} times are uncertain by more than {_VAGUE:.0%}, the "
-                f"jump at {self.times[worst]:.4g} by {self.uncertainty[worst]:.2g}: training "
-                "passes the saddle at a distance. Start from smaller weights."
+                f"jump at {self.times[worst]:.4g} by {self.uncertainty[worst]:.2g}, because "
+                "training passes the saddle at a distance. Start from smaller weights."
             )
         drops = -np.diff(self.levels) / self.initial
         if (drops < _SMALL).any():
@@ -243,7 +243,7 @@ def root(function: Callable[[float], float], low: float, high: float) -> float:
 def warn_unless_ended(solution: Any) -> None:
     """Warn if SciPy's integration of a jump stopped before one of its events."""
     if solution.status != 1:
-        why = f"it had not come to rest by the time {solution.t[-1]:.3g} after its start"
+        why = f"the weights had not come to rest {solution.t[-1]:.3g} after the start of the jump"
         warnings.warn(
             f"The integration of a jump of the staircase stopped early: "
             f"{why if solution.status == 0 else solution.message}. Later levels and times are "

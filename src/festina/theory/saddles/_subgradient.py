@@ -6,14 +6,14 @@ from jaxtyping import Float, Int
 from ..._numerics._bfgs import Function, Point
 from ._loss_function import relative_slope
 
-_RADIUS = 1e-9  # of the norm of the weights: crosses the kinks at the point and no others
-_SAMPLES = 16  # gradients for each weight; four are too few for eight units on ten kinks
+_RADIUS = 1e-9  # fraction of the norm of the weights: crosses the kinks at the point only
+_SAMPLES = 16  # gradients for each weight; four gradients are too few for eight units on ten kinks
 
 
 def slope_at_rest(
     function: Function, point: Point, gradient: Point, *, enough: float, kinked: bool
 ) -> float:
-    """Return |gradient| · |weights|, on a kink with the smallest subgradient.
+    """Return |gradient| · |weights|; on a kink, the smallest subgradient replaces the gradient.
 
     The smallest subgradient is computed only if `kinked` is True and the gradient gives more than
     `enough`.
@@ -34,9 +34,9 @@ def smallest_subgradient(
     """Return the shortest vector in the convex hull of gradients around a point.
 
     The vector is zero at a minimum, smooth or not (gradient sampling: Burke, Lewis & Overton 2005).
-    It is also zero at other kinks at which a descent may stop. If the kinks of several units are
-    independent of each other, `block` gives the number of the unit for each weight. Few gradients
-    then serve many units.
+    The vector is also zero at some other kinks at which descent may stop. If the kinks of several
+    units are independent of each other, pass as `block` the index of the unit for each weight. The
+    units then share one small set of gradients.
     """
     block = np.zeros(len(point), dtype=int) if block is None else block
     parts = [block == number for number in range(block.max() + 1)]

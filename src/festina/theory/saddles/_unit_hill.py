@@ -1,8 +1,8 @@
-r"""The hill of a quadratic unit: its height, its summit, and where a unit turns back.
+r"""The potential hill that a quadratic unit climbs: its height, summit and turning points.
 
-In the coordinate $w = \int v\,d\tau$ a unit is a particle with the velocity $v$ and
-$v^2 = F(w) = v_0^2 + \sum_k a_k^2(e^{2 s_k w} - 1)$ (see `_unit_ways`). $F$ is convex. $F$ is
-evaluated as a sum of positive terms, so that no cancellation limits the accuracy.
+In the coordinate $w = \int v\,d\tau$ a unit moves like a particle in the potential $-F/2$: its
+velocity $v$ obeys $v^2 = F(w) = v_0^2 + \sum_k a_k^2(e^{2 s_k w} - 1)$ (see `_unit_ways`). $F$ is
+convex. $F$ is evaluated as a sum of positive terms, so that no cancellation limits the accuracy.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ def rise(
 
 
 def summit(s: np.ndarray, log_a2: np.ndarray) -> np.ndarray:
-    """Return the root of Σ s_k a_k² e^{2 s_k w} for units with both signs of s_k.
+    """Return the summit w, with Σ s_k a_k² e^{2 s_k w} = 0, for units with both signs of s_k.
 
     The equation is solved in the form ln Σ_{s>0} − ln Σ_{s<0} = 0. The slope of the left side lies
     between twice the smallest and twice the largest sum of a positive and a negative |s_k|, which

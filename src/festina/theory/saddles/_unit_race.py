@@ -39,7 +39,7 @@ class _Standing(NamedTuple):
 
 
 class Race:
-    """Units in the columns of a table, with the rows n, then ln r and t.
+    """Integrate units until the first escape: one column per unit, with the rows n, ln r and t.
 
     Sizes are relative to the largest unit at the start, and the unit of time follows from this
     size.
@@ -66,11 +66,11 @@ class Race:
         self.start = np.vstack((weights / size, np.log(size / size.max()), np.zeros(len(size))))
 
     def first(self, latest: float) -> Escape | None:
-        """Follow all units until the first escape is known, or until `latest` on their clocks.
+        """Return the first escape, or None if no unit escapes before its clock reaches `latest`.
 
-        The escape of a unit is known once its direction is stationary. Between nearly equally good
-        directions a unit rotates more slowly than it grows: it escapes in the direction that it has
-        when it becomes large.
+        The escape of a unit is known once its direction is stationary. A unit between two nearly
+        equally good directions rotates more slowly than it grows. Such a unit escapes in the
+        direction that it has when it becomes large.
         """
         from scipy.integrate import DOP853
 

@@ -14,7 +14,7 @@ _CHUNK = 100_000  # quadrature nodes in one temporary array
 
 
 def travel_time(way: Way, tolerance: float) -> np.ndarray:
-    """Return ∫ dw/|v| along each way; only panels whose halving changes the time are halved."""
+    """Return the time ∫ dw/|v| of each unit on its way to infinity, to a relative `tolerance`."""
     n = way.unit.size
     row = np.repeat(np.arange(n), _FIRST_PANELS)
     low = np.tile(np.arange(_FIRST_PANELS) / _FIRST_PANELS, n)
@@ -45,9 +45,9 @@ def travel_time(way: Way, tolerance: float) -> np.ndarray:
 
 
 def panel_time(way: Way, row: np.ndarray, low: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """Return the time that each of the units `row` takes on one panel.
+    """Return the time that the units with indices `row` take on one panel each.
 
-    A panel is given as a fraction of the way of the unit in the coordinate y.
+    `low` and `width` give each panel as a fraction of the unit's way in the coordinate y.
     """
     points, weights = np.polynomial.legendre.leggauss(_POINTS)
     time = np.empty(row.size)

@@ -24,7 +24,7 @@ from ._unit_hill import EPS, rise, summit, turning_distance, turning_point
 # Parts of a unit or of the spectrum below this fraction of the whole are round-off.
 ROUND_OFF = 8.0 * EPS
 
-# The way ends where its rest takes less than this fraction of the time 1/(|s|_max |θ|).
+# The integral ends where the remaining way takes less than this fraction of 1/(|s|_max |θ|).
 _TAIL = 1e-18
 
 
@@ -33,7 +33,8 @@ class Way:
     """Ways of one kind, mirrored such that each unit escapes towards w = +∞.
 
     The speed is v² = base + Σ_k [C_k (e^z − 1) − B_k z] with z = 2 s_k d and d = d(y), for y from
-    `start` to `end`. `excess` is C − B, which is small compared with both near a double zero.
+    `start` to `end`. `excess` is C − B, which is small compared with C and B near a double zero of
+    F.
     """
 
     kind: Literal["through", "bounce", "wall", "slope"]

@@ -1,6 +1,6 @@
-r"""Quadratic networks near zero weights, where timescales separate units.
+r"""Quadratic networks near zero weights, where units escape at different times.
 
-This is Section 5.2 and Appendix H.2 of Zhang, Saxe & Latham. The network is
+The module follows Section 5.2 and Appendix H.2 of Zhang, Saxe & Latham. The network is
 $f = \sum_i v_i u_i^\top Z u_i$ (Eq. 13). The loss is $L = \frac12\langle(y - f)^2\rangle$, and the
 time $t$ is that of gradient flow $\dot\theta = -\partial L/\partial\theta$. Near zero, units do not
 interact, and each unit diverges in finite time.
@@ -10,8 +10,8 @@ of size $\eta$ on a loss $cL$ correspond to $t = c\eta n$. On the paper's loss
 $\langle(y - f)^2\rangle$ (Eq. 64, $c = 2$) a unit therefore escapes after
 $n = t_\infty/(2\eta) = \tau_{\infty}/(4\eta)$ steps.
 
-The module `_unit_ways` sorts units by the kind of their way, and `_unit_time` computes how long the
-way takes.
+The module `_unit_ways` sorts units by the shape of their path to infinity, and `_unit_time`
+computes their escape times.
 """
 
 import numpy as np
@@ -41,10 +41,10 @@ def blow_up_times(
       F(w) = v_0^2 + \sum_k a_k^2\left(e^{2 s_k w} - 1\right) = v^2.$$
 
     The integral starts at $w = 0$ in the direction of the sign of $v_0$. If $F$ has no zero in this
-    direction, the integral runs to infinity and equals half of Eq. (56), because $t = \tau_{H.2}/2$
-    (with $\pi = e^{s_m w}$ there). If $F(w_1) = 0$, then $v$ vanishes at $w_1$ and changes sign.
-    The unit turns back and escapes to infinity on the other side: the integral is $2\int_0^{w_1}$
-    plus $\int_0^{\mp\infty}$.
+    direction, the integral runs to infinity and equals half of Eq. (56), because
+    $t = \tau_{H.2}/2$. (The variable $\pi$ of Eq. (56) is $e^{s_m w}$.) If $F(w_1) = 0$, then $v$
+    vanishes at $w_1$ and changes sign. The unit turns back and escapes to infinity on the other
+    side: the integral is $2\int_0^{w_1}$ plus $\int_0^{\mp\infty}$.
 
     **Erratum.** Eqs. (55)–(56) and Proposition 5 assume that $v$ keeps its initial sign. This
     assumption fails for a unit if $v_0$ and $\sum_k s_k a_k^2$ have opposite signs and $F$ has a
@@ -66,9 +66,9 @@ def blow_up_times(
     example are the heads of `festina.networks.attention` on in-context regression with inputs
     $x \sim \mathcal N(0, \Lambda)$. Their gain is $(v_y k + k_y v)^\top\Lambda^2 q$, where
     $v_y, k_y$ are the entries of value and key that read the label. With $v_y$ alone and
-    $M = \Lambda^2$ the second term is missing: the first of five heads to escape then comes out up
-    to 70 % late (with a median of about 20 %), and often the wrong head is predicted. `staircase`
-    follows all entries.
+    $M = \Lambda^2$ the second term is missing. The first escape among five heads is then predicted
+    up to 70 % too late (median: about 20 %), and often for the wrong head. `staircase` follows all
+    entries.
 
     **Arguments:**
 
@@ -77,18 +77,18 @@ def blow_up_times(
     - `task`: what is learned; only $\Sigma_{yZ}$ enters.
     - `loss`: the convention of the loss, which sets the unit of time.
     - `tolerance`: a panel of the quadrature is halved until halving changes the time of the unit by
-      less than this fraction. The returned value is far more accurate: to about $10^{-14}$, and to
+      less than this fraction. The returned times are far more accurate: to about $10^{-14}$, and to
       $3\times10^{-13}$ for the worst of a hundred thousand units.
 
     **Returns:**
 
     Times $t_\infty$ with shape `(*batch, unit)`. The time is infinite for a unit that never
-    escapes. This happens if $v_0 < 0$, all $s_k$ with $a_k \ne 0$ are positive, and
-    $v_0^2 \ge \sum_k a_k^2$ over $s_k \ne 0$ (or with all signs reversed). It also happens if
-    $\Sigma_{yZ}u = 0$, or if the unit approaches the top of the hill $F = 0$ asymptotically or
-    rests there.
+    escapes. A unit never escapes if $v_0 < 0$, all $s_k$ with $a_k \ne 0$ are positive, and
+    $v_0^2 \ge \sum_k a_k^2$ over $s_k \ne 0$ (or with all signs reversed). A unit also never
+    escapes if $\Sigma_{yZ}u = 0$, or if the unit approaches the top of the hill $F = 0$
+    asymptotically or rests there.
 
-    **Example:** The third unit has $v_0 < 0$ and feels only a positive eigenvalue.
+    **Example:** The third unit never escapes: $v_0 < 0$, and only a positive $s_k$ has $a_k \ne 0$.
 
     >>> import numpy as np
     >>> from festina.networks import layer_from
@@ -101,16 +101,16 @@ def blow_up_times(
 
     !!! note "When it stops being exact"
 
-        The result is exact for Eq. (14). In the network a unit saturates instead of diverging,
-        later by a time of order one: a relative error of $O(\epsilon)$ for weights of size
+        The result is exact for Eq. (14). In the network a unit saturates instead of diverging, and
+        escapes later by a time of order one: a relative error of $O(\epsilon)$ for weights of size
         $\epsilon$. Gradient descent is late by one step for each factor $e$ by which a unit grows,
         because $r \leftarrow r + hr^2$ means $1/r \leftarrow 1/r - h + h^2 r - \dots$. The number
         of steps is $n = t_\infty/(c\eta) + \ln(1/\epsilon) + O(1)$.
 
         A unit that has saturated changes $\Sigma_{yZ}$ for all other units. After the first escape
-        (see `first_unit_to_escape`) the times hold without this competition only. A unit within
-        round-off of never escaping counts as one that never escapes: this concerns $v_0^2$ against
-        $\sum a_k^2$, and $F$ against zero at its minimum, to $2\times10^{-15}$.
+        (see `first_unit_to_escape`) the times ignore this change. A unit that escapes by a relative
+        margin below $2\times10^{-15}$ counts as one that never escapes. The margin concerns $v_0^2$
+        against $\sum a_k^2$, and the minimum of $F$ against zero.
     """
     u, v, correlation = _quadratic(network, task)
     if not 1e-14 <= tolerance < 1.0:
@@ -123,7 +123,7 @@ def blow_up_times(
         return np.full(batch, np.inf)
 
     # t∞ is homogeneous of degree −1 in the weights and in Σ, so both are scaled to order one.
-    # Powers of two avoid rounding, which could move units that are close to never escaping.
+    # Scaling by powers of two avoids rounding, which could decide whether a unit escapes.
     size = _binade(np.maximum(np.abs(v), np.abs(a).max(axis=-1)))
     rate = _binade(np.abs(s).max(keepdims=True))
     v, a, s = v / size, a / size[:, None], s / rate
@@ -148,9 +148,9 @@ def first_unit_to_escape(
 
     The function returns $\arg\min_i t_{\infty,i}$ and $\min_i t_{\infty,i}$ of Eq. (57) of Zhang,
     Saxe & Latham, with `blow_up_times` in place of their Eq. (56). At this time all other units are
-    still $O(\epsilon)$ for an initial scale $\epsilon$ (Proposition 5). The prefactor has a heavy
-    tail: for ten units as in Figure 1G the size of the second-largest unit has a median of 10.5
-    $\epsilon$, and exceeds 62 $\epsilon$ in one case of ten.
+    still $O(\epsilon)$ for an initial scale $\epsilon$ (Proposition 5). The prefactor of this
+    $O(\epsilon)$ has a heavy tail: for ten units as in Figure 1G the size of the second-largest
+    unit has a median of 10.5 $\epsilon$, and exceeds 62 $\epsilon$ in one case of ten.
 
     **Arguments:** as for `blow_up_times`.
 
