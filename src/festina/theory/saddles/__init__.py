@@ -3,8 +3,8 @@ r"""Saddle-to-saddle dynamics: which saddle training visits next, and when it es
 The theory of Zhang, Saxe & Latham covers layers $f(x) = \sum_i \phi(x; u_i) v_i$ with any response
 $\phi$:
 
-- `embed_units` builds fixed points of wide networks from those of narrow ones. `linear_saddles`
-  lists all fixed points of a linear network.
+- `embed_units` builds fixed points of wide networks from fixed points of narrow networks.
+  `linear_saddles` lists all fixed points of a linear network.
 - `task_with_fixed_point` constructs a fixed point, `stationarity` measures the distance from a
   fixed point, and `escape_directions` returns the directions and rates of escape.
 - `ManifoldConstraint` describes a relation between units. `flow_keeps_constraint` and `escape_rate`

@@ -47,10 +47,10 @@ def mode_drop_times(
 
     **Modes share units.** The effective initial strength $\bar a_k$ is smaller than the initial
     amplitude $a_k(0) = \lVert c_k\rVert^2$ of `initial_mode_amplitudes`. The vector $c_k$ (one
-    entry for each unit) overlaps with the vectors $c_l$ of modes that are learned earlier. This
-    overlap would make $W$ mix modes $k$ and $l$, and the dynamics removes the overlap once mode $l$
-    is learned. Only the part of $c_k$ that is orthogonal to all earlier $c_l$ remains (Gram–Schmidt
-    in the order of learning). With the overlaps $G_{kl} = c_k\cdot c_l$,
+    entry for each unit) overlaps with the vectors $c_l$ of modes that are learned earlier. The
+    overlap of $c_k$ with $c_l$ would make $W$ mix modes $k$ and $l$, and the dynamics removes the
+    overlap once mode $l$ is learned. Only the part of $c_k$ that is orthogonal to all earlier $c_l$
+    remains (Gram–Schmidt in the order of learning). With the overlaps $G_{kl} = c_k\cdot c_l$,
 
     $$\bar a_k = \frac{\det G_{1\dots k}}{\det G_{1\dots k-1}} \le a_k(0).$$
 
@@ -117,7 +117,7 @@ def mode_drop_times(
 
         Predictions were compared with gradient descent on 600 random tasks of rank two, with 2 to
         40 units. The error was at most 0.04 % for an initial scale $\epsilon \le 10^{-4}$ and
-        $s_2/s_1 \le 0.65$. It was at most 0.2 % up to $\epsilon = 10^{-2}$, and 2 % at
+        $s_2/s_1 \le 0.65$. The error was at most 0.2 % up to $\epsilon = 10^{-2}$, and 2 % at
         $s_2/s_1 = 0.9$.
 
         The result is wrong for singular values that nearly but not quite coincide. Modes with equal

@@ -99,8 +99,8 @@ def embed_units(
 
     !!! note "When the result is not a fixed point"
 
-        A rectifier has no derivative at u = 0. A silent rectified unit is at rest only with the
-        derivative of the inactive side, which JAX uses.
+        A rectifier has no derivative at u = 0. A silent rectified unit is at a fixed point only if
+        the derivative at u = 0 counts as zero, as in JAX.
     """
     layers = hidden_layers(network)
     network.check_finite()

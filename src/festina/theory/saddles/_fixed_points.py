@@ -27,9 +27,9 @@ def task_with_fixed_point(
 
     Gradient flow stands still where $J^\top R = 0$. $J$ is the derivative of all outputs at all
     samples with respect to the weights, and $R$ are the errors $y - f$. The function draws $R$ at
-    random, projects $R$ on $\ker J^\top$, and returns the targets $y = f + R$. This gives an exact
-    fixed point (Definition 1 of Zhang, Saxe & Latham) of any architecture, on which statements
-    about fixed points can be tested.
+    random, projects $R$ on $\ker J^\top$, and returns the targets $y = f + R$. The given weights
+    are then an exact fixed point (Definition 1 of Zhang, Saxe & Latham), for any architecture.
+    Statements about fixed points can be tested on such tasks.
 
     **Arguments:**
 
@@ -65,7 +65,7 @@ def task_with_fixed_point(
     if not (np.isfinite(f).all() and np.isfinite(jacobian).all()):
         raise ValueError("The outputs, or their derivatives, are not finite for all `x`.")
     left, s, _ = np.linalg.svd(jacobian, full_matrices=False)
-    # The threshold is low: `moved` may contain a direction that is rounding, but lacks no weak one.
+    # The threshold is low: `moved` contains all weak directions, and may also contain rounding.
     moved = left[:, s > np.finfo(float).eps * s[0]]
     if moved.shape[1] >= f.size:
         raise ValueError(

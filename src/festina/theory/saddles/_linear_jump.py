@@ -79,7 +79,7 @@ def jump(
         return np.concatenate([left @ u, left.T @ v]).ravel()
 
     def slopes(state: np.ndarray) -> Float[np.ndarray, "2 *time"]:
-        """Return the squared gradient of the active columns and of the dormant ones."""
+        """Return the squared gradient of the active and of the dormant columns."""
         columns = state.reshape(*state.shape[:-1], *both.shape)
         squares = np.sum(move(drive(state), columns) ** 2, axis=-2)
         dormant = scale**2 * squares[..., few:].sum(axis=-1)

@@ -11,11 +11,11 @@ $$\sum_i v_i u_i^\top = \Pi_A\Sigma_{yz}\Sigma_{zz}^{-1},\qquad
   \tilde\Sigma_{yz} = (1 - \Pi_A)\Sigma_{yz}.$$
 
 Eq. (40) of the paper demands more: $v_i \in \mathrm{span}\{e_k\}_{k\in A}$ and
-$u_i \in \mathrm{span}\{\Sigma_{zz}^{-1}\Sigma_{yz}^\top e_k\}_{k\in A}$. These spans lie in the
-kernels, but the kernels are larger if $\Sigma_{yz}$ itself has a kernel. With more inputs than
-outputs, or targets of lower rank, $u_i$ may contain input directions that no target depends on and
-that $v$ does not read. With more outputs than inputs, or lower rank, $v_i$ may contain output
-directions that no target has.
+$u_i \in \mathrm{span}\{\Sigma_{zz}^{-1}\Sigma_{yz}^\top e_k\}_{k\in A}$. The spans in Eq. (40) lie
+in the kernels of $\tilde\Sigma_{yz}$ and $\tilde\Sigma_{yz}^\top$, but the kernels are larger if
+$\Sigma_{yz}$ or its transpose has a kernel. With more inputs than outputs, or targets of lower
+rank, $u_i$ may contain input directions that no target depends on and that $v$ does not read. With
+more outputs than inputs, or lower rank, $v_i$ may contain output directions that no target has.
 """
 
 import itertools
@@ -53,7 +53,7 @@ class LinearSaddle(Result):
       for a loss $cL$. A unit close to zero grows at one of these rates (Eq. 41). If all modes are
       learned, the array is empty, and the point is a minimum.
     - `unique`: False if a mode in $A$ has the same $\mu$ as a mode outside $A$. Any rotation of the
-      two modes then gives another fixed point, and this point is one of a continuum.
+      two modes then gives another fixed point, so that the fixed points form a continuum.
 
     **Example:**
 
@@ -81,9 +81,10 @@ class LinearSaddle(Result):
         r"""Return the number of directions of negative curvature for weights as in Eq. (40).
 
         For $H$ units, $D$ modes and $r$ modes in $A$ the number is $(H - r)(D - r)$ plus the number
-        of pairs of a mode $k \in A$ and a mode $l \notin A$ with $\mu_l > \mu_k$. The first term
-        arises because each spare unit can learn each remaining mode. The second term arises because
-        each learned mode $k$ can be rotated into a mode $l$ that explains more of the targets.
+        of pairs of a mode $k \in A$ and a mode $l \notin A$ with $\mu_l > \mu_k$. The term
+        $(H - r)(D - r)$ arises because each spare unit can learn each remaining mode. Each pair
+        adds one because the learned mode $k$ can be rotated into a mode $l$ that explains more of
+        the targets.
         """
         self._check_width(width)
         return (width - len(self.modes)) * len(self.escape_rates) + self.better

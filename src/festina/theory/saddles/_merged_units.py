@@ -73,9 +73,9 @@ def merged_networks(
     - `"zero"`: keep the units with the largest contributions, measured by the root mean square of
       $\phi(x; u_i)v_i$.
     - `"equal"`: merge units with responses that differ by less than `angle` times their size (up to
-      the sign, if φ is odd). The merged unit has the sum of the v of all units of a group. Its u is
-      their mean u, or the u of the unit nearest to the mean response if this u fits better:
-      attention heads with different keys and queries may respond alike.
+      the sign, if φ is odd). The merged unit has the sum of the v of all units of a group. The u of
+      the merged unit is the mean u of the group, or the u of the unit nearest to the mean response
+      if this u fits better: attention heads with different keys and queries may respond alike.
     - `"proportional"`: merge units with u within `angle` of one ray (of one line, if φ is even or
       homogeneous over the reals). Groups form around the units with the largest contributions. The
       merged u points along the contribution-weighted mean direction of its group. For a merged u of

@@ -52,10 +52,10 @@ def linear_staircase(
     To leading order in $\ln(1/\epsilon)$, with the initial scale $\epsilon$, the jumps are those of
     alternating gradient flows (Kunin et al. 2025). This function also computes the prefactors: the
     initial weights themselves, their overlaps over units, and the mixing of dormant modes during a
-    jump. It neglects the effect on $W$ of dormant weights below a hundredth of the final weights of
-    the weakest mode. This error shifts a jump by about $10^{-4}$ of the time in which the weights
-    grow by a factor $e$, at any initial scale. Below $\epsilon \approx 10^{-30}$ rounding of the
-    learned modes may hide dormant modes.
+    jump. The function neglects the effect on $W$ of dormant weights below a hundredth of the final
+    weights of the weakest mode. The neglected effect shifts a jump by about $10^{-4}$ of the time
+    in which the weights grow by a factor $e$, at any initial scale. Below
+    $\epsilon \approx 10^{-30}$ rounding of the learned modes may hide dormant modes.
 
     A mode that is absent from the initial weights, or for which no unit is left, is never learned.
     The time of a mode that grows a thousand times as slowly as the fastest mode has an error of one

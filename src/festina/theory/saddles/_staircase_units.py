@@ -70,7 +70,7 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
         dormant units are followed as if earlier jumps took no time. The times of later drops are
         sensitive to small errors: a unit that was about to escape before a jump escapes immediately
         after the jump. `uncertainty` compares predictions in which dormant units continue from
-        before and from after the jump. It is often larger than the error.
+        before and from after the jump, and is often larger than the error.
 
         If two directions are nearly equally good, active units continue to rotate while other units
         are dormant; this rotation is neglected. A head of rank two or more learns its ranks one

@@ -37,8 +37,8 @@ class Staircase(Result):
       which training passes at a distance.
     - `times`: when the loss passes the middle between one plateau and the next (`drop_time` in
       `festina.diagnose.plateaus`); one fewer than levels.
-    - `uncertainty`: estimated error of each time, in the units of `times`. It increases with the
-      distance from the saddles at which the flow passes, and therefore with the initial scale.
+    - `uncertainty`: estimated error of each time, in the units of `times`. The error increases with
+      the distance at which the flow passes the saddles, and therefore with the initial scale.
     - `active`: the members that are learned on each plateau, as sorted indices.
     - `joined`: for each member, the time of the jump at which it became active. If a member becomes
       dormant and active again, the last time counts. The time is zero for members that are active
@@ -55,9 +55,9 @@ class Staircase(Result):
     Members that become active at the same jump are learned together: their rates coincide, or are
     too close for a plateau in between at these initial weights.
 
-    The staircases of a batch of networks are one `Staircase`. Its arrays have the axes of the batch
-    in front and are padded with NaN where a network has fewer plateaus than another; `active` is a
-    nested tuple. `lane(0)` is the staircase of one network.
+    The staircases of a batch of networks are one `Staircase`. The arrays of this `Staircase` have
+    the axes of the batch in front and are padded with NaN where a network has fewer plateaus than
+    another; `active` is a nested tuple. `lane(0)` is the staircase of one network.
 
     **Example:**
 

@@ -107,8 +107,8 @@ def turning_point(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the distances start–turning point, d0, and turning point–summit, x1.
 
-    The distances satisfy d0 + x1 = x0. The function solves for the smaller one, so that both have
-    full relative accuracy.
+    The distances satisfy d0 + x1 = x0. The function solves for the smaller distance, so that both
+    distances have full relative accuracy.
     """
     d0 = turning_distance(s, a2, v, x0)
     b = np.exp(log_b)

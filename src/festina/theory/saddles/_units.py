@@ -50,11 +50,11 @@ def blow_up_times(
     assumption fails for a unit if $v_0$ and $\sum_k s_k a_k^2$ have opposite signs and $F$ has a
     zero: Eq. (56) then contains the root of a negative number. For $s = (1, 0.4, -0.7)$ this
     happens for 19.2 % of Gaussian units. Proposition 5 also requires both signs of $s_k$, which the
-    paper's own example (Figure 1G, $\Sigma_{yZ} = 4I$) lacks. This function does not need both
+    paper's own example (Figure 1G, $\Sigma_{yZ} = 4I$) lacks. `blow_up_times` does not need both
     signs.
 
     **Linear attention.** A rank-one head with one value entry $v$, key $k$ and query $q$ computes
-    $v\, k^\top\psi q$. It is a quadratic unit with $u = [k, q]$ and
+    $v\, k^\top\psi q$. Such a head is a quadratic unit with $u = [k, q]$ and
     $Z = \frac12\begin{bmatrix} 0 & \psi \\ \psi^\top & 0\end{bmatrix}$. With
     $M = \langle y\psi\rangle$ call
 
@@ -62,10 +62,10 @@ def blow_up_times(
         heads = layer_from("quadratic", np.concatenate([k, q], axis=-1), v)
         blow_up_times(heads, from_moments(sigma[None]))
 
-    This result is *wrong* for heads with a value vector of which several entries get a gradient. An
+    The result is *wrong* for heads if several entries of the value vector get a gradient. An
     example are the heads of `festina.networks.attention` on in-context regression with inputs
-    $x \sim \mathcal N(0, \Lambda)$. Their gain is $(v_y k + k_y v)^\top\Lambda^2 q$, where
-    $v_y, k_y$ are the entries of value and key that read the label. With $v_y$ alone and
+    $x \sim \mathcal N(0, \Lambda)$. The gain of such a head is $(v_y k + k_y v)^\top\Lambda^2 q$,
+    where $v_y, k_y$ are the entries of value and key that read the label. With $v_y$ alone and
     $M = \Lambda^2$ the second term is missing. The first escape among five heads is then predicted
     up to 70 % too late (median: about 20 %), and often for the wrong head. `staircase` follows all
     entries.
@@ -108,9 +108,10 @@ def blow_up_times(
         of steps is $n = t_\infty/(c\eta) + \ln(1/\epsilon) + O(1)$.
 
         A unit that has saturated changes $\Sigma_{yZ}$ for all other units. After the first escape
-        (see `first_unit_to_escape`) the times ignore this change. A unit that escapes by a relative
-        margin below $2\times10^{-15}$ counts as one that never escapes. The margin concerns $v_0^2$
-        against $\sum a_k^2$, and the minimum of $F$ against zero.
+        (see `first_unit_to_escape`) the times ignore how saturated units change $\Sigma_{yZ}$. A
+        unit that escapes by a relative margin below $2\times10^{-15}$ counts as one that never
+        escapes. The margin concerns $v_0^2$ against $\sum a_k^2$, and the minimum of $F$ against
+        zero.
     """
     u, v, correlation = _quadratic(network, task)
     if not 1e-14 <= tolerance < 1.0:
