@@ -1,8 +1,9 @@
 r"""The potential hill that a quadratic unit climbs: its height, summit and turning points.
 
-In the coordinate $w = \int v\,d\tau$ a unit moves like a particle in the potential $-F/2$: its
-velocity $v$ obeys $v^2 = F(w) = v_0^2 + \sum_k a_k^2(e^{2 s_k w} - 1)$ (see `_unit_ways`). $F$ is
-convex. $F$ is evaluated as a sum of positive terms, so that no cancellation limits the accuracy.
+In the coordinate $w = \int v\,d\tau$ a unit moves like a particle in the potential $-F/2$. The
+velocity $v$ of the particle obeys $v^2 = F(w) = v_0^2 + \sum_k a_k^2(e^{2 s_k w} - 1)$ (see
+`_unit_ways`). $F$ is convex. $F$ is evaluated as a sum of positive terms, so that no cancellation
+limits the accuracy.
 """
 
 import numpy as np
