@@ -163,7 +163,12 @@ H, Y = np.random.default_rng(0).standard_normal((12, 9)), np.repeat(range(3), 4)
     [
         (H, np.zeros(12), {}, r"All examples are of one class, .*two or more"),
         (H, Y[:-1], {}, r"`labels` must be one label for each of 12 examples, got shape \(11,\)"),
-        (H.T, Y, {}, r"got shape \(12,\)\. `activations` are \(example, unit\), here \(9, 12\)"),
+        (
+            H.T,
+            Y,
+            {},
+            r"got shape \(12,\)\. `activations` must be \(example, unit\), got shape \(9, 12\)",
+        ),
         (H, [[0], [1, 2]], {}, r"`labels` must be one label for each of 12"),
         (H, [*"abcdefghijk", None], {}, r"`labels` must be numbers or words"),
         (H, np.where(Y, Y, np.nan), {}, r"`labels` are not known for all"),
