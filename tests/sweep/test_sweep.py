@@ -272,7 +272,7 @@ def test_an_interruption_says_how_to_go_on(tmp_path):
     with pytest.raises(KeyboardInterrupt) as stopped:
         sweep()
     assert stopped.value.__notes__[0].startswith("2 of 5 pieces are in '")
-    assert stopped.value.__notes__[0].endswith("'; the same sweep again resumes.")
+    assert stopped.value.__notes__[0].endswith("'; run the same sweep again to resume.")
     (tmp_path / "again").touch()
     assert sweep()["y"].values.tolist() == [0, 1, 2, 3, 4]
 
