@@ -14,8 +14,8 @@ def clusters(
     """Yield clusters of similar units as pairs of the leader's index and a mask of the members.
 
     The leader of each cluster is the unit with the largest contribution among the units that are
-    not yet in a cluster. The members are all of these units for which `alike(leader)` is
-    True. Units with zero contribution belong to no cluster.
+    not yet in a cluster. The members of the cluster are all units, not yet in a cluster, for which
+    `alike(leader)` is True. Units with zero contribution belong to no cluster.
     """
     left = contribution > 0
     for leader in np.argsort(-contribution, kind="stable").tolist():

@@ -3,8 +3,9 @@
 A plateau is the point at which the flow is slowest between two drops. A drop is a peak of the rate
 of the flow that rises at least half a decade above its surroundings. The flow passes each saddle at
 a distance, so the loss on the plateau differs slightly from the loss of the saddle. The returned
-levels are those of the saddles, and the returned times are those of the flow. The uncertainty of
-the times follows from the difference between the loss on the plateau and the loss of the saddle.
+levels are the losses of the saddles, and the returned times are the times of the flow. The
+uncertainty of the times follows from the difference between the loss on the plateau and the loss of
+the saddle.
 """
 
 from collections.abc import Callable
@@ -46,7 +47,8 @@ class Course(NamedTuple):
     """The time at which the loss above the least-squares loss passes a value."""
 
     def staircase(self, members: Members, count: int, floor: float) -> Staircase:
-        """Return the staircase of this flow; `count` is the number of members."""
+        """Return the staircase of this flow; `count` is the number of all modes, coordinates or
+        units."""
         found = self._stages(PROMINENCE)
         saddles, rows = list(found.values()), list(found)
         exact = np.array([saddle.excess for saddle in saddles])

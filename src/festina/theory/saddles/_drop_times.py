@@ -29,7 +29,7 @@ def mode_drop_times(
     tolerance: float = 1e-6,
     degeneracy: float = 1e-9,
 ) -> Float[np.ndarray, "*batch mode"]:
-    r"""Return when a two-layer linear network learns each mode, from its initial weights alone.
+    r"""Predict from the initial weights when a two-layer linear network learns each mode.
 
     The input covariance $\Sigma_{zz}$ must share the singular directions $r_k$ of the correlation
     $\Sigma_{yz} = \sum_k s_k q_k r_k^\top$, that is $\Sigma_{zz} r_k = \lambda_k r_k$. Then
@@ -79,8 +79,8 @@ def mode_drop_times(
     - `loss`: the convention $cL$ of the loss, which sets the unit of time: $c$ is 1 for `"half"`, 2
       for `"mean-square"` (Eq. 64), and $2/N_v$ with $N_v$ outputs for `"mean-over-outputs"` (as in
       the paper's Figure 1B).
-    - `learning_rate`: step size $\eta$ of gradient descent. If it is None, the times $t_k/c$ of
-      gradient flow are returned.
+    - `learning_rate`: step size $\eta$ of gradient descent. If `learning_rate` is None, the
+      function returns the times $t_k/c$ of gradient flow.
     - `tolerance`: largest $\lVert\Sigma_{zz} r_k - \lambda_k r_k\rVert/\lVert\Sigma_{zz}\rVert$ at
       which directions count as shared.
     - `degeneracy`: singular values closer than this fraction of $s_1$ count as equal. Equal
@@ -90,8 +90,8 @@ def mode_drop_times(
     **Returns:**
 
     Times $t_k/c$, or numbers of steps $n_k$ as real numbers, shape `(*batch, mode)`. Modes are in
-    the order of falling $s_k$, and of falling $\bar a_k$ where $s_k$ are equal. The time is zero if
-    $\bar a_k$ already exceeds $x a_k^*$. The time is infinite if the mode is never learned
+    the order of decreasing $s_k$, and of decreasing $\bar a_k$ where $s_k$ are equal. The time is
+    zero if $\bar a_k$ already exceeds $x a_k^*$. The time is infinite if the mode is never learned
     ($s_k = 0$, or fewer than $k$ units).
 
     **Example:**

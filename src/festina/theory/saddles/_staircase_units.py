@@ -72,10 +72,10 @@ def unit_staircase(network: Layer, task: AbstractTask) -> Staircase:
         after the jump. `uncertainty` compares predictions in which dormant units continue from
         before and from after the jump, and is often larger than the error.
 
-        If two directions are nearly equally good, active units continue to rotate while other units
-        are dormant; this rotation is neglected. A head of rank two or more learns its ranks one
-        after the other. The plateaus between ranks last only $\ln(1/\epsilon)$ and are counted as
-        part of the jump.
+        If the utility is nearly the same in two directions, active units continue to rotate while
+        other units are dormant. The predictor neglects this rotation. A head of rank two or more
+        learns its ranks one after the other. The plateaus between ranks last only $\ln(1/\epsilon)$
+        and are counted as part of the jump.
     """
     problem = objective(network, task, "half")
     stage = _Stage(

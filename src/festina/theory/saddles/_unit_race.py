@@ -68,9 +68,9 @@ class Race:
     def first(self, latest: float) -> Escape | None:
         """Return the first escape, or None if no unit escapes before its clock reaches `latest`.
 
-        The escape of a unit is known once its direction is stationary. A unit between two nearly
-        equally good directions rotates more slowly than it grows. Such a unit escapes in the
-        direction that it has when it becomes large.
+        The escape of a unit is known once its direction is stationary. A unit between two
+        directions of nearly the same utility rotates more slowly than it grows. Such a unit escapes
+        in the direction that it has when it becomes large.
         """
         from scipy.integrate import DOP853
 

@@ -31,7 +31,7 @@ def blow_up_times(
     loss: LossConvention = "half",
     tolerance: float = 1e-10,
 ) -> Float[np.ndarray, "*batch unit"]:
-    r"""Return when each unit of a quadratic network escapes from zero, from initial weights alone.
+    r"""Predict from the initial weights when each unit of a quadratic network escapes from zero.
 
     Near zero $\dot v = u^\top\Sigma_{yZ}u$ and $\dot u = 2v\,\Sigma_{yZ}u$ (Eq. 14 of Zhang, Saxe &
     Latham). With the eigenvectors $\Sigma_{yZ}r_k = s_k r_k$, $a_k = r_k^\top u(0)/\sqrt2$ and
@@ -49,9 +49,9 @@ def blow_up_times(
     **Erratum.** Eqs. (55)–(56) and Proposition 5 assume that $v$ keeps its initial sign. This
     assumption fails for a unit if $v_0$ and $\sum_k s_k a_k^2$ have opposite signs and $F$ has a
     zero: Eq. (56) then contains the root of a negative number. For $s = (1, 0.4, -0.7)$ this
-    happens for 19.2 % of Gaussian units. Proposition 5 also requires both signs of $s_k$, which the
-    paper's own example (Figure 1G, $\Sigma_{yZ} = 4I$) lacks. `blow_up_times` does not need both
-    signs.
+    happens for 19.2 % of Gaussian units. Proposition 5 also requires both signs of $s_k$, but in
+    the paper's own example (Figure 1G, $\Sigma_{yZ} = 4I$) all $s_k$ are positive. `blow_up_times`
+    does not need both signs.
 
     **Linear attention.** A rank-one head with one value entry $v$, key $k$ and query $q$ computes
     $v\, k^\top\psi q$. Such a head is a quadratic unit with $u = [k, q]$ and
