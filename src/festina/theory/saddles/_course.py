@@ -47,8 +47,7 @@ class Course(NamedTuple):
     """The time at which the loss above the least-squares loss passes a value."""
 
     def staircase(self, members: Members, count: int, floor: float) -> Staircase:
-        """Return the staircase of this flow; `count` is the number of all modes, coordinates or
-        units."""
+        """Return the staircase of this flow; `count` is the number of all possible members."""
         found = self._stages(PROMINENCE)
         saddles, rows = list(found.values()), list(found)
         exact = np.array([saddle.excess for saddle in saddles])
