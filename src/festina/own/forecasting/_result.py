@@ -68,7 +68,8 @@ class Forecast(Result):
     **Example:**
 
     >>> from festina.own import Forecast
-    >>> found = Forecast("plateau", left=90, half=118, band=(64, 116), loss=0.34, level=0.003)
+    >>> times = dict(left=90.0, half=118.0, band=(64.0, 116.0))
+    >>> found = Forecast("plateau", **times, loss=0.34, level=0.003)
     >>> print(found)
     plateau: the loss leaves 0.34 in 90 steps (64 to 116);
     half of the drop to 0.003 is made in 118 steps
