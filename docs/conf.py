@@ -55,4 +55,4 @@ html_theme_options = {
     "footer_end": [],
     "search_as_you_type": True,
 }
-html_sidebars = {"index": [], "gallery": []}
+html_sidebars = {"index": [], "start": [], "gallery": []}
