@@ -29,9 +29,10 @@ def split(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions of the plateaus and of the drops between them.
 
-    Drops are peaks of `speed`. Between two drops, the plateau is the minimum of `rest`. A drop that
-    lowers `level` by no more than `smallest` at either neighbouring plateau is removed and its two
-    plateaus are merged; the smallest drops are removed first.
+    Drops are peaks of `speed`. Between two drops, the plateau is the minimum of `rest`. The size
+    of a drop is the difference of `level` between its two plateaus. A drop is removed and its two
+    plateaus are merged unless its size exceeds `smallest` on each plateau. The smallest drops are
+    removed first.
     """
     tops = _tops(speed, prominence)
 

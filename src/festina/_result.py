@@ -106,7 +106,7 @@ class Result:
         return data[some].to_dataframe(dim_order=list(dims)).reset_index()
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the first array against time, or against its first dimension if it has no time axis.
+        """Plot the first array against time, or against its first dimension if it has no time axis.
 
         A result without arrays is drawn as one point for each number. New axes are created if `ax`
         is None. `style` is passed to `Axes.plot`.

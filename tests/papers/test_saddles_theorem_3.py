@@ -24,7 +24,7 @@ def test_no_claim_is_broken_for_any_architecture():
     ("change", "words"),
     [
         ({"width": 3}, "width"),
-        ({"steps": 100, "learning_rate": 0.01}, "time to leave their relation"),
+        ({"steps": 100, "learning_rate": 0.01}, "time to leave the relation"),
         ({"scale": 0.01}, "scale"),
         ({"architectures": ()}, "architectures"),
     ],

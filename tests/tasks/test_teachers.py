@@ -194,7 +194,7 @@ def test_a_polynomial_teacher_needs_no_nodes():
 
 
 def test_a_population_serves_no_network_beyond_its_degree():
-    message = r"exact for networks of degree up to 1 in the input; .* is of degree 2"
+    message = r"of degree up to 1 in the input, but .* is of degree 2"
     with pytest.raises(ValueError, match=message):
         linear_teacher(np.eye(2)).statistics(NeuronUnit(power(2)))
     with pytest.raises(

@@ -301,7 +301,7 @@ class _Said:
 
 
 def _scale(y: Any, outputs: np.ndarray, measure: Callable[[np.ndarray], float]) -> float:
-    """Return the size of the targets, or of the outputs if there are no numerical targets."""
+    """Return `measure` of the targets, or of the outputs if there are no numerical targets."""
     if y is None or isinstance(y, tuple | dict):
         return measure(outputs)
     targets = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)

@@ -29,7 +29,7 @@ def held(path: Path) -> Iterator[Literal["ours", "theirs", "unknown"]]:
     """Lock a file or folder within the block, and yield the owner of the lock.
 
     The owner is "ours" for this process, "theirs" if another process holds the lock, or "unknown"
-    on file systems without locks. An "unknown" path can be used but should not be removed.
+    on file systems without locks. If the owner is "unknown", use the file but do not remove it.
     """
     try:
         handle = os.open(path, os.O_RDONLY) if fcntl else -1

@@ -149,7 +149,7 @@ class CodingScheme(Result):
         return f"{first}\n{self.evidence}\nresamples: {votes}{note}"
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the mean response of every unit to each class, with similar units side by side.
+        """Plot the mean response of every unit to each class, with similar units side by side.
 
         The title shows the evidence. Keyword arguments in `style`, for example `cmap`, are passed
         to `Axes.imshow`.

@@ -147,7 +147,7 @@ class Gating(Result):
     def draw(
         self, ax: "Axes | None" = None, *, labels: ArrayLike | None = None, **style: Any
     ) -> "Axes":
-        """Draw for which examples each unit is on, with units grouped by pathway.
+        """Plot for which examples each unit is on, with units grouped by pathway.
 
         With `labels`, examples with the same label are drawn side by side. Keyword arguments in
         `style` are passed to `Axes.imshow`.

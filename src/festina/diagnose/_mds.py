@@ -34,7 +34,7 @@ class MdsResult(Result):
     share: Float[np.ndarray, " dimension"]
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the items in the first two dimensions, each as a line over time.
+        """Plot the items in the first two dimensions, each as a line over time.
 
         Keyword arguments in `style` are passed to `Axes.plot`.
         """

@@ -129,7 +129,7 @@ class Plateaus(Result):
         loss: ArrayLike | None = None,
         **style: Any,
     ) -> "Axes":
-        """Draw plateaus and drops, on new axes if `ax` is not given.
+        """Plot plateaus and drops, on new axes if `ax` is not given.
 
         The loss axis is logarithmic if levels span more than one decade and no loss is zero.
 

@@ -130,7 +130,7 @@ class Selectivity(Result):
         return "\n".join([head, *lines, f"{count} units, {self.dead} dead left out"])
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the share of strength of units by the number of contexts in which they are on.
+        """Plot the share of strength of units by the number of contexts in which they are on.
 
         Grey bars show random features. Keyword arguments in `style` are passed to `Axes.bar` for
         the units.
@@ -194,9 +194,10 @@ def selectivity(
       candidates are every single context, all contexts but one, and all contexts.
     - `threshold`: fraction of the maximum, from 0 to 1; for units with a leak choose it above the
       leak. `"split"` cuts the means of each unit over pairs of object and context into two groups.
-      The unit rests at the mean of the lower group and is on above the midpoint between groups.
-      Units whose pairs do not differ by an F-test (level 0.01) count as always on. The default is
-      0.001 for networks and for activities that are zero at rest, else `"split"`.
+      A unit is active above the midpoint between the groups. A unit counts as always active if
+      its means over pairs of object and context do not differ by an F-test (level 0.01). The
+      default is 0.001 for networks and for activities with zero resting rate, else
+      `"split"`.
     - `least`: fraction of the largest strength below which a unit counts as dead.
     - `anova`: `"full"` splits the variance and needs the same number of examples for every pair of
       object and context. `"means"` splits the variance of the means of pairs and needs at least one

@@ -172,7 +172,7 @@ class EffectiveWidth(Result, also=("width",)):
         return super().to_dataset().assign(units=units, curve=("units", errors))
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the error against the number of hidden units, and mark the effective width.
+        """Plot the error against the number of hidden units, and mark the effective width.
 
         Keyword arguments in `style` are passed to `Axes.plot` for the line.
         """

@@ -1,4 +1,4 @@
-"""Draw the loss of a trajectory."""
+"""Plot the loss of a trajectory."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ _WIDE = 100.0  # ratio of times or losses above which an axis is logarithmic
 
 
 def draw_loss(trajectory: "Trajectory", ax: "Axes | None", style: dict[str, Any]) -> "Axes":
-    """Draw the loss of every network of a trajectory on `ax` or on new axes."""
+    """Plot the loss of every network of a trajectory on `ax` or on new axes."""
     ax = axes(ax)
     names = [f"{_TRAINING}, {name}" if name else _TRAINING for name in _names(trajectory)]
     if "label" in style:

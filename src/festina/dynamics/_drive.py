@@ -2,7 +2,7 @@
 
 Trajectories of a batch differ in length, and the compiled program has a fixed number of lanes. Each
 CPU core has its own worker (`_worker.py`), and all workers take lanes from one queue. Lanes that
-take very many steps are set aside, so that a program for many lanes does not run for a few. When
+take very many steps are set aside, because a program for many lanes would be wasted on a few. When
 all other lanes have ended, the set-aside lanes continue in a program of their own size.
 """
 

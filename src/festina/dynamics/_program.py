@@ -311,8 +311,8 @@ def _size(weights: Float[Array, "weight lane"]) -> Number:
     """Return the size of a typical weight, which a few huge weights do not change.
 
     The size is the root mean square, limited to ten times a geometric mean. In this geometric mean
-    each weight counts as at most ten times the mean. The geometric mean leaves out zeros and
-    rounding errors of the largest weight.
+    each weight counts as at most ten times the mean. The geometric mean leaves out zeros, and
+    weights as small as the rounding error of the largest weight.
     """
     sizes = jnp.abs(weights)
     largest = jnp.max(sizes, axis=0)

@@ -317,7 +317,7 @@ class Trajectory(Result, Generic[Network]):
         )
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the loss against time, one thin line for each network, on `ax` or on new axes.
+        """Plot the loss against time, one thin line for each network, on `ax` or on new axes.
 
         `style` is passed to `Axes.plot`, for example `color` or `label`.
 

@@ -112,7 +112,7 @@ class ShrinkResult(Result):
         return "\n".join(lines)
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw errors against the number of hidden units; `style` applies to the merging line."""
+        """Plot errors against the number of hidden units; `style` applies to the merging line."""
         ax = axes(ax)
         units = [sum(point.widths) for point in self.curve]
         how = styled(style, marker="o", ls="-", label="merged")

@@ -159,9 +159,10 @@ class Task(AbstractTask):
         if self.degree is not None and (view.degree is None or view.degree > self.degree):
             kind = "not a polynomial" if view.degree is None else f"of degree {view.degree}"
             raise ValueError(
-                f"This population task is exact for networks of degree up to {self.degree} in the "
-                f"input; {view} is {kind}. Make the task with `nodes=20` for a quadrature rule, or "
-                "with `samples=…, key=…` for a finite data set."
+                "Averages of this population task are exact for networks that are polynomials of "
+                f"degree up to {self.degree} in the input, but {view} is {kind}. Make the task "
+                "with `nodes=20` for a quadrature rule, or with `samples=…, key=…` for a finite "
+                "data set."
             )
         view.check_input(self.input_shape)
         x = np.asarray(self.x, dtype=float)

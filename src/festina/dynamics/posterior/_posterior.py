@@ -231,7 +231,7 @@ class Posterior(Result):
         return layer @ np.swapaxes(a, -1, -2) * output_scale(a, self.model.scaling)
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the loss of each draw, one line for each chain; `style` is passed to `Axes.plot`."""
+        """Plot the loss of each draw, one line for each chain; `style` is passed to `Axes.plot`."""
         ax, names = axes(ax), [f"chain {k}" for k in range(len(self.readout))]
         ax.plot(self.kept("loss").T, **styled(style, marker=".", label=names))
         ax.set(xlabel="draw", ylabel="loss")

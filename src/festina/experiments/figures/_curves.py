@@ -1,4 +1,4 @@
-"""Draw simulation and theory on the same axes."""
+"""Plot simulation and theory on the same axes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -32,7 +32,7 @@ def shades(values: Any, symbol: str = "") -> Iterator[tuple[Any, Any, str]]:
 def draw_pair(
     ax: Axes, x: Any, seen: Any, theory: Any = None, *, color: Any, label: str = "", **style: Any
 ) -> None:
-    """Draw a simulated curve, wide and pale, and the theoretical curve, thin and dashed.
+    """Plot a simulated curve, wide and pale, and the theoretical curve, thin and dashed.
 
     **Arguments:**
 

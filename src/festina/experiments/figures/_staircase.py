@@ -1,4 +1,4 @@
-"""Draw a loss that falls in steps, with predicted drops."""
+"""Plot a loss that falls in steps, with predicted drops."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def draw_staircase(
     right: float | int,
     **style: Any,
 ) -> None:
-    """Draw a loss curve, and a dashed vertical line at each finite predicted drop.
+    """Plot a loss curve, and a dashed vertical line at each finite predicted drop.
 
     **Arguments:**
 

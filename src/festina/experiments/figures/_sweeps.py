@@ -27,7 +27,7 @@ def phase_diagram(
     level: float | int = 0.5,
     **style: Any,
 ) -> Axes:
-    """Draw a quantity over two axes as colours, and the predicted boundary as a dashed line.
+    """Plot a quantity over two axes as colours, and the predicted boundary as a dashed line.
 
     An axis is logarithmic if its grid is geometric, and symmetric-logarithmic if a geometric grid
     also has negative values. Missing values (NaN) stay blank. Labels are the `long_name` of an
@@ -96,7 +96,7 @@ def draw_distribution(
     label: str = "",
     **style: Any,
 ) -> Axes:
-    """Draw the distribution of samples, pale, and the predicted distribution, dashed.
+    """Plot the distribution of samples, pale, and the predicted distribution, dashed.
 
     Samples that are not finite, such as the time of an event that never happens, appear in no bin
     but count in the total number.
@@ -150,7 +150,7 @@ def draw_collapse(
     symbol: str = "",
     **style: Any,
 ) -> Axes:
-    """Draw curves of a sweep against a coordinate on which theory predicts them to coincide.
+    """Plot curves of a sweep against a coordinate on which theory predicts them to coincide.
 
     **Arguments:**
 

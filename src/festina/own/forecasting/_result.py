@@ -215,7 +215,7 @@ class Forecast(Result):
         return slope(rested)[0], found.widths
 
     def draw(self, ax: "Axes | None" = None, **style: object) -> "Axes":
-        """Draw the predicted loss, or metric, as a dashed line. `style` goes to `Axes.plot`."""
+        """Plot the predicted loss, or metric, as a dashed line. `style` goes to `Axes.plot`."""
         ax = axes(ax)
         of_metric = self.metric is not None
         values = self.course.metric if of_metric else self.course.loss

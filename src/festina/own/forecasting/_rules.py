@@ -82,7 +82,7 @@ class AbstractKnownRule(AbstractRule):
 
     @abstractmethod
     def rehearse(self, problem: Problem, steps: int, rate: float) -> list[float]:
-        """Return losses of the optimiser's own steps on all samples, while they are finite."""
+        """Train on all samples with the optimiser; return the losses up to the last finite loss."""
 
     def load(
         self, problem: Problem, w: Vector, rate: float = 1.0, *, products: int = FEW_PRODUCTS

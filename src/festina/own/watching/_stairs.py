@@ -124,7 +124,7 @@ class Stairs(Result):
         return xr.Dataset(rows, attrs={"remarks": list(self.remarks)})
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw each plateau as a line from its start to its end. `style` applies to the lines."""
+        """Plot each plateau as a line from its start to its end. `style` applies to the lines."""
         ax = axes(ax)
         for k, each in enumerate(self.stairs):
             name = f"plateau {k}" if each.width is None else f"plateau {k}, width {each.width}"
@@ -261,7 +261,7 @@ class AbstractRun(abc.ABC):
         return bool(half and 0.0 <= late[half:].mean() < _SLOWLY * late[:half].mean())
 
     def draw(self, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Draw the loss with its plateaus and drops.
+        """Plot the loss with its plateaus and drops.
 
         `options` are those of `plateaus`; other options, such as `color`, go to `Axes.plot`.
         """

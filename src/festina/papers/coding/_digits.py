@@ -266,7 +266,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw bias and variance of each network, and the distance of linear from lazy networks."""
+    """Plot bias and variance of each network, and the distance of linear from lazy networks."""
     data = run["drawn"].ds
     figure, axes = panels(
         "Digits: feature-learning and lazy networks", 2 + ("linear" in run.children)

@@ -189,7 +189,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw overlaps with the first sample, and the responses of one neuron of each kind."""
+    """Plot overlaps with the first sample, and the responses of one neuron of each kind."""
     names = parameters_of_run(run, Parameters).activations
     figure, axes = panels("Linear neurons drift, codewords stay", 1 + len(names))
     overlap, *neurons = axes

@@ -293,7 +293,7 @@ def _colors(values: np.ndarray) -> dict[str, Any]:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw sorted activity, readouts and kernels, in a column per activation."""
+    """Plot sorted activity, readouts and kernels, in a column per activation."""
     parameters = parameters_of_run(run, Parameters)
     names, other = parameters.activations, parameters.others[0]
     title = "The activation decides the code"

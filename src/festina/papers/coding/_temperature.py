@@ -195,7 +195,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the contrast of the kernel against temperature."""
+    """Plot the contrast of the kernel against temperature."""
     names = parameters_of_run(run, Parameters).activations
     figure, columns = panels("Codes fade with temperature", len(names), squeeze=False)
     for name, ax in zip(names, columns[0], strict=True):

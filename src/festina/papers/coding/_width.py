@@ -223,7 +223,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw errors of the theory against width, and contrasts against the prior variance."""
+    """Plot errors of the theory against width, and contrasts against the prior variance."""
     parameters = parameters_of_run(run, Parameters)
     figure, (width, prior) = panels("Codes against width and prior", 2)
     for k, name in enumerate(parameters.activations):

@@ -210,7 +210,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the gating index and the loss against c·t, and half times against c."""
+    """Plot the gating index and the loss against c·t, and half times against c."""
     data, none = run["conflict"].ds, run["none"].ds
     figure, (gating, loss, times) = panels("Views in conflict, and a cue", 3, width=3.7)
     for share, shade, label in shades(data["share"].values, "c ="):

@@ -208,7 +208,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw losses, power kept by each layer, losses with linear layers, and where units are on."""
+    """Plot losses, power kept by each layer, losses with linear layers, and where units are on."""
     one, two = run["one"].ds, run["two"].ds
     title = "Two hidden layers: the first computes a linear map, the second gates"
     figure, (course, kept, cost, where) = panels(title, 4, width=3.4, height=3.2)

@@ -270,7 +270,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw shares of strength in teachers and students, by the number of open contexts."""
+    """Plot shares of strength in teachers and students, by the number of open contexts."""
     students, teachers = run["students"].ds, run["teachers"].ds
     figure, (left, right) = panels(
         "Students inherit selectivity from features, not from outputs",

@@ -266,7 +266,7 @@ def _contexts_on(units: xr.Dataset) -> xr.DataArray:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw losses with fixed and re-read gates, the change of gates, and where units are on."""
+    """Plot losses with fixed and re-read gates, the change of gates, and where units are on."""
     relu, stay, again, units = (run[name].ds for name in ("relu", "stay", "again", "units"))
     title = "Gated networks with fixed gates learn differently from ReLU networks"
     figure, grid = panels(title, 3, 2, width=3.9, height=3.0)

@@ -240,7 +240,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         )
         claim(
             "modular-units",
-            "hardly any ReLU unit is modular, which means on in a single context",
+            "hardly any ReLU unit is modular, that is, active in a single context",
             all_below(share.sel(on=slice(0, 1)).sum("on"), 0.05),
             case=case,
         )
@@ -329,7 +329,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw losses, shares of units by open contexts, and areas, a row per number of contexts.
+    """Plot losses, shares of units by open contexts, and areas, a row per number of contexts.
 
     The labels of the bars name the colours of the losses.
     """

@@ -237,7 +237,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     last = share.isel(note=-1)
     claim(
         "modular-units",
-        "few units are modular, which means on in a single context",
+        "few units are modular, that is, active in a single context",
         all_below(last.sel(number=1), 0.25),
         note=f"shares of strength in units on in 0 … {count} contexts: "
         f"{join_numbers(last.mean('seed').values, 2)}; with initial weights "
@@ -281,7 +281,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw learned parts, shares of units by open contexts, and accuracy with other gates."""
+    """Plot learned parts, shares of units by open contexts, and accuracy with other gates."""
     course, tested, units = (run[name].ds for name in ("course", "tested", "units"))
     figure, (loss, share, bars) = panels("Handwritten digits in contexts", 3)
     names = {"linear": "linear map", "rest": "residual of contexts"}

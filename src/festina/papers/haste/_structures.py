@@ -246,7 +246,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the structures, losses, and shares of units by open contexts."""
+    """Plot the structures, losses, and shares of units by open contexts."""
     parameters, data = parameters_of_run(run, Parameters), run["different"].ds
     figure, (shown, loss, on, sets) = panels(
         "Units are mixed even if contexts have different structures", 4, width=3.4, height=3.2

@@ -323,7 +323,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw losses of heads, contributions at three overlaps, shares and half times."""
+    """Plot losses of heads, contributions at three overlaps, shares and half times."""
     parameters = parameters_of_run(run, Parameters)
     heads, data = run["heads"].ds, run["sum"].ds
     title = "Views compete for one target, not for separate targets"

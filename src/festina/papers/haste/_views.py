@@ -296,7 +296,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw contributions with early and late fusion, dominance against scale, and every seed."""
+    """Plot contributions with early and late fusion, dominance against scale, and every seed."""
     data = run["shares"].ds
     close, sigma = data.isel(first=1), data["scale"].values
     figure, (one, own, scales, seeds) = panels("One class, several views", 4, width=3.4, height=3.2)

@@ -303,8 +303,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         )
         claim(
             "smaller-weights",
-            "the final share of a pathway for a single context falls as initial weights get "
-            "smaller",
+            "from smaller initial weights, a pathway for a single context gets a smaller share of "
+            "the final strength of all pathways",
             decreasing(share.sel(on=1)),
             note=f"race of all sets of contexts, σ = {join_numbers(share['scale'].values)}",
             case=case,
@@ -344,7 +344,7 @@ def _more(run: xr.DataTree, counts: tuple[int, ...], claim: ClaimCollector) -> N
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw growth rates, losses on the residual and beside a common pathway, and a race."""
+    """Plot growth rates, losses on the residual and beside a common pathway, and a race."""
     parameters = parameters_of_run(run, Parameters)
     counts = parameters.contexts
     title = "Mixed selectivity wins by its lead before the common pathway is learned"

@@ -321,7 +321,7 @@ def _shares(strength: xr.DataArray) -> xr.DataArray:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw half times, one race, and the winner's share against initial strengths."""
+    """Plot half times, one race, and the winner's share against initial strengths."""
     parameters = parameters_of_run(run, Parameters)
     table, race = run["half_times"].ds, run["race"].ds
     m, k = parameters.contest

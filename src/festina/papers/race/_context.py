@@ -191,7 +191,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the race, the loss, and final shares against scale, in a row per number of contexts."""
+    """Plot the race, the loss, and final shares against scale, in a row per number of contexts."""
     counts = parameters_of_run(run, Parameters).contexts
     title = "Pathways that are open in all contexts, or in all but one, win"
     how = {"squeeze": False, "width": 3.6, "height": 3.0}

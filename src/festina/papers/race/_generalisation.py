@@ -209,7 +209,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the zero-shot loss against K, and against the scale of random weights."""
+    """Plot the zero-shot loss against K, and against the scale of random weights."""
     data, m = run["zero_shot"].ds, parameters_of_run(run, Parameters).domains
     title = f"Pairs of {m} × {m} domains that were never trained"
     figure, (by_k, by_scale) = panels(title, 2, width=4.2, height=3.4, sharey=True)

@@ -323,7 +323,7 @@ def _crossing(rising: xr.DataArray) -> xr.DataArray:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the map of winners, trained against predicted χ, and all scales on one curve."""
+    """Plot the map of winners, trained against predicted χ, and all scales on one curve."""
     width = parameters_of_run(run, Parameters).width
     data, trained = run["map"].ds, run["trained"].ds
     title = f"{data.sizes['seed']:,} networks of {width} ReLU units: XoR or linear"

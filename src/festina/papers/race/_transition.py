@@ -290,7 +290,7 @@ def _steepness(chi: xr.DataArray) -> xr.DataArray:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the order parameter, one race on either side of the transition, and losers' shares."""
+    """Plot the order parameter, one race on either side of the transition, and losers' shares."""
     data = run["sweep"].ds
     margin, scale = data["margin"].values, data["scale"].values
     figure, (order, below, above_, left) = panels("Transition to nonlinearity", 4, width=3.3)

@@ -256,7 +256,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw losses of gated and ReLU networks, half times against scale, and directions of units."""
+    """Plot losses of gated and ReLU networks, half times against scale, and directions of units."""
     data, relu, units = (run[name].ds for name in ("gated", "relu", "units"))
     title = "Exclusive or: pathways of single examples win"
     figure, (form, curves, laws, ends) = panels(title, 4, width=3.4, height=3.4)

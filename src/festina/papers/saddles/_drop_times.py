@@ -239,8 +239,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     off = plateau["seen"] - plateau["predicted"]
     claim(
         "plateau-lengths",
-        "the intermediate plateau lasts as long as the next unit needs to grow from its weights at "
-        "the first drop, to within 1/s' = 3/8 in 19 of 20 networks",
+        "the length of the intermediate plateau is the growth time of the next unit from its "
+        "weights at the first drop; in 19 of 20 networks the difference is below 1/s' = 3/8",
         most_seeds(abs(off) < 1 / _NEXT, 0.95),
         note=f"lengths {join_numbers(plateau['seen'].quantile(_QUANTILES, 'seed').values, 3)} at "
         f"quantiles {join_numbers(_QUANTILES)}; predicted "
@@ -265,7 +265,7 @@ def _critical(count: int, tests: int = 1) -> float:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the first drop's distribution at several widths, and the length of the plateau."""
+    """Plot the first drop's distribution at several widths, and the length of the plateau."""
     parameters, data = parameters_of_run(run, Parameters), run["networks"].ds
     title = f"Drop times of {data.sizes['seed']:,} quadratic networks, from initial weights"
     figure, (first, wide, lengths, each) = panels(title, 4)

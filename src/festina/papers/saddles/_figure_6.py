@@ -212,7 +212,7 @@ def _say_plateaus(run: xr.DataTree, claim: ClaimCollector, family: str) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw linear and ReLU networks in columns, linear and logarithmic time in rows."""
+    """Plot linear and ReLU networks in columns, linear and logarithmic time in rows."""
     title = "6   A network with skip connections learns as if the skipped layers were absent"
     figure, axes = panels(title, 2, 2, width=3.6, height=2.5, sharey="col")
     for column, family in enumerate(FAMILIES):

@@ -189,7 +189,7 @@ class ClassificationCode(Result):
         return "\n".join(lines)
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the density of the readout to the first output, with the mean of each population.
+        """Plot the density of the readout to the first output, with the mean of each population.
 
         Keyword arguments in `style` are passed to `Axes.plot`.
         """

@@ -63,7 +63,7 @@ class TemperatureSweep(Result, also=("contrast", "populated")):
         return "\n".join(lines)
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the contrast of the kernel against temperature, and mark the crossover temperature.
+        """Plot the contrast of the kernel against temperature, and mark the crossover temperature.
 
         Keyword arguments in `style` are passed to `Axes.plot`.
         """

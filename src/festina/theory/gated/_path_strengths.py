@@ -46,7 +46,7 @@ class PathStrengths(Result):
     network: Gated
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the strengths of the paths over time, one line for each mode.
+        """Plot the strengths of the paths over time, one line for each mode.
 
         Paths with equal strengths share a line. `style` is passed to `Axes.plot`.
         """

@@ -82,7 +82,7 @@ class Race(Result):
         return "\n".join([*lines, f"loss {self.loss[0]:.4g} to {self.loss[-1]:.4g}, {how}"])
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the contributions of the gatings over time, at most the eight largest.
+        """Plot the contributions of the gatings over time, at most the eight largest.
 
         `style` is passed to `Axes.plot`.
         """

@@ -139,7 +139,7 @@ class RaceReduction(Result):
         }
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the strength of each path until convergence. `style` is passed to `Axes.plot`."""
+        """Plot the strength of each path until convergence. `style` is passed to `Axes.plot`."""
         return self().draw(ax, **style)
 
     def _path_strengths(

@@ -173,7 +173,7 @@ class Staircase(Result):
         return np.reshape(losses, (*self.batch_shape, *np.shape(times)))
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw the loss as a staircase over time, labelled with the active members on each step.
+        """Plot the loss as a staircase over time, labelled with the active members on each step.
 
         Axes that already contain a training run or other staircases can be passed as `ax`: the
         staircase then extends as far as the existing lines, and the legend has one entry for all

@@ -182,7 +182,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the loss of every task over time, and forgetting against its prediction."""
+    """Plot the loss of every task over time, and forgetting against its prediction."""
     parameters, data = parameters_of_run(run, Parameters), run["sequence"].ds
     title = f"{parameters.tasks} tasks in turn, a network of balance {parameters.balance:g}"
     figure, (course, forgotten) = panels(title, 2, width=4.5, height=3.2, width_ratios=(2.2, 1))
@@ -203,7 +203,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_course(ax: Axes, data: xr.Dataset, length: float) -> None:
-    """Draw the loss of each task in every stage; all stages last as long as the slowest change."""
+    """Plot the loss of each task in every stage; all stages last as long as the slowest change."""
     stage, tasks = data["stage"].values, data.sizes["task"]
     time = data["time"].values - stage * length
     moves = abs(data["loss"] - data["loss"].groupby(data["stage"]).last().sel(stage=data["stage"]))

@@ -228,7 +228,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw one seed over time for each λ, and the half times of all seeds against |λ|."""
+    """Plot one seed over time for each λ, and the half times of all seeds against |λ|."""
     curves, lam = run["curves"].ds, run["curves"].ds["balance"].values
     title = "The loss drops at once, the features are learned much later"
     figure, (loss, kernel, times) = panels(title, 3, width=3.33, height=3.2)

@@ -208,7 +208,7 @@ def _wait(times: xr.DataArray) -> xr.DataArray:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the strongest mode, its distance from the target, and the wait before the rise."""
+    """Plot the strongest mode, its distance from the target, and the wait before the rise."""
     curves, many = run["curves"].ds.isel(mode=0), run["shape"].ds
     s = float(curves["singular_value"])
     ratio, used = curves["balance"].values / s, []

@@ -215,7 +215,7 @@ def _furthest(fixed: xr.Dataset, form: str) -> xr.Dataset:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw every entry of W₂W₁ over time for each shape, and the error of Eq. (15)."""
+    """Plot every entry of W₂W₁ over time for each shape, and the error of Eq. (15)."""
     title = "Balanced weights: the exact solution for every entry of the map"
     figure, (*maps, errors) = panels(title, 4, width=2.9, height=3.2)
     for ax, shape in zip(maps, SHAPES, strict=True):

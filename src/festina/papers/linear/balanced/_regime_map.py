@@ -262,7 +262,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw both maps, kernel distances at the largest λ, and the delay in bottlenecks."""
+    """Plot both maps, kernel distances at the largest λ, and the delay in bottlenecks."""
     figure, (funnels, through, edge, late) = panels("Lazy or rich: balance and architecture", 4)
     axes = {"funnels": (funnels, "outputs − inputs"), "bottlenecks": (through, "hidden units")}
     moved = "1 − cos(K(0), K(∞))"

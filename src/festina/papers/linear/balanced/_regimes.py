@@ -258,7 +258,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw kernel distances against λ, and the similarity of items before and after learning."""
+    """Plot kernel distances against λ, and the similarity of items before and after learning."""
     title = "Rich, lazy or delayed rich: balance and architecture decide"
     ratios = (3.4, 1, 1, 1, 1)
     figure, axes = panels(title, 5, 2, width=2.25, height=2.05, width_ratios=ratios)
@@ -284,7 +284,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_distances(ax: Axes, run: xr.DataTree) -> None:
-    """Draw kernel distances over λ, on an axis that is linear near zero, else logarithmic."""
+    """Plot kernel distances over λ, on an axis that is linear near zero, else logarithmic."""
     for index, shape in enumerate(SHAPES):
         moved, theory = run[shape]["kernel_distance"], run[f"theory_{shape}"]["kernel_distance"]
         color: dict[str, Any] = {"color": f"C{index}"}

@@ -294,7 +294,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw accuracies with a smaller embedding, with the function kept, and times to grok."""
+    """Plot accuracies with a smaller embedding, with the function kept, and times to grok."""
     data, parameters = run["simulation"].ds, parameters_of_run(run, Parameters)
     title = f"Addition modulo {parameters.modulus}: when a network groks"
     ratios = (1, 1, 1.2)
@@ -322,7 +322,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_times(ax: Axes, grok: xr.DataArray, colors: list[Any], end: float) -> None:
-    """Draw the time to grok of every seed, with the median as a bar; "not yet" at the top."""
+    """Plot the time to grok of every seed, with the median as a bar; "not yet" at the top."""
     never, room = 1.15 * end, 0.8 / (len(colors) - 1)
     ax.axhline(end, **GUIDE_STYLE)
     columns = [(0.0, 0.7, "embedding", 0)] + [

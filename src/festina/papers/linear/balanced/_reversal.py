@@ -267,7 +267,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw one mode over time, zero-crossing times, and training that was stopped early."""
+    """Plot one mode over time, zero-crossing times, and training that was stopped early."""
     data, trapped = run["converged"].ds, run["trapped"].ds
     title = "Reversal learning: the smaller the balance, the longer it takes"
     ratios = (1.15, 1, 1)

@@ -289,7 +289,7 @@ def _next_fractions(data: xr.Dataset) -> np.ndarray:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw a shallow and a deep network, and the errors for small random weights."""
+    """Plot a shallow and a deep network, and the errors for small random weights."""
     data, random = run["decoupled"].ds.sel(input="white"), run["random"].ds
     title = "A network learns its modes like separate chains; a deep one in stages"
     figure, (shallow, deep, errors) = panels(title, 3, width=3.0, height=3.2)

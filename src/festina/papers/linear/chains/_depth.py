@@ -378,7 +378,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw training times of chains, of whole networks, and of one pretraining module."""
+    """Plot training times of chains, of whole networks, and of one pretraining module."""
     parameters, dots = parameters_of_run(run, Parameters), {**POINT_STYLE, "ms": 9, "alpha": 0.5}
     title = "Training time against depth, at a learning rate of 1/D"
     wide = {"width": 3.0, "height": 3.8, "width_ratios": (1.2, 1.2, 1)}

@@ -347,7 +347,7 @@ def _approach(claim: ClaimCollector, near: xr.Dataset, s: np.ndarray, stages: st
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw individual networks, coloured by the mode that they learn first."""
+    """Plot individual networks, coloured by the mode that they learn first."""
     s = np.array(parameters_of_run(run, Parameters).singular_values)
     saddles, people, shallow = (run[name].ds for name in ("saddles", "individuals", "shallow"))
     title = "Depth introduces saddles, and each network passes them in its own order"

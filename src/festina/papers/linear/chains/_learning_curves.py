@@ -190,7 +190,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw shallow, deep and very deep chains side by side."""
+    """Plot shallow, deep and very deep chains side by side."""
     parameters = parameters_of_run(run, Parameters)
     curves, limit = run["curves"].ds, run["limit"].ds
     titles = {1: "shallow, $D = 1$", 2: "deep, $D = 2$", math.inf: "deeper, $D$ as labelled"}

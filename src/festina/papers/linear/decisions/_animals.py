@@ -74,7 +74,7 @@ def slope_with_gain(table: xr.Dataset, use: np.ndarray) -> float:
 
 
 def draw_ways(ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
-    """Draw the path of every animal, `(animal, time)`; wide and coloured for chosen animals."""
+    """Plot the path of every animal, `(animal, time)`; wide and coloured for chosen animals."""
     for animal in reversed(range(len(x))):
         look: dict[str, Any] = {"color": "0.6", "lw": 0.8, "zorder": 2}
         if animal < DRAWN:

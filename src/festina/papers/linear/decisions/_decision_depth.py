@@ -199,7 +199,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw shallow and deep animals in two rows, from the same initial choices."""
+    """Plot shallow and deep animals in two rows, from the same initial choices."""
     title = "Only depth has saddles: the same animals with one layer and with two"
     figure, rows = panels(title, 3, 2, width=3.33, height=2.8, width_ratios=(0.9, 1, 1.3))
     limit = 1.12 * float(run["deep"].ds["point_lean"].max())

@@ -232,7 +232,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the stationary points with the paths of animals, and distances from saddles."""
+    """Plot the stationary points with the paths of animals, and distances from saddles."""
     title = "Eight stationary points, and the paths of animals among them"
     figure, axes = panels(title, 2, 2, width=5.0, height=2.7, width_ratios=(1.75, 1))
     axes[1, 0].remove()

@@ -218,7 +218,7 @@ def _stages(table: xr.Dataset, near: float) -> list[tuple[str, str, Judgement]]:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw both kinds of teaching in rows; colours show the ratio of initial gains."""
+    """Plot both kinds of teaching in rows; colours show the ratio of initial gains."""
     title = "Each animal learns on its own path, set by its initial gains"
     columns = {"sharex": "col", "sharey": "col", "width_ratios": (1, 1, 0.9)}
     figure, rows = panels(title, 3, 2, width=3.13, height=2.8, **columns)
@@ -251,7 +251,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_stages(ax: Axes, table: xr.Dataset) -> None:
-    """Draw psychometric curves of the left-first animal at three times."""
+    """Plot psychometric curves of the left-first animal at three times."""
     places, contrast = _stage_times(table), 100 * table["contrast"].values
     places = [0, table.sizes["time"] // 2, -1] if places is None else places
     looks = {"naive": "0.6", "one-sided": "#cc79a7", "expert": "#56b4e9"}

@@ -248,7 +248,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw items in the hidden layer over time, and their levels, deep and shallow."""
+    """Plot items in the hidden layer over time, and their levels, deep and shallow."""
     deep, shallow = run["deep"].ds, run["shallow"].ds
     title = "A hierarchy is learned from the top: broad distinctions first"
     size = {"width": 3.5, "height": 3.9, "width_ratios": (1.25, 1, 0.8)}
@@ -280,7 +280,7 @@ def draw(run: xr.DataTree) -> Figure:
 def _draw_places(
     ax: Axes, hierarchy: xr.Dataset, one: xr.Dataset, names: Sequence[str], colors: np.ndarray
 ) -> None:
-    """Draw the hidden representations of the first random network over time."""
+    """Plot the hidden representations of the first random network over time."""
     place, theory = one["place"].values, one["place_theory"].values
     branch = hierarchy["groups"].values[min(1, hierarchy.sizes["depth"] - 1)]
     for item, name in enumerate(names):

@@ -202,7 +202,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw for each world its items, its leading modes, and when these modes are learned."""
+    """Plot for each world its items, its leading modes, and when these modes are learned."""
     parameters = parameters_of_run(run, Parameters)
     title = "Six worlds: items, modes in order of eigenvalues, and when each mode is learned"
     how: dict[str, Any] = {"height_ratios": (1, 1.25, 1.15)}
@@ -229,7 +229,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _draw_modes(ax: Axes, world: xr.Dataset, shape: tuple[int, int]) -> None:
-    """Draw the first mode of each level, in colours from negative to positive."""
+    """Plot the first mode of each level, in colours from negative to positive."""
     ax.axis("off")
     _, first = np.unique(world["level_of_mode"].values, return_index=True)
     if len(first) > _SHOWN:
@@ -248,7 +248,7 @@ def _draw_modes(ax: Axes, world: xr.Dataset, shape: tuple[int, int]) -> None:
 
 
 def _draw_learning(ax: Axes, world: xr.Dataset) -> None:
-    """Draw learning curves of the first random network, with their prediction."""
+    """Plot learning curves of the first random network, with their prediction."""
     one = world.isel(seed=0, level=slice(_SHOWN))
     for level, color, _ in shades(range(one.sizes["level"])):
         curve = one.isel(level=level)

@@ -374,7 +374,7 @@ def _widths(claim: ClaimCollector, kind: str, words: str, reduction: xr.Dataset)
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw one column for each pair of digits, with linear networks above and ReLU below."""
+    """Plot one column for each pair of digits, with linear networks above and ReLU below."""
     simulation, theory = run["simulation"].ds, run["theory"].ds
     pairs = simulation["pair"].values
     title = "3   Two digits: at each drop of the loss one more singular value grows"

@@ -214,7 +214,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw a singular value of U over training (left) and growth rates by pair (right)."""
+    """Plot a singular value of U over training (left) and growth rates by pair (right)."""
     title = "Growth on the second plateau: the second singular value of $\\Sigma_{yx}$"
     figure, (growing, rates) = panels(title, 2, height=3.6, width_ratios=(1.25, 1))
     _draw_rates(rates, data := run["pairs"].ds)

@@ -93,7 +93,7 @@ def _crowds(reading: Reading, claim: ClaimCollector) -> None:
 
     Heads with one query q sum up to ⟨S, Σ|qᵢ|vᵢkᵢᵀ⟩ q̂ᵀx, where S is symmetric. One head could
     compute the same function as these heads if the symmetric part of Σ|qᵢ|vᵢkᵢᵀ has at most one
-    eigenvalue of each sign. Training nevertheless keeps all heads with a common query.
+    eigenvalue of each sign. Training nevertheless ends with several heads that share a query.
     """
     table = reading.run["widths"].ds.isel(plateau=2).sel(within=_USUAL, method="nearest")
     own, enough = table["width"].min("kind").values, table["fitted"].values

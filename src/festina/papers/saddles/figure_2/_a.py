@@ -139,6 +139,6 @@ def _power(times: xr.DataArray) -> float:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw both networks side by side, with one curve for each width."""
+    """Plot both networks side by side, with one curve for each width."""
     title = "2A   More units: little effect in a linear network, a large one in attention"
     return draw_pair(title, run, "width", "H =", "theory:\nlevels, first drop")

@@ -124,6 +124,6 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw both networks side by side, with one curve for each exponent κ."""
+    """Plot both networks side by side, with one curve for each exponent κ."""
     title = "2B   Flatter spectrum: shorter intermediate plateaus, longer first plateau"
     return draw_pair(title, run, "kappa", "κ =", "theory:\nfirst drop")

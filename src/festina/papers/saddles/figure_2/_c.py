@@ -134,7 +134,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw one loss curve for each rank of the initial weights."""
+    """Plot one loss curve for each rank of the initial weights."""
     figure, ax = panels("2C   Near an invariant manifold, away from saddles", width=5.6)
     title = "linear network; rank 0: small isotropic weights; axis cut off at 1.5"
     draw_sweep(ax, run["linear"].ds, "rank", "rank", title=title, theory="theory:\nloss, or drops")

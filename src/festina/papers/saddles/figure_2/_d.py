@@ -123,7 +123,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw loss curves over time t (linear network) and rescaled time εt (attention)."""
+    """Plot loss curves over time t (linear network) and rescaled time εt (attention)."""
     figure, (left, right) = panels("2D   Larger initial weights: shorter and fewer plateaus", 2)
     title = "linear network: times ∝ ln(1/ε)"
     draw_sweep(left, run["linear"].ds, "scale", "ε =", title=title, theory="theory")

@@ -276,7 +276,7 @@ def stay(data: xr.Dataset) -> xr.DataArray:
 
 
 def draw_pair(title: str, run: xr.DataTree, axis: str, symbol: str, theory: str) -> Figure:
-    """Draw the linear network and linear attention side by side, with a curve for each setting.
+    """Plot the linear network and linear attention side by side, with a curve for each setting.
 
     `theory` is the legend entry of the theory lines in the panel of attention.
     """
@@ -289,7 +289,7 @@ def draw_pair(title: str, run: xr.DataTree, axis: str, symbol: str, theory: str)
 def draw_sweep(
     ax: Axes, data: xr.Dataset, axis: str, symbol: str, xlabel: str = "time $t = 2ηn$", **how: str
 ) -> None:
-    """Draw one seed of every setting, with the predicted loss if available, else the drops."""
+    """Plot one seed of every setting, with the predicted loss if available, else the drops."""
     one = data.isel(seed=0)
     start = one["level"].isel(plateau=0)
     levels, loss = one["level"] / start, one["loss"] / start

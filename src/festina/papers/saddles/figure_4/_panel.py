@@ -5,8 +5,8 @@ directions separate; at orders two and three, units separate. Unlike in Figure 1
 width-1 network is not always visited. Each panel therefore says at which level the loss rests and
 whether a fixed point has this level.
 
-Times are those of gradient flow on the loss ⟨|y − f|²⟩, in steps t/η of the paper's learning rate,
-unless `method` selects gradient descent.
+Unless `method` selects gradient descent, training is gradient flow on the loss ⟨|y − f|²⟩. A time
+t of gradient flow is plotted as the number of steps t/η, where η is the paper's learning rate.
 """
 
 import dataclasses

@@ -236,7 +236,7 @@ def drawing(panel: Panel, *, aligned: bool = False) -> Callable[[xr.DataTree], F
     """
 
     def draw(run: xr.DataTree) -> Figure:
-        """Draw the loss, and the first-layer weights on the plateau and at the end."""
+        """Plot the loss, and the first-layer weights on the plateau and at the end."""
         reading = panel.reading(run)
         away = np.abs(reading.plateaus["level"].values - float(reading.theory["level"][1]))
         among = reading.resting or reading.staircases or range(reading.seeds)

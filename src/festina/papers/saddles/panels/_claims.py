@@ -91,9 +91,9 @@ def falls(
 def widths(reading: Reading, claim: ClaimCollector, share: float = 1, corrected: str = "") -> None:
     """Claim widths 0, 1, 2 and the predicted type of relation on clean plateaus.
 
-    Two claims concern widths. First, the fitted width is 0, 1, 2: a network with 0, 1, 2 units
-    computes the same function. Second, the network's own units merge into 0, 1, 2 units by the
-    relations of Theorem 1. The claim about the network's own units is stronger.
+    Two claims concern the three plateaus. First, fitted networks with 0, 1 and 2 units compute the
+    same function. Second, the relations of Theorem 1 merge the network's own units into 0, 1 and 2
+    units. The claim about the network's own units is stronger.
     """
     if not reading.staircases:
         return

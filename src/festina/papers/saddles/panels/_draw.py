@@ -29,7 +29,7 @@ def draw_panel(
     shown: int | None = None,
     because: str = "",
 ) -> Figure:
-    """Draw the loss of every seed, and the weights of one seed on the plateau and at the end.
+    """Plot the loss of every seed, and the weights of one seed on the plateau and at the end.
 
     `shown` is the index of the seed with drawn weights, by default that of `shown_seed`. `because`
     is added to the label of that seed.

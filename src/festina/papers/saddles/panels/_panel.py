@@ -72,7 +72,7 @@ class Panel:
         return f"{self.number}   {self.title}" + f" ({preset})" * bool(preset)
 
     def draw(self, run: xr.DataTree) -> Figure:
-        """Draw the loss, and the first-layer weights on the plateau and at the end."""
+        """Plot the loss, and the first-layer weights on the plateau and at the end."""
         return draw_panel(self.reading(run), self.heading(run), self.drawn, self.symbol)
 
     def animate(self, run: xr.DataTree) -> FuncAnimation:

@@ -192,7 +192,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the losses of all fixed points, and the distance from each saddle over time."""
+    """Plot the losses of all fixed points, and the distance from each saddle over time."""
     title = "Every set of modes is a fixed point of a linear network"
     figure, (left, right) = panels(title, 2, width=5.5, height=4.4)
     _lattice(left, run["points"].ds)
@@ -218,7 +218,7 @@ def draw(run: xr.DataTree) -> Figure:
 
 
 def _lattice(ax: Axes, points: xr.Dataset) -> None:
-    """Draw the losses of all sets of modes, and connect sets that differ by one mode."""
+    """Plot the losses of all sets of modes, and connect sets that differ by one mode."""
     size, loss, names = (points[name].values for name in ("modes", "loss", "point"))
     sets = [set(name.strip("{}").split(", ")) - {""} for name in names]
     for i, j in np.argwhere(size[:, None] + 1 == size):

@@ -290,7 +290,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the escape times of random units, and the norm of the second-largest unit."""
+    """Plot escape times of random units, and the norm of the second-largest unit in a network."""
     title = "Proposition 5   One unit leaves zero while the others are still small"
     figure, (left, right) = panels(title, 2)
     data, second = run["both_signs"].ds, run["rivals"].ds["second"]

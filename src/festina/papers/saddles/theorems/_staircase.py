@@ -377,7 +377,7 @@ def later(claim: ClaimCollector, table: xr.Dataset) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw losses (wide), predicted levels and jumps (dashed), and their uncertainty (bars)."""
+    """Plot losses (wide), predicted levels and jumps (dashed), and their uncertainty (bars)."""
     title = "Staircases predicted from data statistics and initial weights"
     figure, axes = panels(title, 2, 2, width=4.2, height=3.0, sharey=True)
     colours = ("#0072B2", "#E69F00", "#009E73")

@@ -333,7 +333,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the gradient for every architecture and embedding, and the way down from each saddle."""
+    """Plot the gradient for every architecture and embedding, and the way down from each saddle."""
     title = "Fixed points of a narrow network are saddles of a wider one"
     figure, (left, right) = panels(title, 2, width=5, height=4.8, width_ratios=(1.7, 1))
     table, minima = run["embeddings"].ds, run["panels"].ds

@@ -124,8 +124,9 @@ class Parameters(BaseParameters):
     def _check(self) -> None:
         if self.steps * self.learning_rate < 5:
             raise ValueError(
-                "`steps` times `learning_rate` must be at least 5, so that the controls have time "
-                f"to leave their relation, got {self.steps * self.learning_rate:g}."
+                "`steps` times `learning_rate` must be at least 5, because control networks need "
+                "time to leave the relation from which they start, got "
+                f"{self.steps * self.learning_rate:g}."
             )
 
 
@@ -306,7 +307,7 @@ def _cases(drift: xr.Dataset) -> list[Case]:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the distance from the manifold over training, and errors with one unit less."""
+    """Plot the distance from the manifold over training, and errors with one unit less."""
     drift, floor = run["drift"].ds, 1e-17  # the value at which exact zeros are drawn
     title = "Related units stay related, and one of them can be removed"
     figure, (left, right) = panels(title, 2, width=4.5, height=4.2, width_ratios=(1, 1.15))

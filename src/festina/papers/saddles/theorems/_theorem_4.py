@@ -195,7 +195,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Draw the part outside the top directions against ε, in Eq. (10) and in the network."""
+    """Plot the part outside the top directions against ε, in Eq. (10) and in the network."""
     title = "Theorem 4   The smaller the initial weights, the better directions separate"
     figure, axes = panels(title, 2, sharey=True)
     parameters, power = parameters_of_run(run, Parameters), run["linear"].ds["predicted_exponent"]
