@@ -189,7 +189,7 @@ def law(times: np.ndarray, width: int, scale: float) -> Float[np.ndarray, " time
 
 @claims_from_source("Zhang, Saxe & Latham", "Proposition 5; Figure 1G")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the distribution of the first drop at every width, and each network's plateau."""
+    """Check the distribution of the first drop at every width, and each network's plateau."""
     parameters = parameters_of_run(run, Parameters)
     data, widths = run["networks"].ds, run["widths"].ds
     first, plateau = (data["seen"].isel(fall=0), data.diff("fall").isel(fall=0))

@@ -139,7 +139,7 @@ def _train(
 
 @claims_from_source("Zhang, Saxe & Latham", "Figure 6")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim that skipping layers speeds up learning as much as removing them."""
+    """Check that skipping layers speeds up learning as much as removing them."""
     for family, words in FAMILIES.items():
         tables = [run[f"{family}_{skipped}"].ds for skipped in range(3)]
         drops = np.stack([table["drop_step"].values for table in tables])  # (skipped, seed, fall)
@@ -187,7 +187,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 
 def _say_plateaus(run: xr.DataTree, claim: ClaimCollector, family: str) -> None:
-    """Claim three plateaus; networks with two skipped layers need smaller initial weights."""
+    """Check for three plateaus; two skipped layers need smaller initial weights."""
     parameters = parameters_of_run(run, Parameters)
     shows = {
         name: run[f"{family}_{name}"].ds["count"].values >= 3

@@ -144,7 +144,7 @@ def _forgetting(data: xr.Dataset, loss: str = "loss") -> tuple[xr.DataArray, ...
 
 @claims_from_source("Saxe, slides", "“Exact continual learning dynamics”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the closed form, and that forgetting does not depend on the balance."""
+    """Check the closed form, and that forgetting does not depend on the balance."""
     data, two = run["sequence"].ds, run["pair"].ds
     rest, off = ("seed", "time", "task"), abs(data["loss"] - data["loss_theory"])
     balances = ", ".join(f"{value:g}" for value in data["balance"].values)

@@ -176,7 +176,7 @@ def _half_times(curves: xr.Dataset, slow: xr.Dataset) -> tuple[xr.DataArray, ...
 
 @claims_from_source("Saxe, slides", "“Delayed rich regime”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the exact solution, the two time scales, and the plateau between them."""
+    """Check the exact solution, the two time scales, and the plateau between them."""
     curves, slow = run["curves"].ds, run["slow"].ds
     for name, words, trained in (
         ("loss", "the loss", "loss"),

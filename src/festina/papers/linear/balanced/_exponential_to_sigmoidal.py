@@ -149,7 +149,7 @@ def _deviations(curves: xr.Dataset) -> xr.Dataset:
 
 @claims_from_source("Saxe, slides", "“From exponential to sigmoidal dynamics”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the curves, their shape, and how fast the two limits are approached."""
+    """Check the curves, their shape, and how fast the two limits are approached."""
     curves, s = run["curves"].ds, run["curves"].ds["singular_value"].values
     off = abs(curves["strength"] - curves["theory"]).max(("sign", "seed", "sample", "mode"))
     off = max_error_below(np.maximum(off, curves["off_diagonal"]), within=1e-6)

@@ -147,7 +147,7 @@ def _obstruction(parameters: Parameters, rng: np.random.Generator) -> xr.Dataset
 
 @claims_from_source("Saxe, slides", "“Partitioned solution”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the solution for each shape, the misprint, and the definitions that the slide lacks."""
+    """Check the solution for each shape, the misprint, and the definitions that the slide lacks."""
     fixed, random = ([run[of + shape].ds for shape in SHAPES] for of in ("", "random_"))
 
     def exact(form: str, which: slice = slice(None)) -> Judgement:

@@ -201,7 +201,7 @@ def _trained(parameters: Parameters, key: Key) -> xr.Dataset:
 
 @claims_from_source("Saxe, slides", "“Architecture and learning regime”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the map and its limits of large |λ|, the lazy architectures, and the delay."""
+    """Check the map and its limits of large |λ|, the lazy architectures, and the delay."""
     trained, words = run["trained"].ds, "–".join(map(str, _BOTTLENECK))
     claim(
         "bottleneck-kernel-distance",

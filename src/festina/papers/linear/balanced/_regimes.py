@@ -187,7 +187,7 @@ def _semantic(features: int, balance: float, scale: float, rng: np.random.Genera
 
 @claims_from_source("Saxe, slides", "“Architecture and learning regime”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim kernel distances, regimes and representations."""
+    """Check kernel distances, regimes and representations."""
     tables, other = [run[shape].ds for shape in SHAPES], "“Rich and lazy learning”"
     moved = np.array([table["kernel_distance"] for table in tables])  # (shape, balance, seed)
     lam, s = tables[0]["balance"].values, tables[0]["singular_value"].values

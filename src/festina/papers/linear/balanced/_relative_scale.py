@@ -196,7 +196,7 @@ def _measure(
 
 @claims_from_source("Saxe, slides", "“Impact of relative scale initializations in practice”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim grokking, and how the relative scale changes its time, seed by seed.
+    """Check grokking, and how the relative scale changes its time, seed by seed.
 
     A network that has not grokked by the end counts as grokking at the end. Factors by which a
     network is later than another are therefore lower bounds.

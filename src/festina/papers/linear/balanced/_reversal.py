@@ -192,7 +192,7 @@ def _stopped_early(s: float, n: int, stops: np.ndarray, key: Keys) -> xr.Dataset
 
 @claims_from_source("Saxe, slides", "“Exact continual learning dynamics”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim crossing times, the trap at balance 0, and the ways out of the trap."""
+    """Check crossing times, the trap at balance 0, and the ways out of the trap."""
     data, trapped, early = (run[name].ds for name in ("converged", "trapped", "early"))
     seen, s, lam = data["crossing"].median("seed"), data["mode"].values, data["balance"].values
     left = float(abs(data["strength"].isel(time=0) - data["mode"]).max())

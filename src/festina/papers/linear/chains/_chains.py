@@ -218,7 +218,7 @@ def _norm(matrices: np.ndarray) -> np.ndarray:
 
 @claims_from_source("Saxe, slides", "“Full networks act like several 1D chains”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim that decoupled weights follow chains exactly, and errors for small random weights."""
+    """Check that decoupled weights follow chains exactly, and errors for small random weights."""
     exact, random = run["decoupled"].ds, run["random"].ds
     off = abs(exact["strength"] - exact["theory"]) / exact["target"]
     claim(

@@ -266,7 +266,7 @@ def _aligned_time(target: np.ndarray, depth: int, guess: float) -> float:
 
 @claims_from_source("Saxe, slides", "“Effect of initialization”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim closed forms, the statements of the slides, and times of whole networks."""
+    """Check closed forms, the statements of the slides, and times of whole networks."""
     parameters = parameters_of_run(run, Parameters)
     small, pretrained, modules = (run[name].ds for name in ("small", "pretrained", "modules"))
     aligned, networks, gaussian = (run[name].ds for name in ("orthogonal", "networks", "gaussian"))

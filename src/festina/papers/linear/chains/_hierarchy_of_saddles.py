@@ -226,7 +226,7 @@ def _shallow(s: np.ndarray, start: Float[np.ndarray, "seed output input"]) -> xr
 
 @claims_from_source("Saxe, slides", "“Depth introduces a hierarchy of saddle points”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim stationary points by automatic differentiation, and training near them."""
+    """Check stationary points by automatic differentiation, and training near them."""
     parameters = parameters_of_run(run, Parameters)
     s, stages = np.array(parameters.singular_values), "“Depth introduces stage-like transitions”"
     saddles, people, shallow = (run[name].ds for name in ("saddles", "individuals", "shallow"))
@@ -311,7 +311,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 
 def _approach(claim: ClaimCollector, near: xr.Dataset, s: np.ndarray, stages: str) -> None:
-    """Claim how near paths come to saddles, and the level of the plateaus.
+    """Check how near paths come to saddles, and the level of the plateaus.
 
     A path is closest to a saddle where the remainder s − a ∝ e^{−2st}/a₀ of the last learned mode
     equals the strength a′ ∝ a₀ e^{2s′t} of the next mode.

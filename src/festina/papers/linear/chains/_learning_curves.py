@@ -136,7 +136,7 @@ def _half_time(parameters: Parameters, depth: int | float) -> float:
 
 @claims_from_source("Saxe, slides", "“Analytic learning trajectory”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the closed forms, and the misprints of the slides."""
+    """Check the closed forms, and the misprints of the slides."""
     from scipy.special import wrightomega
 
     parameters = parameters_of_run(run, Parameters)

@@ -153,7 +153,7 @@ def _exponents(points: xr.Dataset) -> dict[str, float]:
     "Saxe, slides", "“Dynamics pass near a hierarchy of saddle points”", note=RECONSTRUCTED
 )
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim stationary points, their indices and rates, and the paths of animals."""
+    """Check stationary points, their indices and rates, and the paths of animals."""
     parameters, points = parameters_of_run(run, Parameters), run["softmax"].ds
     leaving = np.isfinite(points["escape_rate"].values)
     seen, rate = (points[name].values[leaving] for name in ("growth_rate", "escape_rate"))

@@ -135,7 +135,7 @@ def _stage_times(table: xr.Dataset) -> np.ndarray | None:
     "Saxe, slides", "“Mice exhibit diverse learning trajectories”", note=mice.RECONSTRUCTED
 )
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the stages and their order, and that trials follow the mean field."""
+    """Check the stages and their order, and that trials follow the mean field."""
     parameters = parameters_of_run(run, Parameters)
     # At η = 0.01 and β = 5 the mean P(R) of 16 runs stays within 0.1 of the mean field. Values
     # fluctuate with the root of the learning rate, and choices with β times that. More runs do not

@@ -166,7 +166,7 @@ def _other_trees(seed: int) -> list[bool]:
 
 @claims_from_source("Saxe, slides", "“Progressive differentiation”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the hierarchy in sampled features, and in the order of learning."""
+    """Check the hierarchy in sampled features, and in the order of learning."""
     parameters = parameters_of_run(run, Parameters)
     hierarchy, deep, shallow = (run[name].ds for name in ("hierarchy", "deep", "shallow"))
     # Sampling noise mixes two levels by √(cc′)/|c − c′| times the noise. Levels whose eigenvalues

@@ -137,7 +137,7 @@ def together(tables: Collection[xr.Dataset], one: str, other: str) -> np.ndarray
 def from_growing_part(
     claim: ClaimCollector, tables: Collection[xr.Dataset], initial_strength: float, order: str
 ) -> None:
-    """Claim when small random networks learn each level, and in which order.
+    """Check when small random networks learn each level, and in which order.
 
     The prediction uses the growing part of the initial weights: half the sum of both layers along a
     mode. Half the difference of both layers decays.

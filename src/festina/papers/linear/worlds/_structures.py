@@ -155,7 +155,7 @@ def _branches(world: World, height: float) -> Float[np.ndarray, "line end 2"]:
 
 @claims_from_source("Saxe, slides", "“Learning diverse structures”")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the spectrum and modes of every world in samples, and when modes are learned."""
+    """Check the spectrum and modes of every world in samples, and when modes are learned."""
     parameters = parameters_of_run(run, Parameters)
     link = "“Connecting neural nets and graphical models”"
     tables, count = [node.ds for node in run.children.values()], parameters.sampled_features

@@ -225,7 +225,7 @@ def _narrow_network(reduction: MergedNetwork, width: int, data: Data) -> Layer:
 
 @claims_from_source("Zhang, Saxe & Latham", "Figure 3")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim drops, singular values and effective widths of linear and ReLU networks."""
+    """Check drops, singular values and effective widths of linear and ReLU networks."""
     names = ("simulation", "reduction", "theory")
     tables = [run[name].ds.transpose("pair", "seed", ...) for name in names]
     pairs = ", ".join(map(str, tables[0]["pair"].values))
@@ -319,7 +319,7 @@ def _difficulty(
 
 
 def _third(claim: ClaimCollector, pairs: str, simulation: xr.Dataset) -> None:
-    """Claim the third singular value of a ReLU network's U, which the paper says is near zero."""
+    """Check the third singular value of a ReLU network's U, which the paper says is near zero."""
     second, third = (simulation["singular_value"].sel(rank=rank) for rank in (2, 3))
     step, settled = simulation["step"], simulation["start"].sel(plateau=2)
     resting = third.where(step <= simulation["end"].sel(plateau=1)).max("save")
@@ -343,7 +343,7 @@ def _third(claim: ClaimCollector, pairs: str, simulation: xr.Dataset) -> None:
 
 
 def _widths(claim: ClaimCollector, kind: str, words: str, reduction: xr.Dataset) -> None:
-    """Claim the smallest width that matches the wide network, and the match at width two."""
+    """Check the smallest width that matches the wide network, and the match at width two."""
     at, close = "Figure 3 and F.3", reduction["error"] <= _ALIKE
     smallest = xr.where(close.any("width"), close.argmax("width"), np.inf)
     late, end = (reduction.sel(stage=stage) for stage in STAGES[1:])

@@ -142,7 +142,7 @@ def second_rows(train: Task) -> dict[str, float]:
 
 @claims_from_source("Zhang, Saxe & Latham", "Table 1")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim both printed rows, and the growth rates that decide between them."""
+    """Check both printed rows, and the growth rates that decide between them."""
     data, eta = run["pairs"].ds, parameters_of_run(run, Parameters).learning_rate
     pairs = [str(pair) for pair in data["pair"].values]
     known = [pair for pair in pairs if pair in PRINTED]

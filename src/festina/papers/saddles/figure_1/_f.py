@@ -89,7 +89,7 @@ def _too_fast(parameters: Parameters) -> str:
 
 
 def _crowds(reading: Reading, claim: ClaimCollector) -> None:
-    """Claim that two of the heads share their query wherever three heads are active at the end.
+    """Check that two heads share a query wherever three heads are active at the end.
 
     Heads with one query q sum up to ⟨S, Σ|qᵢ|vᵢkᵢᵀ⟩ q̂ᵀx, where S is symmetric. One head could
     compute the same function as these heads if the symmetric part of Σ|qᵢ|vᵢkᵢᵀ has at most one

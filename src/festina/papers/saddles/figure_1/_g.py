@@ -80,7 +80,7 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
 
 
 def _winner(reading: Reading, claim: ClaimCollector) -> None:
-    """Claim which unit grows first, if a drop is predicted; a seed that never drops fails."""
+    """Check which unit grows first, if a drop is predicted; a seed that never drops fails."""
     seeds = np.flatnonzero(np.isfinite(reading.theory["drop_step"].values[:, 0])).tolist()
     if not seeds:
         return

@@ -57,7 +57,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 @claims_from_source("Zhang, Saxe & Latham", "Figure 2A")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim how drop times and plateaus depend on width."""
+    """Check how drop times and plateaus depend on width."""
     p = parameters_of_run(run, Parameters)
     for model, share in ((LINEAR, 1.0), (ATTENTION, 0.75)):
         data = run[model.name].ds

@@ -69,7 +69,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 @claims_from_source("Zhang, Saxe & Latham", "Figure 2B")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim which plateaus a flatter spectrum shortens, and which it removes."""
+    """Check which plateaus a flatter spectrum shortens, and which it removes."""
     p = parameters_of_run(run, Parameters)
     linear, attention = (run[model.name].ds for model in MODELS)
     few = p.linear_width < 10  # initial amplitudes then vary so much that similar modes mix

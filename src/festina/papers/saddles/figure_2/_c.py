@@ -74,7 +74,7 @@ def networks(p: Parameters, keys: Keys) -> list[Layer]:
 
 @claims_from_source("Zhang, Saxe & Latham", "Figure 2C")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim that large low-rank weights skip the first plateaus but show the later ones."""
+    """Check that large low-rank weights skip the first plateaus but show the later ones."""
     data, p = run["linear"].ds, parameters_of_run(run, Parameters)
     LINEAR.rest_levels(claim, data.sel(rank=[0]), "rank")
     LINEAR.fall_times(claim, data.sel(rank=[0]), "rank")

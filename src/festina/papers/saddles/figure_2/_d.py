@@ -71,7 +71,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
 
 @claims_from_source("Zhang, Saxe & Latham", "Figure 2D")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim how drop times depend on the initial scale ε, and how plateaus disappear."""
+    """Check how drop times depend on the initial scale ε, and how plateaus disappear."""
     kappa = parameters_of_run(run, Parameters).kappa
     for model in (LINEAR, ATTENTION):
         data, small = run[model.name].ds, _SMALL[model.name]

@@ -83,7 +83,7 @@ class Model:
         return whole.assign_coords(seed=first_seed + np.arange(whole.sizes["seed"]))
 
     def rest_levels(self, claim: ClaimCollector, data: xr.Dataset, axis: str) -> None:
-        """Claim the plateau levels from seeds with a full staircase, if most seeds have it."""
+        """Check the plateau levels from seeds with a full staircase, if most seeds have it."""
         if self is LINEAR:  # for spectra flatter than κ = 1 drops overlap
             first, second, _ = data["singular_value"].transpose("mode", axis).values
             data = data.isel({axis: first > 1.99 * second})
@@ -103,7 +103,7 @@ class Model:
         )
 
     def fall_times(self, claim: ClaimCollector, data: xr.Dataset, axis: str) -> None:
-        """Claim the drop times predicted from the initial weights alone."""
+        """Check the drop times predicted from the initial weights alone."""
         if not data.sizes[axis]:
             return
         error, linear = abs(data["drop_time"] / data["predicted_time"] - 1), self is LINEAR
@@ -128,7 +128,7 @@ class Model:
         holds: Any,
         share: float = 1.0,
     ) -> None:
-        """Claim a statement about the number of plateaus that holds in a share of seeds."""
+        """Check a statement about the number of plateaus that holds in a share of seeds."""
         note = f"numbers of plateaus: {', '.join(f'{count:g}' for count in np.unique(counts))}"
         claim(f"{self.name}-{id}", f"{self.words}: {words}", most_seeds(holds, share), note=note)
 

@@ -103,7 +103,7 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
 
 
 def _stops(reading: Reading, claim: ClaimCollector, stop: float) -> None:
-    """Claim that the cleaner run slows down near the minimum of the narrowest network."""
+    """Check that the cleaner run slows down near the minimum of the narrowest network."""
     table = reading.run["cleaner"].ds
     away = np.nanmin(np.abs(table["level"].values - stop), axis=1)
     words = (

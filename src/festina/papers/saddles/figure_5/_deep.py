@@ -168,7 +168,7 @@ def directions(reading: Reading, claim: ClaimCollector) -> None:
 
 
 def one_ray_then_two(reading: Reading, claim: ClaimCollector) -> None:
-    """Claim, for homogeneous φ, one main ray on the plateau and units on both rays at the end."""
+    """Check that units lie on one ray on the plateau and on two at the end (homogeneous φ)."""
     at, expected = "Figure 5, text; Eq. (6)", reading.theory["ray_angle"].values
     if seeds := reading.resting:
         found = [unit_clusters_from(*reading.weights(seed, PLATEAU)) for seed in seeds]
@@ -203,7 +203,7 @@ def from_smaller_weights(
     *,
     order: int,
 ) -> None:
-    """Claim that most seeds of the cleaner run have a plateau at the predicted level."""
+    """Check that most seeds of the cleaner run have a plateau at the predicted level."""
     table, again = reading.run["cleaner"].ds, Reading(reading.run, reading.parameters)
     # If there are several plateaus before the end, the last of them is the intermediate plateau.
     count, seed = table["count"].values, xr.DataArray(np.arange(reading.seeds), dims="seed")

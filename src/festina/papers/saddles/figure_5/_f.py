@@ -57,7 +57,7 @@ def _predict(parameters: Parameters, task: AbstractTask, network: DeepNetwork) -
 
 
 def _asserts(reading: Reading, claim: ClaimCollector) -> None:
-    """Claim, for φ of order two, one active unit on the plateau and two at the end (Eq. 5)."""
+    """Check that one unit is active on the plateau and two at the end, for φ of order two."""
     rest, other = float(reading.theory["level"][1]), float(reading.theory["rank_one"])
     # On a finite sample either output may be learned first, each with its own minimum.
     reading.theory["fixed_point"] = "point", [*reading.theory["narrow_minimum"].values, other]

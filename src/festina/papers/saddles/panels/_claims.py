@@ -15,7 +15,7 @@ _MANY = 10  # units; in a smaller network, two active units of any type are too 
 
 
 def count(reading: Reading, claim: ClaimCollector, share: float = 1, **known: Any) -> None:
-    """Claim three plateaus in a share of seeds; `known` describes a known error."""
+    """Check that a share of seeds has three plateaus; `known` describes a known error."""
     lost = int(np.sum(~reading.trained))
     note = f"number of plateaus by seed: {join_numbers(reading.counts)}"
     note += f"; training of {lost} seeds stopped early" * bool(lost)
@@ -66,7 +66,7 @@ def level(
 def falls(
     reading: Reading, claim: ClaimCollector, within: float, at: str, corrected: str = ""
 ) -> None:
-    """Claim the predicted drops; a NaN in a panel's `drop_step` means no prediction."""
+    """Check the predicted drops; a NaN in a panel's `drop_step` means no prediction."""
     if "drop_step" not in reading.theory:
         return
     predicted, measured = reading.theory["drop_step"].values, reading.drops["step"].values
@@ -89,7 +89,7 @@ def falls(
 
 
 def widths(reading: Reading, claim: ClaimCollector, share: float = 1, corrected: str = "") -> None:
-    """Claim widths 0, 1, 2 and the predicted type of relation on clean plateaus.
+    """Check widths 0, 1, 2 and the predicted type of relation on clean plateaus.
 
     Two claims concern the three plateaus. First, fitted networks with 0, 1 and 2 units compute the
     same function. Second, the relations of Theorem 1 merge the network's own units into 0, 1 and 2

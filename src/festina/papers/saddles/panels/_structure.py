@@ -87,7 +87,7 @@ def nearest_rays(found: UnitClusters, expected: np.ndarray) -> np.ndarray:
 def active(
     reading: Reading, claim: ClaimCollector, share: float, stages: tuple[int, ...] = (PLATEAU, END)
 ) -> None:
-    """Claim, for φ of order two, one active unit on the plateau and two at the end (Eq. 5)."""
+    """Check that one unit is active on the plateau and two at the end, for φ of order two."""
     alone = "on the plateau one unit is active and all others stay near zero"
     cases = {
         PLATEAU: ("active-on-plateau", alone, 1),

@@ -158,7 +158,7 @@ def growth_rates(leaving: xr.Dataset) -> np.ndarray:
 
 @claims_from_source("Zhang, Saxe & Latham", "Lemma 6")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim that Eq. (40) is sufficient and gives the rates, but is not necessary."""
+    """Check that Eq. (40) is sufficient and gives the rates, but is not necessary."""
     points, leaving = run["points"].ds, run["leaving"].ds
     words = (
         "weights that satisfy Eq. (40) are a fixed point, for all "

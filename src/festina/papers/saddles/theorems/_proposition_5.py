@@ -205,7 +205,7 @@ def _networks(parameters: Parameters, key: Key) -> xr.Dataset:
 
 @claims_from_source("Zhang, Saxe & Latham", "Proposition 5")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the proposition with its correction, and the misprints."""
+    """Check the proposition with its correction, and the misprints."""
     parameters, at = parameters_of_run(run, Parameters), "Eq. (56)"
     both, one, networks = (run[name].ds for name in ("both_signs", "one_sign", "networks"))
     for id, table, signs in (

@@ -78,7 +78,7 @@ def _by_hand(
 
 
 def errata(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the equations as printed, and their corrections."""
+    """Check the equations as printed, and their corrections."""
     ways, g, samples = run["reduced"].ds, run["gradients"].ds, run["gradients"].attrs["samples"]
     none = lambda name: max_error_below(g[name], within=1e-12)
     right = ways["printed"] <= 1e-6  # units bounce in the first half, so the end is decisive

@@ -238,7 +238,7 @@ def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
 
 @claims_from_source("Zhang, Saxe & Latham", "Lemma 6")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim levels, times and active sets in every setting, predicted against training."""
+    """Check levels, times and active sets in every setting, predicted against training."""
     parameters, attention = parameters_of_run(run, Parameters), run["attention"].ds
     for name in ("power", "mixed", "diagonal"):
         table, (words, *source), linear = run[name].ds, PANELS[name], name != "diagonal"
@@ -322,7 +322,7 @@ def growth(
     deep: xr.DataArray | bool = True,
     more: int = 1,
 ) -> None:
-    """Claim that relative errors are proportional to 1/ln(1/ε), between clear plateaus.
+    """Check that relative errors are proportional to 1/ln(1/ε), between clear plateaus.
 
     The time of a jump is ln(1/ε) e-folding times of the weights. The predicted time of a jump is
     off by a fraction of one e-folding time, of either sign. The error of a single jump therefore
@@ -355,7 +355,7 @@ def growth(
 
 
 def later(claim: ClaimCollector, table: xr.Dataset) -> None:
-    """Claim jumps after the first in the median over seeds; a missing jump counts as infinity."""
+    """Check jumps after the first in the median over seeds; a missing jump counts as infinity."""
     jump, passage = (table[name].transpose("seed", "fall")[:, 1:] for name in ("jump", "passage"))
     jump = jump.where(jump <= float(table["end"].max()), np.inf).values
     passage = passage.fillna(np.inf).values

@@ -261,7 +261,7 @@ def _section_e(parameters: Parameters, key: Any) -> dict[str, float]:
 
 @claims_from_source("Zhang, Saxe & Latham", "Theorem 1")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim that fixed points stay fixed points, that controls do not, and errors of the text."""
+    """Check that fixed points stay fixed points, that controls do not, and the corrected text."""
     table, minima, section_e = (run[name].ds for name in ("embeddings", "panels", "section_e"))
     for case, (equation, needs, *_) in CASES.items():
         kind = {"linear": "linear combinations", "negative": "proportional units with γ_u < 0"}

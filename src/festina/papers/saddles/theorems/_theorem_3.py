@@ -252,7 +252,7 @@ def _stacked(networks: list[Layer]) -> Layer:
 
 @claims_from_source("Zhang, Saxe & Latham", "Theorem 3")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim conserved relations, controls, and what the narrower networks compute and learn."""
+    """Check conserved relations, controls, and the outputs and learning of narrower networks."""
     drift, embedding, at = run["drift"].ds, run["embedding"].ds, "F.4, Eqs. (29) to (31)"
     furthest, error = drift["distance"].max("moment"), drift["reduction_error"].max("moment")
     cases = _cases(drift)

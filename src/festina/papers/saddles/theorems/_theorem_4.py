@@ -160,7 +160,7 @@ def _exponents(table: xr.Dataset) -> xr.DataArray:
 
 @claims_from_source("Zhang, Saxe & Latham", "Theorem 4")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Claim the escape time, and the exponent of every spectrum."""
+    """Check the escape time, and the exponent of every spectrum."""
     linear, network = run["linear"].ds, run["network"].ds
     parameters = parameters_of_run(run, Parameters)
     words = (
