@@ -131,7 +131,7 @@ def _search(model: ContrastChoiceLearner) -> int:
 
 @claims_from_source("Saxe, slides", "“Saddle points arise through depth”", note=mice.RECONSTRUCTED)
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Check that deep animals have eight stationary points and stages, shallow animals one point."""
+    """Check for one stationary point in shallow animals, and eight and stages in deep animals."""
     shallow, deep = (run[name].ds for name in _POINTS)
     for name, count in _POINTS.items():
         found, index = int(run[name].ds["found"]), run[name].ds["point_index"]

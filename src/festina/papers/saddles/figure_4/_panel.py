@@ -205,7 +205,7 @@ def other(
 
 
 def _directions(reading: Reading, claim: ClaimCollector) -> None:
-    """Claim, for φ of order one that is not homogeneous, rank one without a width-1 fixed point."""
+    """Check for rank one without a width-1 fixed point: φ of order one, not homogeneous."""
     seeds = np.flatnonzero(reading.counts >= 3).tolist()
     if not seeds:
         return

@@ -137,7 +137,7 @@ def _others(simulation: xr.Dataset) -> list[str]:
 
 
 def directions(reading: Reading, claim: ClaimCollector) -> None:
-    """Claim, for linear φ, one direction through all layers on the plateau and two at the end.
+    """Check for one direction through all layers on the plateau and two at the end: linear φ.
 
     Eq. (7) describes such weights. In each single layer the next direction is visible long before
     the loss leaves its plateau: its size is the cube root of its size in the product of three

@@ -10,7 +10,7 @@ from ._reading import END, PLATEAU, Reading
 
 
 def ranks(reading: Reading, claim: ClaimCollector) -> None:
-    """Claim, for linear φ, rank one on the plateau and balanced full rank at the end (Eq. 7)."""
+    """Check for rank one on the plateau and balanced full rank at the end: linear φ (Eq. 7)."""
 
     def singular(seeds: list[int], stage: int) -> np.ndarray:
         theta = [np.hstack([_rows(part) for part in reading.weights(s, stage)]) for s in seeds]
@@ -44,7 +44,7 @@ def ranks(reading: Reading, claim: ClaimCollector) -> None:
 
 
 def one_ray_then_two(reading: Reading, claim: ClaimCollector) -> None:
-    """Claim, for homogeneous φ, one ray of weights on the plateau and two at the end (Eq. 6)."""
+    """Check for one ray of weights on the plateau and two at the end: homogeneous φ (Eq. 6)."""
     at, expected = "Theorem 1, Eq. (6)", reading.theory["ray_angle"].values
     if reading.staircases:
         found = [unit_clusters_from(*reading.weights(seed, PLATEAU)) for seed in reading.staircases]
