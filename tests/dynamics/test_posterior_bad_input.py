@@ -49,7 +49,7 @@ def short(given=TASK, **changed):
             {"given": from_arrays(np.eye(2), np.ones(2), weight=[1, 2])},
             "equal weights for all samples",
         ),
-        ({"given": linear_teacher(np.eye(2))}, "must be a finite task"),
+        ({"given": linear_teacher(np.eye(2))}, "must have a finite number of samples"),
     ],
 )
 def test_what_is_refused(as_a_user, changed, message):

@@ -199,7 +199,10 @@ def test_it_says_what_it_is():
         (lambda: context_spectrum(8, 3, 1).loss(1.0, -1.0), "`initial_strength` must be positive"),
         (lambda: context_spectrum(8, 3, 1).loss(1.0, [1.0, 2.0]), "one for each of 8 modes"),
         (lambda: context_spectrum(8, 3, 1).loss(-1.0, 1.0), "must not be negative"),
-        (lambda: best_linear_loss(linear_teacher([[1.0]])), "`task` must be finite"),
+        (
+            lambda: best_linear_loss(linear_teacher([[1.0]])),
+            "`task` must have a finite number of examples",
+        ),
     ],
 )
 def test_what_cannot_be_is_said(make, words):

@@ -96,7 +96,7 @@ def test_examples_of_xor_race_as_their_closed_form_says():
 
 @pytest.mark.parametrize("delta", [0.5, 1.1])
 def test_a_race_of_directions_that_stay_is_the_reduction_of_a_network(delta):
-    """Pathways of both kinds start from balanced weights along their directions."""
+    """Both pathways, for y > 0 and y < 0, start from balanced weights along their directions."""
     data = xor(delta)
     gatings = {"y > 0": data.y[:, 0] > 0, "y < 0": data.y[:, 0] < 0}
     weights, gates = {}, {}

@@ -72,7 +72,7 @@ def test_even_targets_do_not_drive_linear_units_and_odd_ones_no_quadratic():
     assert lowest_order_drive("tanh", odd).nonzero
     assert not lowest_order_drive("quadratic", odd).nonzero
     assert lowest_order_drive(lambda a: a * jnp.tanh(a), even).nonzero
-    # ReLU has a linear and an even part, so both kinds of targets drive it.
+    # ReLU has a linear and an even part, so linear and even targets drive ReLU.
     assert lowest_order_drive("relu", even).nonzero
     assert lowest_order_drive("relu", odd).nonzero
 

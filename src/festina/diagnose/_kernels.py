@@ -85,7 +85,7 @@ def tangent_kernel_alignment(
     **Arguments:**
 
     - `network`: one network, a batch of networks, or a trajectory (all of its samples are used).
-    - `task`: a finite task.
+    - `task`: a task with a finite number of examples.
 
     **Returns:** the cosines, `(*batch,)`.
 

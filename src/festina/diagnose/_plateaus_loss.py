@@ -52,10 +52,10 @@ def from_loss(
     least: np.ndarray,
     options: Options,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return samples on the plateaus, their strengths, and the monotone curve used to find them.
+    """Return a sample on each plateau, each plateau's strength, and the monotone fit of the loss.
 
-    The monotone curve is the nearest one in least squares. The running minimum would instead follow
-    the extremes of the noise and sink along a plateau.
+    The monotone fit is the non-increasing curve with the least squared distance from the loss. The
+    running minimum would instead follow the extremes of the noise and sink along a plateau.
     """
     from scipy.ndimage import gaussian_filter1d
     from scipy.optimize import isotonic_regression

@@ -51,7 +51,7 @@ def layer_nonlinearity(network: AbstractNetwork, task: Task) -> LayerNonlinearit
     **Arguments:**
 
     - `network`: a layer or `DeepNetwork` of neurons, without skip connections.
-    - `task`: a finite task with the examples.
+    - `task`: the examples; their number must be finite.
 
     **Returns:** a `LayerNonlinearity`.
 

@@ -186,9 +186,9 @@ def _leaky(slope: str) -> Activation:
 def activation(choice: ActivationLike) -> Activation:
     """Return an `Activation` for a name or for your own scalar JAX function.
 
-    An `Activation` is returned unchanged. The algebraic properties of your own function are
-    measured numerically for |a| ≤ 1000. Kinks of your own function are searched for between a = −8
-    and a = 8.
+    An `Activation` is returned unchanged. The algebraic properties of your own function σ(a), such
+    as homogeneity and symmetry, are measured numerically for arguments |a| ≤ 1000. Kinks of σ are
+    searched for between a = −8 and a = 8.
 
     **Example:**
 

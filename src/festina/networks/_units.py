@@ -84,7 +84,7 @@ class AbstractUnit(AbstractView):
         )
 
     def bypass(self, x: Float[Array, "..."]) -> Float[Array, " _"]:
-        """Return the vector that a skip from layer 0 adds: the input, or the query of tokens."""
+        """Return the vector that a skip from the input adds: the input x, or the query token."""
         return x
 
 

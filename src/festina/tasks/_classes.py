@@ -126,12 +126,12 @@ def orthogonal_inputs(sizes: Sequence[int], *, own: float = 1.0, other: float = 
 
 
 def examples_of(given: object) -> tuple[Float[np.ndarray, "sample input"], np.ndarray]:
-    """Return inputs and targets of a finite task; raises unless all samples have equal weight."""
+    """Return the inputs and targets of a task; raises unless its samples have equal weights."""
     if not isinstance(given, Task) or given.population or given.x.ndim != 2:
         raise ValueError(
-            "`task` must be a finite task with vectors as inputs, because the posterior is given "
-            f"its samples, got {type(given).__name__}. `festina.tasks.from_arrays(x, y)` makes "
-            "such a task."
+            "`task` must have a finite number of samples, because the posterior is given these "
+            f"samples, and vectors as inputs, got {type(given).__name__}. Make the task with "
+            "`festina.tasks.from_arrays(x, y)`."
         )
     if np.ptp(given.weight) > 1e-12:
         raise ValueError(

@@ -66,7 +66,7 @@ def gaussian_cubature_points(
     if per_axis**d > _MOST_POINTS:
         raise ValueError(
             f"A rule with {per_axis} nodes in each of {d} dimensions has {per_axis**d:.2g} points, "
-            "which is too many. Use fewer nodes, or a finite task (`samples=…, key=…`)."
+            "which is too many. Use fewer nodes, or a data set (`samples=…, key=…`)."
         )
     x, w = np.polynomial.hermite_e.hermegauss(per_axis)
     grids = np.meshgrid(*[x] * d, indexing="ij")

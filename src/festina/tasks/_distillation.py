@@ -23,7 +23,7 @@ def distillation(
     **Arguments:**
 
     - `teacher`: a single network.
-    - `task`: finite task whose inputs, weights and labels are kept.
+    - `task`: task with a finite number of examples, which keep their inputs, weights and labels.
     - `through`: the targets. "outputs" are the teacher's outputs, "features" the activities of all
       its hidden units (feature matching), and "both" the outputs followed by the features.
 

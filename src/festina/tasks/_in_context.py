@@ -81,7 +81,7 @@ def in_context_regression(
     root = square_root(cov, name="token_covariance")
     if (samples is None) != (key is None):
         raise ValueError(
-            "Give both `samples` and `key` for a finite task, neither for a population; got only "
+            "Give both `samples` and `key` for a data set, neither for a population; got only "
             f"`{'key' if samples is None else 'samples'}`."
         )
     if samples is None or key is None:

@@ -111,14 +111,16 @@ _STATISTICS: "weakref.WeakKeyDictionary[AbstractTask, dict[AbstractView, Statist
 class Task(AbstractTask):
     """Inputs, targets and the weight of each example in the average.
 
-    A finite task is a data set. A population task is a cubature rule: a few weighted points whose
-    averages equal those of the distribution for polynomials of the network's degree.
+    A finite task is a data set with a finite number of examples. A population task is a cubature
+    rule: a few weighted points whose averages equal those of the distribution for polynomials of
+    the network's degree.
 
     - `x`, `y`: inputs `(sample, ...)` and targets `(sample, output)`.
     - `weight`: weight of each sample in the average; the weights sum to one.
     - `labels`: further properties of each sample, by name.
     - `degree`: highest degree in the input of networks for which a population task is exact. None
-      allows any network: the task is finite, or its cubature rule was made for smooth functions.
+      allows any network, for a task with a finite number of examples or a cubature rule for smooth
+      functions.
     - `population`: whether the samples are points of a cubature rule.
 
     **Example:**
@@ -306,7 +308,7 @@ def from_arrays(
     weight: ArrayLike | None = None,
     labels: Mapping[str, ArrayLike] | None = None,
 ) -> Task:
-    """Return a finite task with your own inputs and targets.
+    """Return a task with your own inputs and targets as its examples.
 
     **Arguments:**
 

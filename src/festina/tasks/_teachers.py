@@ -149,7 +149,7 @@ def student_teacher(
     if not isinstance(teacher, Layer):
         raise ValueError(
             f"`teacher` must be a network of one layer, got {type(teacher).__name__}. For another "
-            "network make a finite task: festina.tasks.from_arrays(x, teacher.predict(x))."
+            "network make a data set: festina.tasks.from_arrays(x, teacher.predict(x))."
         )
     if teacher.batch_shape:
         raise ValueError(
@@ -192,7 +192,7 @@ def _warn_of_kinks(teacher: Layer, covariance: np.ndarray, data: Task) -> None:
         warnings.warn(
             f"The gradient averaged over {len(data.x)} quadrature points has an error of about "
             f"{error:.1%}, because {teacher.unit} has a kink. The error falls only as one over "
-            "`nodes`: give more nodes, or make a finite task (`samples=…, key=…`).",
+            "`nodes`: give more nodes, or make a data set (`samples=…, key=…`).",
             stacklevel=4,  # one of the four frames is the wrapper `float64`
         )
 
@@ -235,7 +235,7 @@ def _gaussian_task(
 ) -> Task:
     if (samples is None) != (key is None):
         raise ValueError(
-            "Give both `samples` and `key` for a finite task, neither for a population; got only "
+            "Give both `samples` and `key` for a data set, neither for a population; got only "
             f"`{'key' if samples is None else 'samples'}`."
         )
     if samples is not None and key is not None:

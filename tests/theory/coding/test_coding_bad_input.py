@@ -67,7 +67,7 @@ Y = np.repeat(targets_per_class(3), 2, axis=0)
         ),
         (
             lambda: linear_code(linear_teacher(np.eye(2), np.eye(2))),
-            "must be a finite task",
+            "must have a finite number of samples",
         ),
         (lambda: linear_code(from_arrays(0 * X, Y)), "All inputs are zero"),
         (lambda: linear_code_from_kernel(np.eye(3), np.eye(2)), "must have shape"),

@@ -16,7 +16,7 @@ _TOGETHER = 10_000  # weights in a group of chains; smaller groups would cost Py
 def advanced(
     model: Model, method: str, data: Data, settings: Settings, chains: Chains, stop: int
 ) -> tuple[Chains, dict]:
-    """Return all chains after the move `stop`, and their log entries.
+    """Return the state of all chains after move number `stop`, and the chains' log entries.
 
     The group size does not depend on the number of cores, because rounding depends on the group
     size.

@@ -75,9 +75,9 @@ def forecast(
     - `watch`: the record of the run by `festina.watch`; the forecast then states the step since
       which the loss has rested.
     - `metric`: function of the model that returns a number, such as the accuracy on a test set.
-      Times and verdict then refer to the metric instead of the loss: the times at which a tenth and
-      half of its change are made, as in grokking. A metric between 0 and 1 is treated as a share,
-      and its change counts from 0.1 up.
+      With a metric, the verdict describes the metric instead of the loss, and the forecast times
+      are those at which a tenth and half of the metric's change are made. For grokking, use the
+      test accuracy. A change of a metric between 0 and 1 counts if it is at least 0.1.
     - `max_gradients`: largest number of gradients; computing the band may take as many again.
     - `samples`: number of samples that represent all data: by default 4,096, or 1,024 for
       mini-batches. Fewer than a thousand samples give a rough forecast.

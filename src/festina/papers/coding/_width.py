@@ -171,7 +171,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         claim(
             f"{name}-corrections",
             f"for {name} neurons the error of the mean-field theory falls as 1/N with the number N "
-            "of hidden neurons (exponent)",
+            "of hidden neurons (exponent of N)",
             follows_power_law(data["width"], off, -1.0, within=0.3),
             headline=name == parameters.activations[0],
             note=f"relative error of the kernel: {join_numbers(off, 2)}",

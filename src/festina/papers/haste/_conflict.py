@@ -171,8 +171,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     half = rare["half"].mean("seed", skipna=False)
     claim(
         "half-time",
-        "the time until the gating index is 1/2 is proportional to 1/c, c the share of conflicts "
-        "(exponent)",
+        "the time until the gating index is 1/2 is inversely proportional to the share c of "
+        "conflicts (exponent of c)",
         follows_power_law(rare["share"], half / rare["share"], -1.0, within=0.05),
         note=f"c·t = {join_numbers(half.values)} for c = {join_numbers(rare['share'].values)}, "
         f"K = {parameters.classes}, σ = {parameters.scale:g}",

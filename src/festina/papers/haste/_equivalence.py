@@ -234,8 +234,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     early, late = turn.where(level > 0.25).max(), turn.where(level < 0.05).max()
     claim(
         "gates-settle",
-        "gates of a ReLU network settle only late in learning: the share of gates that will still "
-        "change falls between 75 % and 95 % of learning",
+        "gates of a ReLU network settle only late in learning: fewer gates have yet to change "
+        "after 95 % of the loss is gone than before 75 % is gone",
         decreasing([float(early), float(late)]),
         note="largest share before 75 % of the loss is gone, and after 95 %; weighted by strength",
     )

@@ -2,11 +2,11 @@ r"""Several views of one class: the contribution of each view with early and wit
 
 Inputs x = (a₁e_k, …, a_Ve_k) are V views of one of K classes, with amplitudes a_v. Targets are
 y = e_k, the loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1. View v contributes c_v = ⟨y·f(x with
-view v alone)⟩, and the share of the first view in Σc_v is the *dominance*. The lab's notes found a
-dominance of 0.379 ± 0.000 in ten seeds, and concluded that views of a single task do not race. The
-reason for the constant dominance is the architecture. If all views enter one layer (early fusion),
-they form one mode with shares a_v²/Σa². If each view has its own pathway (late fusion), the
-strengths π_v = π_v(0) e^{2a_vθ} do race for the same task, and the fastest view wins.
+view v alone)⟩, and the first view's share in the output, c₁/Σc_v, is the *dominance*. The lab's
+notes found a dominance of 0.379 ± 0.000 in ten seeds, and concluded that views of a single task do
+not race. The reason for the constant dominance is the architecture. If all views enter one layer
+(early fusion), they form one mode with shares a_v²/Σa². If each view has its own pathway (late
+fusion), the strengths π_v = π_v(0) e^{2a_vθ} do race for the same task, and the fastest view wins.
 """
 
 from typing import Annotated, Any
@@ -217,8 +217,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     middle = early.isel(scale=1)
     claim(
         "dominance",
-        "if all views enter one layer, the dominance of the first view is the same in all seeds, "
-        f"{float(squares[at['close']]):.3f} ± 0.000: a₁²/Σa² of the amplitudes a",
+        "if all views enter one layer, the first view's share in the output is a₁²/Σa² in all "
+        f"seeds, with amplitudes a of the views: {float(squares[at['close']]):.3f} ± 0.000",
         agree(middle.isel(first=at["close"]).mean("seed"), squares[at["close"]], within=1e-3),
         headline=True,
         note=f"linear and ReLU networks, σ = {sigma[1]:g}; standard deviation over seeds "
@@ -226,16 +226,16 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "one-layer-share",
-        "if all views enter one layer, the share of the first view is a₁²/Σa² for all amplitudes a "
-        "and initial scales, in linear and ReLU networks",
+        "if all views enter one layer, the first view's share in the output is a₁²/Σa² for all "
+        "amplitudes a of the views and all initial scales, in linear and ReLU networks",
         # Weights orthogonal to the one direction of the first layer stay constant, of order σ.
         max_error_below((early - squares) / data["scale"], within=1.0),
         note=f"in units of σ, a₁ = {join_numbers(first)}",
     )
     claim(
         "multi-task-needed",
-        "winner-take-all between views requires several tasks, not just several views (share of "
-        "the first view)",
+        "winner-take-all between views requires several tasks, not just several views (the "
+        "first view's share in the output)",
         agree(late[at["far"], 1].mean(), squares[at["far"]], within=0.05),
         wrong=_ONE_TASK,
         instead=agree(
@@ -275,7 +275,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "smaller-weights",
-        "with separate pathways the share of the fastest view grows as initial weights get smaller",
+        "with separate pathways the fastest view's share in the output grows as initial weights "
+        "get smaller",
         increasing(late[at["close"]].mean("seed")),
         note=f"σ = {join_numbers(sigma)}",
     )

@@ -93,7 +93,7 @@ QUICK: dict[str, Any] = {"domains": (2, 4), "trained": (1, 2), "large": (12, 3)}
 
 @make_run("race/abstraction")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Compute half times by theory and by training, and train networks with both kinds of paths."""
+    """Compute half times by theory and by training; train networks with shared and own paths."""
     first = keys_from_parameters(parameters, key)[0]
     progress("half times", 0.0)
     tables = {"half_times": _half_times(parameters, first)}
@@ -284,7 +284,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "share-against-initial-weights",
         "the share of the shared path in the first mode falls from 1 to 1/2 as initial weights "
-        "grow: in lazy networks neither kind of path wins",
+        "grow: in lazy networks neither shared nor dedicated paths win",
         decreasing(seen[:, 0]),
         at=at,
     )
@@ -351,7 +351,10 @@ def draw(run: xr.DataTree) -> Figure:
             draw_pair(curves, one["time"], curve["strength"], curve["theory"], color=colors)
         curves.plot([], [], **SIMULATION_STYLE, color=colors, alpha=0.6, label=way)
     words = "time $t$ in units of $τ$", "mode strength $b_1b_2b_3$"
-    words = *words, f"both kinds, $M$ = {m}, $K$ = {k}, $b$ = {float(one['start']):g}"
+    words = (
+        *words,
+        f"shared and dedicated, $M$ = {m}, $K$ = {k}, $b$ = {float(one['start']):g}",
+    )
     label_axes(curves, *words, legend="center right", xlim=(0, None))
     seen = _shares(race["strength"])
     for mode, (_, color, label) in enumerate(

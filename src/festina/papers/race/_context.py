@@ -171,8 +171,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         many = (last["strength"] / last["strength"].sum("pathway")).where(size < count - 1, 0.0)
         claim(
             "others-fade",
-            "the total share of pathways that are open in fewer than C − 1 of C contexts falls as "
-            "initial weights get smaller",
+            "the share of the total strength in pathways that are open in fewer than C − 1 of C "
+            "contexts falls as initial weights get smaller",
             decreasing(many.sum("pathway").mean("seed")),
             at="“The neural race reduction”",
             case=case,

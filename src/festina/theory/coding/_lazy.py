@@ -96,7 +96,7 @@ def lazy_predictor(
 
     **Arguments:**
 
-    - `task`: a finite task with the training examples.
+    - `task`: the training examples; their number must be finite.
     - `x`: new inputs, `(sample, input)`.
     - `readout_variance`: prior variance $\sigma_a^2$ of readouts.
     - `activation`: activation φ, with the same choices as in `lazy_kernel`.

@@ -172,7 +172,7 @@ def linear_code(
 
     **Arguments:**
 
-    - `task`: a finite task whose examples have equal weight. `linear_code` neither centres nor
+    - `task`: a finite number of examples of equal weight. `linear_code` neither centres nor
       scales the inputs.
     - `temperature`: T ≥ 0.
     - `readout_variance`: prior variance $\sigma_a^2$ of readouts, by default $P^{-1/L}$.

@@ -285,8 +285,8 @@ def linear_residual_task(task: Task) -> Task:
     """
     if not isinstance(task, Task) or task.population or task.x.ndim != 2:
         raise ValueError(
-            f"`task` must be finite, with vectors as inputs, got {task!r}. Use "
-            "`festina.tasks.from_arrays`."
+            "`task` must have a finite number of examples, with vectors as inputs, got "
+            f"{task!r}. Use `festina.tasks.from_arrays`."
         )
     root = np.sqrt(task.weight)[:, None]
     x, y = np.asarray(task.x, float), np.asarray(task.y, float)

@@ -21,7 +21,7 @@ _TIGHT: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-13}
 
 
 def early_fusion_shares(amplitudes: ArrayLike) -> Float[np.ndarray, " view"]:
-    r"""Return the share of each view if all views enter one dense layer: $a_v^2/\sum_u a_u^2$.
+    r"""Return each view's share in the output if one dense layer sees all: $a_v^2/\sum_u a_u^2$.
 
     The inputs are $x = (a_1 e_k, \dots, a_V e_k)$ with amplitudes $a_v$, and the targets are
     $y = e_k$ for K classes k (`festina.tasks.multi_view_classes`). The V views of a class are one

@@ -66,7 +66,7 @@ class Race(Result):
 
     @property
     def winner(self) -> str:
-        """Name of the gating with the largest share."""
+        """Name of the gating with the largest final share in the total fall of the loss."""
         return self.names[int(np.argmax(self.share))]
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ def race_of_gatings(
     tau: float = 1.0,
     rtol: float = 1e-8,
 ) -> Race:
-    r"""Predict which gatings of a hidden layer win the race, when, and with what share.
+    r"""Predict which gatings of a hidden layer win the race, when, and with what share of the drop.
 
     Every gating is a two-layer pathway that is open for some examples. From small weights a pathway
     grows along the singular vectors of its correlation
@@ -130,7 +130,7 @@ def race_of_gatings(
 
     **Arguments:**
 
-    - `task`: finite task, because gates are given for each example.
+    - `task`: task with a finite number of examples, because gates are given for each example.
     - `gatings`: mapping from names to gates, one number for each example. Alternatively the name of
       a label of the task: each set of label values then gives a gating that is open for examples
       with these values.
@@ -218,8 +218,8 @@ def _half(time: Float[np.ndarray, " time"], strength: Float[np.ndarray, " time"]
 def _checked(task: Task, gatings: Mapping[str, ArrayLike] | str) -> dict[str, np.ndarray]:
     if not isinstance(task, Task) or task.population or task.x.ndim != 2:
         raise ValueError(
-            f"`task` must be finite, with vectors as inputs, got {task!r}: gates are given for "
-            "each example. Use `festina.tasks.from_arrays`."
+            "`task` must have a finite number of examples, because gates are given for each "
+            f"example, and vectors as inputs, got {task!r}. Use `festina.tasks.from_arrays`."
         )
     if isinstance(gatings, str):
         if gatings not in task.labels:

@@ -182,9 +182,8 @@ def race_reduction(network: Gated, task: Task, *, tolerance: float = 1e-6) -> Ra
 
     with sums over the paths p through e and the paths j with the same output as p (Saxe, Sodhani &
     Lewallen 2022). Modes do not interact. Directions of inputs and outputs come from the data.
-    Directions of hidden nodes follow from the weights:
-    $r_v \propto \sum_{e \to v} W_e r_s + \sum_{e \leftarrow v} W_e^\top r_t$, the combination that
-    grows.
+    At a hidden node v the weights determine the direction along which weights grow: $r_v \propto
+    \sum_{e \to v} W_e r_s + \sum_{e \leftarrow v} W_e^\top r_t$.
 
     For weights or data that violate these conditions the result is an approximation, with errors in
     the weights of first order in `weight_residual` and `data_residual`.

@@ -23,8 +23,8 @@ class LearningRegime(Result):
     **Attributes:**
 
     - `kind`: `"rich"` if |λ|/2 is at most the largest singular value. For larger |λ| the kind is
-      `"delayed rich"` if there are fewer hidden units than neurons on the side of the larger layer
-      (outputs for λ > 0, inputs for λ < 0), and `"lazy"` otherwise.
+      `"delayed rich"` if there are fewer hidden units than neurons on the side of the layer with
+      larger weights (outputs for λ > 0, inputs for λ < 0), and `"lazy"` otherwise.
     - `rate_gap`: growth rate of the weakest learned mode minus the growth rate of the strongest
       direction that is not learned. If that direction has no mode, the gap is
       $S_\lambda - |\lambda|/2$ with $S_\lambda = \sqrt{s^2 + \lambda^2/4}$, about $s^2/|\lambda|$
@@ -60,10 +60,10 @@ class LearningRegime(Result):
 def learning_regime(flow: BalancedFlow) -> LearningRegime:
     r"""Return the learning regime of a balanced network on its task: rich, lazy or delayed rich.
 
-    If $|\lambda|$ is much larger than the singular values $s$ of the task, one layer is much larger
-    than the other, and the loss falls within a time of order $\tau/|\lambda|$. The larger layer is
-    the second for $\lambda > 0$ and the first for $\lambda < 0$. The change of the tangent kernel
-    then depends on the shape of the network (Dominé et al., 2025):
+    If $|\lambda|$ is much larger than the singular values $s$ of the task, one layer has much
+    larger weights than the other, and the loss falls within a time of order $\tau/|\lambda|$. The
+    second layer has the larger weights for $\lambda > 0$, and the first layer for $\lambda < 0$.
+    The change of the tangent kernel then depends on the shape of the network (Dominé et al., 2025):
 
     - *Lazy*: there are as many hidden units as outputs ($\lambda > 0$) or as inputs ($\lambda <
       0$). The large layer spans all directions of its side, so the small layer can learn any task.

@@ -139,7 +139,7 @@ def escape_directions(
         is the leak s: a silent unit gets the rates of a linear unit times s, although a unit with
         positive preactivations grows 1/s times as fast.
 
-        `blind` counts silent units of both kinds (φ of higher order, or with a kink at zero). A
+        `blind` counts the silent units for which φ is of higher order or has a kink at zero. A
         kink elsewhere does not affect silent units.
     """
     problem = objective(network, task, loss)

@@ -11,12 +11,13 @@ $\epsilon^{2-D}$ for an initial scale $\epsilon$. The diverging part has rank on
 singular directions of $\tilde\Sigma$. All other weights are still of order $\epsilon$ then, because
 they enter products of two or more layers at second order.
 
-The network is therefore split at each saddle. In every hidden layer the directions of the learned
-modes are projected out. The remaining network has the same number of layers and is driven by the
-$\tilde\Sigma$ of Lemma 6, which vanishes along the learned modes. The weights of the remaining
-network then diverge in the same way. If $\Sigma_{yz}$ and $\Sigma_{zz}$ do not share their
-directions, the learned directions rotate during a jump between saddles and rotate the small weights
-with them. All weights are therefore integrated during a jump.
+At each saddle the function therefore treats the small weights as a network of their own. Projecting
+the directions of the learned modes out of every hidden layer gives this remaining network. The
+remaining network has the same number of layers and is driven by the $\tilde\Sigma$ of Lemma 6,
+which vanishes along the learned modes. The weights of the remaining network then diverge in the
+same way. If $\Sigma_{yz}$ and $\Sigma_{zz}$ do not share their directions, the learned directions
+rotate during a jump between saddles and rotate the small weights with them. All weights are
+therefore integrated during a jump.
 """
 
 import functools

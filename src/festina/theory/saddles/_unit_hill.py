@@ -38,10 +38,10 @@ def rise(
 def summit(s: np.ndarray, log_a2: np.ndarray) -> np.ndarray:
     """Return the summit w, with Σ s_k a_k² e^{2 s_k w} = 0, for units with both signs of s_k.
 
-    The equation is solved in the form ln Σ_{s>0} − ln Σ_{s<0} = 0. The slope of the left side lies
-    between twice the smallest and twice the largest sum of a positive and a negative |s_k|, which
-    brackets the root. The solver is Newton's method, with bisection where Newton leaves the
-    bracket.
+    The equation is solved in logarithms: the terms |s_k| a_k² e^{2 s_k w} with s_k > 0 and those
+    with s_k < 0 have equal sums. The slope of the left side lies between twice the smallest and
+    twice the largest sum of a positive and a negative |s_k|, which brackets the root. The solver is
+    Newton's method, with bisection where Newton leaves the bracket.
     """
     log_rate = log_a2 + np.log(np.abs(s))
     plus, minus = log_rate[:, s > 0], log_rate[:, s < 0]

@@ -1,11 +1,11 @@
 r"""Delayed rich learning: the loss drops at once, and features are learned long afterwards.
 
 Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −∂L/∂W, τ = 1 and W₂ᵀW₂ − W₁W₁ᵀ = λI. The
-network is a funnel with more inputs than hidden units and outputs. The first layer is larger
-(λ < 0). The hidden units see only a subspace of the inputs, with projector P(0). In a time of order
-1/|λ| the second layer learns the part of Σ in this subspace, and the loss reaches a plateau at
-½‖Σ(1 − P)‖². The subspace turns on the longer time scale |λ|/s²: P(t) is the projector on
-e^{ΣᵀΣ t/|λ|} P(0).
+network is a funnel with more inputs than hidden units and outputs. The first layer has the larger
+weights (λ < 0). The hidden units see only a subspace of the inputs, with projector P(0). In a time
+of order 1/|λ| the second layer learns the part of Σ in this subspace, and the loss reaches a
+plateau at ½‖Σ(1 − P)‖². The subspace turns on the longer time scale |λ|/s²: P(t) is the projector
+on e^{ΣᵀΣ t/|λ|} P(0).
 """
 
 from typing import Annotated
@@ -47,13 +47,13 @@ _SLOW = np.geomspace(1e-4, 1e2, 601)
 
 
 class Parameters(BaseParameters):
-    """Parameters of funnels whose first layer is larger than the second."""
+    """Parameters of funnels with larger weights in the first layer than in the second."""
 
     seeds: int = Field(default=6, ge=1)
     """Number of random networks that are trained for each balance."""
 
     balances: Annotated[tuple[float, ...], check_increasing(-WIDEST, WIDEST)] = (5.0, 20.0, 80.0)
-    """Sizes −λ of the negative balance, increasing; larger for a larger first layer."""
+    """Sizes −λ of the negative balance, increasing; larger for larger first-layer weights."""
 
     singular_values: Modes = (1.4, 1.2, 1.0)
     """Singular values of the task, as many as hidden units and outputs."""
@@ -199,7 +199,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     ):
         middle = times.median("seed")[-2:]
         law = follows_power_law(lam[-2:], middle, power, within=0.02 + before)
-        claim(f"{name}-power-law", f"{words} (exponent, median over seeds)", law)
+        claim(f"{name}-power-law", f"{words} (exponent of |λ|, median over seeds)", law)
     near, at_largest = {"within": 0.02 + there, "relative": True}, "at the largest |λ|"
     claim(
         "loss-half-time",

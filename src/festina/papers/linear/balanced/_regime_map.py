@@ -131,7 +131,7 @@ def _row(
 
 
 def _filled(sizes: Sizes, balances: np.ndarray) -> np.ndarray:
-    """Return the number of hidden units over the number of outer neurons of the larger layer."""
+    """Return hidden units over inputs (λ < 0) or outputs (λ > 0), the layer of larger weights."""
     return sizes[1] / np.where(balances > 0, sizes[2], sizes[0])
 
 
@@ -205,8 +205,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     trained, words = run["trained"].ds, "–".join(map(str, _BOTTLENECK))
     claim(
         "bottleneck-kernel-distance",
-        f"bottlenecks {words}: the kernel's distance from its start follows the exact solution "
-        "throughout training",
+        f"bottlenecks of widths {words}: the kernel's distance from its start follows the exact "
+        "solution throughout training",
         max_error_below(trained["distance"], trained["exact"], within=1e-5),
         note=f"λ = {join_numbers(_BALANCES)}; kernels of trained networks by differentiation",
     )
@@ -241,8 +241,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     lazy = edge["distance"].max("seed").values < _STILL
     claim(
         "lazy-architectures",
-        "for large |λ| a network is lazy if the larger layer has as many hidden units as neurons "
-        "on its other side",
+        "for large |λ| a network is lazy if the layer with larger weights has as many hidden units "
+        "as inputs or outputs on its other side",
         most_seeds(lazy == (edge["filled"].values == 1), of="architectures and signs"),
         corrected="a network is lazy only if both numbers are equal; a bottleneck is lazy for "
         "neither sign of λ",
@@ -252,7 +252,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     turned = trained["turned"]
     claim(
         "delay-with-balance",
-        f"bottlenecks {words}: the kernel changes after a time proportional to |λ| (exponent)",
+        f"bottlenecks of widths {words}: the kernel changes after a time proportional to |λ| "
+        "(exponent of |λ|)",
         follows_power_law(
             _BALANCES[2:], np.stack((turned[2:], turned[1::-1]), axis=-1), 1.0, within=0.05
         ),

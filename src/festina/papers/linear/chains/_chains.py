@@ -265,7 +265,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "balanced-solution-error",
         "small random weights: the error of the balanced solution is proportional to the square "
-        "of the scale of the weights (exponent)",
+        "of the scale of the weights (exponent of the scale)",
         follows_power_law(random["scale"], balanced, 2.0, within=0.2),
         at=at,
         note=f"median of the largest error of W₂W₁: {join_numbers(balanced, 2)}",

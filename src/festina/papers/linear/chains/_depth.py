@@ -303,7 +303,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "small-weights-correlation",
         f"small weights, depth {depth}: the training time is inversely proportional to the "
-        "correlation s (exponent)",
+        "correlation s (exponent of s)",
         follows_power_law([1, _STRONGER], [time[0], small["far_time_stronger"]], -1.0, within=0.02),
         at=speed,
     )
@@ -313,7 +313,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         claim(
             "pretraining-linear-in-depth",
             "pretraining in modules of two and four layers takes a time proportional to depth "
-            "(exponent)",
+            "(exponent of depth)",
             follows_power_law(pretrained["depth"], pretrained["time"].T, 1.0, within=0.15),
             note=f"one module per layer; tuning takes up to {float(tuning.max()):.1%} of the time",
         )

@@ -304,7 +304,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "shallow-plateaus",
-        "shallow network: the loss has no plateau between the start and the end (number)",
+        "shallow network: the loss has no plateau between the start and the end (number of "
+        "plateaus)",
         agree(shallow["plateaus"].max() - 2, 0),
         at=stages,
     )

@@ -174,8 +174,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     distance = abs(limit["half_time_nearby"] / limit["half_time"] - 1)
     claim(
         "approach-to-infinite-depth",
-        "with depth D chains approach the limit of infinite depth as 1/D (exponent, for the time "
-        "at which half is learned)",
+        "with depth D chains approach the limit of infinite depth as 1/D (exponent of D, for the "
+        "time at which half is learned)",
         follows_power_law(limit["deep"], distance, -1, within=0.02),
         note="at fixed initial strength a₀ and learning rate 1/D",
     )

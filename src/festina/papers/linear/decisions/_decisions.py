@@ -68,7 +68,7 @@ class Parameters(mice.AnimalParameters):
 
 @make_run("linear/decisions")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train the same animals under both kinds of teaching."""
+    """Train the same simulated animals with total and with heterogeneous teaching."""
     animals, keys = mice.herd(parameters, key)
     tables = {}
     for index, teaching in enumerate(TEACHINGS):
@@ -218,7 +218,7 @@ def _stages(table: xr.Dataset, near: float) -> list[tuple[str, str, Judgement]]:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Plot both kinds of teaching in rows; colours show the ratio of initial gains."""
+    """Plot total and heterogeneous teaching in rows; colours are the ratio of initial gains."""
     title = "Each animal learns on its own path, set by its initial gains"
     columns = {"sharex": "col", "sharey": "col", "width_ratios": (1, 1, 0.9)}
     figure, rows = panels(title, 3, 2, width=3.13, height=2.8, **columns)

@@ -87,8 +87,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "plateaus-by-rank",
-        "median numbers of plateaus between the first and the last drop, from small weights and "
-        "from large weights of rank one, two and three: each rank beyond one removes a plateau",
+        "each rank of large initial weights beyond rank one removes a plateau (median number of "
+        "intermediate plateaus for small weights, then for large weights of rank one, two, three)",
         agree(counts - 2, [DIRECTIONS - 1, *range(DIRECTIONS - 1, -1, -1)]),
         note="from weights of rank three the loss drops once, without an intermediate plateau",
         headline=True,
@@ -125,7 +125,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         )
     claim(
         "final-rank",
-        "the final weights have rank three from every initialisation (medians)",
+        "the final weights have rank three from every initialisation (median rank)",
         agree(data["final_rank"].median("seed"), DIRECTIONS),
         note="from weights of rank three the loss decreases exponentially although features are "
         "learned, so an exponential loss curve does not imply lazy learning",

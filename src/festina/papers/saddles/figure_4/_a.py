@@ -1,4 +1,4 @@
-"""Figure 4A: softmax attention first learns with uniform attention, which fits the sample only.
+"""Figure 4A: softmax attention first fits chance correlations of the sample, by uniform attention.
 
 At u = 0 softmax attention is uniform, not zero. The activation φ is of order zero, and the values v
 learn at once the part of the target that the mean token explains. In the population the mean token

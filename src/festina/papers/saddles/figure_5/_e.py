@@ -60,7 +60,7 @@ _LARGEST_TERM = 0.1  # largest ε/√|c| for which the first drop is predicted
 
 
 class Parameters(DeepParameters):
-    """Parameters of Figure 5E: Eq. (69) followed by two linear layers, on data of Figure 1F."""
+    """Parameters of Figure 5E: the attention of Eq. (69), two linear layers, data of Figure 1F."""
 
     width: int = Field(default=10, ge=2)
     """Number of attention heads, and of hidden units in the next layer."""
