@@ -209,7 +209,7 @@ def test_xor_units_along_examples_are_four_pathways():
     found = gating(layer_from("relu", turn, np.ones((12, 1))), data.x)
     np.testing.assert_array_equal(np.sort(found.sets.sum(axis=1)), [1] * 4)
     np.testing.assert_allclose(found.strength, np.linalg.norm(turn, axis=1))
-    # With four examples, units that are on for one random example look the same.
+    # With four examples, units that are active for one random example look the same.
     assert found.chance > 0.99
     assert not found.stable
     assert "no more than by chance" in str(found)

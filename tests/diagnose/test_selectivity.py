@@ -65,7 +65,7 @@ def test_pairs_of_any_number_by_their_means():
 
 @pytest.mark.parametrize("contexts", [3, 4, 5])
 def test_planted_gatings(contexts):
-    """Units that are on in k contexts are counted by strength, and dead units are excluded."""
+    """Units that are active in k contexts are counted by strength, and dead units are excluded."""
     rng, (o, c) = np.random.default_rng(contexts), design(8, contexts)
     counts = np.r_[1 : contexts + 1]
     sets = [rng.permutation(contexts)[:k] for k in counts]
@@ -79,7 +79,7 @@ def test_planted_gatings(contexts):
     every = {",".join(map(str, sorted(each))): np.isin(c, each) for each in sets}
     found = look(np.hstack((0 * h, h)), o, c, candidates=every)
     assert found.units["candidate"].values.tolist() == [*every]
-    # The last unit is always on, like the candidate "all"
+    # The last unit is always active, like the candidate "all"
     np.testing.assert_allclose(found.units["alignment"], 1.0)
     assert found.units["unit"].values.tolist() == [*range(contexts, 2 * contexts)]
     even = look((h > 0) * 1.0, o, c).units

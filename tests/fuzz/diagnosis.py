@@ -230,7 +230,7 @@ def _(found, g):
 
 @row("gate_changes", course, cost=16)
 def _(found, g):
-    """Check that linear units are always on."""
+    """Check that linear units are always active."""
     holds("no gate ever changes", found.changed == 0)
     return near(found.loss, g["trajectory"].loss, 1e-8, 1e-8)
 

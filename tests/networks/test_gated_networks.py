@@ -248,9 +248,9 @@ def test_gates_of_rectifiers_say_the_same_and_take_the_same_step(name, rng):
 def test_units_that_are_on_together_are_one_node():
     u = np.array([[1.0, 1.0], [2.0, 2.0], [1.0, -1.0], [-1.0, -1.0]])
     network = layer_from("relu", u, np.ones((4, 1)))
-    same = gated_equivalent(network, [[1.0, 0.0], [1.0, 2.0]])  # the last unit is never on
+    same = gated_equivalent(network, [[1.0, 0.0], [1.0, 2.0]])  # the last unit is never active
     assert sorted(dict(same.plan.nodes).values()) == [1, 1, 2]
-    assert same.gating.names == ("h1_0",)  # two units are always on
+    assert same.gating.names == ("h1_0",)  # two units are always active
     assert gated_equivalent(fully_connected(3, 9, scale=1.0, key=KEY), np.eye(3)).gating.names == ()
 
 

@@ -7,7 +7,7 @@
 - `unit_clusters` finds the directions that the weights of many hidden units share.
 - `selectivity` measures how hidden units depend on objects and contexts, compared with random
   features; `layer_nonlinearity` measures how far each layer is from linear.
-- `gating` finds which hidden units are on for which examples, and groups units into pathways;
+- `gating` finds which hidden units are active for which examples, and groups units into pathways;
   `gate_changes` counts how many gates change along a run.
 - `coding_scheme` classifies how hidden units code classes: analog, redundant, sparse or none.
 - `neural_tangent_kernel`, `tangent_kernel_distance` and `tangent_kernel_alignment` describe the

@@ -1,4 +1,4 @@
-"""Find for which examples hidden units are on, and which pathways the units form."""
+"""Find for which examples hidden units are active, and which pathways the units form."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,27 +37,28 @@ _MOMENTS = 12  # samples of a trajectory that are compared
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Gating(Result):
-    """Result of `gating`: which hidden units are on for which examples, and their pathways.
+    """Result of `gating`: which hidden units are active for which examples, and their pathways.
 
     Axes of a batch, such as seeds, come first. Units of all networks of a batch form pathways
     together.
 
-    - `active`: True where a unit is on for an example.
+    - `active`: True where a unit is active for an example.
     - `strength`: strength |w_in||w_out| of each unit.
-    - `dead`: True for units that are never on or have almost no strength. Dead units belong to no
-      pathway.
+    - `dead`: True for units that are never active or have almost no strength. Dead units belong to
+      no pathway.
     - `pathway`: pathway of each unit, numbered from 0 for the strongest; −1 for dead units.
-    - `sets`: True for the examples for which most of a pathway's strength is on.
+    - `sets`: True for the examples for which most of a pathway, by strength, is active.
     - `share`: share of the total strength in each pathway.
     - `agreement`: adjusted Rand indices between these pathways and pathways from repeated analyses:
       with other `thresholds`, for each of the `seeds` alone, at other `times`, and between halves
       of the `examples` (or with a quarter left out if examples are few). If there is one pathway,
       an entry `units` replaces these indices: the fraction of gates that equal the majority of
-      units, or 0 if the majority is never on. With fewer than four examples `agreement` is empty.
+      units, or 0 if the majority is never active. With fewer than four examples `agreement` is
+      empty.
     - `chance`: mean agreement of `examples`, or of `units`, after each unit's gates have been
       shuffled over examples.
-    - `p_value`: p-value of the hypothesis that units are on independently of each other. The test
-      statistic is the mean squared correlation between units, compared with 99 shuffles. The
+    - `p_value`: p-value of the hypothesis that units are active independently of each other. The
+      test statistic is the mean squared correlation between units, compared with 99 shuffles. The
       p-value is NaN with fewer than four examples.
 
     **Example:**
@@ -65,7 +66,7 @@ class Gating(Result):
     >>> import numpy as np
     >>> from festina.diagnose import gating
     >>> contexts = np.repeat([0, 1], 8)
-    >>> found = gating(np.tile(np.eye(2)[contexts], 3))  # 3 units on in context 0, 3 in context 1
+    >>> found = gating(np.tile(np.eye(2)[contexts], 3))  # units active in one context
     >>> found.pathway, found.share, found.stable
     (array([1, 0, 1, 0, 1, 0]), array([0.5, 0.5]), True)
     """
@@ -111,7 +112,7 @@ class Gating(Result):
         return self.stability >= STABLE and sure and self.p_value <= _LEVEL
 
     def by(self, labels: ArrayLike) -> Bool[np.ndarray, "*batch unit example"]:
-        """Return gates that depend on a label alone: open if a unit is on for half of its examples.
+        """Return gates by label: open where a unit is active for half of the examples of a label.
 
         Use `gating.by(task.labels["context"])` with `festina.networks.gated_equivalent`.
         """
@@ -127,7 +128,7 @@ class Gating(Result):
         return on[..., which] & ~self.dead[..., None]
 
     def by_pathway(self) -> Bool[np.ndarray, "*batch unit example"]:
-        """Return gates by pathway: a unit is on where most of its pathway's strength is on."""
+        """Return gates by pathway: open where most of the pathway, by strength, is active."""
         return self.sets[self.pathway] & ~self.dead[..., None]
 
     def __str__(self) -> str:
@@ -147,7 +148,7 @@ class Gating(Result):
     def draw(
         self, ax: "Axes | None" = None, *, labels: ArrayLike | None = None, **style: Any
     ) -> "Axes":
-        """Plot for which examples each unit is on, with units grouped by pathway.
+        """Plot for which examples each unit is active, with units grouped by pathway.
 
         With `labels`, examples with the same label are drawn side by side. Keyword arguments in
         `style` are passed to `Axes.imshow`.
@@ -171,25 +172,25 @@ def gating(
     earlier: Sequence[ArrayLike] = (),
     key: Keys | None = None,
 ) -> Gating:
-    """Return for which examples hidden units are on, and the pathways that the units form.
+    """Return for which examples hidden units are active, and the pathways that the units form.
 
-    A unit is on for an example if its activity exceeds a small fraction of its own maximum. Units
-    that are on for nearly the same examples form one pathway. Pathways are clusters of units by the
-    fraction of examples in which they differ (average and Ward linkage of SciPy). The tree is cut
-    where the mean silhouette is largest. Each unit then joins the pathway with the closest
-    majority. Units are weighted by their strength. `Gating.agreement` and `Gating.stable` tell
-    whether the pathways are reproducible.
+    A unit is active for an example if its activity exceeds a small fraction of its own maximum.
+    Units that are active for nearly the same examples form one pathway. Pathways are clusters of
+    units by the fraction of examples in which they differ (average and Ward linkage of SciPy). The
+    tree is cut where the mean silhouette is largest. Each unit then joins the pathway with the
+    closest majority. Units are weighted by their strength. `Gating.agreement` and `Gating.stable`
+    tell whether the pathways are reproducible.
 
     **Arguments:**
 
     - `network`: a network, a batch of networks (such as seeds), or a trajectory, whose final
       network is used; or activities of a hidden layer, `(*seed, example, unit)`. For activities of
-      both signs decide what counts as on, for example `np.abs(…)`.
+      both signs decide what counts as active, for example `np.abs(…)`.
     - `x`: examples, `(example, …)`, required with a network.
     - `layer`: number of the hidden layer of a network, from 1.
     - `strengths`: strengths |w_in||w_out| of units, `(*seed, unit)`, for plain activities; by
       default all equal.
-    - `threshold`: fraction of a unit's maximal activity above which the unit is on.
+    - `threshold`: fraction of a unit's maximal activity above which the unit is active.
     - `least`: fraction of the largest strength below which a unit is dead.
     - `pathways`: number of pathways; by default the best number up to `most`.
     - `most`: largest number of pathways.
@@ -217,7 +218,7 @@ def gating(
     dead = (h.max(axis=-2) <= 0) | (weights <= least * weights.max(initial=0.0))
     if dead.all():
         raise ValueError(
-            f"All {dead.size} units are dead (never on for any example, or without strength), so "
+            f"All {dead.size} units are dead (active for no example, or without strength), so "
             "there are no pathways. Check the activities, or lower `least`."
         )
     active, alive = _sets(h, threshold), ~dead
@@ -228,7 +229,9 @@ def gating(
     on, strength = pick(active), pick(weights)
     clusters = lambda on: cluster(on, strength, count, most)
     found, rng, examples = clusters(on), generator(key), on.shape[1]
-    shuffled = lambda: rng.permuted(on, axis=1)  # every unit is on for as many examples as before
+    shuffled = lambda: rng.permuted(
+        on, axis=1
+    )  # every unit is active for as many examples as before
     looks: dict[str, list[float]] = {}
     chance = np.nan
     if examples > 3 and len(found.share) == 1:

@@ -98,7 +98,7 @@ def canonical(
 ) -> Int[np.ndarray, " unit"]:
     """Return an order of units that does not depend on the order in which they are given.
 
-    Units are sorted by the number of examples for which they are on, by the overlap with other
+    Units are sorted by the number of examples for which they are active, by the overlap with other
     units, by weight, and finally by the examples themselves.
     """
     shared = np.rint(np.asarray(on, np.float32) @ np.asarray(on, np.float32).T)
@@ -121,7 +121,7 @@ def _majority(
     weight: Float[np.ndarray, " unit"],
     label: Int[np.ndarray, " unit"],
 ) -> Float[np.ndarray, "cluster example"]:
-    """Return 1 where most of the weight of a cluster is on, else −1."""
+    """Return 1 where most of the weight of a cluster is active, else −1."""
     member = ((np.arange(label.max() + 1)[:, None] == label) * weight).astype(signs.dtype)
     return np.where(member @ signs > 0, signs.dtype.type(1), signs.dtype.type(-1))
 
@@ -150,7 +150,7 @@ def rand_index(
 
 
 def _differences(signs: Float[np.ndarray, "unit example"]) -> Float[np.ndarray, "unit unit"]:
-    """Return the fraction of examples for which one unit is on and the other is not."""
+    """Return the fraction of examples for which one unit is active and the other is not."""
     off = (0.5 - 0.5 / signs.shape[1] * (signs @ signs.T)).astype(float)
     np.fill_diagonal(off, 0.0)
     return np.maximum((off + off.T) / 2, 0.0)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def draw_gating(
     gating: "Gating", ax: "Axes | None", labels: ArrayLike | None, style: dict[str, Any]
 ) -> "Axes":
-    """Plot for which examples each unit is on, sorting units by pathway and strength."""
+    """Plot for which examples each unit is active, sorting units by pathway and strength."""
     import matplotlib.pyplot as plt
 
     if ax is None:

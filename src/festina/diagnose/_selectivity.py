@@ -1,4 +1,4 @@
-"""Measure the selectivity of hidden units: for which objects and in which contexts they are on."""
+"""Measure selectivity: for which objects and in which contexts hidden units are active."""
 
 import functools
 import warnings
@@ -51,9 +51,9 @@ class Selectivity(Result):
 
     Numbers are means over units, weighted by the strength of units.
 
-    - `contexts_on`: mean number of contexts in which a unit is on. A unit is on in a context if it
-      is on for at least half of the context's examples.
-    - `shares`: share of strength of units that are on in $0, 1, \dots, C$ contexts.
+    - `contexts_on`: mean number of contexts in which a unit is active. A unit is active in a
+      context if it is active for at least half of the context's examples.
+    - `shares`: share of strength of units that are active in $0, 1, \dots, C$ contexts.
     - `purity`: fraction of a unit's activity that falls on its preferred context.
     - `entropy`, `object_entropy`: entropy of a unit's activity over contexts and over objects, from
       0 (one context or object) to 1 (uniform).
@@ -67,7 +67,7 @@ class Selectivity(Result):
     - `alignment`: mean Cohen's κ between a unit's set of examples and the best-matching candidate.
     - `chance`: mean of `alignment` for shuffled examples.
     - `candidates`: share of strength of units that match each candidate best.
-    - `dead`: number of units that are never on or have no strength, which are left out.
+    - `dead`: number of units that are never active or have no strength, which are left out.
     - `units`: all measures for each unit that is not dead, as a dataset over `unit`.
     - `random`: `Selectivity` of random features as a baseline; `None` for the baseline itself.
 
@@ -99,17 +99,17 @@ class Selectivity(Result):
 
     @property
     def modular(self) -> float:
-        """Return the share of strength of units that are on in a single context."""
+        """Return the share of strength of units that are active in a single context."""
         return float(self.shares[1])
 
     @property
     def mixed(self) -> float:
-        """Return the share of strength of units that are on in several contexts, but not in all."""
+        """Return the share of strength of units active in several contexts, but not in all."""
         return float(self.shares[2:-1].sum())
 
     @property
     def always(self) -> float:
-        """Return the share of strength of units that are on in all contexts."""
+        """Return the share of strength of units that are active in all contexts."""
         return float(self.shares[-1])
 
     def __str__(self) -> str:
@@ -130,7 +130,7 @@ class Selectivity(Result):
         return "\n".join([head, *lines, f"{count} units, {self.dead} dead left out"])
 
     def draw(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Plot the share of strength of units by the number of contexts in which they are on.
+        """Plot the share of strength of units by the number of contexts in which they are active.
 
         Grey bars show random features. Keyword arguments in `style` are passed to `Axes.bar` for
         the units.
@@ -173,14 +173,14 @@ def selectivity(
 ) -> Selectivity:
     r"""Measure how hidden units depend on objects and contexts, compared with random features.
 
-    A unit is on for an example if its absolute activity exceeds `threshold` times its maximum.
+    A unit is active for an example if its absolute activity exceeds `threshold` times its maximum.
     Entropies and shares of variance hardly differ between trained units and random features. In
     contrast, trained units and random features differ in the number of contexts in which units are
     on, and in the agreement with a gating.
 
     Recorded neurons have a resting rate and noise, and are often z-scored, so that zero does not
-    mean off. For activities that do not rest at zero the default is `threshold="split"`, with a
-    warning. `conjunctive` and `interaction` need no threshold.
+    mean inactive. For activities that do not rest at zero the default is `threshold="split"`, with
+    a warning. `conjunctive` and `interaction` need no threshold.
 
     **Arguments:**
 
@@ -213,7 +213,7 @@ def selectivity(
     **Example:**
 
     >>> from festina.diagnose import selectivity
-    >>> activity = [[1, 1], [1, 1], [0, 1], [0, 1]]  # one modular unit, one that is always on
+    >>> activity = [[1, 1], [1, 1], [0, 1], [0, 1]]  # one modular unit, one that is always active
     >>> found = selectivity(activity, objects=[0, 1, 0, 1], contexts=[0, 0, 1, 1], random=0)
     >>> found.modular, found.always
     (0.5, 0.5)
@@ -248,7 +248,7 @@ def selectivity(
             warnings.warn(
                 f"`activations` {why}, so zero is not their resting level. The activities of every "
                 'unit are cut into two groups (threshold="split"). Give `threshold` to '
-                "choose what counts as on, for example 0.001 for units with both signs. "
+                "choose what counts as active, for example 0.001 for units with both signs. "
                 "`conjunctive` and `interaction` need no threshold.",
                 stacklevel=2,
             )

@@ -45,8 +45,8 @@ def layer_nonlinearity(network: AbstractNetwork, task: Task) -> LayerNonlinearit
 
     The first measure is the fraction $\sum h^2/\sum a^2$ of the power that the activation
     $h = \sigma(a)$ keeps. The second measure is the loss after σ has been left out of one layer. If
-    a ReLU layer acts almost linearly, although its units are off for some examples, the fraction is
-    near 1 and the loss hardly rises.
+    a ReLU layer acts almost linearly, although its units are inactive for some examples, the
+    fraction is near 1 and the loss hardly rises.
 
     **Arguments:**
 

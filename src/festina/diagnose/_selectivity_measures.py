@@ -30,7 +30,7 @@ def entropy(share: Float[np.ndarray, "value unit"]) -> Float[np.ndarray, " unit"
 def fraction_on(
     active: Bool[np.ndarray, "example unit"], label: Int[np.ndarray, " example"]
 ) -> Float[np.ndarray, "value unit"]:
-    """Return the fraction of the examples of each label value for which each unit is on."""
+    """Return the fraction of the examples of each label value for which each unit is active."""
     return _means(active.astype(float), label)
 
 
@@ -136,7 +136,7 @@ def split_levels(
     The means are cut into the two groups that explain most of their variance.
 
     **Returns:** the mean of the lower group, where a unit rests, and the midpoint between the
-    groups, above which a unit is on.
+    groups, above which a unit is active.
     """
     cell = np.unique(objects * (int(contexts.max()) + 1) + contexts, return_inverse=True)[1]
     means = np.sort(_means(h, cell), axis=0)
@@ -189,7 +189,7 @@ def alignment(
     rng: np.random.Generator,
 ) -> tuple[Float[np.ndarray, " unit"], Int[np.ndarray, " unit"], Float[np.ndarray, " unit"]]:
     """Return each unit's best Cohen's κ with a candidate, the candidate's index, and chance κ."""
-    # Examples with the same value in all candidates are pooled; only the number that is on matters.
+    # Examples with the same value in all candidates are pooled, and active examples are counted.
     patterns, which = np.unique(candidates.T, axis=0, return_inverse=True)
     size = np.bincount(which.ravel())
     inside = _sums(active.astype(int), which.ravel())
@@ -205,7 +205,7 @@ def alignment(
 def _dealt(
     on: Int[np.ndarray, " unit"], size: Int[np.ndarray, " pattern"], rng: np.random.Generator
 ) -> Int[np.ndarray, "pattern unit"]:
-    """Shuffle the examples for which units are on, and count them by pattern of the candidates."""
+    """Shuffle the examples for which units are active; count active examples by pattern."""
     left, rest, rows = on.copy(), int(size.sum()), []
     for each in size:
         rest -= int(each)

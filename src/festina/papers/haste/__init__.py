@@ -20,7 +20,7 @@ EXPERIMENTS = (
     _entry("_scale", "extension to handwritten digits", 40, *_HASTE,
            shows="gates, pathways and selectivity of ReLU networks on digits in contexts"),
     _entry("_mixed", "mixed selectivity against modularity", 50, *_HASTE,
-           shows="ReLU units become mixed: they are on in all contexts but one"),
+           shows="ReLU units become mixed: they are active in all contexts but one"),
     _entry("_why", "why mixed selectivity wins", 40, *_HASTE,
            shows="pathways for more contexts learn faster while the common pathway still learns"),
     _entry("_structures", "contexts of different structures", 30, *_HASTE,

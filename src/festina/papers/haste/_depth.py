@@ -2,8 +2,8 @@ r"""Two hidden layers: which of them is nonlinear, and whether selectivity stays
 
 In the source, all contexts share the first of two hidden layers, this layer applies no
 nonlinearity, and the second layer gates. The first layer indeed computes a linear map: without its
-rectifiers the loss changes little. But gates of the first layer do close: its units are off for a
-quarter of the examples. The inputs that its rectifiers cut are small.
+rectifiers the loss changes little. But gates of the first layer do close: its units are inactive
+for a quarter of the examples. The inputs that its rectifiers cut are small.
 
 The task has N objects in C contexts. ReLU networks have one or two hidden layers. Training is
 gradient descent on ½⟨‖y − f‖²⟩ with small steps η, so n steps are a time t = ηn in units of τ.
@@ -40,7 +40,7 @@ _LEARNED = 0.01
 """Fraction of the initial loss at which the panel of losses ends."""
 _KEPT = ("kept", "on", "loss")
 _NOT_BY_SETS = (
-    "the first layer computes a linear map, but its units are not always on: they cut small "
+    "the first layer computes a linear map, but its units are not always active: they cut small "
     "negative inputs"
 )
 
@@ -112,8 +112,8 @@ def _layers(networks: AbstractNetwork, task: Task) -> xr.Dataset:
     - `on`: share of open gates among all units and examples.
     - `loss`: loss of the network if this layer were linear.
     - `trained`: loss of the network as it is.
-    - `always`: share of strength in units that are on for every example.
-    - `contexts_on`: share of strength in units that are on in 0 … C contexts.
+    - `always`: share of strength in units that are active for every example.
+    - `contexts_on`: share of strength in units that are active in 0 … C contexts.
     """
     context, count = task.labels["context"], int(task.labels["context"].max()) + 1
     within = np.eye(count)[context] / np.bincount(context)
@@ -186,7 +186,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "always-on-units",
-        "the first of two hidden layers applies no nonlinearity: its units are on for all examples",
+        "the first of two hidden layers applies no nonlinearity: its units are active for all "
+        "examples",
         all_above(first["always"], 0.9),
         wrong=_NOT_BY_SETS,
         instead=all_below(first["on"], 0.9),
@@ -197,18 +198,18 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     others = share.sel(number=[0, 1, count]).max("number")
     claim(
         "mixed-second-layer",
-        "selectivity stays mixed with two hidden layers: more units of the second layer are on in "
-        "several contexts than in none, in one or in all",
+        "selectivity stays mixed with two hidden layers: more units of the second layer are active "
+        "in several contexts than in none, in one or in all",
         most_seeds(mixed > others, of="networks"),
         at="“Mixed selectivity persists”",
-        note=f"share of strength in units that are on in 0 … {count} contexts: "
+        note=f"share of strength in units that are active in 0 … {count} contexts: "
         f"{join_numbers(share.mean(('scale', 'seed')).values, 2)}",
     )
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Plot losses, power kept by each layer, losses with linear layers, and where units are on."""
+    """Plot losses, power kept by each layer, losses with linear layers, and active units."""
     one, two = run["one"].ds, run["two"].ds
     title = "Two hidden layers: the first computes a linear map, the second gates"
     figure, (course, kept, cost, where) = panels(title, 4, width=3.4, height=3.2)

@@ -1,16 +1,16 @@
 r"""Distillation: whether a student inherits the selectivity of its teacher.
 
 The task has objects in three contexts. Two kinds of teachers learn the task: a ReLU network, whose
-units end up on in two contexts (mixed), and a gated network with one pathway per context (modular).
-Students are ReLU networks with other initial weights. Students learn the outputs of a teacher or
-its features, which are the activities of its hidden units. A student matches features unit by unit,
-or by a linear map of its own units. The loss is ½⟨‖y − f‖²⟩ with the teacher's outputs or features
-y, and a descent step η is a flow time η.
+units end up active in two contexts (mixed), and a gated network with one pathway per context
+(modular). Students are ReLU networks with other initial weights. Students learn the outputs of a
+teacher or its features, which are the activities of its hidden units. A student matches features
+unit by unit, or by a linear map of its own units. The loss is ½⟨‖y − f‖²⟩ with the teacher's
+outputs or features y, and a descent step η is a flow time η.
 
 The notes on the source ask whether a student inherits mixed selectivity. Teachers that have learned
 the task have equal outputs, so outputs do not transfer selectivity. Features transfer selectivity
 if units are matched one by one. An early-stopped teacher also passes on its state: units of its
-students are on in all contexts.
+students are active in all contexts.
 """
 
 from typing import Any
@@ -206,8 +206,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     plain = of(mixed, "outputs of labels")
     claim(
         "students-of-labels",
-        "students of labels are mixed: a larger share of units than of random features is on in "
-        "two of three contexts",
+        "students of labels are mixed: a larger share of units than of random features is active "
+        "in two of three contexts",
         all_above(plain.mean(), float(teachers["random"].sel(contexts_on=2)) + 0.2),
         note=f"share of strength {float(plain.mean()):.3f}, of random features "
         f"{float(teachers['random'].sel(contexts_on=2)):.3f}",
@@ -233,20 +233,21 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "early-teacher",
-        "students of a teacher that was stopped early have units that are on in all contexts, like "
-        "their teacher",
+        "students of a teacher that was stopped early have units that are active in all contexts, "
+        "like their teacher",
         all_above(of(always, "outputs of early"), 0.5),
-        note=f"share of units on in all contexts {float(of(always, 'outputs of early').mean()):.3f}"
-        f", in two {float(of(mixed, 'outputs of early').mean()):.3f}",
+        note="share of units active in all contexts "
+        f"{float(of(always, 'outputs of early').mean()):.3f}, in two "
+        f"{float(of(mixed, 'outputs of early').mean()):.3f}",
     )
     copied = of(share, "units of modular")
     claim(
         "modularity-through-features",
-        "students that match a modular teacher unit by unit are modular: hardly any unit is on in "
-        "two contexts or more",
+        "students that match a modular teacher unit by unit are modular: hardly any unit is active "
+        "in two contexts or more",
         all_below(copied.sel(contexts_on=slice(2, None)).sum("contexts_on"), 0.05),
-        note=f"share of units on in one context {float(copied.sel(contexts_on=1).mean()):.3f}; "
-        "other units are on for fewer than half of the objects in this context, because a ReLU "
+        note=f"share of units active in one context {float(copied.sel(contexts_on=1).mean()):.3f}; "
+        "other units are active for fewer than half of the objects in this context, because a ReLU "
         "unit cannot match negative activity",
     )
     claim(

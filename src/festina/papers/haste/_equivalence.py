@@ -250,23 +250,24 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     shares = [float(((mixed == k) * weight).sum() / weight.sum()) for k in range(count + 1)]
     claim(
         "mixed-units",
-        f"after training most units of a ReLU network are on in {count - 1} of {count} contexts",
+        f"after training most units of a ReLU network are active in {count - 1} of {count} "
+        "contexts",
         all_above(shares[count - 1], 0.5),
         at="“Mixed selectivity”",
-        note=f"share of strength in units that are on in 0 … {count} contexts: "
+        note=f"share of strength in units that are active in 0 … {count} contexts: "
         f"{join_numbers(shares, 2)}; {int(units['pathway'].max()) + 1} pathways with stability "
         f"{float(units['stability']):.2g}",
     )
 
 
 def _contexts_on(units: xr.Dataset) -> xr.DataArray:
-    """Return the number of contexts in which a unit is on for at least half of the objects."""
+    """Return the number of contexts in which a unit is active for at least half of the objects."""
     return (units["active"].groupby("context").mean() >= 0.5).sum("context")
 
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Plot losses with fixed and re-read gates, the change of gates, and where units are on."""
+    """Plot losses with fixed and re-read gates, the change of gates, and where units are active."""
     relu, stay, again, units = (run[name].ds for name in ("relu", "stay", "again", "units"))
     title = "Gated networks with fixed gates learn differently from ReLU networks"
     figure, grid = panels(title, 3, 2, width=3.9, height=3.0)

@@ -2,16 +2,16 @@ r"""Mixed selectivity against modularity: objects in three, four and five contex
 
 The targets of an object have one part that is the same in all C contexts, and one part per context.
 A modular network, with one pathway per context, can learn this task, but units of ReLU networks end
-up on in all contexts but one. Three gated networks with the same number of units are trained for
-comparison: modular, a common pathway with one pathway per context, and a common pathway with one
-pathway per C − 1 contexts. The loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1. Published runs sum
-the loss over P samples, so their step η is a flow time ηP.
+up active in all contexts but one. Three gated networks with the same number of units are trained
+for comparison: modular, a common pathway with one pathway per context, and a common pathway with
+one pathway per C − 1 contexts. The loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1. Published runs
+sum the loss over P samples, so their step η is a flow time ηP.
 
 Two statements of the source need a correction. First, ReLU networks do not have a lower loss than
 modular ones at all times: the curves cross, ReLU networks have a smaller area below the loss, and
 modular networks have the lower loss at the end. Second, mixed selectivity does not intensify with
-more contexts: the share of units that are on in several contexts, but not in all, rises, but this
-share rises more for random features.
+more contexts: the share of units that are active in several contexts, but not in all, rises, but
+this share rises more for random features.
 """
 
 import itertools
@@ -51,7 +51,7 @@ _SAMPLES = 241
 _RANDOM = 4000
 """Number of random features with which trained units are compared."""
 _ON = 1e-3
-"""Fraction of its largest activity above which a unit is on."""
+"""Fraction of its largest activity above which a unit is active."""
 _COLORS = {"ReLU": "C0", "common + C−1": "C2", "common + single": "C1", "modular": "C3"}
 
 
@@ -186,9 +186,9 @@ def _trained(
 
 
 def _share(network: AbstractNetwork, task: Task, count: int) -> Float[np.ndarray, " on"]:
-    """Return the shares of strength |u||v| in units that are on in 0 … C contexts.
+    """Return the shares of strength |u||v| in units that are active in 0 … C contexts.
 
-    A unit is on in a context if it is on for at least half of the objects.
+    A unit is active in a context if it is active for at least half of the objects.
     """
     if not isinstance(network, Layer):
         return np.full(count + 1, np.nan)
@@ -216,7 +216,7 @@ def _final(data: xr.Dataset) -> xr.DataArray:
 
 @claims_from_source("Jarvis, Klein, Rosman & Saxe", "mixed selectivity")
 def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
-    """Check in how many contexts ReLU units are on, and compare losses of networks."""
+    """Check in how many contexts ReLU units are active, and compare losses of networks."""
     parameters = parameters_of_run(run, Parameters)
     counts = parameters.contexts
     for count in counts:
@@ -226,15 +226,15 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         mixed = share.sel(on=count - 1) + (share.sel(on=count - 2) if count > 3 else 0.0)
         claim(
             "units-on-in-all-but-one",
-            "ReLU units that are not on in all C contexts are on in C − 1 contexts",
+            "ReLU units that are not active in all C contexts are active in C − 1 contexts",
             all_above(mixed / (1 - share.sel(on=count)), 0.9),
             at="effect of more contexts",
             corrected=""
             if count == 3
-            else "units are on in C − 1 or C − 2 contexts; C − 2 becomes more frequent with more "
-            "contexts",
+            else "units are active in C − 1 or C − 2 contexts; C − 2 becomes more frequent with "
+            "more contexts",
             headline=True,
-            note=f"shares of strength in units on in 0 … {count} contexts: "
+            note=f"shares of strength in units active in 0 … {count} contexts: "
             f"{join_numbers(share.values, 2)}",
             case=case,
         )
@@ -248,11 +248,11 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         early = course.sel(time=float(passage.sel(network="ReLU", level=0.5)), method="nearest")
         claim(
             "always-on-first",
-            "early in training ReLU units are on in all contexts; later most units switch off in "
-            "one context",
+            "early in training ReLU units are active in all contexts; later most units switch off "
+            "in one context",
             decreasing([float(early), float(course[-1])]),
-            note="share of strength in units that are on in all contexts, at half of the initial "
-            "loss and at the end",
+            note="share of strength in units that are active in all contexts, at half of the "
+            "initial loss and at the end",
             case=case,
         )
         order = ["common + C−1", "ReLU", "modular"]
@@ -312,7 +312,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         claim(
             "mixed-share",
             "mixed selectivity intensifies with more contexts: the share of strength in units that "
-            "are on in several contexts, but not in all, rises",
+            "are active in several contexts, but not in all, rises",
             increasing(mixed),
             at="effect of more contexts",
         )
@@ -334,7 +334,9 @@ def draw(run: xr.DataTree) -> Figure:
     The labels of the bars name the colours of the losses.
     """
     counts = parameters_of_run(run, Parameters).contexts
-    title = "Mixed and modular networks (dashed: theory): most ReLU units are off in one context"
+    title = (
+        "Mixed and modular networks (dashed: theory): most ReLU units are inactive in one context"
+    )
     figure, rows = panels(title, 3, len(counts), squeeze=False, width=3.8, height=2.9)
     for count, (loss, units, area) in zip(counts, rows, strict=True):
         data, where = run[f"contexts_{count}"].ds, f"{count} contexts"

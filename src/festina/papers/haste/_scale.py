@@ -186,10 +186,10 @@ def _least_squares(train: Task, test: Task) -> Float[np.ndarray, "example output
 
 
 def _shares(networks: Layer, data: Task) -> Float[np.ndarray, "seed number"]:
-    """Return the shares of strength in units that are on in 0 … C contexts.
+    """Return the shares of strength in units that are active in 0 … C contexts.
 
-    A unit may be on for few images. It counts as on in a context if it is on for at least half as
-    many images as in the context where it is on most often.
+    A unit may be active for few images. It counts as active in a context if it is active for at
+    least half as many images as in the context where it is active most often.
     """
     u, v = (np.asarray(part, float) for part in networks.parts)
     strength = np.linalg.norm(u, axis=-1) * np.linalg.norm(v, axis=-1)
@@ -239,14 +239,14 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         "modular-units",
         "few units are modular, that is, active in a single context",
         all_below(last.sel(number=1), 0.25),
-        note=f"shares of strength in units on in 0 … {count} contexts: "
+        note=f"shares of strength in units active in 0 … {count} contexts: "
         f"{join_numbers(last.mean('seed').values, 2)}; with initial weights "
         f"{join_numbers(random.values, 2)}",
     )
     claim(
         "mixed-units",
-        "units become mixed: the share of strength in units that are on in several contexts, but "
-        "not in all, rises in training",
+        "units become mixed: the share of strength in units that are active in several contexts, "
+        "but not in all, rises in training",
         most_seeds(
             last.sel(number=slice(2, count - 1)).sum("number") > random[2:count].sum() + 0.05
         ),
@@ -254,8 +254,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     always = share.sel(number=count)
     claim(
         "always-on-first",
-        "early in training nearly all strength is in units that are on in all contexts, and this "
-        "share falls later",
+        "early in training nearly all strength is in units that are active in all contexts, and "
+        "this share falls later",
         most_seeds((always.max("note") > 0.8) & (always.isel(note=-1) < always.max("note") - 0.2)),
     )
     context = right.sel(network="gates by context")

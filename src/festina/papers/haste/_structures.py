@@ -172,10 +172,10 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     share, alike = data["share"].mean("seed"), same["share"].mean("seed")
     claim(
         "mixed-units",
-        "ReLU units are mixed, on in two of three contexts, even if contexts have different "
+        "ReLU units are mixed, active in two of three contexts, even if contexts have different "
         "structures",
         all_above(share.sel(contexts_on=2), float(data["random"].sel(contexts_on=2)) + 0.2),
-        note="shares of strength in units on in 0 … 3 contexts: "
+        note="shares of strength in units active in 0 … 3 contexts: "
         f"{join_numbers(share.values, 2)}; if all contexts are trees "
         f"{join_numbers(alike.values, 2)}; random features "
         f"{join_numbers(data['random'].values, 2)}",

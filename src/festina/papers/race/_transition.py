@@ -1,8 +1,8 @@
 r"""Transition to nonlinearity: XoR with a third input Δy, which also has a linear solution.
 
 Inputs are x = (±1, ±1, Δy) with y = −x₁x₂ and margin Δ (P = 4 examples), the loss is ½⟨(y − f)²⟩,
-and τ Ẇ = −∂L/∂W with τ = 1. A ReLU unit along the third input is on for one class and grows at the
-rate s_lin = Δ/2. A ReLU unit along one example grows at the rate s_XoR = √(2 + Δ²)/P. The order
+and τ Ẇ = −∂L/∂W with τ = 1. A ReLU unit along the third input is active for one class and grows at
+the rate s_lin = Δ/2. A ReLU unit along one example grows at the rate s_XoR = √(2 + Δ²)/P. The order
 parameter χ = (2 + Δ²)/2 ⟨y f(x₁, x₂, 0)⟩ uses the output with the third input set to zero: χ is 1
 for the XoR solution and 0 for the linear solution.
 """
@@ -76,7 +76,7 @@ class Parameters(BaseParameters):
         *(0.85, 0.9, 1.0, 1.1, 1.2, 1.3),
     )
     """Margins Δ, increasing: two or more up to 0.8, and two or more from 0.85 to below √2. Below √2
-    a unit along one example is off for examples of the other class."""
+    a unit along one example is inactive for examples of the other class."""
 
 
 QUICK: dict[str, Any] = {"seeds": 4, "margins": (0.6, 0.7, 0.8, 0.85, 1.0, 1.2)}
@@ -205,7 +205,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             "linear-growth",
             "the linear part of the output grows at the rate s_lin = Δ/2, Δ the margin",
             judged("linear"),
-            corrected="Δ/2 is the rate of a ReLU unit, which is on for half of the examples; a "
+            corrected="Δ/2 is the rate of a ReLU unit, which is active for half of the examples; a "
             "linear pathway that is open for all examples has s = Δ and wins above "
             "Δ = √(2/15) = 0.365",
             note=where,

@@ -4,8 +4,8 @@ Inputs are x = (±1, ±1), targets y = −x₁x₂, the loss is ½⟨(y − f)²
 pathway that is open for one example has correlation S = √2/4 and input variance D = ½, so the loss
 is L = ½(1 − √2 π)² at pathway strength π. The initial gates of a ReLU unit are a half plane with
 two examples. The half-plane gating is faster (S = ½) but not self-consistent: the weights that a
-unit learns with it switch the unit on for other examples. Units turn until they are on for a single
-example.
+unit learns with it switch the unit on for other examples. Units turn until they are active for a
+single example.
 """
 
 import math
@@ -58,7 +58,7 @@ _HALF = 1 / 8
 _SIZE, _TRACK = (7.2, 3.3), (0.6, 0.15, 0.67 * 3.3 / 7.2, 0.67)
 _EVERY = 3
 _ON = 0.2
-"""Fraction of its largest activity above which a unit counts as on. A unit along one example is
+"""Fraction of its largest activity above which a unit counts as active. A unit along one example is
 orthogonal to two other examples, for which noise decides the sign of its small input."""
 
 
