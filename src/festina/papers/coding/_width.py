@@ -196,8 +196,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         )
         claim(
             f"{name}-sharper-second-layer",
-            f"with two hidden layers of {name} neurons, the second layer has the larger share of "
-            "variance between classes",
+            f"with two hidden layers of {name} neurons, a larger share of the variance over "
+            "examples lies between classes in the second layer",
             all_above(data["sharp"].sel(layer=2) / data["sharp"].sel(layer=1), 1.0),
             at="several layers",
             note=f"shares {join_numbers(data['sharp'].mean('chain'), 2)}",

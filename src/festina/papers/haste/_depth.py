@@ -180,8 +180,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     single = one["kept"].sel(layer=1)
     claim(
         "second-layer-as-single",
-        "rectifiers of the second hidden layer pass the same share of power as those of a single "
-        "hidden layer",
+        "rectifiers of the second hidden layer pass the same share of their input power as "
+        "rectifiers of a single hidden layer",
         agree(second["kept"].mean(), single.mean(), within=0.08),
     )
     claim(

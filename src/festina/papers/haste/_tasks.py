@@ -238,7 +238,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "enough-units",
-        f"{least} hidden units or more, 2K − 1 for K classes per view, learn both tasks",
+        f"networks with 2K − 1 = {least} hidden units or more, for K classes per view, learn both "
+        "tasks",
         all_below(final.sel(width=list(parameters.enough)), 5e-3),
         note="2K − 1 and not 2K, because the means of both views form one joint mode",
     )
@@ -292,8 +293,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "final-contributions",
-        "at every overlap κ < 1 of tasks, the contributions of both views converge to m/(1 + κ), m "
-        "that of a view alone",
+        "at every overlap κ < 1 of tasks, the contributions of both views converge to "
+        "m/(1 + κ), with m the contribution of a view alone",
         max_error_below((end - data["target"] / (1 + data["overlap"]))[:-1], within=0.02),
         at="IDEA-003",
     )

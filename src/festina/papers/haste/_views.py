@@ -245,11 +245,11 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     spread = lambda share: share[at["close"], 1].std("seed", ddof=1)
     claim(
         "no-race-without-tasks",
-        "the dominance is equal in all seeds because views of a single task do not race (standard "
-        "deviation over seeds, separate pathways)",
+        "the first view's share in the output is equal in all seeds, because views of a single "
+        "task do not race (standard deviation over seeds, separate pathways)",
         all_below(spread(late), 1e-3),
-        wrong="the dominance is equal in all seeds because one layer has one mode; with separate "
-        "pathways it varies with the initial weights",
+        wrong="the share is equal in all seeds because one layer has one mode; with separate "
+        "pathways the share varies with the initial weights",
         instead=all_above(spread(late) / spread(early.isel(fusion=0)), 10),
     )
     off = abs(run["widths"].ds["off"])

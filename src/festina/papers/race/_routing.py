@@ -259,8 +259,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "conserved-strength",
-        "M b₁² − b₂² is conserved during training, b₁ and b₂ the strengths of a mode in encoders "
-        "and trunk, M the number of domains",
+        "training conserves M b₁² − b₂², with the strengths b₁ and b₂ of a mode in encoders and "
+        "trunk, and the number M of domains",
         max_error_below(data["conserved"], (m - 1) * parameters.strength**2, within=1e-7),
         note="the value is (M − 1) b₀² if all initial strengths are b₀",
     )

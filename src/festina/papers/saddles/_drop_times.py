@@ -222,8 +222,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     width = int(widths["width"][0])
     claim(
         "never-drop",
-        f"the loss of networks of {width} unit{'s' * (width > 1)} never drops with probability "
-        f"p^{width}, because each unit stays near zero with probability p = (1 − 1/√3)/2",
+        f"with probability p^{width} the loss of a network of {width} unit{'s' * (width > 1)} "
+        "never drops, because each unit stays near zero with probability p = (1 − 1/√3)/2",
         frequency_agrees(widths["never"].isel(width=0), _NEVER**width),
         corrected="the statement holds for eigenvalues of one sign, which Proposition 5 excludes",
     )

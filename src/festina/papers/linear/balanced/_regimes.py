@@ -203,7 +203,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     for shape, expected, ends in zip(SHAPES, _EXPECTED, lazy, strict=True):
         claim(
             f"{shape}-regimes",
-            f"{shape} networks: learning regimes for large negative and large positive λ",
+            f"{shape} networks have the predicted learning regimes for large negative and large "
+            "positive λ",
             equal_to(" and ".join("lazy" if end else "delayed rich" for end in ends), expected),
             note="lazy: the median kernel distance is below a tenth of that at λ = 0",
         )
@@ -217,8 +218,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         falls = [middle[0, [-1, -2]], middle[1, [-1, -2]], middle[2, [0, 1]]]
         claim(
             "lazy-power-law",
-            "on the lazy side the kernel distance is proportional to λ⁻⁴ (exponents of square, "
-            "funnel, inverted)",
+            "on the lazy side the kernel distance is proportional to λ⁻⁴ (exponents of λ for "
+            "square, funnel and inverted networks)",
             follows_power_law(lam[[-1, -2]], np.transpose(falls), -4.0, within=0.3),
             at=other,
             note="the kernel changes by a fraction of order s²/λ², and 1 − cosine is its square",

@@ -259,7 +259,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         claim(
             f"stopped-early-{name}",
             f"at balance λ = 0, if training on Σ is stopped at time T, {what} at a time after the "
-            f"reversal that grows as {law} (slope)",
+            f"reversal that grows as {law} (slope against T)",
             agree(slopes[name], slope, within=0.05 * slope),
             note="longer training on Σ takes longer to unlearn",
         )

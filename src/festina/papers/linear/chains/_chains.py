@@ -229,7 +229,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     white, stages = exact.sel(input="white"), "“Depth introduces stage-like transitions”"
     seen = np.array([_next_fractions(white.sel(depth=depth)) for depth in white["depth"]])
-    words = "white inputs: share of the next mode that is learned when a mode is half learned"
+    words = "white inputs: theory predicts how much of the next mode is learned at a half time"
     overlap = white["overlap"].transpose("depth", "earlier").values
     claim(
         "shallow-overlap",

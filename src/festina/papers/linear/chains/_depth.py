@@ -329,7 +329,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "module-logarithm",
         "the training time of a module of two layers grows as ln(1/b₀), for initial weights b₀ "
-        "(slope)",
+        "(slope against ln(1/b₀))",
         agree((cost[0, 1] - cost[0, 0]) / math.log(b[0] / b[1]), 1.0, within=0.05),
     )
     deep, time = aligned["depth"][-3:-1], aligned["time"]
@@ -355,8 +355,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         levels = powers[-1] < 1 and bool((np.diff(np.abs(powers)) < 0.1).all())
         claim(
             "rotated-levels-off",
-            "random orthogonal matrices with the same product at all depths: how the training time "
-            "changes with depth",
+            "random orthogonal matrices with the same product at all depths: the training time "
+            "levels off with depth",
             equal_to("levels off" if levels else "keeps growing", "levels off"),
             note=f"local exponents of depth {join_numbers(powers, 2)}; median over seeds",
         )

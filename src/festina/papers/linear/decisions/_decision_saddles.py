@@ -179,7 +179,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             who = mice.MADE_ON_PURPOSE[animal]
             claim(
                 f"{who.replace(' ', '-')}-path",
-                f"the stationary point nearest to the {who} animal changes in the predicted order",
+                f"the stationary point nearest to the {who.replace(' ', '-')} animal changes in "
+                "the predicted order",
                 equal_to(" → ".join(passed), f"nothing → 0 → {between} → L R 0"),
             )
     drawn, gain = nearest[mice.DRAWN :], paths["gain"].values[mice.DRAWN :]

@@ -169,7 +169,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             claim(
                 f"{teaching}-slope-with-gain",
                 f"{who}: the time of first use depends linearly on the logarithm of the larger "
-                "initial gain (slope)",
+                "initial gain (slope against the logarithm)",
                 agree(mice.slope_with_gain(table, typical), expected, within=0.15, relative=True),
                 at=_SYSTEMATIC,
                 note="predicted: −1 over the escape rate at the saddle {0}, where only the "

@@ -241,7 +241,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     last = shallow["half_time"][-1] / shallow["half_time"][0]
     claim(
         "shallow-half-times",
-        "shallow network: the last level is half learned when the first is (ratio of the times)",
+        "shallow network: the last and the first level are half learned together (ratio of times)",
         agree(last, 1.0, within=float(4 * a0 / weakest) + 1e-6),
     )
 

@@ -165,7 +165,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         claim(
             f"{name}-sampled-spectrum",
             f"{name}: the singular values of {count} sampled features are √(Nc), with N features "
-            "and eigenvalues c of the covariance over items (ratio)",
+            "and eigenvalues c of the covariance over items (ratio of the two)",
             max_error_below(world["sampled"] / np.sqrt(world["eigenvalue"]), 1.0, within=noise),
             at=link,
             note=f"{world.attrs['world']}; the slides give the limit of many features",

@@ -235,7 +235,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         counted = agree(simulation["count"], _PLATEAUS)
         claim(
             f"{kind}-drops",
-            f"{words} network: the loss drops twice, with three plateaus ({pairs})",
+            f"{words} network: the loss drops twice, with three plateaus (digits {pairs})",
             counted,
         )
         if not counted.holds:
@@ -274,7 +274,7 @@ def _linear(claim: ClaimCollector, pairs: str, simulation: xr.Dataset, theory: x
         claim(
             f"linear-{order}-growth-rate",
             f"linear network: the {order} singular value of the first-layer weights U grows at the "
-            f"rate given by the {order} singular value of Σ_yx ({pairs})",
+            f"rate given by the {order} singular value of Σ_yx (digits {pairs})",
             agree(seen["growth"], expected["growth"], within=0.04, relative=True),
             at="Theorem 4 and Table 1",
             corrected=corrected,
@@ -335,7 +335,7 @@ def _third(claim: ClaimCollector, pairs: str, simulation: xr.Dataset) -> None:
         claim(
             "relu-third-at-end",
             "ReLU network: the third singular value of the first-layer weights U stays small "
-            f"relative to the second until the end ({pairs})",
+            f"relative to the second until the end (digits {pairs})",
             agree(last / second.isel(save=-1), 0.0, within=0.1),
             wrong="the third singular value grows slowly after the second drop",
             instead=increasing([float(each.mean()) for each in (resting, over, last)]),

@@ -152,7 +152,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     if known:
         claim(
             "first-row",
-            f"the first row of Table 1 is the first singular value of Σ_yx ({', '.join(known)})",
+            "the first row of Table 1 is the first singular value of Σ_yx "
+            f"(digits {', '.join(known)})",
             agree(here["singular_value"].sel(mode=0), printed[:, 0], within=_DIGITS),
         )
     for pair, row in zip(known, printed[:, 1], strict=True):
@@ -186,7 +187,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         )
     claim(
         "first-growth-rate",
-        f"the first row of Table 1 gives the growth rate on the first plateau ({', '.join(pairs)})",
+        "the first row of Table 1 gives the growth rate on the first plateau "
+        f"(digits {', '.join(pairs)})",
         agree(growth.sel(mode=0), rate.sel(mode=0), within=0.02, relative=True),
         note="linear networks, all images; descent turns a rate s into ln(1 + 2ηs)/2η",
     )
@@ -195,7 +197,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         claim(
             "second-row-is-growth-rate",
             "the second row of Table 1 gives the growth rate on the second plateau "
-            f"({', '.join(known)})",
+            f"(digits {', '.join(known)})",
             agree(growth.sel(mode=1, pair=known), expected, within=0.1, relative=True),
             wrong="neither the printed row nor the paper's recipe gives the growth rate; the "
             f"recipe gives {join_numbers(here['recipe'], 3)}",
@@ -204,7 +206,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "second-growth-rate",
         "the growth rate on the second plateau is the second singular value of Σ_yx "
-        f"({', '.join(pairs)})",
+        f"(digits {', '.join(pairs)})",
         decided,
         corrected="the second singular value of Σ_yx replaces the second row of Table 1",
         note="Σ_xx is ill conditioned: training leaves the plateau long before the saddle of Lemma "

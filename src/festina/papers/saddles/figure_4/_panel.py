@@ -212,7 +212,7 @@ def _directions(reading: Reading, claim: ClaimCollector) -> None:
     theta = [[np.hstack(reading.weights(k, stage)) for k in seeds] for stage in (PLATEAU, END)]
     s = np.linalg.svd(np.array(theta), compute_uv=False)
     after, end = s[..., 1] / s[..., 0]
-    words = "right after the first drop the weights have rank one (ratio of singular values 2 and 1"
+    words = "right after the first drop the weights have rank one (second over first singular value"
     rank_one, note = max_error_below(np.median(after), within=0.01), f"at most {after.max():.2g}"
     claim("rank-one-after-drop", f"{words}, median)", rank_one, at=f"{TEXT}; Theorem 4", note=note)
     words = (

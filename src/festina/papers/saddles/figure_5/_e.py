@@ -233,7 +233,7 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
                 started,
             ),
         ):
-            words = f"without {what} the loss does not drop in the same time (share learned)"
+            words = f"without {what} the loss does not drop in the same time (relative drop)"
             judged = max_error_below(controls[name], within=1e-3)
             claim(id, words, judged, at="Figure 5E and Eq. (69)", corrected=corrected, note=note)
     panels.active(reading, claim, 0.75)
