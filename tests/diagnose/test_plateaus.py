@@ -343,9 +343,9 @@ def falls_without_rest(samples: int, scatter: float, seeds: int) -> list[Plateau
 
 
 def assert_without_rest(found: list[Plateaus], samples: int, scatter: float) -> None:
-    """Check that at least 95 % of the records show no rest, and none a single plateau."""
+    """Check that at least 95 % of the records show no pause, and none a single plateau."""
     assert min(len(each) for each in found) == 2
-    assert np.mean(["no rest" in str(each) for each in found]) >= 0.95
+    assert np.mean(["no pause" in str(each) for each in found]) >= 0.95
     ends = np.array([each.level[[0, -1]] for each in found]) - [1.0, 0.0]
     error = 2 * scatter / np.sqrt(samples)  # of the ends of a straight line
     assert np.abs(ends.mean(axis=0)).max() < 0.005 + 3 * error / np.sqrt(len(found))
@@ -801,7 +801,7 @@ def test_noise_only_lowers_the_strength(seed):
         each = np.array([strength for strength in found if len(strength) == len(clean)])
         assert len(each)
         assert not (each > clean.strength + 0.1).any()
-        known = ~np.isnan(each).all(axis=0)  # noise may hide whether the last plateau is a rest
+        known = ~np.isnan(each).all(axis=0)  # noise may hide whether the loss pauses at the end
         median = np.nanmedian(np.where(known, each, 0.0), axis=0)
         assert (median <= before + 0.1).all()
         before = median
@@ -842,7 +842,7 @@ def test_a_power_law_in_noise_never_rests(exponent, scatter):
 
 @pytest.mark.parametrize(("scatter", "seen"), [(0.001, 1.0), (0.01, 1.0), (0.3, 0.0)])
 def test_rest_after_a_drop_shows_as_far_as_noise_allows(scatter, seen):
-    """An exponential drop with a rest keeps its last plateau, unless the noise is too strong."""
+    """An exponential drop with a pause keeps its last plateau, unless the noise is too strong."""
     times = np.arange(1.0, 1001.0)
     loss = 0.1 + np.where(times < 400, 0.9, 0.9 * np.exp(-(times - 400) / 15))
     for seed in range(4):
@@ -856,7 +856,7 @@ def test_rest_after_a_drop_shows_as_far_as_noise_allows(scatter, seen):
 
 @pytest.mark.parametrize("scatter", [0.0, 0.001, 0.003, 0.01, 0.03])
 def test_noise_makes_no_rest_that_a_clean_record_has_not(scatter):
-    """The record ends four time constants after the drop begins, too early to be a rest."""
+    """The record ends four time constants after the drop begins, too early to be a plateau."""
     times = np.arange(180.0)
     loss = np.where(times < 108, 2.29, 0.45 + 1.84 * np.exp(-(times - 108) / 18))
     for seed in range(4):
@@ -1065,8 +1065,8 @@ def test_log_levels_need_a_positive_loss():
         (np.ones(1), "one sample only"),
         (np.ones(2), "no drop: the loss does not fall"),
         (np.full(401, 3.0), "no drop: the loss does not fall"),
-        (np.array([2.0, 1.0]), "no rest: the loss falls from the first sample to the last"),
-        (20 - T, "no rest: the loss falls from the first sample to the last"),
+        (np.array([2.0, 1.0]), "no pause: the loss falls from the first sample to the last"),
+        (20 - T, "no pause: the loss falls from the first sample to the last"),
         (np.exp(-T), "the record begins within a drop"),
         (1 - np.exp(T - 20), "the record ends within a drop"),
     ],
@@ -1078,7 +1078,7 @@ def test_curves_without_plateaus_are_told_in_words(loss, words, gradient):
     each = plateaus(times, loss, fall if gradient else None)
     first, *_, last = str(each).splitlines()
     assert last.startswith(words)
-    assert first.startswith("no plateau") == words.startswith("no rest")
+    assert first.startswith("no plateau") == words.startswith("no pause")
 
 
 def test_text_and_dataset():

@@ -352,7 +352,7 @@ def test_the_verdict_on_a_metric_is_of_the_metric():
     error = lambda shown: -MSE(shown(x), y).item()
     seen = festina.forecast(model, MSE, SGD(0.05), (x, y), metric=error)
     assert seen.verdict == "no staircase"
-    assert "moves without a rest from" in str(seen)
+    assert "moves without a pause from" in str(seen)
     still = festina.forecast(
         model, MSE, SGD(0.05), (x, y), metric=lambda shown: 1.0, max_gradients=40
     )
@@ -506,7 +506,7 @@ def test_instability_behind_a_drop_is_noted():
 
 
 def test_slow_falls_below_a_thousandth_are_no_rest():
-    """The loss halves in some thousand steps: too little for a drop, too much for a rest."""
+    """The loss halves in some thousand steps: too little for a drop, too much for a plateau."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(400, 2, generator=generator, dtype=torch.float64) * torch.tensor([1.0, 0.04])
     y = x.sum(1, keepdim=True) + 0.0265 * torch.randn(400, 1, generator=generator, dtype=x.dtype)

@@ -61,7 +61,7 @@ def plateaus(
 
     Two tests measured the errors in noise. Four levels with 500 samples each are found in nine of
     ten records if each sample scatters by half of its level (χ² with 8 degrees of freedom). A fall
-    without a rest (straight, exponential or a power law) shows a plateau in at most one of twenty
+    without a pause (straight, exponential or a power law) shows a plateau in at most one of twenty
     records.
 
     **Rises.** A lasting rise, as of a test loss during overfitting or a hump during warm-up, is
@@ -77,16 +77,16 @@ def plateaus(
     good. A later return of the loss to the plateau's level does not count if it lasts less than a
     tenth of the time spent above the level.
 
-    **Curves without rests.** There is always a first and a last plateau, except that a curve that
+    **Curves without a pause.** There is always a first and a last plateau, except that a curve that
     never falls by `merge` (one sample, a constant, a rising loss) has a single plateau of strength
-    NaN. A curve that falls without resting, such as a straight line, has two plateaus of strength
+    NaN. A curve that falls without a pause, such as a straight line, has two plateaus of strength
     zero: its first and its last sample. An exponential decay is fastest at its start, so that its
     first plateau has strength zero. The last plateau has strength zero if the loss approaches its
     level no faster than a power law $t^{-a}$ with $a$ up to 3/2, which never comes to rest. In
     noise, the strength of the last plateau is zero in two cases. Either the best-fitting
     exponential would have strength zero without noise, or the loss still falls in the last three
     quarters of the time since the last drop. The printed result mentions a missing drop, and a
-    first or last level without rest.
+    first or last level at which the loss keeps falling.
 
     **Arguments:**
 

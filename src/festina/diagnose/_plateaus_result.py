@@ -114,7 +114,7 @@ class Plateaus(Result):
         if len(self) == 1:
             return ["no drop: the loss does not fall, or by too little to count"]
         if self._restless:
-            return ["no rest: the loss falls from the first sample to the last"]
+            return ["no pause: the loss falls from the first sample to the last"]
         at_speed = self.at_speed
         begins = ["the record begins within a drop"] if at_speed[0] else []
         ends = ["the record ends within a drop"] if at_speed[-1] else []

@@ -39,7 +39,7 @@ class Forecast(Result):
       `"noise floor"`: the noise of mini-batches hides any further fall.
       `"unstable"`: the learning rate is too large for the curvature, and the loss oscillates or
       diverges.
-      `"no staircase"`: the loss goes on falling without a rest.
+      `"no staircase"`: the loss keeps falling without a pause.
       `"undecided"`: training is cheaper than looking ahead.
     - `left`: step at which the plateau is left, when a tenth of the coming drop is made; `None`
       without a drop.
@@ -112,7 +112,7 @@ class Forecast(Result):
             when = f"within {high} steps, perhaps in {_number(self.left)}"
         if self.metric is not None:
             a, b = self.metric
-            moves = "leaves" if self.verdict == "plateau" else "moves without a rest from"
+            moves = "leaves" if self.verdict == "plateau" else "moves without a pause from"
             return (
                 f"{self.verdict}: the metric {moves} {a:.4g}, by a tenth of its way to {b:.4g} "
                 f"{when}, and by half of its way in {_steps(self.half)}"
@@ -141,9 +141,9 @@ class Forecast(Result):
             case "settling":
                 return f"{here} still falls to {there}; no drop was found after that"
             case "no staircase" if self.curvature is not None:
-                return f"{here} falls to {there} without a rest; then {self._limit()}"
+                return f"{here} falls to {there} without a pause; then {self._limit()}"
             case "no staircase":
-                return f"{here} falls to {there} without a rest"
+                return f"{here} falls to {there} without a pause"
             case "plateau":
                 until = self.band[0] if self.band else 0.0
                 within = f"within {_steps(until)}" if until else "within the look-ahead"
