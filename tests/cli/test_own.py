@@ -43,7 +43,7 @@ def test_a_file_is_run_reproduced_and_shown(festina, here, mine):
     made_by = {(claim["experiment"], claim["preset"]) for claim in claims}
     assert made_by == {("mine", ""), ("mine", "printed")}
     mine.write_text(mine.read_text() + "\n# Another thought.\n")
-    code.cache_clear()  # a new process would start with an empty cache, too
+    code.cache_clear()  # as in a new process, start with an empty cache
     assert "already finished" not in festina("reproduce", "./mine.py").out
 
 

@@ -189,6 +189,6 @@ def test_what_does_not_fit():
 
 @pytest.mark.parametrize(("widths", "reason"), [((3, 4, 2), "saddle"), (WIDTHS[3], "stationary")])
 def test_zero_weights_are_never_left(widths, reason):
-    """A saddle of two layers is recognised; with more layers the curvature vanishes too."""
+    """A saddle of two layers is recognised; with more layers even the curvature vanishes."""
     zero = deep_linear_from([np.zeros(shape) for shape in layer_shapes(widths)])
     assert festina.gradient_flow(zero, TASK).endings[0].reason == reason

@@ -275,7 +275,7 @@ def test_a_tiny_unit_is_found_to_its_own_accuracy():
         )
     whole = whole[..., 0]
     scaled = np.tile(size[:, 0], 3)
-    # In D⁻¹(σ + ∂²L)D with b of order one, every unknown is of order one, too.
+    # In D⁻¹(σ + ∂²L)D with b of order one, every unknown is of order one.
     matrix = (whole + 2.0 * np.eye(30)) * scaled / scaled[:, None]
     exact = scaled[:, None] * np.linalg.solve(matrix, weights / scaled[:, None])
     np.testing.assert_allclose(x, exact, rtol=1e-9)

@@ -107,7 +107,7 @@ def test_scales_and_keys_broadcast():
     same_key = fully_connected(2, 4, scale=np.linspace(1, 2, 8), key=jax.random.key(2))
     assert same_key.batch_shape == (8,)
     np.testing.assert_allclose(same_key.u[0], one.u[2], rtol=1e-14)
-    for scale in (1, jnp.ones(())):  # whole numbers and JAX's arrays are scales too
+    for scale in (1, jnp.ones(())):  # a scale may be a whole number or a JAX array
         np.testing.assert_allclose(fully_connected(2, 4, scale=scale, key=seeds(8)).u, one.u)
 
 

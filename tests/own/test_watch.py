@@ -261,7 +261,7 @@ def test_a_watch_that_is_closed_or_forgotten_sees_no_more():
     assert watch.steps == 3
     assert repr(watch) == "Watch(3 steps, 3 snapshots, 0.0 MB)"
     there = weakref.ref(festina.watch(model, optimizer))
-    assert there() is None  # its snapshots are deleted, too
+    assert there() is None  # the deleted watch keeps no snapshots
     train(model, optimizer, x, y, 1)
 
 

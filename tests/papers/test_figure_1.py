@@ -341,7 +341,7 @@ def preset_run(letter: str, preset: str):
         **experiment.presets[preset],
     )
     run = experiment.run(parameters)
-    run.attrs["preset"] = preset  # the command line stores the preset, too
+    run.attrs["preset"] = preset  # the command line stores the preset like this
     return run
 
 

@@ -58,7 +58,7 @@ class Building:
         return target
 
     def _number(self) -> Path:
-        """Move the folder to the next free number, even if other processes take numbers too."""
+        """Move the folder to the next free number, even while other processes take numbers."""
         count = next((int(path.name) for path in reversed(numbered(self._parent))), 0)
         while True:
             count += 1

@@ -69,8 +69,8 @@ def sweep(
 
     NAME is an experiment of `festina list`, your own experiment file (./mine.py), or a function
     (MODULE:FUNCTION). `--over scale=1e-6:1:log:20 width=2,3,4` defines the grid. Parameters with
-    the same value at all points are flags, as in `festina run`; `festina sweep NAME --help` lists
-    them.
+    the same value at all points are given by the flags of `festina run`; `festina sweep NAME
+    --help` lists these flags.
 
     Results go to one Zarr store, ./runs/NAME/sweep-….zarr. A piece of the grid is written when it
     is finished. After an interruption, the same command resumes. If a piece fails, its reason is

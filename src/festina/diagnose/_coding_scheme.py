@@ -228,11 +228,11 @@ def coding_scheme(
         With rising temperature, codewords of saturating units give way to an analog code, and the
         analog code to none. Near such a transition, rely on `confidence`. Noise hides codewords if
         its standard deviation, divided by the root of the number of examples per class, exceeds the
-        distance between codewords. If the inputs of a class are alike, an untrained network is
-        analog too: give `x`. ReLU units that each respond to one class, to graded degrees, lie
-        between analog, sparse and redundant; the verdict may be redundant, with different gains. If
-        k outlier units carry a sparse code, a fraction $e^{-k}$ of the resamples contains no
-        outlier.
+        distance between codewords. If the inputs of a class are alike, even an untrained network is
+        analog: give the inputs as `x`. ReLU units that each respond to one class, to graded
+        degrees, lie between analog, sparse and redundant; the verdict may be redundant, with
+        different gains. If k outlier units carry a sparse code, a fraction $e^{-k}$ of the
+        resamples contains no outlier.
     """
     h = finite_matrix("activations", activations, "example", "unit")
     examples, units = h.shape

@@ -136,7 +136,8 @@ class Plateaus(Result):
         **Arguments:**
 
         - `ax`: axes to draw on.
-        - `times`, `loss`: the curve in which the plateaus were found, which is then drawn too.
+        - `times`, `loss`: the curve in which the plateaus were found; if given, the curve is
+          plotted.
         - `style`: keyword arguments for `Axes.plot` of the curve, or of the plateaus if there is no
           curve.
         """

@@ -1,4 +1,4 @@
-"""Find lasting rises of a loss, as in overfitting or divergence, which `plateaus` leaves out."""
+"""Find lasting rises of a loss, such as overfitting or divergence, which `plateaus` leaves out."""
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -15,7 +15,7 @@ def lasting_rises(
     """Return the samples at which a curve lies above its lowest value so far.
 
     The curve must exceed that value by more than `negligible` and by more than its standard error,
-    and somewhere by `CERTAIN` standard errors. The samples of the `loss` must rise on average too,
+    and somewhere by `CERTAIN` standard errors. The samples of the `loss` must also rise on average,
     because a curve of few pieces overshoots where a drop ends. A rise from the start to the end of
     the record does not count, because it hides no plateau.
     """

@@ -147,8 +147,8 @@ class EffectiveWidth(Result, also=("width",)):
     def curve(self) -> Mapping[int, float]:
         """Return the error for each total number of hidden units.
 
-        Tuned networks count as tuned; all others count as merged, with readouts refitted by least
-        squares. At most 64 numbers of units are evaluated.
+        Tuned networks count as tuned; all other networks count as merged, with readouts refitted by
+        least squares. At most 64 numbers of units are evaluated.
         """
         least, most = len(self.layers), self.units
         some = np.unique(np.geomspace(least, most, _POINTS).round().astype(int)).tolist()
@@ -233,8 +233,8 @@ def effective_width(
     r"""Return the width of the narrowest network with the same outputs, to within a tolerance.
 
     On a plateau of saddle-to-saddle dynamics a wide network computes the same function as a narrow
-    one (Theorems 1 and 3 of Zhang, Saxe & Latham). All hidden layers are narrowed at once, as in
-    `festina.shrink`. The outputs $f_h$ of the narrow network must satisfy
+    one (Theorems 1 and 3 of Zhang, Saxe & Latham). All hidden layers are narrowed at once, by the
+    method of `festina.shrink`. The outputs $f_h$ of the narrow network must satisfy
 
     $$\mathrm{rms}(f - f_h) \le \mathrm{tolerance} \cdot \mathrm{scale}.$$
 
@@ -292,9 +292,9 @@ def effective_width(
 
     !!! note "When to doubt it"
 
-        Off a plateau a network has an effective width too, but the network is not at a saddle of
-        that width. If tuning fails, it may have ended in a local minimum. If tuning succeeds, the
-        narrow network fits these data; with as few samples as weights, units fit anything.
+        A network off a plateau also has an effective width, but is not at a saddle of that width.
+        If tuning fails, it may have ended in a local minimum. If tuning succeeds, the narrow
+        network fits these data; with as few samples as weights, units fit anything.
     """
     check_tolerance(tolerance)
     steps = whole_number("steps", steps)

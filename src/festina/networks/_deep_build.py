@@ -28,7 +28,7 @@ def deep_network(
     - `widths`: layer sizes from input to output, at least three.
     - `activations`: activation of all hidden layers, or a list with one for each layer. An
       activation is a name, an `Activation`, or your own scalar JAX function.
-    - `bias`: if True, every hidden unit has a bias, its last weight, drawn like the others.
+    - `bias`: if True, every hidden unit has a bias, its last weight, drawn like its other weights.
     - `skips`: skip connections as pairs (k, l). The activity of layer k is added to the activity of
       layer l, after the activation of layer l. Layer 0 is the input and layer 1 the first hidden
       layer.

@@ -366,7 +366,7 @@ def _is_weights(found: object) -> TypeGuard[Weights]:
 
 
 def _weights_in(found: object, path: Path) -> Weights:
-    """Return the weights of a checkpoint, which may hold other entries too."""
+    """Return the weights of a checkpoint, which may also hold other entries."""
     inside = found if isinstance(found, Mapping) else {}
     for name in _WEIGHTS:
         weights = inside.get(name)

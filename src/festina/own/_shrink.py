@@ -153,11 +153,11 @@ def shrink(
     layers are narrowed together, and the merger with the smallest effect on the outputs comes
     first.
 
-    In PyTorch a low-rank form is tried too: a linear layer becomes two layers of smaller rank
-    without an activation between them, $W \approx G^{-1/2} U_r U_r^T G^{1/2} W$. The directions
-    $U_r$ are the leading eigenvectors of $G^{1/2} C G^{1/2}$, where C is the covariance of the
-    layer's outputs and $G = \langle J^T J \rangle$ their effect on the outputs of the network, with
-    the Jacobian J. The form with fewer weights is returned.
+    In PyTorch, `shrink` also tries a low-rank form: a linear layer becomes two layers of smaller
+    rank without an activation between them, $W \approx G^{-1/2} U_r U_r^T G^{1/2} W$. The
+    directions $U_r$ are the leading eigenvectors of $G^{1/2} C G^{1/2}$, where C is the covariance
+    of the layer's outputs and $G = \langle J^T J \rangle$ their effect on the outputs of the
+    network, with the Jacobian J. The form with fewer weights is returned.
 
     **Arguments:**
 

@@ -113,10 +113,10 @@ def nested_tree_features(
     r"""Return features of the items of a binary tree, with one feature for each node.
 
     An item has the features of all its ancestors and one of its own: $2^L$ items have
-    $2^{L+1} - 1$ features, which are $a_k$ for items below a node at level k and 0 for the others.
-    The right singular vectors are the rows of `signed_tree_features`. The singular values are
-    $\sqrt{\sum_{k \geq m} 2^{L-k} a_k^2}$, once for the mean ($m = 0$) and $2^{m-1}$ times for the
-    splits into level $m \geq 1$.
+    $2^{L+1} - 1$ features, which are $a_k$ for items below a node at level k and 0 for all other
+    items. The right singular vectors are the rows of `signed_tree_features`. The singular values
+    are $\sqrt{\sum_{k \geq m} 2^{L-k} a_k^2}$, once for the mean ($m = 0$) and $2^{m-1}$ times for
+    the splits into level $m \geq 1$.
 
     **Arguments:**
 

@@ -65,7 +65,7 @@ def modes(
     (Saxe, McClelland & Ganguli 2014, for white inputs).
 
     If singular values coincide, their singular vectors are not unique. `modes` then chooses
-    singular vectors in which $\Sigma^{xx}$ is diagonal. If the input variances coincide too, the
+    singular vectors in which $\Sigma^{xx}$ is diagonal. If the input variances also coincide, the
     choice of singular vectors remains arbitrary.
 
     **Arguments:**

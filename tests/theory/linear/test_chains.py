@@ -259,7 +259,7 @@ def test_position_near_the_target_keeps_the_distance(double, depth):
     time, start = np.tile([40.0, 400.0, 690.0], 2), np.repeat([0.3, 3.0], 3)
     x, distance = position(time, start, np.zeros(6, bool), jnp.array(1 / depth))
     assert np.all(x == 1.0)
-    # The constant is correct, too: the linear law is exact to rounding at the first time.
+    # The constant is also correct: the linear law is exact to rounding at the first time.
     slope = np.diff(distance.reshape(2, 3), axis=1)
     assert np.allclose(slope, -np.diff(time.reshape(2, 3), axis=1), rtol=1e-14)
 

@@ -80,8 +80,9 @@ def integrate(
 
     ReLU units slide along their kinks, where a flow step of any length exceeds the tolerance. A
     flow step along a kink is accepted if a shorter step hardly reduces the error, or if the flow
-    step agrees with the `own` steps. The next few steps are accepted too, each a share of the time
-    so far: the cost of a long slide is proportional to the logarithm of its duration.
+    step agrees with the `own` steps. The next few flow steps along the kink are also accepted, and
+    last at least a fixed fraction of the time so far. The cost of a long slide is therefore
+    proportional to the logarithm of its duration.
     """
     w, (loss, f) = start, field(start)
     t, speed = 0.0, f.square

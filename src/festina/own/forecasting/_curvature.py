@@ -18,7 +18,7 @@ _FROM_ZERO, _LARGEST = 1e-4, 1e-1  # smallest and largest root mean square of mo
 _SEEN = 1e-4  # smallest relative change of the gradient that exceeds float32 rounding
 _NEGATIVE = 2e-3  # share of the largest curvature: 0.02 and more on plateaus, 1e-4 at a minimum
 _ROUNDING = 1e-5  # a slope below this share of the gradient is float32 rounding
-_ROUNDED = 1e-15  # slope² below this share of curvature times loss is rounding too
+_ROUNDED = 1e-15  # slope² below this fraction of curvature × loss is rounding
 
 
 class Bend:

@@ -70,8 +70,8 @@ def forecast(
       an optimiser: `festina.own.SGD(lr=…)`, `Adam(lr=…)`, `AdamW(lr=…)`.
     - `data`: inputs and targets `(x, y)`, or a PyTorch Dataset or DataLoader. Inputs in a tuple or
       a dict are separate arguments of the module. In a dict the targets are called `labels`,
-      `targets` or `y`, and the module receives them too if its `forward` has an argument of that
-      name.
+      `targets` or `y`, and the module also receives the targets if its `forward` has an argument of
+      that name.
     - `watch`: the record of the run by `festina.watch`; the forecast then states the step since
       which the loss has rested.
     - `metric`: function of the model that returns a number, such as the accuracy on a test set.

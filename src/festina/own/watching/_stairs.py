@@ -292,7 +292,7 @@ class AbstractRun(abc.ABC):
         if not steps.size:
             raise ValueError("There is no loss yet: call `.log(loss)` before each step.")
         fine = np.isfinite(losses)
-        if fine.any():  # leave out the losses on the way to infinity too
+        if fine.any():  # also leave out the losses on the way to infinity
             usual = max(losses[0], np.median(np.abs(losses[fine])))
             if not losses[-1] < _DIVERGED * usual:
                 fine[np.flatnonzero(fine & ~(losses > usual))[-1] + 1 :] = False

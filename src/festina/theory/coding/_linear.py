@@ -98,8 +98,8 @@ class LinearCode(Result):
         $$\mathrm{Cov} f = \frac1N[\Sigma_{**} - \Sigma_{*f}(\Sigma_{ff} + T)^{-1}\Sigma_{f*}],$$
 
         where Σ is the covariance of $a\,\phi$ of one neuron. At T = 0 the covariance is
-        $\frac{U}{N}(k_{**} - k K_0^{-1} k^\top)$. At T > 0 the outputs on the training inputs vary
-        between posterior samples too. `width` is the number N of hidden neurons.
+        $\frac{U}{N}(k_{**} - k K_0^{-1} k^\top)$. At T > 0 the outputs also vary between posterior
+        samples on the training inputs. `width` is the number N of hidden neurons.
         """
         width = whole_number("width", width)
         if len(self.kernels) > 1:

@@ -133,9 +133,9 @@ def crossover_temperature(
     $$T_c = \sigma_a\sqrt{\mathrm{Var}\,\phi(z)\;\lambda_\mathrm{max}\textstyle\sum_c n_c
       (Y_c - \bar Y)(Y_c - \bar Y)^\top}.$$
 
-    For classes of equal size with the target $y_+$ for the own class and $y_-$ for others,
-    $T_c = (y_+ - y_-)\,\sigma_a\sqrt{n_c \mathrm{Var}\,\phi}$. At a finite number P of examples
-    $T_c$ is an estimate, because the code changes smoothly with T.
+    For classes of equal size with the target $y_+$ for the example's class and $y_-$ for other
+    classes, $T_c = (y_+ - y_-)\,\sigma_a\sqrt{n_c \mathrm{Var}\,\phi}$. At a finite number P of
+    examples $T_c$ is an estimate, because the code changes smoothly with T.
 
     ReLU networks have outliers only below a sharp transition temperature. While every class has
     outliers, $T + \kappa_c q_c$ does not depend on T, with $\kappa_c = \sigma_a^2 n_c$ and $q_c$

@@ -136,8 +136,8 @@ def race_of_gatings(
       with these values.
     - `initial_strength`: π(0) of every direction of a pathway, one number or one for each gating.
       For H hidden units with random weights of standard deviation σ, π(0) = σ²H/2.
-    - `only_self_consistent`: if False, include gatings that are not self-consistent, as in a
-      network whose gates are given.
+    - `only_self_consistent`: if False, also include gatings that are not self-consistent; use False
+      for a network with given gates.
     - `tau`: time constant of the flow on $\frac12\langle\lVert y - f\rVert^2\rangle$.
     - `rtol`: relative tolerance of the integrator.
 

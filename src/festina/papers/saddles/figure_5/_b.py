@@ -1,4 +1,4 @@
-"""Figure 5B: a linear convolution followed by a linear layer learns one kernel, then two."""
+"""Figure 5B: a linear convolution and a linear layer learn one kernel, then two."""
 
 from typing import Any
 

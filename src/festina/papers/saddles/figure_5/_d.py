@@ -1,4 +1,4 @@
-"""Figure 5D: a ReLU convolution followed by a ReLU layer learns one kernel ray, then two.
+"""Figure 5D: a ReLU convolution and a ReLU layer learn one kernel ray, then two.
 
 The scalar target of Figure 1E is split into two outputs. For a target split by patch, the paper's
 initial scale gives no clean plateau. For a target split by kernel tap, some seeds have a clean

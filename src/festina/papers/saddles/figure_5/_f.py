@@ -1,6 +1,6 @@
-"""Figure 5F: a quadratic layer followed by a linear one learns with one unit, then two.
+"""Figure 5F: a quadratic and a linear layer learn with one active unit, then with two.
 
-The paper's initial scale, 0.05, is large. Some seeds pass the saddle at a distance, and others
+The paper's initial scale, 0.05, is large. Some seeds pass the saddle at a distance, and other seeds
 show no plateau. A smaller initial scale gives a cleaner plateau. If two quadratic units grow
 together, the loss can rest at 2 instead of 8/3. Both quadratic units then feed a single linear
 unit.
