@@ -188,8 +188,8 @@ def coding_scheme(
     Each unit is described by its mean response to each class. In an *analog* code these responses
     are Gaussian over units: all units take part, to different degrees. In a *redundant* code the
     responses take a few patterns (codewords), each shared by many units. In a *sparse* code a few
-    outlier units carry most of the differences between classes. The verdict is *none* if responses
-    differ between classes hardly more than for shuffled labels.
+    outlier units carry most of the differences between classes. The verdict is `"none"` if
+    responses differ between classes hardly more than for shuffled labels.
 
     The test for codewords measures how close units lie to the best 2 to 12 centres (k-means), and
     their responses to single classes to two values. These distances are compared with distances for

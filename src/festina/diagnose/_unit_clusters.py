@@ -61,7 +61,7 @@ def unit_clusters(
 
     - `network`: a layer, a batch of layers, or a trajectory (all of its samples are used).
     - `angle`: largest angle, in radians, between a ray and a unit that belongs to it.
-    - `share`: smallest share of the contributions that a ray must have to be returned.
+    - `share`: smallest fraction of all contributions |u_i||v_i| of a ray that is returned.
 
     **Returns:** the `UnitClusters`, or for a batch an object array of them, `(*batch,)`; for a
     trajectory `(*batch, save)`. For a hidden layer of a deeper network use
@@ -101,7 +101,7 @@ def unit_clusters_from(
 
     - `u`: input weights, `(unit, input)`.
     - `v`: output weights, `(unit, ...)`.
-    - `angle`, `share`: largest angle to a ray, and smallest share of a ray; see `unit_clusters`.
+    - `angle`, `share`: largest angle to a ray, and smallest fraction of all contributions of a ray.
 
     **Returns:** the `UnitClusters`.
 

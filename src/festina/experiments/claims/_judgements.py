@@ -98,7 +98,7 @@ def most_seeds(holds: Any, share: float | int = 1, *, of: str = "seeds") -> Judg
     **Arguments:**
 
     - `holds`: truth values, one for each seed.
-    - `share`: smallest share of seeds.
+    - `share`: smallest share of seeds for which the statement is true.
     - `of`: plural noun for the seeds in the remark.
 
     **Returns:**

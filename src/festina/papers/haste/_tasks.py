@@ -289,7 +289,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         wrong="the opposite holds: views race for one target, and separate targets end the race",
         instead=all_above(share[-1] - share[:-1].max(), 0.1),
         headline=True,
-        note=f"final share of the faster view: {join_numbers(share)}",
+        note=f"final share of the faster view in the output: {join_numbers(share)}",
     )
     claim(
         "final-contributions",
@@ -371,7 +371,7 @@ def draw(run: xr.DataTree) -> Figure:
     share = end.isel(view=0) / end.sum("view")
     shares.plot(kappa, share, **POINT_STYLE, color="C0")
     shares.axhline(0.5, **GUIDE_STYLE)
-    words = "overlap κ of tasks", "share of the faster view", "after training"
+    words = "overlap κ of tasks", "output share of the faster view", "after training"
     label_axes(shares, *words, ylim=(0.4, 1))
     below_one = data.isel(overlap=kappa < 1)
     rest = 1 - below_one["overlap"]

@@ -297,7 +297,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             "in a race of pathways for all sets of contexts, pathways for all contexts and for all "
             "but one win",
             all_above(many.min("on") / few.max("on"), 1.0),
-            note=f"share of a pathway for 1 … {count} contexts, σ = "
+            note=f"share of the final strength in a pathway for 1 … {count} contexts, σ = "
             f"{share['scale'].values[-1]:g}: {join_numbers(share.isel(scale=-1).values, 2)}",
             case=case,
         )
@@ -390,6 +390,6 @@ def draw(run: xr.DataTree) -> Figure:
     for on, shade, label in shades(share["on"].values, "k ="):
         how = {**POINT_STYLE, "ls": "-", "color": shade, "label": label}
         all_sets.plot(share["scale"], share.sel(on=on), **how)
-    words = "initial weights σ", "share of a pathway", f"race of all sets of {count} contexts"
+    words = "initial weights σ", "share of final strength", f"race of all sets of {count} contexts"
     label_axes(all_sets, *words, xscale="log", yscale="log")
     return figure

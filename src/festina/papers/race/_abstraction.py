@@ -276,15 +276,15 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "shares-of-shared-path",
         "if shared and dedicated paths of one network start equally strong, the theory predicts "
-        "the final share of the shared path in each mode",
+        "the shared path's part of the final strength of each mode",
         max_error_below(seen, theory, within=1e-6),
         note=f"shares of the first mode: {join_numbers(seen[:, 0])}",
     )
     at = "“Initialization dependence: rich vs lazy learning”"
     claim(
         "share-against-initial-weights",
-        "the share of the shared path in the first mode falls from 1 to 1/2 as initial weights "
-        "grow: in lazy networks neither shared nor dedicated paths win",
+        "the shared path's part of the strength of the first mode falls from 1 to 1/2 as initial "
+        "weights grow: in lazy networks neither shared nor dedicated paths win",
         decreasing(seen[:, 0]),
         at=at,
     )

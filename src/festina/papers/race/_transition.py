@@ -319,6 +319,6 @@ def draw(run: xr.DataTree) -> Figure:
         shade = 0.9 if k in (near(0.6), near(1.2)) else 0.5
         left.plot(scale, share, **POINT_STYLE, color=color, alpha=shade, label=f"Δ = {margin[k]:g}")
         power_law_guide(left, scale, float(share[-1]), 2 * (1 - rates[0] / rates[1]))
-    words = "initial weights σ", "share of the loser", "the slower pathway"
+    words = "initial weights σ", "output share of the loser", "the slower pathway"
     label_axes(left, *words, theory="slope γ", xscale="log", yscale="log")
     return figure

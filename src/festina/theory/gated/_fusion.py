@@ -61,8 +61,8 @@ def late_fusion_strengths(
       \pi_v = \pi_v(0)\, e^{2 a_v\vartheta}.$$
 
     All views share the clock θ, which stops when $\sum_u a_u\pi_u = 1$. Smaller initial weights
-    increase the final share of the fastest view. Views with equal amplitudes keep the ratio of
-    their initial strengths. View v contributes $c_v = a_v\pi_v$ to the output.
+    increase the fastest view's final share in the output. Views with equal amplitudes keep the
+    ratio of their initial strengths. View v contributes $c_v = a_v\pi_v$ to the output.
 
     **Arguments:**
 

@@ -106,10 +106,10 @@ def chain_strength(
 
     !!! note "When it stops being exact"
 
-        The solution assumes balanced layers (for two unequal layers use `unbalanced_strength`) and
-        modes that are aligned with the data. The transition of a deep chain becomes sharper with
-        smaller $a_0$. During the transition $a(t)$ amplifies rounding errors of its arguments by
-        $(s/\lambda_x a_0)^{1-2/D}$.
+        The solution assumes balanced layers (for two layers of unequal weights use
+        `unbalanced_strength`) and modes that are aligned with the data. The transition of a deep
+        chain becomes sharper with smaller $a_0$. During the transition $a(t)$ amplifies rounding
+        errors of its arguments by $(s/\lambda_x a_0)^{1-2/D}$.
     """
     depth = check_depth(depth)
     check_times(times)

@@ -42,8 +42,8 @@ def unbalanced_weights(
                   {(\kappa - 2s) + (\kappa + 2s)E + 4\lambda_x P_0^2 (1 - E)},$$
 
     and $w_1 = P - M$, $w_2 = P + M$. All terms of $\rho$ are positive, so no digits cancel at any
-    time and for any sign of $s$. This is the two-layer solution of Saxe, McClelland & Ganguli
-    (2014) for unequal layers. With the product $a = w_2w_1$, their solution uses the angle $\theta$
+    time and for any sign of $s$. This is the solution of Saxe, McClelland & Ganguli (2014) for two
+    layers of unequal weights. With the product $a = w_2w_1$, their solution uses the angle $\theta$
     in $w_1^2 + w_2^2 = \sqrt{c^2 + 4a^2} = |c|\cosh\theta$.
 
     If the initial product has the sign opposite to $s$, the product passes through zero. The only

@@ -177,7 +177,12 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         )
     for name, limit, power, words in (
         ("exponential", "exponential", -2.0, "for large λ modes approach s + (a₀ − s) e^{−|λ|t/τ}"),
-        ("sigmoid", "logistic", 2.0, "for λ → 0 modes approach the sigmoid of two equal layers"),
+        (
+            "sigmoid",
+            "logistic",
+            2.0,
+            "for λ → 0 modes approach the sigmoid of two layers of equal scale",
+        ),
     ):
         off = run[name].ds[limit]
         claim(
@@ -212,7 +217,7 @@ def draw(run: xr.DataTree) -> Figure:
     curves, many = run["curves"].ds.isel(mode=0), run["shape"].ds
     s = float(curves["singular_value"])
     ratio, used = curves["balance"].values / s, []
-    title = "Equal layers learn in sigmoids, unequal layers exponentially"
+    title = "Layers of equal scale learn in sigmoids, of unequal scale exponentially"
     figure, (rise, rest, shape) = panels(title, 3, width=3.33, height=3.2)
     for index, (_, shade, label) in enumerate(shades(ratio)):
         curve = curves.isel(balance=index)
