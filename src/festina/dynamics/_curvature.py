@@ -145,7 +145,8 @@ def _own_curvatures(
 ) -> Float[np.ndarray, " weight"]:
     """Return ⟨|∂f/∂θ|²⟩ of each weight, estimated by random probes.
 
-    This mean is the curvature of the loss along the weight, without the second derivative of f.
+    The mean ⟨|∂f/∂θ|²⟩ is the curvature of the loss along a weight, without the second derivative
+    of f.
     """
     probes = np.random.default_rng(2).normal(size=(_PROBES, *data.y.shape))
     return np.mean(np.asarray(output_slopes(structure, weights, probes, data)) ** 2, axis=0)

@@ -188,8 +188,8 @@ def _least_squares(train: Task, test: Task) -> Float[np.ndarray, "example output
 def _shares(networks: Layer, data: Task) -> Float[np.ndarray, "seed number"]:
     """Return the shares of strength in units that are active in 0 … C contexts.
 
-    A unit may be active for few images. It counts as active in a context if it is active for at
-    least half as many images as in the context where it is active most often.
+    A unit may be active for few images. A unit counts as active in a context if it is active for at
+    least half as many images as in its most frequent context.
     """
     u, v = (np.asarray(part, float) for part in networks.parts)
     strength = np.linalg.norm(u, axis=-1) * np.linalg.norm(v, axis=-1)

@@ -4,8 +4,8 @@ N objects in C contexts have features with singular values σ. A pathway that is
 learns a mode of the task at the rate S = σ√(k² + k)/NC, which increases with k. A pathway that is
 open in k contexts learns the residual of the common pathway at the rate σ√(k(C − k)/C)/NC, which is
 equal for k = 1 and k = C − 1, and largest for k = C/2. Pathways for C − 1 contexts therefore win by
-the lead that they gain before the common pathway is learned. This lead grows as initial weights get
-smaller.
+the lead that they gain before the common pathway is learned. The lead of pathways for C − 1
+contexts grows as initial weights get smaller.
 
 The loss is ½⟨‖y − f‖²⟩, and τ Ẇ = −∂L/∂W with τ = 1. Pathways receive object and context inputs.
 """

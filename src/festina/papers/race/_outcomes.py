@@ -11,8 +11,8 @@ The task is XoR with a margin, x = (±1, ±1, Δy) and y = −x₁x₂, with los
 - Let θ_k be the time integral of the residual of example k. A pathway of example k has strength
   π_ke^{|x|θ_k/2}, the pathway of a class with examples 1 and 2 has strength πe^{Δ(θ_1 + θ_2)/2}.
 - The race ends where |x|π_ke^{|x|θ_k/2} + Δπe^{Δ(θ_1 + θ_2)/2} = 1 for both examples of the
-  class. These equations are solved without integration in time. The first term of the sum is χ, the
-  share of XoR in the output.
+  class. The two equations for the end of the race are solved without integration in time. The first
+  term of the sum is χ, the share of XoR in the output.
 """
 
 from typing import Any

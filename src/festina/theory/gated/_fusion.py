@@ -38,7 +38,8 @@ def early_fusion_shares(amplitudes: ArrayLike) -> Float[np.ndarray, " view"]:
     !!! note "When the result is not exact"
 
         Components of the first-layer weights orthogonal to the direction of a class never change.
-        These components shift the shares at random, by the order of the initial weights.
+        The components orthogonal to the direction of a class shift the shares at random, by the
+        order of the initial weights.
     """
     a = _rates("amplitudes", amplitudes)
     return a**2 / np.sum(a**2)

@@ -9,10 +9,10 @@ $$\frac{dx}{dT} = x^p (1 - x) \quad\text{(towards the target)},\qquad
 
 with $p = 2 - 2/D$. Below the target, time is $\int x^{q-1}/(1-x)\,dx$ with $q = 1 - p = 2/D - 1$.
 Above the target, with $v = 1/x$, time is $\int v^{p-1}/(1-v)\,dv$, the same integral with another
-exponent. The integral is $\frac{u^\mu}{\mu}\,{}_2F_1(1, \mu; \mu+1; u)$. It is summed as a power
-series in $u$ for $u \le 1/2$, and in $1 - u$ for larger $u$. The second series contains the
-logarithm $\ln(1 - u)$ explicitly and is accurate close to the target. For infinite depth all
-formulas hold with $1/D = 0$.
+exponent. The integral is $\frac{u^\mu}{\mu}\,{}_2F_1(1, \mu; \mu+1; u)$. The hypergeometric
+function is summed as a power series in $u$ for $u \le 1/2$, and in $1 - u$ for larger $u$. The
+second series contains the logarithm $\ln(1 - u)$ explicitly and is accurate close to the target.
+For infinite depth all formulas hold with $1/D = 0$.
 """
 
 import math

@@ -36,9 +36,9 @@ class EscapeDirections(Result, Generic[Network]):
     - `directions`: the unit eigenvectors, as a batch of networks of the same kind.
     - `sharpness`: the largest absolute curvature.
     - `blind`: the number of silent units that the Hessian does not describe fully, because φ has a
-      kink at u = 0 or is of higher order there. Such units may escape although no curvature is
-      negative, or faster than `rates` says. To test whether silent units escape, give them small
-      weights and train.
+      kink at u = 0 or is of higher order there. Silent units of these kinds may escape although no
+      curvature is negative, or faster than `rates` predicts. To test whether silent units escape,
+      give them small weights and train.
 
     **Example:**
 

@@ -39,10 +39,10 @@ def diagonal_staircase(
     On the plateau with the active coordinates $A$ and their signs, $\beta_A$ is the least-squares
     solution on $A$. The level is
     $L_A = L_\mathrm{floor} + \frac12(\beta-\beta^*)^\top C(\beta - \beta^*)$, with the
-    least-squares loss $L_\mathrm{floor}$ and solution $\beta^*$. These least-squares solutions are
-    the saddles of Pesme & Flammarion (2023). The mirror flow of the given initial weights
-    determines which saddles the flow passes, and when. A coordinate that would change its sign
-    returns to zero and becomes dormant again.
+    least-squares loss $L_\mathrm{floor}$ and solution $\beta^*$. The least-squares solutions
+    $\beta_A$ are the saddles of Pesme & Flammarion (2023). The mirror flow of the given initial
+    weights determines which saddles the flow passes, and when. A coordinate that would change its
+    sign returns to zero and becomes dormant again.
 
     A coordinate with $u_i(0) = -v_i(0)$ never becomes positive, and one with $u_i(0) = v_i(0)$
     never becomes negative. Drops below $10^{-10}$ of the initial loss are not followed. If $C$ is

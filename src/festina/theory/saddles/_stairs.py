@@ -47,9 +47,9 @@ class Staircase(Result):
       $\Sigma_{yz}\Sigma_{zz}^{-1}\Sigma_{zy}$, largest eigenvalue first), `"coordinates"` of a
       diagonal network, or `"units"`.
     - `initial`: the loss of the initial weights.
-    - `fewest`, `most`: how many plateaus training may have. These numbers differ from the number of
-      `levels` if, at some plateau, the squared gradient dips by 0.4 to 0.6 decades, close to the
-      half decade at which a plateau counts.
+    - `fewest`, `most`: how many plateaus training may have. `fewest` and `most` differ from the
+      number of `levels` if, at some plateau, the squared gradient dips by 0.4 to 0.6 decades, close
+      to the half decade at which a plateau counts.
     - `convention`: the convention of the loss, which also sets the unit of time.
 
     Members that become active at the same jump are learned together: their rates coincide, or are

@@ -69,8 +69,8 @@ class Race:
         """Return the first escape, or None if no unit escapes before its clock reaches `latest`.
 
         The escape of a unit is known once its direction is stationary. A unit between two
-        directions of nearly the same utility rotates more slowly than it grows. Such a unit escapes
-        in the direction that it has when it becomes large.
+        directions of nearly the same utility rotates more slowly than it grows. A unit between two
+        directions escapes in the direction that it has when it becomes large.
         """
         from scipy.integrate import DOP853
 

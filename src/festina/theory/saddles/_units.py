@@ -54,7 +54,7 @@ def blow_up_times(
     does not need both signs.
 
     **Linear attention.** A rank-one head with one value entry $v$, key $k$ and query $q$ computes
-    $v\, k^\top\psi q$. Such a head is a quadratic unit with $u = [k, q]$ and
+    $v\, k^\top\psi q$. A rank-one head is a quadratic unit with $u = [k, q]$ and
     $Z = \frac12\begin{bmatrix} 0 & \psi \\ \psi^\top & 0\end{bmatrix}$. With
     $M = \langle y\psi\rangle$ call
 

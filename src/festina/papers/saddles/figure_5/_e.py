@@ -27,10 +27,10 @@ query is zero, so nothing drives the component of p along the label. The compone
 keeps its initial weights, $\sqrt{|p|}\,\hat m\cdot W_y$, and is part of the p that reads the heads.
 Second, heads of size $\sqrt{|c|}$ make p grow. In the clock $ds = a\,dt$ heads do not depend on a,
 and $da/ds = 2(|c| - \sigma a + D)$. The constant is $\sigma = |c|/|p|$, and D is the correlation of
-the heads with the residual. A head that reaches infinity after a remaining time r has
-$D = \gamma^{-2} r^{-3}$, where $\gamma$ is the drive along its direction. Such a head adds
-$g = 2e^x E_3(x)/(\gamma r)^2$ to a, with $x = 2\sigma r$. The drop is earlier by
-$\delta = \int_0^\infty (1/|p| - 1/(|p| + g))\,dr$. Neglected terms are of order $\epsilon^2/|c|$.
+the heads with the residual. A head that reaches infinity after a remaining time r has $D =
+\gamma^{-2} r^{-3}$, where $\gamma$ is the drive along its direction. The head adds $g = 2e^x
+E_3(x)/(\gamma r)^2$ to a, with $x = 2\sigma r$. The drop is earlier by $\delta = \int_0^\infty
+(1/|p| - 1/(|p| + g))\,dr$. Neglected terms are of order $\epsilon^2/|c|$.
 
 Times are those of gradient flow on the loss, in steps t/η of the paper's learning rate. Gradient
 descent gives the same curves here.

@@ -2,8 +2,7 @@
 
 The paper's initial scale, 0.05, is large. Some seeds pass the saddle at a distance, and other seeds
 show no plateau. A smaller initial scale gives a cleaner plateau. If two quadratic units grow
-together, the loss can rest at 2 instead of 8/3. Both quadratic units then feed a single linear
-unit.
+together and feed a single linear unit, the loss can rest at 2 instead of 8/3.
 """
 
 import dataclasses
