@@ -9,12 +9,12 @@ from reference import toctree, write
 from festina.experiments import experiment_names, load_experiment
 from festina.experiments._registry import entries
 
-SOURCES = {
-    "linear": "Deep linear networks",
-    "race": "Gated networks and the neural race",
-    "haste": "ReLU networks as gated linear ones",
-    "coding": "Coding schemes",
-    "saddles": "Saddle-to-saddle dynamics",
+SOURCES = {  # title, and page of the theory
+    "linear": ("Deep linear networks", "linear"),
+    "race": ("Gated networks and the neural race", "gated"),
+    "haste": ("ReLU networks as gated linear ones", "haste"),
+    "coding": ("Coding schemes", "coding"),
+    "saddles": ("Saddle-to-saddle dynamics", "saddles"),
 }
 
 
@@ -36,7 +36,7 @@ def overview():
         "and draws. Choose a card for its claims, its parameters and the command that makes the "
         "figure.\n",
     ]
-    for source, title in SOURCES.items():
+    for source, (title, _) in SOURCES.items():
         chosen = [entry for entry in entries() if entry.name.startswith(f"{source}/")]
         cards = "\n".join(map(card, chosen))
         parts.append(f"## {title}\n\n::::{{grid}} 1 2 3 3\n:gutter: 3\n\n{cards}\n::::\n")
@@ -48,16 +48,22 @@ def page(entry, judged):
     """Return the page of one experiment: figure, words, commands, claims, parameters."""
     experiment = load_experiment(entry.name)
     about = experiment_doc(entry)
+    title, theory = SOURCES[entry.name.partition("/")[0]]
     return "\n".join(
         [
             f"# {entry.name}\n",
             f"{entry.shows[0].upper()}{entry.shows[1:]}. *Source: {entry.source}.*\n",
             f"![{entry.shows}](/gallery/{stem(entry.name)}.png)\n",
-            "The figure and the numbers below come from\n\n"
-            f"```sh\nfestina run {entry.name} --quick\n```\n",
+            "The figure and the numbers on this page come from this command:\n\n"
+            f"```sh\nfestina run {entry.name}{' --quick' * bool(experiment.quick)}\n```\n",
+            "For a slide, redraw the saved run in another size:\n\n"
+            f"```sh\nfestina show runs/{entry.name}/001 --size 8x4.5 --dpi 400 --format png "
+            "--out slides\n```\n",
             f"In Python, with the default parameters:\n\n```py\n{in_python(entry)}```\n",
             "## What it shows\n",
             about,
+            f"\nAssumptions, and where the theory stops holding: [{title}](../theory/{theory}.md). "
+            f"`festina cite {entry.name}` prints the references.\n",
             "\n## Claims\n",
             claims(judged),
             "\n## Parameters\n",
@@ -100,8 +106,9 @@ def cell(value):
 
 def parameters(experiment):
     rows = ["| parameter | default | meaning |", "| --- | --- | --- |"]
+    meanings = experiment.parameters.docstrings()
     for name, field in experiment.parameters.model_fields.items():
-        meaning = " ".join((field.description or "").split())
+        meaning = " ".join(meanings.get(name, "").split())
         rows.append(f"| `{name}` | `{cell(field.default)}` | {cell(meaning)} |")
     return "\n".join(rows)
 
