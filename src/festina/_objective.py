@@ -151,7 +151,7 @@ def statistics_for(network: AbstractNetwork, task: AbstractTask) -> Statistics:
 
 
 def objective(network: AbstractNetwork, task: AbstractTask, convention: str) -> Objective:
-    """Return the loss of a network on a task; raise `ValueError` if they do not fit."""
+    """Return the loss of a network on a task; raise `ValueError` if the two do not fit."""
     check_kinds(network, task)
     factor = loss_factor(convention, task)
     statistics = statistics_for(network, task)

@@ -143,7 +143,7 @@ def test_logits_of_a_cross_entropy_are_warned_of(as_a_user):
         by_u = ((error @ v.T) * (a > 0)).T @ x / len(x)
         u, v = u - 0.2 * by_u, v - 0.2 * np.maximum(a, 0.0).T @ error / len(x)
     plain = {"v": v, "activation": "relu", "y": y}
-    with pytest.warns(UserWarning, match="may be those of a cross-entropy"):
+    with pytest.warns(UserWarning, match="may be a cross-entropy"):
         found = effective_width(u, x, **plain)
     assert found.confirmed is False
 

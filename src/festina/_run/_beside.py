@@ -1,8 +1,8 @@
 """Make files and folders that appear complete or not at all.
 
 Each file or folder is made under a hidden name beside its target and then moved. The process that
-makes a hidden file or folder holds a lock on it, which the system releases when the process ends or
-is killed. A hidden file without a lock is therefore left over from a killed process.
+makes a hidden file or folder locks it. The system releases the lock when the process ends or is
+killed. A hidden file without a lock is therefore left over from a killed process.
 """
 
 import contextlib

@@ -68,7 +68,7 @@ def _check_types(files: Mapping[str, bytes]) -> None:
 
 
 def _nodes(files: Mapping[str, bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield path and metadata of every group and array, in the order in which they were saved."""
+    """Yield path and metadata of every group and array, in the order of saving."""
     for name, content in files.items():
         path, _, file = name.rpartition("/")
         if file == "zarr.json":

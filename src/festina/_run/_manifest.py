@@ -9,8 +9,9 @@ from typing import Any
 from ._error import RunError
 
 FORMAT_VERSION = 1
-"""Version of the format. It increases only if an older festina would misread a run, and not for new
-attributes, nodes, variables or keys of the manifest, which an older festina can ignore."""
+"""Version of the format. It increases only if an older festina would misread a run. New
+attributes, nodes, variables or keys of the manifest leave the version unchanged, because an older
+festina ignores them."""
 
 MANIFEST = "festina.json"
 _AGAIN = "Copy the run again from where it was saved, or run the experiment again."

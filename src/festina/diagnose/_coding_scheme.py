@@ -308,7 +308,7 @@ def _evidence(
     rng: np.random.Generator,
     centres: tuple[tuple[int, ...], ...] = (_CENTRES, _CENTRES),
 ) -> tuple[CodeEvidence, tuple[tuple[int, ...], ...]]:
-    """Return the evidence, and the best numbers of centres for units as they are and scaled.
+    """Return the evidence, and the best numbers of centres for unscaled and for scaled units.
 
     `none` holds the chance level and the class share of the inputs.
     """

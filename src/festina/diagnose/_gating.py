@@ -176,16 +176,16 @@ def gating(
 
     A unit is active for an example if its activity exceeds a small fraction of its own maximum.
     Units that are active for nearly the same examples form one pathway. Pathways are clusters of
-    units by the fraction of examples in which they differ (average and Ward linkage of SciPy). The
-    tree is cut where the mean silhouette is largest. Each unit then joins the pathway with the
-    closest majority. Units are weighted by their strength. `Gating.agreement` and `Gating.stable`
-    tell whether the pathways are reproducible.
+    units (average and Ward linkage of SciPy). The distance of two units is the fraction of examples
+    for which only one of them is active. The tree is cut where the mean silhouette is largest. Each
+    unit then joins the pathway with the closest majority. Units are weighted by their strength.
+    `Gating.agreement` and `Gating.stable` tell whether the pathways are reproducible.
 
     **Arguments:**
 
-    - `network`: a network, a batch of networks (such as seeds), or a trajectory, whose final
-      network is used; or activities of a hidden layer, `(*seed, example, unit)`. For activities of
-      both signs decide what counts as active, for example `np.abs(…)`.
+    - `network`: a network, a batch of networks (such as seeds), or a trajectory (its final network
+      is used); or activities of a hidden layer, `(*seed, example, unit)`. For activities of both
+      signs decide what counts as active, for example `np.abs(…)`.
     - `x`: examples, `(example, …)`, required with a network.
     - `layer`: number of the hidden layer of a network, from 1.
     - `strengths`: strengths |w_in||w_out| of units, `(*seed, unit)`, for plain activities; by

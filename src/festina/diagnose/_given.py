@@ -110,10 +110,10 @@ def warn_of_other_outputs(network: Layer, task: AbstractTask, bias_given: bool) 
     classes = np.array_equal(np.unique(y), (0, 1))
     if classes and np.mean(off**2) > np.mean(y**2) and np.mean(right) > 0.5:
         warnings.warn(
-            "The outputs are further from `y` than zeros are, although they give most classes "
-            "correctly: they may be those of a cross-entropy loss. Fixed points and slopes are "
-            "computed for a squared loss, and errors are relative to the size of `y`. Leave out "
-            "`y` to measure errors relative to the size of the outputs.",
+            "The outputs are further from `y` than zeros are, although most classes are correct: "
+            "the loss may be a cross-entropy. Fixed points and slopes are computed for a squared "
+            "loss, and errors are relative to the size of `y`. Leave out `y` to measure errors "
+            "relative to the size of the outputs.",
             stacklevel=3,
         )
 

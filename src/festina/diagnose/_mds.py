@@ -89,7 +89,7 @@ def classical_mds(
 
         Distances are reproduced if `share` sums to one, and shrunk otherwise. Dissimilarities that
         are not Euclidean distances give negative eigenvalues of $B$, which count as zero. If items
-        move into new directions over time, the common axes show less of their variance than
+        move into new directions over time, the common axes show less of the items' variance than
         separate axes at each time would.
     """
     ways = {"similarity": similarity, "points": points, "distances": distances}

@@ -48,8 +48,8 @@ def plateaus_of_batch(
       as in `festina.diagnose.Plateaus`. Networks with fewer plateaus are padded with NaN (`index`
       with −1).
     - `passage` over `middle`: time at which the loss first reaches the midpoint between two
-      `levels`, however little the network rests; NaN if the loss starts below the midpoint or never
-      reaches it.
+      `levels`, even if the loss does not pause at a level; NaN if the loss starts below the
+      midpoint or never reaches it.
     - `save` over `middle`: the first sample at or below the midpoint; −1 if `passage` is NaN.
 
     **Example:**

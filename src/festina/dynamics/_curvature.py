@@ -34,11 +34,11 @@ def extreme_curvatures(
 
     Lanczos is used for many weights or many samples, where it is cheaper than the whole matrix.
 
-    At a saddle with units of order p that are still small, the negative curvature scales as their
-    size to the power p − 1 and may be below the rounding error of the largest curvature. The
-    smallest eigenvalue is then computed again, with each weight scaled by the root of its row in
-    the Hessian. The curvature along one direction is then returned as an upper bound of the
-    smallest eigenvalue, or zero if no negative curvature is found.
+    At a saddle with units of order p that are still small, the negative curvature scales as the
+    size of these units to the power p − 1 and may be below the rounding error of the largest
+    curvature. The smallest eigenvalue is then computed again, with each weight scaled by the root
+    of its row in the Hessian. The curvature along one direction is then returned as an upper bound
+    of the smallest eigenvalue, or zero if no negative curvature is found.
     """
     noise = lambda: _rounding_of_rows(structure, weights, data)
     if _is_formed(weights, data):

@@ -79,7 +79,7 @@ class Piece(NamedTuple):
 
 @dataclass
 class Pieces:
-    """Samples of all lanes in order of arrival; a table replaces them at its first use."""
+    """Samples of all lanes in order of arrival; the first use replaces the samples by a table."""
 
     saves: Int[np.ndarray, " lane"]
     pieces: list[Piece] = field(default_factory=list)

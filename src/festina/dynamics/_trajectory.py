@@ -243,7 +243,7 @@ class Trajectory(Result, Generic[Network]):
         if self.resume is None:
             raise ValueError(
                 "`extend` works only on the trajectory that training returned, not on a lane or a "
-                "copy. Train its `final` network instead, which starts a new run."
+                "copy. To train a lane or a copy in a new run, use its `final` network."
             )
         return self.resume(stops, {} if end == "times" else {end: value})
 

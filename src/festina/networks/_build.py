@@ -269,7 +269,7 @@ def _initialise(
 
 
 def check_scale(scale: ArrayLike, *, name: str = "scale") -> Float[np.ndarray, "..."]:
-    """Return standard deviations as an array; raises unless they are positive."""
+    """Return standard deviations as an array; raise for numbers that are not positive."""
     scales = real_array(name, scale)
     if not scales.size:
         raise ValueError(f"`{name}` must hold at least one number, got shape {scales.shape}.")
@@ -306,7 +306,7 @@ def check_key(key: Keys) -> Key[jax.Array, ""]:
 def check_batch(
     scales: Float[np.ndarray, "..."], key: Key[jax.Array, "..."], *, name: str = "scale"
 ) -> tuple[int, ...]:
-    """Return the common batch shape of scales and keys; raises if they do not broadcast."""
+    """Return the common batch shape of scales and keys; raise if the two do not broadcast."""
     try:
         return np.broadcast_shapes(scales.shape, key.shape)
     except ValueError:

@@ -173,7 +173,7 @@ def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
 
 
 def check_widths(widths: Sequence[int], *, depth: int | None = None) -> tuple[int, ...]:
-    """Return layer sizes as a tuple; raises unless they are enough positive whole numbers."""
+    """Return layer sizes as a tuple; raise for too few or invalid sizes."""
     sizes = tuple(widths)
     if len(sizes) < 2 or (depth is not None and len(sizes) != depth + 1):
         least = "at least an input and an output size" if depth is None else f"{depth + 1} sizes"

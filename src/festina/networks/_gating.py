@@ -40,7 +40,7 @@ class Gating:
 
 
 def gating(gates: Mapping[str, ArrayLike | Rule] | None, x: ArrayLike | None, plan: Plan) -> Gating:
-    """Return the gates of a graph from a user's arrays and functions; raises if they do not fit."""
+    """Return the gates of a graph from a user's arrays and functions; raise for unfit gates."""
     gates = {} if gates is None else gates
     if not isinstance(gates, Mapping):
         raise ValueError(

@@ -165,7 +165,7 @@ def shrink(
       layers are found by their permutation symmetry: units of linear layers with any activation,
       and in PyTorch also channels of 1-d convolutions and heads of attention.
     - `x`: inputs, `(sample, …)`; a tuple or a dict for a model with several arguments; or a PyTorch
-      Dataset or DataLoader, whose last entries are targets. At most 4,096 samples are used.
+      Dataset or DataLoader (its last entries are targets). At most 4,096 samples are used.
     - `y`: targets, which only set the scale; a Dataset or a DataLoader contains its own targets.
     - `tolerance`: largest error.
     - `tune`: whether to tune the smaller network. Without tuning the result takes about a second

@@ -176,10 +176,10 @@ def student_teacher(
 
 
 def _warn_of_kinks(teacher: Layer, covariance: np.ndarray, data: Task) -> None:
-    """Warn if averages change when the quadrature rule is rotated, which they do for kinked units.
+    """Warn if rotating the quadrature rule changes averages, as for kinked units.
 
-    The averages compared are the gradient of ½⟨|f|²⟩ with respect to the teacher's weights, whose
-    integrand has jumps like that of a student's gradient.
+    The compared averages are the gradient of ½⟨|f|²⟩ with respect to the teacher's weights. The
+    integrand of this gradient has jumps, like the integrand of a student's gradient.
     """
     rng, root = np.random.default_rng(0), square_root(covariance)
     back = np.linalg.pinv(root)

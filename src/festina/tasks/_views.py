@@ -135,10 +135,10 @@ def correlated_views(amplitudes: ArrayLike, overlap: float | int, *, target: str
 def conflicting_views(share: float | int, classes: int = 3, *, cue: bool = True) -> Task:
     r"""Return a task of two views that can show different classes, and a cue that selects a view.
 
-    The inputs are $x = (e_i, e_j, e_t)$. The target is the class of the first view, $y = e_i$, if
-    the cue is $t = 0$, and that of the second view, $y = e_j$, if $t = 1$. The views show the same
-    class with probability $1 - c$. A linear network learns $(e_i + e_j)/2$ and keeps the loss
-    $c/4$.
+    The inputs are $x = (e_i, e_j, e_t)$. If the cue is $t = 0$, the target is the class of the
+    first view, $y = e_i$. If the cue is $t = 1$, the target is the class of the second view, $y =
+    e_j$. The views show the same class with probability $1 - c$. A linear network learns $(e_i +
+    e_j)/2$ and keeps the loss $c/4$.
 
     **Arguments:**
 

@@ -136,9 +136,9 @@ def instability(run: Run, course: Course) -> tuple[float | None, list[float]]:
     """Return the curvature over the largest stable one, and losses of steps; None if stable.
 
     At the edge of stability the curvature fluctuates about the largest stable curvature, and the
-    denominators of Adam grow with its gradients, so instability counts only if the loss rises. If
-    the curvature is below the limit, instability also requires that the loss is highest in the
-    second half of the steps, because oscillations of momentum die out.
+    denominators of Adam grow with the gradients. Instability therefore counts only if the loss
+    rises. If the curvature is below the limit, instability also requires that the loss is highest
+    in the second half of the steps, because oscillations of momentum die out.
     """
     rule, problem = run.rule, run.problem
     if not isinstance(rule, AbstractKnownRule):

@@ -159,7 +159,7 @@ def _growth(
 def _starts(u: np.ndarray, v: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return the initial strengths of six pathways: four of examples, then two of classes.
 
-    The two pathways of examples of the same class get their mean strength.
+    Two pathways for examples of the same class both get the mean of their two strengths.
     """
     up = x[:, 2] > 0
     ways = np.vstack((x, [[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]))

@@ -71,13 +71,12 @@ def learning_regime(flow: BalancedFlow) -> LearningRegime:
       of order $\lambda^{-4}$. Examples with $N_h = \min(N_i, N_o)$ hidden units are square
       networks, networks with more inputs than outputs and $\lambda > 0$ (funnel), and networks with
       more outputs than inputs and $\lambda < 0$ (inverted funnel).
-    - *Delayed rich*: there are fewer hidden units than outputs ($\lambda > 0$) or inputs
-      ($\lambda < 0$). The large layer spans only $N_h$ directions, which in general do not contain
+    - *Delayed rich*: there are fewer hidden units than outputs ($\lambda > 0$) or inputs ($\lambda
+      < 0$). The large layer spans only $N_h$ directions. In general these directions do not contain
       the modes of the task, and the loss stops at a plateau. Directions without a mode grow at rate
       $|\lambda|/2$, and modes grow at rate $S_\lambda = \sqrt{s^2 + \lambda^2/4}$, in units of
-      $1/\tau$. The kernel rotates after a time of order
-      $\tau/(S_\lambda - |\lambda|/2) \approx \tau|\lambda|/s^2$, and finally changes as much as in
-      the rich regime.
+      $1/\tau$. The kernel rotates after a time of order $\tau/(S_\lambda - |\lambda|/2) \approx
+      \tau|\lambda|/s^2$, and finally changes as much as in the rich regime.
 
     With fewer hidden units than modes, modes compete for units as well. The last competition ends
     after a time of order $\tau|\lambda|/(s_h^2 - s_{h+1}^2)$, where $s_h$ is the singular value of

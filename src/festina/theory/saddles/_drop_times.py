@@ -54,12 +54,12 @@ def mode_drop_times(
 
     $$\bar a_k = \frac{\det G_{1\dots k}}{\det G_{1\dots k-1}} \le a_k(0).$$
 
-    For white inputs and balanced weights the derivation is short: the matrix $C$ with
-    $C^{-1}(t) = e^{-St}G^{-1}e^{-St} + S^{-1}(1 - e^{-2St})$ solves $\dot C = SC + CS - 2C^2$, and
-    $\bar a_k$ is the Schur complement over the modes that are still small. The paper uses $a_k(0)$
-    without this correction. For the second mode and $H$ units, the overlap is on average a fraction
-    $1/H$ of $a_k(0)$, which matters most if there are few units. With fewer than $k$ units mode $k$
-    is never learned, and its time is infinite.
+    For white inputs and balanced weights the derivation is short: the matrix $C$ with $C^{-1}(t) =
+    e^{-St}G^{-1}e^{-St} + S^{-1}(1 - e^{-2St})$ solves $\dot C = SC + CS - 2C^2$, and $\bar a_k$ is
+    the Schur complement over the modes that are still small. The paper uses $a_k(0)$ without this
+    correction. For the second mode and $H$ units, the overlap is on average a fraction $1/H$ of
+    $a_k(0)$, so the overlap matters most for few units. With fewer than $k$ units mode $k$ is never
+    learned, and its time is infinite.
 
     **Gradient descent.** One step of size $\eta$ on the loss $cL$ maps $a/a^* \mapsto F(a/a^*)$
     with $F(a) = a(1 + h(1-a))^2$ and $h = c\eta s_k$. The exact number of steps is

@@ -143,7 +143,7 @@ def directions(reading: Reading, claim: ClaimCollector) -> None:
     the loss leaves its plateau: its size is the cube root of its size in the product of three
     layers.
     """
-    at, through = "Figure 5, text; Eq. (7)", "the product of second singular values over layers"
+    at, through = "Figure 5, text; Eq. (7)", "the product of second singular values"
     product = reading.run["layers"].ds["singular_value"].prod("layer", skipna=False).values
     second = product[..., 1] / product[..., 0]
     if seeds := reading.resting:
@@ -151,8 +151,8 @@ def directions(reading: Reading, claim: ClaimCollector) -> None:
         bound = 0.5 * 10 ** (-0.75 * reading.strengths[seeds])
         claim(
             "one-direction-on-plateau",
-            f"on the plateau one direction passes through all layers: {through}, relative to the "
-            "product of first ones, is below ½·10^(−3d/4), if the squared gradient is 10^d times "
+            f"on the plateau one direction passes through all layers: {through} over the product of "
+            "first singular values is below ½·10^(−3d/4), where the squared gradient is 10^d times "
             "smaller than at the drops (ratio over this bound)",
             max_error_below(second[seeds, PLATEAU], over=bound, within=1.0),
             at=at,
@@ -161,7 +161,7 @@ def directions(reading: Reading, claim: ClaimCollector) -> None:
     end = second[np.arange(reading.seeds), reading.counts - 1]
     words = (
         f"at the end two directions pass through all layers: {through} exceeds 0.1 times the "
-        "product of first ones"
+        "product of first singular values"
     )
     both, note = most_seeds(end > 0.1, 0.9), f"ratio at least {end.min():.2g}"
     claim("final-directions", words, both, at=at, note=note)

@@ -1,11 +1,12 @@
 r"""Figure 5E: a linear transformer learns in-context regression with one head, then two.
 
-Two linear layers follow attention. At small weights, their product with a head is of fifth order,
-and escape would take a time of order ε⁻³. Learning starts earlier because of the residual
-connection of Eq. (69), which passes the query $x_q$ to the two layers. The query correlates with
-the target only by chance, in a finite data set. Two controls show that learning needs the residual
-connection and the chance correlation. Nothing is learned in the same time without the residual
-connection, or for a data set in which each sequence also appears with the opposite task vector.
+Two linear layers follow attention. At small weights, the product of a head and two layers is of
+fifth order in the weights, and escape would take a time of order ε⁻³. Learning starts earlier
+because of the residual connection of Eq. (69), which passes the query $x_q$ to the two layers. The
+query correlates with the target only by chance, in a finite data set. Two controls show that
+learning needs the residual connection and the chance correlation. Nothing is learned in the same
+time without the residual connection, or for a data set in which each sequence also appears with the
+opposite task vector.
 
 The first drop follows from the chance correlation and the initial weights, in two stages.
 
@@ -88,8 +89,8 @@ QUICK: dict[str, Any] = {"seeds": 4}
 def _task(parameters: Parameters, key: Key) -> AbstractTask:
     if parameters.samples is None:
         raise ValueError(
-            "`samples` must be a number, for example 8192: learning starts from a chance "
-            "correlation of target and query, which is zero in the population."
+            "`samples` must be a number, for example 8192. Learning starts from a chance "
+            "correlation of target and query, and the population has no such correlation."
         )
     p = parameters
     return in_context_regression(_DIMENSION, p.context, samples=p.samples, key=key)

@@ -205,8 +205,9 @@ def _lane(predicted: Staircase, trained: Trajectory) -> xr.Dataset:
 
     `level`, `jump`, `uncertainty` and `active` are predicted; `doubted` says whether the theory
     reports doubts. `rest` and `strength` are measured on the plateaus of training; `matched` says
-    whether their number is as predicted. `passage` is the time at which training crosses the middle
-    between two measured levels or, if their numbers differ, between two predicted levels.
+    whether training has as many plateaus as predicted. `passage` is the time at which training
+    crosses the middle between two measured levels or, if their numbers differ, between two
+    predicted levels.
     """
     slope = -trained.squared_gradient
     found = plateaus(trained.time, trained.loss, trained.squared_gradient, slope=slope)
