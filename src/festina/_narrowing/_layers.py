@@ -267,7 +267,7 @@ class AbstractModel(ABC):
         return {name: each / len(samples) for name, each in total.items()}
 
     def attempt(self, run: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return outputs of a run; raises `ValueError` if the network does not take the inputs."""
+        """Return outputs of a run; raise `ValueError` if the network does not take the inputs."""
         try:
             return run()
         except (RuntimeError, TypeError, LookupError, AttributeError, ValueError) as error:

@@ -111,7 +111,7 @@ def _layer_strengths(
 def _svd(
     product: Float[np.ndarray, "*batch output input"], widths: tuple[int, ...]
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "*batch mode"], Float[np.ndarray, "..."]]:
-    """Return U, s and V with as many modes as the narrowest layer; raises if the rank is larger."""
+    """Return U, s and V with as many modes as the narrowest layer; raise if the rank is larger."""
     modes = min(widths)
     u, s, vt = np.linalg.svd(product)
     if s.shape[-1] > modes and (s[..., modes] > 1e-10 * s[..., 0]).any():

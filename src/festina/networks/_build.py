@@ -283,7 +283,7 @@ def check_scale(scale: ArrayLike, *, name: str = "scale") -> Float[np.ndarray, "
 
 
 def check_keys(key: Keys) -> Key[jax.Array, "..."]:
-    """Return random keys as JAX's typed key arrays; raises unless `key` is a JAX random key."""
+    """Return random keys as JAX's typed key arrays; raise unless `key` is a JAX random key."""
     if not hasattr(key, "dtype"):
         raise ValueError(
             f"`key` must be a JAX random key, got {key!r}. Use jax.random.key(0), or "
@@ -295,7 +295,7 @@ def check_keys(key: Keys) -> Key[jax.Array, "..."]:
 
 
 def check_key(key: Keys) -> Key[jax.Array, ""]:
-    """Return one random key as a typed JAX key; raises for a batch of keys."""
+    """Return one random key as a typed JAX key; raise for a batch of keys."""
     if (found := check_keys(key)).shape:
         raise ValueError(
             f"`key` must be one key, got a batch {found.shape}. Use one of them, such as `key[0]`."

@@ -200,7 +200,7 @@ def with_decoupled_weights(
 
 
 def _columns(name: str, given: ArrayLike) -> Float[np.ndarray, "width mode"]:
-    """Return directions as a matrix; raises unless its non-zero columns are orthonormal."""
+    """Return directions as a matrix; raise unless its non-zero columns are orthonormal."""
     frame = real_array(f"directions['{name}']", given)
     if frame.ndim == 2 and (there := frame.any(axis=0)).any():
         check_frame(f"directions['{name}']", frame[:, there])

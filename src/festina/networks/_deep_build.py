@@ -209,7 +209,7 @@ def deep_gaussian(
 
 
 def _hidden(layers: Sequence[int]) -> int:
-    """Return the number of hidden layers; raises unless there is at least one."""
+    """Return the number of hidden layers; raise unless there is at least one."""
     if len(layers) < 2:
         raise ValueError(
             "`widths` needs a hidden layer between input and output, got "

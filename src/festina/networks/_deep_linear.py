@@ -63,7 +63,7 @@ class DeepLinear(AbstractGraphNetwork):
         return DeepLinear((layer.u, layer.v.swapaxes(-1, -2)))._labelled_like(layer)
 
     def to_layer(self) -> Layer:
-        """Return a `Layer` of linear neurons with the same weights; raises unless depth is 2."""
+        """Return a `Layer` of linear neurons with the same weights; raise unless depth is 2."""
         if self.depth != 2:
             raise ValueError(
                 f"A `Layer` has two weight matrices, this network has {self.depth}. Only a "

@@ -157,7 +157,7 @@ def deep_network_from(
     activations: ActivationLike | Sequence[ActivationLike] = "linear",
     skips: Sequence[tuple[int, int]] = (),
 ) -> DeepNetwork:
-    """Return a `DeepNetwork` with the given weights; raises if their shapes do not fit together.
+    """Return a `DeepNetwork` with the given weights; raise if shapes of weights do not fit.
 
     **Arguments:**
 

@@ -19,7 +19,7 @@ ORTHONORMAL = 1e-8  # largest accepted deviation from orthonormal columns
 
 
 def check_frame(name: str, given: ArrayLike) -> Float[np.ndarray, "width mode"]:
-    """Return a user's frame as an array; raises unless its columns are orthonormal."""
+    """Return a user's frame as an array; raise unless its columns are orthonormal."""
     frame = real_array(name, given)
     if frame.ndim != 2 or 0 in frame.shape:
         raise ValueError(f"`{name}` must be a matrix (width, mode), got shape {frame.shape}.")
@@ -50,7 +50,7 @@ def orthonormal(
 
 
 def needed_key(key: Keys | None) -> Key[jax.Array, "..."]:
-    """Return the key as a typed JAX key; raises if it is None."""
+    """Return the key as a typed JAX key; raise if it is None."""
     if key is None:
         raise ValueError(
             "Random weights need a `key`, got None. Use jax.random.key(0), or festina.seeds(8) for "

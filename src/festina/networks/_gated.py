@@ -59,7 +59,7 @@ class GatedView(AbstractView):
     def wanted(
         self, psi: Float[np.ndarray, "sample feature"], y: Float[np.ndarray, "sample output"]
     ) -> Float[np.ndarray, "sample output"]:
-        """Return the targets, 0 where the gate of an output is closed; raises if a gate is NaN."""
+        """Return the targets, 0 where the gate of an output is closed; raise if a gate is NaN."""
         names = self.gating.names
         if not np.isfinite(gates := psi[:, len(psi.T) - self.gates :]).all():
             sample, gate = np.argwhere(~np.isfinite(gates))[0]

@@ -32,7 +32,7 @@ def seed_labels(key: Key[jax.Array, "..."] | None) -> dict[str, np.ndarray]:
 
 
 def checked_labels(labels: Mapping[str, ArrayLike], batch: tuple[int, ...]) -> Labels:
-    """Return labels as read-only copies; raises unless they broadcast against the batch."""
+    """Return labels as read-only copies; raise unless they broadcast against the batch."""
     arrays = {name: np.array(values) for name, values in labels.items()}
     for name, values in arrays.items():
         try:

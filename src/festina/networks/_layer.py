@@ -133,7 +133,7 @@ class Layer(AbstractNetwork):
 
 
 def layer_from(unit: UnitLike, u: ArrayLike, v: ArrayLike) -> Layer:
-    """Return a `Layer` with copies of given weights; raises `ValueError` if shapes do not fit.
+    """Return a `Layer` with copies of given weights; raise `ValueError` if shapes do not fit.
 
     **Arguments:**
 

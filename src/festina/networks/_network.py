@@ -182,7 +182,7 @@ class AbstractNetwork(abc.ABC):
         check_alone(self.batch_shape, use="For the outputs of all networks use `predict`. ")
 
     def _checked(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Return one example as an array; raises for a batch of networks or a wrong shape."""
+        """Return one example as an array; raise for a batch of networks or a wrong shape."""
         self._check_single()
         x = jnp.asarray(x)
         self.check_fit(x.shape, self.outputs)

@@ -54,7 +54,7 @@ class AbstractUnit(AbstractView):
 
     @abc.abstractmethod
     def weight_shape(self, input_shape: Shape) -> Shape:
-        """Return the shape of one unit's u for inputs of this shape; raises if they do not fit."""
+        """Return the shape of one unit's u for inputs of this shape; raise for unfit inputs."""
 
     @abc.abstractmethod
     def read_shape(self, input_shape: Shape) -> Shape:
@@ -77,7 +77,7 @@ class AbstractUnit(AbstractView):
     def coefficients(
         self, u: Float[Array, "*weight_and_units"]
     ) -> Float[Array, "*features_and_units"]:
-        """Return c(u), where φ(x; u) = ⟨ψ(x), c(u)⟩; raises `TypeError` without fixed features."""
+        """Return c(u), where φ(x; u) = ⟨ψ(x), c(u)⟩; raise `TypeError` without fixed features."""
         raise TypeError(
             f"{self} has no fixed features, so its response has no coefficients c(u). "
             "Use `response`."

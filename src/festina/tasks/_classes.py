@@ -126,7 +126,7 @@ def orthogonal_inputs(sizes: Sequence[int], *, own: float = 1.0, other: float = 
 
 
 def examples_of(given: object) -> tuple[Float[np.ndarray, "sample input"], np.ndarray]:
-    """Return the inputs and targets of a task; raises unless its samples have equal weights."""
+    """Return the inputs and targets of a task; raise unless its samples have equal weights."""
     if not isinstance(given, Task) or given.population or given.x.ndim != 2:
         raise ValueError(
             "`task` must have a finite number of samples, because the posterior is given these "

@@ -12,7 +12,7 @@ _MOST_POINTS = 1_000_000
 
 
 def square_root(covariance: ArrayLike, *, name: str = "covariance") -> Float[np.ndarray, "d d"]:
-    """Return the symmetric square root of a covariance; raises unless it is a valid covariance."""
+    """Return the symmetric square root of a covariance; raise unless it is a valid covariance."""
     covariance = real_array(name, covariance)
     if covariance.ndim != 2 or covariance.shape[0] != covariance.shape[1]:
         raise ValueError(f"`{name}` must be a square matrix, got shape {covariance.shape}.")

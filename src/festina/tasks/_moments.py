@@ -168,7 +168,7 @@ def _check_symmetric(name: str, moment: np.ndarray, first: int) -> None:
 
 
 def _explained(yz: Float[np.ndarray, "output f"], zz: Float[np.ndarray, "f f"]) -> float:
-    """Return the part of ⟨‖y‖²⟩ that least squares explain; raises for impossible moments."""
+    """Return the part of ⟨‖y‖²⟩ that least squares explain; raise for impossible moments."""
     variances, axes = np.linalg.eigh(zz)
     if variances[0] < -_ROUNDING * np.abs(zz).max():
         raise ValueError(

@@ -173,7 +173,7 @@ def circle(angle: Float[np.ndarray, " item"]) -> Float[np.ndarray, "item 2"]:
 
 
 def check_process(precision: float, coupling: float = 1.0) -> tuple[float, float]:
-    """Return `precision` and `coupling` in float64; raises unless both are positive."""
+    """Return `precision` and `coupling` in float64; raise unless both are positive."""
     precision = number("precision", precision)
     coupling = number("coupling", coupling)
     if coupling <= 0:

@@ -151,9 +151,9 @@ def directions(reading: Reading, claim: ClaimCollector) -> None:
         bound = 0.5 * 10 ** (-0.75 * reading.strengths[seeds])
         claim(
             "one-direction-on-plateau",
-            f"on the plateau one direction passes through all layers: {through} over the product of "
-            "first singular values is below ½·10^(−3d/4), where the squared gradient is 10^d times "
-            "smaller than at the drops (ratio over this bound)",
+            f"on the plateau one direction passes through all layers: {through} over the product "
+            "of first singular values is below ½·10^(−3d/4), where the squared gradient is 10^d "
+            "times smaller than at the drops (ratio over this bound)",
             max_error_below(second[seeds, PLATEAU], over=bound, within=1.0),
             at=at,
             note=f"ratio at most {second[seeds, PLATEAU].max():.2g}",
