@@ -192,10 +192,10 @@ def coding_scheme(
     responses differ between classes hardly more than for shuffled labels.
 
     The test for codewords measures how close units lie to the best 2 to 12 centres (k-means), and
-    their responses to single classes to two values. The distances of units from centres are
-    compared with those of Gaussian units with the same moments. The test for codewords is repeated
-    for units scaled to nearly the same length, so that units may differ in gain. Thresholds were
-    set on samples from the mean-field theory of `festina.theory.coding`.
+    their responses to single classes to two values. The distances from centres and from two values
+    are compared with those of Gaussian units with the same moments. The test for codewords is
+    repeated for units scaled to nearly the same length, so that units may differ in gain.
+    Thresholds were set on samples from the mean-field theory of `festina.theory.coding`.
 
     **Arguments:**
 

@@ -111,7 +111,7 @@ _STATISTICS: "weakref.WeakKeyDictionary[AbstractTask, dict[AbstractView, Statist
 class Task(AbstractTask):
     """Inputs, targets and the weight of each example in the average.
 
-    A finite task is a data set with a finite number of examples. A population task is a cubature
+    A task may be a data set with a finite number of examples. A population task is a cubature
     rule: a few weighted points whose averages equal those of the distribution for polynomials of
     the network's degree.
 

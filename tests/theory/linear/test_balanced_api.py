@@ -380,7 +380,7 @@ def kernel_distance_of(states, inputs):
     "seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 40))]
 )
 def test_regimes_of_any_shape_are_those_of_their_kernels(seed):
-    """The kernel turns with the larger layer, which rests in the lazy regime.
+    """The kernel turns with the layer of larger weights, which rests in the lazy regime.
 
     In the delayed rich regime, half of the change takes as long as for the largest difference of
     rates, much longer than 1/|λ|.
@@ -403,7 +403,7 @@ def test_regimes_of_any_shape_are_those_of_their_kernels(seed):
         kept = np.sum((modes[:, :hidden].T @ np.linalg.qr(large)[0]) ** 2)
         turned = 1 - (kept + max(hidden - len(s), 0)) / hidden  # mean sin²
         assert (turned < 1e-12) == lazy  # one draw begins near its end, with 3e-6
-        # The smaller layer contributes a part (s/λ)² to the kernel.
+        # The layer of smaller weights contributes a part (s/λ)² to the kernel.
         assert found.kernel_distance == pytest.approx(turned, abs=(2 / lam) ** 2)
         if not lazy:
             # For one difference of rates g, a small angle falls as e^(−gt), and half of sin² is
