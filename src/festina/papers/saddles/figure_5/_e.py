@@ -33,8 +33,8 @@ the heads with the residual. A head that reaches infinity after a remaining time
 E_3(x)/(\gamma r)^2$ to a, with $x = 2\sigma r$. The drop is earlier by $\delta = \int_0^\infty
 (1/|p| - 1/(|p| + g))\,dr$. Neglected terms are of order $\epsilon^2/|c|$.
 
-Times are those of gradient flow on the loss, in steps t/η of the paper's learning rate. Gradient
-descent gives the same curves here.
+Training is gradient flow on the loss. A time t is plotted as the number of steps t/η, where η is
+the paper's learning rate. Gradient descent gives the same curves here.
 """
 
 from typing import Any, Literal

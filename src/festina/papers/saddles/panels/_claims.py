@@ -50,9 +50,9 @@ def level(
     point, power = points[away.argmin(axis=1)], (order + 1) / (2 * order)
     claim(
         id,
-        f"{start}the plateau loss is that of a fixed point of a width-1 network, within "
-        f"10^(−{power:.3g}·d) of the first drop, if the squared gradient on the plateau is 10^d "
-        "times smaller than at the drops (difference over this bound)",
+        f"{start}the plateau loss differs from the loss of a fixed point of a width-1 network by "
+        f"less than 10^(−{power:.3g}·d) of the first drop, where the squared gradient on the "
+        "plateau is 10^d times smaller than at the drops (difference over this bound)",
         max_error_below(levels, point, over=(top - point) * 10 ** (-power * decades), within=1.0),
         at="Theorem 1",
         corrected=corrected,

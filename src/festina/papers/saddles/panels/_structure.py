@@ -23,9 +23,9 @@ def ranks(reading: Reading, claim: ClaimCollector) -> None:
         bound = 10 ** (-reading.strengths[reading.staircases] / 2)
         claim(
             "rank-one-on-plateau",
-            "on the plateau the weights have rank one: their second singular value over the first "
-            "is below 10^(−d/2), if the squared gradient is 10^d times smaller than at the drops "
-            "(ratio over this bound)",
+            "on the plateau the weights have rank one: the second singular value over the first "
+            "is below 10^(−d/2), where the squared gradient is 10^d times smaller than at the "
+            "drops (ratio over this bound)",
             max_error_below(s[:, 1] / s[:, 0], over=bound, within=1.0),
             at=at,
             note=f"ratio at most {np.max(s[:, 1] / s[:, 0]):.2g}",

@@ -3,7 +3,8 @@ r"""Proposition 5: in a quadratic network units separate, and the largest unit g
 Eq. (14) describes units near zero. Its direct integration, in coordinates that stay finite, is
 compared with the predicted time at which a unit reaches infinity. Eq. (56) as printed assumes that
 the readout v never changes sign. A unit *bounces* if v first shrinks through zero; Eq. (56) is then
-imaginary. Times are those of gradient flow on the loss ½⟨(y − f)²⟩, half of those of Section H.2.
+imaginary. Times are those of gradient flow on the loss ½⟨(y − f)²⟩, half of the times of Section
+H.2.
 """
 
 from typing import Annotated, Any

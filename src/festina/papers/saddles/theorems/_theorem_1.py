@@ -308,8 +308,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "panels-of-few-units",
-        "panels F and G of Figure 1 are those whose units admit neither Eq. (6) nor Eq. (7), so "
-        "that saddles with few large units are those of Eq. (5)",
+        "in Figure 1 only the units of panels F and G admit neither Eq. (6) nor Eq. (7); the "
+        "saddles of these panels are those of Eq. (5), with few large units",
         equal_to(", ".join(minima["panel"].values[minima["homogeneity_defect"] > 1e-9]), "F, G"),
         at="Section 3",
         corrected="the text has 'panels (E,F)', but panel E also admits Eq. (6)",
