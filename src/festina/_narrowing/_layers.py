@@ -132,8 +132,8 @@ class AbstractModel(ABC):
     - `ranks`: rank of each layer of low rank.
     - `kinds`: kinds of saddles that its units allow, as far as known.
     - `exact`: whether no sample is held out.
-    - `size_of_targets`: size of the targets if it is known exactly, for example from a task;
-      otherwise 0.
+    - `size_of_targets`: root mean square of the targets if it is known exactly, for example from
+      a task; otherwise 0.
     """
 
     original: Network

@@ -112,8 +112,8 @@ def warn_of_other_outputs(network: Layer, task: AbstractTask, bias_given: bool) 
         warnings.warn(
             "The outputs are further from `y` than zeros are, although most classes are correct: "
             "the loss may be a cross-entropy. Fixed points and slopes are computed for a squared "
-            "loss, and errors are relative to the size of `y`. Leave out `y` to measure errors "
-            "relative to the size of the outputs.",
+            "loss, and errors are relative to the root mean square of `y`. Leave out `y` to "
+            "measure errors relative to the outputs.",
             stacklevel=3,
         )
 

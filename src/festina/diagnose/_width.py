@@ -41,8 +41,8 @@ _STEPS = 500  # steps of one descent of the narrow network
 _TRIES = 4  # largest number of descents, while the narrow network is not at rest
 _POINTS = 64  # largest number of points of the curve
 _WITHOUT_TARGETS = (
-    "without targets, errors are relative to the size of the outputs: if the outputs are small, "
-    "as on early plateaus, more units count than with `y`"
+    "without targets, errors are relative to the root mean square of the outputs: if the outputs "
+    "are small, as on early plateaus, more units count than with `y`"
 )
 
 
@@ -67,7 +67,7 @@ class EffectiveWidth(Result, also=("width",)):
       the remaining units. `kinds` is empty if no unit is surplus, or if the remaining units had to
       be tuned, so that the network is not at such a saddle.
     - `error`: root mean square difference of the outputs, as a fraction of `scale`.
-    - `scale`: size of the targets or outputs; see `effective_width`.
+    - `scale`: root mean square of the targets or outputs; see `effective_width`.
     - `tolerance`: largest error, as given.
     - `loss`, `slope`: loss and slope of the wide network. The slope is |gradient| · |weights|
       relative to the loss. Losses below `tolerance`² (at most 0.01) times the loss of silent units
@@ -242,10 +242,10 @@ def effective_width(
     weight, all units of an initial network count. The rank of the weights does not detect units
     with the same direction. Active units cannot be counted if many of them share a direction.
 
-    The scale is the size of the targets y. If y are class labels, the scale is the size of the
-    outputs, and at least one (one logit). Without targets the scale is the size of the outputs.
-    Sizes are measured about the mean if a bias follows the last hidden layer, because the bias can
-    produce the mean.
+    The scale is the rms (root mean square) of the targets y. If y are class labels, the scale is
+    the rms of the outputs, and at least one (one logit). Without targets the scale is the rms of
+    the outputs. If a bias follows the last hidden layer, the rms is taken about the mean, because
+    the bias can produce the mean.
 
     With a loss, the function also tests whether the network rests at a fixed point of this width.
     For a fixed point, the slope of the network must be small relative to its loss. The narrow

@@ -1,9 +1,9 @@
 """Theorem 1: fixed points of a narrow network are fixed points of every wider network.
 
 For every architecture, targets are constructed such that a random network is an exact fixed point.
-The random network is embedded in a wider network in each of the four ways. Where φ does not allow a
-way, the same construction is a control that must fail. The width-1 minima of Figure 1's tasks are
-embedded by Eq. (5), and the loss can decrease from there. The loss is ½⟨‖y − f‖²⟩.
+The random network is embedded in a wider network in each of the four ways. If φ does not allow one
+of these embeddings, the same construction is a control that must fail. The width-1 minima of Figure
+1's tasks are embedded by Eq. (5), and the loss can decrease from there. The loss is ½⟨‖y − f‖²⟩.
 """
 
 from typing import Any
