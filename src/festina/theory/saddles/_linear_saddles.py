@@ -80,9 +80,9 @@ class LinearSaddle(Result):
     def index(self, width: int) -> int:
         r"""Return the number of directions of negative curvature for weights as in Eq. (40).
 
-        For $H$ units, $D$ modes and $r$ modes in $A$ the number is $(H - r)(D - r)$ plus the number
+        For $H$ units, $R$ modes and $r$ modes in $A$ the number is $(H - r)(R - r)$ plus the number
         of pairs of a mode $k \in A$ and a mode $l \notin A$ with $\mu_l > \mu_k$. The term
-        $(H - r)(D - r)$ arises because each spare unit can learn each remaining mode. Each pair
+        $(H - r)(R - r)$ arises because each spare unit can learn each remaining mode. Each pair
         adds one because the learned mode $k$ can be rotated into a mode $l$ that explains more of
         the targets.
         """

@@ -32,8 +32,10 @@ class Mechanism(Result):
 
     - `order`: $p$; None if the response is not a power of u near zero.
     - `separates`: `"directions"` for $p = 1$: the growth rate of a unit depends only on the
-      direction of its weights. All units align with the fastest direction within a time of order
-      $\ln(1/\epsilon)$ for an initial scale $\epsilon$ (Theorem 4 of Zhang, Saxe & Latham).
+      direction of its weights. Units that are linear near zero all align with the fastest direction
+      within a time of order $\ln(1/\epsilon)$ for an initial scale $\epsilon$ (Theorem 4 of Zhang,
+      Saxe & Latham). Units with a kink at zero, such as ReLU, can align with several directions,
+      because different samples activate different units.
       `"units"` for $p \ge 2$: a larger unit grows faster, and one unit outgrows all other units
       within a time of order $\epsilon^{1-p}$ (Proposition 5). None if `order` is 0 or None.
     - `kinds`: the kinds of saddles that the unit's algebra admits, simplest first.
@@ -81,8 +83,8 @@ def mechanism_of_unit(unit: UnitLike) -> Mechanism:
     >>> mechanism_of_unit("relu").separates, mechanism_of_unit("quadratic").separates
     ('directions', 'units')
     >>> print(mechanism_of_unit("relu"))
-    Order one: all units align with the fastest direction in a time of order ln(1/ε), for an initial
-    scale ε. Training then reaches saddles of kind 'proportional', Eq. (6).
+    Order one, with a kink at zero: units align with one or several directions in a time of order
+    ln(1/ε), for an initial scale ε. Training then reaches saddles of kind 'proportional', Eq. (6).
     """
     unit = unit_of(unit)
     algebra = unit.algebra
@@ -111,10 +113,12 @@ def _leaving_zero(unit: AbstractUnit) -> tuple[Separates | None, Kind | None, st
             else "Such weights are not a fixed point of any narrower network, because φ is "
             f"{near_zero} for small weights only."
         )
-        message = (
-            "Order one: all units align with the fastest direction in a time of order ln(1/ε), for "
-            f"an initial scale ε. {leads}"
+        align = (
+            "Order one, with a kink at zero: units align with one or several directions"
+            if algebra.kink == "zero"
+            else "Order one: all units align with the fastest direction"
         )
+        message = f"{align} in a time of order ln(1/ε), for an initial scale ε. {leads}"
         return "directions", expected, message
     power = "1/ε" if order == 2 else f"1/ε^{order - 1}"
     message = (

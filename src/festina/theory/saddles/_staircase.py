@@ -43,7 +43,8 @@ def staircase(
 
     - `network`: the initial weights of one network, or of a batch.
     - `task`: what is learned; only its statistics enter.
-    - `loss`: the convention of levels and times, as for `festina.gradient_flow`.
+    - `loss`: the convention of levels and times, as for `festina.gradient_flow`. Gradient descent
+      at a small learning rate $\eta$ on the same loss reaches the time $t$ after $t/\eta$ steps.
 
     **Returns:**
 

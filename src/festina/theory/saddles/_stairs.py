@@ -44,8 +44,9 @@ class Staircase(Result):
       dormant and active again, the last time counts. The time is zero for members that are active
       from the start, and infinite for members that never become active.
     - `members`: what becomes active: `"modes"` of a linear network (eigenvectors of
-      $\Sigma_{yz}\Sigma_{zz}^{-1}\Sigma_{zy}$, largest eigenvalue first), `"coordinates"` of a
-      diagonal network, or `"units"`.
+      $\Sigma_{yx}\Sigma_{xx}^{-1}\Sigma_{xy}$ for inputs x and targets y, largest eigenvalue
+      first), `"coordinates"` of a diagonal network, or `"units"`. For white inputs these
+      eigenvectors are the left singular vectors of $\Sigma_{yx}$.
     - `initial`: the loss of the initial weights.
     - `fewest`, `most`: how many plateaus training may have. `fewest` and `most` differ from the
       number of `levels` if, at some plateau, the squared gradient dips by 0.4 to 0.6 decades, close
