@@ -253,7 +253,7 @@ def _from_function(function: Scalar) -> Activation:
     if not np.allclose(alone, function(grid)[:: POINTS // 4], rtol=1e-6, atol=1e-9, equal_nan=True):
         raise ValueError(
             "An activation must map each entry by itself. The output of this function for one "
-            "entry depends on the other entries, as that of softmax or a normalisation does."
+            "entry depends on the other entries, as in softmax or a normalisation."
         )
     algebra = measure_algebra(
         lambda u: np.asarray(function(u * grid)), np.array([1.0, -0.7, 0.45, 1.3])

@@ -98,8 +98,8 @@ class Store:
             return np.array([known.index(label) for label in here], int)
         if there is not None and here is not None and not np.array_equal(there, here):
             raise _Misfit(
-                f"its coordinate `{dim}` differs from that of earlier pieces: return the same "
-                "coordinate in all pieces, or return it as a variable with another name"
+                f"its coordinate `{dim}` differs from the coordinate of earlier pieces: return the "
+                "same coordinate in all pieces, or return it as a variable with another name"
             )
         return np.arange(size)
 

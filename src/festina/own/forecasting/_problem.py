@@ -215,7 +215,8 @@ def _of_module(
     if not moving:
         raise ValueError(
             "No parameter of `model` is trained by `optimizer`: all parameters are frozen, or the "
-            "optimiser holds those of another model. Make the optimiser of `model.parameters()`."
+            "optimiser holds the parameters of another model. Make the optimiser of "
+            "`model.parameters()`."
         )
     first = next(iter(moving.values()))
     if any(p.is_complex() for p in every.values()):

@@ -224,8 +224,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         )
         claim(
             "mean-predictor-limit",
-            "the mean predictor of linear networks approaches that of the lazy network as the "
-            "temperature falls, at the distance that the theory predicts",
+            "the mean predictor of linear networks approaches the predictor of the lazy network as "
+            "the temperature falls, at the distance that the theory predicts",
             agree(theory["apart"], theory["apart_theory"], within=0.15, relative=True),
             note=f"relative distances {join_numbers(theory['apart'], 2)}",
         )

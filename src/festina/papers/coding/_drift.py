@@ -139,23 +139,23 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             claim(
                 "linear-drift",
                 "linear neurons drift: their responses to classes lose most of the overlap with "
-                "those of the first sample",
+                "the responses in the first sample",
                 all_below(last, 0.5),
             )
             continue
         if name == "relu":
             claim(
                 "relu-most-stays",
-                "ReLU neurons keep most of the overlap of their responses to classes with those of "
-                "the first sample",
+                "ReLU neurons keep most of the overlap of their responses to classes with the "
+                "responses in the first sample",
                 all_above(last, 0.5),
                 note="outliers of the same class may exchange their shares of the output",
             )
             continue
         claim(
             f"{name}-stays",
-            f"{name} neurons do not drift: their responses to classes keep the overlap with those "
-            "of the first sample",
+            f"{name} neurons do not drift: their responses to classes keep the overlap with the "
+            "responses in the first sample",
             all_above(last, 0.9),
         )
         claim(

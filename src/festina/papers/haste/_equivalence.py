@@ -202,7 +202,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "rarely-read-gates",
         "the more rarely a gated network re-reads its gates from its own weights, the more its "
-        "loss deviates from that of a ReLU network",
+        "loss deviates from the loss of a ReLU network",
         increasing(off.max("seed")),
         note="largest deviation, in units of the initial loss",
     )

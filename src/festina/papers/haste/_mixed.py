@@ -8,10 +8,10 @@ one pathway per C − 1 contexts. The loss is ½⟨‖y − f‖²⟩, and τ �
 sum the loss over P samples, so their step η is a flow time ηP.
 
 Two statements of the source need a correction. First, ReLU networks do not have a lower loss than
-modular ones at all times: the curves cross, ReLU networks have a smaller area below the loss, and
-modular networks have the lower loss at the end. Second, mixed selectivity does not intensify with
-more contexts: the share of units that are active in several contexts, but not in all, rises, but
-this share rises more for random features.
+modular networks at all times: the curves cross, ReLU networks have a smaller area below the loss,
+and modular networks have the lower loss at the end. Second, mixed selectivity does not intensify
+with more contexts: the share of units that are active in several contexts, but not in all, rises,
+but this share rises more for random features.
 """
 
 import itertools
@@ -266,7 +266,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         ratio = passage / passage.sel(network="modular")
         claim(
             "faster-than-modular",
-            "mixed networks, gated or ReLU, reach a tenth of the initial loss before modular ones",
+            "mixed networks, gated or ReLU, reach a tenth of the initial loss before modular "
+            "networks",
             all_below(ratio.sel(network=order[:2], level=0.1), 1.0),
             at="why mixed selectivity wins",
             note="time of ReLU networks over time of modular networks: "
@@ -280,7 +281,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         crossing = np.append((relu / seen[0])[1:], np.nan)[last]
         claim(
             "relu-below-modular",
-            "ReLU networks have a lower loss than modular ones at all times",
+            "ReLU networks have a lower loss than modular networks at all times",
             all_below(behind, 0.0),
             at="why mixed selectivity wins",
             wrong="the curves cross at a few percent of the initial loss, earlier from larger "

@@ -213,7 +213,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "nonlinear-part-learned",
         "ReLU networks learn the part of the targets that depends on the context: their loss falls "
-        "below that of any linear network",
+        "below the loss of any linear network",
         most_seeds(course["loss"].isel(step=-1) < 0.8 * floor),
         note=f"least loss of a linear network {floor:.3g}; accuracy on test images "
         f"{join_numbers(relu.mean('seed'), 3)}, linear {join_numbers(linear.mean('seed'), 3)}",

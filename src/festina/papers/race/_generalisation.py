@@ -140,7 +140,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     small, large = (float(data["scale"][k]) for k in (-1, 0))
     claim(
         "trained-loss",
-        "every network learns its trained pairs (loss relative to that of output zero)",
+        "every network learns its trained pairs (loss relative to the loss of output zero)",
         all_below(
             xr.concat((data["random_trained"].max(), data["decoupled_trained"].max()), "kind"), 1e-3
         ),

@@ -270,8 +270,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     )
     claim(
         "embedding-or-both",
-        "at equal initial function, networks with a small embedding grok sooner than balanced ones "
-        "(median ratio of times)",
+        "at equal initial function, networks with a small embedding grok sooner than balanced "
+        "networks (median ratio of times)",
         all_above(np.median(np.exp(equal)), _NO_LESS),
         wrong="balanced networks with as small an initial function grok about as soon",
         instead=mean_agrees(equal, 0.0, equal.std(ddof=1)),

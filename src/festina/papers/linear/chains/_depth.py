@@ -361,8 +361,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
             note=f"local exponents of depth {join_numbers(powers, 2)}; median over seeds",
         )
     words = (
-        "random orthogonal matrices learn more slowly than aligned ones at every depth (ratio of "
-        "median times)"
+        "random orthogonal matrices learn more slowly than aligned matrices at every depth (ratio "
+        "of median times)"
     )
     claim("rotated-slower", words, all_above(middle / seen, 1.0))
     middle, gain = gaussian["time"].median("seed").values, parameters.gain

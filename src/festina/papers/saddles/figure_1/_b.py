@@ -86,7 +86,9 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     lowest, *highest = reading.theory["fixed_point"].values
     if highest:
         between = (lowest <= reading.levels) & (reading.levels <= highest)
-        words = "the plateau loss lies between those of the two fixed points with one learned mode"
+        words = (
+            "the plateau loss lies between the losses of the two fixed points with one learned mode"
+        )
         note = f"{lowest:.5g} and {highest[0]:.5g}"
         claim("between-modes", words, most_seeds(between), at="Lemma 6", note=note)
     else:

@@ -109,8 +109,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     if_linear, power = (_power(times) for times in stays)
     claim(
         "attention-gains-more",
-        "width H shortens the intermediate plateaus of linear attention more than those of the "
-        "linear network",
+        "width H shortens the intermediate plateaus of linear attention more than the plateaus of "
+        "the linear network",
         all_below(power, if_linear),
         note=f"time ∝ H^{power:.2f} for attention, H^{if_linear:.2f} for the linear network",
     )

@@ -51,8 +51,8 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
         last = s[np.arange(p.seeds), reading.counts - 1, 0, :2].mean(axis=0)
         shared = reading.theory["final_singular_values"].values
         words = (
-            "at the end each singular value of the first layer is the cube root of that of the "
-            "target, because the three layers are balanced (mean over seeds)"
+            "at the end each singular value of the first layer is the cube root of a singular "
+            "value of the target, because the three layers are balanced (mean over seeds)"
         )
         equal = agree(last, shared, within=0.02, relative=True)
         claim("balanced-layers", words, equal, at="Figure 5A; balanced layers")

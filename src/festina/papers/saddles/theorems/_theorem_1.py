@@ -315,7 +315,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         corrected="the text has 'panels (E,F)', but panel E also admits Eq. (6)",
     )
     for id, name, size, words, corrected in (
-        ("printed-u", "", "size", "u̇_i is u̇*_i − γ_ui Σ_j γ_vj u̇*_j, with u̇*_i that of the "
+        ("printed-u", "", "size", "u̇_i is u̇*_i − γ_ui Σ_j γ_vj u̇*_j, where u̇*_i belongs to the "
          "narrow network", "the last line has a plus instead of the minus"),
         ("printed-v", "_v", "size_v", "the new unit has v̇_H = −⟨φ(z; u_H)ᵀ ∂ℓ/∂ζ⟩ = Σ_i γ_ui v̇*_i",
          "the text has v_H instead of v̇_H"),
