@@ -512,7 +512,7 @@ def test_two_do_not_write_to_one_store(tmp_path):
         (xr.Dataset({"z": ("row", [1.0, 2.0])}, {"row": ["p", "p"]}), "along `row` have the same"),
         (
             xr.Dataset({"t": ("time", [1.0])}, {"time": [7.0]}),
-            "`time` differs from that of earlier",
+            "`time` differs from the coordinate of earlier",
         ),
     ],
 )
