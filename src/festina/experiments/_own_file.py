@@ -79,8 +79,8 @@ def file_attributes(file: str) -> dict[str, str]:
 def file_of_run(attributes: Mapping[Any, Any], run: Path) -> Path | None:
     """Return the file that made a run, if it is still at the same place in the working folder.
 
-    The file will be executed, and the run may come from a stranger. A file that was delivered with
-    the run does not have the recorded absolute path, unless the stranger knew this path.
+    The file will be executed, and the run may come from a stranger. A file delivered with the run
+    has the recorded absolute path only if the stranger knew this path.
     """
     here, name = Path.cwd(), Path(str(attributes["file"]))
     for folder in (here, *run.resolve().parents):
