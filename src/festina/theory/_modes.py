@@ -62,7 +62,9 @@ def modes(
     $W^l = R_l\,\mathrm{diag}(b_l)\, R_{l-1}^\top$, where $R_0 = V$, $R_D = U$ and the other $R_l$
     are any orthonormal frames. Gradient flow preserves this form of the layers, and each mode
     learns as a scalar chain with the numbers $(s_\alpha, \lambda_\alpha)$, exactly and at any depth
-    (Saxe, McClelland & Ganguli 2014, for white inputs).
+    (Saxe, McClelland & Ganguli 2014, for white inputs). If $\Sigma^{xx}$ is not diagonal in
+    $V$, the modes mix during training, and `modes` raises `ValueError`. For small initial weights
+    use `festina.theory.saddles.staircase` instead.
 
     If singular values coincide, their singular vectors are not unique. `modes` then chooses
     singular vectors in which $\Sigma^{xx}$ is diagonal. If the input variances also coincide, the

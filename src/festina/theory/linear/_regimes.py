@@ -67,6 +67,8 @@ def learning_regime(flow: BalancedFlow) -> LearningRegime:
 
     - *Lazy*: there are as many hidden units as outputs ($\lambda > 0$) or as inputs ($\lambda <
       0$). The large layer spans all directions of its side, so the small layer can learn any task.
+      For $\lambda > 0$ the term with $W_2W_2^\top \approx \lambda I$ dominates the kernel. The
+      hidden features $W_1^\top W_1$ may change by a large factor, but hardly affect the kernel.
       The kernel changes only by a fraction of order $\lambda^{-2}$, and its distance $1 - \cos$ is
       of order $\lambda^{-4}$. Examples with $N_h = \min(N_i, N_o)$ hidden units are square
       networks, networks with more inputs than outputs and $\lambda > 0$ (funnel), and networks with
