@@ -62,19 +62,13 @@ PAGES = (
     *sorted(p for p in DOCS.rglob("*.md") if p.relative_to(DOCS).parts[0] not in MADE),
 )
 EXAMPLE = re.compile(r"```python\n(.*?)```\n(?:\n*```text\n(.*?)```)?", re.DOTALL)
-CHEAP = (
-    "linear_saddles(",
-    "effective_width(u, ",
-    "print(race_of_gatings(",
-    "classification_code(",
-    "diagnose.coding_scheme(words",
-    "temperature_sweep(",
-    "context_spectrum(8",
-    "early_fusion_shares(views",
-    "early_fusion_shares(a)",
-    "sweep(half_time",
-    "phase_diagram(",
-)  # examples without training and with little compilation
+LONG = {  # blocks that take more than a second, because they train or compile
+    *("README-1", "own-activation-0", "own-covariance-0", "own-covariance-1", "own-gates-0"),
+    *("own-runs-0", "own-runs-1", "own-runs-2", "own-task-0", "runs-and-tables-0", "sweeps-1"),
+    *("which-width-0", "recordings-0", "recordings-1", "many-seeds-0", "start-0", "start-1"),
+    *("coding-0", "coding-5", "gated-1", "gated-2", "gated-3", "haste-1", "linear-0", "linear-1"),
+    *("linear-2", "linear-3", "saddles-2", "saddles-4", "saddles-5"),
+}
 
 
 def examples() -> list[ParameterSet]:
@@ -84,7 +78,7 @@ def examples() -> list[ParameterSet]:
             text,
             shown,
             id=f"{page.stem}-{number}",
-            marks=() if any(name in text for name in CHEAP) else pytest.mark.slow,
+            marks=pytest.mark.slow if f"{page.stem}-{number}" in LONG else (),
         )
         for page in PAGES
         for number, (text, shown) in enumerate(EXAMPLE.findall(page.read_text(encoding="utf-8")))
