@@ -64,7 +64,8 @@ PAGES = (
 EXAMPLE = re.compile(r"```python\n(.*?)```\n(?:\n*```text\n(.*?)```)?", re.DOTALL)
 LONG = {  # blocks that take more than a second, because they train or compile
     *("README-1", "own-activation-0", "own-covariance-0", "own-covariance-1", "own-gates-0"),
-    *("own-runs-0", "own-runs-1", "own-runs-2", "own-task-0", "runs-and-tables-0", "sweeps-1"),
+    *("own-runs-0", "own-runs-1", "own-runs-2", "own-runs-3", "own-task-0", "runs-and-tables-0"),
+    "sweeps-1",
     *("which-width-0", "recordings-0", "recordings-1", "many-seeds-0", "start-0", "start-1"),
     *("coding-0", "coding-5", "gated-1", "gated-2", "gated-3", "haste-1", "linear-0", "linear-1"),
     *("linear-2", "linear-3", "saddles-2", "saddles-4", "saddles-5"),
