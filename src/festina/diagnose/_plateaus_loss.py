@@ -118,7 +118,7 @@ def _edges(top: float, end: float, error: Error, options: Options) -> np.ndarray
 
 
 def _steps(at: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Return the number of steps from the first value to each value, for steps of varying size."""
+    """Return the integral of 1/`size` from the first point of `at` to each point (trapezoidal)."""
     return np.append(0.0, np.cumsum(0.5 * np.diff(at) * (1 / size[1:] + 1 / size[:-1])))
 
 

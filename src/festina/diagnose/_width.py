@@ -238,9 +238,10 @@ def effective_width(
 
     $$\mathrm{rms}(f - f_h) \le \mathrm{tolerance} \cdot \mathrm{scale}.$$
 
-    The weights alone do not give the effective width. If weights are compared with the largest
-    weight, all units of an initial network count. The rank of the weights does not detect units
-    with the same direction. Active units cannot be counted if many of them share a direction.
+    The weights alone do not give the effective width. If units count as active when their weights
+    are not much smaller than the largest weight, all units of an untrained network count as active.
+    The rank of the weights does not detect units with the same direction. Active units cannot be
+    counted if many of them share a direction.
 
     The scale is the rms (root mean square) of the targets y. If y are class labels, the scale is
     the rms of the outputs, and at least one (one logit). Without targets the scale is the rms of

@@ -3,7 +3,7 @@
 Trajectories of a batch differ in length, and the compiled program has a fixed number of lanes. Each
 CPU core has its own worker (`_worker.py`), and all workers take lanes from one queue. Lanes that
 take very many steps are set aside, because a program for many lanes would be wasted on a few. When
-all other lanes have ended, the set-aside lanes continue in a program of their own size.
+all other lanes have ended, the lanes (networks) set aside continue in a program for fewer lanes.
 """
 
 import concurrent.futures
@@ -141,7 +141,7 @@ def _run(shared: Shared, sizes: "_Sizes", total: int) -> None:
 
 
 def _go_on(shared: Shared, sizes: "_Sizes", controls: Controls) -> None:
-    """Train the set-aside lanes to their ends; few lanes run on the CPU even with a GPU."""
+    """Finish training the networks that were set aside; if they are few, use the CPU."""
     assert shared.aside is not None
     everyone = Lanes(*(np.array(part) for part in shared.everyone))
     for lanes, laid in shared.aside:

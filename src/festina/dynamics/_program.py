@@ -206,7 +206,7 @@ def advance(
         return count, Lanes(jnp.stack(state[:-2]), *state[-2:]), kept
 
     def turn(carry: Turn) -> Turn:
-        """Step as many lanes as there are slots, until an eighth of them has stopped."""
+        """Step `slots` lanes (networks of the batch) until an eighth of these lanes has stopped."""
         count, pool, kept = carry
         lanes = jnp.argsort(~_runs(pool.state, kept), stable=True)[:slots]
         some = jax.tree.map(lambda part: part[..., lanes], pool)

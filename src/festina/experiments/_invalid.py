@@ -104,7 +104,7 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as it was typed, with quotes unless it is a number."""
+    """Return a value as text for an error message: numbers without quotes, words in quotes."""
     if value is None:
         return "'none'"
     try:

@@ -30,9 +30,9 @@ def kinks(
     Fourth differences over a spacing $h$ are about $Jh$ at a jump $J$ of the slope, and
     $f^{(4)}h^4$ where the function is smooth. Each window is replaced repeatedly by a window of a
     quarter of its width, around the largest fourth difference. The jump is then measured by second
-    differences over $h$ and $6h$. Divided by the spacing, both second differences are equal at a
-    kink and differ by a factor of six where the function is smooth. If several kinks lie within
-    0.2, only the sharpest is returned. A bend narrower than $10^{-5}$ counts as a kink.
+    differences over $h$ and $6h$. The ratio of second difference to spacing is the same for $h$ and
+    $6h$ at a kink, and six times larger for $6h$ where the function is smooth. If several kinks lie
+    within 0.2, only the sharpest is returned. A bend narrower than $10^{-5}$ counts as a kink.
     """
     spread = np.linspace(-1.0, 1.0, _SAMPLES)[:, None]
     middle = np.linspace(-REACH, REACH, _WINDOWS)

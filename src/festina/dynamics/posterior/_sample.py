@@ -231,7 +231,7 @@ def _refuse(checkpoint: str | os.PathLike[str] | None) -> None:
 
 
 def _from_dataset(run: "xr.Dataset | xr.DataTree", activation: CodeActivation | None) -> Posterior:
-    """Return the posterior that a data set holds; a user's activation must be passed again."""
+    """Return the posterior stored in a dataset; a custom activation is not stored: pass it."""
     import xarray as xr
 
     if isinstance(run, xr.DataTree):

@@ -14,7 +14,7 @@ class Exhausted(Exception):
 
 @dataclass
 class Budget:
-    """Count gradients and their price in steps of the run.
+    """Count the gradients of a forecast, and convert their cost to training steps.
 
     - `most`: largest number of gradients.
     - `insist`: continue even if training itself would be cheaper.

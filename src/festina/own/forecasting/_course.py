@@ -150,7 +150,7 @@ class Course(Result):
 
     @property
     def oscillates(self) -> bool:
-        """Whether a loss without noise still rises and falls by as much as a drop."""
+        """Whether the loss oscillates by more than a drop although mini-batches add no noise."""
         late = slice(len(self.loss) // 2, None)
         own = np.diff(self.time[late]) <= 1.0  # longer steps cause oscillations of their own
         change = np.diff(self.loss[late])[own]

@@ -56,7 +56,7 @@ class AbstractRule(ABC):
 
 
 class AbstractKnownRule(AbstractRule):
-    """A rule with known rates, which determine its noise floor and its limit of stability.
+    """Update rule with known learning rates, which determine noise floor and stability limit.
 
     - `lr`, `weight_decay`: one rate for all parts of the weights, or one for each.
     - `decoupled`: whether weight decay bypasses the gradient.

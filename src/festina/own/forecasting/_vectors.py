@@ -1,4 +1,4 @@
-"""Represent weights as one vector of arrays of any library with a small common interface."""
+"""Represent the weights of a model as one vector, for PyTorch, JAX and NumPy alike."""
 
 import math
 from collections.abc import Callable, Iterable

@@ -305,7 +305,7 @@ def _half_time(data: xr.Dataset, value: float) -> float:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Plot modes over time, in units of τ and of the source, and losses of random weights."""
+    """Plot mode strengths (time in τ, or as published), and losses from random weights."""
     data, descent, random = (run[name].ds for name in ("decoupled", "descent", "random"))
     parameters = parameters_of_run(run, Parameters)
     m, k = parameters.domains, parameters.trained

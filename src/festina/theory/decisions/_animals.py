@@ -82,7 +82,8 @@ def naive_animals(
 ) -> AnimalWeights:
     r"""Return naive animals, without a bias and with the given gains. (Our reconstruction.)
 
-    Each stimulus favours the action on its own side, and the constant line favours no action:
+    Each stimulus favours the action on its own side, and the constant input (subscript 0) favours
+    no action:
 
     $$u_{\cdot L} = \tfrac12 v_L (1, -1),\quad u_{\cdot R} = \tfrac12 v_R (-1, 1),\quad
       u_{\cdot 0} = v_0 (1, 1).$$

@@ -165,7 +165,7 @@ def _check_fraction(fraction: Values) -> None:
 
 
 def _explain(s: Array, a0: Array, goal: Array, lam: Array, *, depth: float, relative: bool) -> None:
-    """Raise `ValueError` with the reason for the first chain without a learning time."""
+    """Raise `ValueError` with the reason if a chain never learns or is learned from the start."""
     s, a0, goal, lam = np.broadcast_arrays(s, a0, goal, lam)
     goal = goal * s / np.where(lam > 0, lam, 1.0) if relative else goal
     for s_k, a0_k, goal_k, lam_k in zip(s.flat, a0.flat, goal.flat, lam.flat, strict=True):

@@ -155,8 +155,10 @@ class LowestOrderDrive(Result):
     r"""Result of `lowest_order_drive`: the statistic of the data that drives small weights.
 
     The statistic is $u \mapsto \langle y\,\phi_p(z; u)\rangle$ with the lowest-order term $\phi_p$
-    of the response φ. For linear units it is $\Sigma_{yz} = \langle y z^\top\rangle$; for quadratic
-    units and linear attention it is $\Sigma_{yZ}$.
+    of the response φ. For linear units the statistic is given by the matrix
+    $\Sigma_{yz} = \langle y z^\top\rangle$. The response of quadratic units and of linear attention
+    is $u^\top Zu$ with products Z of inputs, and gives the statistic
+    $\Sigma_{yZ} = \langle yZ\rangle$.
 
     - `order`: the lowest order $p$.
     - `strength`: the largest value of the statistic over random directions of u, as a correlation

@@ -310,7 +310,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 
 
 def _errors(table: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return relative errors of jump times, and which jumps have no other jump close in time."""
+    """Return relative errors of jump times, and a mask of jumps far in time from other jumps."""
     jump, far = table["jump"], 1 + _APART
     near = (jump < far * jump.shift(fall=1)) | (jump.shift(fall=-1) < far * jump)
     return abs(jump / table["passage"] - 1), jump.notnull() & ~near

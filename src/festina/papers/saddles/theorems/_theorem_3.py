@@ -135,7 +135,7 @@ QUICK: dict[str, Any] = {"seeds": 2, "steps": 500}
 
 @make_run("saddles/theorem-3")
 def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
-    """Train all relations of each architecture together, and measure how far they drift."""
+    """Train networks that start with each relation between units, and measure the drift."""
     keys, rng = keys_from_parameters(parameters, key), np.random.default_rng(parameters.seed)
     tables, kinds = list[xr.Dataset](), parameters.architectures
     for index, kind in enumerate(kinds):
