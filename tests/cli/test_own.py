@@ -23,7 +23,7 @@ def mine(here):
 def test_a_file_is_run_reproduced_and_shown(festina, here, mine):
     outcome = festina("run", "./mine.py", "--width", "7", "--seeds", "2")
     assert outcome.status == 0
-    assert "A quick experiment in NumPy alone" in outcome.out
+    assert "Toy experiment in NumPy" in outcome.out
     folder = here / "runs" / "mine" / "001"
     assert sorted(path.name for path in folder.iterdir()) == FILES
     assert "Number of hidden units" in festina("run", "mine.py", "--help").out
