@@ -11,7 +11,7 @@ NAMES = ("saddles/figure-3", "saddles/table-1")
 @pytest.mark.parametrize(
     ("pairs", "words"),
     [
-        (("35",), "two different digits such as 3/5, but got '35'"),
+        (("35",), "two different digits such as 3/5, got '35'"),
         (("3/3",), "two different digits"),
         (("3/5", "3/5"), "one or more different pairs"),
         ((), "one or more different pairs"),
