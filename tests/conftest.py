@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -35,7 +36,23 @@ from hypothesis import settings
 # Failures of assertions in this module, which several test files share, show their values.
 pytest.register_assert_rewrite("experiments")
 
-# The hook must be installed before festina is imported.
+# Test workers, and the processes that tests start, share compiled modules too.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+
+def _unless_nested(*, typechecker):
+    """Return a decorator that checks annotations, except of functions inside functions.
+
+    Those are made again at every call, and making a check takes milliseconds.
+    """
+    checked = _jaxtyped(typechecker=typechecker)
+    return lambda it: it if "<locals>" in getattr(it, "__qualname__", "") else checked(it)
+
+
+# The hook decorates every function with `jaxtyping.jaxtyped`. It must be installed before festina
+# is imported.
+_jaxtyped, jaxtyping.jaxtyped = jaxtyping.jaxtyped, _unless_nested
 jaxtyping.install_import_hook("festina", "beartype.beartype")
 
 # Compiled programs are large trees of objects that live until the end of the tests, so frequent
