@@ -18,8 +18,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 FIGURE, TABLE = "saddles/figure-3", "saddles/table-1"
-# Tests that share the run of the test of every experiment
-beside_its_contract = pytest.mark.xdist_group(FIGURE)
+
+
+def beside_its_contract(test):
+    """Mark a test that shares its run with the tests of every experiment."""
+    return pytest.mark.slow(pytest.mark.xdist_group(FIGURE)(test))
 
 
 @functools.cache
@@ -39,7 +42,6 @@ def claim_on(name, id, run=None):
 
 
 @beside_its_contract
-@pytest.mark.slow
 def test_the_second_growth_of_a_linear_network_follows_from_its_initial_weights():
     late = altered(
         small(FIGURE), "simulation", "passage", lambda step: 1.1 * step, network="linear"
