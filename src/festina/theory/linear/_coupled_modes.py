@@ -88,9 +88,12 @@ def coupled_mode_strengths(
 
     !!! note "When it stops being exact"
 
-        The neglected terms are of second order in the initial weights. The neglected terms must be
-        small compared with the smallest eigenvalue of $G$, which requires at least as many hidden
-        units as modes.
+        The error of a mode strength $A_{\alpha\alpha}$ is of second order in the initial weights.
+        $G$ is of second order too, so the result is accurate only once modes have grown. The error
+        of $A_{\alpha\beta}$ with $s_\beta < s_\alpha$ is of order $1 + s_\beta/s_\alpha$ in the
+        initial weights. The vectors $c_\alpha$ have errors of third order, which must be small
+        compared with the square root of the smallest eigenvalue of $G$. At least as many hidden
+        units as modes are needed.
     """
     check_times(times)
     check_positive("singular_values", singular_values)
