@@ -383,9 +383,9 @@ U, W2, W3 = np.ones((3, 2)), np.ones((4, 3)), np.ones((1, 4))
     ("weights", "options", "words"),
     [
         ((U,), {}, "of the output, got 1"),
-        ((U, W3), {}, "do not fit together"),
-        ((U, W2, W3[None]), {}, "do not fit together"),
-        ((U[0], W2, W3), {}, "do not fit together"),
+        ((U, W3), {}, "shapes of `weights` do not match"),
+        ((U, W2, W3[None]), {}, "shapes of `weights` do not match"),
+        ((U[0], W2, W3), {}, "shapes of `weights` do not match"),
         ((U, W2, W3 * np.nan), {}, r"`weights\[2\]` must be finite, but 4 of its 4"),
         ((U, W2[:0], W3), {}, "at least one entry along every axis"),
         ((U, 1j * W2, W3), {}, "must be real, got complex numbers"),

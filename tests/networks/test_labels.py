@@ -149,7 +149,7 @@ def test_arrays_of_your_own_can_be_labelled():
 def test_other_names_for_the_axes_keep_the_labels():
     run = gradient_descent(small(scale=SCALES, key=jax.random.key(3)), TASK, 0.1, 2)
     np.testing.assert_array_equal(run.to_dataset(("size",))["size"], SCALES)
-    with pytest.raises(ValueError, match="calls an axis 'seed' along which networks are not"):
+    with pytest.raises(ValueError, match="must not rename the batch axis 'scale' to 'seed'"):
         run.to_dataset(("seed",))
 
 

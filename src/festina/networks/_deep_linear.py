@@ -138,7 +138,7 @@ def deep_linear(widths: Sequence[int], *, scale: ArrayLike, key: Keys) -> DeepLi
 def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
     """Return a deep linear network with the given weights W_1, …, W_D, each `(*batch, out, in)`.
 
-    Raises `ValueError` if the shapes do not fit together or an entry is not finite.
+    Raises `ValueError` if the shapes do not match or an entry is not finite.
 
     **Example:**
 
@@ -160,9 +160,9 @@ def deep_linear_from(weights: Sequence[ArrayLike]) -> DeepLinear:
     for layer, (before, after) in enumerate(itertools.pairwise(arrays), start=1):
         if before.shape[-2] != after.shape[-1]:
             raise ValueError(
-                f"`weights` do not fit together: layer {layer} has {before.shape[-2]} outputs and "
-                f"layer {layer + 1} takes {after.shape[-1]} inputs. Each matrix must be (out, in), "
-                "and the matrix next to the input comes first."
+                f"The shapes of `weights` do not match: layer {layer} has {before.shape[-2]} "
+                f"outputs and layer {layer + 1} takes {after.shape[-1]} inputs. Each matrix must "
+                "be (out, in), and the matrix next to the input comes first."
             )
         if before.shape[:-2] != after.shape[:-2]:
             raise ValueError(

@@ -192,10 +192,11 @@ def deep_network_from(
     if not _fit_together(unit, [array.shape for array in arrays]):
         biases = " (hidden layers have one more column for their biases)" if unit.bias else ""
         raise ValueError(
-            f"`weights` do not fit together: for {unit} they must be u (*batch, "
-            f"{', '.join(('unit', *unit.weight_axes))}), W2 (*batch, "
-            f"{', '.join(('out', *unit.read_axes, 'unit'))}) and then W3, … (*batch, out, in)"
-            f"{biases}, got {', '.join(str(array.shape) for array in arrays)}."
+            f"The shapes of `weights` do not match. For {unit} the first array must have axes "
+            f"(*batch, {', '.join(('unit', *unit.weight_axes))}), the second (*batch, "
+            f"{', '.join(('out', *unit.read_axes, 'unit'))}), and all others (*batch, out, in)"
+            f"{biases}. Batch axes must be equal, and each layer must have as many inputs as the "
+            f"layer before has outputs. Got {', '.join(str(array.shape) for array in arrays)}."
         )
     chosen = check_activations(activations, len(arrays) - 2)
     pairs = [whole_numbers("skips", pair, 0) for pair in skips]

@@ -266,7 +266,7 @@ def gated_from(
     - `gates`, `x`, `inputs`: gates of nodes and edges, inputs for which array gates are given, and
       columns that each input node reads.
 
-    Raises `ValueError` if the shapes do not fit together.
+    Raises `ValueError` if the shapes do not match.
 
     **Example:**
 

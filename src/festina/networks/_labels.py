@@ -78,8 +78,8 @@ def coordinates(
     for dim, name, length in zip(dims, named, batch, strict=True):
         if dim in labels and dim != name:
             raise ValueError(
-                f"`dims` calls an axis '{dim}' along which networks are not labelled by their "
-                f"{dim}; the axes are {named}. Choose another name."
+                f"`dims` must not rename the batch axis '{name}' to '{dim}', because '{dim}' is a "
+                f"label with values of its own. Use {named}, or names that are not labels."
             )
         values = labels[name].ravel() if name in labels else np.arange(length)
         table[dim] = ((dim,), values)
