@@ -261,6 +261,7 @@ WRONG = {
     "dead": (lambda: look(0 * H, OBJ, CTX), "All 5 units are silent for all examples"),
     "weak": (lambda: look(H, OBJ, CTX, strengths=np.zeros(5)), "silent or without strength"),
     "labels": (lambda: look(H, OBJ[:-1], CTX), r"each of 12 examples, got shape \(11,\)"),
+    "transposed": (lambda: look(H.T, OBJ, CTX), "Rows of `activations` are examples, and col"),
     "contexts": (
         lambda: look(H, OBJ, CTX[:, None]),
         r"`contexts` must be one label for each of 12",

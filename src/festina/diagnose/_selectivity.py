@@ -150,6 +150,7 @@ _WORDS = (
 )
 _LEVEL = 0.01
 """Level of F-tests: the fraction of units without an effect that pass by chance."""
+_ROWS = " Rows of `activations` are examples, and columns are units."
 _AT_REST = 0.05
 """Fraction of zero activities, over units and examples, from which on units rest at zero."""
 
@@ -232,7 +233,7 @@ def selectivity(
     if task is not None and len(task.x) != len(h):
         raise ValueError(
             "`activations` must have a row for each example of `task`, got "
-            f"{len(h)} rows and {len(task.x)} examples."
+            f"{len(h)} rows and {len(task.x)} examples.{_ROWS}"
         )
     labels = {
         name: _labels(name, given, task, len(h))
@@ -422,9 +423,9 @@ def unit_strengths(network: AbstractNetwork) -> list[Float[np.ndarray, " unit"]]
         both = [np.sqrt(squares(name, 1, 0) * squares(name, 0, 1)) for name in nodes]
         return [np.concatenate(both)]
     raise ValueError(
-        "`activations` must be a layer, a `DeepNetwork` without skips or a gated network, got "
-        f"{network!r}. Give the activity of one hidden layer as an array, (example, unit), with "
-        "`strengths`."
+        "`activations` must be a layer, a `DeepNetwork` without skips, a gated network or an array "
+        f"(example, unit), got {network!r}. For a hidden layer of this network, give the unit "
+        "activities as an array, and `strengths` if units differ in weight."
     )
 
 
@@ -438,7 +439,7 @@ def _labels(name: str, given: ArrayLike | None, task: Task | None, count: int) -
                 + ("." if task is None else f"; the task has only the labels {sorted(known)}.")
             )
         given = known[name]
-    return groups(f"{name}s", name, given, count)[1]
+    return groups(f"{name}s", name, given, count, hint=_ROWS)[1]
 
 
 def _weights(given: ArrayLike | None, count: int) -> Float[np.ndarray, " unit"]:
