@@ -144,8 +144,9 @@ def distance_between_kernels(
 ) -> Float[Array, "*batch"]:
     """Return one minus the cosine of the angle between two kernels.
 
-    The distance is 0 if the kernels differ only in scale, as in lazy learning. Small distances are
-    accurate, because they are computed from the difference of the normalised kernels.
+    The distance is 0 if the kernels differ only in scale. In lazy learning the distance from the
+    initial tangent kernel stays near 0. Small distances are accurate, because they are computed
+    from the difference of the normalised kernels.
 
     **Arguments:**
 
@@ -216,7 +217,7 @@ def tangent_kernel_distance(
     """Return the distance of the tangent kernel from its initial value, at each sample of a run.
 
     The distance is one minus the cosine of the angle between the two kernels. The distance is 0 if
-    only the scale of the kernel changed (lazy learning).
+    only the scale of the kernel changed, and stays near 0 in lazy learning.
 
     **Arguments:**
 
