@@ -147,9 +147,10 @@ def mode_drop_times(
 
 
 def _independent_amplitudes(c: np.ndarray, groups: list[slice]) -> np.ndarray:
-    """Return the part of each mode that is orthogonal, over units, to the modes learned before it.
+    """Return the squared part of each mode's vector orthogonal to the modes learned before it.
 
-    With the QR decomposition $c = QR$ over units, this part is the squared diagonal entry of $R$.
+    The vector of a mode, a column of `c`, has one entry per unit. With the QR decomposition
+    $c = QR$ the result is the squared diagonal entry of $R$.
     For a group of equal $s_k$ the function returns the squared singular values of the diagonal
     block of $R$, which do not depend on the choice of basis within the group.
     """

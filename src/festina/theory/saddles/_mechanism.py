@@ -156,8 +156,9 @@ class LowestOrderDrive(Result):
 
     The statistic is $u \mapsto \langle y\,\phi_p(z; u)\rangle$ with the lowest-order term $\phi_p$
     of the response φ. For linear units the statistic is given by the matrix
-    $\Sigma_{yz} = \langle y z^\top\rangle$. The response of quadratic units and of linear attention
-    is $u^\top Zu$ with products Z of inputs, and gives the statistic
+    $\Sigma_{yz} = \langle y z^\top\rangle$. The response of quadratic units is $u^\top Zu$ with
+    $Z = zz^\top$. In linear attention with $u = (K, Q)$ each component of the response is
+    $u^\top Zu$, with a matrix Z of products of three inputs. Both give the statistic
     $\Sigma_{yZ} = \langle yZ\rangle$.
 
     - `order`: the lowest order $p$.

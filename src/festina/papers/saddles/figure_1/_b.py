@@ -94,8 +94,8 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     else:
         panels.level(reading, claim)
     corrected = (
-        "of a mode's initial weights, only the part that is orthogonal (over units) to the modes "
-        "learned earlier counts"
+        "a mode's initial weights form a vector over units; only its component orthogonal to the "
+        "vectors of the modes learned earlier counts"
     )
     panels.falls(reading, claim, 0.005, "Theorem 4 and Eq. (35)", corrected)
     panels.ranks(reading, claim)

@@ -215,7 +215,8 @@ LINEAR = Model(
     level_within=5e-3,
     time_from="Theorem 4",
     time_within=0.01,
-    corrected="of a mode's initial weights, only the part orthogonal to earlier modes counts",
+    corrected="a mode's initial weights form a vector over units; only its component orthogonal to "
+    "the vectors of the modes learned earlier counts",
 )
 ATTENTION = Model(
     "attention",
