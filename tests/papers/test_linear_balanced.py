@@ -58,7 +58,7 @@ def test_no_claim_is_broken_for_other_sizes_and_draws(name):
         ("regimes", {"balances": (-2.0, 0.0, 2.0)}, "must lie between"),
         ("regimes", {"singular_values": (1.0,)}, "cannot change direction"),
         ("regimes", {"balances": (-20.0, -1.0, 1.0, 20.0)}, "contain 0"),
-        ("delayed-rich", {"inputs": 3}, "only a funnel"),
+        ("delayed-rich", {"inputs": 3}, "needs more inputs than hidden units"),
         ("delayed-rich", {"balances": (-20.0, 80.0)}, "must start at"),
         ("delayed-rich", {"balances": (70.0, 80.0)}, "factor of two"),
         ("delayed-rich", {"balances": (80.0, 500.0)}, "too long"),

@@ -29,7 +29,7 @@ def made(name):
         ("structures", {"hidden": 20}, "`hidden` must exceed"),
         ("structures", {"cluster_sizes": (3, 0)}, "`cluster_sizes` must be"),
         ("structures", {"branching": (2, 0)}, "`branching` must list"),
-        ("structures", {"cluster_sizes": (1,)}, "two or more items"),
+        ("structures", {"cluster_sizes": (1,)}, "each have at least two items"),
         ("structures", {"initial_strength": 0.5}, "`initial_strength` must be below"),
         ("structures", {"rows": 2}, "greater than or equal to 3"),
         ("differentiation", {"branching": (2, 1)}, "`branching` must list"),

@@ -3,9 +3,10 @@ r"""Representational drift: which codes change in chains that continue after equ
 The posterior is symmetric under permutations of neurons, so a chain may exchange the roles of two
 neurons. For linear neurons the distribution of a neuron is connected, and each neuron drifts
 through all of it. For saturating neurons the distribution consists of separate branches, one per
-codeword. Each neuron keeps its codeword, and populations of codewords stay as annealing left them.
-For classes of unequal size these populations are out of equilibrium. The overlap compares
-the mean responses of all neurons to classes, centred over classes, at two times of a chain.
+codeword. Each neuron keeps its codeword, so the fractions of neurons with each codeword stay as
+annealing left them. For classes of unequal size these fractions are out of equilibrium. The overlap
+compares the mean responses of all neurons to classes, centred over classes, at two times of a
+chain.
 """
 
 from typing import Any
@@ -171,16 +172,16 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         off = abs(data["share"] - data["share_theory"]).max("word")
         claim(
             f"{name}-out-of-equilibrium",
-            f"populations of {name} neurons by codeword stay as annealing left them, out of "
-            "equilibrium",
+            f"after annealing, the fractions of {name} neurons with each codeword stay away from "
+            "their values in equilibrium",
             all_above(off, 0.05),
             at="symmetry breaking",
-            note="largest difference between a population and its prediction, for each chain",
+            note="largest difference between a fraction and its prediction, for each chain",
         )
         claim(
             f"{name}-outputs",
-            f"networks of {name} neurons have the outputs of equilibrium, although populations by "
-            "codeword are out of equilibrium",
+            f"networks of {name} neurons have the outputs predicted for equilibrium, although the "
+            "fractions of neurons with each codeword are out of equilibrium",
             all_below(abs(data["output"] - data["output_theory"]), 3 / parameters.width),
             at="symmetry breaking",
             note="up to corrections of order 1/N for N hidden neurons",

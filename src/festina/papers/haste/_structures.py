@@ -209,8 +209,9 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     ]
     claim(
         "residual-speed",
-        "on the residual of a linear network, a pathway for one context starts to grow as fast as "
-        "a pathway for the other two contexts, for any structures of the contexts",
+        "on the residual that a linear network leaves, a pathway for one context and a pathway for "
+        "the other two contexts start to grow at the same rate, even if contexts have different "
+        "structures",
         agree(
             whole[[b for _, b in pairs]], whole[[a for a, _ in pairs]], within=0.05, relative=True
         ),
@@ -219,7 +220,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     claim(
         "whole-speed",
         "on the full targets, a pathway for two contexts starts to grow faster than a pathway for "
-        "the third, so mixed pathways win",
+        "the remaining context alone, which favours mixed units",
         all_above(gain, 1.0),
         note=f"ratios of growth rates: {join_numbers(gain, 3)}",
     )

@@ -262,9 +262,9 @@ def latecomer_delay(
         return math.nan
     if rest <= 0:
         raise ValueError(
-            f"`amplitudes` {a[0]:.3g} and {a[1]:.3g} are too far apart: the race leaves the slower "
-            "view a contribution that underflows to 0. Use closer amplitudes, or a larger "
-            "`initial_strength`."
+            f"The views' `amplitudes` {a[0]:.3g} and {a[1]:.3g} are too far apart: after the race "
+            "the contribution of the slower view underflows to 0. Use closer amplitudes, or a "
+            "larger `initial_strength`."
         )
     along = lambda c: (
         math.log(c / (m - 2 * c)) / a[slow] + math.log((m - c) / (m - 2 * c)) / (a[1 - slow])

@@ -69,7 +69,8 @@ class Parameters(BaseParameters):
         if self.inputs <= len(s):
             raise ValueError(
                 f"`inputs` must be above the number of singular values, {len(s)}, got "
-                f"{self.inputs}: only a funnel is rich with a delay."
+                f"{self.inputs}. Delayed rich learning with a larger first layer needs more inputs "
+                "than hidden units."
             )
         least = max(s), 10 * max(s), 2 * lam[-2]
         if any(a < b for a, b in zip((lam[0], *lam[-2:]), least, strict=True)):

@@ -70,8 +70,8 @@ class Parameters(Learning):
         worlds = self.worlds().values()
         if min(world.items for world in worlds) < 2:
             raise ValueError(
-                "`branching` and `cluster_sizes` must give two or more items, got "
-                f"{self.branching} and {self.cluster_sizes}."
+                "The tree of `branching` and the clusters of `cluster_sizes` must each have at "
+                f"least two items, got {self.branching} and {self.cluster_sizes}."
             )
         self.check(worlds)
 
