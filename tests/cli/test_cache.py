@@ -71,6 +71,7 @@ def test_the_second_process_compiles_nothing(tmp_path):
     assert second == (place, first[2], 0)
 
 
+@pytest.mark.slow
 def test_nor_does_a_script_that_trains(tmp_path):
     place = str(tmp_path / "cache")
     first = run(program=SCRIPT, FESTINA_CACHE=place)

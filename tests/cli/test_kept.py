@@ -121,6 +121,7 @@ def test_what_is_there_is_not_trained_again(out, festina, here, monkeypatch):
     assert " ".join(after.out.split()).replace(said, "") == " ".join(before.split())
 
 
+@pytest.mark.slow
 def test_other_parameters_presets_and_code_are_trained(festina, here, monkeypatch):
     from festina.experiments import _runner
 
@@ -170,6 +171,7 @@ def killed(process, sign, *tokens, **environment):
         running.communicate(timeout=20)
 
 
+@pytest.mark.slow
 @posix
 def test_what_is_killed_is_cleared_away_by_the_next_command(process, festina, here):
     killed(process, 1, "run", "toy/one", "--ending", "slow")

@@ -70,6 +70,7 @@ def test_the_reader_of_a_list_may_leave(process):
         assert running.stderr.read() == ""
 
 
+@pytest.mark.slow
 def test_a_run_does_without_zarr(tmp_path):
     """Writing a run does not import Zarr, which would take a quarter of a second."""
     code = (

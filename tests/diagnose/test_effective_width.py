@@ -206,6 +206,7 @@ def test_plain_arrays_give_what_objects_give():
         np.testing.assert_allclose(found.error, expected.error, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_other_tolerances_of_the_same_answer():
     network = fully_connected(3, WIDE, activation="relu", scale=0.5, key=jax.random.key(3))
     found = effective_width(network, X, tolerance=0.3)
@@ -301,6 +302,7 @@ def test_the_fixed_point_is_one():
     assert stationarity(found.fixed_point, data).relative < 1e-4
 
 
+@pytest.mark.slow
 def test_a_network_as_wide_as_for_mnist_has_two_rays():
     """Find two rays among small weights with 784 inputs, 1000 units, 2000 samples, as for MNIST."""
     rng = np.random.default_rng(5)

@@ -148,6 +148,7 @@ def test_logits_of_a_cross_entropy_are_warned_of(as_a_user):
     assert found.confirmed is False
 
 
+@pytest.mark.slow
 def test_outputs_fitted_by_squares_are_not_warned_of():
     """Classes fitted by least squares and positive targets early in training give no warning."""
     rng = np.random.default_rng(2)

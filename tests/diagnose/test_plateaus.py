@@ -575,6 +575,7 @@ def uneven(stairs: Staircase, spacing: float, seed: int = 0) -> np.ndarray:
 few = settings(max_examples=12, deadline=None, derandomize=True)
 
 
+@pytest.mark.slow
 @few
 @given(staircases())
 def test_drop_times_converge_with_the_sampling(stairs):

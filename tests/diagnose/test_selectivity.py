@@ -228,6 +228,7 @@ def test_random_features_are_the_baseline():
     assert one.alignment == two.alignment
 
 
+@pytest.mark.slow
 def test_of_networks_and_of_their_gated_copies():
     data = objects_in_contexts(4, 3)
     network = fully_connected(7, 20, 28, activation="relu", scale=1.0, key=seeds(1)[0])

@@ -133,10 +133,7 @@ CASES = _cases()
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 few_cases = pytest.mark.parametrize(
     "case",
-    [
-        case if case.name in ("relu", "attention") else pytest.param(case, marks=pytest.mark.slow)
-        for case in CASES
-    ],
+    [case if case.name == "relu" else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
     ids=lambda case: case.name,
 )
 

@@ -111,7 +111,8 @@ def on_circle(seeds, **options):
     return festina.gradient_flow(network, CIRCLE, **options)
 
 
-@pytest.mark.parametrize("seeds", [4, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [4, 10])
 def test_a_slide_ends_when_loss_and_weights_rest(seeds):
     """A slide that does not end would take 50,000 steps and 300,001 gradients."""
     flow = on_circle(seeds)

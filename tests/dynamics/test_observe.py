@@ -1,5 +1,7 @@
 """Test that observed quantities equal those computed from saved weights."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -50,10 +52,10 @@ OBSERVE = {"values": singular_values, "map": products, "units": lambda network: 
     ("activation", "batch"),
     [
         ("linear", (2, 3)),
-        ("tanh", ()),
         *(
             pytest.param(*each, marks=pytest.mark.slow)
-            for each in (("linear", ()), ("linear", (3,)), ("tanh", (3,)), ("tanh", (2, 3)))
+            for each in itertools.product(("linear", "tanh"), ((), (3,), (2, 3)))
+            if each != ("linear", (2, 3))
         ),
     ],
 )

@@ -126,6 +126,7 @@ def test_chains_that_never_move_are_one_draw_each(chains):
         assert found.apart == ("loss", "kernel")
 
 
+@pytest.mark.slow
 def test_steps_adapt_before_sampling_and_not_after():
     drawn = sample(
         orthogonal_inputs([4, 4, 4]),

@@ -28,9 +28,8 @@ def one_number(y, scaling, variance, width, temperature):
     return y.sum() / noise / precision, 1 / precision
 
 
-@pytest.mark.parametrize(
-    ("scaling", "width"), [pytest.param("lazy", 1, marks=pytest.mark.slow), ("non-lazy", 7)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("scaling", "width"), [("lazy", 1), ("non-lazy", 7)])
 def test_a_gaussian_posterior_has_its_moments(scaling, width):
     """Long steps are often rejected; without the accept-reject test the moments would be wrong."""
     y = np.array([0.3, 1.0, 0.8])
@@ -59,7 +58,8 @@ def test_a_gaussian_posterior_has_its_moments(scaling, width):
     np.testing.assert_allclose(f.var(), variance, rtol=0.08)
 
 
-@pytest.mark.parametrize("step", [pytest.param(0.2, marks=pytest.mark.slow), 0.4])
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [0.2, 0.4])
 def test_langevin_is_off_by_the_square_of_its_step(step):
     """Leapfrog steps of length ε turn an oscillator's ω² into exactly ω²(1 − ε²ω²/4)."""
     y = np.array([0.3, 1.0, 0.8])

@@ -575,6 +575,7 @@ def test_weights_that_are_never_used_leave_adam_its_memory():
     assert [float(each.square) > 0 for each in rule.moments] == [True, True]
 
 
+@pytest.mark.slow
 def test_a_long_slide_along_kinks_is_a_plateau():
     """A sample stays on the kink of a ReLU unit, so no step is short enough.
 

@@ -158,7 +158,14 @@ def run(model, optimizer, steps, schedule=lambda k: 1.0, data=None):
     return losses
 
 
-@pytest.mark.parametrize(("name", "before"), [*((name, 0) for name in OWN), ("momentum", 3)])
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [
+        ("momentum", 3),
+        ("decay, two rates", 0),
+        *(pytest.param(name, 0, marks=pytest.mark.slow) for name in OWN if "decay" not in name),
+    ],
+)
 def test_training_that_settles_in_a_few_steps_is_run_step_by_step(name, before):
     model = linear()
     optimizer = OWN[name](model.parameters())
@@ -175,6 +182,7 @@ def test_training_that_settles_in_a_few_steps_is_run_step_by_step(name, before):
     assert (seen.verdict, seen.left) == ("no staircase" if before == 0 else seen.verdict, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lr", [0.1, 1.0])
 def test_adam_that_settles_in_a_few_steps_is_not_dilated_then(lr):
     model = linear()

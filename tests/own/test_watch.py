@@ -159,6 +159,7 @@ def test_no_step_waits_for_a_number(monkeypatch):
     assert len(watch.curve[0]) == 100
 
 
+@pytest.mark.slow
 def test_memory_stays_within_its_budget_and_does_not_grow():
     model, x, y = problem()
     optimizer = OPTIMIZERS["sgd"](model.parameters())

@@ -17,10 +17,12 @@ without = pytest.mark.skipif(
 )
 # Experiments that take longer than 15 s on one core at their small parameters, and the reason.
 LONG = {
-    "coding/width": "corrections of 1/N are told apart from noise in long chains of several widths",
-    "coding/drift": "neurons are followed along chains of many moves, long after they were cooled",
     "coding/digits": "linear networks at three temperatures, and others, of many moves each",
+    "coding/drift": "neurons are followed along chains of many moves, long after they were cooled",
     "coding/schemes": "each activation has a sampler and a law of its own to compile",
+    "coding/temperature": "each temperature has a sampler, with enough moves to measure a kernel",
+    "coding/width": "corrections of 1/N are told apart from noise in long chains of several widths",
+    "haste/conflict": "each share of conflicting examples has a flow of its own, to the end",
     "haste/depth": "networks of one and two hidden layers, and a gated one for each, are compiled",
     "haste/equivalence": "a ReLU network and its gated equivalents are separate programs",
     "haste/mixed": "ReLU, modular and shared networks are separate programs",
@@ -28,13 +30,17 @@ LONG = {
     "haste/structures": "each structure of features has a task and networks of its own",
     "haste/tasks": "laws of late views are those of long flows at overlaps near one",
     "haste/views": "limits of wide networks need 200 units, and of small scales long flows",
+    "haste/why": "ReLU networks, the races of their pathways and two scales are separate programs",
     "linear/chains": "each depth and each kind of initial weights is a program of its own",
     "linear/regimes": "networks of three shapes are trained to the end at every balance",
     "race/abstraction": "networks of every M, K and way are reduced and trained one by one",
     "race/context": "networks of 2^C - 1 pathways are compiled whole",
     "race/generalisation": "each number of trained pairs has a graph of its own",
     "race/routing": "a routed, a common and a gated network are separate graphs",
+    "race/xor": "networks of two scales, with gates and without, are separate programs",
+    "saddles/drop-times": "the spread of drop times is measured over hundreds of seeds",
     "saddles/figure-3": "images of MNIST, and flows that read the width on every plateau",
+    "saddles/figure-5e": "attention below two layers and two controls are separate programs",
     "saddles/figure-6": "each network, with skips or without, is a program of its own",
     "saddles/theorem-1": "every kind of embedding is checked in every architecture",
 }

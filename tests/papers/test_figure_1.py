@@ -81,6 +81,7 @@ def test_no_claim_is_broken_on_fresh_seeds(letter):
     assert [claim for claim in claims if claim.broken] == []
 
 
+@pytest.mark.slow
 @each_panel
 def test_the_figure_has_dashed_theory(letter):
     run = fresh(letter)

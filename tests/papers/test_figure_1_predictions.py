@@ -111,13 +111,8 @@ def test_figure_1g_prediction_knows_the_loss_convention(loss):
     np.testing.assert_allclose(measured[:, 0], predicted[:, 0], rtol=0.015)
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [
-        "mean-over-outputs",
-        *(pytest.param(loss, marks=pytest.mark.slow) for loss in ("mean-square", "half")),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["mean-over-outputs", "mean-square", "half"])
 def test_figure_1b_prediction_knows_the_loss_convention(loss):
     measured, predicted = drops(B, seeds=4, seed=300, loss=loss)
     np.testing.assert_allclose(measured, predicted, rtol=5e-3)
@@ -132,6 +127,7 @@ def test_figure_1b_of_a_finite_data_set_is_close_to_the_population():
     np.testing.assert_allclose(levels, run["theory"]["level"].to_numpy()[1], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_figure_1b_of_a_whitened_sample_rests_between_the_levels_of_its_modes():
     run = B.run(B.parameters(seeds=2, samples=512, seed=3, **B.presets["printed"]))
     low, high = run["theory"]["fixed_point"].to_numpy()

@@ -83,9 +83,8 @@ def test_figure_1f_one_of_eight_seeds_hardly_rests_and_elsewhere():
     np.testing.assert_allclose(ends, 6 / 35, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("scale", "within"), [(5e-3, 0.01), pytest.param(5e-4, 2.5e-3, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("scale", "within"), [(5e-3, 0.01), (5e-4, 2.5e-3)])
 def test_figure_1g_first_drop_and_its_unit_follow_from_the_initial_weights(scale, within):
     network, _, parameters = panel("g", scale=scale, seeds=12)
     step = 2 * parameters.learning_rate

@@ -82,6 +82,7 @@ def test_a_worker_is_killed_in_the_middle(scheduler, tmp_path, monkeypatch):
     assert not (tmp_path / "other.zarr").exists()
 
 
+@pytest.mark.slow
 def test_the_scheduler_goes_away(scheduler, tmp_path):
     address, (process, *_), _ = scheduler
 

@@ -277,13 +277,16 @@ def test_an_interruption_says_how_to_go_on(tmp_path):
     assert sweep()["y"].values.tolist() == [0, 1, 2, 3, 4]
 
 
+TWO_DEPTHS = SMALL["linear/depth"] | {"network_depths": (2, 4), "seeds": 2}
+
+
 @pytest.fixture(scope="module")
 def depth(tmp_path_factory):
     """Return the store and a sweep of an experiment whose claims contain numbers of its
     parameters.
     """
     store = tmp_path_factory.mktemp("sweep") / "depth.zarr"
-    how = {"parameters": SMALL["linear/depth"], "processes": 0}
+    how = {"parameters": TWO_DEPTHS, "processes": 0}
     return store, lambda **more: festina.sweep(
         "linear/depth", {"layer_strength": [0.4, 0.5]}, store, **how, **more
     )
@@ -294,7 +297,7 @@ def test_a_claim_is_one_row_whatever_its_words_say(depth):
     data = sweep()
     assert data["reason"].values.tolist() == ["", ""]
     experiment = load_experiment("linear/depth")
-    known: dict[str, Any] = SMALL["linear/depth"] | {"layer_strength": 0.4}
+    known: dict[str, Any] = TWO_DEPTHS | {"layer_strength": 0.4}
     run = experiment.run(experiment.parameters(**known))
     assert data["claim"].values.tolist() == [claim.id for claim in experiment.claims(run)]
     assert np.isfinite(data["holds"]).all()
@@ -596,6 +599,7 @@ def test_many_pieces_share_a_file(tmp_path):
     assert len([p for p in (tmp_path / "s.zarr" / "x").rglob("*") if p.is_file()]) == 3
 
 
+@pytest.mark.slow
 def test_few_files_also_for_grids_of_many_axes(tmp_path):
     """For 10,000 pieces on four axes, a file holds thousands of statuses or a few values of a
     result.

@@ -166,6 +166,7 @@ def test_published_contexts_are_louder_where_there_are_more(contexts, loud):
     assert np.unique(task.x[:, 8:]).tolist() == [0.0, loud]
 
 
+@pytest.mark.slow
 def test_what_a_teacher_says_is_learned_through_outputs_or_features():
     data = objects_in_contexts(4, 2)
     teacher = fully_connected(6, 5, 21, activation="relu", scale=1.0, key=jax.random.key(0))

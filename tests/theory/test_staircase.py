@@ -420,7 +420,8 @@ def test_a_weight_of_the_wrong_sign_never_grows():
 # ---- units
 
 
-@pytest.mark.parametrize("seed", [pytest.param(12, marks=pytest.mark.slow), 23])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [12, 23])
 def test_a_weak_direction_is_waited_for(seed):
     """The third direction is a thousand times slower; its stiff jump must not take much longer."""
     task = quadratic_teacher(np.diag([1.0, 0.8, 0.03]))

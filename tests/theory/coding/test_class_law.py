@@ -87,6 +87,7 @@ def test_gradient_and_curvature_are_those_of_a_convex_function(activation):
         assert np.linalg.eigvalsh(dual.curvature(x))[0] > 0
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=3),

@@ -47,7 +47,8 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
     near = agree(level, lowest, within=0.1, relative=True)
     claim("plateau-level", words, near, at=eq_4, headline=True)
     words = (
-        "after the first drop all units have nearly equal u: relative spread of u about its mean"
+        "where the plateau after the first drop begins, while the loss still falls, all units have "
+        "nearly equal u: relative spread of u about its mean"
     )
     spread = np.median([_spread(reading, seed) for seed in range(reading.seeds)])
     claim("equal-units", f"{words} (median)", max_error_below(spread, within=0.02), at=eq_4)
