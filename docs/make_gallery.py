@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 from PIL import Image
 
 import festina
@@ -18,7 +19,10 @@ from festina.experiments._runner import write_figure
 
 GALLERY = Path(__file__).parent / "gallery"
 DPI = 110.0
-COLOURS = 128  # a palette makes a picture several times smaller; lines and text lose nothing
+DPI_OF_IMAGES = 90.0  # lower, because these files have no palette
+COLOURS = 128
+"""Colours of the palette of a figure without images. A palette makes the file several times
+smaller and keeps the colours of lines and text, but it changes the colours of a colour map."""
 
 
 def saved(runs: Path, name: str) -> Path | None:
@@ -27,13 +31,23 @@ def saved(runs: Path, name: str) -> Path | None:
     return store if store.exists() else None
 
 
+def has_images(figure: Figure) -> bool:
+    """Return whether a figure contains an image or other values drawn with a colour map."""
+    drawn = (each for ax in figure.axes for each in (*ax.images, *ax.collections))
+    return any(each.get_array() is not None for each in drawn)
+
+
 def draw(run: ExperimentRun, stem: Path) -> None:
-    """Draw the figure of a run as a PNG with a palette."""
+    """Draw the figure of a run as a PNG, with a palette if the figure contains no images."""
     figure = run.experiment.draw(run.data)
-    (path,) = write_figure(figure, stem, dpi=DPI, formats=("png",))
+    images = has_images(figure)
+    dpi = DPI_OF_IMAGES if images else DPI
+    (path,) = write_figure(figure, stem, dpi=dpi, formats=("png",))
     plt.close(figure)
     with Image.open(path) as picture:
-        small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        small = picture.convert("RGB")
+        if not images:
+            small = small.quantize(COLOURS, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
 
 
