@@ -213,7 +213,7 @@ def draw(run: xr.DataTree) -> Figure:
     """Plot the gating index and the loss against c·t, and half times against c."""
     data, none = run["conflict"].ds, run["none"].ds
     figure, (gating, loss, times) = panels("Views in conflict, and a cue", 3, width=3.7)
-    for share, shade, label in shades(data["share"].values, "c ="):
+    for share, shade, label in shades(data["share"].values, "$c$ ="):
         one = data.sel(share=share).mean("seed")
         draw_pair(gating, one["clock"], one["index"], color=shade, label=label)
         draw_pair(loss, one["clock"], 4 * one["loss"] / share, color=shade)
@@ -223,18 +223,25 @@ def draw(run: xr.DataTree) -> Figure:
         none["index"].mean("seed"),
         color="0.6",
         lw=2.0,
-        label="c = 0",
+        label="$c$ = 0 (time rescaled)",
     )
-    label_axes(gating, "$c\\,t/τ$", "gating index", "follows the cue (1) or not (0)")
+    words = "time × share of conflicts, $c\\,t/τ$", "gating index", "follows the cue (1) or not (0)"
+    label_axes(gating, *words, legend_title="share $c$ of conflicts")
     loss.axhline(1.0, **THEORY_STYLE, label="without gates")
-    label_axes(loss, "$c\\,t/τ$", "loss in units of $c/4$", "loss", ylim=(0, 2))
+    words = "time × share of conflicts, $c\\,t/τ$", "loss in units of $c/4$", "loss"
+    label_axes(loss, *words, yscale="log", ylim=(0.03, None))
     share = data["share"].values
     how = {**POINT_STYLE, "color": "C0", "label": "training"}
     times.errorbar(
         share, data["half"].mean("seed") / share, data["half"].std("seed") / share, **how
     )
     rare = data.sel(share=data["share"] <= _RARE)
-    times.plot(share, float(rare["half"].mean()) / share, **THEORY_STYLE, label="1/c")
+    times.plot(
+        share,
+        float(rare["half"].mean()) / share,
+        **THEORY_STYLE,
+        label=f"$∝ 1/c$, fitted to $c ≤ {_RARE:g}$",
+    )
     words = "share $c$ of conflicts", "time $t/τ$ to index 1/2", "time to follow the cue"
     label_axes(times, *words, xscale="log", yscale="log")
     return figure
