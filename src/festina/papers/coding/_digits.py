@@ -276,7 +276,7 @@ def draw(run: xr.DataTree) -> Figure:
     for ax, part in zip(axes, ("bias", "variance"), strict=False):
         for k, network in enumerate(data["network"].values):
             values = data["split"].sel(network=network, part=part)
-            label = str(network).replace("σ_a²", "$σ_a^2$")
+            label = str(network).replace("σ_a²", "$σ_a^2$").replace("features", "feature-learning")
             ax.plot(at + 0.15 * (k - 1), values, **POINT_STYLE, label=label)
         ax.set_xticks(at, names)
         ax.set_xlim(-0.5, len(names) - 0.5)
@@ -290,7 +290,9 @@ def draw(run: xr.DataTree) -> Figure:
         axes[2].plot(
             theory["temperature"], theory["apart"], **POINT_STYLE, label="sampled networks"
         )
-        axes[2].plot(theory["temperature"], theory["apart_theory"], **THEORY_STYLE, label="N → ∞")
+        axes[2].plot(
+            theory["temperature"], theory["apart_theory"], **THEORY_STYLE, label="theory, N → ∞"
+        )
         words = "temperature $T$", "relative distance", "linear: distance to the lazy network"
         label_axes(axes[2], *words, xscale="log", yscale="log")
     return figure

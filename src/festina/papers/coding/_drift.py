@@ -199,10 +199,11 @@ def draw(run: xr.DataTree) -> Figure:
         for chain in range(data.sizes["chain"]):
             label = name if chain == 0 else None
             overlap.plot(data["move"], data["overlap"][chain], color=color, alpha=0.7, label=label)
-    label_axes(overlap, "moves", "overlap with the first sample", "all neurons")
+    title = f"all neurons; one line per chain ({data.sizes['chain']} chains)"
+    label_axes(overlap, "Monte Carlo moves", "overlap with the first sample", title)
     for name, ax in zip(names, neurons, strict=True):
         data = run[name].ds
         for c, shade, label in shades(range(1, 4), "class"):
             ax.plot(data["move"], data["neuron"][:, c - 1], color=shade, label=label)
-        label_axes(ax, "moves", "mean activity", f"one neuron, {name}")
+        label_axes(ax, "Monte Carlo moves", "mean activity", f"one neuron, {name}")
     return figure

@@ -305,11 +305,13 @@ def draw(run: xr.DataTree) -> Figure:
         h = data["activity"].values
         means = _mean(h, np.repeat(np.arange(3), parameters.sizes))
         order = np.lexsort([means[-1], *means.round()])  # by codeword, then by size
+        seen = f"all {len(order)}"
         if name == "relu":  # outliers first, wide enough to be seen
             order = np.argsort(-np.ptp(means, axis=0))[: max(20, len(order) // 5)]
+            seen = f"{len(order)} of {len(means.T)}"
         picture = shown.imshow(h[:, order], aspect="auto", **_colors(h))
-        figure.colorbar(picture, ax=shown)
-        words = "neuron, sorted", "example, by class" * first, f"{name}: {SCHEMES[name]}"
+        figure.colorbar(picture, ax=shown, label="activity")
+        words = f"neuron, sorted ({seen})", "example, by class" * first, f"{name}: {SCHEMES[name]}"
         label_axes(shown, *words)
         for end in ends[:-1]:
             shown.axhline(end - 0.5, color="white", lw=0.7)
@@ -320,7 +322,7 @@ def draw(run: xr.DataTree) -> Figure:
         readout.hist(values, bins, density=True, alpha=0.5, label="sampled neurons")
         readout.plot(data["value"], data["density"], **THEORY_STYLE, label="theory, N → ∞")
         least = 0.5 / (len(values) * (bins[1] - bins[0]))  # density of half a neuron in a bin
-        readout.plot(out, np.full(len(out), 2 * least), "kv", ms=4, label="outlier, one per class")
+        readout.plot(out, np.full(len(out), 2 * least), "kv", ms=4, label="predicted outliers")
         above_all = 3 * float(data["density"].max())
         label_axes(readout, "readout $a_1$", "density" * first, yscale="log", legend=None)
         readout.set_ylim(least, above_all)
@@ -329,7 +331,7 @@ def draw(run: xr.DataTree) -> Figure:
         both = kernel.imshow(
             np.concatenate([blocks[0], np.full((3, 1), np.nan), blocks[1]], axis=1), **colors
         )
-        figure.colorbar(both, ax=kernel)
+        figure.colorbar(both, ax=kernel, label="kernel")
         kernel.set_xticks([1, 5], ["samples", "theory"])
         kernel.set_yticks(range(3), ["1", "2", "3"])
         label_axes(kernel, "kernel", "class" * first)

@@ -207,6 +207,6 @@ def draw(run: xr.DataTree) -> Figure:
             float(data["crossover"]), **{**GUIDE_STYLE, "color": "0.6"}, label="crossover $T_c$"
         )
         first = name == names[0]
-        words = "temperature $T$", "kernel, within − between" * first, name
+        words = "temperature $T$", "mean kernel within − between classes" * first, name
         label_axes(ax, *words, theory="theory, N → ∞", legend="upper right" if first else None)
     return figure

@@ -226,12 +226,14 @@ def draw(run: xr.DataTree) -> Figure:
     """Plot errors of the theory against width, and contrasts against the prior variance."""
     parameters = parameters_of_run(run, Parameters)
     figure, (width, prior) = panels("Codes against width and prior", 2)
+    level = list[np.ndarray]()
     for k, name in enumerate(parameters.activations):
         data = run[name].ds
         off = abs(data["contrast"].mean("chain") / data["theory"] - 1)
         width.plot(data["width"], off, **POINT_STYLE, color=f"C{k}", label=name)
-        if k == 0:
-            power_law_guide(width, data["width"], float(off[-1]), -1)
+        level.append(np.log(off * data["width"]).values)
+    widest = float(data["width"][-1])
+    power_law_guide(width, data["width"], float(np.exp(np.mean(level))) / widest, -1)
     width.axhline(0.05, **GUIDE_STYLE, label="5 %")
     words = "hidden neurons $N$", "relative error", "error of the kernel"
     label_axes(width, *words, theory="$1/N$", xscale="log", yscale="log")
@@ -240,6 +242,10 @@ def draw(run: xr.DataTree) -> Figure:
         data["variance"], data["contrast"].mean("chain"), **POINT_STYLE, label="sampled networks"
     )
     prior.plot(data["variance"], data["theory"], "k--", lw=1.0, label="theory, N → ∞")
-    words = "readout variance, $σ_a^2 P$", "kernel, within − between", "erf-sigmoid neurons"
+    words = (
+        "readout variance, $σ_a^2 P$",
+        "mean kernel within − between classes",
+        "erf-sigmoid neurons",
+    )
     label_axes(prior, *words, xscale="log")
     return figure
