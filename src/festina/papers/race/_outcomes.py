@@ -342,7 +342,8 @@ def draw(run: xr.DataTree) -> Figure:
         )
         each.plot([], [], **POINT_STYLE, color=shade, label=label)
     diagonal(each, [0.0, 1.0])
-    label_axes(each, "χ predicted from initial weights", "χ of the trained network")
+    words = "share χ of XoR in the output, predicted from initial weights"
+    label_axes(each, words, "share χ of XoR after training", "χ of every trained network")
     small = data.sel(scale=slice(None, _SMALL))
     small = small.isel(scale=slice(None, None, small.sizes["scale"] // 3))
     over = np.linspace(-3, 3, 61)

@@ -279,7 +279,7 @@ def draw(run: xr.DataTree) -> Figure:
         shape = "square" if features == 8 else "funnel"
         axes[0, column].set_title(f"{regime}\n{shape}, $λ = {balance:g}$")
         axes[1, column].set_xlabel("item")
-    words = "similarity of items in $W_1^⊤W_1$, over the largest"
+    words = "similarity of items in $W_1^⊤W_1$, divided by the largest entry"
     figure.colorbar(axes[0, 1].images[0], ax=axes[:, 1:], label=words)
     return figure
 
@@ -296,7 +296,7 @@ def _draw_distances(ax: Axes, run: xr.DataTree) -> None:
     ax.set_xscale("symlog", linthresh=inner, linscale=0.6)
     sizes = np.array([size for size in (0.01, 0.1, 1.0, 10.0, 100.0) if inner < size <= largest])
     ticks = [*-sizes[::-1], 0.0, *sizes]
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_xticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
     words = "balance $λ$", "kernel distance, start to end"
     label_axes(ax, *words, theory="theory, each seed", legend=None, ylim=(-0.02, None))
     ax.legend(loc="upper center", ncols=2, bbox_to_anchor=(0.5, 1.2))
