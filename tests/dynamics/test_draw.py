@@ -41,7 +41,7 @@ def test_a_line_for_each_network_up_to_its_own_end():
     for k, line in enumerate(ax.lines[:2]):
         one = run.lane(k)
         np.testing.assert_array_equal(line.get_xydata(), np.stack([one.time, one.loss], axis=1))
-    assert ax.get_xlabel() == r"flow time $t/\tau$"
+    assert ax.get_xlabel() == "time $t/τ$"
     assert ax.get_ylabel() == "loss ½⟨‖y − f‖²⟩"
 
 
@@ -71,7 +71,7 @@ def test_descent_is_drawn_in_steps_and_named_by_its_rates():
     )
     ax = run.draw()
     assert words(ax) == ["training, learning rate 0.02", "training, learning rate 0.1"]
-    assert ax.get_xlabel() == "steps"
+    assert ax.get_xlabel() == "step"
     assert ax.get_ylabel() == "loss ⟨‖y − f‖²⟩"
 
 

@@ -150,7 +150,7 @@ def test_a_staircase_is_drawn_with_its_loss_and_clock():
     found = [saddles.staircase(LAYERS.lane(k), TASK, loss="mean-square") for k in range(2)]
     ax = found[0].draw()
     assert found[1].draw(ax) is ax
-    assert "⟨‖y − f‖²⟩" in ax.get_xlabel()
+    assert ax.get_xlabel() == "time $t/τ$"
     assert ax.get_ylabel() == "loss ⟨‖y − f‖²⟩"
     assert ax.get_legend_handles_labels()[1] == ["predicted"]
     for patch, each in zip(ax.patches, found, strict=True):

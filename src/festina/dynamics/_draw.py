@@ -52,7 +52,7 @@ def draw_loss(trajectory: "Trajectory", ax: "Axes | None", style: dict[str, Any]
         # A loss that converges to zero would fill most of a logarithmic axis.
         ax.set_yscale("log")
         ax.set_ylim(bottom=max(min(levels) / _WIDE, ax.get_ylim()[0]))
-    clock = r"flow time $t/\tau$" if trajectory.learning_rate is None else "steps"
+    clock = "time $t/τ$" if trajectory.learning_rate is None else "step"
     ax.set(xlabel=clock, ylabel=f"loss {loss_formula(trajectory.convention)}")
     if set(ax.get_legend_handles_labels()[1]) - {_TRAINING}:
         some = f"{len(drawn)} of {len(every)} networks drawn" if len(drawn) < len(every) else None

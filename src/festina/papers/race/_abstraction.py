@@ -338,7 +338,7 @@ def draw(run: xr.DataTree) -> Figure:
     how = {**POINT_STYLE, "marker": "s", "color": "C3"}
     times.plot(one["domains"], one["reduced"].sel(way="shared"), **how, label="shared, any K")
     times.plot(one["domains"], one["theory"].sel(way="shared"), **THEORY_STYLE)
-    words = "number $M$ of domains", "half time of mode 1, in $τ$", "one kind of path"
+    words = "number $M$ of domains", "half time $t/τ$ of mode 1", "one kind of path"
     times.set_ylim(top=3 * float(table["theory"].max()))  # room for the legend
     label_axes(times, *words, theory="theory", xscale="log", yscale="log")
     times.set_xticks(parameters.domains, [f"{each}" for each in parameters.domains])
@@ -350,7 +350,7 @@ def draw(run: xr.DataTree) -> Figure:
             curve = one.sel(way=way).isel(mode=mode)
             draw_pair(curves, one["time"], curve["strength"], curve["theory"], color=colors)
         curves.plot([], [], **SIMULATION_STYLE, color=colors, alpha=0.6, label=way)
-    words = "time $t$ in units of $τ$", "mode strength $b_1b_2b_3$"
+    words = "time $t/τ$", "mode strength $b_1b_2b_3$"
     words = (
         *words,
         f"shared and dedicated, $M$ = {m}, $K$ = {k}, $b$ = {float(one['start']):g}",

@@ -324,7 +324,7 @@ def draw(run: xr.DataTree) -> Figure:
         at = seen["updates"] * float(seen["rate"]) * 2 * m**2 / (len(s) * (2 * len(s) - 1))
         clock.plot(at, seen["strength"][:, mode], **{**POINT_STYLE, "ms": 3}, color=color)
     end = 1.15 * _half_time(data, values[0])
-    words = "time $t$ in units of $τ$", "mode strength $b_1b_2b_3$", "decoupled weights"
+    words = "time $t/τ$", "mode strength $b_1b_2b_3$", "decoupled weights"
     top = 1.45 * s[0]  # room for the legend
     how = {"legend": "upper right", "xlim": (0, 1.3 * end), "ylim": (0, top)}
     label_axes(modes, *words, theory="theory", **how)
@@ -348,7 +348,7 @@ def draw(run: xr.DataTree) -> Figure:
         losses.plot(
             one["time"], one["theory"] / first, **{**THEORY_STYLE, "color": color, "lw": 1.4}
         )
-    words = "time $t$ in units of $τ$", "loss / initial loss"
+    words = "time $t/τ$", "loss / initial loss"
     words = *words, f"random weights, σ = {float(random['scale'][-1]):g}"
     right = 3 * float(smallest["half_time"].median())
     label_axes(losses, *words, theory="reduction", xlim=(0, right), ylim=(0, 1.05))

@@ -185,7 +185,7 @@ class Staircase(Result):
         for each in self.lanes():
             each._draw(ax, dict(style))
         formula = loss_formula(self.convention)
-        ax.set(xlabel=f"time $t$ of gradient flow on {formula}", ylabel=f"loss {formula}")
+        ax.set(xlabel="time $t/τ$", ylabel=f"loss {formula}")
         ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False)
         return ax
 

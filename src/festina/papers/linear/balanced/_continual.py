@@ -221,6 +221,6 @@ def _draw_course(ax: Axes, data: xr.Dataset, length: float) -> None:
     starts = width * np.arange(tasks)
     labels = [*["0"] * tasks, *[f"{width / 2:.2g}"] * tasks]
     ax.set_xticks(np.concatenate([starts, starts + width / 2]), labels)
-    words = "time $t$ since the beginning of each task, in units of $τ$", "loss of each task"
+    words = "time $t/τ$ since the beginning of each task", "loss of each task"
     box = {"xlim": (0, tasks * width), "ylim": (0, None)}
     label_axes(ax, *words, theory="closed form", legend="beside", **box)

@@ -303,15 +303,15 @@ def draw(run: xr.DataTree) -> Figure:
     means = data.mean("seed").isel(time=slice(1, None))
     ends, dotted = means["time"].values[[0, -1]], {"lw": 1.2, "ls": ":"}
     for ax, way, title in (
-        (smaller, "embedding", "smaller embedding: $u → g\\,u$"),
-        (kept, "exchange", "function kept: $u → g\\,u$, $v → v/g^2$"),
+        (smaller, "embedding", "smaller embedding: $u$ times a factor $g$"),
+        (kept, "exchange", "function kept: embedding $g\\,u$, readout $v/g^2$"),
     ):
         for factor, color, label in factors:
             curve = means.sel(way=way, factor=factor)
             ax.plot(curve["time"], curve["train_accuracy"], color=color, **dotted)
             how = {"color": color, "label": label, "alpha": 0.8}
             draw_pair(ax, curve["time"], curve["test_accuracy"], **how)
-        label_axes(ax, "flow time $t$", title=title, legend=None, xscale="log", xlim=ends)
+        label_axes(ax, "time $t/τ$", title=title, legend=None, xscale="log", xlim=ends)
     smaller.plot([], [], color="0.3", **dotted, label="training pairs")
     draw_pair(smaller, [], [], color="0.3", alpha=0.8, label="held-out pairs")
     label_axes(smaller, ylabel="accuracy, mean over seeds", legend="upper left", ylim=(-0.03, 1.05))
@@ -336,7 +336,7 @@ def _draw_times(ax: Axes, grok: xr.DataArray, colors: list[Any], end: float) -> 
         ax.plot(beside, times, **POINT_STYLE, color=colors[index], alpha=0.6)
         ends = [place - width / 2, place + width / 2]
         draw_pair(ax, ends, [np.median(times)] * 2, color=colors[index], alpha=1.0)
-    words = "what is scaled", "flow time to grok", "every seed, and the median"
+    words = "what is scaled", "time $t/τ$ to grok", "every seed, and the median"
     label_axes(ax, *words, xlim=(-0.6, len(_POWERS) + 0.6), ylim=(0, 1.22 * end))
     ways = ["smaller\nembedding", "both\nsmaller", "smaller\nreadout", "function\nkept"]
     ax.set_xticks(range(len(ways) + 1), ["$g$ = 1", *ways], fontsize=8)

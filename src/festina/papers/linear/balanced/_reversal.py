@@ -280,7 +280,7 @@ def draw(run: xr.DataTree) -> Figure:
     curves.axhline(0, **GUIDE_STYLE)
     end = min(2.6 * float(data["crossing_theory"].sel(mode=s).max()), float(data["time"][-1]))
     box = {"xlim": (0, end), "ylim": (-1.1 * s, 1.35 * s), "title": f"$s$ = {s:g} → {-s:g}"}
-    words = "time $t$ since the reversal, in units of $τ$", "mode strength $a(t)$"
+    words = "time $t/τ$ since the reversal", "mode strength $a(t)$"
     label_axes(curves, *words, legend=None, **box)
     curves.legend(loc="upper right", title="balance $λ$", ncols=3)
     _draw_crossing(crossing, data)
@@ -294,7 +294,7 @@ def draw(run: xr.DataTree) -> Figure:
         draw_pair(early, times["stop"], times, law, **dots)
         early.plot([], [], **POINT_STYLE, color=color, alpha=0.6, label=label)
     top = 1.35 * float(run["early"].ds["relearned"].max())
-    words = "first training time $T$, in units of $τ$", "time since the reversal, in $τ$"
+    words = "first training time $T/τ$", "time $t/τ$ since the reversal"
     label_axes(early, *words, "balance 0, stopped early", legend="upper left", ylim=(0, top))
     return figure
 
@@ -312,5 +312,5 @@ def _draw_crossing(ax: Axes, data: xr.Dataset) -> None:
     ax.plot(strong, math.log(2) / strong, color="0.4", lw=1.2, ls=":", label="limits")
     ax.axhline(math.log(2), color="0.6", **SIMULATION_STYLE, alpha=0.35, zorder=0)
     ax.text(fine[-1], 1.08 * math.log(2), "shallow", color="0.4", ha="right", va="bottom")
-    words = "balance $λ$", "time to cross zero, in $τ$", "learned to the end"
+    words = "balance $λ$", "time $t/τ$ to cross zero", "learned to the end"
     label_axes(ax, *words, legend="lower left", xscale="log", yscale="log")

@@ -302,7 +302,7 @@ def draw(run: xr.DataTree) -> Figure:
             curve = shown.isel(mode=mode)
             draw_pair(ax, time, curve["strength"], curve["theory"], color=color, alpha=0.6)
             ax.text(1.03 * time[-1], target, label, color=color, va="center")
-        words = "time $t$ in units of $τ$", "", f"{words}, $D = {int(shown['depth'])}$"
+        words = "time $t/τ$", "", f"{words}, $D = {int(shown['depth'])}$"
         ax.set(xlim=(0, time[-1]), ylim=(0, 1.25 * targets.max()))
         label_axes(ax, *words, legend=None)
     label_axes(shallow, ylabel="mode strength $a(t)$", theory="chains", legend=None)

@@ -412,9 +412,9 @@ def draw(run: xr.DataTree) -> Figure:
         draw_pair(modules, 1 / part["strength"], part["time"], part["theory"], **look)
     how = {"theory": "closed form", "legend": None, "yscale": "log"}
     size = f"networks of {parameters.size} × {parameters.size} matrices"
-    label_axes(chains, "depth $D$", "training time, in units of $τ/D$", "one chain", **how)
-    label_axes(networks, "depth $D$", "training time, in units of $τ/D$", size, **how)
-    words = "$1/b_0$", "time of one module, in $τ$", "cost of pretraining"
+    label_axes(chains, "depth $D$", "training time, $D\\,t/τ$", "one chain", **how)
+    label_axes(networks, "depth $D$", "training time, $D\\,t/τ$", size, **how)
+    words = "$1/b_0$", "time $t/τ$ of one module", "cost of pretraining"
     label_axes(modules, *words, **how, xscale="log")
     chains.locator_params(axis="x", integer=True)
     places = 1 / run["modules"].ds["strength"].values

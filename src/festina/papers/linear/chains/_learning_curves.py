@@ -212,7 +212,7 @@ def draw(run: xr.DataTree) -> Figure:
     for depth, ax in axes.items():
         ax.axhline(parameters.target, **GUIDE_STYLE)
         ax.set(ylim=(0, 1.12 * parameters.target), xlim=(0, None))
-        label_axes(ax, "time $t$ in units of $τ/D$", "", titles[depth], legend="lower right")
+        label_axes(ax, "time $D\\,t/τ$", "", titles[depth], legend="lower right")
     # Labels above the curves; labels that would overlap are joined.
     groups, room = [], 0.06 * deepest.get_xlim()[1]
     for word, place in sorted(halves.items(), key=lambda item: item[1]):
