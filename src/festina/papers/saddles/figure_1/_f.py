@@ -134,6 +134,6 @@ PANEL = Panel(
     _asserts,
     # Dots are the queries; the key of an active head lies on the line of its query.
     drawn={"key_query": 1, "rank": 0},
-    symbol="q",
+    symbol="query weight q",
 )
 run, claims, draw, animate = PANEL.run, PANEL.claims, PANEL.draw, PANEL.animate

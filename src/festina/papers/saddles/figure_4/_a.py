@@ -102,7 +102,7 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
 
 # Dots are the queries.
 _how: Any = {"merge": 1e-5, "scales": ("log", "linear"), "drawn": {"key_query": 1, "rank": 0}}
-_how |= {"task": _task, "network": _network, "symbol": "q"}
+_how |= {"task": _task, "network": _network, "symbol": "query weight q"}
 run, claims, _draw = other("4A", "softmax attention", Parameters, 0, _asserts, _known, **_how)
 
 

@@ -43,4 +43,4 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
     return float(minima[0]), {name: ("point", values) for name, values in points.items()}
 
 
-run, claims, draw = other("4E", "order two, unnamed", Parameters, 2, known=_known, share=0.75)
+run, claims, draw = other("4E", "of order two", Parameters, 2, known=_known, share=0.75)

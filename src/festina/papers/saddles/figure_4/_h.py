@@ -48,4 +48,4 @@ def _known(parameters: Parameters, task: AbstractTask, network: Layer) -> Levels
     return float(left.min()), {}
 
 
-run, claims, draw = other("4H", "order three, unnamed", Parameters, 3, known=_known, share=0.75)
+run, claims, draw = other("4H", "of order three", Parameters, 3, known=_known, share=0.75)

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveFloat
 
@@ -234,18 +235,34 @@ def _draw(panel: Panel, scales: tuple[str, str], run: xr.DataTree) -> Figure:
     """Draw the panel as in Figure 1, with the weights after the first drop."""
     reading, title = panel.reading(run), panel.heading(run)
     if chosen := getattr(reading.parameters, "activation", ""):
-        title = f"{panel.number}   {panel.title}; here {_FUNCTIONS[chosen][1]}"
+        title = f"{panel.number}   φ(z) = {_FUNCTIONS[chosen][1]}, {panel.title}"
     figure = panels.draw_panel(reading, title, panel.drawn, panel.symbol)
     loss, after, _ = figure.axes
     if after.get_title():
         after.set_title("after the first drop")
     if "fixed_point" in reading.theory:
-        points, minimum = (reading.theory[name].values for name in ("fixed_point", "minimum"))
-        for level in points[minimum][1:]:  # the lowest level is already drawn
-            loss.axhline(level, **THEORY_STYLE)
+        _draw_fixed_points(reading, loss)
     if scales[0] == "log":
         loss.set(xscale="log", xlim=(0.1, float(reading.simulation["step"].max()) or 1.0))
     if scales[1] == "log":
         top, lowest = float(reading.theory["level"][0]), float(reading.simulation["loss"].min())
         loss.set(yscale="log", ylim=(0.5 * max(lowest, 1e-6 * top), 2 * top))
     return figure
+
+
+def _draw_fixed_points(reading: Reading, ax: Axes) -> None:
+    """Draw the fixed points of one unit, in another style if the loss of no seed rests there."""
+    points, minimum = (reading.theory[name].values for name in ("fixed_point", "minimum"))
+    rest = float(reading.theory["level"][1])
+    lowest = [line for line in ax.lines if set(np.asarray(line.get_ydata()).tolist()) == {rest}]
+    others = [ax.axhline(level, **THEORY_STYLE) for level in points[minimum][1:]]
+    seen = reading.plateaus["level"].values[reading.counts >= 3, PLATEAU]
+    # Activations of order zero rest close to a fixed point, and those of order one nowhere near.
+    within = 0.1 if reading.theory["order"] == 0 else 0.02
+    label = "other fixed points of one unit"
+    for line in lowest + others:
+        level = np.asarray(line.get_ydata(), float)[0]
+        if not (abs(seen / level - 1) < within).any():
+            line.set(ls=":", color="0.5", zorder=1, label=label)
+            label = None
+    panels.loss_legend(ax)

@@ -243,7 +243,7 @@ def drawing(panel: Panel, *, aligned: bool = False) -> Callable[[xr.DataTree], F
         shown = min(among, key=lambda seed: away[seed, PLATEAU])
         words = panels.labels(reading)["xlabel"]
         if aligned:
-            words += ", from near first drop"
+            words += ", origin shifted for each seed"
             drops = reading.drops["step"]
             start = drops.isel(fall=0) - float((drops.isel(fall=1) - drops.isel(fall=0)).max())
             reading.drops = reading.drops.assign(step=drops - start)
@@ -252,7 +252,8 @@ def drawing(panel: Panel, *, aligned: bool = False) -> Callable[[xr.DataTree], F
             # The predicted first drop counts from the start of training, unlike this axis.
             reading.theory = reading.theory.drop_vars("drop_step", errors="ignore")
         title, dots = panel.heading(run), (panel.drawn, panel.symbol)
-        figure = draw_panel(reading, title, *dots, shown=shown, because=" (nearest)")
+        because = " (plateau nearest to theory)"
+        figure = draw_panel(reading, title, *dots, shown=shown, because=because)
         figure.axes[0].set_xlabel(words)
         return figure
 

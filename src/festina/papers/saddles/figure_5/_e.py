@@ -241,6 +241,6 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
 
 
 _TABLES = deep(_network, _predict, starts=8, converged=1e-3, also=_controls)
-_DOTS: Any = {"drawn": {"key_query": 1, "rank": 0}, "symbol": "q"}
+_DOTS: Any = {"drawn": {"key_query": 1, "rank": 0}, "symbol": "query weight q"}
 PANEL = Panel("5E", "linear transformer", Parameters, _task, _network, _TABLES, _asserts, **_DOTS)
 run, claims, draw = PANEL.run, PANEL.claims, drawing(PANEL, aligned=True)

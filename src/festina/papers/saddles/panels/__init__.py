@@ -20,6 +20,7 @@ from ._claims import level as level
 from ._claims import widths as widths
 from ._draw import draw_panel as draw_panel
 from ._draw import labels as labels
+from ._draw import loss_legend as loss_legend
 from ._panel import Panel as Panel
 from ._parameters import FewUnitsParameters as FewUnitsParameters
 from ._parameters import PanelParameters as PanelParameters

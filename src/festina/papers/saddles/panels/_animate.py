@@ -29,7 +29,10 @@ _WEIGHTS = (0.625, 0.15, 0.67 * _SIZE[1] / _SIZE[0], 0.67)
 
 @styled
 def animate_panel(
-    reading: Reading, title: str, drawn: Mapping[str, int] = {}, symbol: str = "u"
+    reading: Reading,
+    title: str,
+    drawn: Mapping[str, int] = {},
+    symbol: str = "first-layer weight u",
 ) -> FuncAnimation:
     """Animate one seed of a panel, from its initial weights to the end of training."""
     seed = shown_seed(reading)

@@ -13,7 +13,7 @@ from ._reading import END, PLATEAU, Reading
 
 # All panels have the same layout, fixed here in inches. Constrained layout would take as long as
 # the rest of drawing.
-_SIZE = (4.7, 5.0)
+_SIZE = (4.7, 5.2)
 _LOSS = (0.76, 2.74, 3.70, 1.76)
 _ON_PLATEAU = (0.76, 0.5, 1.5, 1.5)
 _AT_END = (2.96, 0.5, 1.5, 1.5)
@@ -24,7 +24,7 @@ def draw_panel(
     reading: Reading,
     title: str,
     drawn: Mapping[str, int] = {},
-    symbol: str = "u",
+    symbol: str = "first-layer weight u",
     *,
     shown: int | None = None,
     because: str = "",
@@ -83,14 +83,22 @@ def _draw_loss(reading: Reading, shown: int, because: str, ax: Axes) -> None:
     falls = [] if drops is None else drops.values[shown][np.isfinite(drops.values[shown])]
     marked = ("", ", first drop", ", drops")[min(len(falls), 2)]
     lines[0].set_label(f"theory: levels{marked}")
+    if len(falls) and reading.seeds > 1:
+        lines[0].set_label(f"theory: levels{marked} of seed {reading.names[shown]}")
     for step in falls:
         ax.axvline(step, **THEORY_STYLE)
+    if "ray_angle" in reading.theory:
+        ax.plot([], [], **THEORY_STYLE, label="theory: directions of u")
     # A diverging seed may leave the axes at the top; its last losses would hide everything else.
     top = max(levels[0], *(losses[k].max() for k in np.flatnonzero(reading.trained))) or 1.0
     left = 0 if scale == "linear" else min(1.0, 0.01 * right)
     ax.set(xscale=scale, xlim=(left, right), ylim=(-0.04 * top, 1.08 * top), **labels(reading))
-    # The legend stands above the axes: inside, some curve always passes behind it.
-    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 3}
+    loss_legend(ax)
+
+
+def loss_legend(ax: Axes) -> None:
+    """Add a legend above the axes of the loss: inside, some curve always passes behind it."""
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (-0.12, 1.0), "ncols": 2}
     ax.legend(**place, borderaxespad=0.0, borderpad=0.2, columnspacing=1.0, handlelength=1.6)
 
 
@@ -130,7 +138,7 @@ def labels(reading: Reading) -> dict[str, str]:
         "mean-over-outputs": "loss, mean over outputs",
         "half": "loss ½⟨|y − f|²⟩",
     }
-    steps = {"flow": f"flow time, in steps of {eta}", "descent": f"gradient descent step ({eta})"}
+    steps = {"flow": f"gradient-flow time t/η ({eta})", "descent": f"gradient descent step ({eta})"}
     return {"xlabel": steps[reading.parameters.method], "ylabel": losses[reading.parameters.loss]}
 
 

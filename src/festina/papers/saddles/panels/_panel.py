@@ -30,7 +30,7 @@ class Panel:
     - `tables`: `(parameters, task, network, keys, progress) → {name: table}`.
     - `asserts`: `(reading, claim)` makes the panel's claims.
     - `drawn`: indices, by axis name, of the weights that are drawn as dots; by default all.
-    - `symbol`: the symbol of the drawn weights in axis labels.
+    - `symbol`: name and symbol of the drawn weights in axis labels.
     """
 
     number: str
@@ -41,7 +41,7 @@ class Panel:
     tables: Compute
     asserts: Callable[[Reading, ClaimCollector], None]
     drawn: Mapping[str, int] = field(default_factory=dict)
-    symbol: str = "u"
+    symbol: str = "first-layer weight u"
 
     @property
     def run(self) -> Run[Any]:
