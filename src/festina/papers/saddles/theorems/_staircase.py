@@ -14,6 +14,7 @@ import jax
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from pydantic import Field, PositiveFloat
 
 from .... import networks
@@ -50,6 +51,7 @@ PANELS = {
 _CLEAN = 2.0  # decades of the squared gradient; weaker plateaus are far from their saddle
 _APART = 0.1  # jumps within this fraction of their time have no plateau in between
 _ACTIVE = 0.05  # a coordinate is active if it exceeds this fraction of the largest one
+_DOUBTED = 0.4  # opacity of predictions for which the theory reports a doubt
 _COMPUTED = 1e-4  # accuracy of jump times: jumps end when their gradient has decreased so far
 # The theory neglects dormant weights below a hundredth, and correlations between features. The
 # error of the latter is several times as large if the correlations are strong.
@@ -379,9 +381,9 @@ def later(claim: ClaimCollector, table: xr.Dataset) -> None:
 @styled
 def draw(run: xr.DataTree) -> Figure:
     """Plot losses (wide), predicted levels and jumps (dashed), and their uncertainty (bars)."""
-    title = "Staircases predicted from data statistics and initial weights"
+    title = "Staircases predicted from data statistics and initial weights (of size ε)"
     figure, axes = panels(title, 2, 2, width=4.2, height=3.0, sharey=True)
-    colours = ("#0072B2", "#E69F00", "#009E73")
+    colours, bottom, doubted = ("#0072B2", "#E69F00", "#009E73"), 1e-3, False
     for ax, (name, (words, *_)) in zip(axes.ravel(), PANELS.items(), strict=True):
         table, latest = run[name].ds, 0.0
         if swept := "scale" in table.dims:  # show the smallest weights with the longest plateaus
@@ -396,14 +398,16 @@ def draw(run: xr.DataTree) -> Figure:
             how = {**SIMULATION_STYLE, "color": color, "alpha": 0.45}
             ax.plot(row["time"], above(row["loss"].values), **how, label=label)
             steps = above(np.append(levels, levels[-1]))
-            dashed = {**THEORY_STYLE, "color": color, "lw": 1.4}
+            doubt = bool(row["doubted"])
+            doubted |= doubt
+            alpha = _DOUBTED if doubt else 1.0
+            dashed = {**THEORY_STYLE, "color": color, "lw": 1.4, "alpha": alpha}
             ax.step([0.0, *jumps, 10 * end], steps, where="post", **dashed)
             unsure = row["uncertainty"].dropna("fall").values
-            middle = np.sqrt(steps[:-2] * steps[1:-1])
-            ax.hlines(middle, jumps - unsure, jumps + unsure, color=color, lw=1.4)
+            middle = np.sqrt(steps[:-2] * np.maximum(steps[1:-1], bottom))
+            ax.hlines(middle, jumps - unsure, jumps + unsure, color=color, lw=2.5, alpha=alpha)
             latest = max(latest, end)
-        ax.plot([], [], **THEORY_STYLE, label="predicted")
-        ax.set(yscale="log", xlim=(0, latest), ylim=(1e-3, 1.6))
+        ax.set(yscale="log", xlim=(0, latest), ylim=(bottom, 1.6))
         ax.set_xlabel("time $t$ of the flow on $½⟨‖y−f‖²⟩$")
         ax.set_title(words, pad=20)
         # The legend stands above the axes, because the free corner depends on the seed.
@@ -411,4 +415,10 @@ def draw(run: xr.DataTree) -> Figure:
         ax.legend(**place, handlelength=1.6, columnspacing=1.0)
     for ax in axes[:, 0]:
         ax.set_ylabel("loss above minimum, relative")
+    marks = [
+        Line2D([], [], **THEORY_STYLE, label="predicted"),
+        Line2D([], [], color="black", lw=2.5, label="uncertainty of predicted time"),
+        Line2D([], [], **THEORY_STYLE, alpha=_DOUBTED, label="predicted, with doubts"),
+    ][: 2 + doubted]
+    figure.legend(handles=marks, loc="outside lower center", ncols=3)
     return figure
