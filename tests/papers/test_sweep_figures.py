@@ -90,7 +90,7 @@ def test_draws_that_never_end_count():
     np.testing.assert_allclose(
         np.asarray(ax.lines[0].get_xydata()), [[1, 0.25], [2, 0.5], [3, 0.75]]
     )
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time", "share of 4")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time", "share of 4 samples")
 
 
 def test_curves_are_drawn_on_the_common_coordinate():

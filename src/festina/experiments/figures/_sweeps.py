@@ -93,6 +93,7 @@ def draw_distribution(
     *,
     bins: Any = 60,
     cumulative: bool = False,
+    of: str = "samples",
     label: str = "",
     **style: Any,
 ) -> Axes:
@@ -108,6 +109,7 @@ def draw_distribution(
     - `theory`: predicted density, or predicted cumulative distribution, over its coordinate.
     - `bins`: number of bins, or their edges.
     - `cumulative`: if True, draw the share of samples below each value instead of a density.
+    - `of`: what one sample is, in the plural, for the label of a cumulative distribution.
     - `label`: legend entry.
     - `style`: further arguments of `Axes.stairs`, or of `Axes.plot` if `cumulative`.
 
@@ -136,7 +138,9 @@ def draw_distribution(
         ax.set_ylim(bottom=0)
     if theory is not None:
         ax.plot(theory[theory.dims[0]], theory, **THEORY_STYLE)
-    ax.set(xlabel=_words(draws), ylabel=f"share of {every.size:,}" if cumulative else "density")
+    ax.set(
+        xlabel=_words(draws), ylabel=f"share of {every.size:,} {of}" if cumulative else "density"
+    )
     return ax
 
 

@@ -268,32 +268,39 @@ def draw(run: xr.DataTree) -> Figure:
     """Plot the first drop's distribution at several widths, and the length of the plateau."""
     parameters, data = parameters_of_run(run, Parameters), run["networks"].ds
     title = f"Drop times of {data.sizes['seed']:,} quadratic networks, from initial weights"
+    title += " (τ: time constant of gradient flow)"
     figure, (first, wide, lengths, each) = panels(title, 4)
-    seen = data["seen"].isel(fall=0).assign_attrs(long_name="first drop at $t/τ$")
+    seen = data["seen"].isel(fall=0).assign_attrs(long_name="time of the first drop, $t/τ$")
     times = np.linspace(0.6 * float(seen.min()), float(seen.quantile(0.999)), 300)
     below_ = law(times, parameters.width, parameters.scale)
     density = xr.DataArray(np.gradient(below_, times), {"time": times}, ("time",))
     draw_distribution(first, seen, density, bins=np.linspace(times[0], times[-1], 61))
-    label_axes(first, title=f"{parameters.width} units, ε = {parameters.scale:g}", theory="theory")
-    for width, shade, label in shades(run["widths"]["width"].values, "H ="):
+    label_axes(
+        first,
+        title=f"{parameters.width} units, initial scale ε = {parameters.scale:g}",
+        theory="theory",
+    )
+    for width, shade, units in shades(run["widths"]["width"].values):
         some = run["widths"]["seen"].sel(width=width).isel(fall=0)
-        some = (some * parameters.scale).assign_attrs(long_name="first drop, εt/τ")
+        some = (some * parameters.scale).assign_attrs(long_name="time of the first drop, εt/τ")
         at = np.geomspace(0.02, 2.0, 200)
         theory = law(at / parameters.scale, int(width), parameters.scale)
         theory = xr.DataArray(theory, {"time": at}, ("time",))
-        draw_distribution(wide, some, theory, cumulative=True, color=shade, label=label)
+        how: dict[str, Any] = {"color": shade, "label": f"{units} units"}
+        draw_distribution(wide, some, theory, cumulative=True, of="networks", **how)
     label_axes(wide, theory="theory", xscale="log", xlim=(0.02, 2.0))
-    plateau = data.diff("fall").isel(fall=0)
+    plateau = data.diff("fall").isel(fall=0).dropna("seed", subset=["seen"])
     low, high = plateau["predicted"].quantile([0.002, 0.999]).values.tolist()
     logs, bins = np.log10(plateau.clip(1e-9)), np.linspace(np.log10(low), np.log10(high), 50)
     counts, _ = np.histogram(logs["predicted"], bins)
     law_ = counts / np.diff(bins) / logs.sizes["seed"]
     law_ = xr.DataArray(law_, {"length": (bins[1:] + bins[:-1]) / 2}, ("length",))
-    shown = logs["seen"].assign_attrs(long_name="length of the second plateau, $\\log_{10} t/τ$")
+    words = "length of the intermediate plateau, $\\log_{10} t/τ$"
+    shown = logs["seen"].assign_attrs(long_name=words)
     draw_distribution(lengths, shown, law_, bins=bins)
-    label_axes(lengths, theory="from initial weights", legend="upper left")
+    label_axes(lengths, theory="predicted from initial weights", legend="upper left")
     few = plateau.isel(seed=slice(1000))
     each.loglog(few["predicted"], few["seen"], **POINT_STYLE | {"ms": 2}, color="C0", alpha=0.4)
     diagonal(each, few["predicted"])
-    label_axes(each, "length $t/τ$ of the plateau, predicted", "length $t/τ$ of the plateau, seen")
+    label_axes(each, "predicted length of the plateau, $t/τ$", "measured length, $t/τ$")
     return figure
