@@ -229,8 +229,12 @@ def _lattice(ax: Axes, points: xr.Dataset) -> None:
     for name, *at, ways in zip(names, size, loss, points["index"].values, strict=True):
         if len(sets) <= 8:
             words = f"{name}: {ways or 'minimum'}"
-            ax.annotate(words, tuple(at), (10, 5), textcoords="offset points", fontsize=7)
+            how: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "zorder": 3}
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+            ax.annotate(words, tuple(at), (10, 5), **how, bbox=box)
     ax.set(xlim=(-0.3, size.max() + 1.1), ylim=np.array([-0.06, 1.12]) * loss.max())
     ax.set_xticks(np.unique(size))
     words = "number of modes learned", r"loss $\frac{1}{2}\langle\|y - f\|^2\rangle$"
-    label_axes(ax, *words, "fixed points, {modes}: unstable directions", legend="upper right")
+    label_axes(
+        ax, *words, "label: {learned modes}: number of unstable directions", legend="upper right"
+    )

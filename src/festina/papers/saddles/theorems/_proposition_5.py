@@ -295,7 +295,7 @@ def draw(run: xr.DataTree) -> Figure:
     title = "Proposition 5   One unit leaves zero while the others are still small"
     figure, (left, right) = panels(title, 2)
     data, second = run["both_signs"].ds, run["rivals"].ds["second"]
-    for index, label in enumerate(("Eq. (56) is right", "v changes sign: Eq. (56) imaginary")):
+    for index, label in enumerate(("readout v keeps its sign", "readout v changes sign")):
         shown = data.isel(unit=np.flatnonzero(data["bounces"] == index))
         x, y = shown["predicted"], shown["measured"]
         left.loglog(x, y, **POINT_STYLE, color=f"C{index}", alpha=0.5, label=label)

@@ -31,7 +31,6 @@ from ....experiments.claims import (
 )
 from ....experiments.figures import (
     SIMULATION_STYLE,
-    THEORY_STYLE,
     label_axes,
     panels,
     power_law_guide,
@@ -45,13 +44,23 @@ from ....theory.saddles._hidden import hidden_layers, with_hidden_layer
 from ....theory.saddles._kinds import admissible
 
 CASES = {
-    "equal": ("Eq. (4)", "", "C0", "o", "(4) equal"),
-    "zero": ("Eq. (5)", "the property φ(z; 0) = 0", "C2", "s", "(5) zero"),
-    "proportional": ("Eq. (6)", "positive homogeneity", "C1", "^", "(6) proportional"),
-    "linear": ("Eq. (7)", "linearity", "C4", "D", "(7) linear"),
-    "negative": ("Eq. (6)", "homogeneity over the reals", "0.35", "v", "(6) with $γ_u < 0$"),
+    "equal": ("Eq. (4)", "", "C0", "o", "equal units"),
+    "zero": ("Eq. (5)", "the property φ(z; 0) = 0", "C2", "s", "zero units"),
+    "proportional": ("Eq. (6)", "positive homogeneity", "C1", "^", "proportional units"),
+    "linear": ("Eq. (7)", "linearity", "C4", "D", "linear combinations"),
+    "negative": ("Eq. (6)", "homogeneity over the reals", "0.35", "v", "proportional, $γ_u < 0$"),
 }
 """Ways of embedding: equation, property of φ, and style; the last is Eq. (6) with γ_u < 0."""
+
+_UNITS = {
+    "B": "linear",
+    "C": "linear convolution",
+    "D": "ReLU",
+    "E": "ReLU convolution",
+    "F": "linear attention",
+    "G": "quadratic",
+}
+"""Units of Figure 1's panels."""
 
 _CLEARLY, _ROUNDINGS = 1e-2, 20.0
 _RADII, _DIRECTIONS = (3e-2, 1e-2, 3e-3, 1e-3), 512
@@ -347,24 +356,23 @@ def draw(run: xr.DataTree) -> Figure:
         for chosen, fill in ((one["admitted"].values, color), (~one["admitted"].values, "none")):
             left.plot(x[chosen].ravel(), y[chosen].ravel(), **look, ms=4, mfc=fill)
         left.plot([], [], **look, ms=4, label=label)
-    left.axvspan(1e-18, 1e-12, color="0.95", zorder=0)
+    left.axvspan(1e-18, 1e-12, color="0.93", zorder=0, label="zero up to rounding")
     left.hlines(rows[1:] - 0.5, 0, 1, transform=left.get_yaxis_transform(), color="0.9", lw=0.6)
     left.set_yticks(rows, names)
     left.tick_params(axis="y", length=0)
     left.set(xscale="log", xlim=(3e-18, 3e4), ylim=(len(names) - 0.5, -0.5))
-    title = "filled: $φ$ has the property that the equation needs; open: it does not"
+    title = "filled: the architecture allows this embedding; open: it does not"
     xlabel = r"gradient $|\partial L/\partial\theta|$ in the wide network"
     label_axes(left, xlabel, "architecture", title, legend=None)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=5)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=6)
     radius = minima["radius"].values
     for index, gain in enumerate(minima["gain"].values):
         slope = np.diff(np.log(gain[-2:])) / np.diff(np.log(radius[-2:]))
-        words = f"{minima['panel'].values[index]}: {slope[0]:.2f}"
+        words = f"{_UNITS[minima['panel'].values[index]]}: {slope[0]:.2f}"
         right.loglog(radius, gain, **SIMULATION_STYLE, color=f"C{index}", alpha=0.5, label=words)
         power_law_guide(right, radius, gain[-1], 1 + int(minima["order"][index]))
-    right.plot([], [], **THEORY_STYLE, label="predicted power")
-    right.legend(title="panel: exponent of $δ$", loc="upper left", ncols=3)
-    right.set_ylim(None, 3e3 * float(minima["gain"].max()))
     words = "distance $δ$ of the added unit from zero", "largest decrease of the loss"
-    label_axes(right, *words, "width-1 minima of Figure 1's panels", legend=None)
+    title, heading = "minima of one unit, with one unit added", "unit: exponent of $δ$"
+    place: dict[str, Any] = {"legend": "beside", "legend_title": heading}
+    label_axes(right, *words, title, theory="predicted power", **place)
     return figure

@@ -313,9 +313,9 @@ def draw(run: xr.DataTree) -> Figure:
     figure, (left, right) = panels(title, 2, width=4.5, height=4.2, width_ratios=(1, 1.15))
     colours = {"(": "#0072B2", "e": "#009E73", "o": "#009E73", "c": "#D55E00"}
     for group, words in (
-        ("c", "controls: not conserved by φ"),
-        ("e", "even or odd φ, not in the theorem"),
-        ("(", "Theorem 3(i)–(iv)"),
+        ("c", "controls: not conserved"),
+        ("e", "also conserved: even or odd φ"),
+        ("(", "relations conserved by the theorem"),
     ):
         left.plot([], [], **SIMULATION_STYLE, color=colours[group], alpha=0.6, label=words)
     cases = _cases(drift)[::-1]
@@ -332,13 +332,12 @@ def draw(run: xr.DataTree) -> Figure:
     left.set(yscale="log", ylim=(0.3 * floor, 30))
     right.set(xscale="log", xlim=(0.3 * floor, 30))
     left.legend(loc="center right", bbox_to_anchor=(1.0, 0.66))
-    listed = [f"{case.name}  {case.group if case.group[0] == '(' else ''}" for case in cases]
-    right.set_yticks(range(len(cases)), listed)
+    right.set_yticks(range(len(cases)), [case.name.replace("relu", "ReLU") for case in cases])
     right.tick_params(axis="y", labelsize=7.5, length=0)
     right.grid(axis="y", color="0.93", lw=0.8)
     right.set_axisbelow(True)
     words = "gradient descent step", "distance from the manifold / |θ|"
     label_axes(left, *words, "distance while training (largest over seeds)", legend=None)
-    words = "error of the network with one unit less / ⟨y²⟩$^{1/2}$", "architecture: relation"
-    label_axes(right, *words, "reduced by F.3 (dots: seeds, maximum over steps)")
+    words = "error after one unit is removed / ⟨y²⟩$^{1/2}$", "architecture: relation"
+    label_axes(right, *words, "error with one unit less (dots: seeds)")
     return figure

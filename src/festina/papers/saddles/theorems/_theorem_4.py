@@ -208,7 +208,7 @@ def draw(run: xr.DataTree) -> Figure:
             )
             power_law_guide(ax, scale, float(residual[-1]), float(power[index]))
     words = "initial scale ε", "part outside the top directions"
-    label_axes(axes[0], *words, "linear system (10): median over units", legend=None)
+    label_axes(axes[0], *words, "linearised dynamics: median over units", legend=None)
     words = "initial scale ε", "", "whole network, middle of the first drop"
     label_axes(axes[1], *words, theory="$ε^{1 − s_{r+1}/s_1}$", legend="beside")
     return figure
