@@ -386,7 +386,7 @@ def draw(run: xr.DataTree) -> Figure:
             _draw_one(ax, simulation.sel(at), theory.sel(at) if kind == "linear" else None)
         row[0].set_ylabel(f"{words} network\nloss, singular values")
     for top, bottom, pair in zip(*grid, pairs, strict=True):
-        top.set_title(f"{pair[0]} or {pair[-1]}")
+        top.set_title(f"digits {pair[0]} and {pair[-1]}")
         bottom.set_xlabel("step")
     handles, labels = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
@@ -402,7 +402,7 @@ def _draw_one(ax: Axes, simulation: xr.Dataset, theory: xr.Dataset | None) -> No
         )
         lines[0].set_label(words)
     if theory is not None:
-        ax.plot([], [], **THEORY_STYLE, label="theory: passes 0.1")
+        ax.plot([], [], **THEORY_STYLE, label="theory (linear only):\nsingular value reaches 0.1")
         for passed in theory["passage"].values.ravel():
             ax.axvline(passed, **THEORY_STYLE)
     last = float(simulation["start"].sel(plateau=2).max())

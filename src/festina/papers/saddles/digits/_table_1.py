@@ -230,7 +230,13 @@ def draw(run: xr.DataTree) -> Figure:
         ends = through + np.array([-4.0, 5.0]) / slope
         growing.plot(ends, middle * np.exp(slope * (ends - through)), **THEORY_STYLE)
     words = {"theory": "theory: slope", "legend": "lower right", "legend_title": "digits"}
-    label_axes(growing, "time t = 2ηn", "second singular value of U", yscale="log", **words)
+    label_axes(
+        growing,
+        "time t = 2ηn",
+        "second singular value of\nfirst-layer weights U",
+        yscale="log",
+        **words,
+    )
     return figure
 
 
@@ -242,10 +248,18 @@ def _draw_rates(ax: Axes, data: xr.Dataset) -> None:
     second = data["predicted_growth"].sel(mode=1).values
     look = {**THEORY_STYLE, "label": "second singular value of $\\Sigma_{yx}$"}
     ax.hlines(second, places - 0.38, places + 0.38, **look)
-    ax.plot(places, recipe, "D", color="C1", ms=11, mew=0, label="the paper's recipe")
+    ax.plot(
+        places,
+        recipe,
+        "D",
+        color="C1",
+        ms=11,
+        mew=0,
+        label="first singular value of $(I - e_1 e_1^\\top)\\Sigma_{yx}$",
+    )
     printed = np.array([PRINTED.get(pair, (np.nan, np.nan))[1] for pair in pairs])
     if np.isfinite(printed).any():
-        ax.plot(places, printed, "X", color="C3", ms=6, mew=0, label="Table 1, second row")
+        ax.plot(places, printed, "X", color="C3", ms=6, mew=0, label="printed in the paper")
     top = 1.45 * np.nanmax([printed, measured, recipe])
     label_axes(ax, "digits", "rate on the second plateau", legend="upper right", ylim=(0, top))
     ax.set_xticks(places, pairs)

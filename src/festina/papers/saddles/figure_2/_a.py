@@ -141,4 +141,5 @@ def _power(times: xr.DataArray) -> float:
 def draw(run: xr.DataTree) -> Figure:
     """Plot both networks side by side, with one curve for each width."""
     title = "2A   More units: little effect in a linear network, a large one in attention"
-    return draw_pair(title, run, "width", "H =", "theory:\nlevels, first drop")
+    headings = "hidden units H", "heads H"
+    return draw_pair(title, run, "width", "H =", "theory:\nlevels, first drop", headings)

@@ -276,14 +276,18 @@ def stay(data: xr.Dataset) -> xr.DataArray:
     return (drops.isel(fall=-1) - drops.isel(fall=0)).median("seed")
 
 
-def draw_pair(title: str, run: xr.DataTree, axis: str, symbol: str, theory: str) -> Figure:
+def draw_pair(
+    title: str, run: xr.DataTree, axis: str, symbol: str, theory: str, headings: tuple[str, str]
+) -> Figure:
     """Plot the linear network and linear attention side by side, with a curve for each setting.
 
-    `theory` is the legend entry of the theory lines in the panel of attention.
+    `theory` is the legend entry of the theory lines in the panel of attention, and `headings` are
+    the titles of both legends.
     """
     figure, axes = panels(title, 2)
-    for ax, model, drawn in zip(axes, MODELS, ("theory", theory), strict=True):
-        draw_sweep(ax, run[model.name].ds, axis, symbol, title=model.words, theory=drawn)
+    for ax, model, drawn, heading in zip(axes, MODELS, ("theory", theory), headings, strict=True):
+        how = {"title": model.words, "theory": drawn, "legend_title": heading}
+        draw_sweep(ax, run[model.name].ds, axis, symbol, **how)
     return figure
 
 
