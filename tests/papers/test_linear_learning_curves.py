@@ -15,13 +15,13 @@ def test_the_prints_are_wrong_where_the_claims_say_so():
     """The printed exponents are correct only for λ_x = 1 and s² = λ_x."""
     run = experiment.run(experiment.Parameters(depths=(1,)))
     for id, printed in (("shallow", "1.272"), ("infinite-depth", "0.03246")):
-        assert f"as printed it gives {printed}" in claims_from_source(run)[f"{id}-as-printed"].note
+        assert f"the printed form gives {printed}" in claims_from_source(run)[f"{id}-as-printed"].note
     right = {"correlation": 1.0, "input_variance": 1.0, "initial_strength": 0.05, "depths": (1, 2)}
     run = experiment.run(experiment.Parameters(**right))
     assert broken(experiment, run) == []
     for id in ("shallow-as-printed", "infinite-depth-as-printed"):
         claim = claims_from_source(run)[id]
-        printed = float(claim.note.split("it gives ")[1].split()[0])
+        printed = float(claim.note.split("the printed form gives ")[1].split()[0])
         assert printed == pytest.approx(claim.measured, rel=1e-3)
 
 
