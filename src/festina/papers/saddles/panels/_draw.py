@@ -98,7 +98,7 @@ def _draw_loss(reading: Reading, shown: int, because: str, ax: Axes) -> None:
 
 def loss_legend(ax: Axes) -> None:
     """Add a legend above the axes of the loss: inside, some curve always passes behind it."""
-    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (-0.12, 1.0), "ncols": 2}
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (-0.12, 1.04), "ncols": 2}
     ax.legend(**place, borderaxespad=0.0, borderpad=0.2, columnspacing=1.0, handlelength=1.6)
 
 
