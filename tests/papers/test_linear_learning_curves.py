@@ -15,7 +15,8 @@ def test_the_prints_are_wrong_where_the_claims_say_so():
     """The printed exponents are correct only for λ_x = 1 and s² = λ_x."""
     run = experiment.run(experiment.Parameters(depths=(1,)))
     for id, printed in (("shallow", "1.272"), ("infinite-depth", "0.03246")):
-        assert f"the printed form gives {printed}" in claims_from_source(run)[f"{id}-as-printed"].note
+        note = claims_from_source(run)[f"{id}-as-printed"].note
+        assert f"the printed form gives {printed}" in note
     right = {"correlation": 1.0, "input_variance": 1.0, "initial_strength": 0.05, "depths": (1, 2)}
     run = experiment.run(experiment.Parameters(**right))
     assert broken(experiment, run) == []
