@@ -234,7 +234,9 @@ def test_batches_may_be_dicts():
 
 def test_two_batches_are_no_inputs_and_targets():
     batch = {"inputs": X, "scale": torch.ones(40, 1), "labels": torch.ones(40, dtype=torch.long)}
-    message = r"two dicts with the same names \['inputs', 'scale', 'labels'\], like two batches"
+    message = (
+        r"two dicts with the same names \['inputs', 'scale', 'labels'\]: they look like two batches"
+    )
     with pytest.raises(ValueError, match=message):
         effective_width(Named(), batch, y=batch)
     model = Named()

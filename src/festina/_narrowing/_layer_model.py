@@ -29,7 +29,8 @@ class LayerModel(AbstractModel):
     If `exact`, the data are weighted points whose averages are those of the task, so no point is
     held out. Otherwise the data are samples as for any network. Rows are multiplied by the square
     root of their weights, so the mean squares of rows are averages over the task. The weights of
-    the layer are `u` `(unit, weight)` and `v` `(unit · read, output)`.
+    the layer are flattened: `u` has the shape `(units, weights of a unit)`, and `v` has a row for
+    each unit and each of its responses.
     """
 
     kinds_are_known = True

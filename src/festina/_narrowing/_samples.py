@@ -51,8 +51,8 @@ def arrays(
     names = list(x) if isinstance(x, dict) and isinstance(y, dict) and x.keys() == y.keys() else []
     if set(names) & set(TARGETS):
         raise ValueError(
-            f"The data are two dicts with the same names {names}, like two batches, expected "
-            "inputs and targets. Join the batches to one dict of arrays, or give a Dataset or "
+            f"Expected inputs and targets, got two dicts with the same names {names}: they look "
+            "like two batches. Join the batches to one dict of arrays, or give a Dataset or "
             "DataLoader."
         )
     n, *others = map(len, leaves(x))

@@ -17,7 +17,7 @@ def cite(
         str,
         Parameter(
             name="NAME|RUN",
-            help="An experiment, a source, or a run folder.",
+            help="An experiment, a source such as a paper, or a run folder.",
             completer=lambda _: (*experiment_groups(), *experiment_names()),
         ),
     ],

@@ -44,7 +44,8 @@ def watch(
         Parameter(help="Number of steps in an epoch: drops at epoch boundaries are marked."),
     ] = None,
     tolerance: Annotated[
-        Number | None, Parameter(help="Largest relative error of a narrower network's outputs.")
+        Number | None,
+        Parameter(help="Largest relative error that a narrower network's outputs may have."),
     ] = None,
     figure: Figure = None,
     debug: Debug = False,

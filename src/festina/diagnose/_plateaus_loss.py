@@ -169,9 +169,9 @@ def _fastest(
 ) -> np.ndarray:
     """Return the rate of each drop between two plateaus, if it lasts as long as the noise allows.
 
-    Straight falls of several durations are fitted to each drop. The rate belongs to the longest
-    fall whose fit is within `_SURE` standard errors of the best fit. If a jump were fitted instead,
-    a drop would seem faster with more noise.
+    Straight lines of several durations are fitted to the falling loss of each drop. The
+    rate belongs to the longest line whose fit is within `_SURE` standard errors of the best fit. If
+    a jump were fitted instead, a drop would seem faster with more noise.
     """
     rates = []
     for first, last in itertools.pairwise(index.tolist()):

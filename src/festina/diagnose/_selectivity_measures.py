@@ -91,8 +91,9 @@ def pair_tests(
 ) -> tuple[Float[np.ndarray, "test unit"], Float[np.ndarray, " unit"]]:
     r"""Return F-tests of differences between pairs of labels and of the interaction, and ω².
 
-    The F-tests compare three linear models, fitted by least squares for any numbers of examples.
-    The models are one number for every pair, the sum of both labels, and a constant. The share of
+    The F-tests compare three models, fitted by least squares for any numbers of examples: a number
+    for every pair of labels, a sum of a number for each object and one for each context, and a
+    constant. The share of
     variance due to the interaction, corrected for noise, is $\omega^2 = (S_I - d_I s^2)/(S + s^2)$.
     In this formula $S_I$ is the sum of squares of the interaction, $d_I$ its degrees of freedom,
     $S$ the total sum of squares, and $s^2$ the variance within pairs.

@@ -204,7 +204,7 @@ class Logbook:
         numbers: Float[np.ndarray, "3 row"],
         weights: Float[np.ndarray, "row weight"],
     ) -> None:
-        """Add samples of some lanes, `counts` samples for each lane and at least one."""
+        """Add `counts[k] ≥ 1` samples of the network in lane `lanes[k]`, for every k."""
         if not lanes.size:
             return
         ends = np.cumsum(counts)
@@ -224,7 +224,7 @@ class Logbook:
         self.last.sampled[lanes] = self.last.time[lanes]
 
     def add_nothing(self) -> None:
-        """Add an empty piece, whose columns still tell how many numbers a sample would have."""
+        """Add no samples, so that a table without samples still has all its columns."""
         first, nobody = self.initial[:, :1].T, np.empty(0, int)
         seen = first if self._note is None else self._note(0, first)
         self.samples.add(nobody, nobody, np.empty((3, 0)), seen[:0])

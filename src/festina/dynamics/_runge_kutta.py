@@ -128,7 +128,7 @@ def _slide(
 
 
 def _slide_from(controls: Controls) -> Number:
-    """Return the number of kinks above which a trajectory slides."""
+    """Return how many kinks a trajectory must cross to count as sliding along a kink."""
     factor, power = _SLIDING
     return factor * controls.rtol**power
 

@@ -123,7 +123,7 @@ def measure_defects(response: Callable[[np.ndarray], np.ndarray], weights: np.nd
 def measure_algebra(
     response: Callable[[np.ndarray], np.ndarray], weights: np.ndarray, *, tolerance: float = 1e-9
 ) -> Algebra:
-    r"""Measure the `Algebra` of a response numerically.
+    r"""Measure numerically which algebraic properties a response has, such as homogeneity.
 
     **Arguments:**
 

@@ -28,7 +28,7 @@ _MOST_WORK = 1e10
 
 
 class Statistics(NamedTuple):
-    r"""Samples of a loss, $L = \frac12\sum_k w_k\lVert y_k - f(\psi_k)\rVert^2 + $ `floor`.
+    r"""Samples of data for $L = \frac12\sum_k w_k\lVert y_k - f(\psi_k)\rVert^2 + $ `floor`.
 
     For a view with fixed features the ψ_k are pseudo-samples with the moments of the data (see
     `compress`). For any other view the ψ_k are the features of the samples.

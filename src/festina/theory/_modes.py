@@ -57,8 +57,8 @@ def modes(
 
     The correlation is $\Sigma^{yx} = \langle yx^\top\rangle = USV^\top$, and the covariance of the
     inputs is $\Sigma^{xx} = \langle xx^\top\rangle$ (means are not subtracted). Suppose that
-    $\Sigma^{xx}$ is diagonal in the right singular vectors $V$. Examples are white inputs, and a
-    diagonal $\Sigma^{yx}$ with independent inputs. Consider a network with layers
+    $\Sigma^{xx}$ is diagonal in the right singular vectors $V$. This holds for white inputs, and
+    for independent inputs with a diagonal $\Sigma^{yx}$. Consider a network with layers
     $W^l = R_l\,\mathrm{diag}(b_l)\, R_{l-1}^\top$, where $R_0 = V$, $R_D = U$ and the other $R_l$
     are any orthonormal frames. Gradient flow preserves this form of the layers, and each mode
     learns as a scalar chain with the numbers $(s_\alpha, \lambda_\alpha)$, exactly and at any depth

@@ -267,7 +267,7 @@ def _contexts_on(units: xr.Dataset) -> xr.DataArray:
 
 @styled
 def draw(run: xr.DataTree) -> Figure:
-    """Plot losses with fixed and re-read gates, the change of gates, and where units are active."""
+    """Plot losses with fixed gates and with gates of the present weights, and how gates change."""
     relu, stay, again, units = (run[name].ds for name in ("relu", "stay", "again", "units"))
     title = "Gated networks with fixed gates learn differently from ReLU networks"
     figure, grid = panels(title, 3, 2, width=3.9, height=3.0)

@@ -219,8 +219,8 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
     gain = [data["seen"].values[b] / data["seen"].values[a] for a, b in pairs]
     claim(
         "whole-speed",
-        "on the full targets, a pathway for two contexts starts to grow faster than a pathway for "
-        "the remaining context alone, which favours mixed units",
+        "on the full targets, a pathway for two contexts has a higher initial growth rate than a "
+        "pathway for the remaining context alone, which favours mixed units",
         all_above(gain, 1.0),
         note=f"ratios of growth rates: {join_numbers(gain, 3)}",
     )

@@ -28,7 +28,8 @@ class DecisionLearning(
     r"""Result of `mean_field_learning` or `simulate_learning`: weights and behaviour over time.
 
     - `time`: times, in the units of the model's $\tau$.
-    - `gains`, `striatum`: weights $v_i(t)$ and $u_{ai}(t)$; the gains of a shallow animal are 1.
+    - `gains`, `striatum`: weights $v_i(t)$ and $u_{ai}(t)$; the gains of an animal with a
+      shallow network are 1.
     - `method`: `mean field` or `trials`.
 
     **Example:**

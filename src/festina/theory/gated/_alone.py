@@ -27,7 +27,7 @@ def alone(
     if (np.ptp(b**2, axis=0) > _BALANCED * np.max(b**2, axis=0)).any():
         raise ValueError(
             f"The edges of {path} differ in initial strength, and there is no closed form for "
-            f"{depth} unequal edges. Call the reduction with times to integrate it numerically."
+            f"{depth} unequal edges. Give `times` to the reduction, to integrate it numerically."
         )
     a = np.prod(b, axis=0)
     return np.asarray(chain_strength(times, s, a, depth=depth, input_variance=d, tau=tau))

@@ -1,8 +1,8 @@
 r"""Reversal learning: how long a network needs to learn −Σ after it has learned Σ.
 
 Inputs are white. The loss is ½⟨‖y − W₂W₁x‖²⟩, with τ Ẇ = −∂L/∂W, τ = 1 and balance W₂ᵀW₂ − W₁W₁ᵀ =
-λI. Networks learn Σ to the end and are then trained on −Σ. Networks with balance 0 stay at a saddle
-for ever, unless training on Σ is stopped early.
+λI. Networks learn Σ to the end and are then trained on −Σ. Networks with balance 0 then stay at a
+saddle for ever, except if their training on Σ was stopped early.
 """
 
 import math

@@ -210,7 +210,7 @@ def _near(s: Float[np.ndarray, " mode"], hidden: int) -> xr.Dataset:
 
 
 def _shallow(s: np.ndarray, start: Float[np.ndarray, "seed output input"]) -> xr.Dataset:
-    """Train one layer that starts from the products of the individual networks."""
+    """Train one layer that starts from the product of the two layers of each network."""
     times = np.linspace(0.0, 6.0, _SAMPLES)
     trained = gradient_flow(DeepLinear((start,)), linear_teacher(np.diag(s)), times, rtol=1e-10)
     learned = np.asarray(trained.network.end_to_end())

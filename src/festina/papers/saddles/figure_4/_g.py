@@ -98,10 +98,10 @@ def _sharpness(parameters: Parameters) -> float:
     """Return the largest curvature of the loss at the balanced solution.
 
     The loss is zero at the balanced solution, so that the curvature of the loss is that of
-    2⟨(δf)²⟩. A unit of length ℓ along axis 1 can change f by 2ℓ³x₁³, through its length and v
-    together, and by √3ℓ³x₁²x₂. The unit along axis 2 has the same changes with axes swapped. The
-    largest curvature combines x₁³ of the longer unit with x₂²x₁ of the shorter one: ⟨x₁⁶⟩ = 15,
-    ⟨x₁⁴x₂²⟩ = 3.
+    2⟨(δf)²⟩. A unit of length ℓ along axis 1 has two directions of weight space that change
+    f: its length and v together by 2ℓ³x₁³, and its rotation by √3ℓ³x₁²x₂. The unit along axis 2
+    has the same changes with axes swapped. The largest curvature combines x₁³ of the longer
+    unit with x₂²x₁ of the shorter one: ⟨x₁⁶⟩ = 15, ⟨x₁⁴x₂²⟩ = 3.
     """
     short, long = sorted(_balanced(np.array(parameters.teacher) ** 3)[0] ** 3)
     change = np.array([2 * long, np.sqrt(3) * short])

@@ -31,8 +31,8 @@ def draw_panel(
 ) -> Figure:
     """Plot the loss of every seed, and the weights of one seed on the plateau and at the end.
 
-    `shown` is the index of the seed with drawn weights, by default that of `shown_seed`. `because`
-    is added to the label of that seed.
+    `shown` is the index of the seed whose weights are plotted, by default that of `shown_seed`.
+    `because` is added to the label of that seed.
     """
     shown = shown_seed(reading) if shown is None else shown
     figure = Figure(figsize=_SIZE)

@@ -66,7 +66,7 @@ def train(
 
 
 def _out_of_steps(ending: Ending) -> Ending:
-    """Mark a flow that reached its latest time without converging as out of steps."""
+    """If a flow ended at its last time without converging, report that it ran out of steps."""
     if ending.reason != "finished":
         return ending
     return Ending("out of steps", f"{ending.message} It did not converge: increase `max_steps`.")
