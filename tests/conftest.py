@@ -36,15 +36,15 @@ from hypothesis import settings
 # Failures of assertions in this module, which several test files share, show their values.
 pytest.register_assert_rewrite("experiments")
 
-# Test workers, and the processes that tests start, share compiled modules too.
+# Test workers, and the processes that tests start, share the bytecode of modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
 def _unless_nested(*, typechecker):
-    """Return a decorator that checks annotations, except of functions inside functions.
+    """Return a decorator that checks annotations, except those of nested functions.
 
-    Those are made again at every call, and making a check takes milliseconds.
+    A nested function is created, and would be decorated, at every call; this takes milliseconds.
     """
     checked = _jaxtyped(typechecker=typechecker)
     return lambda it: it if "<locals>" in getattr(it, "__qualname__", "") else checked(it)

@@ -21,7 +21,7 @@ _MANY_NUMBERS = 2**22  # smallest count of numbers for which several threads are
 
 T = TypeVar("T")
 R = TypeVar("R")
-Array = TypeVar("Array", np.ndarray, jax.Array)
+A = TypeVar("A", np.ndarray, jax.Array)
 
 
 def places(lanes: int) -> int:
@@ -111,7 +111,7 @@ def over_keys(program: Callable[[Any], Any], keys: Key[jax.Array, "..."]) -> Any
     return over_lanes(drawn, words.reshape(-1, words.shape[-1]))
 
 
-def _some(part: Array, first: int, count: int, axis: int) -> Array:
+def _some(part: A, first: int, count: int, axis: int) -> A:
     before = (slice(None),) * (axis % part.ndim)
     return part[(*before, slice(first, first + count))]
 

@@ -187,7 +187,7 @@ def test_kernels_have_no_layers_with_biases_behind_them():
 
 def test_weights_without_biases_do_not_fit_units_that_have_them():
     weights = deep_network((2, 4, 4, 1), scale=0.1, key=KEYS[0]).weights
-    with pytest.raises(ValueError, match="one more column for their biases"):
+    with pytest.raises(ValueError, match="one more for their biases"):
         deep_network_from(NeuronUnit(bias=True), weights)
 
 

@@ -190,13 +190,13 @@ def deep_network_from(
             f"{len(arrays)}."
         )
     if not _fit_together(unit, [array.shape for array in arrays]):
-        biases = " (hidden layers have one more column for their biases)" if unit.bias else ""
+        biases = ", and hidden layers one more for their biases" if unit.bias else ""
         raise ValueError(
             f"The shapes of `weights` do not match. For {unit} the first array must have axes "
             f"(*batch, {', '.join(('unit', *unit.weight_axes))}), the second (*batch, "
-            f"{', '.join(('out', *unit.read_axes, 'unit'))}), and all others (*batch, out, in)"
-            f"{biases}. Batch axes must be equal, and each layer must have as many inputs as the "
-            f"layer before has outputs. Got {', '.join(str(array.shape) for array in arrays)}."
+            f"{', '.join(('out', *unit.read_axes, 'unit'))}), and all others (*batch, out, in). "
+            "Batch axes must be equal, and each layer must have as many inputs as the layer before "
+            f"has outputs{biases}. Got {', '.join(str(array.shape) for array in arrays)}."
         )
     chosen = check_activations(activations, len(arrays) - 2)
     pairs = [whole_numbers("skips", pair, 0) for pair in skips]

@@ -52,10 +52,10 @@ def test_lists_time_constants_and_one_time():
         initial_mode_overlaps(weights, weights, axes, np.ones((3, 2)))
 
 
-def test_what_the_growing_part_leaves_out_is_of_second_order():
+def test_late_errors_are_of_second_order_and_those_between_modes_of_lower_order():
     s = np.array([2.0, 1.0])
     axes = np.eye(2)
-    errors = []
+    errors, between = [], []
     for scale in (3e-2, 3e-3):
         network = festina.networks.deep_linear((2, 6, 2), scale=scale, key=festina.seeds(4))
         first, second = map(np.asarray, network.weights)
@@ -66,8 +66,10 @@ def test_what_the_growing_part_leaves_out_is_of_second_order():
         late = times > 0.3 * times[-1]
         apart = np.asarray(trained.network.end_to_end()) - found
         errors.append(np.abs(apart[:, late]).max())
+        between.append(np.abs(apart[..., [0, 1], [1, 0]]).max())
     assert errors[0] < 0.05
     np.testing.assert_allclose(np.log10(errors[0] / errors[1]), 2, atol=0.4)
+    np.testing.assert_allclose(np.log10(between[0] / between[1]), 1 + s[1] / s[0], atol=0.2)
 
 
 def test_the_diagonal_are_effective_strengths_and_too_few_units_are_refused():

@@ -236,7 +236,7 @@ def draw(run: xr.DataTree) -> Figure:
     power_law_guide(width, data["width"], float(np.exp(np.mean(level))) / widest, -1)
     width.axhline(0.05, **GUIDE_STYLE, label="5 %")
     words = "hidden neurons $N$", "relative error", "error of the kernel"
-    label_axes(width, *words, theory="$1/N$", xscale="log", yscale="log")
+    label_axes(width, *words, theory="$∝ 1/N$, fitted", xscale="log", yscale="log")
     data = run["prior"].ds
     prior.plot(
         data["variance"], data["contrast"].mean("chain"), **POINT_STYLE, label="sampled networks"

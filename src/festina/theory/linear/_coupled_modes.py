@@ -89,10 +89,11 @@ def coupled_mode_strengths(
     !!! note "When it stops being exact"
 
         The error of a mode strength $A_{\alpha\alpha}$ is of second order in the initial weights.
-        $G$ is of second order too, so the result is accurate only once modes have grown. The error
-        of $A_{\alpha\beta}$ with $s_\beta < s_\alpha$ is of order $1 + s_\beta/s_\alpha$ in the
-        initial weights. The vectors $c_\alpha$ have errors of third order, which must be small
-        compared with the square root of the smallest eigenvalue of $G$. At least as many hidden
+        $G$ is of second order too, so the result is accurate only once modes have grown. The errors
+        of $A_{\alpha\beta}$ and $A_{\beta\alpha}$, with $s_\beta < s_\alpha$, are of order
+        $1 + s_\beta/s_\alpha$ in the initial weights. The hidden directions $c_\alpha$ of
+        `initial_mode_overlaps` have errors of third order, which must be small compared with the
+        square root of the smallest eigenvalue of $G$. At least as many hidden
         units as modes are needed.
     """
     check_times(times)

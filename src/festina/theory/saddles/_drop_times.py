@@ -147,12 +147,12 @@ def mode_drop_times(
 
 
 def _independent_amplitudes(c: np.ndarray, groups: list[slice]) -> np.ndarray:
-    """Return the squared part of each mode's vector orthogonal to the modes learned before it.
+    """Return the squared length of each mode's part orthogonal to the modes learned before it.
 
     The vector of a mode, a column of `c`, has one entry per unit. With the QR decomposition
-    $c = QR$ the result is the squared diagonal entry of $R$.
-    For a group of equal $s_k$ the function returns the squared singular values of the diagonal
-    block of $R$, which do not depend on the choice of basis within the group.
+    $c = QR$ the result is the squared diagonal entry of $R$. For a group of equal $s_k$ the
+    function returns the squared singular values of the diagonal block of $R$, which do not depend
+    on the choice of basis within the group.
     """
     units, count = c.shape[-2:]
     if units < count:

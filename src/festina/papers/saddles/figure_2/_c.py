@@ -136,7 +136,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """Plot one loss curve for each rank of the initial weights."""
     figure, ax = panels("2C   Near an invariant manifold, away from saddles", width=5.6)
-    title = "linear network; initial rank 0: small isotropic weights; cut off at 1.5"
+    title = "linear network; initial rank 0: small isotropic weights"
     words = {"title": title, "theory": "theory:\nloss, or drops"}
     draw_sweep(ax, run["linear"].ds, "rank", "initial rank", **words)
     ax.set_ylim(-0.06, 1.5)

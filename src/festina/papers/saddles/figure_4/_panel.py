@@ -251,7 +251,7 @@ def _draw(panel: Panel, scales: tuple[str, str], run: xr.DataTree) -> Figure:
 
 
 def _draw_fixed_points(reading: Reading, ax: Axes) -> None:
-    """Draw the fixed points of one unit, in another style if the loss of no seed rests there."""
+    """Draw the fixed points of one unit; those at which the loss of no seed rests are dotted."""
     points, minimum = (reading.theory[name].values for name in ("fixed_point", "minimum"))
     rest = float(reading.theory["level"][1])
     lowest = [line for line in ax.lines if set(np.asarray(line.get_ydata()).tolist()) == {rest}]
@@ -259,7 +259,7 @@ def _draw_fixed_points(reading: Reading, ax: Axes) -> None:
     seen = reading.plateaus["level"].values[reading.counts >= 3, PLATEAU]
     # Activations of order zero rest close to a fixed point, and those of order one nowhere near.
     within = 0.1 if reading.theory["order"] == 0 else 0.02
-    label = "other fixed points of one unit"
+    label = "fixed points of one unit, not visited"
     for line in lowest + others:
         level = np.asarray(line.get_ydata(), float)[0]
         if not (abs(seen / level - 1) < within).any():

@@ -82,13 +82,12 @@ def _draw_loss(reading: Reading, shown: int, because: str, ax: Axes) -> None:
     lines = [ax.axhline(level, **THEORY_STYLE) for level in levels]
     falls = [] if drops is None else drops.values[shown][np.isfinite(drops.values[shown])]
     marked = ("", ", first drop", ", drops")[min(len(falls), 2)]
-    lines[0].set_label(f"theory: levels{marked}")
-    if len(falls) and reading.seeds > 1:
-        lines[0].set_label(f"theory: levels{marked} of seed {reading.names[shown]}")
+    of = f" of seed {reading.names[shown]}" if len(falls) and reading.seeds > 1 else ""
+    lines[0].set_label(f"theory: levels{marked}{of}")
     for step in falls:
         ax.axvline(step, **THEORY_STYLE)
     if "ray_angle" in reading.theory:
-        ax.plot([], [], **THEORY_STYLE, label="theory: directions of u")
+        ax.plot([], [], **THEORY_STYLE, label="theory, below: directions of u")
     # A diverging seed may leave the axes at the top; its last losses would hide everything else.
     top = max(levels[0], *(losses[k].max() for k in np.flatnonzero(reading.trained))) or 1.0
     left = 0 if scale == "linear" else min(1.0, 0.01 * right)

@@ -236,5 +236,5 @@ def _lattice(ax: Axes, points: xr.Dataset) -> None:
     ax.set_xticks(np.unique(size))
     words = "number of modes learned", r"loss $\frac{1}{2}\langle\|y - f\|^2\rangle$"
     label_axes(
-        ax, *words, "label: {learned modes}: number of unstable directions", legend="upper right"
+        ax, *words, "{learned modes} and the number of unstable directions", legend="upper right"
     )

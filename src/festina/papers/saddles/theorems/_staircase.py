@@ -418,7 +418,7 @@ def draw(run: xr.DataTree) -> Figure:
     marks = [
         Line2D([], [], **THEORY_STYLE, label="predicted"),
         Line2D([], [], color="black", lw=2.5, label="uncertainty of predicted time"),
-        Line2D([], [], **THEORY_STYLE, alpha=_DOUBTED, label="predicted, with doubts"),
+        Line2D([], [], **THEORY_STYLE, alpha=_DOUBTED, label="predicted, theory doubts"),
     ][: 2 + doubted]
     figure.legend(handles=marks, loc="outside lower center", ncols=3)
     return figure

@@ -315,7 +315,7 @@ def draw(run: xr.DataTree) -> Figure:
     for group, words in (
         ("c", "controls: not conserved"),
         ("e", "also conserved: even or odd φ"),
-        ("(", "relations conserved by the theorem"),
+        ("(", "conserved according to Theorem 3"),
     ):
         left.plot([], [], **SIMULATION_STYLE, color=colours[group], alpha=0.6, label=words)
     cases = _cases(drift)[::-1]
@@ -339,5 +339,5 @@ def draw(run: xr.DataTree) -> Figure:
     words = "gradient descent step", "distance from the manifold / |θ|"
     label_axes(left, *words, "distance while training (largest over seeds)", legend=None)
     words = "error after one unit is removed / ⟨y²⟩$^{1/2}$", "architecture: relation"
-    label_axes(right, *words, "error with one unit less (dots: seeds)")
+    label_axes(right, *words, "error with one unit less\n(dots: seeds, largest over steps)")
     return figure
