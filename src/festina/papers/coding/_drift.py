@@ -199,7 +199,8 @@ def draw(run: xr.DataTree) -> Figure:
         for chain in range(data.sizes["chain"]):
             label = name if chain == 0 else None
             overlap.plot(data["move"], data["overlap"][chain], color=color, alpha=0.7, label=label)
-    title = f"all neurons; one line per chain ({data.sizes['chain']} chains)"
+    chains = run[names[0]].sizes["chain"]
+    title = f"all neurons; one line per chain ({chains} chains)"
     label_axes(overlap, "Monte Carlo moves", "overlap with the first sample", title)
     for name, ax in zip(names, neurons, strict=True):
         data = run[name].ds

@@ -231,9 +231,9 @@ def draw(run: xr.DataTree) -> Figure:
         data = run[name].ds
         off = abs(data["contrast"].mean("chain") / data["theory"] - 1)
         width.plot(data["width"], off, **POINT_STYLE, color=f"C{k}", label=name)
-        level.append(np.log(off * data["width"]).values)
-    widest = float(data["width"][-1])
-    power_law_guide(width, data["width"], float(np.exp(np.mean(level))) / widest, -1)
+        level.append(np.log(off.values * data["width"].values))
+    widths = run[parameters.activations[0]].ds["width"]
+    power_law_guide(width, widths, float(np.exp(np.mean(level)) / widths[-1]), -1)
     width.axhline(0.05, **GUIDE_STYLE, label="5 %")
     words = "hidden neurons $N$", "relative error", "error of the kernel"
     label_axes(width, *words, theory="$∝ 1/N$, fitted", xscale="log", yscale="log")

@@ -126,5 +126,5 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
 def draw(run: xr.DataTree) -> Figure:
     """Plot both networks side by side, with one curve for each exponent κ."""
     title = "2B   Flatter spectrum: shorter intermediate plateaus, longer first plateau"
-    headings = ("spectrum $n^{-κ}$\n(κ = 0: flat)",) * 2
-    return draw_pair(title, run, "kappa", "κ =", "theory:\nfirst drop", headings)
+    heading = "spectrum $n^{-κ}$\n(κ = 0: flat)"
+    return draw_pair(title, run, "kappa", "κ =", "theory:\nfirst drop", (heading, heading))
