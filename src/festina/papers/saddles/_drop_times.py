@@ -286,7 +286,8 @@ def draw(run: xr.DataTree) -> Figure:
         at = np.geomspace(0.02, 2.0, 200)
         theory = law(at / parameters.scale, int(width), parameters.scale)
         theory = xr.DataArray(theory, {"time": at}, ("time",))
-        how: dict[str, Any] = {"color": shade, "label": f"{units} unit" + "s" * (units > 1)}
+        label = f"{units} unit" + "s" * (int(width) > 1)
+        how: dict[str, Any] = {"color": shade, "label": label}
         draw_distribution(wide, some, theory, cumulative=True, of="networks", **how)
     label_axes(wide, theory="theory", xscale="log", xlim=(0.02, 2.0))
     plateau = data.diff("fall").isel(fall=0).dropna("seed", subset=["seen"])
