@@ -223,7 +223,7 @@ def draw(run: xr.DataTree) -> Figure:
         none["index"].mean("seed"),
         color="0.6",
         lw=2.0,
-        label=f"$c$ = 0, against ${float(data['share'][0]):g}\\,t/τ$",
+        label=f"$c$ = 0 (${float(data['share'][0]):g}\\,t/τ$)",
     )
     words = "time × share of conflicts, $c\\,t/τ$", "gating index", "follows the cue (1) or not (0)"
     label_axes(gating, *words, legend_title="share $c$ of conflicts")
