@@ -17,4 +17,4 @@ def test_its_level_has_a_name():
     run.attrs["parameters"] = parameters.model_dump_json()
     legend = _width.draw(run).axes[0].get_legend()
     assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["linear", "5 %", "$1/N$"]
+    assert [text.get_text() for text in legend.get_texts()] == ["linear", "5 %", "$∝ 1/N$, fitted"]
