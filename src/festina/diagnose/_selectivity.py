@@ -235,8 +235,9 @@ def selectivity(
             "`activations` must have a row for each example of `task`, got "
             f"{len(h)} rows and {len(task.x)} examples.{_ROWS}"
         )
+    hint = "" if isinstance(activations, AbstractNetwork) else _ROWS
     labels = {
-        name: _labels(name, given, task, len(h))
+        name: _labels(name, given, task, len(h), hint)
         for name, given in (("object", objects), ("context", contexts))
     }
     names, sets = candidate_sets(candidates, labels["context"])
@@ -429,7 +430,9 @@ def unit_strengths(network: AbstractNetwork) -> list[Float[np.ndarray, " unit"]]
     )
 
 
-def _labels(name: str, given: ArrayLike | None, task: Task | None, count: int) -> np.ndarray:
+def _labels(
+    name: str, given: ArrayLike | None, task: Task | None, count: int, hint: str
+) -> np.ndarray:
     """Return the values of a label as whole numbers from 0."""
     if given is None:
         known = {} if task is None else task.labels
@@ -439,7 +442,7 @@ def _labels(name: str, given: ArrayLike | None, task: Task | None, count: int) -
                 + ("." if task is None else f"; the task has only the labels {sorted(known)}.")
             )
         given = known[name]
-    return groups(f"{name}s", name, given, count, hint=_ROWS)[1]
+    return groups(f"{name}s", name, given, count, hint=hint)[1]
 
 
 def _weights(given: ArrayLike | None, count: int) -> Float[np.ndarray, " unit"]:

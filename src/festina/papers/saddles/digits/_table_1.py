@@ -160,7 +160,7 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
         one, id = here.sel(pair=pair), f"second-row-{pair.replace('/', '-')}"
         words = (
             f"the second row of Table 1 for digits {pair} is the first singular value of "
-            "(I − e₁e₁ᵀ)Σ_yx"
+            "(I − e₁e₁ᵀ)Σ_yx, where e₁ is the first eigenvector of Σ_yx Σ_xx⁻¹ Σ_xy"
         )
         judged = agree(one["recipe"], row, within=_DIGITS)
         if pair == "3/5":

@@ -93,11 +93,7 @@ def _asserts(reading: Reading, claim: ClaimCollector) -> None:
         claim("between-modes", words, most_seeds(between), at="Lemma 6", note=note)
     else:
         panels.level(reading, claim)
-    corrected = (
-        "a mode's initial weights form a vector over units; only its component orthogonal to the "
-        "vectors of the modes learned earlier counts"
-    )
-    panels.falls(reading, claim, 0.005, "Theorem 4 and Eq. (35)", corrected)
+    panels.falls(reading, claim, 0.005, "Theorem 4 and Eq. (35)", panels.SQUARED_AMPLITUDE)
     panels.ranks(reading, claim)
     panels.widths(reading, claim)
 

@@ -27,6 +27,7 @@ from ....networks import Layer, attention, fully_connected
 from ....tasks import AbstractTask, from_moments, in_context_regression, linear_teacher
 from ....theory.saddles import mode_drop_times
 from .._units_flow import blow_up
+from ..panels import SQUARED_AMPLITUDE
 
 DIRECTIONS, CONTEXT = 3, 32
 STAIRS = DIRECTIONS + 1
@@ -215,8 +216,7 @@ LINEAR = Model(
     level_within=5e-3,
     time_from="Theorem 4",
     time_within=0.01,
-    corrected="a mode's initial weights form a vector over units; only its component orthogonal to "
-    "the vectors of the modes learned earlier counts",
+    corrected=SQUARED_AMPLITUDE,
 )
 ATTENTION = Model(
     "attention",

@@ -14,6 +14,7 @@ of any panel, with named quantities for claims and figures. `draw_panel` draws a
 title, for panels that draw more than the standard figure.
 """
 
+from ._claims import SQUARED_AMPLITUDE as SQUARED_AMPLITUDE
 from ._claims import count as count
 from ._claims import falls as falls
 from ._claims import level as level

@@ -31,8 +31,8 @@ _WEIGHTS = (0.625, 0.15, 0.67 * _SIZE[1] / _SIZE[0], 0.67)
 def animate_panel(
     reading: Reading,
     title: str,
-    drawn: Mapping[str, int] = {},
-    symbol: str = "first-layer weight u",
+    drawn: Mapping[str, int],
+    symbol: str,
 ) -> FuncAnimation:
     """Animate one seed of a panel, from its initial weights to the end of training."""
     seed = shown_seed(reading)
@@ -56,6 +56,7 @@ def animate_panel(
     trails = weights.plot(*np.moveaxis(dots[:1], -1, 0), color="C0", lw=1, alpha=0.3)
     (units,) = weights.plot([], [], "o", color="black", ms=4, alpha=0.7, mew=0)
     clock = curve.set_title("", loc="right")
+    clock_word = "t/η =" if reading.parameters.method == "flow" else "step"
 
     def show(frame: int) -> tuple[Artist, ...]:
         travelled.set_data(step[: frame + 1], loss[: frame + 1])
@@ -63,7 +64,7 @@ def animate_panel(
         units.set_data(*dots[frame].T)
         for trail, way in zip(trails, np.moveaxis(dots[: frame + 1], 1, 0), strict=True):
             trail.set_data(*way.T)
-        clock.set_text(f"step {step[frame]:.0f}")
+        clock.set_text(f"{clock_word} {step[frame]:.0f}")
         return travelled, here, units, clock, *trails
 
     return FuncAnimation(figure, show, frames=len(step), interval=_INTERVAL, blit=False)

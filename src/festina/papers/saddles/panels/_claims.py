@@ -63,6 +63,13 @@ def level(
     )
 
 
+SQUARED_AMPLITUDE = (
+    "a mode's initial weights form a vector over units; only its component orthogonal to the "
+    "vectors of the modes learned earlier counts"
+)
+"""Correction to the initial amplitude of a mode in Theorem 4 and Eq. (35)."""
+
+
 def falls(
     reading: Reading, claim: ClaimCollector, within: float, at: str, corrected: str = ""
 ) -> None:

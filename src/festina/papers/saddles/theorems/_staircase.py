@@ -408,7 +408,7 @@ def draw(run: xr.DataTree) -> Figure:
             ax.hlines(middle, jumps - unsure, jumps + unsure, color=color, lw=2.5, alpha=alpha)
             latest = max(latest, end)
         ax.set(yscale="log", xlim=(0, latest), ylim=(bottom, 1.6))
-        ax.set_xlabel("time $t$ of the flow on $½⟨‖y−f‖²⟩$")
+        ax.set_xlabel("time $t/τ$")
         ax.set_title(words, pad=20)
         # The legend stands above the axes, because the free corner depends on the seed.
         place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.99), "ncols": 4}
