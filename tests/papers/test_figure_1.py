@@ -89,7 +89,7 @@ def test_the_figure_has_dashed_theory(letter):
     loss, *weights = figure.axes
     assert len(weights) == 2
     assert is_legible(figure)
-    assert "step" in loss.get_xlabel()
+    assert "η = " in loss.get_xlabel()  # steps of descent, or time over the learning rate
     assert "loss" in loss.get_ylabel()
     heights = [line.get_ydata()[0] for line in dashed(loss) if np.ptp(line.get_ydata()) == 0]
     np.testing.assert_allclose(heights, run["theory"]["level"].to_numpy())
