@@ -334,7 +334,7 @@ def draw(run: xr.DataTree) -> Figure:
         figure.colorbar(both, ax=kernel, label="kernel")
         kernel.set_xticks([1, 5], ["samples", "theory"])
         kernel.set_yticks(range(3), ["1", "2", "3"])
-        label_axes(kernel, "", "class" * first)
+        label_axes(kernel, "kernel between classes", "class" * first)
     handles = {
         label: handle
         for ax in rows[1]
