@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import cyclopts
 
 COMMANDS = (
-    *("list", "run", "show", "cite", "reproduce", "sweep", "watch", "forecast", "shrink"),
+    *("list", "run", "show", "cite", "reproduce", "report", "sweep", "watch", "forecast", "shrink"),
     "help",
 )
 
@@ -96,6 +96,7 @@ def application() -> "cyclopts.App":
     from ._forecast import forecast
     from ._help import flow
     from ._list import list_experiments
+    from ._report import report
     from ._reproduce import reproduce
     from ._run import run
     from ._show import show
@@ -120,8 +121,8 @@ def application() -> "cyclopts.App":
             raise Complaint(unknown("command", command[0], COMMANDS))
         return app([*command, "--help"]) or 0
 
-    functions = (list_experiments, run, show, cite, reproduce, sweep, watch, forecast, shrink)
-    functions += (help_page,)
+    functions = (list_experiments, run, show, cite, reproduce, report, sweep, watch)
+    functions += (forecast, shrink, help_page)
     for order, (name, function) in enumerate(zip(COMMANDS, functions, strict=True)):
         # `run` and `sweep` parse their flags themselves: the flags depend on the experiment.
         own = {"help_flags": (), "version_flags": ()} if function in (run, sweep) else {}

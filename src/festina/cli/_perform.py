@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,7 @@ def perform(
     numbered_in: Path,
     progress: Progress,
     picture: str | None = None,
+    formats: Sequence[str] = FORMATS,
 ) -> Done:
     """Run an experiment and write its folder.
 
@@ -58,7 +59,7 @@ def perform(
                 run.save(elsewhere, parameters)
                 complaint.add_note(f"The run is kept: `festina show {elsewhere}` draws it.")
             raise complaint from error
-    return conclude(run, folder, progress=progress, picture=picture)
+    return conclude(run, folder, progress=progress, picture=picture, formats=formats)
 
 
 def conclude(
@@ -68,17 +69,18 @@ def conclude(
     progress: Progress,
     picture: str | None = None,
     redraw: bool = True,
+    formats: Sequence[str] = FORMATS,
 ) -> Done:
     """Write claims and figures to a run folder; without `redraw`, draw only missing figures."""
     try:
         with _at_work():
             progress("checking the claims", 1.0)
-            pictures = [folder / f"figure.{kind}" for kind in FORMATS]
+            pictures = [folder / f"figure.{kind}" for kind in formats]
             try:
                 run.write_claims(folder)
                 if redraw or not all(path.exists() for path in pictures):
                     progress("drawing", 1.0)
-                    run.write_figure(folder / "figure")
+                    run.write_figure(folder / "figure", formats)
                 if picture is not None:
                     progress("animating", 1.0)
                     pictures.append(run.write_animation(folder / f"animation.{picture}"))

@@ -2,6 +2,7 @@
 
 import math
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,9 @@ from ._folder import (
 from ._options import Claims, Debug, Json, Quick, Quiet, Whole, switch
 from ._progress import Progress
 from ._signals import interruptible, status, undisturbed
+
+_FORMATS = ("png", "pdf", "svg")
+REPORT = "report.html"
 
 if TYPE_CHECKING:
     from festina.experiments import Parameters
@@ -103,6 +107,8 @@ def reproduce(
             interruption = error
         finally:
             with undisturbed():
+                if top is not None and results.done:
+                    _Reporter(top).write()
                 remove_empty(made)  # folders without a finished run
 
     done = _report(results, top, claims, interrupted=interruption is not None, json=json)
@@ -246,6 +252,7 @@ def _each(results: Results, top: Path, progress: Progress, *, debug: bool) -> No
             results.fail(job.label, error, debug=debug)
         else:
             possible.append(job)
+    reporter = _Reporter(top)
     done, whole = 0.0, sum(job.experiment.entry.seconds for job in possible)
     for job in possible:
         share = job.experiment.entry.seconds / whole
@@ -257,7 +264,9 @@ def _each(results: Results, top: Path, progress: Progress, *, debug: bool) -> No
             with interruptible():
                 if there := folder.exists() and job.is_done(top):
                     run = ExperimentRun(job.experiment, _run.load(folder))
-                    result = conclude(run, folder, progress=progress, redraw=False)
+                    result = conclude(
+                        run, folder, progress=progress, redraw=False, formats=_FORMATS
+                    )
                 else:
                     result = perform(
                         job.experiment,
@@ -266,6 +275,7 @@ def _each(results: Results, top: Path, progress: Progress, *, debug: bool) -> No
                         out=folder,
                         numbered_in=top,
                         progress=progress,
+                        formats=_FORMATS,
                     )
         except Exception as error:
             results.fail(job.label, error, debug=debug)
@@ -275,6 +285,26 @@ def _each(results: Results, top: Path, progress: Progress, *, debug: bool) -> No
         with undisturbed():
             if results.done:
                 write_claims(results.to_json(), top)
+                reporter.write()
+
+
+@dataclass
+class _Reporter:
+    """Writes the report of finished runs again and again, in a small part of the time."""
+
+    top: Path
+    due: float = 0.0
+
+    def write(self) -> None:
+        """Write the report, unless it was written a moment ago."""
+        start = time.monotonic()
+        if start < self.due:
+            return
+        from festina.report import write_report
+
+        write_report([self.top], self.top / REPORT)
+        end = time.monotonic()
+        self.due = end + 20 * (end - start)
 
 
 def _folder(
@@ -324,7 +354,7 @@ def _begun(top: Path, jobs: list[Job]) -> bool:
     """Return whether a folder is empty or holds only requested runs."""
     if not top.is_dir():
         return False
-    expected = {"claims.json", *(job.folder.split("/")[0] for job in jobs)}
+    expected = {"claims.json", REPORT, *(job.folder.split("/")[0] for job in jobs)}
     if any(path.name not in expected for path in top.iterdir()):
         return False
     return all(job.is_done(top) for job in jobs if (top / job.folder).exists())
@@ -382,7 +412,7 @@ def _report(
             "with the same parameters and the same code: `--fresh` trains again."
         )
     if top is not None and finished:
-        said.append(f"All results are in {shorter(top)}.")
+        said.append(f"All results are in {shorter(top)}; {REPORT} there shows them.")
     total = " ".join(said) + "\n"
     told = [each for each in done if each.claims]
     print_results(told, results.failures, every_claim=claims is not None, total=total)

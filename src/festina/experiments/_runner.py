@@ -3,7 +3,9 @@
 import dataclasses
 import functools
 import json
+import os
 import re
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +70,9 @@ def run_experiment(
     if preset and preset not in experiment.presets:
         raise ValueError(unknown("preset", preset, tuple(experiment.presets)))
     switched_on()
+    start = time.monotonic()
     tree = experiment.run(parameters, key=None, progress=progress)
+    tree.attrs |= {"seconds": round(time.monotonic() - start, 2), "device": _device()}
     tree.attrs |= {"experiment": experiment.name, "code": code(experiment.entry.file)}
     tree.attrs |= {"preset": in_force(experiment, preset, parameters) or ""}
     tree.attrs |= file_attributes(experiment.entry.file)
@@ -125,9 +129,9 @@ class ExperimentRun:
         """Write `claims.json` with all claims into a folder."""
         write_claims((claim.to_json() for claim in self.claims), folder)
 
-    def write_figure(self, stem: Path) -> list[Path]:
-        """Draw the figure and write it as `stem`.png and `stem`.pdf; return these paths."""
-        return write_figure(self.experiment.draw(self.data), stem)
+    def write_figure(self, stem: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+        """Draw the figure and write it as `stem`.png and so on; return the paths."""
+        return write_figure(self.experiment.draw(self.data), stem, formats=formats)
 
     def write_animation(self, target: Path, *, size: tuple[float, float] | None = None) -> Path:
         """Write the animation to a file and return its path; `size` is in inches."""
@@ -138,6 +142,15 @@ class ExperimentRun:
         with replacing(target) as path:
             save_animation(animation, path, size=size)
         return target
+
+
+def _device() -> str:
+    """Return the kind and the number of the devices that JAX computes on."""
+    import jax
+
+    devices = jax.devices()
+    kind, cores = devices[0].device_kind, os.cpu_count() or 1
+    return f"{cores} CPU cores" if kind == "cpu" else f"{len(devices)} × {kind}"
 
 
 def in_force(experiment: Experiment, preset: str | None, parameters: Parameters) -> str | None:
@@ -209,10 +222,13 @@ def write_figure(
     from matplotlib import rc_context
 
     from .figures import fit_to_page
+    from .figures._marks import mark_axes
 
     fit_to_page(figure, *(size or figure.get_size_inches()))
     # `fit_to_page` has laid out the figure; `savefig` would repeat this for each file.
     figure.set_layout_engine("none")
+    if "svg" in formats:
+        mark_axes(figure)
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
     written = []
     for kind in formats:

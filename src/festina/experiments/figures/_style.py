@@ -9,7 +9,7 @@ import matplotlib as mpl
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
-THEORY_STYLE: dict[str, Any] = {"color": "black", "lw": 1.0, "ls": "--"}
+THEORY_STYLE: dict[str, Any] = {"color": "black", "lw": 1.0, "ls": "--", "gid": "theory"}
 """Style of a theoretical prediction: a thin dashed black line.
 
 **Example:**
@@ -20,7 +20,7 @@ THEORY_STYLE: dict[str, Any] = {"color": "black", "lw": 1.0, "ls": "--"}
 >>> line.get_linestyle()
 '--'
 """
-SIMULATION_STYLE: dict[str, Any] = {"lw": 3.0, "solid_capstyle": "round"}
+SIMULATION_STYLE: dict[str, Any] = {"lw": 3.0, "solid_capstyle": "round", "gid": "training"}
 """Style of a simulation: a wide line.
 
 **Example:**
@@ -31,7 +31,7 @@ SIMULATION_STYLE: dict[str, Any] = {"lw": 3.0, "solid_capstyle": "round"}
 >>> line.get_linewidth()
 3.0
 """
-POINT_STYLE: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 5, "mew": 0}
+POINT_STYLE: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 5, "mew": 0, "gid": "training"}
 """Style of measured points: dots without a line.
 
 **Example:**

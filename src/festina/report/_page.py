@@ -1,0 +1,108 @@
+"""Render a report as one HTML file."""
+
+import datetime
+import math
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from .._run._beside import replacing
+from ._compare import changes, pairs
+from ._section import VERDICTS, Section, read_sections, verdict
+
+TITLES = {
+    "linear": "Deep linear networks",
+    "race": "Gated networks and the neural race",
+    "haste": "ReLU networks as gated linear ones",
+    "coding": "Coding schemes",
+    "saddles": "Saddle-to-saddle dynamics",
+}
+"""Titles of the groups of experiments."""
+
+GENERATOR = '<meta name="generator" content="festina report">'
+"""Line by which festina recognises a report that it may replace."""
+
+_SHOWN = 6  # most numbers of a list in a table
+
+
+def write_report(
+    folders: Sequence[Path | str], target: Path | str, *, remark: str = ""
+) -> list[Section]:
+    """Write a page with the claims, figures and parameters of saved runs.
+
+    The page is one file and requests no other. Nothing is trained again. If several runs of one
+    experiment are given, the page compares the first of them with each of the others.
+
+    **Arguments:**
+
+    - `folders`: run folders, or folders that contain run folders.
+    - `target`: HTML file. An older report is replaced; any other file raises `ValueError`.
+    - `remark`: sentence at the top of the page, for example about unfinished runs.
+
+    **Returns:**
+
+    The sections of the page.
+
+    **Example:**
+
+    >>> from festina.report import write_report
+    >>> try:
+    ...     write_report(["nowhere"], "report.html")
+    ... except ValueError as error:
+    ...     print(str(error)[:25])
+    'nowhere' does not exist.
+    """
+    target = Path(target).expanduser()
+    check_target(target)
+    sections = read_sections(folders)
+    text = render(sections, remark)
+    with replacing(target) as path:
+        path.write_text(text, encoding="utf-8")
+    return sections
+
+
+def check_target(target: Path) -> None:
+    """Raise `ValueError` if the target exists and is not a report."""
+    if target.is_dir():
+        raise ValueError(f"'{target}' is a folder; give the name of an HTML file.")
+    if target.exists() and GENERATOR not in target.read_text("utf-8", errors="replace")[:1000]:
+        raise ValueError(f"'{target}' exists and is not a report; choose another file.")
+
+
+def render(sections: list[Section], remark: str = "") -> str:
+    """Return the HTML of a report."""
+    groups = {name: list(each) for name, each in groupby(sections, key=lambda one: one.group)}
+    compared = [(before, after, changes(before, after)) for before, after in pairs(sections)]
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("festina.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"value": _value, "verdict": verdict, "moved": _moved}
+    return environment.get_template("report.html").render(
+        generator=GENERATOR,
+        groups=groups,
+        titles=TITLES,
+        verdicts=VERDICTS,
+        compared=compared,
+        sections=sections,
+        remark=remark,
+        now=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    )
+
+
+def _value(value: Any) -> str:
+    """Return a number, a text, or the first numbers of a list, with four digits."""
+    if isinstance(value, list):
+        first = ", ".join(map(_value, value[:_SHOWN]))
+        return f"{first}, … ({len(value)} values)" if len(value) > _SHOWN else first
+    return f"{value:.4g}" if isinstance(value, float) else "–" if value is None else str(value)
+
+
+def _moved(moved: float) -> str:
+    return "–" if math.isnan(moved) else f"{moved:.2g} × tolerance"
