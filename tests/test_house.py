@@ -23,6 +23,7 @@ ORDER = (
     {"experiments"},
     {"papers"},
     {"sweeps"},
+    {"report"},
     {"cli"},
     {"__main__"},
 )

@@ -13,7 +13,7 @@ MODULES = (
     *("festina.dynamics.posterior", "festina.theory.linear", "festina.theory.gated"),
     *("festina.theory.saddles", "festina.theory.coding", "festina.theory.decisions"),
     *("festina.diagnose", "festina.own", "festina.experiments", "festina.experiments.claims"),
-    *("festina.experiments.figures", "festina.sweeps"),
+    *("festina.experiments.figures", "festina.sweeps", "festina.report"),
 )
 
 

@@ -97,13 +97,13 @@ def test_reproduce_goes_on_after_a_failure_of_a_figure(festina, here, second, mo
     assert outcome.status == 1
     assert "The run is kept" in outcome.err
     top = here / "runs/reproduce-toy/001"
-    assert names(top) == ["claims.json", *RUNS]
+    assert {*names(top)} == {"claims.json", "report.html", *RUNS}
     second(draw=toy.draw, run=None)
     monkeypatch.setattr(toy, "run", None)
     outcome = festina("reproduce", "toy")
     assert outcome.status == 0
     assert "4 of 4 runs. 4 of them were already finished" in outcome.out
-    assert names(top / "two") == FILES
+    assert names(top / "two") == sorted([*FILES, "figure.svg"])
     assert names(top.parent) == ["001"]
 
 
@@ -196,7 +196,7 @@ def test_killed_halfway_it_goes_on_and_trains_nothing_twice(process, here):
     assert again.returncode == 0
     assert "4 of 4 runs. 1 of them was already finished" in out
     assert log.read_text().split()[2:] == ["3", "10", "3"]
-    assert names(here / "a") == ["claims.json", *RUNS]
+    assert {*names(here / "a")} == {"claims.json", "report.html", *RUNS}
     entries = json.loads((here / "a" / "claims.json").read_text())
     assert "not run" not in {entry["verdict"] for entry in entries}
 

@@ -96,7 +96,7 @@ def test_two_runs_are_compared(festina, run, here):
     outcome = festina("report", str(run), str(run.with_name("002")))
     assert outcome.status == 1
     seen = page(here / "report.html")
-    assert "1 of 2 verdicts changed" in seen.text
+    assert "1 of 3 verdicts changed" in seen.text
     assert "toy/one+2/decay" in seen.ids
 
 

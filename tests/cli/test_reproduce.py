@@ -14,6 +14,7 @@ from .conftest import everything
 from .test_run import FIELDS
 
 RUNS = ["one", "one-printed", "two", "two-printed"]
+FILES = ["claims.json", "report.html"]
 LABELS = ["toy/one", "toy/one (printed)", "toy/two", "toy/two (printed)"]
 
 
@@ -51,7 +52,7 @@ def test_several_sources_are_one_job(festina, here, monkeypatch):
     outcome = festina("reproduce", "toy/one", "other", "toy", "--quick", "--seeds", "2")
     top = here / "runs" / "reproduce-toy-one-other-toy" / "001"
     assert outcome.status == 0
-    assert f"2 of 2 runs. All results are in {top.relative_to(here)}." in outcome.out
+    assert f"2 of 2 runs. All results are in {top.relative_to(here)}: open report" in outcome.out
     figures = top.relative_to(here) / "*" / "*" / "figure.png"
     assert f"Figures: {figures}" in outcome.out.splitlines()
     assert {str(path.parent.relative_to(top)) for path in top.glob("*/*/figure.png")} == {
@@ -64,12 +65,13 @@ def test_every_experiment_with_every_preset(festina, here):
     outcome = festina("reproduce", "toy", "--seeds", "2", "--seed", "4")
     assert outcome.status == 0
     top = here / "runs" / "reproduce-toy" / "001"
-    assert sorted(path.name for path in top.iterdir()) == ["claims.json", *RUNS]
+    assert {path.name for path in top.iterdir()} == {*FILES, *RUNS}
     assert "12 claims: 4 hold, 4 hold with a correction, 4 known not to hold, 0 broken." in (
         outcome.out
     )
     *_, whole, _ = outcome.out.splitlines()
-    assert whole == f"4 of 4 runs. All results are in {top.relative_to(here)}."
+    where = top.relative_to(here)
+    assert whole == f"4 of 4 runs. All results are in {where}: open report.html in a browser."
     where = str(top.relative_to(here) / "*" / "figure.png")
     assert f"Figures: {where}" in outcome.out.splitlines()
     assert {path.parent.name for path in here.glob(where)} == set(RUNS)
@@ -86,7 +88,7 @@ def test_every_experiment_with_every_preset(festina, here):
 def test_only_names_that_begin_alike(festina, here):
     assert festina("reproduce", "toy/t", "--seeds", "2").status == 0
     top = here / "runs" / "reproduce-toy-t" / "001"
-    assert sorted(path.name for path in top.iterdir()) == ["claims.json", "two", "two-printed"]
+    assert {path.name for path in top.iterdir()} == {*FILES, "two", "two-printed"}
 
 
 def test_all_and_json(festina, here):
@@ -133,7 +135,7 @@ def test_one_that_fails_does_not_stop_the_others(error, festina, second, here):
     entries = json.loads((here / "a" / "claims.json").read_text())
     assert [entry["verdict"] for entry in entries[-2:]] == ["failed", "failed"]
     assert "too wide" in entries[-1]["note"]
-    assert sorted(path.name for path in (here / "a").iterdir()) == ["claims.json", *RUNS[:2]]
+    assert {path.name for path in (here / "a").iterdir()} == {*FILES, *RUNS[:2]}
 
 
 def test_one_that_cannot_be_loaded_does_not_stop_the_others(festina, monkeypatch, here):
@@ -143,7 +145,7 @@ def test_one_that_cannot_be_loaded_does_not_stop_the_others(festina, monkeypatch
     outcome = festina("reproduce", "toy", "--out", "a")
     assert outcome.status == 1
     assert "no_such_module" in outcome.err
-    assert sorted(path.name for path in (here / "a").iterdir()) == ["claims.json", *RUNS[2:]]
+    assert {path.name for path in (here / "a").iterdir()} == {*FILES, *RUNS[2:]}
 
 
 def test_nothing_is_left_if_all_fail(festina, monkeypatch, here):
@@ -159,7 +161,7 @@ def test_an_interruption_keeps_what_was_finished(festina, second, here):
     assert outcome.err.splitlines()[-1].startswith("festina: Interrupted; finished runs are in")
     assert "6 claims" in outcome.out
     assert "Interrupted: 2 of 4 runs are finished" in outcome.out
-    assert sorted(path.name for path in (here / "a").iterdir()) == ["claims.json", *RUNS[:2]]
+    assert {path.name for path in (here / "a").iterdir()} == {*FILES, *RUNS[:2]}
     claims = json.loads((here / "a" / "claims.json").read_text())
     assert [claim["verdict"] for claim in claims[6:]] == ["not run", "not run"]
     assert [label(claim) for claim in claims[6:]] == LABELS[2:]

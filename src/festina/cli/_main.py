@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *("list", "run", "show", "cite", "reproduce", "report", "sweep", "watch", "forecast", "shrink"),
-    "help",
+    *("doctor", "help"),
 )
 
 HELP = """Predicts how a neural network learns, trains it, and compares prediction with training.
@@ -24,6 +24,7 @@ HELP = """Predicts how a neural network learns, trains it, and compares predicti
 Start with `festina list`, then `festina run NAME`. The parameters of an experiment are flags;
 `festina run NAME --help` lists them, and `festina sweep` runs an experiment over a grid of them.
 `festina watch`, `festina forecast` and `festina shrink` analyse a training run of your own.
+`festina doctor` checks the installation.
 """
 
 
@@ -93,6 +94,7 @@ def application() -> "cyclopts.App":
     from festina.experiments import unknown
 
     from ._cite import cite
+    from ._doctor import doctor
     from ._forecast import forecast
     from ._help import flow
     from ._list import list_experiments
@@ -122,7 +124,7 @@ def application() -> "cyclopts.App":
         return app([*command, "--help"]) or 0
 
     functions = (list_experiments, run, show, cite, reproduce, report, sweep, watch)
-    functions += (forecast, shrink, help_page)
+    functions += (forecast, shrink, doctor, help_page)
     for order, (name, function) in enumerate(zip(COMMANDS, functions, strict=True)):
         # `run` and `sweep` parse their flags themselves: the flags depend on the experiment.
         own = {"help_flags": (), "version_flags": ()} if function in (run, sweep) else {}

@@ -412,7 +412,7 @@ def _report(
             "with the same parameters and the same code: `--fresh` trains again."
         )
     if top is not None and finished:
-        said.append(f"All results are in {shorter(top)}; {REPORT} there shows them.")
+        said.append(f"All results are in {shorter(top)}: open {REPORT} in a browser.")
     total = " ".join(said) + "\n"
     told = [each for each in done if each.claims]
     print_results(told, results.failures, every_claim=claims is not None, total=total)

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -144,8 +144,11 @@ def read_sections(folders: Sequence[Path | str]) -> list[Section]:
     sections = []
     for number, folder in enumerate(runs):
         sections.append(_read(folder, number, taken))
-    for home in given:
-        sections += _unfinished(home)
+    for missing in (each for home in given for each in _unfinished(home)):
+        there = [k for k, section in enumerate(sections) if section.anchor == missing.anchor]
+        for k in there:  # the run was saved, but its claims or its figure failed
+            sections[k] = replace(sections[k], problem=missing.problem)
+        sections += [] if there else [missing]
     order = {name: place for place, name in enumerate(experiment_names())}
     return sorted(sections, key=lambda one: order.get(one.experiment, len(order)))
 

@@ -56,20 +56,34 @@ def read_split(
 
 def _located(name: str) -> Path:
     """Return the path of an MNIST file, after downloading the file if necessary."""
+    for folder in _given():
+        if (folder / name).is_file():
+            return folder / name
+    return _fetched(name, os.environ.get("FESTINA_DATA"))
+
+
+def present() -> Path | None:
+    """Return the folder of this machine that holds MNIST, or `None`."""
+    folders = (*_given(), _downloads())
+    return next((each for each in folders if all((each / k).is_file() for k in _CHECKSUMS)), None)
+
+
+def _given() -> tuple[Path, ...]:
+    """Return the folders that `FESTINA_DATA` stands for."""
     given = os.environ.get("FESTINA_DATA")
-    if given:
-        folder = Path(given).expanduser()
-        for place in (folder / name, folder / "mnist" / name):
-            if place.is_file():
-                return place
-    return _fetched(name, given)
+    return (Path(given).expanduser(), Path(given).expanduser() / "mnist") if given else ()
+
+
+def _downloads() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("festina", appauthor=False)) / "data" / "mnist"
 
 
 def _fetched(name: str, given: str | None) -> Path:
-    import platformdirs
     import pooch
 
-    folder = Path(platformdirs.user_cache_dir("festina", appauthor=False)) / "data" / "mnist"
+    folder = _downloads()
     logger = pooch.get_logger()
     level = logger.level
     logger.setLevel("WARNING")
