@@ -23,15 +23,15 @@ class Page(html.parser.HTMLParser):
         self.close()
         assert self.open == []
 
-    def handle_starttag(self, tag, attributes):
-        known = dict(attributes)
+    def handle_starttag(self, tag, attrs):
+        known = dict(attrs)
         self.ids += filter(None, [known.get("id")])
         self.links += [known[name] for name in ("href", "src") if name in known]
         if tag not in ("meta", "link", "input", "img", "br"):
             self.open.append(tag)
 
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
         self.handle_endtag(tag)
 
     def handle_endtag(self, tag):

@@ -41,7 +41,7 @@ def report(tmp_path_factory):
     home = tmp_path_factory.mktemp("runs")
     for name in ("toy/one", "other/two"):
         entry = ExperimentEntry(name, "an example", "Toy", 1, "")
-        experiment = Experiment(entry, Parameters, {}, lambda: None, claims, draw)
+        experiment = Experiment(entry, Parameters, {}, xr.DataTree, claims, draw)
         data = xr.DataTree(xr.Dataset({"loss": ("time", np.ones(3))}))
         data.attrs |= {"experiment": name, "parameters": Parameters().model_dump()}
         run, folder = ExperimentRun(experiment, data), home / name
