@@ -116,8 +116,7 @@ SAME = (WHICH[:, None] == WHICH) & ~np.eye(60, dtype=bool)
 def toy(activation, other, width):
     """Return samples and theory for P = 60 examples, three equal classes and T = 0.01.
 
-    With targets of both signs chains mix more slowly: of 600 moves only some 100 are independent,
-    and R-hat of the potential exceeds 1.05 by chance.
+    With targets of both signs chains mix more slowly: of 600 moves only some 100 are independent.
     """
     given = orthogonal_inputs([20] * 3, other=other)
     drawn = sample(

@@ -302,7 +302,10 @@ class _Reporter:
             return
         from festina.report import write_report
 
-        write_report([self.top], self.top / REPORT)
+        try:
+            write_report([self.top], self.top / REPORT)
+        except (OSError, ValueError) as error:  # the runs are saved, and training goes on
+            complain(f"The report was not written: {describe(error)}")
         end = time.monotonic()
         self.due = end + 20 * (end - start)
 

@@ -17,7 +17,7 @@ class Change:
     - `before`, `after`: verdicts, or `"not there"` if a run lacks the claim.
     - `values`: measured values of both runs.
     - `moved`: largest change of a measured value in units of the tolerance; NaN if the tolerance
-      is no number or the values have another shape.
+      is a text other than a percentage, or if the numbers of values differ.
 
     **Example:**
 
