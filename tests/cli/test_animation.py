@@ -37,12 +37,12 @@ def test_show_makes_the_same_without_running(festina, here, monkeypatch):
     monkeypatch.setattr(toy, "run", None)
     outcome = festina("show", "a", "--animation", "--out", "b")
     assert outcome.status == 0
-    assert "toy-one-a.gif" in outcome.out
-    assert (here / "b" / "toy-one-a.gif").read_bytes() == before
+    assert "toy-one.gif" in outcome.out
+    assert (here / "b" / "toy-one.gif").read_bytes() == before
     assert sorted(path.name for path in (here / "b").iterdir()) == [
-        "toy-one-a.gif",
-        "toy-one-a.pdf",
-        "toy-one-a.png",
+        "toy-one.gif",
+        "toy-one.pdf",
+        "toy-one.png",
     ]
 
 
@@ -56,6 +56,14 @@ def test_the_size_of_a_slide_is_that_of_the_animation_too(festina, here):
     assert abs(width / height - 16 / 9) < 0.01
     assert width > 400  # at 130 dots per inch, the resolution of animations
     assert frames(here / "a" / "animation.gif") == 5
+
+
+def test_an_animation_on_a_slide_has_the_pixels_of_the_figure(festina, here):
+    festina("run", "toy/one", "--out", "a")
+    assert festina("show", "a", "--animation", "--slide").status == 0
+    for kind in ("png", "gif"):
+        with Image.open(here / "slides" / f"toy-one.{kind}") as picture:
+            assert picture.size == (1920, 1080)
 
 
 @pytest.mark.parametrize("command", ["run toy/one --animation --out b", "show a --animation"])

@@ -69,7 +69,7 @@ def test_only_a_file_below_here_or_one_that_is_named_is_executed(
     assert "`--experiment mine.py`" in complaint
     named = ("show", str(here / "a"), "--experiment", str(mine), "--out", "b")
     assert festina(*named).status == 0
-    assert sorted(path.name for path in (elsewhere / "b").iterdir()) == ["mine-a.pdf", "mine-a.png"]
+    assert sorted(path.name for path in (elsewhere / "b").iterdir()) == ["mine.pdf", "mine.png"]
 
 
 def test_a_saved_run_holds_no_path_of_the_machine(festina, here, mine, monkeypatch):

@@ -38,8 +38,8 @@ def test_show_elsewhere_leaves_the_run_alone(made, festina, here):
     before = {path: path.stat().st_mtime_ns for path in made.rglob("*")}
     assert festina("show", "a", "--out", "b/c").status == 0
     assert sorted(path.name for path in (here / "b" / "c").iterdir()) == [
-        "toy-one-a.pdf",
-        "toy-one-a.png",
+        "toy-one-printed.pdf",
+        "toy-one-printed.png",
     ]
     assert {path: path.stat().st_mtime_ns for path in made.rglob("*")} == before
 
@@ -204,45 +204,85 @@ def test_help_is_a_command(festina):
     assert "help" in festina("--help").out
 
 
-def test_a_slide(made, festina, here):
+def test_every_format_in_the_folder_is_drawn_again(made, festina):
+    old = {kind: f"old {kind}" for kind in ("png", "pdf", "svg")}
+    for kind, text in old.items():
+        (made / f"figure.{kind}").write_text(text)
+    assert festina("show", "a", "--format", "png").status == 0
+    for kind, text in old.items():
+        assert (made / f"figure.{kind}").read_bytes() != text.encode()
+
+
+def test_a_size(made, festina, here):
     from PIL import Image
 
-    line = "show a --size 8x4.5 --dpi 100 --format png svg --out slide --force"
+    line = "show a --size 8x4.5 --dpi 100 --format png svg --out page --force"
     outcome = festina(*line.split())
     assert outcome.status == 0
-    assert sorted(path.name for path in (here / "slide").iterdir()) == [
-        "toy-one-a.png",
-        "toy-one-a.svg",
-    ]
-    with Image.open(here / "slide" / "toy-one-a.png") as picture:
+    names = ["toy-one-printed.png", "toy-one-printed.svg"]
+    assert sorted(path.name for path in (here / "page").iterdir()) == names
+    with Image.open(here / "page" / "toy-one-printed.png") as picture:
         assert picture.size == (800, 450)
-    assert [Path(line).name for line in outcome.out.splitlines()[-3:-1]] == [
-        *("toy-one-a.png", "toy-one-a.svg")
-    ]
-    before = (here / "slide" / "toy-one-a.svg").read_bytes()
+    assert [Path(line).name for line in outcome.out.splitlines()[-3:-1]] == names
+    before = (here / "page" / "toy-one-printed.svg").read_bytes()
     festina(*line.split())
-    assert (here / "slide" / "toy-one-a.svg").read_bytes() == before
+    assert (here / "page" / "toy-one-printed.svg").read_bytes() == before
 
 
-def test_two_runs_in_one_folder_keep_their_figures(made, festina, here):
-    festina("run", "toy/one", "--width", "20", "--seed", "3", "--out", "b")
-    line = "--format png --dpi 40 --out slides --animation"
-    for run in ("a", "b"):
-        assert festina("show", run, *line.split()).status == 0
-    kept = {path.name: path.read_bytes() for path in (here / "slides").iterdir()}
-    assert sorted(kept) == [f"toy-one-{run}.{kind}" for run in "ab" for kind in ("gif", "png")]
-    assert kept["toy-one-a.png"] != kept["toy-one-b.png"]
-    festina("run", "toy/one", "--seed", "5", "--out", "c/a")  # another run whose folder is called a
-    for command in ("show a", "show c/a"):
-        outcome = festina(*command.split(), *line.split())
-        assert outcome.status == 2
-        assert outcome.complaint == (
-            "'slides/toy-one-a.png' exists already. Overwrite it with `--force`, or choose another "
-            "`--out`."
-        )
-    assert {path.name: path.read_bytes() for path in (here / "slides").iterdir()} == kept
-    assert festina("show", "c/a", *line.split(), "--force").status == 0
-    assert (here / "slides" / "toy-one-a.png").read_bytes() != kept["toy-one-a.png"]
+def test_slides_of_several_runs(made, festina, here):
+    from PIL import Image
+
+    festina("run", "toy/one", "--seed", "3", "--out", "b")
+    festina("run", "toy/one", "--seed", "4", "--out", "c")
+    festina("run", "toy/two", "--out", "d")
+    before = contents(here)
+    outcome = festina("show", "a", "b", "c", "d", "--slide")
+    assert outcome.status == 0, outcome.err
+    names = ["toy-one-b", "toy-one-c", "toy-one-printed", "toy-two"]
+    kinds = ("pdf", "png")
+    drawn = {path.name: path.read_bytes() for path in (here / "slides").iterdir()}
+    assert sorted(drawn) == [f"{name}.{kind}" for name in names for kind in kinds]
+    assert {here / path: before[path] for path in before} == before
+    assert drawn["toy-one-b.png"] != drawn["toy-one-c.png"]
+    with Image.open(here / "slides" / "toy-two.png") as picture:
+        assert picture.size == (1920, 1080)
+    assert [line for line in outcome.out.splitlines() if line.startswith("slides/")] == [
+        f"slides/{names[k]}.{kind}" for k in (2, 0, 1, 3) for kind in ("png", "pdf")
+    ]
+    again = festina("show", "d", "--slide")
+    assert again.status == 2
+    assert again.complaint == (
+        "'slides/toy-two.png' exists already. Overwrite it with `--force`, or choose another "
+        "`--out`."
+    )
+    assert festina("show", "d", "--slide", "--force").status == 0
+
+
+def test_runs_of_one_name_do_not_share_a_file(made, festina, here):
+    festina("run", "toy/one", "--out", "b/x")
+    festina("run", "toy/one", "--out", "c/x")
+    complaint = festina("show", "b/x", "c/x", "--slide").complaint
+    assert complaint == (
+        "Two of the runs would be drawn to 'slides/toy-one-x': draw them one by one, each with its "
+        "own `--out`."
+    )
+    assert not (here / "slides").exists()
+
+
+@pytest.mark.parametrize("flag", ["--size 8x4", "--dpi 100"])
+def test_a_slide_has_its_own_size(flag, made, festina):
+    complaint = festina("show", "a", "--slide", *flag.split()).complaint
+    assert complaint.startswith("`--slide` has its own size; leave out")
+
+
+def test_claims_of_several_runs(made, festina, here):
+    festina("run", "toy/two", "--out", "b")
+    entries = json.loads(festina("show", "a", "b", "--json").out)
+    assert entries == [
+        entry for run in "ab" for entry in json.loads((here / run / "claims.json").read_text())
+    ]
+    one = json.loads(festina("show", "a", "b", "--json", "--claims", "decay").out)
+    assert [entry["id"] for entry in one] == ["decay", "decay"]
 
 
 def test_out_is_a_folder_and_no_file(made, festina, here):

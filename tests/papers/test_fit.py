@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from experiments import are_apart, is_whole
-from festina.experiments.figures import fit_to_page, label_axes, panels
+from festina.experiments.figures import fit_to_page, fit_to_slide, label_axes, panels
 from festina.experiments.figures._fit import covers_data
 
 WORDS = "time until the last of all the modes of the network is learned, in units of τ"
@@ -246,3 +246,39 @@ def test_formulas_are_not_broken_into_lines():
     figure.axes[0].set_title("a long title with " + r"$a + b + c + d + e + f$" + " in the middle")
     fit_to_page(figure, 8, 4.5)
     assert r"$a + b + c + d + e + f$" in figure.axes[0].get_title()
+
+
+def test_the_text_of_a_slide_is_large_if_there_is_room():
+    few = fit_to_slide(lambda: panels("Two panels", 2)[0])
+    many = fit_to_slide(lambda: panels("Eighteen panels", 6, 3)[0])
+    for figure in (few, many):
+        width, height = figure.get_size_inches()
+        assert width / height == pytest.approx(16 / 9)
+    assert few.get_figwidth() == 7.2
+    assert many.get_figwidth() > few.get_figwidth()
+    assert min(ax.bbox.height for ax in many.axes) > 0.6 * many.dpi
+
+
+def test_a_long_title_is_broken():
+    figure, _ = panels("A title that is longer than the page " * 3, 2)
+    fit_to_page(figure, 7.2, 4.05)
+    assert is_whole(figure, slack=0.02)
+    assert "\n" in figure.get_suptitle()
+
+
+def test_panels_with_fixed_places_fill_a_wide_page():
+    figure = Figure(figsize=(4, 5))
+    figure.suptitle("A title", y=0.98, ha="left", x=0.02)
+    above = figure.add_axes((0.1, 0.5, 0.8, 0.3))
+    below = [figure.add_axes((x, 0.1, 0.3, 0.3)) for x in (0.1, 0.6)]
+    above.plot([0, 1], [1, 0], label="loss")
+    above.legend(loc="lower left", bbox_to_anchor=(0, 1.02))
+    fit_to_page(figure, 7.2, 4.05)
+    left, *right = (ax.get_window_extent() for ax in (above, *below))
+    assert left.height > 0.6 * figure.bbox.height
+    assert all(box.x0 > left.x1 for box in right)
+    assert right[0].y0 > right[1].y1
+    (title,) = figure.texts
+    legend = above.get_legend()
+    assert legend is not None
+    assert not title.get_window_extent().overlaps(legend.get_window_extent())

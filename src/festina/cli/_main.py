@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import cyclopts
 
 COMMANDS = (
-    *("list", "run", "show", "cite", "reproduce", "report", "sweep", "watch", "forecast", "shrink"),
-    *("doctor", "help"),
+    *("list", "run", "show", "cite", "reproduce", "report", "pack", "sweep", "watch", "forecast"),
+    *("shrink", "doctor", "help"),
 )
 
 HELP = """Predicts how a neural network learns, trains it, and compares prediction with training.
@@ -98,6 +98,7 @@ def application() -> "cyclopts.App":
     from ._forecast import forecast
     from ._help import flow
     from ._list import list_experiments
+    from ._pack import pack
     from ._report import report
     from ._reproduce import reproduce
     from ._run import run
@@ -123,8 +124,8 @@ def application() -> "cyclopts.App":
             raise Complaint(unknown("command", command[0], COMMANDS))
         return app([*command, "--help"]) or 0
 
-    functions = (list_experiments, run, show, cite, reproduce, report, sweep, watch)
-    functions += (forecast, shrink, doctor, help_page)
+    functions = (list_experiments, run, show, cite, reproduce, report, pack, sweep)
+    functions += (watch, forecast, shrink, doctor, help_page)
     for order, (name, function) in enumerate(zip(COMMANDS, functions, strict=True)):
         # `run` and `sweep` parse their flags themselves: the flags depend on the experiment.
         own = {"help_flags": (), "version_flags": ()} if function in (run, sweep) else {}

@@ -1,7 +1,10 @@
 """`festina show`."""
 
+import contextlib
 import re
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,34 +20,53 @@ from ._options import Animation, Claims, Debug, Json, Mp4, Number, switch
 if TYPE_CHECKING:
     import xarray as xr
 
+    from festina.experiments import ExperimentRun
+
 _PICTURES = (".png", ".pdf", ".svg", ".gif", ".mp4")
 _NAMED = 8  # most runs listed in one message
 _LARGEST = 200.0  # largest width or height of a figure, in inches
 _FINEST = 2400.0  # largest resolution, in dots per inch
+_DPI = 150.0  # default resolution
+_PIXELS = 1920  # width of a slide
 
 
 def show(
-    run: Annotated[Path, Parameter(name="RUN", help="A run folder, or its run.zarr.")],
+    run: Annotated[
+        Path,
+        Parameter(name="RUN", help="Run folders, their run.zarr, or files of `festina pack`."),
+    ],
     /,
-    *,
+    *more: Path,
     out: Annotated[
         Path | None,
         Parameter(
-            help="Write the figures to this folder. A figure is named after the experiment and the "
-            "run: race-xor-001.png."
+            help="Write the figures to this folder; with --slide, the default is ./slides. A "
+            "figure is named after its experiment: race-xor.png. Of a pack: the folder to unpack "
+            "it into."
         ),
     ] = None,
     force: Annotated[bool, switch("Overwrite files in --out.")] = False,
+    slide: Annotated[
+        bool,
+        switch(
+            "Draw for a slide: format 16:9, text as large as the panels allow, PNG files and "
+            "animations 1920 pixels wide."
+        ),
+    ] = False,
     size: Annotated[
         str | None,
         Parameter(
-            help="Width x height of figures and animations in inches, such as 8x4.5 for a slide. "
-            "The font size does not change."
+            help="Width x height of figures and animations in inches, such as 6x4 for a page. "
+            "The font size does not change; for a slide, use --slide."
         ),
     ] = None,
     dpi: Annotated[
-        Number, Parameter(help="Dots per inch of PNG files; animations always have 130.")
-    ] = "150",
+        Number | None,
+        Parameter(
+            help="Dots per inch of PNG files; the default is 150. Animations have 130.",
+            show_default=False,
+        ),
+    ] = None,
     format: Annotated[
         tuple[Literal["png", "pdf", "svg"], ...],
         Parameter(
@@ -56,7 +78,8 @@ def show(
     experiment: Annotated[
         Path | None,
         Parameter(
-            help="The experiment file that made the run, if the file is your own and was moved."
+            help="The experiment file that made the run, if the file is your own and was moved. "
+            "festina executes it."
         ),
     ] = None,
     animation: Animation = False,
@@ -65,61 +88,167 @@ def show(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Redraw the figures of a saved run and print its claims, without training again.
+    """Redraw the figures of saved runs and print their claims, without training again.
 
-    figure.png and figure.pdf are replaced; the data do not change. For a slide:
-    `festina show RUN --size 8x4.5 --dpi 400 --format png --out slides`.
+    The figures in the run folder are replaced; the data do not change. For slides:
+    `festina show RUN RUN2 --slide` writes ./slides/race-xor.png and so on.
+
+    Of a file of `festina pack`, claims and parameters are printed as they were packed, and
+    `--out FOLDER` unpacks the run with its figures. Nothing in the file is executed.
     """
-    sheet = None if size is None else _inches(size)
-    fine = _between(dpi, 1.0, _FINEST, "--dpi", "dots per inch")
+    runs = [run, *more]
+    if packs := [each for each in runs if each.expanduser().is_file()]:
+        from ._pack import look
+
+        if slide or animation or mp4 or size or experiment or len(packs) < len(runs):
+            raise Complaint(
+                f"'{packs[0]}' is a file, and figures are drawn from run folders. Unpack it with "
+                f"`festina show {packs[0]} --out FOLDER`, then use FOLDER."
+            )
+        look(packs, out, every_claim=claims is not None, chosen=claims or (), json=json)
+        return
+    page = _Page.of(slide, size, dpi, format)
     if out is not None and out.suffix in _PICTURES and not out.is_dir():
         raise Complaint(
             f"`--out` must be a folder, got the file '{out}': festina names the figures. Use "
             f"`--out {out.parent}`."
         )
-    home = run.parent if run.suffix == ".zarr" else run
-    refuse_without_identifiers(home.expanduser())
-    data, made_by = stored(run, experiment)
     from festina.experiments import ExperimentRun
-    from festina.experiments._runner import choose, claims_json, write_figure
+    from festina.experiments._runner import choose, claims_json
 
     from ._animation import moving_picture
     from ._perform import done
     from ._table import print_results
 
-    picture = moving_picture(made_by, animation=animation, mp4=mp4)
-    folder = home if out is None else out.expanduser()
-    stem = None if folder.resolve() == home.resolve() else _stem(made_by, home)
-    if stem is not None and not force:
-        _refuse_to_overwrite(folder, stem, (*format, *filter(None, [picture])))
-    sweep(home)
-    made = ExperimentRun(made_by, data)
+    made: list[tuple[Path, ExperimentRun]] = []
+    for each in runs:
+        home = each.parent if each.suffix == ".zarr" else each
+        refuse_without_identifiers(home.expanduser())
+        data, made_by = stored(each, experiment)
+        picture = moving_picture(made_by, animation=animation, mp4=mp4)
+        made.append((home, ExperimentRun(made_by, data)))
+    folder = out or (Path("slides") if slide else None)
+    stems = _stems(made, folder)
+    kinds = (*format, *filter(None, [picture]))
+    for stem, (home, _) in zip(stems, made, strict=True):
+        if not force and not _is_inside(stem, home):
+            _refuse_to_overwrite(stem, kinds)
+        sweep(home)
+    for home, each in made:
+        with _another_version(home, each):
+            each.claims  # noqa: B018  # judged here, because nothing is written if this fails
+    judged = [claim for _, each in made for claim in each.claims]
+    chosen = {claim.name for claim in choose(judged, claims or ())}
+    shown = []
+    for stem, (home, each) in zip(stems, made, strict=True):
+        try:
+            with _another_version(home, each):
+                pictures = page.write(each, stem, picture, inside=_is_inside(stem, home))
+            if _is_inside(stem, home) and not (home / "claims.json").exists():
+                each.write_claims(home)  # the claims failed in the run
+        except OSError as error:
+            raise unwritable(stem.parent, error) from error
+        kept = [claim for claim in each.claims if claim.name in chosen]
+        shown.append(replace(done(each, home, pictures), claims=kept))
+    if json:
+        print(claims_json(claim.to_json() for each in shown for claim in each.claims), end="")
+        return
+    print_results(shown, every_claim=claims is not None, every_picture=True)
+
+
+@dataclass(frozen=True)
+class _Page:
+    """How figures and animations are written: size in inches, dots per inch and formats.
+
+    Without `size`, a figure has its own size, or the size of a slide.
+    """
+
+    slide: bool
+    size: tuple[float, float] | None
+    dpi: float | None
+    formats: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, slide: bool, size: str | None, dpi: str | None, formats: tuple[str, ...]
+    ) -> "_Page":
+        """Return the page that these flags ask for."""
+        if slide and (size or dpi):
+            flag = "--size" if size else "--dpi"
+            raise Complaint(f"`--slide` has its own size; leave out `{flag}` or `--slide`.")
+        inches = None if size is None else _inches(size)
+        fine = None if dpi is None else _between(dpi, 1.0, _FINEST, "--dpi", "dots per inch")
+        return cls(slide, inches, fine, formats)
+
+    def write(
+        self, run: "ExperimentRun", stem: Path, picture: str | None, *, inside: bool
+    ) -> list[Path]:
+        """Draw a run, write its figure and its animation if any, and return their paths.
+
+        `inside` a run folder, every figure that lies there is drawn, so that all formats agree.
+        """
+        from festina.experiments._runner import write_figure
+        from festina.experiments.figures import fit_to_slide
+
+        formats = [*self.formats]
+        if inside:
+            there = [
+                kind for kind in ("png", "pdf", "svg") if stem.with_suffix(f".{kind}").exists()
+            ]
+            formats += [kind for kind in there if kind not in formats]
+        draw = lambda: run.experiment.draw(run.data)
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        if self.slide:
+            figure = fit_to_slide(draw)
+            width, height = map(float, figure.get_size_inches())
+            size, dpi, same = (width, height), _PIXELS / width, {"dpi": _PIXELS / width}
+        else:
+            figure, size, dpi, same = draw(), self.size, self.dpi or _DPI, {}
+        pictures = write_figure(figure, stem, size=size, dpi=dpi, formats=formats)
+        if picture is not None:
+            moving = stem.parent / f"{'animation' if inside else stem.name}.{picture}"
+            pictures.append(run.write_animation(moving, size=size, **same))
+        return pictures
+
+
+@contextlib.contextmanager
+def _another_version(home: Path, run: "ExperimentRun") -> Iterator[None]:
+    """Turn an error about missing data into the way to repeat the run."""
     try:
-        judged, figure = made.claims, made.experiment.draw(data)
+        yield
     except KeyError as error:
+        made_by = run.experiment
         raise Complaint(
             f"'{home}' was made by another version of {made_by.name} and lacks data that this "
             f"version reads ({error.args[0]}). The claims of the run are in "
             f"'{home / 'claims.json'}'; to repeat the run: festina run {made_by.entry.typed} "
             f"--parameters {home / 'parameters.toml'}"
         ) from error
-    chosen = choose(judged, claims or ())
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if stem is None and not (home / "claims.json").exists():  # the claims failed in the run
-            made.write_claims(home)
-        drawn = folder / (stem or "figure")
-        pictures = write_figure(figure, drawn, size=sheet, dpi=fine, formats=format)
-        if picture is not None:
-            moving = folder / f"{stem or 'animation'}.{picture}"
-            pictures.append(made.write_animation(moving, size=sheet))
-    except OSError as error:
-        raise unwritable(folder, error) from error
-    if json:
-        print(claims_json(claim.to_json() for claim in chosen), end="")
-        return
-    shown = replace(done(made, home, pictures), claims=chosen)
-    print_results([shown], every_claim=claims is not None)
+
+
+def _stems(made: "list[tuple[Path, ExperimentRun]]", folder: Path | None) -> list[Path]:
+    """Return the path of each run's figure without suffix, such as slides/race-xor.
+
+    Runs of one experiment are told apart by the names of their folders.
+    """
+    labels = Counter(run.label for _, run in made)
+    stems = []
+    for home, run in made:
+        where = home if folder is None else folder.expanduser()
+        name = run.experiment.name.replace("/", "-") + f"-{run.preset}" * bool(run.preset)
+        name += f"-{home.resolve().name}" * (labels[run.label] > 1)
+        stems.append(where / ("figure" if where.resolve() == home.resolve() else name))
+    if twice := [stem for stem, count in Counter(stems).items() if count > 1]:
+        raise Complaint(
+            f"Two of the runs would be drawn to '{twice[0]}': draw them one by one, each with its "
+            "own `--out`."
+        )
+    return stems
+
+
+def _is_inside(stem: Path, home: Path) -> bool:
+    """Return whether a figure belongs into its run folder."""
+    return stem.name == "figure" and stem.parent.resolve() == home.resolve()
 
 
 def refuse_without_identifiers(folder: Path) -> None:
@@ -169,13 +298,8 @@ def _own(data: "xr.DataTree", run: Path, file: Path | None) -> str:
     return str(path)
 
 
-def _stem(experiment: Experiment, home: Path) -> str:
-    """Return the name of a run's files outside its folder, such as race-xor-001."""
-    return f"{experiment.name.replace('/', '-')}-{home.resolve().name}"
-
-
-def _refuse_to_overwrite(folder: Path, stem: str, kinds: tuple[str, ...]) -> None:
-    for path in (folder / f"{stem}.{kind}" for kind in kinds):
+def _refuse_to_overwrite(stem: Path, kinds: tuple[str, ...]) -> None:
+    for path in (stem.parent / f"{stem.name}.{kind}" for kind in kinds):
         if path.exists():
             raise Complaint(
                 f"'{path}' exists already. Overwrite it with `--force`, or choose another `--out`."

@@ -55,11 +55,13 @@ def print_results(
     failures: Failures = (),
     *,
     every_claim: bool = False,
+    every_picture: bool = False,
     total: str = "",
 ) -> None:
     """Print a line for each experiment, then failures, broken claims, paths of figures and totals.
 
-    With `every_claim`, tables of all claims replace the lines.
+    With `every_claim`, tables of all claims replace the lines. With `every_picture`, the path of
+    every figure is printed, also of several results.
     """
     screen = console()
     claims = [claim for done in results for claim in done.claims]
@@ -79,8 +81,8 @@ def print_results(
             screen.print(Text.assemble(("broken", "bold red"), words))
     if len(results) == 1 and results[0].remark:
         screen.print(Text(results[0].remark))
-    if len(results) == 1:
-        for picture in results[0].pictures:
+    if len(results) == 1 or every_picture:
+        for picture in (picture for done in results for picture in done.pictures):
             print(shorter(picture))
     elif results:
         above = results[0].folder.parent

@@ -133,14 +133,20 @@ class ExperimentRun:
         """Draw the figure and write it as `stem`.png and so on; return the paths."""
         return write_figure(self.experiment.draw(self.data), stem, formats=formats)
 
-    def write_animation(self, target: Path, *, size: tuple[float, float] | None = None) -> Path:
+    def write_animation(
+        self,
+        target: Path,
+        *,
+        size: tuple[float, float] | None = None,
+        dpi: float | None = None,
+    ) -> Path:
         """Write the animation to a file and return its path; `size` is in inches."""
         from .figures import save_animation
 
         assert self.experiment.animate is not None, "callers check this before the run"
         animation = self.experiment.animate(self.data)
         with replacing(target) as path:
-            save_animation(animation, path, size=size)
+            save_animation(animation, path, size=size, dpi=dpi)
         return target
 
 

@@ -1,5 +1,6 @@
 """A claim: a statement of a source, with the judgement of numbers that decides whether it holds."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -203,6 +204,43 @@ class Claim:
             "instead": None if self.instead is None else self.instead.to_json(),
             "note": "; ".join(filter(None, (self.note, self.judged.remark))),
         }
+
+
+def claims_from_json(text: str) -> list[Claim]:
+    """Return the claims of a `claims.json`, which may come from a stranger.
+
+    `ValueError` is raised for any other text. Characters that control a terminal are removed.
+    """
+    entries = json.loads(text)
+    try:
+        return [_from_json(_printable(entry)) for entry in entries]
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError("this version of festina did not write claims.json") from error
+
+
+def _from_json(entry: dict[str, Any]) -> Claim:
+    texts = ("experiment", "id", "words", "source", "at", "correction", "wrong", "note", "preset")
+    if not all(isinstance(entry[name], str) for name in texts):
+        raise TypeError
+    instead = entry["instead"]
+    return Claim(
+        judged=_judgement(entry),
+        instead=None if instead is None else _judgement(instead),
+        **{name: entry[name] for name in texts},
+    )
+
+
+def _judgement(entry: dict[str, Any]) -> Judgement:
+    names = ("predicted", "measured", "tolerance", "holds")
+    return Judgement(**{name: entry[name] for name in names})
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _printable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_printable(each) for each in value]
+    return "".join(filter(str.isprintable, value)) if isinstance(value, str) else value
 
 
 def labelled(experiment: str, preset: str) -> str:

@@ -6,6 +6,7 @@ from ._curves import draw_pair as draw_pair
 from ._curves import power_law_guide as power_law_guide
 from ._curves import shades as shades
 from ._fit import fit_to_page as fit_to_page
+from ._fit import fit_to_slide as fit_to_slide
 from ._panels import label_axes as label_axes
 from ._panels import panels as panels
 from ._staircase import draw_staircase as draw_staircase

@@ -46,6 +46,7 @@ def save_animation(
     path: str | os.PathLike[str],
     *,
     size: tuple[float, float] | None = None,
+    dpi: float | None = None,
 ) -> None:
     """Write an animation to a GIF or MP4 file.
 
@@ -56,6 +57,7 @@ def save_animation(
     - `path`: file that ends in `.gif` or `.mp4`. MP4 needs ffmpeg, which the optional dependency
       `festina[video]` installs.
     - `size`: width and height in inches; the default is the size of the animation's figure.
+    - `dpi`: dots per inch; the default is 130.
 
     **Example:**
 
@@ -86,4 +88,4 @@ def save_animation(
     if size is not None:
         animation._fig.set_size_inches(*size)  # pyright: ignore[reportAttributeAccessIssue]
     with rc_context({"animation.ffmpeg_path": program or "ffmpeg"}):
-        animation.save(path, writer=writer, dpi=_DPI)
+        animation.save(path, writer=writer, dpi=dpi or _DPI)

@@ -4,18 +4,20 @@ import itertools
 import math
 import re
 import textwrap
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import Collection, LineCollection, PathCollection
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 from matplotlib.transforms import Bbox
 
-from ._panels import BESIDE
+from ._panels import APART, BESIDE
 from ._style import styled
 
 _GAIN = 1.1
@@ -40,6 +42,14 @@ _FORMULA = r"\$.*?\$"
 _SMALLEST = 7.0
 """Font size in points of tick labels that would touch at their own size."""
 _ROUNDS = 8
+_WIDER = 1.4
+"""Factor by which the aspect of a page must exceed that of a figure to turn rows into columns."""
+_SLIDE_WIDTHS = (7.2, 8.5, 10.0, 12.0)
+"""Widths in inches of the pages that are tried for a slide."""
+_SMALLEST_PANEL = (0.9, 0.6)
+"""Smallest width and height in inches of a panel with curves on a slide."""
+_SLACK = 0.02
+"""Inches by which lines may reach over the edge of a page."""
 
 
 @styled
@@ -67,6 +77,7 @@ def fit_to_page(figure: Figure, width: float | int, height: float | int) -> None
     [0, 1, 2]
     """
     if not np.allclose(figure.get_size_inches(), (width, height)):
+        _release(figure, width / height)
         rows = _rows(figure, width, height)
         figure.set_size_inches(width, height)
         if len(rows) > 1:
@@ -91,6 +102,46 @@ def fit_to_page(figure: Figure, width: float | int, height: float | int) -> None
             ax.set_yticks(ticks, minor=minor)
     if tops:
         _lay_out(figure)
+
+
+def fit_to_slide(draw: Callable[[], Figure]) -> Figure:
+    """Draw a figure for a slide of format 16:9, with the largest text that leaves room for panels.
+
+    Text is largest on the smallest page, because a slide is as wide as the screen whatever the
+    width of its page in inches.
+
+    **Arguments:**
+
+    - `draw`: function that draws the figure, called once for each page that is tried.
+
+    **Returns:**
+
+    The figure, fitted to a page 7.2 to 12 inches wide.
+
+    **Example:**
+
+    >>> from festina.experiments.figures import fit_to_slide, panels
+    >>> figure = fit_to_slide(lambda: panels("Two panels", 2)[0])
+    >>> figure.get_size_inches()
+    array([7.2 , 4.05])
+    """
+    for width in _SLIDE_WIDTHS:
+        figure = draw()
+        fit_to_page(figure, width, 9 / 16 * width)
+        if _has_room(figure):
+            break
+    return figure
+
+
+def _has_room(figure: Figure) -> bool:
+    """Return whether nothing is cut off, no panel reaches into another, and none is tiny."""
+    drawn, page = figure.get_tightbbox(), figure.bbox_inches
+    whole = (drawn.min >= page.min - _SLACK).all() and (drawn.max <= page.max + _SLACK).all()
+    placed = [ax for ax in figure.axes if ax.get_subplotspec() is not None and ax.axison]
+    boxes = [box.padded(-1) for ax in placed if (box := ax.get_tightbbox()) is not None]
+    apart = not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    curves = [ax.bbox.size / figure.dpi for ax in placed if ax.get_aspect() == "auto"]
+    return bool(whole) and apart and all((size >= _SMALLEST_PANEL).all() for size in curves)
 
 
 def _lay_out(figure: Figure) -> None:
@@ -281,8 +332,14 @@ def _say_once(figure: Figure) -> None:
 def _wrap(figure: Figure) -> bool:
     """Break titles and labels that are longer than their axes into lines of similar length."""
     wrapped = False
+    for text in figure.texts:
+        if text.get_text() == figure.get_suptitle():
+            box, words = text.get_window_extent(), text.get_text()
+            if box.x1 > figure.bbox.x1:
+                text.set_text(_in_lines(words, box.width / (figure.bbox.x1 - box.x0)))
+                wrapped |= text.get_text() != words
     for ax in figure.axes:
-        middle, up = (ax.bbox.x0 + ax.bbox.x1) / 2, 1.1 * ax.bbox.height
+        middle, up = (ax.bbox.x0 + ax.bbox.x1) / 2, ax.bbox.height
         across = min(1.1 * ax.bbox.width, 2 * middle, 2 * (figure.bbox.x1 - middle))
         for text, room in ((ax.title, across), (ax.xaxis.label, across), (ax.yaxis.label, up)):
             box, words = text.get_window_extent(), text.get_text()
@@ -307,6 +364,28 @@ def _broken(line: str, most: int) -> list[str]:
     """Split a line into the fewest lines of at most `most` letters, of similar length."""
     lines = [textwrap.wrap(line, k, break_long_words=False) for k in range(1, most + 1)]
     return next(each for each in lines if len(each) <= len(lines[-1]))
+
+
+def _release(figure: Figure, aspect: float) -> None:
+    """Put panels with fixed places into a grid; on a much wider page, their rows become columns."""
+    if figure.get_layout_engine() is not None or any(ax.get_subplotspec() for ax in figure.axes):
+        return
+    above = lambda ax: round(-ax.get_position().y1, 2)
+    ordered = sorted(figure.axes, key=lambda ax: (above(ax), ax.get_position().x0))
+    rows = [list(row) for _, row in itertools.groupby(ordered, above)]
+    count, (w, h) = math.lcm(*map(len, rows)), figure.get_size_inches()
+    wide = aspect > _WIDER * w / h
+    even = [1 / len(row) for row in rows]
+    shape = (count, len(rows)) if wide else (len(rows), count)
+    grid = figure.add_gridspec(*shape, width_ratios=even if wide else None)
+    for k, row in enumerate(rows):
+        span = count // len(row)
+        for j, ax in enumerate(row):
+            along = slice(span * j, span * (j + 1))
+            ax.set_subplotspec(grid[along, k] if wide else grid[k, along])
+    figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=APART))
+    # The engine makes room only for a title whose height it chooses itself.
+    figure.suptitle(figure.get_suptitle(), x=0.01, ha="left", weight="bold")
 
 
 def _rows(figure: Figure, width: float | int, height: float | int) -> list[list[Axes]]:

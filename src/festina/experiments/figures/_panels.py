@@ -8,7 +8,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from ._style import THEORY_STYLE
 
-_APART = 0.1
+APART = 0.1
 """Padding in inches on both sides of axes, so that labels of neighbouring panels do not touch."""
 BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.3}
 
@@ -42,7 +42,7 @@ def panels(
     >>> axes.shape, figure.get_size_inches()
     ((2,), array([6. , 2.5]))
     """
-    apart = ConstrainedLayoutEngine(w_pad=_APART)
+    apart = ConstrainedLayoutEngine(w_pad=APART)
     figure = Figure(figsize=(width * columns, height * rows), layout=apart)
     figure.suptitle(title, x=0.01, ha="left", weight="bold")
     return figure, figure.subplots(rows, columns, **options)
