@@ -9,6 +9,8 @@ import pytest
 
 from experiments import are_apart, at_small_parameters, is_whole, pixels, reloaded
 from festina.experiments import experiment_names
+from festina.experiments.figures import fit_to_slide
+from festina.experiments.figures._fit import covers_data, has_room
 from small import SMALL
 
 NEED_MNIST = {"coding/digits", "haste/scale", "saddles/figure-3", "saddles/table-1"}
@@ -103,6 +105,15 @@ def test_its_figure_can_be_read(name):
         assert len({text.get_text() for text in (legend(ax) or [])}) == len(legend(ax) or [])
     titles = [ax.title.get_window_extent() for ax in shown if ax.get_title()]
     assert are_apart(titles)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EVERY)
+def test_its_slide_can_be_read(name):
+    experiment, run = at_small_parameters(name)
+    figure = fit_to_slide(lambda: experiment.draw(run))
+    assert has_room(figure)
+    assert [ax.get_title() for ax in figure.axes if covers_data(ax)] == []
 
 
 def in_row(ax, shown):

@@ -128,12 +128,12 @@ def fit_to_slide(draw: Callable[[], Figure]) -> Figure:
     for width in _SLIDE_WIDTHS:
         figure = draw()
         fit_to_page(figure, width, 9 / 16 * width)
-        if _has_room(figure):
+        if has_room(figure):
             break
     return figure
 
 
-def _has_room(figure: Figure) -> bool:
+def has_room(figure: Figure) -> bool:
     """Return whether nothing is cut off, no panel reaches into another, and none is tiny."""
     drawn, page = figure.get_tightbbox(), figure.bbox_inches
     whole = (drawn.min >= page.min - _SLACK).all() and (drawn.max <= page.max + _SLACK).all()
