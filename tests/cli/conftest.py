@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +42,8 @@ def here(tmp_path, monkeypatch):
 def festina(here, monkeypatch, capsys):
     """Return a function that runs the command line in this process with the toy experiments."""
     monkeypatch.setattr(papers, "EXPERIMENTS", toy.EXPERIMENTS)
+    # Functions that a test replaces are replaced in this process only
+    monkeypatch.setattr("festina.cli._reproduce._command.usual_processes", lambda: 1)
     monkeypatch.setenv("COLUMNS", "140")  # independent of the width of the terminal
 
     def command(*tokens: str) -> Outcome:
@@ -53,13 +56,15 @@ def festina(here, monkeypatch, capsys):
 @pytest.fixture
 def process(here):
     """Return a function that starts the command line, with toy or real experiments, in a new
-    process.
+    process. `before` is a program that starts Python.
     """
 
-    def start(*tokens: str, real: bool = False, **options) -> subprocess.Popen[str]:
+    def start(
+        *tokens: str, real: bool = False, before: Sequence[str] = (), **options
+    ) -> subprocess.Popen[str]:
         program = ["-m", "festina"] if real else [str(TOY)]
         return subprocess.Popen(
-            [sys.executable, *program, *tokens],
+            [*before, sys.executable, *program, *tokens],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -163,11 +163,12 @@ def test_an_interruption_keeps_what_was_finished(festina, second, here):
     assert "Interrupted: 2 of 4 runs are finished" in outcome.out
     assert {path.name for path in (here / "a").iterdir()} == {*FILES, *RUNS[:2]}
     claims = json.loads((here / "a" / "claims.json").read_text())
-    assert [claim["verdict"] for claim in claims[6:]] == ["not run", "not run"]
+    assert [claim["verdict"] for claim in claims[6:]] == ["interrupted", "not run"]
     assert [label(claim) for claim in claims[6:]] == LABELS[2:]
     assert [list(claim) for claim in claims] == [FIELDS] * 8
     assert claims[6]["predicted"] is claims[6]["measured"] is claims[6]["tolerance"] is None
-    assert "interrupted" in claims[-1]["note"]
+    assert claims[6]["note"] == "the command ended during this run"
+    assert claims[7]["note"] == "not finished when claims.json was written"
     assert {claim["verdict"] for claim in claims[:6]} == {
         *("holds", "holds with a correction", "does not hold")
     }

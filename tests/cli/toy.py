@@ -4,7 +4,9 @@
 """
 
 import os
+import signal
 import time
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -46,9 +48,9 @@ class Parameters(Common):
     white: bool = True
     """Whether the inputs are white."""
 
-    ending: Literal["well", "wrong", "value", "bug", "interrupt", "slow", "compiled", "early"] = (
-        "well"
-    )
+    ending: Literal[
+        "well", "wrong", "value", "bug", "interrupt", "killed", "slow", "compiled", "early"
+    ] = "well"
     """How the run ends."""
 
     @model_validator(mode="after")
@@ -64,9 +66,10 @@ QUICK = {"seeds": 2, "width": 4}
 
 def run(parameters, *, key=None, progress=None):
     assert key is None
-    if "TOY_LOG" in os.environ:  # log each run by its width, to count runs
+    if "TOY_LOG" in os.environ:  # log each run by its width and its process
         with open(os.environ["TOY_LOG"], "a") as log:
-            log.write(f"{parameters.width}\n")
+            log.write(f"{parameters.width} {os.getpid()}\n")
+    time.sleep(float(os.environ.get("TOY_NAP", "0")))
     print("chatter that belongs to standard error", flush=True)
     if parameters.width == int(os.environ.get("TOY_SLOW", "-1")):
         time.sleep(60)
@@ -81,6 +84,8 @@ def run(parameters, *, key=None, progress=None):
             raise TypeError("cannot add apples and pears")
         case "interrupt":
             raise KeyboardInterrupt
+        case "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
         case "slow":
             time.sleep(60)
     rng = np.random.default_rng(parameters.seed)
@@ -163,5 +168,6 @@ EXPERIMENTS = (
 if __name__ == "__main__":
     from festina.cli import main
 
-    papers.EXPERIMENTS = EXPERIMENTS
+    # Other processes import this file as `toy`, because its folder is on `sys.path`
+    papers.EXPERIMENTS = tuple(replace(entry, module="toy") for entry in EXPERIMENTS)
     main()

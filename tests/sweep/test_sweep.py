@@ -17,6 +17,7 @@ import xarray as xr
 import zarr
 
 import festina
+from festina import _processes
 from festina.experiments import load_experiment
 from festina.experiments.claims import Claim, Judgement
 from festina.sweeps import _local, _store, _sweep, _work
@@ -96,7 +97,7 @@ def test_functions_of_a_script_are_sent(tmp_path):
 
 
 def test_where_a_process_cannot_be_started_none_is_left(tmp_path, monkeypatch):
-    processes, start = [], _local._started
+    processes, start = [], _processes._started
 
     def started():
         if len(processes) == 2:
@@ -104,7 +105,7 @@ def test_where_a_process_cannot_be_started_none_is_left(tmp_path, monkeypatch):
         processes.append(start())
         return processes[-1]
 
-    monkeypatch.setattr(_local, "_started", started)
+    monkeypatch.setattr(_processes, "_started", started)
     with pytest.raises(OSError, match="too many"):
         festina.sweep(functions.labelled, {"a": "0,1,2"}, tmp_path / "s.zarr", processes=3)
     assert [process.poll() for process in processes] == [-9, -9]

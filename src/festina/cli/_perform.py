@@ -7,12 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from festina.experiments import Claim, Experiment, ExperimentRun, Parameters, run_experiment
+from festina.experiments import (
+    Claim,
+    Experiment,
+    ExperimentRun,
+    Parameters,
+    Progress,
+    run_experiment,
+)
 from festina.experiments._runner import FORMATS
 
 from ._endings import unconverged
 from ._folder import Building, shorter, unwritable
-from ._progress import Progress
 from ._signals import interruptible
 
 

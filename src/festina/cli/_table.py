@@ -105,7 +105,7 @@ def _print_lines(screen: Console, results: "Sequence[Done]") -> None:
         predicted = number(first.predicted, 4, _FEW) if first else ""
         measured = _seen(first) if first else ""
         style = "bold red" if any(claim.broken for claim in done.claims) else ""
-        counts = Text(_counted(done.claims), style=style)
+        counts = Text(counted(done.claims), style=style)
         if screen.width >= NARROW:
             table.add_row(done.label, done.shows, predicted, measured, counts)
         else:
@@ -167,7 +167,7 @@ def summary(claims: "Iterable[Claim]", failures: Failures = ()) -> str:
     return f"{total} claim{'s' * (total != 1)}: {', '.join(filter(None, parts))}."
 
 
-def _counted(claims: "Iterable[Claim]") -> str:
+def counted(claims: "Iterable[Claim]") -> str:
     """Return the number of claims of each kind in a few words."""
     holding, corrected, known, broken = _counts(claims)
     words = (

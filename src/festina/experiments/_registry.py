@@ -147,7 +147,11 @@ def load_experiment(name: str) -> Experiment:
     >>> experiment.parameters().seed
     0
     """
-    entry = find_entry(name)
+    return experiment_of(find_entry(name))
+
+
+def experiment_of(entry: ExperimentEntry) -> Experiment:
+    """Import the experiment of an entry."""
     if entry.file:
         module = module_of(entry)
         entry = replace(entry, shows=shown_by(module))

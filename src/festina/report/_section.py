@@ -159,7 +159,9 @@ def _unfinished(home: Path) -> list[Section]:
         entries = _claims(home) if not (home / "run.zarr").exists() else ()
     except (OSError, ValueError):
         return []
-    missing = (entry for entry in entries if entry["verdict"] in ("failed", "not run"))
+    missing = (
+        entry for entry in entries if entry["verdict"] in ("failed", "interrupted", "not run")
+    )
     return [
         Section(
             entry["experiment"],
