@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from festina.experiments import Progress
-from festina.sweeps._grid import duration
 
 from .._progress import bars
 from ._jobs import Job
@@ -80,12 +79,12 @@ class Overview:
             if self._bars is not None:
                 self._bars.remove_task(self._rows.pop(job.label))
                 self._show_whole()
-            self._print(f"{job.label}: {words} ({duration(seconds)}). {self._remaining()}.")
+            self._print(f"{job.label}: {words} ({_duration(seconds)}). {self._remaining()}.")
 
     def _remaining(self) -> str:
         ended = self._count - len(self._left.waiting) - len(self._left.running)
         words = f"{ended} of {self._count} run{'s' * (self._count != 1)}"
-        left = f", about {duration(self._left.seconds(time.monotonic()))} left"
+        left = f", about {_duration(self._left.seconds(time.monotonic()))} left"
         return words + left * (ended < self._count)
 
     def _show_whole(self) -> None:
@@ -98,3 +97,9 @@ class Overview:
     def _print(self, text: str) -> None:
         if not self._quiet:
             print(text, file=sys.stderr, flush=True)
+
+
+def _duration(seconds: float) -> str:
+    from festina.sweeps._grid import duration  # imports NumPy
+
+    return duration(seconds)
