@@ -78,6 +78,10 @@ def test_diagnostics_are_arvizs_and_know_of_frozen_kernels():
     assert "Chains differ in kernel: codewords are frozen." in str(found)
     moving = populations(rng.choice([0.1, 0.9], size=(4, 10, 50, 3)), erf_sigmoid)
     assert not diagnostics({"loss": loss, "kernel": kernel}, moving).converged
+    apart = kernel[..., 0]
+    assert diagnostics({"loss": loss, "potential": apart}, frozen).converged
+    assert not diagnostics({"loss": loss, "potential": apart}, moving).converged
+    assert not diagnostics({"loss": apart, "potential": loss}, frozen).converged
 
 
 def mixed(chains, draws, rng):

@@ -16,6 +16,7 @@ _AGREE_ALL = 1.1  # higher, because the largest R-hat of many elements exceeds a
 _FEWEST = 4
 _ASKED = 997  # elements of a kernel that are compared, evenly spaced, to save time
 _SCALARS = ("loss", "potential", "trace_U")
+_WHATEVER_CODEWORDS = ("loss", "trace_U")  # the potential, like the kernel, depends on the codewords
 _FAR = 1e3
 _OUTLYING = 8.0  # distance of outliers from the median, in median absolute deviations
 _SELDOM = 0.01  # largest share of neurons that change between two draws of frozen populations
@@ -78,8 +79,8 @@ class Populations(Result):
         return (
             f"Codewords are frozen ({rate}), so each chain keeps its codewords after cooling. "
             f"The counts of a codeword differ between chains by up to {spread:.0f} of {self.width} "
-            f"neurons, {chance} for independent neurons. Kernels therefore also differ, and their "
-            "R-hat is large for any step size. Average over chains, or cool more slowly."
+            f"neurons, {chance} for independent neurons. Kernels and potentials therefore also "
+            "differ, and their R-hat is large for any step size. Average over chains, or cool more slowly."
         )
 
     def __str__(self) -> str:
@@ -159,8 +160,8 @@ class Diagnostics(Result):
     - `rhat`, `ess`: R-hat and effective sample size of each observable. An observable with several
       elements gets the largest R-hat and the smallest effective sample size of at most a thousand
       elements. For a single chain, R-hat compares its two halves.
-    - `populations`: codewords of the neurons. If codewords are frozen, the kernels differ between
-      chains, and their R-hat does not measure convergence.
+    - `populations`: codewords of the neurons. If codewords are frozen, kernels and potentials differ
+      between chains, and their R-hat does not measure convergence.
     - `draws`, `chains`: number of draws in all chains together, and number of chains.
     - `stuck`: indices of chains that never moved. Each stuck chain counts as one draw, and R-hat is
       infinite.
@@ -196,7 +197,7 @@ class Diagnostics(Result):
     @property
     def converged(self) -> bool:
         """Whether several chains agree, apart from differences that frozen codewords cause."""
-        explained = () if not self.populations.frozen else set(self.rhat) - set(_SCALARS)
+        explained = () if not self.populations.frozen else set(self.rhat) - set(_WHATEVER_CODEWORDS)
         return self.chains > 1 and set(self.apart) <= set(explained)
 
     @property

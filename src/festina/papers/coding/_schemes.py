@@ -254,12 +254,15 @@ def claims(run: xr.DataTree, claim: ClaimCollector) -> None:
                 case=f"y₋ = {other:g}",
             )
     if parameters.moves >= 800:  # shorter chains are too noisy for R-hat
-        rhat = np.array([data["rhat"].values for data in tables.values()])
+        rhat = [
+            data["rhat"].drop_sel(observable=["potential"] * bool(data["frozen"])).values
+            for data in tables.values()
+        ]
         claim(
             "agreeing-chains",
-            "chains have converged: loss, potential and trace of the readout covariance agree "
-            "between chains (R-hat)",
-            all_below(rhat, 1.05),
+            "chains have converged: loss, trace of the readout covariance and, unless codewords "
+            "are frozen, the potential agree between chains (R-hat)",
+            all_below(np.concatenate(rhat), 1.05),
             at="equilibrium",
         )
     if {"erf", "erf-sigmoid"} & {*parameters.activations} and len(parameters.others) > 1:
