@@ -16,7 +16,7 @@ _AGREE_ALL = 1.1  # higher, because the largest R-hat of many elements exceeds a
 _FEWEST = 4
 _ASKED = 997  # elements of a kernel that are compared, evenly spaced, to save time
 _SCALARS = ("loss", "potential", "trace_U")
-_WHATEVER_CODEWORDS = ("loss", "trace_U")  # the potential, like the kernel, depends on the codewords
+_WHATEVER_CODEWORDS = ("loss", "trace_U")  # potentials, like kernels, depend on the codewords
 _FAR = 1e3
 _OUTLYING = 8.0  # distance of outliers from the median, in median absolute deviations
 _SELDOM = 0.01  # largest share of neurons that change between two draws of frozen populations
@@ -80,7 +80,8 @@ class Populations(Result):
             f"Codewords are frozen ({rate}), so each chain keeps its codewords after cooling. "
             f"The counts of a codeword differ between chains by up to {spread:.0f} of {self.width} "
             f"neurons, {chance} for independent neurons. Kernels and potentials therefore also "
-            "differ, and their R-hat is large for any step size. Average over chains, or cool more slowly."
+            "differ, and their R-hat is large for any step size. Average over chains, or cool more "
+            "slowly."
         )
 
     def __str__(self) -> str:
@@ -160,8 +161,8 @@ class Diagnostics(Result):
     - `rhat`, `ess`: R-hat and effective sample size of each observable. An observable with several
       elements gets the largest R-hat and the smallest effective sample size of at most a thousand
       elements. For a single chain, R-hat compares its two halves.
-    - `populations`: codewords of the neurons. If codewords are frozen, kernels and potentials differ
-      between chains, and their R-hat does not measure convergence.
+    - `populations`: codewords of the neurons. If codewords are frozen, kernels and potentials
+      differ between chains, and their R-hat does not measure convergence.
     - `draws`, `chains`: number of draws in all chains together, and number of chains.
     - `stuck`: indices of chains that never moved. Each stuck chain counts as one draw, and R-hat is
       infinite.
