@@ -12,7 +12,8 @@ import numpy as np
 import xarray as xr
 
 from ...._types import Keys
-from ....diagnose import effective_width, plateaus, plateaus_of_batch
+from ....diagnose import plateaus, plateaus_of_batch
+from ....diagnose._width import widths_within
 from ....dynamics import Ending, Trajectory, gradient_descent, gradient_flow, loss_factor
 from ....experiments._frame import Progress, Tables, part_of
 from ....experiments._keys import Key, keys_from_parameters
@@ -174,15 +175,15 @@ def _widths(trajectory: Trajectory, task: AbstractTask) -> xr.Dataset:
             continue
         clean[at] = 1
         network = lane.network.lane(int(rests.index[at[1]]))
-        merged, fitted = merged_networks(network, task), effective_width(network, task)
+        merged = merged_networks(network, task)
         least = 0 if any(each.kind == "zero" for each in merged) else 1
-        for row, tolerance in enumerate(TOLERANCES):
+        fitted = widths_within(network, task, TOLERANCES)
+        for row, (tolerance, found) in enumerate(zip(TOLERANCES, fitted, strict=True)):
             own = {each.kind: each.width(tolerance) for each in merged}
             for column, kind in enumerate(expected.kinds):
                 width = own[kind]
                 widths[(*at, row, column)] = np.nan if width is None else max(width, least)
-            found = fitted.at(tolerance)
-            fewest[(*at, row)], short[(*at, row)] = found.width, found.short
+            fewest[(*at, row)], short[(*at, row)] = found
     over = ("seed", "plateau", "within")
     return xr.Dataset(
         {
