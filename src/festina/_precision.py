@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from ._compiler import QUICK
+
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
@@ -40,13 +42,14 @@ def compiled(
     """
 
     def wrap(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-        program = jax.jit(function, static_argnames=static)
+        program = jax.jit(function, static_argnames=static, compiler_options=QUICK)
+        part = jax.jit(function, static_argnames=static)  # of another program
 
         @functools.wraps(function)
         def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
             if is_traced(args, kwargs):
                 args, kwargs = jax.tree.map(_view, (args, kwargs))
-                return program(*args, **kwargs)
+                return part(*args, **kwargs)
             args, kwargs = jax.tree.map(_double, (args, kwargs))
             with jax.enable_x64(True):
                 return jax.tree.map(np.asarray, program(*args, **kwargs))

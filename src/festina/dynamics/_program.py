@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from .._compiler import QUICK
 from .._lanes import accelerated, over_lanes
 from .._objective import Data, descent
 from .._types import Array, Column, Flag, Number
@@ -156,7 +157,7 @@ Step = Callable[[State, Field, Controls], State]
     static_argnames=("slots", "step", "structure"),
     donate_argnames="kept",
     # Every core has a worker already, so XLA should not split small operations between cores.
-    compiler_options={"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"},
+    compiler_options=QUICK | {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"},
 )
 def advance(
     pool: Lanes,
@@ -299,7 +300,7 @@ def start(
     return over_lanes(program, weights, axis=-1, fetch=fetch)
 
 
-@functools.partial(jax.jit, static_argnames="structure")
+@functools.partial(jax.jit, static_argnames="structure", compiler_options=QUICK)
 def _start(
     weights: Float[Array, "weight lane"], data: Data, *, structure: AbstractStructure
 ) -> Start:
@@ -321,9 +322,12 @@ def _size(weights: Float[Array, "weight lane"]) -> Number:
     counted = (shares > _ROUNDING[1]) | ((shares > 0) & (shares < _ROUNDING[0]))
     logs, count = jnp.log10(jnp.where(counted, sizes, 1.0)), over_weights(1.0 * counted)
     mean = jnp.log10(jnp.where(largest > 0, largest, 1.0))
-    for _ in range(_ROUNDS):
+
+    def capped(_: Array, mean: Number) -> Number:
         capped = jnp.where(counted, jnp.minimum(logs, mean + 1.0), 0.0)
-        mean = over_weights(capped) / jnp.maximum(count, 1.0)
+        return over_weights(capped) / jnp.maximum(count, 1.0)
+
+    mean = jax.lax.fori_loop(0, _ROUNDS, capped, mean)  # written out, it compiles slowly
     return jnp.minimum(root_mean_square, 10.0 ** (mean + 1.0))
 
 

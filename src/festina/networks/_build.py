@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Key, PRNGKeyArray
 
 from .._checks import check_memory, number, real_array, whole_number
+from .._compiler import QUICK
 from .._lanes import over_keys
 from .._precision import float64
 from .._types import Array, ArrayLike, Keys
@@ -341,7 +342,7 @@ def normals(
     return tuple(array.reshape(*key.shape, *array.shape[1:]) for array in drawn)
 
 
-@functools.partial(jax.jit, static_argnames="shapes")
+@functools.partial(jax.jit, static_argnames="shapes", compiler_options=QUICK)
 def _draw(
     keys: Key[jax.Array, " lane"], shapes: tuple[tuple[int, ...], ...]
 ) -> tuple[Float[Array, "lane ..."], ...]:
