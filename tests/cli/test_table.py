@@ -23,7 +23,7 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("width", [60, 80, 109, 110, 140])
+@pytest.mark.parametrize("width", [72, 80, 109, 110, 140])
 @pytest.mark.parametrize("shown", WORDS)
 def test_the_verdict_is_never_shortened(shown, width):
     holds, known = WORDS[shown]

@@ -4,7 +4,7 @@ import importlib.metadata
 import os
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ._folder import shorter
@@ -19,27 +19,34 @@ def doctor(*, debug: Debug = False) -> int:
 
     Send this report with a question about an installation.
     """
-    print("Versions")
-    _print("festina", _version("festina") or "not installed")
-    _print("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
-    for name in _PACKAGES:
-        _print(name, _version(name) or "missing")
-    print("\nDevices")
+    versions = [
+        ("festina", _version("festina") or "not installed"),
+        ("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        *((name, _version(name) or "missing") for name in _PACKAGES),
+    ]
     devices = _devices()
-    for name, value in devices:
-        _print(name, value)
-    print("\nFolders")
-    for name, value in _folders():
-        _print(name, value)
-    print("\nExtras")
-    for extra, missing in _extras():
-        install = f"missing {', '.join(missing)}: pip install 'festina[{extra}]'"
-        _print(extra, install if missing else "installed")
+    extras = [
+        (extra, f"missing {', '.join(missing)}: pip install 'festina[{extra}]'")
+        if missing
+        else (extra, "installed")
+        for extra, missing in _extras()
+    ]
+    _print(Versions=versions, Devices=devices, Folders=_folders(), Extras=extras)
     return int(dict(devices).get("float64") != "works")
 
 
-def _print(name: str, value: str) -> None:
-    print(f"  {name:<12} {value}")
+def _print(**parts: Iterable[tuple[str, str]]) -> None:
+    """Print lists of names and values below their headings; long values wrap."""
+    from rich.padding import Padding
+
+    from ._table import console
+
+    screen = console()
+    for heading, rows in parts.items():
+        screen.print(heading)
+        for name, value in rows:
+            screen.print(Padding(f"{name:<12} {value}", (0, 0, 0, 2), expand=False))
+        screen.print()
 
 
 def _version(package: str) -> str:

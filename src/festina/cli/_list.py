@@ -55,7 +55,7 @@ def list_experiments(
             table.add_row(entry.name, entry.source, entry.shows, duration)
         else:  # a table would have columns narrower than words
             screen.print(Text.assemble((entry.name, "bold"), f", {duration}"))
-            screen.print(Padding(f"{entry.shows} ({entry.source})", (0, 0, 0, 2)))
+            screen.print(Padding(f"{entry.shows} ({entry.source})", (0, 0, 0, 2), expand=False))
     if table.row_count:
         screen.print(table)
 

@@ -8,7 +8,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -24,7 +25,7 @@ _MANY = 6
 _FEW = 2  # most numbers of an array shown in a line
 _NUMBERS = 14
 NARROW = 110
-_CRAMPED = 72  # screens with fewer columns break a number of five digits in its exponent
+_CRAMPED = 72  # on screens with fewer columns, a table of claims would break words
 _VERDICT = len("does not hold, as known")
 _VERDICT_IN_TWO_LINES = len("does not hold,")
 
@@ -116,8 +117,11 @@ def _print_lines(screen: Console, results: "Sequence[Done]") -> None:
         screen.print(table)
 
 
-def claims_table(claims: "Sequence[Claim]", *, width: int) -> Table:
-    """Return the table of all claims of an experiment, for a screen of `width`."""
+def claims_table(claims: "Sequence[Claim]", *, width: int) -> Table | Group:
+    """Return the table of all claims of an experiment, for a screen of `width`.
+
+    On a narrow screen each claim takes a few lines instead of a row.
+    """
     if width == _UNWRAPPED:
         table = plain_table("id", *_CLAIM, "source", "note")
         for claim in claims:
@@ -125,26 +129,33 @@ def claims_table(claims: "Sequence[Claim]", *, width: int) -> Table:
             words = (_verdict(claim), claim.place, " ".join(claim.remarks.split()))
             table.add_row(claim.id, claim.words, *map(number, numbers), *words)
         return table
+    if width < _CRAMPED:
+        return Group(*map(_in_lines, claims))
     table = plain_table(*_CLAIM)
-    # On a narrow terminal only the column of claims wraps: columns of numbers can shrink a little,
-    # and the verdict has a fixed width. A minimal width would push the last column off the screen.
+    # Only the column of claims wraps: columns of numbers can shrink a little, and the verdict has a
+    # fixed width. A minimal width would push the last column off the screen.
     claim, predicted, measured, _, verdict = table.columns
     claim.no_wrap = False
     predicted.max_width = measured.max_width = _NUMBERS
     verdict.width = _VERDICT if width >= NARROW else _VERDICT_IN_TWO_LINES
-    digits = 5 if width >= _CRAMPED else 3
     for claim in claims:
         text = Text(claim.words)
         for detail in filter(None, (claim.id, claim.place, claim.remarks)):
             text.append(f"\n{detail}", style="dim")
-        table.add_row(
-            text,
-            Text(number(claim.predicted, digits)),
-            Text(number(claim.measured, digits)),
-            Text(number(claim.tolerance, digits)),
-            _verdict(claim),
-        )
+        numbers = map(number, (claim.predicted, claim.measured, claim.tolerance))
+        table.add_row(text, *map(Text, numbers), _verdict(claim))
     return table
+
+
+def _in_lines(claim: "Claim") -> Group:
+    """Return a claim as lines: identifier and place, statement, numbers and verdict, remarks."""
+    predicted, measured = number(claim.predicted), number(claim.measured)
+    numbers = f"predicted {predicted}, measured {measured}, tolerance {number(claim.tolerance)}: "
+    details = [Text(claim.words), Text.assemble(numbers, _verdict(claim))]
+    if claim.remarks:
+        details.append(Text(claim.remarks, style="dim"))
+    head = Text.assemble((claim.id, "bold"), f", {claim.place}" * bool(claim.place))
+    return Group(head, *(Padding(each, (0, 0, 0, 2), expand=False) for each in details))
 
 
 def _seen(claim: "Claim") -> str:
