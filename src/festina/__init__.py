@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from . import tasks as tasks
     from . import theory as theory
     from ._cache import compilation_cache as compilation_cache
+    from ._progress_bar import progress_bar as progress_bar
     from ._run import RunError as RunError
     from ._run import load as load
     from ._run import save as save
@@ -43,6 +44,7 @@ _HOMES = {
     "gradient_descent": ".dynamics",
     "gradient_flow": ".dynamics",
     "load": "._run",
+    "progress_bar": "._progress_bar",
     "RunError": "._run",
     "save": "._run",
     "seeds": ".networks",

@@ -14,6 +14,7 @@ from ._style import GUIDE_STYLE as GUIDE_STYLE
 from ._style import POINT_STYLE as POINT_STYLE
 from ._style import SIMULATION_STYLE as SIMULATION_STYLE
 from ._style import THEORY_STYLE as THEORY_STYLE
+from ._style import style as style
 from ._style import styled as styled
 from ._sweeps import draw_collapse as draw_collapse
 from ._sweeps import draw_distribution as draw_distribution

@@ -1,7 +1,8 @@
 """The look of all figures: simulations are wide and pale lines, theory is thin and dashed."""
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
 import matplotlib as mpl
@@ -65,6 +66,24 @@ _LOOK: dict[Any, Any] = {
 }
 
 
+@contextlib.contextmanager
+def style() -> Iterator[None]:
+    """Draw with festina's look inside a `with` block.
+
+    Matplotlib's global settings are unchanged after the block.
+
+    **Example:**
+
+    >>> import matplotlib as mpl
+    >>> from festina.experiments.figures import style
+    >>> with style():
+    ...     mpl.rcParams["font.size"]
+    9.0
+    """
+    with mpl.rc_context(_LOOK):
+        yield
+
+
 def styled(draw: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Decorate a drawing function so that it uses festina's look.
 
@@ -80,7 +99,7 @@ def styled(draw: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]
 
     @functools.wraps(draw)
     def drawn(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        with mpl.rc_context(_LOOK):
+        with style():
             return draw(*args, **kwargs)
 
     return drawn
