@@ -1,4 +1,4 @@
-"""Options of JAX's compiler for programs that compile for longer than they run."""
+"""Options of JAX's compiler."""
 
 import jax
 
@@ -6,4 +6,9 @@ import jax
 # two thirds of the time, run as fast, and return the same numbers. Other releases of JAX may not
 # know this option, and unknown options raise an error.
 QUICK = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__[:2] == (0, 10) else {}
-"""Compiler options; JAX takes such options for the outermost compiled function only."""
+"""Compiler options for programs that compile for longer than they run; JAX takes such options for the outermost compiled function only."""
+
+_SCHEDULER = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+ONE_CORE = _SCHEDULER if jax.__version_info__ >= (0, 10) else {}
+"""Compiler options with which XLA does not split small operations between cores, for programs that
+already run on every core. Releases of JAX before 0.10 do not know the option."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from .._compiler import QUICK
+from .._compiler import ONE_CORE, QUICK
 from .._lanes import accelerated, over_lanes
 from .._objective import Data, descent
 from .._types import Array, Column, Flag, Number
@@ -156,8 +156,7 @@ Step = Callable[[State, Field, Controls], State]
     jax.jit,
     static_argnames=("slots", "step", "structure"),
     donate_argnames="kept",
-    # Every core has a worker already, so XLA should not split small operations between cores.
-    compiler_options=QUICK | {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"},
+    compiler_options=QUICK | ONE_CORE,
 )
 def advance(
     pool: Lanes,

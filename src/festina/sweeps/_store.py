@@ -262,5 +262,5 @@ def _settle(group: zarr.Group) -> None:
         zarr.consolidate_metadata(group.store)
 
 
-def _dims(array: zarr.Array[Any]) -> tuple[str, ...]:
+def _dims(array: zarr.Array) -> tuple[str, ...]:
     return array.metadata.dimension_names or ()  # pyright: ignore

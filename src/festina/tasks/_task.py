@@ -298,7 +298,7 @@ def _compressed(
 
 @functools.cache
 def _feature_shape(view: AbstractView, input_shape: tuple[int, ...]) -> tuple[int, ...]:
-    return jax.eval_shape(view.features, jax.ShapeDtypeStruct(input_shape, float)).shape
+    return jax.eval_shape(view.features, jax.ShapeDtypeStruct(input_shape, "float32")).shape
 
 
 def from_arrays(
