@@ -42,7 +42,7 @@ package: $(MARKS)/package
 	$(BIN)/uvx --quiet --from dist/*.whl festina doctor
 	$(PYTHON) -m venv $(VENV)/installed
 	$(VENV)/installed/bin/python -m pip install --quiet dist/*.whl
-	cd $(VENV)/installed && bin/festina run linear/learning-curves --quick
+	cd $(VENV)/installed && bin/festina run linear/learning-curves
 	cd $(VENV)/installed && bin/festina report runs/linear/learning-curves/001
 
 # Other inputs each time; `make fuzz SEED=…` repeats those of a failure.

@@ -11,7 +11,6 @@ from ._folder import shorter
 from ._options import Debug
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "xarray", "zarr", "matplotlib")
-_FOR_DEVELOPERS = ("test", "docs", "bench")
 
 
 def doctor(*, debug: Debug = False) -> int:
@@ -98,7 +97,7 @@ def _extras() -> Iterator[tuple[str, list[str]]]:
     wanted: dict[str, list[str]] = {}
     for line in importlib.metadata.requires("festina") or ():
         found = re.match(r"([\w.-]+).*extra == ['\"]([\w-]+)['\"]", line)
-        if found and found[2] not in _FOR_DEVELOPERS:
+        if found:
             wanted.setdefault(found[2], []).append(found[1])
     for extra, packages in wanted.items():
         yield extra, [package for package in packages if not _version(package)]
