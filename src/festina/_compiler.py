@@ -6,7 +6,8 @@ import jax
 # two thirds of the time, run as fast, and return the same numbers. Other releases of JAX may not
 # know this option, and unknown options raise an error.
 QUICK = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__[:2] == (0, 10) else {}
-"""Compiler options for programs that compile for longer than they run; JAX takes such options for the outermost compiled function only."""
+"""Compiler options for programs that compile for longer than they run; JAX takes such options for
+the outermost compiled function only."""
 
 _SCHEDULER = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 ONE_CORE = _SCHEDULER if jax.__version_info__ >= (0, 10) else {}
