@@ -40,11 +40,12 @@ def test_its_commands_do_what_the_page_says(shown, tmp_path, capsys):
     for line in commands.splitlines():
         assert carry_out(line.partition("#")[0].split()[1:]) == 0
         said.append(capsys.readouterr().out)
-    explained, run, chosen, drawn, reproduced = said
+    explained, run, chosen, drawn, packed, reproduced = said
     assert "The number s that is learned." in explained
     assert "How long two layers take to learn one number" in run
     assert run.splitlines()[-1] == drawn.splitlines()[-1] == "2 claims: 2 hold, 0 broken."
     assert "1 claim: 1 holds, 0 broken." in chosen
+    assert packed.startswith("mine-001.zip: 1 run, ")
     where = "1 of 1 run. All results are in runs/reproduce-mine/001: open report.html in a browser."
     assert where in " ".join(reproduced.split())  # the line may be wrapped
     saved = festina.load(tmp_path / "runs" / "mine" / "001")

@@ -33,6 +33,24 @@ def test_a_run_folder_is_complete_and_numbered(festina, here):
     assert sorted(path.name for path in folder.parent.iterdir()) == ["001", "002"]
 
 
+def test_a_run_records_versions_date_device_and_seeds(festina, here):
+    import matplotlib
+    import numpy
+
+    from festina import __version__, load
+
+    festina("run", "toy/one", "--seed", "5", "--out", "a")
+    told = load(here / "a").attrs
+    versions = {"numpy": numpy.__version__, "matplotlib": matplotlib.__version__}
+    assert versions.items() <= told["versions"].items()
+    assert {"python", "jax", "jaxlib", "scipy", "xarray"} <= told["versions"].keys()
+    assert told["festina_version"] == __version__
+    assert told["date"].startswith("20")
+    assert told["device"].endswith("CPU cores")
+    assert told["system"].strip()
+    assert json.loads(told["parameters"])["seed"] == 5
+
+
 def test_the_table_says_what_holds(festina):
     outcome = festina("run", "toy/one", "--claims")
     assert "holds with a correction" in outcome.out

@@ -19,11 +19,20 @@ def code(file: str) -> str:
 
 
 @functools.cache
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that a result may depend on."""
+def _installed() -> dict[str, str]:
     names = ("jax", "jaxlib", "numpy", "scipy", "xarray")
     python = ".".join(map(str, sys.version_info[:3]))
     return {"python": python} | {name: importlib.metadata.version(name) for name in names}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that a result may depend on.
+
+    Packages that not every run needs are listed if they have been imported.
+    """
+    imported = {name: sys.modules.get(name) for name in ("blackjax", "matplotlib", "torch")}
+    told = {name: getattr(module, "__version__", None) for name, module in imported.items()}
+    return _installed() | {name: str(version) for name, version in told.items() if version}
 
 
 def origin() -> dict[str, Any]:

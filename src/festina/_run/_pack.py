@@ -99,7 +99,7 @@ def _check_members(pack: Path, members: list[zipfile.ZipInfo], folder: Path) -> 
     for member in members:
         name = member.orig_filename
         unsafe = "\\" in name or "\0" in name or ":" in name or name.startswith("/")
-        if unsafe or {"..", "."} & {*PurePosixPath(name).parts}:
+        if unsafe or ".." in PurePosixPath(name).parts:
             raise RunError(
                 f"'{pack}' is not unpacked: the name {name!r} in it leads out of the folder."
             )

@@ -145,13 +145,17 @@ def _contents(home: Path, pack: Path, *, keep: bool) -> "tuple[Done, str]":
     except ValueError as error:
         raise Complaint(f"The claims in '{pack}' cannot be read: {error}.") from error
     pictures = [file for file in sorted(home.iterdir()) if file.stem in ("figure", "animation")]
-    values = loads(str(known.get("parameters") or "{}"))
+    values = known.get("parameters") or {}
+    values = loads(values) if isinstance(values, str) else values
     packages = {"festina": known.get("festina_version"), **dict(known.get("versions") or {})}
     lines = [
         f"{labelled(name, preset)}: " + ", ".join(f"{k} = {dumps(v)}" for k, v in values.items()),
-        f"made {known.get('date')} on {known.get('device', 'an unknown device')} with "
+        f"made {known.get('date')} on {known.get('device', '?')}, {known.get('system', '?')}, with "
         + ", ".join(f"{package} {version}" for package, version in packages.items()),
     ]
+    if known.get("file"):
+        file = Path(str(known["file"])).name
+        lines.append(f"experiment file {file}: executed only after `--experiment {file}`")
     if not keep:
         lines.append(f"figures: {', '.join(file.name for file in pictures) or 'none'}")
     told = "\n  ".join(map(_plain, lines))

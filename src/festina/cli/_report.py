@@ -14,13 +14,19 @@ from ._options import Debug
 def report(
     run: Annotated[
         Path,
-        Parameter(name="RUN", help="Run folders, or folders that contain run folders."),
+        Parameter(
+            name="RUN",
+            help="Run folders, folders that contain run folders, or files of `festina pack`.",
+        ),
     ],
     /,
     *more: Path,
     out: Annotated[
         Path | None,
-        Parameter(help="HTML file to write. The default is report.html in RUN."),
+        Parameter(
+            help="HTML file to write. The default is report.html in RUN, or in this folder for "
+            "several RUNs and for packs."
+        ),
     ] = None,
     debug: Debug = False,
 ) -> int:
@@ -35,7 +41,8 @@ def report(
     The exit status is 1 if a claim is broken or a run is missing, and 0 otherwise.
     """
     home = run.parent if run.suffix == ".zarr" else run
-    target = out or (Path("report.html") if more else home / "report.html")
+    here = bool(more) or run.expanduser().is_file()
+    target = out or (Path("report.html") if here else home / "report.html")
     from festina.report import write_report
 
     try:

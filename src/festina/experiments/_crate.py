@@ -5,6 +5,7 @@ present time into a file whose bytes should depend on the run alone.
 """
 
 import ast
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,8 @@ def _made(
     """Return the entities of a run: its store, the action that made it, and the software."""
     place = folder.relative_to(top).as_posix()
     prefix = "" if place == "." else f"{place}/"
+    values = known.get("parameters")
+    values = values if isinstance(values, str) else json.dumps(values)
     label = labelled(str(known["experiment"]), str(known.get("preset") or ""))
     store = {
         "@id": identifier(f"{prefix}{_STORE}/"),
@@ -144,8 +147,9 @@ def _made(
         "@id": f"#run-{identifier(place)}",
         "@type": "CreateAction",
         "name": f"run of {label}",
-        "description": f"{known.get('seconds', '?')} s on {known.get('device', '?')}; parameters "
-        f"{known.get('parameters', '?')}; checksum of the code {known.get('code', '?')}",
+        "description": f"{known.get('seconds', '?')} s on {known.get('device', '?')}, "
+        f"{known.get('system', '?')}; parameters "
+        f"{values}; checksum of the code {known.get('code', '?')}",
         "endTime": str(known["date"]),
         "instrument": [_link(one["@id"]) for one in software],
         "object": [_link(identifier(name)) for name in given],

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import os
+import platform
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -73,6 +74,7 @@ def run_experiment(
     start = time.monotonic()
     tree = experiment.run(parameters, key=None, progress=progress)
     tree.attrs |= {"seconds": round(time.monotonic() - start, 2), "device": _device()}
+    tree.attrs["system"] = f"{platform.system()} {platform.machine()}"
     tree.attrs |= {"experiment": experiment.name, "code": code(experiment.entry.file)}
     tree.attrs |= {"preset": in_force(experiment, preset, parameters) or ""}
     tree.attrs |= file_attributes(experiment.entry.file)

@@ -15,6 +15,7 @@ from .. import _run
 from ..experiments import experiment_names, find_entry
 from ..experiments.claims._claim import labelled
 from ..papers import bibtex
+from ._packs import with_packs
 from ._svg import cleaned
 
 VERDICTS = ("holds", "holds with a correction", "does not hold, as known", "broken", "missing")
@@ -117,13 +118,14 @@ def _below(top: Path) -> Iterator[Path]:
         folders[:] = [name for name in folders if name[0] != "." and not name.endswith(".zarr")]
 
 
+@with_packs
 def read_sections(folders: Sequence[Path | str]) -> list[Section]:
     """Read all runs in these folders, in the order of `festina list`.
 
     **Arguments:**
 
-    - `folders`: run folders, or folders that contain run folders, such as those of
-      `festina reproduce`.
+    - `folders`: run folders, folders that contain run folders, such as those of
+      `festina reproduce`, or files of `festina pack`.
 
     **Returns:**
 

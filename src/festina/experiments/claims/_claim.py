@@ -213,6 +213,8 @@ def claims_from_json(text: str) -> list[Claim]:
     """
     entries = json.loads(text)
     try:
+        if not isinstance(entries, list):
+            raise TypeError
         return [_from_json(_printable(entry)) for entry in entries]
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError("this version of festina did not write claims.json") from error
