@@ -206,7 +206,7 @@ def test_an_experiment_file_elsewhere_must_be_named(own, festina, here):
 
 
 def test_runs_of_reproduce_are_packed_together(festina, here):
-    festina("reproduce", "toy", "--quiet", "--quick")
+    festina("reproduce", "toy", "--quiet")
     assert festina("pack", "runs/reproduce-toy/001").status == 0
     outcome = festina("show", "reproduce-toy-001.zip")
     assert outcome.status == 0

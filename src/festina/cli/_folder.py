@@ -14,6 +14,17 @@ from ._signals import undisturbed
 WITHOUT_IDENTIFIERS = "was written by an older festina, whose claims had no identifiers"
 
 
+def refuse_without_identifiers(folder: Path) -> None:
+    """Raise `Complaint` if the claims of a run are identified by their sentences."""
+    from festina.experiments._identifiers import is_without_identifiers
+
+    if is_without_identifiers(folder):
+        raise Complaint(
+            f"'{folder}' {WITHOUT_IDENTIFIERS}, and cannot be shown. The folder is left unchanged; "
+            f"the first lines of '{folder / 'parameters.toml'}' say how to repeat the run."
+        )
+
+
 class Building:
     """A run folder that becomes visible only when the whole run is saved in it.
 

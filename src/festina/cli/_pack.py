@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from ._complaint import Complaint, complain
-from ._folder import Building, shorter, unwritable
+from ._folder import Building, refuse_without_identifiers, shorter, unwritable
 from ._options import Debug, switch
 
 if TYPE_CHECKING:
@@ -60,8 +60,6 @@ def pack(
             f"'{run}' is the store of a sweep, and festina packs run folders. The store holds all "
             "results and xarray reads it anywhere: copy it as it is."
         )
-    from ._show import refuse_without_identifiers
-
     runs = run_folders([top])
     for each in runs:
         refuse_without_identifiers(each)

@@ -14,7 +14,7 @@ from festina.experiments import Experiment, load_experiment
 from festina.experiments._own_file import file_of_run
 
 from ._complaint import Complaint
-from ._folder import WITHOUT_IDENTIFIERS, sweep, unwritable
+from ._folder import refuse_without_identifiers, sweep, unwritable
 from ._options import Animation, Claims, Debug, Json, Mp4, Number, switch
 
 if TYPE_CHECKING:
@@ -113,6 +113,10 @@ def show(
             f"`--out` must be a folder, got the file '{out}': festina names the figures. Use "
             f"`--out {out.parent}`."
         )
+    homes = [each.parent if each.suffix == ".zarr" else each for each in runs]
+    for home in homes:
+        refuse_without_identifiers(home.expanduser())
+    saved = [stored(each, experiment) for each in runs]
     from festina.experiments import ExperimentRun
     from festina.experiments._runner import choose, claims_json
 
@@ -120,13 +124,13 @@ def show(
     from ._perform import done
     from ._table import print_results
 
-    made: list[tuple[Path, ExperimentRun]] = []
-    for each in runs:
-        home = each.parent if each.suffix == ".zarr" else each
-        refuse_without_identifiers(home.expanduser())
-        data, made_by = stored(each, experiment)
+    picture = None
+    for _, made_by in saved:
         picture = moving_picture(made_by, animation=animation, mp4=mp4)
-        made.append((home, ExperimentRun(made_by, data)))
+    made = [
+        (home, ExperimentRun(made_by, data))
+        for home, (data, made_by) in zip(homes, saved, strict=True)
+    ]
     folder = out or (Path("slides") if slide else None)
     stems = _stems(made, folder)
     kinds = (*format, *filter(None, [picture]))
@@ -249,17 +253,6 @@ def _stems(made: "list[tuple[Path, ExperimentRun]]", folder: Path | None) -> lis
 def _is_inside(stem: Path, home: Path) -> bool:
     """Return whether a figure belongs into its run folder."""
     return stem.name == "figure" and stem.parent.resolve() == home.resolve()
-
-
-def refuse_without_identifiers(folder: Path) -> None:
-    """Raise `Complaint` if the claims of a run are identified by their sentences."""
-    from festina.experiments._identifiers import is_without_identifiers
-
-    if is_without_identifiers(folder):
-        raise Complaint(
-            f"'{folder}' {WITHOUT_IDENTIFIERS}, and cannot be shown. The folder is left unchanged; "
-            f"the first lines of '{folder / 'parameters.toml'}' say how to repeat the run."
-        )
 
 
 def stored(run: Path, file: Path | None = None) -> "tuple[xr.DataTree, Experiment]":
