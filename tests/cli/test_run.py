@@ -48,7 +48,7 @@ def test_a_run_records_versions_date_device_and_seeds(festina, here):
     assert told["date"].startswith("20")
     assert told["device"].endswith("CPU cores")
     assert told["system"].strip()
-    assert json.loads(told["parameters"])["seed"] == 5
+    assert told["parameters"]["seed"] == 5
 
 
 def test_the_table_says_what_holds(festina):
