@@ -124,9 +124,8 @@ def show(
     from ._perform import done
     from ._table import print_results
 
-    picture = None
-    for _, made_by in saved:
-        picture = moving_picture(made_by, animation=animation, mp4=mp4)
+    animated = [moving_picture(made_by, animation=animation, mp4=mp4) for _, made_by in saved]
+    picture = animated[0]  # the same for all runs
     made = [
         (home, ExperimentRun(made_by, data))
         for home, (data, made_by) in zip(homes, saved, strict=True)

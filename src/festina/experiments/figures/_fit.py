@@ -125,22 +125,29 @@ def fit_to_slide(draw: Callable[[], Figure]) -> Figure:
     >>> figure.get_size_inches()
     array([7.2 , 4.05])
     """
-    for width in _SLIDE_WIDTHS:
-        figure = draw()
-        fit_to_page(figure, width, 9 / 16 * width)
+    pages = iter(_SLIDE_WIDTHS)
+    figure = _on_slide(draw(), next(pages))
+    for width in pages:
         if has_room(figure):
             break
+        figure = _on_slide(draw(), width)
+    return figure
+
+
+def _on_slide(figure: Figure, width: float) -> Figure:
+    fit_to_page(figure, width, 9 / 16 * width)
     return figure
 
 
 def has_room(figure: Figure) -> bool:
     """Return whether nothing is cut off, no panel reaches into another, and none is tiny."""
     drawn, page = figure.get_tightbbox(), figure.bbox_inches
-    whole = (drawn.min >= page.min - _SLACK).all() and (drawn.max <= page.max + _SLACK).all()
+    low, high = np.subtract(drawn.min, page.min), np.subtract(page.max, drawn.max)
+    whole = min(*low, *high) >= -_SLACK
     placed = [ax for ax in figure.axes if ax.get_subplotspec() is not None and ax.axison]
     boxes = [box.padded(-1) for ax in placed if (box := ax.get_tightbbox()) is not None]
     apart = not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
-    curves = [ax.bbox.size / figure.dpi for ax in placed if ax.get_aspect() == "auto"]
+    curves = [np.divide(ax.bbox.size, figure.dpi) for ax in placed if ax.get_aspect() == "auto"]
     return bool(whole) and apart and all((size >= _SMALLEST_PANEL).all() for size in curves)
 
 
