@@ -16,12 +16,18 @@ def memory() -> float:
         sizes = [float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))]
     except (AttributeError, ValueError, OSError):  # Windows
         sizes = [math.inf]
-    try:
-        own = Path("/proc/self/cgroup").read_text().partition("0::/")[2].split("\n")[0]
-    except OSError:
-        return min(sizes)
-    for group in (_GROUPS / own, *(_GROUPS / own).parents):
-        limit = group / "memory.max"
+    group = _GROUPS / _own_group()
+    for each in (group, *group.parents):
+        limit = each / "memory.max"
         if limit.exists() and (text := limit.read_text().strip()) != "max":
             sizes.append(float(text))
     return min(sizes)
+
+
+def _own_group() -> str:
+    """Return the control group of this process on Linux, elsewhere an empty text."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line[4:] for line in lines if line.startswith("0::/")), "")

@@ -87,6 +87,8 @@ BAD_COMMAND_LINES = {
     "reproduce toy/onne": "Unknown source 'toy/onne'. Did you mean 'toy/one'?",
     "reproduce": "Missing SOURCE of `festina reproduce`.",
     "reproduce toy --seeds 0": "`--seeds` must be at least 1, got 0.",
+    "reproduce toy --processes 0": "`--processes` must be a whole number of at least 1, got '0'.",
+    "reproduce toy --processes 2.5": "`--processes` must be a whole number of at least 1, got '2",
     "reproduce toy --seed 1.5": "`--seed` must be a whole number, got 1.5.",
 }
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from festina._memory import memory
+from festina.cli._reproduce._engines import usual_processes
 from festina.cli._reproduce._time_left import TimeLeft
 
 from .conftest import TOY, everything
@@ -165,6 +167,26 @@ def test_a_report_that_cannot_be_written_stops_no_training(festina, here):
     complaints = [line for line in outcome.err.splitlines() if line.startswith("festina: ")]
     assert len(complaints) == 1
     assert "report.html' is a folder" in complaints[0]
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "accelerated", "expected"),
+    [(2, 8e9, False, 2), (8, 13e9, False, 4), (2, 1e9, False, 1), (8, 99e9, True, 1)],
+)
+def test_cores_and_memory_limit_the_processes(cores, memory, accelerated, expected, monkeypatch):
+    for name, value in {"_lanes.cores": cores, "_lanes.accelerated": accelerated}.items():
+        monkeypatch.setattr(f"festina.{name}", lambda value=value: value)
+    monkeypatch.setattr("festina._memory.memory", lambda: memory)
+    assert usual_processes() == expected
+
+
+def test_a_container_limits_memory(tmp_path, monkeypatch):
+    (tmp_path / "job" / "step").mkdir(parents=True)
+    (tmp_path / "job" / "memory.max").write_text("1234567\n")
+    (tmp_path / "job" / "step" / "memory.max").write_text("max\n")
+    monkeypatch.setattr("festina._memory._GROUPS", tmp_path)
+    monkeypatch.setattr("festina._memory._own_group", lambda: "job/step")
+    assert memory() == 1234567
 
 
 def test_the_time_left_follows_from_measured_times():

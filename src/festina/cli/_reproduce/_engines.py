@@ -14,8 +14,10 @@ FORMATS = ("png", "pdf", "svg")
 Begin = Callable[[Job], Progress]
 """A function that notes the beginning of a run, and returns the function for its progress."""
 
-MEMORY = 3e9
+_MEMORY = 3e9
 """Bytes of memory for each process: the largest experiments need about as much."""
+_MOST = 10
+"""Largest useful number of processes: the longest experiment takes a tenth of the whole time."""
 
 
 def usual_processes() -> int:
@@ -23,7 +25,7 @@ def usual_processes() -> int:
     from festina._lanes import accelerated, cores
     from festina._memory import memory
 
-    return 1 if accelerated() else max(1, min(cores(), int(memory() / MEMORY)))
+    return 1 if accelerated() else max(1, int(min(cores(), _MOST, memory() / _MEMORY)))
 
 
 def carry_out(
