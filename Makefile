@@ -65,8 +65,8 @@ docs: $(MARKS)/docs docs/_static/katex
 	$(BIN)/sphinx-build -W --keep-going -j auto -q -d $(VENV)/doctrees docs docs/_build
 	@echo "The site is docs/_build/index.html."
 
-# The pictures and claims of the gallery are part of the repository. `festina reproduce` takes an
-# TIME on two cores, keeps what it has finished, and so can be interrupted.
+# The pictures and claims of the gallery are part of the repository. `festina reproduce` takes a
+# quarter of an hour on two cores, keeps what it has finished, and so can be interrupted.
 RUNS ?= runs
 gallery: $(MARKS)/demo
 	$(BIN)/festina reproduce all --quick --out $(RUNS)

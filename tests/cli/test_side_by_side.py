@@ -49,7 +49,10 @@ def test_a_process_that_is_killed_fails_alone(festina, here):
     both = ("größe.py", "other.py")
     outcome = festina("reproduce", *both, "--processes", "2", "--out", "Läufe von heute")
     assert outcome.status == 1
-    reason = "Its process ended by signal 9. If memory is short, use fewer `--processes`."
+    reason = (
+        "Its process ended unexpectedly, by signal 9. If the memory is full, use fewer "
+        "`--processes`."
+    )
     assert f"festina: größe (dies) failed: {reason}" in outcome.err.splitlines()
     ends = [line for line in outcome.err.splitlines() if " of 5 runs" in line]
     assert sorted(line.partition(": ")[0] for line in ends) == sorted(labels)

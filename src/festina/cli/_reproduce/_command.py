@@ -66,9 +66,10 @@ def reproduce(
     `saddles` is a source. `saddles/figure-1` selects all experiments whose names begin with this
     text, and `saddles/figure-1 race/xor` selects both groups.
 
-    Each run gets its own folder and one line of output. One claims.json holds all claims; --claims
-    prints all claims, and --claims ID prints only the claims with the identifier ID. If an
-    experiment fails, its error is reported and the other experiments still run. Ctrl-C keeps the
+    Several experiments run at once, in processes of their own. Each run gets its own folder and one
+    line of output. One claims.json holds all claims; --claims prints all claims, and --claims ID
+    prints only the claims with the identifier ID. One report.html shows all claims and figures. If
+    an experiment fails, its error is reported and the other experiments still run. Ctrl-C keeps the
     finished runs. --quick runs the quick version of each experiment and skips presets.
 
     After an interruption, the same command resumes: finished runs with the same parameters and the

@@ -51,7 +51,8 @@ def _side_by_side(
             return server.call(*call, progress=begin(job), debug=debug)
         except Died as death:
             return Ended(
-                reason=f"Its process ended {death}. If memory is short, use fewer `--processes`."
+                reason=f"Its process ended unexpectedly, {death}. If the memory is full, use fewer "
+                "`--processes`."
             )
 
     yield from side_by_side(work, jobs, processes)
