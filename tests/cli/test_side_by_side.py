@@ -78,7 +78,9 @@ def test_a_process_that_is_killed_fails_alone(festina, here):
         pytest.param((signal.SIGINT, signal.SIGKILL, signal.SIGKILL), marks=pytest.mark.slow),
     ],
 )
-def test_killed_at_random_it_goes_on_and_trains_nothing_twice(signals, process, festina, here):
+def test_killed_at_random_it_goes_on_and_trains_nothing_twice(
+    signals, process, festina, here, monkeypatch
+):
     labels = experiment(here / "one.py", *range(2, 6)) + experiment(here / "two.py", 6)
     command = ("reproduce", "one.py", "two.py", "--out", "a", "--processes", "2")
     log, chance = here / "log", random.Random(len(signals))
@@ -97,7 +99,7 @@ def test_killed_at_random_it_goes_on_and_trains_nothing_twice(signals, process, 
                 time.sleep(0.01)
             time.sleep(chance.uniform(0.0, 0.5))
             running.send_signal(sign)
-            out, err = running.communicate(timeout=60)
+            out, _ = running.communicate(timeout=60)
         deadline = time.monotonic() + 20
         while any(alive(process) for _, process in lines()):
             assert time.monotonic() < deadline, "processes outlive the command"
@@ -116,10 +118,10 @@ def test_killed_at_random_it_goes_on_and_trains_nothing_twice(signals, process, 
             assert "failed" not in missing
             assert [name for name in everything(here) if ".festina" in name] == []
         assert told <= {*finished}  # after SIGKILL, a run may have ended a moment ago
-    with process(*command, env=environment) as running:
-        out, err = running.communicate(timeout=100)
-    assert running.returncode == 0, err
-    assert "7 of 7 runs." in out
+    monkeypatch.setenv("TOY_LOG", str(log))
+    outcome = festina("reproduce", "one.py", "two.py", "--out", "a")
+    assert outcome.status == 0, outcome.err
+    assert "7 of 7 runs." in outcome.out
     assert len(lines()) <= 7 + in_flight  # only runs under way at a kill are repeated
     assert festina("reproduce", "one.py", "two.py", "--out", "b").status == 0
     assert (here / "a" / "claims.json").read_text() == (here / "b" / "claims.json").read_text()
