@@ -17,8 +17,8 @@ def notebook(monkeypatch):
     contents = []
     handle = SimpleNamespace(update=contents.append)
     module, display = ModuleType("IPython"), ModuleType("IPython.display")
-    module.get_ipython = lambda: SimpleNamespace(kernel="a kernel")
-    display.HTML, display.display = str, lambda thing, display_id: handle
+    vars(module)["get_ipython"] = lambda: SimpleNamespace(kernel="a kernel")
+    vars(display).update(HTML=str, display=lambda thing, display_id: handle)
     monkeypatch.setitem(sys.modules, "IPython", module)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     return contents

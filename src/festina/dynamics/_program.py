@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,7 @@ NEVER = -1.0
 
 _ROUNDING = 1e-20, 1e-14  # relative sizes between which a weight counts as a rounding error
 _ROUNDS = 8  # iterations after which the capped mean has converged
+_SMALL = 20_000  # weights × samples × lanes of a step that takes longer to start than to compute
 _LATER = 1.01  # growth factor of the time after which another sample is always saved
 
 
@@ -152,12 +153,22 @@ Step = Callable[[State, Field, Controls], State]
 """One step of every lane: Runge–Kutta, Rosenbrock or gradient descent."""
 
 
-@functools.partial(
-    jax.jit,
-    static_argnames=("slots", "step", "structure"),
-    donate_argnames="kept",
-    compiler_options=QUICK | ONE_CORE,
-)
+def _compiled(function: Callable[..., tuple[Lanes, Kept]]) -> Callable[..., tuple[Lanes, Kept]]:
+    """Compile `advance`; programs with little work per step compile faster, with `QUICK`."""
+    static = ("slots", "step", "structure")
+    compiled = functools.partial(jax.jit, function, static_argnames=static, donate_argnames="kept")
+    small, large = (compiled(compiler_options=ONE_CORE | more) for more in (QUICK, {}))
+
+    @functools.wraps(function)
+    def call(pool: Lanes, kept: Kept, data: Data, *others: Any, slots: int, **more: Any):
+        work = len(data.psi) * len(pool.weights) * slots
+        program = small if work <= _SMALL else large
+        return program(pool, kept, data, *others, slots=slots, **more)
+
+    return call
+
+
+@_compiled
 def advance(
     pool: Lanes,
     kept: Kept,
