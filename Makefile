@@ -8,7 +8,7 @@ MARKS = $(VENV)/.festina
 # so do the tests of an experiment, since most of their time is tracing and compilation.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
 
-.PHONY: demo test test-slow test-lowest test-newest fuzz bench lint docs gallery package clean
+.PHONY: demo test test-slow test-docs test-lowest test-newest fuzz bench lint docs gallery package clean
 
 # One figure or more of each source; none needs MNIST.
 DEMO = saddles/figure-1b saddles/figure-1d saddles/figure-1g linear/hierarchy-of-saddles race/xor \
@@ -64,6 +64,10 @@ docs: $(MARKS)/docs docs/_static/katex
 	rm -rf docs/_build $(VENV)/doctrees
 	$(BIN)/sphinx-build -W --keep-going -j auto -q -d $(VENV)/doctrees docs docs/_build
 	@echo "The site is docs/_build/index.html."
+
+# Links of the site, and its pages in Chromium.
+test-docs: docs $(MARKS)/test
+	$(BIN)/python -m pytest tests/pages -m slow
 
 # The pictures and claims of the gallery are part of the repository. `festina reproduce` takes a
 # quarter of an hour on two cores, keeps what it has finished, and so can be interrupted.

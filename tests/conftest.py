@@ -34,7 +34,7 @@ import pytest
 from hypothesis import settings
 
 # Failures of assertions in this module, which several test files share, show their values.
-pytest.register_assert_rewrite("experiments")
+pytest.register_assert_rewrite("experiments", "browser")
 
 # Test workers, and the processes that tests start, share the bytecode of modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -8,8 +8,9 @@ import pytest
 
 from festina import papers
 from festina.cli._flags import application
-from festina.cli._parameters import resolve, setting
+from festina.cli._parameters import resolve
 from festina.experiments import load_experiment
+from festina.experiments._flags import setting
 from festina.experiments._parameters import to_toml
 
 
@@ -25,13 +26,15 @@ def test_an_experiment_is_ready_for_the_command_line(entry, tmp_path, capsys):
         file = tmp_path / "parameters.toml"
         file.write_text(to_toml(parameters, entry), encoding="utf-8")
         assert resolve(experiment, file=file) == parameters
-    for values in (*experiment.presets.values(), experiment.quick):
+    for values in ({}, *experiment.presets.values(), experiment.quick):
         typed: dict[str, Any] = {}
-        line = " ".join(setting(name, value) for name, value in values.items())
+        parameters = experiment.parameters(**values)
+        stored = parameters.model_dump(mode="json")
+        line = " ".join(setting(name, value) for name, value in stored.items())
         application(experiment, lambda typed=typed, **flags: typed.update(flags) or 0)(
             shlex.split(line)
         )
-        assert resolve(experiment, flags=typed) == experiment.parameters(**values)
+        assert resolve(experiment, flags=typed) == parameters
     application(experiment, lambda **_: 0)(["--help"])
     page = capsys.readouterr().out
     for name in experiment.parameters.model_fields:

@@ -2,13 +2,15 @@
 
 import html.parser
 import json
-import re
+import shlex
 import shutil
 
 import pytest
 
+from festina import _run
 from festina.report import read_sections
 
+from .conftest import TOY
 from .test_reproduce import fail
 from .test_reproduce import second as second
 
@@ -59,11 +61,11 @@ def run(festina, here):
 def test_a_page_holds_claims_figure_and_commands(festina, run):
     outcome = festina("report", str(run))
     assert outcome.status == 0
-    assert "1 run: 1 holds, 1 holds with a correction" in outcome.out
+    assert "1 run: 1 × holds; 1 × holds with a correction" in outcome.out
     seen = page(run / "report.html")
     assert {"toy/one", "toy/one/decay"} <= {*seen.ids}
     assert "the loss falls as e^-t" in seen.text
-    assert f"festina run toy/one --parameters {run / 'parameters.toml'}" in seen.text
+    assert "festina run toy/one --seeds 2 --seed 0 --width 4" in seen.text
     assert "Number of hidden units." in seen.text
     assert "<svg" in (run / "report.html").read_text()
 
@@ -77,18 +79,37 @@ def test_the_page_refers_to_nothing_else(festina, run):
     assert len(seen.ids) == len({*seen.ids})
 
 
-def test_the_commands_make_the_run_again(festina, run):
-    festina("report", str(run))
-    (python,) = (
-        text
-        for text in re.findall(
-            r"<pre>(from festina.*?)</pre>", (run / "report.html").read_text(), re.S
-        )
-    )
+QUOTED = """
+class Parameters(Parameters):
+    label: str = "plain"
+    \"\"\"Any text.\"\"\"
+"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("toy/one", "--preset", "printed"),
+        ("toy/one", "--spectrum", "3", "0.25", "--teacher", "1", "-2", "0.5", "1e-9", "--no-white"),
+        ("sub folder/mine.py", "--label", 'it\'s "quoted"; $HOME'),
+    ],
+    ids=["preset", "lists", "own file"],
+)
+def test_the_commands_make_the_run_again(festina, here, given):
+    (here / "sub folder").mkdir()
+    (here / "sub folder" / "mine.py").write_text(TOY.read_text() + QUOTED)
+    assert festina("run", *given, "--quiet", "--width", "3", "--out", "a").status == 0
+    (section,) = read_sections(["a"])
+    program, *words = shlex.split(section.shell)
+    assert program == "festina"
+    assert festina(*words, "--quiet", "--out", "b").status == 0
+    expected = json.loads((here / "a" / "claims.json").read_text())
+    assert json.loads((here / "b" / "claims.json").read_text()) == expected
+    assert _run.attributes("b")["parameters"] == _run.attributes("a")["parameters"]
     names = {}
-    exec(html.unescape(python), names)
-    claim, *_ = json.loads((run / "claims.json").read_text())
-    assert names["run"].claims[0].measured == pytest.approx(claim["measured"])
+    exec(section.python, names)
+    claims = [claim.to_json() for claim in names["run"].claims]
+    assert json.loads(json.dumps(claims)) == expected
 
 
 def test_two_runs_are_compared(festina, run, here):
@@ -97,6 +118,7 @@ def test_two_runs_are_compared(festina, run, here):
     assert outcome.status == 1
     seen = page(here / "report.html")
     assert "1 of 3 verdicts changed" in seen.text
+    assert 'ending "well" "wrong"' in seen.text
     assert "toy/one+2/decay" in seen.ids
 
 
@@ -133,7 +155,7 @@ def test_a_folder_with_spaces_and_umlauts(festina, run, here):
     there = here / "Läufe von gestern"
     shutil.copytree(run, there)
     festina("report", str(there))
-    assert f"--parameters '{there / 'parameters.toml'}'" in page(there / "report.html").text
+    assert "Läufe von gestern" in page(there / "report.html").text
 
 
 def test_a_damaged_run_is_a_problem_of_its_section(festina, run, here):
@@ -142,7 +164,7 @@ def test_a_damaged_run_is_a_problem_of_its_section(festina, run, here):
     manifest.write_text(manifest.read_text()[:-30])
     outcome = festina("report", str(run.parent))
     assert outcome.status == 1
-    assert "2 runs: 1 holds, 1 holds with a correction" in outcome.out
+    assert "2 runs: 2 × holds; 2 × holds with a correction" in outcome.out
     assert "is damaged" in page(run.parent / "report.html").text or "incomplete" in outcome.out
 
 
@@ -151,7 +173,7 @@ def test_unreadable_claims_are_a_problem(festina, run, content):
     (run / "claims.json").write_text(content)
     outcome = festina("report", str(run))
     assert outcome.status == 1
-    assert "Its claims cannot be read" in page(run / "report.html").text
+    assert "Its claims.json cannot be read" in page(run / "report.html").text
 
 
 def test_a_missing_figure_is_drawn_and_a_damaged_one_replaced(festina, run):

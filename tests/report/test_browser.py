@@ -1,22 +1,17 @@
 """Test the report in a real browser, without a network."""
 
-import shutil
-
 import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
+from browser import SCREENS, chromium, empty_page, overflow
 from festina.experiments import Experiment, ExperimentEntry, ExperimentRun, Parameters
 from festina.experiments.claims import agree, claims_from_source
 from festina.experiments.figures import SIMULATION_STYLE, THEORY_STYLE
 from festina.report import write_report
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright")
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+pytestmark = SCREENS
 
 
 @claims_from_source("Toy", "Figure 1")
@@ -55,36 +50,23 @@ def report(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    """Return Chromium, without its services that use a network."""
-    quiet = ("quic", "background-networking", "component-update", "sync")
-    flags = ["--no-sandbox", "--disable-dev-shm-usage", *(f"--disable-{each}" for each in quiet)]
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=flags)
+    with chromium() as opened:
         yield opened
-        opened.close()
 
 
-@pytest.fixture(params=[(1280, 900), (390, 844)], ids=["laptop", "phone"])
-def page(browser, report, request):
-    """Return the open report; errors, and requests to other files, fail the test."""
-    width, height = request.param
-    opened = browser.new_page(viewport={"width": width, "height": height})
-    wrong = []
-    opened.on("console", lambda message: wrong.append(message.text))
-    opened.on("pageerror", lambda error: wrong.append(str(error)))
-    opened.on("request", lambda sent: wrong.append(sent.url) if sent.url != report else None)
-    opened.goto(report)
-    yield opened
-    opened.close()
-    assert [each for each in wrong if not each.startswith((report, "data:"))] == []
+@pytest.fixture
+def page(browser, report, screen):
+    with empty_page(browser, screen, report) as opened:
+        opened.goto(report)
+        yield opened
 
 
 def test_nothing_is_wider_than_the_screen(page):
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert overflow(page) <= 0
 
 
 def test_claims_are_filtered_by_verdict_source_and_words(page):
-    shown = page.locator("#shown")
+    shown = page.locator(".shown")
     assert shown.inner_text() == "6 of 6 claims"
     page.click('button[data-verdict="holds"]')
     assert shown.inner_text() == "4 of 6 claims"
@@ -92,12 +74,12 @@ def test_claims_are_filtered_by_verdict_source_and_words(page):
     page.click('button[data-group="toy"]')
     assert shown.inner_text() == "2 of 6 claims"
     assert page.locator("article:visible").count() == 1
-    page.fill("#search", "ALMOST one")
+    page.fill(".search", "ALMOST one")
     assert shown.inner_text() == "1 of 6 claims"
 
 
 def test_a_link_to_a_claim_shows_it_although_it_is_filtered(page, report):
-    page.fill("#search", "nothing has these words")
+    page.fill(".search", "nothing has these words")
     page.goto(f"{report}#toy/one/broken")
     row = page.locator("tr.here")
     assert row.get_attribute("id") == "toy/one/broken"
@@ -119,7 +101,7 @@ def test_the_pointer_reads_off_values(page):
     svg.scroll_into_view_if_needed()
     line = page.locator("svg .training path").first.bounding_box()
     page.mouse.move(line["x"] + line["width"] / 2, line["y"] + line["height"] / 2)
-    x, y = page.locator("figcaption").first.inner_text().replace(",", "").split()[1::2]
+    x, y = page.locator("figcaption output").first.inner_text().replace(",", "").split()[1::2]
     assert float(x) == pytest.approx(5.0, abs=0.1)
     assert float(y) == pytest.approx(1.0, abs=0.03)
 
@@ -139,8 +121,38 @@ def test_a_figure_is_enlarged_and_zoomed(page):
 def test_the_page_is_light_or_dark(page):
     colour = lambda: page.evaluate("getComputedStyle(document.body).backgroundColor")
     light = colour()
-    page.click("#theme")
+    page.click(".theme")
     assert colour() != light
     page.reload()
     assert colour() != light  # the choice is kept
-    page.click("#theme")
+    page.click(".theme")
+
+
+def test_a_button_copies_the_command(page):
+    page.locator("article summary").first.click()
+    page.locator("button.copy").first.click()
+    page.locator("button.copy", has_text="copied").wait_for()
+    assert "festina run" in page.evaluate("getSelection().toString()")
+
+
+def test_values_are_read_off_in_the_enlarged_figure(page):
+    page.locator(".enlarge").first.click()
+    line = page.locator("dialog .training path").first.bounding_box()
+    page.mouse.move(line["x"] + line["width"] / 2, line["y"] + line["height"] / 2)
+    x, y = page.locator("dialog output").inner_text().replace(",", "").split()[1::2]
+    assert float(x) == pytest.approx(5.0, abs=0.1)
+    assert float(y) == pytest.approx(1.0, abs=0.03)
+
+
+def test_a_printed_page_has_claims_and_no_buttons(page):
+    page.emulate_media(media="print")
+    assert page.locator("tr[id]:visible").count() == 6
+    assert page.locator("button:visible").count() == 0
+
+
+def test_a_dark_page_is_printed_on_white(page):
+    colour = lambda: page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    assert colour() != "rgb(255, 255, 255)"
+    page.emulate_media(media="print")
+    assert colour() == "rgb(255, 255, 255)"

@@ -58,7 +58,10 @@ def attributes(path: str | os.PathLike[str]) -> dict[str, Any]:
     folder = _store(Path(path))
     listed = read_manifest(folder)["files"]
     ((_, root),) = read_files(folder, {"zarr.json": listed["zarr.json"]})
-    return decode_attribute(json.loads(root).get("attributes", {}))
+    try:
+        return dict(decode_attribute(json.loads(root).get("attributes", {})))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise RunError(f"The run at '{folder}' has no attributes that can be read.") from None
 
 
 def _store(folder: Path) -> Path:

@@ -10,10 +10,10 @@ import cyclopts
 from cyclopts import Group, Parameter
 
 from festina.experiments import Experiment
+from festina.experiments._flags import flag_name, setting, shown
 from festina.experiments._invalid import BOUNDS
 
 from ._options import Animation, Claims, Debug, Json, Mp4, Number, Out, Quick, Quiet, Whole
-from ._parameters import flag_name, setting, shown
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

@@ -1,12 +1,12 @@
 """Read the parameters of an experiment from presets, files and flags."""
 
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from festina.experiments import Experiment, unknown
+from festina.experiments._flags import flag_name, setting
 
 from ._complaint import Complaint, describe
 
@@ -48,27 +48,6 @@ def resolve(
     except pydantic.ValidationError as error:
         names = tuple(experiment.parameters.model_fields)
         raise Complaint(invalid(error, valid=names, where=where)) from error
-
-
-def flag_name(name: str) -> str:
-    """Return the flag of a parameter, such as `--initial-scale`."""
-    return "--" + name.replace("_", "-")
-
-
-def setting(name: str, value: Any) -> str:
-    """Return a parameter and its value as typed on the command line."""
-    if isinstance(value, bool):
-        return flag_name(name) if value else flag_name(f"no_{name}")
-    return f"{flag_name(name)} {shown(value)}"
-
-
-def shown(value: Any) -> str:
-    """Return a value, other than `True` and `False`, as typed on the command line."""
-    if isinstance(value, list | tuple):
-        return " ".join(shown(entry) for entry in value)
-    if isinstance(value, float):
-        return short if float(short := f"{value:g}") == value else repr(value)
-    return "none" if value is None else shlex.quote(str(value))
 
 
 def read(file: Path, name: str) -> dict[str, Any]:

@@ -52,10 +52,10 @@ def report(
     except ValueError as error:
         raise Complaint(str(error)) from error
     counts = sum((section.counts for section in sections), Counter[str]())
-    claims = ", ".join(f"{count} {name}" for name, count in counts.items())
+    claims = "; ".join(f"{count} × {name}" for name, count in counts.items())
     print(f"{len(sections)} run{'s' * (len(sections) != 1)}: {claims or 'no claims'}.")
     for section in sections:
-        if section.problem:
-            print(f"{section.label}: {section.problem}")
+        for remark in filter(None, (section.problem, section.left_out)):
+            print(f"{section.label}: {remark}")
     print(f"The report is {shorter(target)}.")
     return int(bool(counts["broken"]) or any(section.problem for section in sections))

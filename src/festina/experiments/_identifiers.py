@@ -57,9 +57,10 @@ def is_without_identifiers(folder: Path) -> bool:
     """Return whether a folder has an old `claims.json`, whose claims have no identifiers."""
     try:
         entries = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(entries, list) and any("id" not in entry for entry in entries)
+    entries = entries if isinstance(entries, list) else []
+    return any("id" not in entry for entry in entries if isinstance(entry, dict))
 
 
 def _collectors(tree: ast.Module) -> Iterator[str]:

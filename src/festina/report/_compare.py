@@ -1,12 +1,15 @@
 """Compare the claims of two runs of one experiment."""
 
 import math
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from ._section import Section, verdict
+
+_MOST = 100
+"""Largest number of comparisons in a report."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,44 @@ class Change:
         return self.before != self.after
 
 
-def pairs(sections: list[Section]) -> Iterator[tuple[Section, Section]]:
-    """Yield the first run of each experiment with each later run of the same experiment."""
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs of one experiment: their claims, and the settings in which the runs differ."""
+
+    before: Section
+    after: Section
+    changes: list[Change]
+
+    @property
+    def turned(self) -> int:
+        """Number of claims whose verdict changed."""
+        return sum(change.turned for change in self.changes)
+
+    @property
+    def differences(self) -> list[tuple[str, str, str]]:
+        """Name and both values of each parameter and version in which the runs differ."""
+        settings = [
+            {name: value for name, value, _ in each.parameters} | each.made
+            for each in (self.before, self.after)
+        ]
+        names = [name for name in dict.fromkeys([*settings[0], *settings[1]]) if name != "date"]
+        both = ((name, *(each.get(name, "–") for each in settings)) for name in names)
+        return [(name, old, new) for name, old, new in both if old != new]
+
+
+def compared(sections: list[Section]) -> tuple[list[Comparison], int]:
+    """Compare the first run of each experiment with the later runs of the same experiment.
+
+    Returns the comparisons, and the number of further runs that are left out.
+    """
     by_label = lambda section: section.label
-    for _, group in groupby(sorted(sections, key=by_label), key=by_label):
+    found: list[tuple[Section, Section]] = []
+    with_claims = [section for section in sections if section.claims]
+    for _, group in groupby(sorted(with_claims, key=by_label), key=by_label):
         first, *others = group
-        yield from ((first, other) for other in others)
+        found += ((first, other) for other in others)
+    shown = [Comparison(old, new, changes(old, new)) for old, new in found[:_MOST]]
+    return shown, len(found[_MOST:])
 
 
 def changes(before: Section, after: Section) -> list[Change]:
@@ -86,14 +121,8 @@ def _change(old: dict[str, Any] | None, new: dict[str, Any] | None) -> Change:
 def _moved(old: dict[str, Any], new: dict[str, Any]) -> float:
     """Return the largest change of a measured value in units of the tolerance, or NaN."""
     first, second, predicted = map(_listed, (old["measured"], new["measured"], new["predicted"]))
-    tolerance = new["tolerance"]
-    if isinstance(tolerance, str) and tolerance.endswith(" %") and len(predicted) == len(second):
-        units = [float(tolerance[:-2]) / 100 * abs(value) for value in predicted]
-    elif isinstance(tolerance, float | int):
-        units = [float(tolerance)] * len(second)
-    else:
-        return math.nan
-    if len(first) != len(second):
+    units = _units(new["tolerance"], predicted, len(second))
+    if units is None or len(first) != len(second):
         return math.nan
     moves = [
         0.0 if a == b else abs(b - a) / unit if unit else math.inf
@@ -102,13 +131,30 @@ def _moved(old: dict[str, Any], new: dict[str, Any]) -> float:
     return max(moves, default=math.nan)
 
 
+def _units(tolerance: Any, predicted: list[float], count: int) -> list[float] | None:
+    """Return the tolerance of each of `count` values, or `None` if it is not a number."""
+    if isinstance(tolerance, float | int):
+        return [float(tolerance)] * count
+    percentage = re.fullmatch(r"([\d.e+-]+) %", tolerance or "")
+    if percentage is None or len(predicted) != count:
+        return None
+    try:
+        return [float(percentage[1]) / 100 * abs(value) for value in predicted]
+    except ValueError:
+        return None
+
+
 def _listed(value: Any) -> list[float]:
     """Return all numbers of a value; an empty list if it contains anything else."""
     flat = [value]
     while any(isinstance(entry, list) for entry in flat):
         flat = [one for entry in flat for one in (entry if isinstance(entry, list) else [entry])]
-    numbers = all(isinstance(entry, float | int) for entry in flat)
-    return [float(entry) for entry in flat] if numbers else []
+    if not all(isinstance(entry, float | int) for entry in flat):
+        return []
+    try:
+        return [float(entry) for entry in flat]
+    except OverflowError:  # a whole number beyond all floats
+        return []
 
 
 def _number(moved: float) -> float:

@@ -45,5 +45,7 @@ def _of_pack(section: "Section", folder: Path, pack: Path) -> "Section":
         section,
         folder=target / section.folder.relative_to(folder),
         shell=f"{unpack}\n{section.shell.replace(str(folder), str(target))}",
+        anchor=section.anchor.replace(str(folder), str(target)),
         problem=section.problem.replace(str(folder), str(target)),
+        left_out=section.left_out.replace(str(folder), str(target)),
     )

@@ -1,6 +1,7 @@
 """Render a report as one HTML file."""
 
 import datetime
+import functools
 import math
 from collections.abc import Sequence
 from itertools import groupby
@@ -10,7 +11,7 @@ from typing import Any
 import jinja2
 
 from .._run._beside import replacing
-from ._compare import changes, pairs
+from ._compare import compared
 from ._section import VERDICTS, Section, read_sections, verdict
 
 TITLES = {
@@ -19,6 +20,8 @@ TITLES = {
     "haste": "ReLU networks as gated linear ones",
     "coding": "Coding schemes",
     "saddles": "Saddle-to-saddle dynamics",
+    "own experiments": "Experiments from files of their authors",
+    "unreadable runs": "Runs that cannot be read",
 }
 """Titles of the groups of experiments."""
 
@@ -39,7 +42,8 @@ def write_report(
     **Arguments:**
 
     - `folders`: run folders, or folders that contain run folders.
-    - `target`: HTML file. An older report is replaced; any other file raises `ValueError`.
+    - `target`: HTML file. An older report is replaced; any other file raises `ValueError`. Missing
+      folders are made.
     - `remark`: sentence at the top of the page, for example about unfinished runs.
 
     **Returns:**
@@ -59,8 +63,10 @@ def write_report(
     check_target(target)
     sections = read_sections(folders)
     text = render(sections, remark)
+    target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as path:
-        path.write_text(text, encoding="utf-8")
+        # Names of files and texts of strangers may contain characters that UTF-8 lacks.
+        path.write_text(text, encoding="utf-8", errors="replace")
     return sections
 
 
@@ -68,14 +74,38 @@ def check_target(target: Path) -> None:
     """Raise `ValueError` if the target exists and is not a report."""
     if target.is_dir():
         raise ValueError(f"'{target}' is a folder; give the name of an HTML file.")
-    if target.exists() and GENERATOR not in target.read_text("utf-8", errors="replace")[:1000]:
-        raise ValueError(f"'{target}' exists and is not a report; choose another file.")
+    if target.exists():
+        with target.open(encoding="utf-8", errors="replace") as file:
+            if GENERATOR not in file.read(1000):
+                raise ValueError(f"'{target}' exists and is not a report; choose another file.")
 
 
 def render(sections: list[Section], remark: str = "") -> str:
     """Return the HTML of a report."""
     groups = {name: list(each) for name, each in groupby(sections, key=lambda one: one.group)}
-    compared = [(before, after, changes(before, after)) for before, after in pairs(sections)]
+    comparisons, uncompared = compared(sections)
+    from festina import __version__  # imported late, because `festina` imports this module
+
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            generator=GENERATOR,
+            groups=groups,
+            titles=TITLES,
+            verdicts=VERDICTS,
+            comparisons=comparisons,
+            uncompared=uncompared,
+            sections=sections,
+            remark=remark,
+            version=__version__,
+            now=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        )
+    )
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("festina.report"),
         autoescape=True,
@@ -84,16 +114,7 @@ def render(sections: list[Section], remark: str = "") -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"value": _value, "verdict": verdict, "moved": _moved}
-    return environment.get_template("report.html").render(
-        generator=GENERATOR,
-        groups=groups,
-        titles=TITLES,
-        verdicts=VERDICTS,
-        compared=compared,
-        sections=sections,
-        remark=remark,
-        now=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-    )
+    return environment
 
 
 def _value(value: Any) -> str:
@@ -105,4 +126,7 @@ def _value(value: Any) -> str:
 
 
 def _moved(moved: float) -> str:
+    """Return the change of a value in words."""
+    if moved == 0:
+        return "not at all"
     return "–" if math.isnan(moved) else f"{moved:.2g} × tolerance"

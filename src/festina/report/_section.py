@@ -8,34 +8,46 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from .. import _run
 from ..experiments import experiment_names, find_entry
+from ..experiments._flags import setting
 from ..experiments.claims._claim import labelled
 from ..papers import bibtex
 from ._packs import with_packs
+from ._stored import Attributes, stored_attributes, stored_claims
 from ._svg import cleaned
 
-VERDICTS = ("holds", "holds with a correction", "does not hold, as known", "broken", "missing")
-"""Classes of claims in a report. A missing claim belongs to a run that failed or never ended."""
+VERDICTS = {
+    "holds": "Prediction and measurement agree within the tolerance.",
+    "holds with a correction": "They agree if the source is corrected as the claim says.",
+    "does not hold, as known": "The source is known to be wrong here. The claim says why, and "
+    "gives the right statement where there is one.",
+    "broken": "The claim should hold and does not, or a known error of the source does not show "
+    "up as documented.",
+}
+"""Verdicts on claims in a report, with their meanings."""
 
-_LARGEST = 8_000_000
-"""Bytes of the largest figure that a report embeds as SVG; a larger figure is embedded as PNG."""
-_MOVING = {".gif": "image/gif", ".mp4": "video/mp4"}
+LARGEST = 20_000_000
+"""Characters of all figures and animations of a page; the rest are left out."""
+_LARGEST = 6_000_000
+"""Bytes of the largest figure or animation; a larger one is left out."""
+_OWN, _UNREADABLE = "own experiments", "unreadable runs"
 
 
 @dataclass(frozen=True)
 class Section:
     """Contents of a report about one run.
 
-    - `experiment`, `preset`: name of the experiment, and name of the preset or `""`.
+    - `experiment`, `preset`: name of the experiment, and name of the preset; `""` if unknown.
     - `folder`: run folder.
     - `anchor`: identifier of the section in the page, unique within a report.
     - `shows`, `source`: what the experiment shows, and where it comes from.
     - `claims`: entries of `claims.json`.
     - `figure`, `animation`: HTML elements, or `""`.
+    - `left_out`: sentences about figures and animations that are too large for the page.
     - `parameters`: name, value and meaning of every parameter.
     - `shell`, `python`: commands that make the run again.
     - `made`: date, versions, device and duration of the run.
@@ -59,6 +71,7 @@ class Section:
     claims: tuple[dict[str, Any], ...] = ()
     figure: str = ""
     animation: str = ""
+    left_out: str = ""
     parameters: tuple[tuple[str, str, str], ...] = ()
     shell: str = ""
     python: str = ""
@@ -68,13 +81,14 @@ class Section:
 
     @property
     def label(self) -> str:
-        """Return the name of the experiment, followed by the preset in brackets if there is one."""
-        return labelled(self.experiment, self.preset)
+        """Return the experiment, followed by the preset in brackets; the folder if unknown."""
+        return labelled(self.experiment, self.preset) if self.experiment else str(self.folder)
 
     @property
     def group(self) -> str:
         """Return the group of the experiment, such as `saddles`."""
-        return self.experiment.partition("/")[0] if "/" in self.experiment else "own experiments"
+        group, _, rest = self.experiment.partition("/")
+        return group if rest else _OWN if group else _UNREADABLE
 
     @property
     def counts(self) -> Counter[str]:
@@ -83,13 +97,11 @@ class Section:
 
 
 def verdict(claim: dict[str, Any]) -> str:
-    """Return the class of a claim in the report, one of `VERDICTS`."""
-    found = claim["verdict"]
+    """Return the verdict on a claim in the report, one of `VERDICTS`."""
     if claim["broken"]:
         return "broken"
-    if found == "does not hold":
-        return "does not hold, as known"
-    return found if found in VERDICTS else "missing"
+    found = claim["verdict"]
+    return "does not hold, as known" if found == "does not hold" else found
 
 
 def run_folders(given: Iterable[Path]) -> list[Path]:
@@ -140,102 +152,119 @@ def read_sections(folders: Sequence[Path | str]) -> list[Section]:
     ...     print(str(error)[:25])
     'nowhere' does not exist.
     """
-    given = [Path(folder).expanduser() for folder in folders]
-    runs = run_folders(given)
-    taken = Counter[tuple[str, str]]()
-    sections = []
-    for number, folder in enumerate(runs):
-        sections.append(_read(folder, number, taken))
+    given = [_shorter(Path(folder).expanduser()) for folder in folders]
+    sections: list[Section] = []
+    room = LARGEST
+    for number, folder in enumerate(run_folders(given)):
+        section = _read(folder, f"f{number}-", room)
+        room -= len(section.figure) + len(section.animation)
+        sections.append(section)
     for missing in (each for home in given for each in _unfinished(home)):
-        there = [k for k, section in enumerate(sections) if section.anchor == missing.anchor]
-        for k in there:  # the run was saved, but its claims or its figure failed
-            sections[k] = replace(sections[k], problem=missing.problem)
+        there = [k for k, one in enumerate(sections) if one.label == missing.label]
+        for k in there:
+            if missing.problem.startswith("failed"):  # the run was saved before it failed
+                sections[k] = replace(sections[k], problem=missing.problem)
         sections += [] if there else [missing]
-    order = {name: place for place, name in enumerate(experiment_names())}
-    return sorted(sections, key=lambda one: order.get(one.experiment, len(order)))
+    return list(_with_anchors(sorted(sections, key=_place)))
+
+
+def _shorter(path: Path) -> Path:
+    """Return a path relative to the working folder, if it is below: pages are sent to others."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _place(section: Section) -> tuple[int, str, int]:
+    """Return the place of a section in the page: groups and experiments as in `festina list`."""
+    names = experiment_names()
+    groups = [name.partition("/")[0] for name in names]
+    late = {_OWN: len(names) + 1, _UNREADABLE: len(names) + 2}
+    group = groups.index(section.group) if section.group in groups else len(names)
+    own = names.index(section.experiment) if section.experiment in names else len(names)
+    return late.get(section.group, group), section.group, own
+
+
+def _with_anchors(sections: Iterable[Section]) -> Iterator[Section]:
+    """Give each section an identifier; sections of the same name are numbered from 2."""
+    taken: Counter[str] = Counter()
+    for section in sections:
+        name = section.experiment or str(section.folder)
+        name += f"+{section.preset}" * bool(section.preset)
+        taken[name] += 1
+        yield replace(section, anchor=name + f"+{taken[name]}" * (taken[name] > 1))
 
 
 def _unfinished(home: Path) -> list[Section]:
     """Return a section for each run that `festina reproduce` failed or did not reach."""
     try:
-        entries = _claims(home) if not (home / "run.zarr").exists() else ()
+        entries = stored_claims(home) if not (home / "run.zarr").exists() else ()
     except (OSError, ValueError):
         return []
-    missing = (
-        entry for entry in entries if entry["verdict"] in ("failed", "interrupted", "not run")
-    )
     return [
         Section(
             entry["experiment"],
             entry["preset"],
             home,
-            anchor=_anchor(entry["experiment"], entry["preset"]),
             problem=f"{entry['verdict']}: {entry['note']}",
         )
-        for entry in missing
+        for entry in entries
+        if entry["verdict"] in ("failed", "interrupted", "not run")
     ]
 
 
-def _read(folder: Path, number: int, taken: Counter[tuple[str, str]]) -> Section:
-    try:
-        attributes = _run.attributes(folder)
-        name = attributes["experiment"]
-        if not isinstance(name, str):
-            raise TypeError
-    except (_run.RunError, OSError) as error:
-        return Section(folder.name, "", folder, _anchor(folder.name, ""), problem=str(error))
-    except (LookupError, TypeError):
-        problem = "The run was not made by an experiment, so it has no claims."
-        return Section(folder.name, "", folder, _anchor(folder.name, ""), problem=problem)
-    preset = str(attributes.get("preset") or "")
-    taken[name, preset] += 1
-    anchor = _anchor(name, preset, taken[name, preset])
+def _read(folder: Path, prefix: str, room: int) -> Section:
     problems: list[str] = []
+    attributes = Attributes(experiment="")
     claims: tuple[dict[str, Any], ...] = ()
     try:
-        claims = _claims(folder)
+        attributes = stored_attributes(folder)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        problems.append(f"Its claims cannot be read ({reason}); `festina show {folder}` helps.")
+        problems.append(_words(error))
+    try:
+        claims = stored_claims(folder)
+    except FileNotFoundError:
+        problems.append(f"It has no claims.json: `{_command('show', folder)}` writes the file.")
+    except (OSError, ValueError) as error:
+        problems.append(
+            f"Its claims.json cannot be read ({_words(error)}). Remove the file: "
+            f"`{_command('show', folder)}` writes it again."
+        )
+    name = attributes.experiment or (claims[0]["experiment"] if claims else "")
+    preset = (attributes.preset if attributes.experiment else claims and claims[0]["preset"]) or ""
     shows, source, references = _described(name)
-    figure, problem = _figure(folder, name, f"f{number}-", shows or name)
-    problems += [problem] * bool(problem)
-    values = _values(attributes)
-    typed = PurePath(str(attributes.get("file") or "")).name or name
+    figure, left_out = _figure(folder, name, prefix, shows or name, room)
+    animation, also = _animation(folder, room - len(figure))
+    if not figure and not left_out:
+        problems.append("Its figure is missing.")
+    typed = _typed(attributes.file) or name
+    known = bool(attributes.experiment)
     return Section(
         name,
         preset,
         folder,
-        anchor,
-        shows=shows or "an experiment of your own",
+        shows=shows,
         source=source,
         claims=claims,
         figure=figure,
-        animation=_animation(folder),
-        parameters=tuple(_parameters(folder, values)),
-        shell=_shell(typed, folder),
-        python=_python(typed, values),
-        made=_made(attributes),
+        animation=animation,
+        left_out=" ".join(filter(None, (left_out, also))),
+        parameters=tuple(_parameters(folder, attributes.parameters)),
+        shell=_shell(typed, preset, attributes.parameters) if known else "",
+        python=_python(typed, preset, attributes.parameters) if known else "",
+        made=_made(attributes) if known else {},
         references=references,
         problem=" ".join(problems),
     )
 
 
-def _anchor(name: str, preset: str, count: int = 1) -> str:
-    """Return the identifier of a section in the page; repeated runs are numbered from 2."""
-    return name + f"+{preset}" * bool(preset) + f"+{count}" * (count > 1)
+def _words(error: OSError | ValueError) -> str:
+    """Return the message of an error in one line."""
+    said = f"'{error.filename}': {error.strerror}." if isinstance(error, OSError) else str(error)
+    return " ".join(said.split())
 
 
-def _claims(folder: Path) -> tuple[dict[str, Any], ...]:
-    """Return the entries of `claims.json`, each of which has all keys."""
-    entries = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
-    keys = {"experiment", "preset", "id", "words", "at", "verdict", "broken", "note"}
-    keys |= {"predicted", "measured", "tolerance", "correction", "wrong", "instead"}
-    if not isinstance(entries, list) or not all(
-        isinstance(entry, dict) and keys <= entry.keys() for entry in entries
-    ):
-        raise ValueError("this version of festina did not write claims.json")
-    return tuple(entries)
+def _command(verb: str, folder: Path) -> str:
+    return shlex.join(["festina", verb, str(folder)])
 
 
 def _described(name: str) -> tuple[str, str, str]:
@@ -246,20 +275,48 @@ def _described(name: str) -> tuple[str, str, str]:
     return entry.shows, entry.source, bibtex(entry.references)
 
 
-def _figure(folder: Path, name: str, prefix: str, words: str) -> tuple[str, str]:
-    """Return the figure as an HTML element, and the reason if there is none."""
+def _figure(folder: Path, name: str, prefix: str, words: str, room: int) -> tuple[str, str]:
+    """Return the figure as an HTML element, or the sentence that it is left out."""
     vector = folder / "figure.svg"
     if not vector.exists() and name in experiment_names():
         _draw(folder, name)
-    if vector.exists() and vector.stat().st_size <= _LARGEST:
+    if 0 < _bytes(vector) <= _LARGEST:
         try:
-            return cleaned(vector.read_text(encoding="utf-8"), prefix, words), ""
-        except ValueError:
+            clean = cleaned(vector.read_text(encoding="utf-8"), prefix, words)
+        except (OSError, ValueError):
             pass  # damaged; the PNG may be intact
-    picture = folder / "figure.png"
-    if not picture.exists():
-        return "", "Its figure is missing."
-    return f'<img alt="figure" src="{_data(picture, "image/png")}">', ""
+        else:
+            too_large = _too_large(vector, len(clean), room)
+            return "" if too_large else clean, too_large
+    return _embedded(folder / "figure.png", "image/png", '<img alt="figure" src="{}">', room)
+
+
+def _embedded(file: Path, kind: str, element: str, room: int) -> tuple[str, str]:
+    """Return an element with the contents of a file, or the sentence that it is left out."""
+    size = 4 * _bytes(file) // 3
+    if not size or (too_large := _too_large(file, size, room)):
+        return "", too_large if size else ""
+    content = base64.b64encode(file.read_bytes()).decode()
+    return element.format(f"data:{kind};base64,{content}"), ""
+
+
+def _too_large(file: Path, size: int, room: int) -> str:
+    """Return the sentence that a file is left out, or `""` if the page has room for it."""
+    if size > _LARGEST:
+        cause = f"{size / 1e6:.0f} MB are more than the {_LARGEST / 1e6:g} MB of one picture"
+    elif size > room:
+        cause = f"the pictures of a page have at most {LARGEST / 1e6:g} MB"
+    else:
+        return ""
+    return f"'{file}' is left out, because {cause}."
+
+
+def _bytes(file: Path) -> int:
+    """Return the size of a file, or 0 if there is none."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def _draw(folder: Path, name: str) -> None:
@@ -273,29 +330,12 @@ def _draw(folder: Path, name: str) -> None:
         return
 
 
-def _animation(folder: Path) -> str:
-    """Return the animation of a run as an HTML element, or `""`."""
-    for suffix, kind in _MOVING.items():
-        file = folder / f"animation{suffix}"
-        if file.exists():
-            source = _data(file, kind)
-            if suffix == ".mp4":
-                return f'<video controls loop muted src="{source}"></video>'
-            return f'<img alt="animation" loading="lazy" src="{source}">'
-    return ""
-
-
-def _data(file: Path, kind: str) -> str:
-    return f"data:{kind};base64,{base64.b64encode(file.read_bytes()).decode()}"
-
-
-def _values(attributes: dict[str, Any]) -> dict[str, Any]:
-    stored = attributes.get("parameters") or {}
-    try:
-        values = json.loads(stored) if isinstance(stored, str) else stored
-    except ValueError:
-        return {}
-    return values if isinstance(values, dict) else {}
+def _animation(folder: Path, room: int) -> tuple[str, str]:
+    """Return the animation of a run as an HTML element, or the sentence that it is left out."""
+    gif = '<img alt="animation" loading="lazy" src="{}">'
+    film = '<video controls loop muted src="{}"></video>'
+    found = _embedded(folder / "animation.gif", "image/gif", gif, room)
+    return found if any(found) else _embedded(folder / "animation.mp4", "video/mp4", film, room)
 
 
 def _parameters(folder: Path, values: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -309,35 +349,49 @@ def _parameters(folder: Path, values: dict[str, Any]) -> Iterator[tuple[str, str
         for comment, name in re.findall(r"((?:^# .*\n)*)^([a-z_]\w*) = ", text, re.MULTILINE)
     }
     for name, value in values.items():
-        yield name, "none" if value is None else json.dumps(value), meanings.get(name, "")
+        shown = "none" if value is None else json.dumps(value, ensure_ascii=False)
+        yield name, shown, meanings.get(name, "")
 
 
-def _shell(typed: str, folder: Path) -> str:
-    words = ["festina", "run", typed]
-    file = folder / "parameters.toml"
-    return shlex.join([*words, "--parameters", str(file)] if file.exists() else words)
+def _typed(file: str | None) -> str:
+    """Return the user's experiment file as typed: below the working folder, or its name alone."""
+    path = PurePosixPath(file or "")
+    return path.name if path.is_absolute() or ".." in path.parts else str(path) * bool(file)
 
 
-def _python(typed: str, values: dict[str, Any]) -> str:
-    given = ", ".join(f"{key}={value!r}" for key, value in values.items())
+def _shell(typed: str, preset: str, values: dict[str, Any]) -> str:
+    flags = [setting(name, value) for name, value in _named(values).items()]
+    preset = shlex.join(["--preset", preset]) if preset else ""
+    return " ".join(filter(None, (shlex.join(["festina", "run", typed]), preset, *flags)))
+
+
+def _python(typed: str, preset: str, values: dict[str, Any]) -> str:
+    given = "".join(f"    {name}={value!r},\n" for name, value in _named(values).items())
+    preset = f", preset={preset!r}" if preset else ""
     return (
         "from festina.experiments import load_experiment, run_experiment\n\n"
         f"experiment = load_experiment({typed!r})\n"
-        f"run = run_experiment(experiment, experiment.parameters({given}))\n"
+        f"parameters = experiment.parameters(\n{given})\n"
+        f"run = run_experiment(experiment, parameters{preset})\n"
+        "for claim in run.claims:\n"
+        "    print(claim.id, claim.verdict, claim.predicted, claim.measured)\n"
         "figure = experiment.draw(run.data)"
     )
 
 
-def _made(attributes: dict[str, Any]) -> dict[str, str]:
+def _named(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with valid names: a stranger's name could be code."""
+    return {name: value for name, value in values.items() if name.isidentifier()}
+
+
+def _made(attributes: Attributes) -> dict[str, str]:
     """Return date, versions, device and duration of a run, as far as they are recorded."""
-    versions = attributes.get("versions")
-    listed = versions.items() if isinstance(versions, dict) else ()
-    packages = {"festina": attributes.get("festina_version", "?"), **dict(listed)}
-    seconds = attributes.get("seconds")
+    packages = {"festina": attributes.festina_version, **attributes.versions}
+    seconds = attributes.seconds
     found = {
-        "date": str(attributes.get("date", "")).replace("T", " ").replace("+00:00", " UTC"),
-        "took": f"{seconds:.3g} s" if isinstance(seconds, float | int) else "",
-        "device": str(attributes.get("device", "")),
+        "date": attributes.date.replace("T", " ").replace("+00:00", " UTC"),
+        "training took": "" if seconds is None else f"{seconds:.3g} s",
+        "device": attributes.device,
         "versions": ", ".join(f"{name} {version}" for name, version in packages.items()),
     }
     return {name: value for name, value in found.items() if value}

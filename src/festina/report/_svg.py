@@ -7,6 +7,10 @@ nothing else: no scripts, no events, no links to other files.
 import json
 import re
 import xml.etree.ElementTree as ET
+from typing import Literal
+
+import pydantic
+from typing_extensions import TypedDict  # pydantic needs this one on Python 3.11
 
 _SVG, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 _TAGS = frozenset(
@@ -20,6 +24,16 @@ _ROLES = ("theory", "training")
 """Identifiers of `THEORY_STYLE` and `SIMULATION_STYLE`, which become classes."""
 
 
+class _Axes(TypedDict):
+    box: tuple[float, float, float, float]
+    scales: tuple[Literal["linear", "log"], Literal["linear", "log"]]
+    limits: tuple[tuple[float, float], tuple[float, float]]
+
+
+_AXES = pydantic.TypeAdapter(_Axes)
+"""Marks of axes; see `experiments/figures/_marks.py`."""
+
+
 def cleaned(text: str, prefix: str, words: str) -> str:
     """Return an SVG file as an element of a page, with `prefix` before all its identifiers.
 
@@ -29,12 +43,17 @@ def cleaned(text: str, prefix: str, words: str) -> str:
         root = ET.fromstring(text)
     except ET.ParseError as error:
         raise ValueError(f"the figure is not valid SVG: {error}") from error
-    if root.tag != f"{_SVG}svg":
-        raise ValueError("the figure is not SVG")
-    clean = _element(root, prefix)
-    del clean.attrib["width"], clean.attrib["height"]  # the page chooses the size
-    clean.attrib |= {"role": "img", "aria-label": words}
-    return ET.tostring(clean, encoding="unicode")
+    view = re.fullmatch(r"[\d.]+ [\d.]+ ([\d.]+) [\d.]+", root.get("viewBox", ""))
+    if root.tag != f"{_SVG}svg" or view is None:
+        raise ValueError("the figure is not SVG with a view box")
+    try:
+        clean = _element(root, prefix)
+        for name in ("width", "height"):  # the page chooses the size
+            clean.attrib.pop(name, None)
+        clean.attrib |= {"role": "img", "aria-label": words, "style": f"--width: {view[1]}"}
+        return ET.tostring(clean, encoding="unicode")
+    except RecursionError as error:
+        raise ValueError("the elements of the SVG are nested too deeply") from error
 
 
 def _element(element: ET.Element, prefix: str) -> ET.Element:
@@ -59,9 +78,10 @@ def _identity(value: str, prefix: str) -> dict[str, str]:
         return {"class": value}
     if value.startswith("axes {"):
         try:
-            return {"data-axes": json.dumps(json.loads(value.removeprefix("axes ")))}
-        except ValueError:
+            marks = _AXES.validate_json(value.removeprefix("axes "))
+        except pydantic.ValidationError:
             return {}
+        return {"data-axes": json.dumps(marks)}
     return {"id": f"{prefix}{value}"}
 
 

@@ -85,7 +85,7 @@ def max_error_below(
     off = np.abs(np.asarray(measured, float) - np.asarray(predicted, float)) / scale
     known = off.size and np.isfinite(scale).all()
     largest = float(off.max()) if known else math.nan
-    words = f"largest {'relative ' * relative}difference of {off.size}"
+    words = f"largest of {off.size} {'relative ' * relative}differences"
     return Judgement(0.0, largest, within, bool(largest <= within), words * (off.size > 1))
 
 

@@ -322,7 +322,7 @@ def draw(run: xr.DataTree) -> Figure:
         out = data["outlier_theory"].values[data["outlier_theory"].values != 0]
         spots = np.concatenate([values, out])
         bins = np.linspace(spots.min() - 0.3, spots.max() + 0.3, 50)
-        readout.hist(values, bins, density=True, alpha=0.5, label="sampled neurons")
+        readout.hist(values, bins, density=True, alpha=0.5, label="sampled neurons", gid="training")
         readout.plot(data["value"], data["density"], **THEORY_STYLE, label="theory, N → ∞")
         least = 0.5 / (len(values) * (bins[1] - bins[0]))  # density of half a neuron in a bin
         readout.plot(out, np.full(len(out), 2 * least), "kv", ms=4, label="predicted outliers")

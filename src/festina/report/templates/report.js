@@ -4,11 +4,11 @@ const page = document.documentElement, all = (query, within = document) => [...w
 // Light or dark, as the system prefers until the reader chooses.
 const kept = {get: () => { try { return localStorage.theme } catch { return null } }, set: (value) => { try { localStorage.theme = value } catch { /* a page from disk may not store */ } }};
 page.dataset.theme = kept.get() || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-document.getElementById("theme").onclick = () => kept.set(page.dataset.theme = page.dataset.theme === "dark" ? "light" : "dark");
+document.querySelector(".theme").onclick = () => kept.set(page.dataset.theme = page.dataset.theme === "dark" ? "light" : "dark");
 for (const figure of all("figure")) figure.classList.toggle("plain", !figure.querySelector("image, img"));
 
 // Filter by verdict, source and words.
-const search = document.getElementById("search"), shown = document.getElementById("shown");
+const search = document.querySelector(".search"), shown = document.querySelector(".shown");
 const pressed = (kind) => new Set(all(`button[data-${kind}][aria-pressed="true"]`).map((each) => each.dataset[kind]));
 const rows = all("tr[id]").map((row) => ({row, words: `${row.closest("article").dataset.label} ${row.textContent}`.toLowerCase()}));
 function filter() {
@@ -23,7 +23,7 @@ function filter() {
   for (const group of all(".group")) {
     group.hidden = several && !groups.has(group.dataset.group);
     for (const article of all("article", group)) {
-      const failed = article.querySelector(".problem") && verdicts.has("missing") && !words.length;
+      const failed = article.querySelector(".problem") && verdicts.has("problem") && !words.length;
       article.hidden = !everything && !failed && !article.querySelector("tr[id]:not([hidden])");
     }
   }
@@ -38,7 +38,9 @@ for (const button of all(".chips button")) button.onclick = () => {
 
 // A link to a claim shows it although a filter hides it.
 function visit() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  let name = location.hash.slice(1);
+  try { name = decodeURIComponent(name); } catch { /* a % that encodes nothing */ }
+  const target = document.getElementById(name);
   all(".here").forEach((each) => each.classList.remove("here"));
   if (!target) return;
   if (target.closest("[hidden]")) {
@@ -47,9 +49,12 @@ function visit() {
     filter();
   }
   target.classList.add("here");
-  target.scrollIntoView();
+  let frames = 10;  // sections are laid out when they come near the screen, and change their height
+  const settle = () => { target.scrollIntoView(); if (frames--) requestAnimationFrame(settle); };
+  settle();
 }
 addEventListener("hashchange", visit);
+addEventListener("load", visit);
 
 // The values below the pointer; `data-axes` holds the box and the limits of each axes.
 const number = (value) => value === 0 ? "0" : Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3 ? value.toExponential(2) : value.toPrecision(4);
@@ -58,26 +63,26 @@ function values(svg, event) {
   for (const axes of all("[data-axes]", svg)) {
     const {box, scales, limits} = JSON.parse(axes.dataset.axes), [left, top, right, low] = box;
     if (x < left || x > right || y < top || y > low) continue;
-    return [[(x - left) / (right - left)], [(low - y) / (low - top)]].map(([share], axis) => {
+    const found = [(x - left) / (right - left), (low - y) / (low - top)].map((share, axis) => {
       const log = scales[axis] === "log", [from, to] = limits[axis].map((limit) => log ? Math.log10(limit) : limit);
       const value = from + share * (to - from);
       return number(log ? 10 ** value : value);
     });
+    return `x ${found[0]}, y ${found[1]}`;
   }
-  return null;
+  return "";
 }
 for (const figure of all("figure")) {
-  const svg = figure.querySelector("svg"), caption = figure.querySelector("figcaption");
+  const svg = figure.querySelector("svg"), caption = figure.querySelector("output");
   if (svg) svg.onpointermove = (event) => {
-    const found = values(svg, event);
-    caption.textContent = found ? `x ${found[0]}, y ${found[1]}` : "";
+    caption.value = values(svg, event);
   };
-  figure.onpointerleave = () => { caption.textContent = ""; };
+  figure.onpointerleave = () => { caption.value = ""; };
   figure.querySelector(".enlarge").onclick = () => enlarge(svg || figure.querySelector("img"));
 }
 
 // An enlarged figure: the wheel and the buttons zoom, dragging moves.
-const zoom = document.getElementById("zoom"), sheet = zoom.querySelector(".sheet");
+const zoom = document.querySelector("dialog"), sheet = zoom.querySelector(".sheet");
 let box, whole;
 const look = (svg) => svg && svg.setAttribute("viewBox", box.join(" "));
 function scale(svg, factor, [x, y] = [box[0] + box[2] / 2, box[1] + box[3] / 2]) {
@@ -97,6 +102,7 @@ function enlarge(figure) {
   copy.onpointerdown = (event) => { from = place(event); copy.setPointerCapture(event.pointerId); };
   copy.onpointerup = () => { from = null; };
   copy.onpointermove = (event) => {
+    zoom.querySelector("output").value = values(copy, event);
     if (!from) return;
     const [x, y] = place(event);
     box = [box[0] + from[0] - x, box[1] + from[1] - y, box[2], box[3]];
@@ -109,5 +115,12 @@ for (const button of all("[data-zoom]", zoom)) button.onclick = () => {
   if (!svg) return;
   if (how === "all") { box = whole; look(svg); } else scale(svg, how === "in" ? 1 / 1.4 : 1.4);
 };
+
+// A button copies the text below its heading.
+for (const button of all("button.copy")) button.onclick = async () => {
+  const text = button.closest("h4").nextElementSibling;
+  getSelection().selectAllChildren(text);
+  try { await navigator.clipboard.writeText(text.textContent); button.textContent = "copied"; } catch { button.textContent = "press Ctrl-C"; }
+  setTimeout(() => { button.textContent = "copy"; }, 2000);
+};
 filter();
-visit();

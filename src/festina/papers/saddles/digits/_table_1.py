@@ -244,7 +244,15 @@ def _draw_rates(ax: Axes, data: xr.Dataset) -> None:
     pairs = [str(pair) for pair in data["pair"].values]
     places, recipe = np.arange(len(pairs)), data["recipe"].values
     measured = data["growth"].sel(mode=1).mean("seed").values
-    ax.bar(places, measured, width=0.6, color="C0", alpha=0.4, label="measured growth rate")
+    ax.bar(
+        places,
+        measured,
+        width=0.6,
+        color="C0",
+        alpha=0.4,
+        label="measured growth rate",
+        gid="training",
+    )
     second = data["predicted_growth"].sel(mode=1).values
     look = {**THEORY_STYLE, "label": "second singular value of $\\Sigma_{yx}$"}
     ax.hlines(second, places - 0.38, places + 0.38, **look)
