@@ -1,0 +1,53 @@
+"""Test that links and pictures of the site that `make docs` builds exist."""
+
+import html.parser
+import urllib.parse
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SITE = Path(__file__).parents[2] / "docs" / "_build"
+PAGES = [
+    page.relative_to(SITE).as_posix()
+    for page in sorted(SITE.rglob("*.html"))
+    if "_static" not in page.parts
+]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not PAGES, reason="needs docs/_build, which `make docs` builds"),
+]
+
+
+class Links(html.parser.HTMLParser):
+    """Identifiers and links of a page."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.ids, self.links = {""}, []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        known = dict(attrs)
+        self.ids |= {known[name] for name in ("id", "name") if known.get(name)}
+        self.links += [known[name] for name in ("href", "src") if known.get(name)]
+
+
+links_of = cache(Links)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_and_pictures_exist(name):
+    missing = []
+    for link in links_of(SITE / name).links:
+        address = urllib.parse.urlsplit(link)
+        if address.scheme or address.netloc:
+            continue
+        target = (SITE / name).parent / urllib.parse.unquote(address.path)
+        target = target.resolve() if address.path else SITE / name
+        if not target.is_file():
+            missing.append(link)
+        elif target.suffix == ".html" and address.fragment:
+            if urllib.parse.unquote(address.fragment) not in links_of(target).ids:
+                missing.append(link)
+    assert missing == []

@@ -1,0 +1,53 @@
+"""Test the site that `make docs` builds in a real browser, without a network."""
+
+from pathlib import Path
+
+import pytest
+
+from browser import SCREENS, chromium, empty_page, overflow
+
+SITE = Path(__file__).parents[2] / "docs" / "_build"
+PAGES = [
+    page.relative_to(SITE).as_posix()
+    for page in sorted(SITE.rglob("*.html"))
+    if "_static" not in page.parts
+]
+pytestmark = [
+    SCREENS,
+    pytest.mark.slow,
+    pytest.mark.skipif(not PAGES, reason="needs docs/_build, which `make docs` builds"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser, screen):
+    with empty_page(browser, screen, SITE.as_uri()) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_the_screen_and_its_formulae_are_drawn(page, name):
+    page.goto((SITE / name).as_uri())
+    assert overflow(page) <= 0
+    assert page.locator(".katex-error").count() == 0
+    formulae = page.locator(".math")
+    assert page.locator(".math .katex").count() >= formulae.count()
+    broken = "[...document.images].filter((one) => one.complete && !one.naturalWidth).length"
+    assert page.evaluate(broken) == 0
+
+
+def test_the_search_works_from_disk(page):
+    page.goto((SITE / "search.html").as_uri() + "?q=plateaus")
+    page.locator("#search-results li").first.wait_for(timeout=10_000)
+    assert "plateaus" in page.locator("#search-results").inner_text().lower()
+
+
+def test_some_page_has_formulae(page):
+    page.goto((SITE / "theory" / "saddles.html").as_uri())
+    assert page.locator(".katex").count() > 20
