@@ -46,6 +46,8 @@ html_static_path = ["_static"]
 html_css_files = ["katex/katex.min.css", "festina.css"]
 html_math_renderer = "katex"
 html_show_sourcelink = False
+html_show_search_summary = False  # browsers forbid pages from disk to read other files
+html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_theme_options = {
     "show_prev_next": False,

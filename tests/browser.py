@@ -29,14 +29,17 @@ def chromium():
 
 @contextlib.contextmanager
 def empty_page(browser, screen, home):
-    """Open an empty page; console messages and requests outside the folder `home` fail at the end.
+    """Open an empty page; console errors and requests outside the folder `home` fail at the end.
 
     `home` is the beginning of all addresses that may be requested.
     """
     width, height = screen
     page = browser.new_page(viewport={"width": width, "height": height})
     wrong = []
-    page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
+    page.on(
+        "console",
+        lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None,
+    )
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("request", lambda sent: wrong.append(sent.url[:200]))
     yield page
