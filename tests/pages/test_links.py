@@ -45,9 +45,8 @@ def test_links_and_pictures_exist(name):
             continue
         target = (SITE / name).parent / urllib.parse.unquote(address.path)
         target = target.resolve() if address.path else SITE / name
-        if not target.is_file():
+        is_page = target.suffix == ".html" and target.is_file()
+        fragment = urllib.parse.unquote(address.fragment)
+        if not target.is_file() or (is_page and fragment not in links_of(target).ids):
             missing.append(link)
-        elif target.suffix == ".html" and address.fragment:
-            if urllib.parse.unquote(address.fragment) not in links_of(target).ids:
-                missing.append(link)
     assert missing == []
