@@ -229,15 +229,16 @@ def _read(folder: Path, prefix: str, room: int) -> Section:
             f"Its claims.json cannot be read ({_words(error)}). Remove the file: "
             f"`{_command('show', folder)}` writes it again."
         )
-    name = attributes.experiment or (claims[0]["experiment"] if claims else "")
-    preset = (attributes.preset if attributes.experiment else claims and claims[0]["preset"]) or ""
+    known = bool(attributes.experiment)
+    name, preset = attributes.experiment, attributes.preset or ""
+    if not known and claims:
+        name, preset = claims[0]["experiment"], claims[0]["preset"]
     shows, source, references = _described(name)
     figure, left_out = _figure(folder, name, prefix, shows or name, room)
     animation, also = _animation(folder, room - len(figure))
     if not figure and not left_out:
         problems.append("Its figure is missing.")
     typed = _typed(attributes.file) or name
-    known = bool(attributes.experiment)
     return Section(
         name,
         preset,
@@ -294,8 +295,9 @@ def _figure(folder: Path, name: str, prefix: str, words: str, room: int) -> tupl
 def _embedded(file: Path, kind: str, element: str, room: int) -> tuple[str, str]:
     """Return an element with the contents of a file, or the sentence that it is left out."""
     size = 4 * _bytes(file) // 3
-    if not size or (too_large := _too_large(file, size, room)):
-        return "", too_large if size else ""
+    too_large = _too_large(file, size, room)
+    if not size or too_large:
+        return "", too_large
     content = base64.b64encode(file.read_bytes()).decode()
     return element.format(f"data:{kind};base64,{content}"), ""
 
