@@ -222,7 +222,7 @@ def test_a_report_of_a_pack_says_how_to_unpack_it(packed, festina, here):
     assert festina("report", "toy-one-a.zip").status == 0
     text = (here / "report.html").read_text()
     assert "festina show toy-one-a.zip --out toy-one-a\n" in text
-    assert "festina run toy/one --parameters toy-one-a/parameters.toml" in text
+    assert "festina run toy/one --seeds" in text
     assert "<svg" in text
     assert "/festina-" not in text
 

@@ -44,7 +44,7 @@ def _of_pack(section: "Section", folder: Path, pack: Path) -> "Section":
     return replace(
         section,
         folder=target / section.folder.relative_to(folder),
-        shell=f"{unpack}\n{section.shell.replace(str(folder), str(target))}",
+        shell=f"{unpack}\n{section.shell}",
         anchor=section.anchor.replace(str(folder), str(target)),
         problem=section.problem.replace(str(folder), str(target)),
         left_out=section.left_out.replace(str(folder), str(target)),
