@@ -205,3 +205,5 @@ def test_the_time_left_follows_from_measured_times():
     assert left.seconds(150.0) == pytest.approx(600 * ratio - 150)
     left.end("c", 300.0)
     assert left.seconds(300.0) == pytest.approx(300 * (30 + 450) / (30 + 900))
+    left.begin("b", 300.0)
+    assert left.seconds(1300.0) == 100.0  # it takes longer than expected
