@@ -1,6 +1,5 @@
 """Test that each network of a batch learns as if alone, without compiling again."""
 
-import contextlib
 import functools
 import pickle
 import threading
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 import festina
+from compiled import programs
 from festina import _lanes
 from festina.diagnose import passage_time
 from festina.dynamics import LossConvention, _drive, _program, _worker
@@ -137,22 +137,6 @@ def test_one_lane_that_fails_leaves_the_others_alone():
 # Compilation once, not once per value
 
 
-@contextlib.contextmanager
-def compilations():
-    """Yield a list of the names of everything that JAX traces or compiles in this context."""
-    names: list[str] = []
-
-    def listen(event: str, duration_secs: float, **details: str | int) -> None:
-        if "compile" in event:
-            names.append(f"{event.rsplit('/', 1)[-1]} of {details.get('fun_name')}")
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        yield names
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
-
-
 def _data(seed: int):
     draw = np.random.default_rng(seed)
     x = draw.normal(size=(9, 2))
@@ -160,7 +144,7 @@ def _data(seed: int):
 
 
 def test_the_listener_sees_a_compilation():
-    with compilations() as names:
+    with programs() as names:
         jax.jit(lambda x: 3.0 * x + 0.125)(1.0)
     assert names
 
@@ -171,7 +155,7 @@ def test_other_values_of_a_flow_compile_nothing():
         return festina.gradient_flow(network, _data(seed), rtol=rtol, loss=loss)
 
     flow(0, 1e-2, 1e-8, "half")
-    with compilations() as names:
+    with programs() as names:
         first = flow(1, 1e-3, 1e-6, "mean-square")
         second = flow(2, 1e-1, 1e-9, "sum-square")
     assert names == []
@@ -182,7 +166,7 @@ def test_other_times_and_ends_compile_nothing():
     network = networks(1e-2, festina.seeds(3))
     festina.gradient_flow(network, TASK, TIMES)
     festina.gradient_flow(network, TASK, t_end=3.0)
-    with compilations() as names:
+    with programs() as names:
         festina.gradient_flow(network, TASK, 0.7 * TIMES, rtol=1e-6, atol=1e-9)
         festina.gradient_flow(network, TASK, t_end=2.0, converged=1e-6, max_steps=20_000)
     assert names == []
@@ -194,7 +178,7 @@ def test_other_values_of_descent_compile_nothing():
         return festina.gradient_descent(network, _data(seed), rate, steps)
 
     descend(0, 1e-2, 0.01, None)
-    with compilations() as names:
+    with programs() as names:
         descend(1, 1e-3, 0.02, None)
         descend(2, 1e-1, np.array([0.01, 0.02, 0.03]), 77)
     assert names == []
@@ -203,7 +187,7 @@ def test_other_values_of_descent_compile_nothing():
 def test_more_networks_than_lanes_compile_nothing_more():
     many = {n: networks(1e-2, festina.seeds(n)) for n in (130, 250)}
     festina.gradient_descent(many[130], TASK, 0.02, 200)
-    with compilations() as names:
+    with programs() as names:
         festina.gradient_descent(many[250], TASK, 0.02, 200)
     assert [name for name in names if "advance" in name] == []
 

@@ -1,35 +1,14 @@
 """Test the number of programs compiled for a training."""
 
-import contextlib
-import functools
-
 import jax
 import numpy as np
 import pytest
-from jax import monitoring
 
 import festina
+from compiled import programs
 from festina import _lanes, gradient_descent, gradient_flow
 from festina.networks import attention, deep_linear, deep_network, fully_connected
 from festina.tasks import from_arrays, in_context_regression
-
-
-@functools.cache
-def events():
-    """Return a list that receives all events from now on; JAX 0.8 cannot remove a listener."""
-    found = []
-    monitoring.register_event_duration_secs_listener(
-        lambda event, duration_secs, **about: found.append((event, about.get("fun_name")))
-    )
-    return found
-
-
-@contextlib.contextmanager
-def programs(ending):
-    """Yield a list, which receives the names of programs with events of the given ending."""
-    found, before = [], len(events())
-    yield found
-    found += [name for event, name in events()[before:] if event.endswith(ending)]
 
 
 def some_points(outputs=1):
