@@ -319,6 +319,8 @@ SCHEDULERS = {
 }
 
 
+# `SequentialLR` of PyTorch 2.4 calls other schedulers in a way that they warn about.
+@pytest.mark.filterwarnings("ignore:The epoch parameter in:UserWarning")
 @pytest.mark.parametrize("epoch", [1, 5])
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_a_scheduler_is_read_ahead_and_left_alone(name, epoch):
