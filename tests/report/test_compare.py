@@ -1,13 +1,16 @@
 """Test the comparison of claims of two runs."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from festina.report import Section, changes
+from festina.report._page import render
 
-CLAIM = {"id": "drop", "words": "the loss drops", "verdict": "holds", "broken": False}
+CLAIM = {"id": "drop", "words": "the loss drops", "verdict": "holds", "broken": False, "at": ""}
+CLAIM |= {"correction": "", "wrong": "", "instead": None, "note": ""}
 
 
 def section(*claims, **changed):
@@ -49,3 +52,11 @@ def test_changed_verdicts_come_first():
     assert [change.id for change in found] == ["turned", "gone", "new", "moved", "same"]
     assert [change.before for change in found][:3] == ["holds", "holds", "not there"]
     assert [change.after for change in found][:3] == ["broken", "not there", "holds"]
+
+
+def test_predictions_of_both_runs_are_told():
+    first, second = section({}), section({}, predicted=3.0)
+    (change,) = changes(first, second)
+    assert change.predictions == (2.0, 3.0)
+    text = render([first, replace(second, anchor="again")])
+    assert "The prediction differs too: 2 in the first run, 3 in the second." in text

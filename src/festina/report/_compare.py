@@ -21,6 +21,7 @@ class Change:
     - `values`: measured values of both runs.
     - `moved`: largest change of a measured value in units of the tolerance; NaN if the tolerance
       is a text other than a percentage, or if the numbers of values differ.
+    - `predictions`: predicted values of both runs, which differ if parameters do.
 
     **Example:**
 
@@ -35,6 +36,7 @@ class Change:
     after: str
     values: tuple[Any, Any]
     moved: float
+    predictions: tuple[Any, Any] = (None, None)
 
     @property
     def turned(self) -> bool:
@@ -115,7 +117,8 @@ def _change(old: dict[str, Any] | None, new: dict[str, Any] | None) -> Change:
     before, after = (verdict(each) if each else "not there" for each in (old, new))
     values = ((old or {}).get("measured"), (new or {}).get("measured"))
     moved = _moved(old, new) if old and new else math.nan
-    return Change(known["id"], known["words"], before, after, values, moved)
+    predictions = ((old or {}).get("predicted"), (new or {}).get("predicted"))
+    return Change(known["id"], known["words"], before, after, values, moved, predictions)
 
 
 def _moved(old: dict[str, Any], new: dict[str, Any]) -> float:
