@@ -95,6 +95,8 @@ def test_the_same_run_gives_the_same_bytes(packed, festina, here):
     shutil.copytree(here / "a", here / "elsewhere" / "a")
     assert festina("pack", "elsewhere/a", "--out", "again.zip").status == 0
     assert (here / "again.zip").read_bytes() == before
+    with zipfile.ZipFile(here / "again.zip") as archive:
+        assert {member.date_time for member in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
 def test_a_pack_names_no_folder_of_its_author(packed, own, festina, here):
