@@ -15,6 +15,7 @@ from . import (
     posterior,
     sample_size,
     scale,
+    start_up,
     stiff,
 )
 
@@ -30,6 +31,7 @@ PARTS = (
     stiff,
     posterior,
     own_watch,
+    start_up,
 )
 
 
