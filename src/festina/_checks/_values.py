@@ -1,11 +1,11 @@
 """Checks of numbers and arrays; the functions return float64 copies."""
 
-import os
 from collections.abc import Iterable
 
 import numpy as np
 from jaxtyping import Float
 
+from .._memory import memory
 from .._precision import is_traced
 
 # Largest range in which every whole number is exactly a double.
@@ -140,11 +140,11 @@ def finite_matrix(
 
 def check_memory(numbers: int) -> None:
     """Raise `ValueError` if this number of weights, with its temporary copies, exceeds memory."""
-    needed, there = 8 * _COPIES * numbers, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    needed, there = 8 * _COPIES * numbers, memory()
     if needed > there:
         raise ValueError(
             f"The networks have {numbers:.3g} weights and need {needed / 2**30:.3g} GiB of memory, "
-            f"but this machine has {there / 2**30:.3g} GiB. Use smaller widths or fewer networks."
+            f"but only {there / 2**30:.3g} GiB are available. Use smaller widths or fewer networks."
         )
 
 
