@@ -89,8 +89,8 @@ docs/_static/katex:
 clean:
 	rm -rf $(VENV) dist docs/_build docs/_static/katex docs/api docs/experiments docs/gallery.md
 
-# What each environment has; all of them are one environment, which is installed again when
-# pyproject.toml changes. Releases of pip before 25.1 do not know groups.
+# Packages that each target needs. All targets share one environment, which is installed again when
+# pyproject.toml changes. Releases of pip before 25.1 do not know dependency groups.
 ALL = --editable ".[cluster,posterior,torch,video]"
 $(MARKS)/demo: PACKAGES = --editable ".[posterior]"
 $(MARKS)/test: PACKAGES = $(ALL) --group test

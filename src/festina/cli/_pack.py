@@ -28,7 +28,9 @@ def pack(
     *,
     out: Annotated[
         Path | None,
-        Parameter(help="File to write. The default is in this folder: race-xor-001.zip."),
+        Parameter(
+            help="File to write. The default is named after the run, such as ./race-xor-001.zip."
+        ),
     ] = None,
     force: Annotated[bool, switch("Overwrite the file.")] = False,
     experiment: Annotated[

@@ -41,8 +41,8 @@ def show(
         Path | None,
         Parameter(
             help="Write the figures to this folder; with --slide, the default is ./slides. A "
-            "figure is named after its experiment: race-xor.png. Of a pack: the folder to unpack "
-            "it into."
+            "figure is named after its experiment: race-xor.png. For a pack, this is the folder "
+            "into which the pack is unpacked."
         ),
     ] = None,
     force: Annotated[bool, switch("Overwrite files in --out.")] = False,
@@ -93,14 +93,14 @@ def show(
     The figures in the run folder are replaced; the data do not change. For slides:
     `festina show RUN RUN2 --slide` writes ./slides/race-xor.png and so on.
 
-    Of a file of `festina pack`, claims and parameters are printed as they were packed, and
+    For a file of `festina pack`, this command prints claims and parameters as they were packed, and
     `--out FOLDER` unpacks the run with its figures. Nothing in the file is executed.
     """
     runs = [run, *more]
     if packs := [each for each in runs if each.expanduser().is_file()]:
         from ._pack import look
 
-        if slide or animation or mp4 or size or experiment or len(packs) < len(runs):
+        if slide or animation or mp4 or size or dpi or experiment or len(packs) < len(runs):
             raise Complaint(
                 f"'{packs[0]}' is a file, and figures are drawn from run folders. Unpack it with "
                 f"`festina show {packs[0]} --out FOLDER`, then use FOLDER."
@@ -204,13 +204,13 @@ class _Page:
         if self.slide:
             figure = fit_to_slide(draw)
             width, height = map(float, figure.get_size_inches())
-            size, dpi, same = (width, height), _PIXELS / width, {"dpi": _PIXELS / width}
+            size, dpi = (width, height), _PIXELS / width
         else:
-            figure, size, dpi, same = draw(), self.size, self.dpi or _DPI, {}
-        pictures = write_figure(figure, stem, size=size, dpi=dpi, formats=formats)
+            figure, size, dpi = draw(), self.size, self.dpi
+        pictures = write_figure(figure, stem, size=size, dpi=dpi or _DPI, formats=formats)
         if picture is not None:
             moving = stem.parent / f"{'animation' if inside else stem.name}.{picture}"
-            pictures.append(run.write_animation(moving, size=size, **same))
+            pictures.append(run.write_animation(moving, size=size, dpi=dpi if self.slide else None))
         return pictures
 
 

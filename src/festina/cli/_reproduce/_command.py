@@ -47,8 +47,8 @@ def reproduce(
     processes: Annotated[
         Whole | None,
         Parameter(
-            help="Number of runs at the same time, each in a process of its own; by default one "
-            "for each core, as far as memory suffices, and one on an accelerator."
+            help="Number of runs at the same time, each in its own process; by default one for "
+            "each core, at most ten and as many as fit into memory, and one on an accelerator."
         ),
     ] = None,
     out: Annotated[
@@ -118,8 +118,8 @@ def _count(processes: str | None) -> int:
         return usual_processes()
     if not processes.isdecimal() or int(processes) == 0:
         raise Complaint(
-            f"`--processes` must be a whole number of at least 1, got '{processes}'. Without this "
-            "flag there is one process for each core."
+            f"`--processes` must be a whole number of at least 1, got '{processes}'. Leave out "
+            "this flag to use all cores."
         )
     return int(processes)
 
@@ -138,8 +138,9 @@ def _jobs(
             results.labels.append(name)
             results.end(name, Ended.failed(error, debug=debug))
             continue
-        jobs += jobs_of(experiment, quick, flags, alone=alone)
-        results.labels += [job.label for job in jobs if job.experiment is experiment]
+        added = jobs_of(experiment, quick, flags, alone=alone)
+        jobs += added
+        results.labels += [job.label for job in added]
     results.wanted = len(jobs)
     return jobs
 
