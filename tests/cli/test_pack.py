@@ -229,6 +229,14 @@ def test_a_report_of_a_pack_says_how_to_unpack_it(packed, festina, here):
     assert "/festina-" not in text
 
 
+def test_a_report_names_no_temporary_folder_below_the_working_folder(
+    packed, festina, here, monkeypatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(here))
+    assert festina("report", str(here / packed.name), "--out", "page.html").status == 0
+    assert "festina show toy-one-a.zip --out toy-one-a\n" in (here / "page.html").read_text()
+
+
 def test_a_sweep_is_no_run(festina, here):
     festina("sweep", "toy/one", "--over", "width=2,3", "--out", "s.zarr", "--quiet")
     assert festina("pack", "s.zarr").complaint == (
@@ -236,6 +244,8 @@ def test_a_sweep_is_no_run(festina, here):
         "results and xarray reads it anywhere: copy it as it is."
     )
     assert "does not exist" in festina("pack", "nowhere").complaint
+    (here / "notes").write_text("mine")
+    assert "'notes' has no finished run" in festina("pack", "notes").complaint
 
 
 BAD_NAMES = ["../x", "/x", "a/../../x", "C:/x", "..\\x"]

@@ -18,6 +18,12 @@ except ImportError:  # Windows has no `fcntl`: nothing is locked, and nothing le
     fcntl = None
 
 
+def shorter(path: Path) -> Path:
+    """Return a path relative to the working folder, if it is below."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 def hidden_beside(target: Path) -> Path:
     """Return an unused hidden path beside the target."""
     # Files of `tempfile` could be read by their owner only.

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from festina._run._beside import held, hidden, left_over
+from festina._run._beside import shorter as shorter
 
 from ._complaint import Complaint
 from ._signals import undisturbed
@@ -159,12 +160,6 @@ def remove_empty(folders: Iterable[Path]) -> bool:
         except OSError:
             return False
     return True
-
-
-def shorter(path: Path) -> Path:
-    """Return a path relative to the working folder, if it is below."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def unwritable(folder: Path, error: OSError) -> Complaint:

@@ -1,4 +1,7 @@
-"""Let a report read files of `festina pack` like the folders that were packed."""
+"""Let a report read files of `festina pack` like the folders that were packed.
+
+Paths are relative to the working folder where possible, because reports are sent to others.
+"""
 
 import functools
 import shlex
@@ -8,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .._run._beside import shorter
 from .._run._pack import unpacked
 
 if TYPE_CHECKING:
@@ -23,9 +27,10 @@ def with_packs(read: _Read) -> _Read:
     def read_all(folders: Sequence[Path | str]) -> "list[Section]":
         with ExitStack() as stack:
             places = dict[Path, Path]()
-            for given in (Path(folder).expanduser() for folder in folders):
+            for given in (shorter(Path(folder).expanduser()) for folder in folders):
                 is_pack = given.is_file()
-                places[stack.enter_context(unpacked(given)) if is_pack else given] = given
+                place = shorter(stack.enter_context(unpacked(given))) if is_pack else given
+                places[place] = given
             sections = read([*places])
         for folder, given in places.items():
             if folder != given:

@@ -20,7 +20,7 @@ TITLES = {
     "haste": "ReLU networks as gated linear ones",
     "coding": "Coding schemes",
     "saddles": "Saddle-to-saddle dynamics",
-    "own experiments": "Experiments from files of their authors",
+    "own experiments": "Experiments that are not part of festina",
     "unreadable runs": "Runs that cannot be read",
 }
 """Titles of the groups of experiments."""
@@ -41,7 +41,7 @@ def write_report(
 
     **Arguments:**
 
-    - `folders`: run folders, or folders that contain run folders.
+    - `folders`: run folders, folders that contain run folders, or files of `festina pack`.
     - `target`: HTML file. An older report is replaced; any other file raises `ValueError`. Missing
       folders are made.
     - `remark`: sentence at the top of the page, for example about unfinished runs.

@@ -114,7 +114,7 @@ def run_folders(given: Iterable[Path]) -> list[Path]:
         home = top.parent if top.suffix == ".zarr" else top
         below = [home] if (home / "run.zarr").exists() else sorted(_below(home))
         if not below and not _unfinished(home):
-            lacks = "has no finished run" if home.is_dir() else "does not exist"
+            lacks = "has no finished run" if home.exists() else "does not exist"
             raise ValueError(
                 f"'{top}' {lacks}. Give folders that `festina run` or `festina reproduce` made, "
                 "such as runs/race/xor/001."
@@ -152,7 +152,7 @@ def read_sections(folders: Sequence[Path | str]) -> list[Section]:
     ...     print(str(error)[:25])
     'nowhere' does not exist.
     """
-    given = [_shorter(Path(folder).expanduser()) for folder in folders]
+    given = [Path(folder) for folder in folders]
     sections: list[Section] = []
     room = LARGEST
     for number, folder in enumerate(run_folders(given)):
@@ -166,12 +166,6 @@ def read_sections(folders: Sequence[Path | str]) -> list[Section]:
                 sections[k] = replace(sections[k], problem=missing.problem)
         sections += [] if there else [missing]
     return list(_with_anchors(sorted(sections, key=_place)))
-
-
-def _shorter(path: Path) -> Path:
-    """Return a path relative to the working folder, if it is below: pages are sent to others."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _place(section: Section) -> tuple[int, str, int]:
@@ -305,7 +299,7 @@ def _embedded(file: Path, kind: str, element: str, room: int) -> tuple[str, str]
 def _too_large(file: Path, size: int, room: int) -> str:
     """Return the sentence that a file is left out, or `""` if the page has room for it."""
     if size > _LARGEST:
-        cause = f"{size / 1e6:.0f} MB are more than the {_LARGEST / 1e6:g} MB of one picture"
+        cause = f"it needs {size / 1e6:.0f} MB, more than the {_LARGEST / 1e6:g} MB of one picture"
     elif size > room:
         cause = f"the pictures of a page have at most {LARGEST / 1e6:g} MB"
     else:
