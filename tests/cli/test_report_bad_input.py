@@ -25,9 +25,9 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
-ENTRY = {name: "" for name in ("experiment", "preset", "id", "words", "at", "note", "correction")}
-ENTRY |= {"verdict": "holds", "broken": False, "wrong": "", "instead": None}
-ENTRY |= {"predicted": 1.0, "measured": 1.0, "tolerance": 0.1}
+TEXTS = ("experiment", "preset", "id", "words", "source", "at", "note", "correction", "wrong")
+ENTRY = dict.fromkeys(TEXTS, "") | {"verdict": "holds", "broken": False, "instead": None}
+ENTRY |= {"predicted": 1.0, "measured": 1.0, "tolerance": 0.1, "holds": True}
 DAMAGES = {
     "truncated chunk": lambda store: _cut(_chunk(store)),
     "missing chunk": lambda store: _chunk(store).unlink(),

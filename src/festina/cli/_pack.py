@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
-from json import dumps, loads
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -130,36 +130,36 @@ def look(
 
 def _contents(home: Path, pack: Path, *, keep: bool) -> "tuple[Done, str]":
     """Return the claims and figures of an unpacked run, and lines on how it was made."""
-    from festina import _run
     from festina.experiments import experiment_names, find_entry
-    from festina.experiments.claims._claim import claims_from_json, labelled
+    from festina.experiments.claims._claim import claim_from_json, labelled, printable
+    from festina.report._stored import stored_attributes, stored_claims
 
     from ._perform import Done
 
-    known = _run.attributes(home)
-    name, preset = _plain(known.get("experiment")), _plain(known.get("preset") or "")
-    shows = find_entry(name).shows if name in experiment_names() else "an experiment of your own"
-    stored = home / "claims.json"
+    known = stored_attributes(home)
+    label = printable(labelled(known.experiment, known.preset or ""))
+    own = known.experiment not in experiment_names()
+    shows = "an experiment of your own" if own else find_entry(known.experiment).shows
     try:
-        claims = claims_from_json(stored.read_text("utf-8")) if stored.exists() else []
+        claims = list(map(claim_from_json, stored_claims(home)))
+    except FileNotFoundError:
+        claims = []
     except ValueError as error:
         raise Complaint(f"The claims in '{pack}' cannot be read: {error}.") from error
     pictures = [file for file in sorted(home.iterdir()) if file.stem in ("figure", "animation")]
-    values = known.get("parameters") or {}
-    values = loads(values) if isinstance(values, str) else values
-    packages = {"festina": known.get("festina_version"), **dict(known.get("versions") or {})}
+    packages = {"festina": known.festina_version, **known.versions}
     lines = [
-        f"{labelled(name, preset)}: " + ", ".join(f"{k} = {dumps(v)}" for k, v in values.items()),
-        f"made {known.get('date')} on {known.get('device', '?')}, {known.get('system', '?')}, with "
+        f"{label}: " + ", ".join(f"{k} = {dumps(v)}" for k, v in known.parameters.items()),
+        f"made {known.date} on {known.device}, {known.system}, with "
         + ", ".join(f"{package} {version}" for package, version in packages.items()),
     ]
-    if known.get("file"):
-        file = Path(str(known["file"])).name
+    if known.file:
+        file = Path(known.file).name
         lines.append(f"experiment file {file}: executed only after `--experiment {file}`")
     if not keep:
         lines.append(f"figures: {', '.join(file.name for file in pictures) or 'none'}")
-    told = "\n  ".join(map(_plain, lines))
-    return Done(labelled(name, preset), shows, claims, home, pictures if keep else []), told
+    told = "\n  ".join(map(printable, lines))
+    return Done(label, shows, claims, home, pictures if keep else []), told
 
 
 def _own_files(known: dict[Path, dict[str, Any]], experiment: Path | None) -> list[Path]:
@@ -198,8 +198,3 @@ def _warn(files: dict[str, Path], known: dict[Path, dict[str, Any]], own: list[P
     home = str(Path.home()).encode()
     if named := [name for name, path in files.items() if home in path.read_bytes()]:
         complain(f"The path of your home folder is in {', '.join(named)}, and so in the pack.")
-
-
-def _plain(text: object) -> str:
-    """Return text without characters that control a terminal."""
-    return "".join(filter(str.isprintable, str(text)))

@@ -22,6 +22,7 @@ class Judged(TypedDict):
     predicted: Values
     measured: Values
     tolerance: float | str | None
+    holds: bool
 
 
 class Entry(Judged):
@@ -32,6 +33,7 @@ class Entry(Judged):
     preset: str
     id: str
     words: str
+    source: str
     at: str
     verdict: Literal[
         "holds", "holds with a correction", "does not hold", "failed", "interrupted", "not run"
@@ -56,6 +58,7 @@ class Attributes(pydantic.BaseModel):
     file: str | None = ""
     date: str = ""
     device: str = ""
+    system: str = ""
     seconds: float | None = None
     versions: dict[str, str] = {}
     festina_version: str = "?"

@@ -1,8 +1,7 @@
 """A claim: a statement of a source, with the judgement of numbers that decides whether it holds."""
 
-import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -206,33 +205,21 @@ class Claim:
         }
 
 
-def claims_from_json(text: str) -> list[Claim]:
-    """Return the claims of a `claims.json`, which may come from a stranger.
+def claim_from_json(entry: Mapping[str, Any]) -> Claim:
+    """Return the claim of a checked entry of a `claims.json`, which may come from a stranger.
 
-    `ValueError` is raised for any other text. Characters that control a terminal are removed.
+    Characters that control a terminal are removed.
     """
-    entries = json.loads(text)
-    try:
-        if not isinstance(entries, list):
-            raise TypeError
-        return [_from_json(_printable(entry)) for entry in entries]
-    except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError("this version of festina did not write claims.json") from error
-
-
-def _from_json(entry: dict[str, Any]) -> Claim:
+    entry = _printable(entry)
     texts = ("experiment", "id", "words", "source", "at", "correction", "wrong", "note", "preset")
-    if not all(isinstance(entry[name], str) for name in texts):
-        raise TypeError
-    instead = entry["instead"]
     return Claim(
         judged=_judgement(entry),
-        instead=None if instead is None else _judgement(instead),
+        instead=entry["instead"] and _judgement(entry["instead"]),
         **{name: entry[name] for name in texts},
     )
 
 
-def _judgement(entry: dict[str, Any]) -> Judgement:
+def _judgement(entry: Mapping[str, Any]) -> Judgement:
     names = ("predicted", "measured", "tolerance", "holds")
     return Judgement(**{name: entry[name] for name in names})
 
@@ -242,7 +229,12 @@ def _printable(value: Any) -> Any:
         return {key: _printable(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_printable(each) for each in value]
-    return "".join(filter(str.isprintable, value)) if isinstance(value, str) else value
+    return printable(value) if isinstance(value, str) else value
+
+
+def printable(text: str) -> str:
+    """Return text without characters that control a terminal."""
+    return "".join(filter(str.isprintable, text))
 
 
 def labelled(experiment: str, preset: str) -> str:
