@@ -207,6 +207,31 @@ def test_an_experiment_file_elsewhere_must_be_named(own, festina, here):
     assert "mine.py" in contents(here / "new.zip")
 
 
+def test_files_of_two_experiments_are_packed_together(festina, here):
+    for name in ("one.py", "two.py"):
+        (here / name).write_text(TOY.read_text())
+        assert festina("run", name, "--quiet", "--out", f"both/{name[:3]}").status == 0
+    outcome = festina("pack", "both", "--out", "both.zip")
+    assert outcome.status == 0
+    assert "has changed" not in outcome.err
+    assert {"one.py", "two.py"} <= contents(here / "both.zip").keys()
+    assert "Unpacked 2 runs: `festina report c`" in festina("show", "both.zip", "--out", "c").out
+
+
+def test_files_of_one_name_are_not_packed_together(festina, here):
+    for name in ("a", "b"):
+        (here / name).mkdir()
+        (here / name / "mine.py").write_text(TOY.read_text())
+        festina("run", f"{name}/mine.py", "--quiet", "--out", f"both/{name}")
+    complaint = festina("pack", "both", "--out", "both.zip").complaint
+    assert complaint == "Two files are called 'mine.py': pack the runs one by one."
+
+
+def test_an_experiment_file_that_is_not_python(own, festina, here):
+    (here / "of_mine.py").write_text("WIDTH = = 3\n")
+    assert "of_mine.py' is not valid Python" in festina("pack", "b", "--force").complaint
+
+
 def test_runs_of_reproduce_are_packed_together(festina, here):
     festina("reproduce", "toy", "--quiet")
     assert festina("pack", "runs/reproduce-toy/001").status == 0

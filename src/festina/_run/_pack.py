@@ -141,7 +141,7 @@ def _metadata(pack: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
         raise none
     try:
         graph = json.loads(archive.read(METADATA))["@graph"]
-        entities = {entity["@id"]: entity for entity in graph}
+        entities = {str(entity["@id"]): entity for entity in graph}
         declared = str(entities["./"]["conformsTo"]["@id"])
         version = int(declared.removeprefix(PROFILE))
     except (ValueError, LookupError, TypeError, RecursionError):

@@ -1,6 +1,7 @@
 """`festina pack`, and what `festina show` prints of a pack."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from json import dumps
@@ -53,7 +54,7 @@ def pack(
     files unpacks the file too.
     """
     from festina._run._pack import write_pack
-    from festina.experiments._crate import attributes_of, crate, files_to_pack
+    from festina.experiments._crate import attributes_of, crate, files_to_pack, with_imports
     from festina.report._section import run_folders
 
     top = (run.parent if run.suffix == ".zarr" else run).expanduser()
@@ -68,7 +69,10 @@ def pack(
     if not runs:
         raise Complaint(f"'{run}' has no finished run. `festina run` makes one.")
     known = attributes_of(runs)
-    own = _own_files(known, experiment)
+    made_by = _own_files(known, experiment)
+    own = list(dict.fromkeys(file for each in made_by.values() for file in with_imports(each)))
+    if twice := [name for name, count in Counter(file.name for file in own).items() if count > 1]:
+        raise Complaint(f"Two files are called '{twice[0]}': pack the runs one by one.")
     target = (out or Path(f"{_name(top, known)}.zip")).expanduser()
     if target.is_dir():
         raise Complaint(f"`--out` must be a file, got the folder '{target}'.")
@@ -81,7 +85,7 @@ def pack(
         write_pack(files, crate(top, files, known), target)
     except OSError as error:
         raise unwritable(target, error) from error
-    _warn(files, known, own)
+    _warn(files, known, made_by)
     size = target.stat().st_size / 1e6
     print(f"{shorter(target.absolute())}: {len(runs)} run{'s' * (len(runs) != 1)}, {size:.3g} MB.")
 
@@ -125,7 +129,11 @@ def look(
     print_results(shown, every_claim=every_claim, every_picture=True)
     print("\n".join(details))
     if out is not None:
-        print(f"Unpacked: `festina show {shorter(out.absolute())}` draws the figures again.")
+        folder = shorter(out.expanduser().absolute())
+        if len(shown) == 1:
+            print(f"Unpacked: `festina show {folder}` draws the figures again.")
+        else:
+            print(f"Unpacked {len(shown)} runs: `festina report {folder}` makes a page of them.")
 
 
 def _contents(home: Path, pack: Path, *, keep: bool) -> "tuple[Done, str]":
@@ -162,12 +170,11 @@ def _contents(home: Path, pack: Path, *, keep: bool) -> "tuple[Done, str]":
     return Done(label, shows, claims, home, pictures if keep else []), told
 
 
-def _own_files(known: dict[Path, dict[str, Any]], experiment: Path | None) -> list[Path]:
-    """Return the user's experiment file that made the runs, and the files that it imports."""
-    from festina.experiments._crate import with_imports
+def _own_files(known: dict[Path, dict[str, Any]], experiment: Path | None) -> dict[Path, Path]:
+    """Return the user's experiment file that made each run, by run folder."""
     from festina.experiments._own_file import file_of_run
 
-    found: dict[Path, None] = {}
+    found: dict[Path, Path] = {}
     for folder, attributes in known.items():
         if not attributes.get("file"):
             continue
@@ -178,8 +185,8 @@ def _own_files(known: dict[Path, dict[str, Any]], experiment: Path | None) -> li
                 f"'{folder}' was made by '{name}', which is not below this folder. Give its path: "
                 f"`--experiment {name}`. The file is packed and not executed."
             )
-        found |= dict.fromkeys(with_imports(path))
-    return list(found)
+        found[folder] = path
+    return found
 
 
 def _name(top: Path, known: dict[Path, dict[str, Any]]) -> str:
@@ -189,12 +196,15 @@ def _name(top: Path, known: dict[Path, dict[str, Any]]) -> str:
     return name if name.endswith(f"-{parts[-1]}") else f"{name}-{parts[-1]}"
 
 
-def _warn(files: dict[str, Path], known: dict[Path, dict[str, Any]], own: list[Path]) -> None:
+def _warn(
+    files: dict[str, Path], known: dict[Path, dict[str, Any]], made_by: dict[Path, Path]
+) -> None:
     """Print remarks on packed files that are not as the reader of the pack expects."""
     from festina._run._code import code
 
-    if own and any(code(str(own[0])) != each.get("code") for each in known.values()):
-        complain(f"'{own[0].name}' or festina has changed since the run was made.")
+    changed = (file for run, file in made_by.items() if code(str(file)) != known[run].get("code"))
+    for file in dict.fromkeys(changed):
+        complain(f"'{file.name}' or festina has changed since the run was made.")
     home = str(Path.home()).encode()
     if named := [name for name, path in files.items() if home in path.read_bytes()]:
         complain(f"The path of your home folder is in {', '.join(named)}, and so in the pack.")

@@ -48,7 +48,11 @@ def with_imports(file: Path) -> list[Path]:
     """Return a user's experiment file and the files beside it that it imports."""
     found = [file]
     for each in found:
-        for name in _imported(ast.parse(each.read_text(encoding="utf-8"))):
+        try:
+            tree = ast.parse(each.read_text(encoding="utf-8"))
+        except SyntaxError as error:
+            raise ValueError(f"'{each}' is not valid Python: {error}. Mend the file.") from error
+        for name in _imported(tree):
             beside = file.with_name(f"{name}.py")
             found += [beside] if beside.is_file() and beside not in found else []
     return found
@@ -141,7 +145,7 @@ def _made(
         for name, version in packages.items()
     ]
     given = [name for name in (f"{prefix}parameters.toml",) if name in files]
-    given += [name for name in files if name.endswith(".py")]
+    given += [name for name in files if name.endswith(".py") and known.get("file")]
     results = [f"{prefix}{name}" for name in _KINDS if name != "parameters.toml"]
     action = {
         "@id": f"#run-{identifier(place)}",
