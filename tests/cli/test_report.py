@@ -173,7 +173,7 @@ def test_unreadable_claims_are_a_problem(festina, run, content):
     (run / "claims.json").write_text(content)
     outcome = festina("report", str(run))
     assert outcome.status == 1
-    assert "Its claims.json cannot be read" in page(run / "report.html").text
+    assert "claims.json cannot be read" in page(run / "report.html").text
 
 
 def test_a_missing_figure_is_drawn_and_a_damaged_one_replaced(festina, run):

@@ -46,8 +46,8 @@ def pack(
     """Write one file with everything about a run, to send or to archive.
 
     The file holds the data of the run, its parameters, claims, figures and animations, your
-    experiment file with the files that it imports from its folder, and the versions of all
-    packages in the format RO-Crate. Other files of the run folder stay out.
+    experiment file with the files that it imports from its folder, and the versions of festina,
+    Python and other packages in the format RO-Crate. Other files of the run folder stay out.
 
     `festina show FILE` prints the contents without executing anything, `festina show FILE --out
     FOLDER` unpacks them, and `festina report FILE` makes a page of them. Any program that opens zip

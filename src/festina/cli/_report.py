@@ -20,12 +20,12 @@ def report(
         ),
     ],
     /,
-    *more: Path,
+    *more: Annotated[Path, Parameter(help="Further runs.")],
     out: Annotated[
         Path | None,
         Parameter(
-            help="HTML file to write. The default is report.html in RUN, or in this folder for "
-            "several RUNs and for packs."
+            help="HTML file to write. The default is report.html in RUN; for several RUNs and for "
+            "packs, it is ./report.html."
         ),
     ] = None,
     debug: Debug = False,

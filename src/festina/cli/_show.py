@@ -36,7 +36,7 @@ def show(
         Parameter(name="RUN", help="Run folders, their run.zarr, or files of `festina pack`."),
     ],
     /,
-    *more: Path,
+    *more: Annotated[Path, Parameter(help="Further runs.")],
     out: Annotated[
         Path | None,
         Parameter(
@@ -63,7 +63,7 @@ def show(
     dpi: Annotated[
         Number | None,
         Parameter(
-            help="Dots per inch of PNG files; the default is 150. Animations have 130.",
+            help="Dots per inch of PNG files; the default is 150. Animations do not change.",
             show_default=False,
         ),
     ] = None,

@@ -217,10 +217,10 @@ def _read(folder: Path, prefix: str, room: int) -> Section:
     try:
         claims = stored_claims(folder)
     except FileNotFoundError:
-        problems.append(f"It has no claims.json: `{_command('show', folder)}` writes the file.")
+        problems.append(f"claims.json is missing: `{_command('show', folder)}` writes the file.")
     except (OSError, ValueError) as error:
         problems.append(
-            f"Its claims.json cannot be read ({_words(error)}). Remove the file: "
+            f"claims.json cannot be read ({_words(error)}). Remove the file: "
             f"`{_command('show', folder)}` writes it again."
         )
     known = bool(attributes.experiment)
@@ -231,7 +231,7 @@ def _read(folder: Path, prefix: str, room: int) -> Section:
     figure, left_out = _figure(folder, name, prefix, shows or name, room)
     animation, also = _animation(folder, room - len(figure))
     if not figure and not left_out:
-        problems.append("Its figure is missing.")
+        problems.append("The figure is missing.")
     typed = _typed(attributes.file) or name
     return Section(
         name,

@@ -74,7 +74,7 @@ def stored_claims(folder: Path) -> tuple[Any, ...]:
         return tuple(_ENTRIES.validate_json(text))
     except pydantic.ValidationError as error:
         if is_without_identifiers(folder):
-            raise ValueError("an older festina wrote them, without identifiers") from None
+            raise ValueError("an older festina wrote the claims, without identifiers") from None
         raise ValueError(_first(error)) from None
 
 
