@@ -16,7 +16,7 @@ _AGREE_ALL = 1.1  # higher, because the largest R-hat of many elements exceeds a
 _FEWEST = 4
 _ASKED = 997  # elements of a kernel that are compared, evenly spaced, to save time
 _SCALARS = ("loss", "potential", "trace_U")
-_WHATEVER_CODEWORDS = ("loss", "trace_U")  # potentials, like kernels, depend on the codewords
+_WITHOUT_CODEWORDS = ("loss", "trace_U")  # potentials, like kernels, depend on the codewords
 _FAR = 1e3
 _OUTLYING = 8.0  # distance of outliers from the median, in median absolute deviations
 _SELDOM = 0.01  # largest share of neurons that change between two draws of frozen populations
@@ -198,7 +198,7 @@ class Diagnostics(Result):
     @property
     def converged(self) -> bool:
         """Whether several chains agree, apart from differences that frozen codewords cause."""
-        explained = () if not self.populations.frozen else set(self.rhat) - set(_WHATEVER_CODEWORDS)
+        explained = () if not self.populations.frozen else set(self.rhat) - set(_WITHOUT_CODEWORDS)
         return self.chains > 1 and set(self.apart) <= set(explained)
 
     @property
