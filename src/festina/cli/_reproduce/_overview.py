@@ -20,8 +20,8 @@ _PLAIN_EVERY = 60.0
 class Overview:
     """Overview of all runs: a bar for each run under way, and a line for each run that has ended.
 
-    Without a terminal there are no bars, but lines when a run begins, and from time to time. If
-    `quiet`, nothing is printed. Several threads may report at once.
+    Without a terminal, the overview prints a line when a run begins, and further lines from time to
+    time. If `quiet`, nothing is printed. Several threads may report at once.
     """
 
     def __init__(self, *, quiet: bool = False):

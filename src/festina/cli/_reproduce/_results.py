@@ -1,4 +1,4 @@
-"""What became of all runs, for claims.json and for the printed tables."""
+"""Collect the outcomes of all runs, for claims.json and for the printed tables."""
 
 import math
 import traceback
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ended:
-    """What became of a run: claims and files, or the reason of the failure.
+    """Outcome of a run: claims and files, or the reason of the failure.
 
     `reused` is True if an earlier command had finished the run.
     """
@@ -45,7 +45,7 @@ class Ended:
 
 @dataclass
 class Results:
-    """What became of the requested runs, in the order in which they were requested."""
+    """Outcomes of the requested runs, in the order in which the runs were requested."""
 
     labels: list[str] = field(default_factory=list)
     ended: dict[str, Ended] = field(default_factory=dict)
