@@ -192,8 +192,8 @@ def test_code_in_a_pack_is_executed_only_if_it_is_named(own, festina, here, tmp_
     for flag in ("--slide", "--animation", "--size 4x4", "--experiment c/mine.py"):
         complaint = festina("show", "mine-b.zip", *flag.split()).complaint
         assert complaint == (
-            "'mine-b.zip' is a file, and figures are drawn from run folders. If `festina pack` wrote "
-            "the file, unpack it with `festina show mine-b.zip --out FOLDER`, then use FOLDER."
+            "'mine-b.zip' is a file, and figures are drawn from run folders. Unpack a file of "
+            "`festina pack` with `festina show mine-b.zip --out FOLDER`, then use FOLDER."
         )
 
 

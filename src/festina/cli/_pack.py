@@ -158,7 +158,7 @@ def _contents(home: Path, pack: Path, *, keep: bool) -> "tuple[Done, str]":
     packages = {"festina": known.festina_version, **known.versions}
     lines = [
         f"{label}: " + ", ".join(f"{k} = {dumps(v)}" for k, v in known.parameters.items()),
-        f"made {known.date} on {known.device}, {known.system}, with "
+        f"made {known.date} on {', '.join(filter(None, (known.device, known.system)))}, with "
         + ", ".join(f"{package} {version}" for package, version in packages.items()),
     ]
     if known.file:

@@ -102,9 +102,8 @@ def show(
 
         if slide or animation or mp4 or size or dpi or experiment or len(packs) < len(runs):
             raise Complaint(
-                f"'{packs[0]}' is a file, and figures are drawn from run folders. If `festina pack` "
-                f"wrote the file, unpack it with `festina show {packs[0]} --out FOLDER`, then use "
-                "FOLDER."
+                f"'{packs[0]}' is a file, and figures are drawn from run folders. Unpack a file of "
+                f"`festina pack` with `festina show {packs[0]} --out FOLDER`, then use FOLDER."
             )
         look(packs, out, every_claim=claims is not None, chosen=claims or (), json=json)
         return
