@@ -16,6 +16,7 @@ from PIL import Image
 import festina
 from festina.experiments import ExperimentRun, experiment_names, load_experiment
 from festina.experiments._runner import write_figure
+from festina.report._page import in_words
 
 GALLERY = Path(__file__).parent / "gallery"
 DPI = 110.0
@@ -49,14 +50,6 @@ def draw(run: ExperimentRun, stem: Path) -> None:
         if not images:
             small = small.quantize(COLOURS, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
-
-
-def in_words(value: Any) -> str:
-    """Return a number, or the first numbers of a list, with four digits."""
-    if isinstance(value, list):
-        first = ", ".join(map(in_words, value[:6]))
-        return f"{first}, … ({len(value)} values)" if len(value) > 6 else first
-    return f"{value:.4g}" if isinstance(value, float) else "–" if value is None else str(value)
 
 
 def row(claim: dict[str, Any]) -> dict[str, str]:

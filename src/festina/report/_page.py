@@ -113,14 +113,14 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"value": _value, "verdict": verdict, "moved": _moved}
+    environment.filters |= {"value": in_words, "verdict": verdict, "moved": _moved}
     return environment
 
 
-def _value(value: Any) -> str:
+def in_words(value: Any) -> str:
     """Return a number, a text, or the first numbers of a list, with four digits."""
     if isinstance(value, list):
-        first = ", ".join(map(_value, value[:_SHOWN]))
+        first = ", ".join(map(in_words, value[:_SHOWN]))
         return f"{first}, … ({len(value)} values)" if len(value) > _SHOWN else first
     return f"{value:.4g}" if isinstance(value, float) else "–" if value is None else str(value)
 
