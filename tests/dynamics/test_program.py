@@ -7,6 +7,7 @@ import pytest
 import festina
 from compiled import programs
 from festina import _lanes, gradient_descent, gradient_flow
+from festina._lanes import accelerated
 from festina.networks import attention, deep_linear, deep_network, fully_connected
 from festina.tasks import from_arrays, in_context_regression
 
@@ -84,10 +85,12 @@ def test_any_number_of_seeds_in_few_programs(name, train):
         assert run.solver == solver
         return compiled
 
+    # An accelerator also cuts and packs its arrays by programs, of few distinct sizes.
+    cuts = {"jit(dynamic_slice)", "jit(gather)", "jit(packed)"} if accelerated() else set[str]()
     # Networks up to 8 and from 9 on have different programs, compiled here.
     _ = compiled_for(8), compiled_for(9)
     for seeds in (7, 12, 11, 6):
-        assert compiled_for(seeds) == []
+        assert set(compiled_for(seeds)) <= cuts
 
 
 @pytest.mark.parametrize(
