@@ -3,20 +3,12 @@
 import html.parser
 import urllib.parse
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-SITE = Path(__file__).parents[2] / "docs" / "_build"
-PAGES = [
-    page.relative_to(SITE).as_posix()
-    for page in sorted(SITE.rglob("*.html"))
-    if "_static" not in page.parts
-]
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not PAGES, reason="needs docs/_build, which `make docs` builds"),
-]
+from built_site import BUILT, PAGES, SITE
+
+pytestmark = BUILT
 
 
 class Links(html.parser.HTMLParser):

@@ -1,22 +1,11 @@
 """Test the site that `make docs` builds in a real browser, without a network."""
 
-from pathlib import Path
-
 import pytest
 
 from browser import SCREENS, chromium, empty_page, overflow
+from built_site import BUILT, PAGES, SITE
 
-SITE = Path(__file__).parents[2] / "docs" / "_build"
-PAGES = [
-    page.relative_to(SITE).as_posix()
-    for page in sorted(SITE.rglob("*.html"))
-    if "_static" not in page.parts
-]
-pytestmark = [
-    SCREENS,
-    pytest.mark.slow,
-    pytest.mark.skipif(not PAGES, reason="needs docs/_build, which `make docs` builds"),
-]
+pytestmark = [SCREENS, *BUILT]
 
 
 @pytest.fixture(scope="module")

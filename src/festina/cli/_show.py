@@ -232,7 +232,7 @@ def _another_version(home: Path, run: "ExperimentRun") -> Iterator[None]:
 def _stems(made: "list[tuple[Path, ExperimentRun]]", folder: Path | None) -> list[Path]:
     """Return the path of each run's figure without suffix, such as slides/race-xor.
 
-    Runs of one experiment are told apart by the names of their folders.
+    Figures of several runs of one experiment also have the names of the run folders.
     """
     labels = Counter(run.label for _, run in made)
     stems = []
