@@ -91,7 +91,7 @@ clean:
 
 # Packages that each target needs. All targets share one environment, which is installed again when
 # pyproject.toml changes. Releases of pip before 25.1 do not know dependency groups.
-ALL = --editable ".[cluster,posterior,torch,video]"
+ALL = --editable ".[cluster,explore,posterior,torch,video]"
 $(MARKS)/demo: PACKAGES = --editable ".[posterior]"
 $(MARKS)/test: PACKAGES = $(ALL) --group test
 $(MARKS)/lint: PACKAGES = $(ALL) --group lint

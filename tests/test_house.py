@@ -24,6 +24,7 @@ ORDER = (
     {"papers"},
     {"sweeps"},
     {"report"},
+    {"explore"},
     {"cli"},
     {"__main__"},
 )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *("list", "run", "show", "cite", "reproduce", "report", "pack", "sweep", "watch", "forecast"),
-    *("shrink", "doctor", "help"),
+    *("shrink", "explore", "doctor", "help"),
 )
 
 HELP = """Predicts how a neural network learns, trains it, and compares prediction with training.
@@ -24,6 +24,7 @@ HELP = """Predicts how a neural network learns, trains it, and compares predicti
 Start with `festina list`, then `festina run NAME`. The parameters of an experiment are flags;
 `festina run NAME --help` lists them, and `festina sweep` runs an experiment over a grid of them.
 `festina watch`, `festina forecast` and `festina shrink` analyse a training run of your own.
+`festina explore` opens pages in the browser where knobs move theory and training together.
 `festina doctor` checks the installation.
 """
 
@@ -95,6 +96,7 @@ def application() -> "cyclopts.App":
 
     from ._cite import cite
     from ._doctor import doctor
+    from ._explore import explore
     from ._forecast import forecast
     from ._help import flow
     from ._list import list_experiments
@@ -125,7 +127,7 @@ def application() -> "cyclopts.App":
         return app([*command, "--help"]) or 0
 
     functions = (list_experiments, run, show, cite, reproduce, report, pack, sweep)
-    functions += (watch, forecast, shrink, doctor, help_page)
+    functions += (watch, forecast, shrink, explore, doctor, help_page)
     for order, (name, function) in enumerate(zip(COMMANDS, functions, strict=True)):
         # `run` and `sweep` parse their flags themselves: the flags depend on the experiment.
         own = {"help_flags": (), "version_flags": ()} if function in (run, sweep) else {}

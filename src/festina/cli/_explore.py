@@ -1,0 +1,58 @@
+"""`festina explore`."""
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from festina._optional import required
+
+from ._complaint import Complaint
+from ._options import Debug, Whole
+
+
+def explore(
+    lecture: Annotated[
+        Path | None,
+        Parameter(help="TOML file with a sequence of scenes to step through, for a lecture."),
+    ] = None,
+    /,
+    *,
+    runs: Annotated[
+        Path, Parameter(help="Folder of the runs that the explorer lists, and writes to.")
+    ] = Path("runs"),
+    port: Annotated[
+        Whole, Parameter(help="First port to try; if it is taken, the next free one is used.")
+    ] = "8765",
+    browser: Annotated[
+        bool, Parameter(help="Open the page in the browser.", negative="--no-browser")
+    ] = True,
+    debug: Debug = False,
+) -> None:
+    """Open the explorer in the browser: turn a knob, and watch theory and training move together.
+
+    The explorer shows scenes with knobs, every experiment with its parameters, and the saved runs
+    in ./runs. It listens on this computer only, and runs until Ctrl-C.
+
+    `festina explore lecture.toml` shows a sequence of scenes at given positions of their knobs.
+    """
+    for module, package in _PACKAGES.items():
+        required(module, package, "'festina[explore]'", what="The explorer")
+    if not (port.isdecimal() and 1024 <= int(port) <= 65535):
+        raise Complaint(f"`--port` must be a whole number from 1024 to 65535, got '{port}'.")
+    if runs.exists() and not runs.is_dir():
+        raise Complaint(f"`--runs` must be a folder, and '{runs}' is a file.")
+    from festina.explore._server import application, serve
+
+    def started(address: str) -> None:
+        taken = "" if f":{port}/" in address else f" (port {port} is taken)"
+        print(f"The explorer is at {address}{taken}. Ctrl-C ends it.", flush=True)
+        if browser and not webbrowser.open(address):
+            print("No browser could be opened: copy this address into one.", flush=True)
+
+    serve(application(runs, lecture), int(port), started)
+
+
+_PACKAGES = {"starlette": "Starlette", "uvicorn": "uvicorn", "bokeh": "Bokeh"}
+_PACKAGES |= {"websockets": "websockets"}

@@ -1,0 +1,107 @@
+"""Pages of the explorer: home and scenes, and the files that they load."""
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pydantic
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+
+from ..experiments._invalid import invalid
+from ._live import live
+from ._scene import Scene, SceneKnobs, controls
+from .scenes import SCENES, load_scene
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@functools.cache
+def environment() -> jinja2.Environment:
+    """Return the environment of all templates of the explorer."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("festina.explore"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+
+
+def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """Return a page from a template."""
+    return HTMLResponse(environment().get_template(template).render(**values), status)
+
+
+def sorry(words: str, status: int = 404) -> HTMLResponse:
+    """Return a page with one sentence about what is wrong."""
+    return page("sorry.html", status, title="Not here", here="", words=words)
+
+
+def home(request: Request) -> Response:
+    """Return the page with all scenes."""
+    return page("home.html", title="Explorer", here="scenes", scenes=SCENES)
+
+
+async def scene(request: Request) -> Response:
+    """Return the page of a scene, with its knobs at the positions that the address gives."""
+    try:
+        found = await run_in_threadpool(load_scene, request.path_params["name"])
+    except ValueError as error:
+        return sorry(str(error))
+    values, complaint = _knobs(found, dict(request.query_params))
+    plots = await run_in_threadpool(_plots, found.entry.name)
+    return page(
+        "scene.html",
+        title=found.entry.title,
+        here="scenes",
+        scene=found.entry,
+        controls=controls(found.knobs, values),
+        complaint=complaint,
+        plots=plots,
+    )
+
+
+def _knobs(found: Scene, query: dict[str, str]) -> tuple[SceneKnobs, str]:
+    """Return the knobs of an address, and a sentence about values that cannot be used."""
+    try:
+        return found.knobs(**query), ""
+    except pydantic.ValidationError as error:
+        words = invalid(error, valid=tuple(found.knobs.model_fields))
+    usable = {}
+    for name, value in query.items():
+        try:
+            usable = found.knobs(**usable, **{name: value}).model_dump(include={*usable, name})
+        except pydantic.ValidationError:
+            continue
+    return found.knobs(**usable), f"{words} The default is used instead."
+
+
+@functools.cache
+def _plots(name: str) -> list[str]:
+    """Return the plots of a scene as JSON for Bokeh's script."""
+    from bokeh.embed import json_item
+
+    return [json.dumps(json_item(each)) for each in load_scene(name).plots()]
+
+
+def bokeh_script(request: Request) -> Response:
+    """Return Bokeh's script from the installed package."""
+    import bokeh
+
+    script = Path(bokeh.__file__).parent / "server" / "static" / "js" / "bokeh.min.js"
+    return FileResponse(script, headers={"cache-control": "max-age=86400"})
+
+
+ROUTES: list[BaseRoute] = [
+    Route("/", home),
+    Route("/scene/{name}", scene),
+    WebSocketRoute("/live/{name}", live),
+    Route("/bokeh.js", bokeh_script),
+    Mount("/static", StaticFiles(directory=_TEMPLATES / "static")),
+]
