@@ -2,9 +2,11 @@
 
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 _GROUPS = Path("/sys/fs/cgroup")
+_OWN = Path("/proc/self/cgroup")
 
 
 def memory() -> float:
@@ -16,18 +18,26 @@ def memory() -> float:
         sizes = [float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))]
     except (AttributeError, ValueError, OSError):  # Windows
         sizes = [math.inf]
-    group = _GROUPS / _own_group()
-    for each in (group, *group.parents):
-        limit = each / "memory.max"
-        if limit.exists() and (text := limit.read_text().strip()) != "max":
-            sizes.append(float(text))
+    for folder, file in _own_groups():
+        for each in (folder, *folder.parents):
+            limit = each / file
+            if limit.exists() and (text := limit.read_text().strip()) != "max":
+                sizes.append(float(text))
     return min(sizes)
 
 
-def _own_group() -> str:
-    """Return the control group of this process on Linux, elsewhere an empty text."""
+def _own_groups() -> Iterator[tuple[Path, str]]:
+    """Yield the control groups of this process that limit memory, with the file of the limit.
+
+    Linux has control groups of version 2, of version 1, or of both.
+    """
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return ""
-    return next((line[4:] for line in lines if line.startswith("0::/")), "")
+        lines = _OWN.read_text().splitlines()
+    except OSError:  # another system
+        return
+    for line in lines:  # such as "4:memory:/job/step", and "0::/job/step" in version 2
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            yield _GROUPS / path.lstrip("/"), "memory.max"
+        elif "memory" in controllers.split(","):
+            yield _GROUPS / "memory" / path.lstrip("/"), "memory.limit_in_bytes"

@@ -185,13 +185,34 @@ def test_cores_and_memory_limit_the_processes(cores, memory, accelerated, expect
     assert usual_processes() == expected
 
 
-def test_a_container_limits_memory(tmp_path, monkeypatch):
-    (tmp_path / "job" / "step").mkdir(parents=True)
-    (tmp_path / "job" / "memory.max").write_text("1234567\n")
-    (tmp_path / "job" / "step" / "memory.max").write_text("max\n")
-    monkeypatch.setattr("festina._memory._GROUPS", tmp_path)
-    monkeypatch.setattr("festina._memory._own_group", lambda: "job/step")
+@pytest.mark.parametrize(
+    ("own", "limits"),
+    [
+        ("0::/job/step", {"job/step/memory.max": "max", "job/memory.max": "1234567"}),
+        (  # version 1 has a folder for each controller, and a large number for no limit
+            "3:cpu,cpuacct:/other\n2:memory:/job/step",
+            {
+                "memory/job/step/memory.limit_in_bytes": "9223372036854771712",
+                "memory/job/memory.limit_in_bytes": "1234567",
+                "memory/other/memory.limit_in_bytes": "5",
+            },
+        ),
+        ("2:memory:/of/the/host", {"memory/memory.limit_in_bytes": "1234567"}),
+        ("2:hugetlb,memory:/job\n0::/job", {"memory/job/memory.limit_in_bytes": "1234567"}),
+        ("2:memory:/job\n0::/job", {"job/memory.max": "1234567"}),
+    ],
+    ids=["version-2", "version-1", "docker", "both-1", "both-2"],
+)
+def test_a_container_limits_memory(own, limits, tmp_path, monkeypatch):
+    for name, limit in limits.items():
+        (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "groups" / name).write_text(f"{limit}\n")
+    (tmp_path / "own").write_text(f"{own}\n")
+    monkeypatch.setattr("festina._memory._GROUPS", tmp_path / "groups")
+    monkeypatch.setattr("festina._memory._OWN", tmp_path / "own")
     assert memory() == 1234567
+    monkeypatch.setattr("festina._memory._OWN", tmp_path / "none")
+    assert memory() > 1234567
 
 
 def test_the_time_left_follows_from_measured_times():

@@ -115,8 +115,8 @@ def staircase():
 @pytest.mark.filterwarnings("ignore")  # warnings about the limits of the prediction
 def test_a_legend_names_training_and_prediction():
     run, predicted = flow(key=festina.seeds(1)[0]), staircase()
-    assert words(predicted.draw(run.draw())) == ["training", "predicted"]
-    assert sorted(words(run.draw(predicted.draw()))) == ["predicted", "training"]
+    assert words(predicted.draw(run.draw())) == ["training", "theory: staircase"]
+    assert sorted(words(run.draw(predicted.draw()))) == ["theory: staircase", "training"]
     ax = predicted.draw(color="red", lw=3, label="theory")
     assert ax.patches[0].get_edgecolor() == (1.0, 0.0, 0.0, 1.0)
     assert ax.patches[0].get_linewidth() == 3

@@ -204,6 +204,15 @@ def test_an_identifier_is_taken_once(claim):
     assert len(claim) == 1
 
 
+@pytest.mark.parametrize("cases", [("", "C = 2"), ("C = 1", "")])
+def test_a_claim_without_a_case_is_no_case_of_another(claim, cases):
+    claim("level", "the level is two", equal_to(2, 2), case=cases[0])
+    with pytest.raises(ValueError, match="called 'level'") as raised:
+        claim("level", "the level is two", equal_to(3, 2), case=cases[1])
+    assert ("Only the second one has a `case`, 'C = 2'." in str(raised.value)) is bool(cases[1])
+    assert claim[0].judged.holds
+
+
 @pytest.mark.parametrize("second", [4.0, 5.0, np.nan])
 def test_cases_are_one_claim_which_holds_where_all_do(claim, second):
     claim("zero", "the offset is none", equal_to(0, 0))

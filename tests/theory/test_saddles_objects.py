@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
+from festina.dynamics import gradient_descent
 from festina.networks import (
     DeepLinear,
     NeuronUnit,
@@ -143,6 +145,27 @@ def test_others_are_refused_and_told_where_to_go(as_a_user):
     assert relu.unit != NeuronUnit()
 
 
+def test_a_staircase_is_not_drawn_over_another_loss_or_clock():
+    network, figure = LAYERS.lane(0), Figure()
+    half, square = (saddles.staircase(network, TASK, loss=loss) for loss in ("half", "mean-square"))
+    ax = half.draw(figure.add_subplot())
+    with pytest.raises(
+        ValueError, match=r"`ax` shows the loss ½⟨.*⟩ over time, expected the loss ⟨"
+    ):
+        square.draw(ax)
+    assert (len(ax.patches), ax.get_ylabel()) == (1, "loss ½⟨‖y − f‖²⟩")
+    descent = gradient_descent(network, TASK, learning_rate=0.1, steps=3)
+    steps = descent.draw(figure.add_subplot())
+    with pytest.raises(ValueError, match=r"over steps, expected the loss .* over time, which"):
+        half.draw(steps)
+    with pytest.raises(ValueError, match=r"over time, expected the loss .* over steps, which"):
+        descent.draw(ax)
+    mine = figure.add_subplot()  # words of the user are replaced
+    mine.plot([0, 1], [1, 0])
+    mine.set(xlabel="epoch", ylabel="my loss")
+    assert half.draw(mine).get_xlabel() == "time $t/τ$"
+
+
 def test_a_staircase_is_drawn_with_its_loss_and_clock():
     import matplotlib.pyplot as plt
     from matplotlib.patches import StepPatch
@@ -152,7 +175,7 @@ def test_a_staircase_is_drawn_with_its_loss_and_clock():
     assert found[1].draw(ax) is ax
     assert ax.get_xlabel() == "time $t/τ$"
     assert ax.get_ylabel() == "loss ⟨‖y − f‖²⟩"
-    assert ax.get_legend_handles_labels()[1] == ["predicted"]
+    assert ax.get_legend_handles_labels()[1] == ["theory: staircase"]
     for patch, each in zip(ax.patches, found, strict=True):
         assert isinstance(patch, StepPatch)
         values, edges, _ = patch.get_data()

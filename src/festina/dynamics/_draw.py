@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._axes import axes, styled
+from .._axes import STEP, TIME, axes, label_loss, styled
 from .._drops import resting
 from .._objective import loss_formula
 
@@ -23,6 +23,8 @@ _WIDE = 100.0  # ratio of times or losses above which an axis is logarithmic
 def draw_loss(trajectory: "Trajectory", ax: "Axes | None", style: dict[str, Any]) -> "Axes":
     """Plot the loss of every network of a trajectory on `ax` or on new axes."""
     ax = axes(ax)
+    clock = TIME if trajectory.learning_rate is None else STEP
+    label_loss(ax, clock, loss_formula(trajectory.convention))
     names = [f"{_TRAINING}, {name}" if name else _TRAINING for name in _names(trajectory)]
     if "label" in style:
         names = [str(style["label"])] * len(names)
@@ -52,8 +54,6 @@ def draw_loss(trajectory: "Trajectory", ax: "Axes | None", style: dict[str, Any]
         # A loss that converges to zero would fill most of a logarithmic axis.
         ax.set_yscale("log")
         ax.set_ylim(bottom=max(min(levels) / _WIDE, ax.get_ylim()[0]))
-    clock = "time $t/τ$" if trajectory.learning_rate is None else "step"
-    ax.set(xlabel=clock, ylabel=f"loss {loss_formula(trajectory.convention)}")
     if set(ax.get_legend_handles_labels()[1]) - {_TRAINING}:
         some = f"{len(drawn)} of {len(every)} networks drawn" if len(drawn) < len(every) else None
         ax.legend(frameon=False, title=some)

@@ -326,6 +326,9 @@ class Trajectory(Result, Generic[Network]):
         The time axis is logarithmic if some loss halves within 1 % of the time. The loss axis is
         logarithmic if the plateaus differ by a factor above 100; call `draw().set_yscale(…)` to
         choose another scale.
+
+        Raises `ValueError` if `ax` shows a loss in another convention, or over another clock (time
+        or steps).
         """
         from ._draw import draw_loss
 

@@ -40,6 +40,7 @@ class ClaimCollector(list[Claim]):
         super().__init__()
         self.experiment, self.source, self.at, self.note = experiment, source, at, note
         self._lines: dict[str, str] = {}
+        self._cased: set[str] = set()
 
     def __call__(
         self,
@@ -70,19 +71,21 @@ class ClaimCollector(list[Claim]):
         - `note`: further remark, shown before the `note` of `claims_from_source`.
         - `headline`: whether this claim represents the experiment; by default the first claim does.
         - `case`: name of this case, such as "C = 3", for a claim made in a loop over a parameter.
-          All cases with the same identifier form one claim, which holds if all cases hold.
+          All cases with the same identifier form one claim, which holds if all cases hold. A
+          claim without a case cannot share its identifier.
         """
         caller = sys._getframe(1)
         line = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
         check_identifier(id, line)
-        if id in self._lines and not case:
-            raise ValueError(twice(id, self._lines[id], line))
+        if id in self._lines and not (case and id in self._cased):
+            raise ValueError(twice(id, self._lines[id], line, case=case))
         if bool(wrong) != (instead is not None):
             raise TypeError(
                 f"'{id}': give both `wrong`, why the statement does not hold, and `instead`, the "
                 "judgement of the right statement."
             )
         if case:
+            self._cased.add(id)
             judged = replace(judged, remark=": ".join(filter(None, (case, judged.remark))))
         made = Claim(
             self.experiment,
@@ -118,9 +121,18 @@ def check_identifier(id: str, line: str) -> None:
         )
 
 
-def twice(id: str, first: str, second: str) -> str:
-    """Return the error message for two claims with the same identifier."""
-    return f"Two claims are called '{id}': {first} and {second}. Rename one of them."
+def twice(id: str, first: str, second: str, *, case: str = "") -> str:
+    """Return the error message for two claims with the same identifier.
+
+    `case` is the case of the second claim, if only the second one has a case.
+    """
+    told = f"Two claims are called '{id}': {first} and {second}"
+    if case:
+        return (
+            f"{told}. Only the second one has a `case`, '{case}'. If both are cases of one claim, "
+            "give the first one a `case` too. Otherwise rename one of them."
+        )
+    return f"{told}. Rename one of them."
 
 
 def claims_from_source(source: str, place: str, *, note: str = "") -> Callable[[Body], Claims]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..._axes import axes, styled
+from ..._axes import TIME, axes, label_loss, styled
 from ..._checks import check_lane
 from ..._drops import MERGE
 from ..._objective import loss_formula
@@ -18,7 +18,7 @@ from ..._result import Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LABEL = "predicted"
+_LABEL = "theory: staircase"
 
 _FAR = 0.1  # largest difference of initial loss and first level, in units of the learnable loss
 _VAGUE = 0.05  # largest relative uncertainty of a time without a warning
@@ -180,12 +180,14 @@ class Staircase(Result):
         staircase then extends as far as the existing lines, and the legend has one entry for all
         staircases. For a batch, one staircase is drawn for each network. `style` is passed to
         `Axes.stairs`, for example `color`.
+
+        Raises `ValueError` if `ax` shows a loss in another convention, or over steps instead of
+        time.
         """
         ax = axes(ax)
+        label_loss(ax, TIME, loss_formula(self.convention))
         for each in self.lanes():
             each._draw(ax, dict(style))
-        formula = loss_formula(self.convention)
-        ax.set(xlabel="time $t/τ$", ylabel=f"loss {formula}")
         ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False)
         return ax
 
