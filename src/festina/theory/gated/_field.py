@@ -90,8 +90,10 @@ def held(
         atol=rtol,
     )
     pi = np.exp(logs)
+    outer = (v[:, :, None] * u[:, None, :]).reshape(len(v), -1)
+    shape = (len(modes), v.shape[1], u.shape[1])
     for each in pi[:: max(1, len(pi) // 100)]:
-        pull = field.pull(np.einsum("ap,ai,ao->pio", each[:, None] * of, v, u, optimize=True))
+        pull = field.pull(((each[:, None] * of).T @ outer).reshape(shape))
         inward = np.einsum("aio,ao->ai", pull[owner], u)
         outward = np.einsum("aio,ai->ao", pull[owner], v)
         along = np.sum(inward * v, axis=1, keepdims=True)

@@ -264,6 +264,8 @@ def _opens(
     along = along / max(float(np.abs(along).max()), 1e-300)
     along[np.abs(along) < NOTHING] = 0.0
     on = gate != 0
+    if along.shape[1] == 1:  # only the sign is free
+        return any(((sign * along[:, 0] > 0) == on).all() for sign in (1, -1))
     inequalities = np.where(on[:, None], -along, along)
     found = linprog(
         np.zeros(along.shape[1]), inequalities, np.where(on, -1.0, 0.0), bounds=(None,) * 2

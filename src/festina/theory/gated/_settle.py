@@ -44,9 +44,10 @@ def settle(
             )
         within, last = solver.dense_output(), times[-1]
         for time in np.linspace(last, solver.t, _WITHIN + 1)[1:]:
+            state = within(time)
             times.append(float(time))
-            sizes.append(size(within(time)))
-            seen.append(observe(within(time)))
+            sizes.append(size(state))
+            seen.append(observe(state))
         before, now = sizes[int(np.searchsorted(times, times[-1] / 2))], sizes[-1]
         moved = np.abs(now - before) > _STILL * now.max()
         if changed and not (moved | (now > (1 + _GROWTH) * before)).any():
