@@ -66,53 +66,113 @@ def curves(
     legend: Sequence[str] = (),
     theory: bool = True,
     training: bool = True,
+    colours: Sequence[str] = COLOURS,
 ) -> None:
     """Draw curves of a theory and of trained networks; their sources have a column `x`.
 
     `columns` are the curves of one network, each in its own colour, with the names in `legend`.
     """
-    named: list[LegendItem] = []
     for seed in range(seeds if training else 0):
         source = _source(f"{name}.{seed}", "x", *columns)
         for k, column in enumerate(columns):
-            drawn = made.line("x", column, source=source, color=COLOURS[k % len(COLOURS)])
+            drawn = made.line("x", column, source=source, color=colours[k % len(colours)])
             drawn.glyph.update(line_alpha=0.35, line_width=5, line_cap="round")
             if legend and seed == 0:
-                named.append(LegendItem(label=legend[k], renderers=[drawn]))  # pyright: ignore[reportArgumentType]
+                _name(made, legend[k], drawn)
     if theory:
         source = _source(f"{name}.theory", "x", *columns)
         for column in columns:
             made.line("x", column, source=source, color=_INK, line_width=1.6, line_dash=[6, 4])
-    if named:
-        style = {"border_line_color": None, "background_fill_alpha": 0.6, "padding": 4}
-        made.add_layout(Legend(items=named, label_text_color=_INK, **style))
+
+
+def guide(made: figure, name: str) -> None:
+    """Draw a thin grey line from the columns `x` and `y` of the theory, as a help for the eye."""
+    made.line("x", "y", source=_source(f"{name}.theory", "x", "y"), color=_QUIET, line_width=1)
 
 
 def dots(
-    made: figure, name: str, *, seed: int | str = 0, size: float = 8, colour: str = COLOURS[0]
+    made: figure,
+    name: str,
+    *,
+    seed: int | str = 0,
+    size: float | str = 8,
+    colour: str = COLOURS[0],
+    hollow: str = "",
+    legend: str = "",
 ) -> None:
-    """Draw points with the columns `x` and `y`; `seed` is `"theory"` for predicted points."""
+    """Draw points with the columns `x` and `y`; `seed` is `"theory"` for predicted points.
+
+    `size` may be the name of a column. `hollow` is the colour of circles without filling.
+    """
     style: dict[str, Any] = {"color": colour, "alpha": 0.6, "line_color": None}
-    if seed == "theory":
-        style = {"fill_color": None, "line_color": _INK, "line_width": 1.6}
-    made.scatter("x", "y", source=_source(f"{name}.{seed}", "x", "y"), size=size, **style)
+    if hollow or seed == "theory":
+        style = {"fill_color": None, "line_color": hollow or _INK, "line_width": 1.6}
+    columns = ("x", "y", size) if isinstance(size, str) else ("x", "y")
+    source = _source(f"{name}.{seed}", *columns)
+    drawn = made.scatter("x", "y", source=source, size=size, **style)
+    if legend:
+        _name(made, legend, drawn)
 
 
 def heat(
-    made: figure, name: str, size: int, *, seed: int | str = 0, low: float = -1.0, high: float = 1.0
+    made: figure,
+    name: str,
+    size: int,
+    *,
+    seed: int | str = 0,
+    low: float = -1.0,
+    high: float = 1.0,
+    half: str = "",
 ) -> None:
-    """Draw a square matrix with `size` rows from the column `value`, row by row from the top."""
+    """Draw a square matrix with `size` rows from the column `value`, row by row from the top.
+
+    With `half="upper"` the values are those above the diagonal, `np.triu_indices(size, 1)`, with
+    `half="lower"` those on and below the diagonal, `np.tril_indices(size)`.
+    """
     source = _source(f"{name}.{seed}", "value")
-    cells = [(k % size, size - 1 - k // size) for k in range(size * size)]
+    cells = [
+        (column, row)
+        for row in range(size)
+        for column in range(size)
+        if half != ("upper" if column <= row else "lower")
+    ]
     source.data = {
-        "value": [0.0] * size**2,
-        "column": [c for c, _ in cells],
-        "row": [r for _, r in cells],
+        "value": [0.0] * len(cells),
+        "column": [column for column, _ in cells],
+        "row": [size - 1 - row for _, row in cells],
     }
     mapper = LinearColorMapper(palette=list(RdBu11), low=low, high=high)
     fill = transform("value", mapper)
     made.rect("column", "row", 1.0, 1.0, source=source, fill_color=fill, line_color=None)
     made.grid.visible = False
+
+
+def paths(
+    made: figure, name: str, count: int, *, seed: int | str = 0, colour: str = COLOURS[0]
+) -> None:
+    """Draw the paths of points in a plane, with the columns `x0`, `y0`, `x1`, `y1`, …"""
+    source = _source(f"{name}.{seed}", *(f"{axis}{k}" for k in range(count) for axis in "xy"))
+    style: dict[str, Any] = {"color": colour, "alpha": 0.35, "line_width": 5, "line_cap": "round"}
+    if seed == "theory":
+        style = {"color": _INK, "line_width": 1.2, "line_dash": [6, 4]}
+    for k in range(count):
+        made.line(f"x{k}", f"y{k}", source=source, **style)
+
+
+def words(made: figure, name: str, texts: Sequence[str]) -> None:
+    """Write texts beside the points of a theory, with the columns `x` and `y`."""
+    zeros = [0.0] * len(texts)
+    source = _source(f"{name}.theory")
+    source.data = {"x": zeros, "y": zeros, "text": list(texts)}
+    made.text("x", "y", "text", source=source, x_offset=7, text_color=_INK, text_font_size="0.8em")
+
+
+def _name(made: figure, words: str, drawn: Any) -> None:
+    """Add an entry to the legend of a plot; the first entry makes the legend."""
+    if not made.legend:
+        style = {"border_line_color": None, "background_fill_alpha": 0.6, "padding": 4}
+        made.add_layout(Legend(items=[], label_text_color=_INK, **style))
+    made.legend[0].items.append(LegendItem(label=words, renderers=[drawn]))  # pyright: ignore[reportArgumentType]
 
 
 def _source(name: str, *columns: str) -> ColumnDataSource:
