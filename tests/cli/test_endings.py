@@ -2,7 +2,7 @@
 
 import xarray as xr
 
-from festina.cli._endings import unconverged
+from festina.experiments._endings import unconverged
 
 
 def table(*endings: str) -> xr.Dataset:

@@ -7,8 +7,8 @@ import jax
 import pytest
 
 from festina import papers
-from festina.cli._complaint import describe
 from festina.experiments import find_entry, load_experiment
+from festina.experiments._describe import describe
 
 from . import toy
 from .conftest import everything

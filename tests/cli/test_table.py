@@ -8,8 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from festina.cli._perform import Done
 from festina.cli._table import claims_table, print_results
+from festina.experiments._perform import Done
 from festina.experiments._runner import write_figure
 from festina.experiments.claims import Claim, ClaimCollector, Judgement, agree, headline_claim
 from festina.experiments.figures._fit import covers_data

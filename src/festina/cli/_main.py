@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from ._complaint import Complaint, complain, describe, notes
-from ._signals import interruptible
-from ._signals import status as status_of
+from festina._signals import interruptible
+from festina._signals import status as status_of
+
+from ._complaint import Complaint, complain, notes
 
 if TYPE_CHECKING:
     import cyclopts
@@ -83,6 +84,8 @@ def carry_out(tokens: list[str]) -> int:
 
         complain(usage(error, COMMANDS), debug=debug)
     except Exception as error:
+        from festina.experiments._describe import describe
+
         complain(describe(error), debug=debug)
     return 2
 

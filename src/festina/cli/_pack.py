@@ -15,7 +15,7 @@ from ._folder import Building, refuse_without_identifiers, shorter, unwritable
 from ._options import Debug, switch
 
 if TYPE_CHECKING:
-    from ._perform import Done
+    from festina.experiments._perform import Done
 
 
 def pack(
@@ -139,10 +139,9 @@ def look(
 def _contents(home: Path, pack: Path, *, keep: bool) -> "tuple[Done, str]":
     """Return the claims and figures of an unpacked run, and lines on how it was made."""
     from festina.experiments import experiment_names, find_entry
+    from festina.experiments._perform import Done
     from festina.experiments.claims._claim import claim_from_json, labelled, printable
     from festina.report._stored import stored_attributes, stored_claims
-
-    from ._perform import Done
 
     known = stored_attributes(home)
     label = printable(labelled(known.experiment, known.preset or ""))

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from festina.experiments import Experiment, unknown
+from festina.experiments._describe import describe
 from festina.experiments._flags import flag_name, setting
 
-from ._complaint import Complaint, describe
+from ._complaint import Complaint
 
 if TYPE_CHECKING:
     from festina.experiments import Parameters

@@ -111,12 +111,12 @@ def _run(
     debug: bool = False,
     **flags: Any,
 ) -> int:
+    from festina.experiments._perform import kept, perform
     from festina.experiments._runner import check_identifiers, choose, claims_json
     from festina.experiments.claims._claim import labelled
 
     from ._animation import moving_picture
     from ._parameters import changed, resolve
-    from ._perform import kept, perform
     from ._progress import Progress
     from ._table import print_results
 

@@ -118,10 +118,10 @@ def show(
         refuse_without_identifiers(home.expanduser())
     saved = [stored(each, experiment) for each in runs]
     from festina.experiments import ExperimentRun
+    from festina.experiments._perform import done
     from festina.experiments._runner import choose, claims_json
 
     from ._animation import moving_picture
-    from ._perform import done
     from ._table import print_results
 
     animated = [moving_picture(made_by, animation=animation, mp4=mp4) for _, made_by in saved]

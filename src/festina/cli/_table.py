@@ -17,8 +17,7 @@ from ._folder import shorter
 
 if TYPE_CHECKING:
     from festina.experiments import Claim
-
-    from ._perform import Done
+    from festina.experiments._perform import Done
 
 _UNWRAPPED = 100_000  # columns if standard output is not a terminal
 _MANY = 6

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import _run
 from ..experiments import experiment_names, find_entry
-from ..experiments._flags import setting
+from ..experiments._flags import python_code, shell_command
 from ..experiments.claims._claim import labelled
 from ..papers import bibtex
 from ._packs import with_packs
@@ -244,8 +244,8 @@ def _read(folder: Path, prefix: str, room: int) -> Section:
         animation=animation,
         left_out=" ".join(filter(None, (left_out, also))),
         parameters=tuple(_parameters(folder, attributes.parameters)),
-        shell=_shell(typed, preset, attributes.parameters) if known else "",
-        python=_python(typed, preset, attributes.parameters) if known else "",
+        shell=shell_command(typed, preset, attributes.parameters) if known else "",
+        python=python_code(typed, preset, attributes.parameters) if known else "",
         made=_made(attributes) if known else {},
         references=references,
         problem=" ".join(problems),
@@ -353,31 +353,6 @@ def _typed(file: str | None) -> str:
     """Return the user's experiment file as typed: below the working folder, or its name alone."""
     path = PurePosixPath(file or "")
     return path.name if path.is_absolute() or ".." in path.parts else str(path) * bool(file)
-
-
-def _shell(typed: str, preset: str, values: dict[str, Any]) -> str:
-    flags = [setting(name, value) for name, value in _named(values).items()]
-    preset = shlex.join(["--preset", preset]) if preset else ""
-    return " ".join(filter(None, (shlex.join(["festina", "run", typed]), preset, *flags)))
-
-
-def _python(typed: str, preset: str, values: dict[str, Any]) -> str:
-    given = "".join(f"    {name}={value!r},\n" for name, value in _named(values).items())
-    preset = f", preset={preset!r}" if preset else ""
-    return (
-        "from festina.experiments import load_experiment, run_experiment\n\n"
-        f"experiment = load_experiment({typed!r})\n"
-        f"parameters = experiment.parameters(\n{given})\n"
-        f"run = run_experiment(experiment, parameters{preset})\n"
-        "for claim in run.claims:\n"
-        "    print(claim.id, claim.verdict, claim.predicted, claim.measured)\n"
-        "figure = experiment.draw(run.data)"
-    )
-
-
-def _named(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with valid names: a stranger's name could be code."""
-    return {name: value for name, value in values.items() if name.isidentifier()}
 
 
 def _made(attributes: Attributes) -> dict[str, str]:

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from festina._signals import interruptible, status, undisturbed
 from festina.experiments import Progress, experiment_groups, experiment_names, load_experiment
 
 from .._complaint import Complaint, complain
 from .._folder import remove_empty, sweep
 from .._options import Claims, Debug, Json, Quick, Quiet, Whole, switch
-from .._signals import interruptible, status, undisturbed
 from ._engines import carry_out, usual_processes
 from ._jobs import Job, check_identifiers, chosen, jobs_of
 from ._overview import Overview

@@ -4,9 +4,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from festina._signals import interruptible
 from festina.experiments import ExperimentEntry, Progress
 
-from .._signals import interruptible
 from ._jobs import Job
 from ._results import Ended
 
@@ -82,8 +82,7 @@ def _carried_out(job: Job, top: Path, progress: Progress, *, debug: bool) -> End
     from festina import _run
     from festina._cache import discard_programs
     from festina.experiments import ExperimentRun
-
-    from .._perform import conclude, perform
+    from festina.experiments._perform import conclude, perform
 
     folder = top / job.folder
     discard_programs()

@@ -4,7 +4,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .._complaint import complain, describe
+from festina.experiments._describe import describe
+
+from .._complaint import complain
 from ._place import REPORT
 from ._results import Results
 

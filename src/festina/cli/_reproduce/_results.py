@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._complaint import complain, describe
+from festina.experiments._describe import describe
+
+from .._complaint import complain
 from .._folder import shorter
 from ._place import REPORT
 
 if TYPE_CHECKING:
-    from .._perform import Done
+    from festina.experiments._perform import Done
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from festina.experiments import (
-    Claim,
-    Experiment,
-    ExperimentRun,
-    Parameters,
-    Progress,
-    run_experiment,
-)
-from festina.experiments._runner import FORMATS
-
+from .._run._beside import shorter
+from .._run._building import Building, unwritable
+from .._signals import interruptible
 from ._endings import unconverged
-from ._folder import Building, shorter, unwritable
-from ._signals import interruptible
+from ._parameters import Parameters
+from ._registry import Experiment, Progress
+from ._runner import FORMATS, ExperimentRun, run_experiment
+from .claims import Claim
 
 
 @dataclass(frozen=True)
