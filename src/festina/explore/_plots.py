@@ -95,7 +95,7 @@ def dots(
     name: str,
     *,
     seed: int | str = 0,
-    size: float | str = 8,
+    size: float | int | str = 8,
     colour: str = COLOURS[0],
     hollow: str = "",
     legend: str = "",

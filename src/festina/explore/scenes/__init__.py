@@ -12,6 +12,26 @@ SCENES = (
         "A chain of weights",
         "How depth and initial weights decide when a mode of a linear network is learned.",
     ),
+    SceneEntry(
+        "lazy-to-rich",
+        "_lazy_to_rich",
+        "From lazy to rich",
+        "How the balance between two layers and the shape of a linear network decide whether it "
+        "learns features.",
+    ),
+    SceneEntry(
+        "hierarchy",
+        "_hierarchy",
+        "Progressive differentiation",
+        "A deep linear network learns a hierarchy of items from the top, a shallow one all at "
+        "once.",
+    ),
+    SceneEntry(
+        "continual",
+        "_continual",
+        "Learning one task after another, and reversal",
+        "What a second task costs the first, and why a learned task is slow to reverse.",
+    ),
 )
 
 
