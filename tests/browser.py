@@ -28,10 +28,10 @@ def chromium():
 
 
 @contextlib.contextmanager
-def empty_page(browser, screen, home):
-    """Open an empty page; console errors and requests outside the folder `home` fail at the end.
+def empty_page(browser, screen, *homes):
+    """Open an empty page; console errors and requests outside of `homes` fail at the end.
 
-    `home` is the beginning of all addresses that may be requested.
+    `homes` are the beginnings of all addresses that may be requested.
     """
     width, height = screen
     page = browser.new_page(viewport={"width": width, "height": height})
@@ -44,7 +44,7 @@ def empty_page(browser, screen, home):
     page.on("request", lambda sent: wrong.append(sent.url[:200]))
     yield page
     page.close()
-    assert [each for each in wrong if not each.startswith((home, "data:"))] == []
+    assert [each for each in wrong if not each.startswith((*homes, "data:"))] == []
 
 
 def overflow(page):

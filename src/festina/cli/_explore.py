@@ -43,15 +43,19 @@ def explore(
         raise Complaint(f"`--port` must be a whole number from 1024 to 65535, got '{port}'.")
     if runs.exists() and not runs.is_dir():
         raise Complaint(f"`--runs` must be a folder, and '{runs}' is a file.")
+    from festina.explore._lecture import read_lecture
     from festina.explore._server import application, serve
+
+    steps = None if lecture is None else read_lecture(lecture)
+    page = "" if steps is None else "lecture"
 
     def started(address: str) -> None:
         taken = "" if f":{port}/" in address else f" (port {port} is taken)"
-        print(f"The explorer is at {address}{taken}. Ctrl-C ends it.", flush=True)
-        if browser and not webbrowser.open(address):
+        print(f"The explorer is at {address}{page}{taken}. Ctrl-C ends it.", flush=True)
+        if browser and not webbrowser.open(address + page):
             print("No browser could be opened: copy this address into one.", flush=True)
 
-    serve(application(runs, lecture), int(port), started)
+    serve(application(runs, steps), int(port), started)
 
 
 _PACKAGES = {"starlette": "Starlette", "uvicorn": "uvicorn", "bokeh": "Bokeh"}

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
 from ..experiments._invalid import invalid
+from ._lecture import Lecture
 from ._live import live
 from ._scene import Scene, SceneKnobs, controls
 from .scenes import SCENES, load_scene
@@ -55,15 +56,35 @@ async def scene(request: Request) -> Response:
     except ValueError as error:
         return sorry(str(error))
     values, complaint = _knobs(found, dict(request.query_params))
+    return await _scene_page(found, values, complaint=complaint)
+
+
+async def lecture(request: Request) -> Response:
+    """Return a step of the lecture, the first one by default."""
+    given: Lecture | None = request.app.state.lecture
+    if given is None:
+        return sorry("There is no lecture: start the explorer with `festina explore lecture.toml`.")
+    number = request.path_params.get("number", 1)
+    if not 1 <= number <= len(given.steps):
+        return sorry(f"The lecture has {len(given.steps)} steps, and no step {number}.")
+    step = given.steps[number - 1]
+    place = {"title": given.title, "number": number, "total": len(given.steps), "note": step.note}
+    return await _scene_page(step.scene, step.knobs, lecture=place)
+
+
+async def _scene_page(
+    found: Scene, knobs: SceneKnobs, *, complaint: str = "", lecture: dict[str, Any] | None = None
+) -> Response:
     plots = await run_in_threadpool(_plots, found.entry.name)
     return page(
         "scene.html",
         title=found.entry.title,
         here="scenes",
         scene=found.entry,
-        controls=controls(found.knobs, values),
+        controls=controls(found.knobs, knobs),
         complaint=complaint,
         plots=plots,
+        lecture=lecture,
     )
 
 
@@ -101,6 +122,8 @@ def bokeh_script(request: Request) -> Response:
 ROUTES: list[BaseRoute] = [
     Route("/", home),
     Route("/scene/{name}", scene),
+    Route("/lecture", lecture),
+    Route("/lecture/{number:int}", lecture),
     WebSocketRoute("/live/{name}", live),
     Route("/bokeh.js", bokeh_script),
     Mount("/static", StaticFiles(directory=_TEMPLATES / "static")),

@@ -14,6 +14,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ._lecture import Lecture
 from ._live import Threads
 from ._pages import ROUTES
 
@@ -60,7 +61,7 @@ class SameOrigin:
         await self._app(scope, receive, with_policy)  # pyright: ignore[reportArgumentType]
 
 
-def application(runs: Path, lecture: Path | None = None) -> Starlette:
+def application(runs: Path, lecture: Lecture | None = None) -> Starlette:
     """Return the web application: pages of scenes, experiments and runs below the folder `runs`."""
 
     @contextlib.asynccontextmanager
@@ -89,20 +90,24 @@ def _import() -> None:
 
 def serve(app: Starlette, port: int, started: Callable[[str], None]) -> None:
     """Serve until interrupted; call `started` with the address once the port is taken."""
-    with _free_socket(port) as taken:
-        address = f"http://{HOST}:{taken.getsockname()[1]}/"
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            ws="websockets-sansio",
-            ws_max_size=2**16,
-            timeout_graceful_shutdown=1,
-        )
-        started(address)
-        uvicorn.Server(config).run(sockets=[taken])
+    with free_socket(port) as taken:
+        started(f"http://{HOST}:{taken.getsockname()[1]}/")
+        server(app).run(sockets=[taken])
 
 
-def _free_socket(port: int) -> socket.socket:
+def server(app: Starlette) -> uvicorn.Server:
+    """Return a server that ends within a second when it is asked to."""
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        ws="websockets-sansio",
+        ws_max_size=2**16,
+        timeout_graceful_shutdown=1,
+    )
+    return uvicorn.Server(config)
+
+
+def free_socket(port: int) -> socket.socket:
     """Return a socket at the first free port from `port` on."""
     for candidate in range(port, min(port + _TRIES, 65536)):
         if candidate in _BLOCKED:

@@ -45,7 +45,7 @@ function receive(data) {
   if (head.n !== number && !(head.kind === "theory")) return;
   if (head.kind === "theory") {
     for (const name of ["notice", "python", "shell"]) say(name, head[name]);
-    say("agreement", ""); say("status", "training …"); complain("");
+    say("agreement", ""); say("status", "training …");
     frames = {}; times = {};
     for (const [name, source] of sources) if (!name.endsWith(".theory")) empty(source);
     fill(arrays, "theory");
@@ -93,32 +93,56 @@ function show() {
   one(".now").value = still ? "" : `t = ${digits(now)}`;
   for (const each of documents) { const line = each.get_model_by_name("now"); if (line) { line.location = now; line.visible = part < 1; } }
 }
+const LENGTH = 6000;  // milliseconds of the whole training
 let started = 0;
 function tick(time) {
   if (play.getAttribute("aria-pressed") !== "true") return;
-  clock.value = Math.min(1000, started + 0);
-  started = Math.min(1000, started + 4);
+  clock.value = Math.min(1000, 1000 * (time - started) / LENGTH);
   show();
-  if (started >= 1000) { playing(false); clock.value = 1000; show(); } else requestAnimationFrame(tick);
+  if (+clock.value >= 1000) playing(false); else requestAnimationFrame(tick);
 }
 function playing(on) {
   play.setAttribute("aria-pressed", on);
   play.textContent = on ? "❚❚" : "▶";
   play.setAttribute("aria-label", on ? "Pause" : "Play through training");
-  if (on) { started = +clock.value >= 1000 ? 0 : +clock.value; requestAnimationFrame(tick); }
+  if (on) { started = performance.now() - (+clock.value >= 1000 ? 0 : +clock.value / 1000 * LENGTH); requestAnimationFrame(tick); }
 }
 play.onclick = () => playing(play.getAttribute("aria-pressed") !== "true");
 clock.oninput = () => { playing(false); show(); };
 
 // Controls.
-form.oninput = (event) => { if (event.target.type === "range") label(event.target); asked = performance.now(); ask(); };
+form.oninput = (event) => { if (event.target.type === "range") label(event.target); asked = performance.now(); complain(""); ask(); };
 form.onsubmit = (event) => event.preventDefault();
 one(".defaults").onclick = (event) => { event.preventDefault(); location.search = ""; };
 const copied = (button, text) => navigator.clipboard.writeText(text).then(() => { const words = button.textContent; button.textContent = "copied"; setTimeout(() => { button.textContent = words; }, 1200); });
 one(".link").onclick = (event) => copied(event.target, location.href);
 for (const button of all(".copy")) button.onclick = () => copied(button, button.nextElementSibling.textContent);
+
+// Lecture mode: full screen, large text. Up and down select a knob, left and right move it.
+const large = one(".large"), fields = all("[name]", form);
+let selected = 0;
+fields.forEach((field, k) => { field.onfocus = () => { selected = k; }; });
+function lecture(on) {
+  large.setAttribute("aria-pressed", on);
+  document.body.classList.toggle("lecture", on);
+  if (on) document.documentElement.requestFullscreen?.().catch(() => {}); else if (document.fullscreenElement) document.exitFullscreen();
+  if (on) fields[selected].focus();
+  scale();
+}
+large.onclick = () => lecture(large.getAttribute("aria-pressed") !== "true");
+function select(by) { selected = (selected + by + fields.length) % fields.length; fields[selected].focus(); }
+const step = (rel) => one(`a[rel="${rel}"][href]`);
 addEventListener("keydown", (event) => {
-  if (event.key === " " && !event.target.closest("button, select, input[type=checkbox], summary")) { event.preventDefault(); play.click(); }
+  if (event.ctrlKey || event.altKey || event.metaKey) return;
+  const on = document.body.classList.contains("lecture"), field = event.target.closest("[name]");
+  const moves = {Escape: () => on && lecture(false)};
+  for (const [key, link] of [["PageDown", step("next")], ["PageUp", step("prev")]]) if (link) moves[key] = () => { location.href = link.href; };
+  if (on && field?.tagName !== "SELECT") Object.assign(moves, {ArrowUp: () => select(-1), ArrowDown: () => select(1)});
+  if (on && !field) Object.assign(moves, {ArrowLeft: () => fields[selected].focus(), ArrowRight: () => fields[selected].focus()});
+  if (!event.target.closest("button, select, input[type=checkbox], summary")) moves[" "] = () => play.click();
+  if (!moves[event.key] || event.target === clock && event.key.startsWith("Arrow")) return;
+  if (event.key !== "Escape") event.preventDefault();
+  moves[event.key]();
 });
 
 // Download a plot as a picture, or its numbers as a table.
@@ -145,7 +169,7 @@ for (const button of all("[data-save]")) button.onclick = async () => {
 
 // Text of the plots is as large as the text of the page.
 function scale() {
-  const size = parseFloat(getComputedStyle(document.documentElement).fontSize), px = (part) => `${Math.round(size * part)}px`;
+  const size = parseFloat(getComputedStyle(document.body).fontSize), px = (part) => `${Math.round(size * part)}px`;
   for (const view of views) {
     const plot = view.model;
     plot.title.text_font_size = px(.95);
