@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from bokeh.models import (
+    ColorBar,
     ColumnDataSource,
     HoverTool,
     Legend,
     LegendItem,
     LinearColorMapper,
+    SingleIntervalTicker,
     Span,
     Title,
 )
@@ -145,6 +147,24 @@ def heat(
     fill = transform("value", mapper)
     made.rect("column", "row", 1.0, 1.0, source=source, fill_color=fill, line_color=None)
     made.grid.visible = False
+
+
+def cells(made: figure, name: str, *, seed: int | str = 0, words: str = "") -> None:
+    """Draw a matrix of any size with the columns `x`, `y` and `value` from −1 to 1, rows downwards.
+
+    `words` name the values beside a bar of colours.
+    """
+    source = _source(f"{name}.{seed}", "x", "y", "value")
+    mapper = LinearColorMapper(palette=list(RdBu11), low=-1.0, high=1.0)
+    fill = transform("value", mapper)
+    made.rect("x", "y", 0.94, 0.94, source=source, fill_color=fill, line_color=_GRID)
+    made.y_range.flipped = True  # pyright: ignore[reportAttributeAccessIssue]
+    made.grid.visible = False
+    for axis in made.axis:
+        axis.ticker = SingleIntervalTicker(interval=1, num_minor_ticks=0)
+    bar = ColorBar(color_mapper=mapper, width=8, title=words, border_line_color=None)
+    bar.update(title_text_font_style="normal", title_text_color=_INK, major_label_text_color=_INK)
+    made.add_layout(bar, "right")
 
 
 def paths(

@@ -32,6 +32,13 @@ SCENES = (
         "Learning one task after another, and reversal",
         "What a second task costs the first, and why a learned task is slow to reverse.",
     ),
+    SceneEntry(
+        "routing",
+        "_routing",
+        "Routing and abstraction",
+        "When a trunk shared by all pairs of domains wins the race against one pathway per pair, "
+        "and solves pairs that were never trained.",
+    ),
 )
 
 
