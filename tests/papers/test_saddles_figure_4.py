@@ -325,3 +325,22 @@ def test_one_unit_without_a_fixed_point_is_said_so():
     network = student(named("z2-tanh"), parameters, festina.seeds(1))
     with pytest.raises(ValueError, match="no fixed point with weights up to 5"):
         fixed_points(parameters, task, network)
+
+
+def test_figure_4b_spread_of_units_right_after_the_drop_and_where_the_loss_rests():
+    run = small("b")
+    loss, u, v = (run["simulation"][name].values[0] for name in ("loss", "u", "v"))
+    begins, level = (run["plateaus"][name].values[0, 1] for name in ("save", "level"))
+    rests = np.argmin(np.abs(loss - level))
+    assert begins < rests
+    assert loss[begins] > 5 * level
+
+    def spread(save):
+        weighted = np.repeat(u[save], np.round(1e3 * v[save, :, 0] / v[save].max()).astype(int), 0)
+        return np.sqrt(weighted.var(axis=0).sum()) / np.linalg.norm(weighted.mean(axis=0))
+
+    assert spread(begins) < 0.02
+    claims = {claim.id: claim for claim in panel("b").claims(run)}
+    measured, note = claims["equal-units"].measured, claims["equal-units"].note
+    np.testing.assert_allclose(measured, spread(begins), rtol=0.1)
+    np.testing.assert_allclose(float(note.split("rests: ")[1]), spread(rests), rtol=0.1)
