@@ -76,11 +76,23 @@ def test_contributions_are_the_solution_of_their_equation(a, initial, kappa, m):
     )
 
 
-@pytest.mark.parametrize("time", [0.0, 1e-300])
+@pytest.mark.parametrize("time", [0.0, 1e-300, 1e-100])
 def test_contributions_at_the_start_are_the_initial_ones(time):
     """On such short intervals LSODA would never return."""
     found = view_contributions([time, 0.0], [1.0, 0.5], [0.05, 0.1], overlap=0.5)
     np.testing.assert_allclose(found, [[0.05, 0.1]] * 2, rtol=1e-14)
+
+
+def test_the_error_of_contributions_falls_with_rtol():
+    found = [
+        view_contributions(TIMES, [1.2, 1.0], 1e-3, overlap=0.9, rtol=rtol)
+        for rtol in (1e-5, 1e-8, 1e-11)
+    ]
+    coarse, fine = (np.abs(each / found[-1] - 1).max() for each in found[:2])
+    assert fine < 1e-6
+    assert fine < 1e-2 * coarse < 1e-4
+    with pytest.raises(ValueError, match="`rtol` must lie between"):
+        view_contributions(TIMES, [1.2, 1.0], 1e-3, overlap=0.9, rtol=0.0)
 
 
 def test_one_view_is_a_chain_of_two_layers():

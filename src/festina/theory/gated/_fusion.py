@@ -149,6 +149,7 @@ def view_contributions(
     overlap: float | int,
     target: float | int = 1.0,
     tau: float | int = 1.0,
+    rtol: float = 1e-11,
 ) -> Float[np.ndarray, "*time view"]:
     r"""Return the contributions of views over time, if their errors overlap by κ.
 
@@ -194,21 +195,27 @@ def view_contributions(
     if times is None:
         return np.full(len(a), m / (1 + (len(a) - 1) * kappa))
     check_times(times)
+    if not 0 < (rtol := number("rtol", rtol)) < 0.1:
+        raise ValueError(f"`rtol` must lie between 0 and 0.1, got {rtol:g}.")
     if kappa == 0:
         return np.asarray(
             chain_strength(times, a * m, start, depth=2, input_variance=a, tau=tau), float
         )
 
+    ahead = np.asarray(times, float) / tau
+    if not (last := float(np.max(ahead, initial=0.0))):
+        return np.broadcast_to(start, (*ahead.shape, len(a))).copy()
+    # LSODA hangs on an interval of 1e-100, so time is measured in units of the last time.
+
     def velocity(_: float, logs: np.ndarray) -> np.ndarray:
         c = np.exp(logs)
-        return 2 * a * (m - (1 - kappa) * c - kappa * c.sum())
+        return 2 * last * a * (m - (1 - kappa) * c - kappa * c.sum())
 
     def slope(_: float, logs: np.ndarray) -> np.ndarray:
-        return -2 * a[:, None] * (kappa + (1 - kappa) * np.eye(len(a))) * np.exp(logs)
+        return -2 * last * a[:, None] * (kappa + (1 - kappa) * np.eye(len(a))) * np.exp(logs)
 
-    ahead = np.asarray(times, float) / tau
-    # LSODA hangs on an interval of 1e-100.
-    return np.exp(integrate(velocity, ahead, np.log(start), method="Radau", jac=slope, **_TIGHT))
+    how = {"method": "LSODA", "jac": slope, "rtol": rtol, "atol": 1e-2 * rtol}
+    return np.exp(integrate(velocity, ahead / last, np.log(start), **how))
 
 
 def latecomer_delay(
