@@ -180,11 +180,13 @@ def paths(
 
 
 def words(made: figure, name: str, texts: Sequence[str]) -> None:
-    """Write texts beside the points of a theory, with the columns `x` and `y`."""
+    """Write texts above and below the points of a theory, with the columns `x` and `y`."""
     zeros = [0.0] * len(texts)
+    above = [-9 if k % 2 == 0 else 21 for k in range(len(texts))]
     source = _source(f"{name}.theory")
-    source.data = {"x": zeros, "y": zeros, "text": list(texts)}
-    made.text("x", "y", "text", source=source, x_offset=7, text_color=_INK, text_font_size="0.8em")
+    source.data = {"x": zeros, "y": zeros, "text": list(texts), "above": above}
+    style = {"text_align": "center", "text_color": _INK, "text_font_size": "0.8em"}
+    made.text("x", "y", "text", source=source, y_offset="above", **style)
 
 
 def _name(made: figure, words: str, drawn: Any) -> None:

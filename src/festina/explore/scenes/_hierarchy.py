@@ -33,7 +33,7 @@ _LEVELS = ("all items", "animals or plants", "bird or fish, …", "canary or rob
 class Knobs(SceneKnobs):
     depth: int = slider("layers of weights D", 2, 1, _DEEPEST)
     strength: float = slider("initial strength a₀", 1e-3, 1e-4, 2e-2, log=True)
-    flip: float = slider("change of a feature along a branch", 0.1, 0.05, 0.4, step=0.01)
+    flip: float = slider("changes of a feature per branch", 0.1, 0.05, 0.4, step=0.01)
     weights: Literal["decoupled", "random"] = choice("initial weights", "random")
 
 
@@ -55,6 +55,7 @@ def plots() -> list[figure]:
         axis.major_label_overrides = dict(enumerate(names))
     similar.xaxis.major_label_orientation = "vertical"
     plane = plot("Items move apart", "plants ← → animals", "birds, flowers ← → fish, trees")
+    plane.x_range.range_padding = plane.y_range.range_padding = 0.3  # pyright: ignore
     paths(plane, "paths", len(_ITEMS), colour=COLOURS[5])
     paths(plane, "paths", len(_ITEMS), seed="theory")
     dots(plane, "items", colour=COLOURS[5], size=11)

@@ -15,17 +15,17 @@ from ...theory.linear import BalancedFlow, balanced_flow
 from .._plots import curves, heat, plot
 from .._scene import Numbers, Progress, SceneKnobs, choice, slider
 
-COMPARED = "loss and movement of the kernel"
+COMPARED = "the course of loss and kernel"
 _NETWORKS, _TIMES, _ITEMS = 3, 81, 8
 
 
 class Knobs(SceneKnobs):
     balance: float = slider("balance λ of W₂ᵀW₂ − W₁W₁ᵀ = λI", 0.0, -5.0, 5.0, step=0.1)
-    scale: float = slider("initial scale σ, W₂W₁ = σ² × Gaussian", 0.1, 0.01, 0.3, log=True)
+    scale: float = slider("initial scale σ of the weights", 0.1, 0.01, 0.3, log=True)
     widths: Literal["8-8-8 square", "8-4-4 funnel", "4-4-8 inverted", "8-4-8 bottleneck"] = choice(
         "inputs-hidden-outputs", "8-8-8 square"
     )
-    ratio: float = slider("target: broad over finer distinctions", 2.0, 1.2, 2.5, step=0.1)
+    ratio: float = slider("target: broad over fine modes", 2.0, 1.2, 2.5, step=0.1)
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -38,13 +38,12 @@ WARM = [Knobs(widths=widths) for widths in ("8-4-8 bottleneck", "4-4-8 inverted"
 
 
 def plots() -> list[figure]:
-    """Return the plots: loss, movement of the kernel, similarity of inputs and of outputs."""
-    loss = plot("Loss of three networks", "time t/τ", "loss", time=True)
-    kernel = plot("Movement of the tangent kernel", "time t/τ", "1 − cos(K(0), K(t))", time=True)
+    """Return the plots: loss and kernel over time, similarity of inputs and of outputs."""
+    learning = plot("Loss and movement of the kernel", "time t/τ", "share", time=True)
     for number in range(_NETWORKS):
-        curves(loss, f"loss{number}")
-        curves(kernel, f"kernel{number}")
-    made = [loss, kernel]
+        legend = () if number else ("loss / initial loss", "kernel: 1 − cos(K(0), K(t))")
+        curves(learning, f"learning{number}", columns=("loss", "kernel"), legend=legend)
+    made = [learning]
     for name, what in (("inputs", "inputs, W₁ᵀW₁"), ("outputs", "outputs, W₂W₂ᵀ")):
         matrix = plot(f"Similarity of {what}", f"{name} (above the diagonal: theory)", name)
         heat(matrix, name, _ITEMS, seed="theory", half="upper")
@@ -137,10 +136,10 @@ product = scale**2 * second @ first
 times = {_end(knobs)} * np.linspace(0, 1, {_TIMES}) ** 2
 task = festina.tasks.from_moments(correlation)
 exact = linear.balanced_flow(networks, task, balance=balance)(times)
-predicted = np.stack([exact.loss(), exact.kernel_distance()])
+predicted = np.stack([exact.loss() / exact.loss()[:, :1], exact.kernel_distance()])
 run = festina.gradient_flow(networks, festina.tasks.linear_teacher(correlation), times, rtol=1e-6)
 moved = festina.diagnose.tangent_kernel_distance(run, np.eye(inputs))
-measured = np.stack([run.loss, moved])
+measured = np.stack([run.loss / run.loss[:, :1], moved])
 """
 
 
@@ -162,10 +161,10 @@ def _numbers(
         repeats = _ITEMS // gram.shape[-1]  # four rows are drawn as eight
         whole = (gram / np.abs(gram).max()).repeat(repeats, axis=1).repeat(repeats, axis=2)
         frames[name] = {"value": whole[:, cells[0], cells[1]]}
+    loss = loss / loss[:, :1]
     columns = {
-        f"{name}{number}": {"x": times, "y": curve}
-        for name, each in (("loss", loss), ("kernel", moved))
-        for number, curve in enumerate(each)
+        f"learning{number}": {"x": times, "loss": one, "kernel": other}
+        for number, (one, other) in enumerate(zip(loss, moved, strict=True))
     }
     return Numbers(np.stack([loss, moved]), columns, frames, times)
 
@@ -210,7 +209,7 @@ def _end(knobs: Knobs) -> float:
     still = np.ones(_TIMES, dtype=bool)
     for curve in (np.asarray(solution.loss()), np.asarray(solution.kernel_distance())):
         rest = np.abs(curve - curve[:, -1:]) / np.ptp(curve, axis=1, keepdims=True)
-        still &= (rest < 0.01).all(axis=0)
+        still &= (rest < 0.02).all(axis=0)
     return float(f"{1.2 * times[np.flatnonzero(~still)[-1] + 1]:.2g}")
 
 
