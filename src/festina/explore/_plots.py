@@ -92,6 +92,12 @@ def guide(made: figure, name: str) -> None:
     made.line("x", "y", source=_source(f"{name}.theory", "x", "y"), color=_QUIET, line_width=1)
 
 
+def levels(made: figure, name: str) -> None:
+    """Draw horizontal lines at the values of the theory's column `y`, over the whole plot."""
+    source = _source(f"{name}.theory", "y")
+    made.hspan(y="y", source=source, line_color=_INK, line_width=1.2, line_dash=[6, 4])
+
+
 def dots(
     made: figure,
     name: str,

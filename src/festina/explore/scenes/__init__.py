@@ -33,6 +33,13 @@ SCENES = (
         "What a second task costs the first, and why a learned task is slow to reverse.",
     ),
     SceneEntry(
+        "xor",
+        "_xor",
+        "Exclusive or, and the transition to nonlinearity",
+        "Pathways of a ReLU network race: the faster ones decide whether it computes XoR or a "
+        "linear function.",
+    ),
+    SceneEntry(
         "routing",
         "_routing",
         "Routing and abstraction",
