@@ -57,7 +57,9 @@ def attributes(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the attributes of a run's root without reading its data."""
     folder = _store(Path(path))
     listed = read_manifest(folder)["files"]
-    ((_, root),) = read_files(folder, {"zarr.json": listed["zarr.json"]})
+    name = "zarr.json"
+    here = {name} if (folder / name).is_file() else set[str]()
+    ((_, root),) = read_files(folder, {name: listed[name]}, here)
     try:
         return dict(decode_attribute(json.loads(root).get("attributes", {})))
     except (ValueError, TypeError, AttributeError, RecursionError):

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +73,20 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def read_files(folder: Path, listed: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of each listed file, after checking its size and checksum."""
+def files_of(folder: Path) -> set[str]:
+    """Return the names of all files below a folder."""
+    return {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+
+
+def read_files(
+    folder: Path, listed: Mapping[str, Any], here: Container[str] | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of each listed file, after checking its size and checksum.
+
+    `here` contains the names of the files in the folder, if they are known.
+    """
     # Reading only files that are both listed and present ignores .DS_Store and names like ../x.
-    here = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+    here = files_of(folder) if here is None else here
     for name, expected in listed.items():
         if name not in here:
             raise RunError(f"The run at '{folder}' is incomplete: '{name}' is missing. {_AGAIN}")

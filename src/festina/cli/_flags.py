@@ -1,22 +1,18 @@
 """Turn the parameters of an experiment into flags."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import cyclopts
 from cyclopts import Group, Parameter
 
 from festina.experiments import Experiment
-from festina.experiments._flags import flag_name, setting, shown
-from festina.experiments._invalid import BOUNDS
+from festina.experiments._flags import bounds, flag_name, setting, shown
 
 from ._options import Animation, Claims, Debug, Json, Mp4, Number, Out, Quick, Quiet, Whole
-
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _PARAMETERS = Group("Parameters of the experiment", sort_key=0)
@@ -84,7 +80,7 @@ def _own(experiment: Experiment) -> list[inspect.Parameter]:
             _typed(field.annotation) | None,
             Parameter(
                 name=flag_name(name),
-                help=f"{explained.get(name, '')}{_bounds(field)}",
+                help=f"{explained.get(name, '')}{_in_brackets(bounds(field))}",
                 group=_PARAMETERS,
                 consume_multiple=1 if get_origin(field.annotation) in (list, tuple) else None,
                 negative_iterable=(),
@@ -159,21 +155,5 @@ def _typed(annotation: Any) -> Any:
     return annotation
 
 
-def _bounds(field: "FieldInfo") -> str:
-    words = [*_in_words(field.metadata), *(f"each {bound}" for bound in _of_entries(field))]
-    return f" ({', '.join(words)})" if words else ""
-
-
-def _of_entries(field: "FieldInfo") -> list[str]:
-    """Return the bounds of the entries of a tuple, without repetition."""
-    entries = [part for part in get_args(field.annotation) if get_origin(part) is Annotated]
-    return list(dict.fromkeys(bound for part in entries for bound in _in_words(part.__metadata__)))
-
-
-def _in_words(constraints: Iterable[Any]) -> list[str]:
-    return [
-        words.format(bound)
-        for constraint in constraints
-        for name, words in BOUNDS.items()
-        if (bound := getattr(constraint, name, None)) is not None
-    ]
+def _in_brackets(words: str) -> str:
+    return f" ({words})" if words else ""

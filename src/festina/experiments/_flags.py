@@ -1,8 +1,13 @@
 """Write parameters as they are typed on the command line and in Python."""
 
 import shlex
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+
+from ._invalid import BOUNDS
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 
 def flag_name(name: str) -> str:
@@ -26,7 +31,30 @@ def shown(value: Any) -> str:
     return "none" if value is None else shlex.quote(str(value))
 
 
-def shell_command(typed: str, preset: str, values: Mapping[str, Any]) -> str:
+def bounds(field: "FieldInfo") -> str:
+    """Return the bounds of a parameter in words, such as "more than 0, each at most 1"."""
+    words = [*_in_words(field.metadata), *(f"each {bound}" for bound in _of_entries(field))]
+    return ", ".join(words)
+
+
+def _of_entries(field: "FieldInfo") -> list[str]:
+    """Return the bounds of the entries of a tuple, without repetition."""
+    entries = [part for part in get_args(field.annotation) if get_origin(part) is Annotated]
+    return list(dict.fromkeys(bound for part in entries for bound in _in_words(part.__metadata__)))
+
+
+def _in_words(constraints: Iterable[Any]) -> list[str]:
+    return [
+        words.format(bound)
+        for constraint in constraints
+        for name, words in BOUNDS.items()
+        if (bound := getattr(constraint, name, None)) is not None
+    ]
+
+
+def shell_command(
+    typed: str, preset: str, values: Mapping[str, Any], *, quick: bool = False
+) -> str:
     """Return the command that runs an experiment with these parameters.
 
     **Arguments:**
@@ -34,20 +62,22 @@ def shell_command(typed: str, preset: str, values: Mapping[str, Any]) -> str:
     - `typed`: name or file of the experiment.
     - `preset`: name of a preset, or `""`. The values override the preset.
     - `values`: parameters by name.
+    - `quick`: start from the quick version of the experiment.
     """
     flags = [setting(name, value) for name, value in _named(values).items()]
-    preset = shlex.join(["--preset", preset]) if preset else ""
-    return " ".join(filter(None, (shlex.join(["festina", "run", typed]), preset, *flags)))
+    base = ["festina", "run", typed, *(["--preset", preset] if preset else [])]
+    return " ".join((shlex.join(base + ["--quick"] * quick), *flags))
 
 
 def python_code(typed: str, preset: str, values: Mapping[str, Any]) -> str:
     """Return code that runs an experiment with these parameters and prints its claims."""
     given = "".join(f"    {name}={value!r},\n" for name, value in _named(values).items())
+    given = f"\n{given}" if given else ""
     preset = f", preset={preset!r}" if preset else ""
     return (
         "from festina.experiments import load_experiment, run_experiment\n\n"
         f"experiment = load_experiment({typed!r})\n"
-        f"parameters = experiment.parameters(\n{given})\n"
+        f"parameters = experiment.parameters({given})\n"
         f"run = run_experiment(experiment, parameters{preset})\n"
         "for claim in run.claims:\n"
         "    print(claim.id, claim.verdict, claim.predicted, claim.measured)\n"

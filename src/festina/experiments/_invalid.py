@@ -37,11 +37,21 @@ def invalid(
     - `valid`: names of all parameters, if they are known.
     - `where`: function from the path of a parameter, such as `a.b[2]`, to the user's spelling.
     """
-    sentences: dict[str, str] = {}
+    return " ".join(sentences(error, valid=valid, where=where).values())
+
+
+def sentences(
+    error: "pydantic.ValidationError",
+    *,
+    valid: Sequence[str] = (),
+    where: Callable[[str], str] = "`{}`".format,
+) -> dict[str, str]:
+    """Return the sentences of `invalid` by path; the path `""` stands for several parameters."""
+    found: dict[str, str] = {}
     for details in error.errors(include_url=False):
         path = _path(details["loc"])
-        sentences.setdefault(path, _sentence(details, path, valid, where))
-    return " ".join(sentences.values())
+        found.setdefault(path, _sentence(details, path, valid, where))
+    return found
 
 
 def told(error: BaseException) -> str:

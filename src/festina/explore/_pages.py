@@ -5,43 +5,23 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pydantic
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
 from ..experiments._invalid import invalid
+from ._experiments import EXPERIMENT_ROUTES
 from ._lecture import Lecture
 from ._live import live
+from ._render import page, sorry
+from ._saved_runs import RUN_ROUTES
 from ._scene import Scene, SceneKnobs, controls
 from .scenes import SCENES, load_scene
 
 _TEMPLATES = Path(__file__).parent / "templates"
-
-
-@functools.cache
-def environment() -> jinja2.Environment:
-    """Return the environment of all templates of the explorer."""
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("festina.explore"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-
-
-def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """Return a page from a template."""
-    return HTMLResponse(environment().get_template(template).render(**values), status)
-
-
-def sorry(words: str, status: int = 404) -> HTMLResponse:
-    """Return a page with one sentence about what is wrong."""
-    return page("sorry.html", status, title="Not here", here="", words=words)
 
 
 def home(request: Request) -> Response:
@@ -125,6 +105,8 @@ ROUTES: list[BaseRoute] = [
     Route("/lecture", lecture),
     Route("/lecture/{number:int}", lecture),
     WebSocketRoute("/live/{name}", live),
+    *EXPERIMENT_ROUTES,
+    *RUN_ROUTES,
     Route("/bokeh.js", bokeh_script),
     Mount("/static", StaticFiles(directory=_TEMPLATES / "static")),
 ]

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ._lecture import Lecture
 from ._live import Threads
 from ._pages import ROUTES
+from ._runner import Runner
 
 HOST, PORT = "127.0.0.1", 8765
 HOSTS = ["127.0.0.1", "localhost"]
@@ -67,9 +68,11 @@ def application(runs: Path, lecture: Lecture | None = None) -> Starlette:
     @contextlib.asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
         app.state.runs, app.state.lecture, app.state.threads = runs, lecture, Threads()
+        app.state.runner = Runner(runs)
         threading.Thread(target=_import, daemon=True).start()
         yield
         app.state.threads.stop()
+        app.state.runner.stop()
 
     middleware = [
         Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False),

@@ -104,6 +104,21 @@ def render(sections: list[Section], remark: str = "") -> str:
     )
 
 
+def render_section(section: Section) -> str:
+    """Return the HTML of one section of a report, without the page around it."""
+    return _environment().get_template("section.html").render(one=section)
+
+
+def render_style() -> str:
+    """Return the style sheet of reports."""
+    return _environment().get_template("report.css").render()
+
+
+def render_script() -> str:
+    """Return the script of reports, as it stands in the page."""
+    return _environment().get_template("report.js").render()
+
+
 @functools.cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
