@@ -95,7 +95,7 @@ ALL = --editable ".[cluster,explore,posterior,torch,video]"
 $(MARKS)/demo: PACKAGES = --editable ".[posterior]"
 $(MARKS)/test: PACKAGES = $(ALL) --group test
 $(MARKS)/lint: PACKAGES = $(ALL) --group lint
-$(MARKS)/bench: PACKAGES = --editable ".[posterior]" --group bench
+$(MARKS)/bench: PACKAGES = --editable ".[explore,posterior]" --group bench
 $(MARKS)/docs: PACKAGES = --editable . --group docs
 $(MARKS)/package: PACKAGES = --group package
 $(MARKS)/%: pyproject.toml

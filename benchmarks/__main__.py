@@ -8,6 +8,7 @@ from . import (
     against_torch,
     balanced_curve,
     contexts,
+    explorer,
     gated_paths,
     linear_width,
     many_seeds,
@@ -32,6 +33,7 @@ PARTS = (
     posterior,
     own_watch,
     start_up,
+    explorer,
 )
 
 
