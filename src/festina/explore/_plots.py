@@ -191,7 +191,8 @@ def words(made: figure, name: str, texts: Sequence[str]) -> None:
     above = [-9 if k % 2 == 0 else 21 for k in range(len(texts))]
     source = _source(f"{name}.theory")
     source.data = {"x": zeros, "y": zeros, "text": list(texts), "above": above}
-    style = {"text_align": "center", "text_color": _INK, "text_font_size": "0.8em"}
+    style: dict[str, Any] = {"text_align": "center", "text_color": _INK}
+    style["text_font_size"] = "0.8em"
     made.text("x", "y", "text", source=source, y_offset="above", **style)
 
 

@@ -46,7 +46,7 @@ def plots() -> list[figure]:
     for number in range(_NETWORKS):
         curves(levels, f"levels{number}", columns=_LEVELS, legend=() if number else _LEVELS)
     levels.legend.location = "bottom_right"
-    similar = plot("Similarity of the answers", "above the diagonal: theory", "")
+    similar = plot("Similarity of the answers", "red: similar (above the diagonal: theory)", "")
     heat(similar, "similarity", len(_ITEMS), seed="theory", half="upper")
     heat(similar, "similarity", len(_ITEMS), half="lower")
     for axis, up in ((similar.xaxis, True), (similar.yaxis, False)):
@@ -55,7 +55,8 @@ def plots() -> list[figure]:
         axis.major_label_overrides = dict(enumerate(names))
     similar.xaxis.major_label_orientation = "vertical"
     plane = plot("Items move apart", "plants ← → animals", "birds, flowers ← → fish, trees")
-    plane.x_range.range_padding = plane.y_range.range_padding = 0.3  # pyright: ignore
+    for axis, room in ((plane.x_range, 0.3), (plane.y_range, 0.5)):
+        axis.update(range_padding=room)
     paths(plane, "paths", len(_ITEMS), colour=COLOURS[5])
     paths(plane, "paths", len(_ITEMS), seed="theory")
     dots(plane, "items", colour=COLOURS[5], size=11)
@@ -67,10 +68,11 @@ def plots() -> list[figure]:
 def theory(knobs: Knobs) -> Numbers:
     """Return the strength of every mode: closed forms of chains, or of coupled modes."""
     times, network = _times(knobs), _network(knobs)
-    data = _modes(knobs)
+    data = _modes(knobs.flip)
     u, v, s = (np.asarray(each) for each in (data.left, data.right, data.singular_values))
     if knobs.depth == 2 and knobs.weights == "random":
-        overlaps = initial_mode_overlaps(*network.weights, u, v)
+        first, second = network.weights
+        overlaps = initial_mode_overlaps(first, second, u, v)
         strengths = coupled_mode_strengths(times, overlaps, s)
     else:
         initial = np.full((1, len(s)), knobs.strength)
@@ -86,7 +88,7 @@ def train(knobs: Knobs, progress: Progress) -> Iterator[Numbers]:
     """Train three networks on one-hot items and their features."""
     times, network = _times(knobs), _network(knobs)
     flow = gradient_flow(
-        network, _task(knobs), times, loss="half-sum", rtol=1e-7, progress=progress
+        network, _task(knobs.flip), times, loss="half-sum", rtol=1e-7, progress=progress
     )
     maps = np.asarray(flow.network.end_to_end())
     yield _numbers(knobs, times, maps, np.tril_indices(len(_ITEMS)))
@@ -187,9 +189,9 @@ def _numbers(
 ) -> Numbers:
     """Return levels of every network; similarity and places of items of the first network."""
     learned, first = _levels(knobs, maps), maps[0]
-    data = _modes(knobs)
+    data = _modes(knobs.flip)
     similarity = first.swapaxes(1, 2) @ first / len(data.left)
-    x, y = np.moveaxis(_plane(_world(knobs)).T @ data.right @ data.left.T @ first, 1, 0)
+    x, y = np.moveaxis(_plane(_world(knobs.flip)).T @ data.right @ data.left.T @ first, 1, 0)
     columns = {
         f"levels{number}": {"x": times} | dict(zip(_LEVELS, each, strict=True))
         for number, each in enumerate(learned)
@@ -203,7 +205,7 @@ def _numbers(
 
 def _levels(knobs: Knobs, maps: np.ndarray) -> np.ndarray:
     """Return the learned part a/s of each level, (network, level, time)."""
-    data, level = _modes(knobs), _world(knobs).kind
+    data, level = _modes(knobs.flip), _world(knobs.flip).kind
     parts = np.einsum("om,ntoi,im->nmt", data.left, maps, data.right, optimize=True)
     parts /= np.asarray(data.singular_values)[:, None]
     return np.stack([parts[:, level == k].mean(axis=1) for k in range(len(_LEVELS))], axis=1)
@@ -215,21 +217,20 @@ def _plane(world: World) -> np.ndarray:
     return np.stack([2 * one + three, two], axis=1)
 
 
-@lru_cache(1)
-def _world(knobs: Knobs) -> World:
-    return tree((2, 2, 2), knobs.flip)
+@lru_cache(8)
+def _world(flip: float) -> World:
+    return tree((2, 2, 2), flip)
 
 
-def _task(knobs: Knobs) -> Task:
-    return structured_task(_world(knobs).exact_features(len(_ITEMS)))
+def _task(flip: float) -> Task:
+    return structured_task(_world(flip).exact_features(len(_ITEMS)))
 
 
-@lru_cache(1)
-def _modes(knobs: Knobs) -> Modes:
-    return modes(_task(knobs), loss="half-sum")
+@lru_cache(8)
+def _modes(flip: float) -> Modes:
+    return modes(_task(flip), loss="half-sum")
 
 
-@lru_cache(1)
 def _network(knobs: Knobs) -> DeepLinear:
     items, depth = len(_ITEMS), knobs.depth
     hidden = (_HIDDEN,) * (depth - 1)
@@ -238,15 +239,14 @@ def _network(knobs: Knobs) -> DeepLinear:
         scale = (knobs.strength / _HIDDEN ** ((depth - 1) / 2)) ** (1 / depth)
         keys = jax.random.split(jax.random.key(0), _NETWORKS)
         return deep_linear((items, *hidden, items), scale=scale, key=keys)
-    data, initial = _modes(knobs), np.full((_NETWORKS, items), knobs.strength)
+    data, initial = _modes(knobs.flip), np.full((_NETWORKS, items), knobs.strength)
     return decoupled(data.left, data.right, hidden, initial_strength=initial)
 
 
-@lru_cache(16)
 def _end(knobs: Knobs) -> float:
     """Return a time at which the finest level is learned, to two digits."""
     last = differentiation_times(
-        _world(knobs),
+        _world(knobs.flip),
         features=len(_ITEMS),
         initial_strength=knobs.strength,
         depth=knobs.depth,

@@ -45,7 +45,9 @@ def plots() -> list[figure]:
         curves(learning, f"learning{number}", columns=("loss", "kernel"), legend=legend)
     made = [learning]
     for name, what in (("inputs", "inputs, W₁ᵀW₁"), ("outputs", "outputs, W₂W₂ᵀ")):
-        matrix = plot(f"Similarity of {what}", f"{name} (above the diagonal: theory)", name)
+        matrix = plot(
+            f"Similarity of {what}", "above the diagonal: theory", f"{name} (red: similar)"
+        )
         heat(matrix, name, _ITEMS, seed="theory", half="upper")
         heat(matrix, name, _ITEMS, half="lower")
         for axis in matrix.axis:
@@ -83,27 +85,34 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     half = float(passage_time(times, loss, loss[0] / 2))
     turned = float(passage_time(times, -moved, -end / 2))
     inputs, hidden, outputs = knobs.sizes
+    minus = lambda number: f"{number:g}".replace("-", "−")
     large, small, side, count = (
         ("second", "first", "outputs", outputs)
         if lam > 0
         else ("first", "second", "inputs", inputs)
     )
-    if end < 0.05:
+    if end < 0.05 and abs(lam) >= 2:
         return (
             f"Lazy: the kernel moves by only {end:.1g}, while the loss is halved at t/τ = "
-            f"{half:.2g}. At λ = {lam:g} the {large} layer has the larger weights and already "
-            f"spans all {count} {side}; learning in the {small} layer suffices."
+            f"{half:.2g}. At λ = {minus(lam)} the {large} layer has the larger weights and already "
+            f"spans all {count} {side}: learning in the small {small} layer suffices."
+        )
+    if end < 0.05:
+        return (
+            f"Nearly lazy: the kernel grows, but turns by only {end:.1g}. At λ = {minus(lam)} the "
+            f"{large} layer starts with about equal weights along all {count} {side}, so no "
+            "direction has to be found. Raise |λ| for a kernel that does not change at all."
         )
     if turned > 2 * half and hidden < count:
         return (
             f"Delayed rich: the loss is halved at t/τ = {half:.2g}, but the kernel is half way "
-            f"only at {turned:.2g}. The large {large} layer spans {hidden} of {count} {side}, "
-            f"in random directions. It must turn towards the tree: blocks appear late."
+            f"only at {turned:.2g}. The larger {large} layer spans {hidden} of {count} {side}, in "
+            "random directions. It must turn towards the tree: the blocks appear late."
         )
     return (
-        f"Rich: the kernel moves by {end:.2g}. At balance λ = {lam:g} neither layer is large "
-        "enough at the start to learn the target alone. Both layers grow together, and the blocks "
-        "of the tree appear in both, broad before fine."
+        f"Rich: the kernel ends {end:.2g} away from its start. At balance λ = {minus(lam)} neither "
+        "layer is large enough at the start to learn the target alone. Both layers grow together, "
+        "and the blocks of the tree appear in both, broad before fine."
     )
 
 
@@ -182,7 +191,6 @@ def _tree(items: int) -> np.ndarray:
     return features / np.linalg.norm(features, axis=1, keepdims=True)
 
 
-@lru_cache(1)
 def _networks(knobs: Knobs) -> DeepLinear:
     inputs, hidden, outputs = knobs.sizes
     rng = np.random.default_rng(0)
@@ -201,9 +209,14 @@ def _flow(knobs: Knobs) -> BalancedFlow:
     return balanced_flow(_networks(knobs), task, balance=knobs.balance)
 
 
-@lru_cache(16)
 def _end(knobs: Knobs) -> float:
+    return _settled(knobs.model_dump_json())
+
+
+@lru_cache(16)
+def _settled(text: str) -> float:
     """Return the time at which loss and kernel hardly change any more, to two digits."""
+    knobs = Knobs.model_validate_json(text)
     times = np.append(0.0, np.geomspace(1e-2, 1e5, _TIMES - 1))
     solution = _flow(knobs)(times)
     still = np.ones(_TIMES, dtype=bool)
