@@ -98,6 +98,12 @@ def levels(made: figure, name: str) -> None:
     made.hspan(y="y", source=source, line_color=_INK, line_width=1.2, line_dash=[6, 4])
 
 
+def band(made: figure, name: str) -> None:
+    """Draw a thick grey line from the columns `x` and `y` of the theory: an uncertain time."""
+    style: dict[str, Any] = {"color": _QUIET, "alpha": 0.4, "line_width": 9}
+    made.line("x", "y", source=_source(f"{name}.theory", "x", "y"), **style)
+
+
 def dots(
     made: figure,
     name: str,
@@ -155,22 +161,20 @@ def heat(
     made.grid.visible = False
 
 
-def cells(made: figure, name: str, *, seed: int | str = 0, words: str = "") -> None:
+def cells(made: figure, name: str, *, seed: int | str = 0) -> None:
     """Draw a matrix of any size with the columns `x`, `y` and `value` from −1 to 1, rows downwards.
 
-    `words` name the values beside a bar of colours.
+    A bar beside the matrix shows the colours.
     """
     source = _source(f"{name}.{seed}", "x", "y", "value")
-    mapper = LinearColorMapper(palette=list(RdBu11), low=-1.0, high=1.0)
+    mapper = LinearColorMapper(palette=list(RdBu11[1:-1]), low=-1.0, high=1.0)
     fill = transform("value", mapper)
-    made.rect("x", "y", 0.94, 0.94, source=source, fill_color=fill, line_color=_GRID)
+    made.rect("x", "y", 0.96, 0.96, source=source, fill_color=fill, line_color=_GRID)
     made.y_range.flipped = True  # pyright: ignore[reportAttributeAccessIssue]
     made.grid.visible = False
     for axis in made.axis:
         axis.ticker = SingleIntervalTicker(interval=1, num_minor_ticks=0)
-    bar = ColorBar(color_mapper=mapper, width=8, title=words, border_line_color=None)
-    bar.update(title_text_font_style="normal", title_text_color=_INK, major_label_text_color=_INK)
-    made.add_layout(bar, "right")
+    made.add_layout(ColorBar(color_mapper=mapper, width=8, border_line_color=None), "right")
 
 
 def paths(
