@@ -46,6 +46,18 @@ SCENES = (
         "When a trunk shared by all pairs of domains wins the race against one pathway per pair, "
         "and solves pairs that were never trained.",
     ),
+    SceneEntry(
+        "views",
+        "_views",
+        "Views and conflict",
+        "Whether several views of one object compete for the output or coexist, and who wins.",
+    ),
+    SceneEntry(
+        "forecast",
+        "_forecast",
+        "A forecast on a plateau",
+        "When does the loss drop next? The forecast is made on a plateau, and checked by training.",
+    ),
 )
 
 
