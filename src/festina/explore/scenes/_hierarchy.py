@@ -46,7 +46,7 @@ def plots() -> list[figure]:
     for number in range(_NETWORKS):
         curves(levels, f"levels{number}", columns=_LEVELS, legend=() if number else _LEVELS)
     levels.legend.location = "bottom_right"
-    similar = plot("Similarity of the answers", "red: similar (above the diagonal: theory)", "")
+    similar = plot("Similar answers (red)", "above the diagonal: theory", "")
     heat(similar, "similarity", len(_ITEMS), seed="theory", half="upper")
     heat(similar, "similarity", len(_ITEMS), half="lower")
     for axis, up in ((similar.xaxis, True), (similar.yaxis, False)):

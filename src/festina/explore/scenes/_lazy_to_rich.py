@@ -20,7 +20,7 @@ _NETWORKS, _TIMES, _ITEMS = 3, 81, 8
 
 
 class Knobs(SceneKnobs):
-    balance: float = slider("balance λ of W₂ᵀW₂ − W₁W₁ᵀ = λI", 0.0, -5.0, 5.0, step=0.1)
+    balance: float = slider("balance λI = W₂ᵀW₂ − W₁W₁ᵀ", 0.0, -5.0, 5.0, step=0.1)
     scale: float = slider("initial scale σ of the weights", 0.1, 0.01, 0.3, log=True)
     widths: Literal["8-8-8 square", "8-4-4 funnel", "4-4-8 inverted", "8-4-8 bottleneck"] = choice(
         "inputs-hidden-outputs", "8-8-8 square"
@@ -39,7 +39,7 @@ WARM = [Knobs(widths=widths) for widths in ("8-4-8 bottleneck", "4-4-8 inverted"
 
 def plots() -> list[figure]:
     """Return the plots: loss and kernel over time, similarity of inputs and of outputs."""
-    learning = plot("Loss and movement of the kernel", "time t/τ", "share", time=True)
+    learning = plot("Loss and kernel", "time t/τ", "share", time=True)
     for number in range(_NETWORKS):
         legend = () if number else ("loss / initial loss", "kernel: 1 − cos(K(0), K(t))")
         curves(learning, f"learning{number}", columns=("loss", "kernel"), legend=legend)
