@@ -38,7 +38,7 @@ def text(page, where):
 
 def test_a_scene_fits_the_screen_and_says_how_well_theory_agrees(page):
     assert overflow(page) <= 0
-    assert re.search(r"differs by at most .* % \(expected: 0.01 %\)", text(page, ".agreement"))
+    assert re.search(r"differs by .* % at most; up to 0.01 % is expected", text(page, ".agreement"))
     assert "With 3 layers" in text(page, ".notice")
     assert page.locator("canvas").count() >= 3
 

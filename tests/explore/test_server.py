@@ -55,7 +55,7 @@ def test_knobs_are_answered_by_theory_and_then_by_training(client):
         assert arrays(data)["product", "y"][-1] == pytest.approx(1.0, abs=0.01)
         heads = until(page, "trained", 1)
         assert [each["seed"] for each in heads if each["kind"] == "training"] == [0, 1, 2, 3]
-        assert "differs by at most" in heads[-1]["words"]
+        assert "% is expected." in heads[-1]["words"]
 
 
 def test_an_older_wish_is_neither_answered_nor_trained(client):

@@ -187,8 +187,8 @@ def _agreement(compared: str, apart: float, allowed: float | None) -> str:
     if allowed is None:
         return f"No closed form for these knobs: {compared} is shown from training alone."
     return (
-        f"Theory and training: {compared} differs by at most {100 * apart:.2g} % "
-        f"(expected: {100 * allowed:.2g} %)."
+        f"Theory and training: {compared} differs by {100 * apart:.2g} % at most; "
+        f"up to {100 * allowed:.2g} % is expected."
     )
 
 
