@@ -72,9 +72,10 @@ test-docs: docs $(MARKS)/test
 # The pictures and claims of the gallery are part of the repository. `festina reproduce` takes a
 # quarter of an hour on two cores, keeps what it has finished, and so can be interrupted.
 RUNS ?= runs
-gallery: $(MARKS)/demo
+gallery: $(MARKS)/test
 	$(BIN)/festina reproduce all --quick --out $(RUNS)
 	$(BIN)/python docs/make_gallery.py $(RUNS)
+	$(BIN)/python docs/make_scenes.py
 
 docs/_static/katex:
 	@command -v npm > /dev/null || { \

@@ -14,6 +14,7 @@ from starlette.staticfiles import StaticFiles
 
 from ..experiments._invalid import invalid
 from ._experiments import EXPERIMENT_ROUTES
+from ._gallery import GALLERY_ROUTES, address
 from ._lecture import Lecture
 from ._live import live
 from ._render import page, sorry
@@ -26,7 +27,8 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 def home(request: Request) -> Response:
     """Return the page with all scenes."""
-    return page("home.html", title="Explorer", here="scenes", scenes=SCENES)
+    cards = [(each, address(f"scene-{each.name}")) for each in SCENES]
+    return page("home.html", title="Explorer", here="scenes", cards=cards)
 
 
 async def scene(request: Request) -> Response:
@@ -105,6 +107,7 @@ ROUTES: list[BaseRoute] = [
     Route("/lecture", lecture),
     Route("/lecture/{number:int}", lecture),
     WebSocketRoute("/live/{name}", live),
+    *GALLERY_ROUTES,
     *EXPERIMENT_ROUTES,
     *RUN_ROUTES,
     Route("/bokeh.js", bokeh_script),
