@@ -22,6 +22,7 @@ from ..networks._view import AbstractView
 _MOST_FEATURES = 2048
 _MOST_NUMBERS = 2**28  # largest number of features times samples, 2 GiB in float64
 _CHUNK = 2**17  # number of float64 values that fit into the processor's cache
+_FEW = 256  # samples up to which gates are evaluated without compilation
 # Samples × (features + outputs)² above which QR takes too long. QR of 65,536 samples of 390
 # features, the limit, takes one to two seconds.
 _MOST_WORK = 1e10
@@ -191,7 +192,9 @@ class Task(AbstractTask):
 
         If compression does not reduce the number of samples, all samples are returned.
         """
-        psi = np.asarray(jax.jit(jax.vmap(view.features))(x))
+        look = jax.vmap(view.features)
+        # For few samples, compiling a program for these gates takes longer than running it.
+        psi = np.asarray((look if len(x) <= _FEW else jax.jit(look))(x))
         psi, y, weight = _at_once(psi, view.wanted(psi, y), self.weight, view.output_gates)
         features = psi.shape[1] - view.gates
         patterns, which = np.unique(psi[:, features:], axis=0, return_inverse=True)
