@@ -47,7 +47,7 @@ def plots() -> list[figure]:
     how = {"columns": ("first", "second"), "legend": legend, "colours": _INPUTS}
     curves(modes, "modes", seeds=_SEEDS, **how)
     guide(modes, "zero")
-    dots(modes, "crossing", seed="theory", legend="after long training")
+    dots(modes, "crossing", seed="theory")
     modes.legend[0].location = "bottom_left"
     box = {"x_range": (-1.8, 2.0), "y_range": (-1.4, 1.8), "match_aspect": True}
     outputs = plot("Outputs for two inputs", "output 1", "output 2", **box)
@@ -171,7 +171,8 @@ def _reversed(knobs: Knobs, theory: Numbers) -> str:
     least = float(reversal_time(_MODES[1], knobs.balance))
     return words + (
         f"Balance λ = {knobs.balance:g} keeps some of the weights that must grow: even after "
-        f"endless training on A, {least:.2g} is enough. For small λ this time grows like ln(1/λ)."
+        f"endless training on A, {least:.2g} is enough (circles). For small λ this time grows like "
+        "ln(1/λ)."
     )
 
 
