@@ -7,6 +7,13 @@ from .._scene import Scene, SceneEntry
 
 SCENES = (
     SceneEntry(
+        "staircase",
+        "_staircase",
+        "A staircase in six architectures",
+        "From small weights, very different networks learn one thing after another: the loss falls "
+        "in steps.",
+    ),
+    SceneEntry(
         "chain",
         "_chain",
         "A chain of weights",
