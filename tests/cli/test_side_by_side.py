@@ -7,13 +7,16 @@ import shutil
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from festina._memory import memory
 from festina.cli._reproduce._engines import usual_processes
+from festina.cli._reproduce._jobs import jobs_of
 from festina.cli._reproduce._time_left import TimeLeft
+from festina.experiments import find_entry, load_experiment
 
 from .conftest import TOY, everything
 from .test_reproduce import label
@@ -228,3 +231,27 @@ def test_the_time_left_follows_from_measured_times():
     assert left.seconds(300.0) == pytest.approx(300 * (30 + 450) / (30 + 900))
     left.begin("b", 300.0)
     assert left.seconds(1300.0) == 100.0  # it takes longer than expected
+
+
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_the_time_left_of_reproduce_all_quick_is_right_within_a_factor(processes):
+    # Seconds of `festina reproduce all --quick` with two processes on two cores.
+    measured = json.loads(Path(__file__).with_name("quick_seconds.json").read_text())
+    (job,) = jobs_of(load_experiment("saddles/lemma-6"), True, {}, alone=False)
+    experiment = lambda name: replace(job.experiment, entry=find_entry(name))
+    jobs = [replace(job, label=name, experiment=experiment(name)) for name in measured]
+    waiting = sorted(jobs, key=lambda job: -job.seconds)
+    left = TimeLeft({job.label: job.seconds for job in jobs}, processes)
+    now, running, estimates = 0.0, {}, []
+    while waiting or running:
+        while waiting and len(running) < processes:
+            label = waiting.pop(0).label
+            left.begin(label, now)
+            running[label] = now + measured[label]
+        estimates.append((now, left.seconds(now)))
+        ended = min(running, key=running.__getitem__)
+        now = running.pop(ended)
+        left.end(ended, now)
+    ratios = [estimate / (now - at) for at, estimate in estimates if 120 <= at <= now - 20]
+    assert min(ratios) > 1 / 1.5
+    assert max(ratios) < 1.5

@@ -15,6 +15,9 @@ from festina.experiments import (
 
 from .._complaint import Complaint
 
+_QUICK = 75.0
+"""Most seconds of a quick run: the longest experiments leave out most of their training."""
+
 if TYPE_CHECKING:
     from festina.experiments import Parameters
 
@@ -28,11 +31,13 @@ class Job:
     parameters: "Parameters"
     label: str
     folder: str
+    quick: bool = False
 
     @property
     def seconds(self) -> float:
-        """Return the expected run time of the experiment."""
-        return float(self.experiment.entry.seconds)
+        """Return the expected run time."""
+        seconds = float(self.experiment.entry.seconds)
+        return min(seconds, _QUICK) if self.quick else seconds
 
     def is_done(self, top: Path) -> bool:
         from festina.experiments._runner import is_saved
@@ -83,6 +88,7 @@ def jobs_of(
             resolve(experiment, preset=preset, quick=quick, flags=flags),
             labelled(experiment.name, preset or ""),
             f"{own}-{preset}" if preset else own,
+            quick,
         )
         for preset in (None, *(() if quick else experiment.presets))
     ]

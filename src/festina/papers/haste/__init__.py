@@ -23,7 +23,7 @@ EXPERIMENTS = (
            shows="ReLU units become mixed: they are active in all contexts but one"),
     _entry("_why", "why mixed selectivity wins", 40, *_HASTE,
            shows="pathways for more contexts learn faster while the common pathway still learns"),
-    _entry("_structures", "contexts of different structures", 30, *_HASTE,
+    _entry("_structures", "contexts of different structures", 50, *_HASTE,
            shows="units are mixed even if each context has another structure (tree, ring)"),
     _entry("_distillation", "distillation", 50, *_HASTE,
            shows="students inherit selectivity from features of a teacher, not from its outputs"),
