@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from bokeh.plotting import figure
@@ -36,11 +37,11 @@ class Knobs(SceneKnobs):
 
 def plots() -> list[figure]:
     """Return the plots: losses, modes of task A, outputs in their plane, and forgetting."""
-    box = {"y_range": (-0.2, 2.1 * _WHOLE)}
+    box: dict[str, Any] = {"y_range": (-0.2, 2.5 * _WHOLE)}
     losses = plot("Loss: first task A, then task B", "time t/τ", "loss", time=True, **box)
     curves(losses, "loss", seeds=_SEEDS, columns=("a", "b"), legend=("task A", "task B"))
     guide(losses, "switch")
-    losses.legend[0].location = "top_left"
+    losses.legend[0].orientation = "horizontal"
     box = {"y_range": (-1.2 * _MODES[0], 1.2 * _MODES[0])}
     modes = plot("Strength of task A's modes", "time t/τ", "strength", time=True, **box)
     legend = tuple(f"s = {s:g}" for s in _MODES)
@@ -49,19 +50,18 @@ def plots() -> list[figure]:
     guide(modes, "zero")
     dots(modes, "crossing", seed="theory")
     modes.legend[0].location = "bottom_left"
-    box = {"x_range": (-1.8, 2.0), "y_range": (-1.4, 1.8), "match_aspect": True}
+    box = {"x_range": (-1.8, 3.4), "y_range": (-1.4, 1.8)}
     outputs = plot("Outputs for two inputs", "output 1", "output 2", **box)
     for seed in range(_SEEDS):
         paths(outputs, "path", 2, seed=seed, colour=COLOURS[5])
     paths(outputs, "path", 2, seed="theory")
     for task, colour in zip("ab", COLOURS, strict=False):
-        words = f"target of task {task.upper()}"
+        words = f"target {task.upper()}"
         dots(outputs, f"target_{task}", seed="theory", size=14, hollow=colour, legend=words)
     for seed in range(_SEEDS):
         for k, colour in enumerate(_INPUTS):
             words = f"input {k + 1}" if not seed else ""
             dots(outputs, f"output_{k}", seed=seed, size=9, colour=colour, legend=words)
-    outputs.legend[0].location = "bottom_right"
     cost = plot("Rise of the loss on A by learning B", "angle between tasks", "rise of loss")
     curves(cost, "cost", training=False)
     for seed in range(_SEEDS):
@@ -139,6 +139,8 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
             f"angle, and learning B raises the loss on A.{noise}"
         )
     if knobs.angle == 180:
+        if knobs.noise and not knobs.balance and knobs.first >= 4:
+            noise = " The noise unbalances the layers, so the networks (pale) turn earlier."
         return _reversed(knobs, theory) + noise
     full = _WHOLE * (1 - math.cos(math.radians(knobs.angle)))
     done = theory.compared[-1, 1] < 0.02 * _WHOLE

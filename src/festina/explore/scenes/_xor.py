@@ -97,7 +97,7 @@ def theory(knobs: Knobs) -> Numbers:
             "names": {"x": ways[[3, 4], 0] + 0.04, "y": ways[[3, 4], 1]},
             "half_xor": {"x": _MARGINS, "y": alone[:, 0]},
             "half_linear": {"x": _MARGINS, "y": alone[:, 1]},
-            "alone": {"x": _MARGINS[[0, 12]], "y": np.array([0.8 * alone[0, 0], alone[12, 1]])},
+            "alone": {"x": np.array([1.2, 0.6]), "y": np.array([1.12 * alone[50, 0], alone[5, 1]])},
         },
     )
 
@@ -170,13 +170,13 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
             f"{winner} pathways grow faster than {other} ones, at rates {rates}, and give "
             f"{share:.0f} % of the output. "
         )
-        if winner == "XoR" and share > 50:
-            said += "The networks compute XoR, although a linear solution exists. "
         if knobs.racers == _FREE and knobs.width < _ENOUGH:
             return said + (
                 f"With only {knobs.width} units chance decides who starts ahead, and a network "
                 "may lack a unit for an example: its loss then stays at 1/8."
             )
+        if winner == "XoR" and share > 50:
+            said += "The networks compute XoR, although a linear solution exists. "
         return said + time
     fast = (
         f"Half planes grow fastest, at the rate {raced.rate.max():.2g}, but only with fixed gates: "
