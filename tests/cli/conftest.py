@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -51,6 +52,33 @@ def festina(here, monkeypatch, capsys):
         return Outcome(status, *capsys.readouterr())
 
     return command
+
+
+@pytest.fixture(scope="session")
+def saved_runs():
+    return dict[tuple[str, ...], Path]()
+
+
+@pytest.fixture
+def saved(festina, here, saved_runs, tmp_path_factory):
+    """Return a function that makes the files of some commands in the current folder.
+
+    The commands run once for all tests, and each test gets copies of the files. This is not for
+    experiment files of users: their runs know the folder of the file.
+    """
+
+    def copy(*commands: str) -> None:
+        if commands not in saved_runs:
+            folder = tmp_path_factory.mktemp("saved")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.chdir(folder)
+                for command in commands:
+                    outcome = festina(*command.split())
+                    assert outcome.status == 0, outcome.err
+            saved_runs[commands] = folder
+        shutil.copytree(saved_runs[commands], here, dirs_exist_ok=True)
+
+    return copy
 
 
 @pytest.fixture

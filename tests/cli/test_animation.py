@@ -118,3 +118,13 @@ def test_another_ending_is_refused(festina, here):
         save_animation(animation, here / "a.png")
     save_animation(animation, here / "a.gif")
     assert frames(here / "a.gif") == 5
+
+
+def test_progress_names_the_frames(festina, here, monkeypatch):
+    monkeypatch.setattr("festina.cli._progress._PLAIN_EVERY", 0.0)
+    last = "toy/one: drawing frame 5 of 5 (100%)"
+    assert last in festina("run", "toy/one", "--animation", "--out", "a").err.splitlines()
+    outcome = festina("show", "a", "--slide", "--animation", "--out", "b")
+    frames = [f"toy/one: drawing frame {k} of 5 ({k / 5:.0%})" for k in range(1, 6)]
+    assert [line for line in outcome.err.splitlines() if "frame" in line] == frames
+    assert festina("show", "a", "--slide", "--out", "c").err == ""

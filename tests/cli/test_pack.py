@@ -21,10 +21,9 @@ from .test_run import FILES
 
 
 @pytest.fixture
-def packed(festina, here):
+def packed(saved, here):
     """Return the file of a packed run of a toy experiment."""
-    festina("run", "toy/one", "--quick", "--animation", "--out", "a")
-    assert festina("pack", "a").status == 0
+    saved("run toy/one --quick --animation --out a", "pack a")
     return here / "toy-one-a.zip"
 
 

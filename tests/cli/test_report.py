@@ -53,8 +53,8 @@ def page(path):
 
 
 @pytest.fixture
-def run(festina, here):
-    assert festina("run", "toy/one", "--quiet", "--quick").status == 0
+def run(saved, here):
+    saved("run toy/one --quiet --quick")
     return here / "runs" / "toy" / "one" / "001"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +18,8 @@ REAL = papers.EXPERIMENTS
 
 
 @pytest.fixture
-def made(festina, here):
-    festina("run", "toy/one", "--preset", "printed", "--out", "a")
+def made(saved, here):
+    saved("run toy/one --preset printed --out a")
     return here / "a"
 
 
@@ -48,9 +49,9 @@ def test_show_json_is_claims_json(made, festina):
     assert festina("show", "a", "--json").out == (made / "claims.json").read_text()
 
 
-def test_a_folder_of_runs_names_them(festina, here):
+def test_a_folder_of_runs_names_them(made, festina, here):
     for number in range(10):
-        festina("run", "toy/one", "--out", f"all/{number}")
+        shutil.copytree(made, here / "all" / str(number))
     complaint = festina("show", "all").complaint
     assert "There is no run in 'all'" in complaint
     assert "all/0, all/1" in complaint
@@ -229,12 +230,12 @@ def test_a_size(made, festina, here):
     assert (here / "page" / "toy-one-printed.svg").read_bytes() == before
 
 
-def test_slides_of_several_runs(made, festina, here):
+def test_slides_of_several_runs(made, saved, festina, here):
     from PIL import Image
 
     festina("run", "toy/one", "--seed", "3", "--out", "b")
     festina("run", "toy/one", "--seed", "4", "--out", "c")
-    festina("run", "toy/two", "--out", "d")
+    saved("run toy/two --out d")
     before = contents(here)
     outcome = festina("show", "a", "b", "c", "d", "--slide")
     assert outcome.status == 0, outcome.err
@@ -259,12 +260,12 @@ def test_slides_of_several_runs(made, festina, here):
 
 
 def test_runs_of_one_name_do_not_share_a_file(made, festina, here):
-    festina("run", "toy/one", "--out", "b/x")
-    festina("run", "toy/one", "--out", "c/x")
+    shutil.copytree(made, here / "b" / "x")
+    shutil.copytree(made, here / "c" / "x")
     complaint = festina("show", "b/x", "c/x", "--slide").complaint
     assert complaint == (
-        "Two of the runs would be drawn to 'slides/toy-one-x': draw them one by one, each with its "
-        "own `--out`."
+        "Two of the runs would be drawn to 'slides/toy-one-printed-x': draw them one by one, each "
+        "with its own `--out`."
     )
     assert not (here / "slides").exists()
 
@@ -275,8 +276,8 @@ def test_a_slide_has_its_own_size(flag, made, festina):
     assert complaint.startswith("`--slide` has its own size; leave out")
 
 
-def test_claims_of_several_runs(made, festina, here):
-    festina("run", "toy/two", "--out", "b")
+def test_claims_of_several_runs(made, saved, festina, here):
+    saved("run toy/two --out b")
     entries = json.loads(festina("show", "a", "b", "--json").out)
     assert entries == [
         entry for run in "ab" for entry in json.loads((here / run / "claims.json").read_text())

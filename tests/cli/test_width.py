@@ -23,12 +23,12 @@ def _too_long(text, width):
 
 
 @pytest.fixture
-def printed(festina, monkeypatch):
+def printed(festina, saved, monkeypatch):
     """Return a function that runs a command for a terminal of some width, or for a pipe."""
 
     def output(tokens, columns):
         if tokens[0] == "show":
-            festina("run", "toy/one", "--quiet")
+            saved("run toy/one --quiet")
         if tokens[0] == "doctor":
             monkeypatch.setattr("festina.cli._doctor._version", lambda package: "")
         if columns:

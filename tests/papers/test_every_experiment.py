@@ -42,8 +42,11 @@ LONG = {
     "race/xor": "ReLU networks, copies with fixed gates and a gated network are separate programs",
     "saddles/drop-times": "the spread of drop times is measured over hundreds of seeds",
     "saddles/figure-3": "images of MNIST, and flows that read the width on every plateau",
+    "saddles/figure-4g": "each activation has flows of its own to compile; 4C to 4F are cheaper",
+    "saddles/figure-4h": "each activation has flows of its own to compile; 4C to 4F are cheaper",
     "saddles/figure-5e": "attention below two layers and two controls are separate programs",
     "saddles/figure-6": "each network, with skips or without, is a program of its own",
+    "saddles/table-1": "the covariance of MNIST is inverted in many ways, and networks are trained",
     "saddles/theorem-1": "every kind of embedding is checked in every architecture",
 }
 

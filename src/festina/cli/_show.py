@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from festina.experiments import ExperimentRun
 
+    from ._progress import Progress
+
 _PICTURES = (".png", ".pdf", ".svg", ".gif", ".mp4")
 _NAMED = 8  # most runs listed in one message
 _LARGEST = 200.0  # largest width or height of a figure, in inches
@@ -122,6 +124,7 @@ def show(
     from festina.experiments._runner import choose, claims_json
 
     from ._animation import moving_picture
+    from ._progress import Progress
     from ._table import print_results
 
     animated = [moving_picture(made_by, animation=animation, mp4=mp4) for _, made_by in saved]
@@ -145,8 +148,12 @@ def show(
     shown = []
     for stem, (home, each) in zip(stems, made, strict=True):
         try:
-            with _another_version(home, each):
-                pictures = page.write(each, stem, picture, inside=_is_inside(stem, home))
+            inside = _is_inside(stem, home)
+            with (
+                _another_version(home, each),
+                Progress(label=each.label, quiet=not picture) as told,
+            ):
+                pictures = page.write(each, stem, picture, inside=inside, progress=told)
             if _is_inside(stem, home) and not (home / "claims.json").exists():
                 each.write_claims(home)  # the claims failed in the run
         except OSError as error:
@@ -184,11 +191,18 @@ class _Page:
         return cls(slide, inches, fine, formats)
 
     def write(
-        self, run: "ExperimentRun", stem: Path, picture: str | None, *, inside: bool
+        self,
+        run: "ExperimentRun",
+        stem: Path,
+        picture: str | None,
+        *,
+        inside: bool,
+        progress: "Progress",
     ) -> list[Path]:
         """Draw a run, write its figure and its animation if any, and return their paths.
 
         `inside` a run folder, every figure that lies there is drawn, so that all formats agree.
+        `progress` is told which frame of the animation is drawn.
         """
         from festina.experiments._runner import write_figure
         from festina.experiments.figures import fit_to_slide
@@ -210,7 +224,8 @@ class _Page:
         pictures = write_figure(figure, stem, size=size, dpi=dpi or _DPI, formats=formats)
         if picture is not None:
             moving = stem.parent / f"{'animation' if inside else stem.name}.{picture}"
-            pictures.append(run.write_animation(moving, size=size, dpi=dpi if self.slide else None))
+            fine = dpi if self.slide else None
+            pictures.append(run.write_animation(moving, size=size, dpi=fine, progress=progress))
         return pictures
 
 

@@ -84,7 +84,8 @@ def conclude(
                     run.write_figure(folder / "figure", formats)
                 if picture is not None:
                     progress("animating", 1.0)
-                    pictures.append(run.write_animation(folder / f"animation.{picture}"))
+                    moving = folder / f"animation.{picture}"
+                    pictures.append(run.write_animation(moving, progress=progress))
             except OSError as error:
                 raise unwritable(folder, error) from error
     except BaseException as error:

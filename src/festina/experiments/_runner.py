@@ -141,14 +141,18 @@ class ExperimentRun:
         *,
         size: tuple[float, float] | None = None,
         dpi: float | None = None,
+        progress: Progress | None = None,
     ) -> Path:
-        """Write the animation to a file and return its path; `size` is in inches."""
+        """Write the animation to a file and return its path; `size` is in inches.
+
+        `progress` is called with a text and the fraction of the frames that are drawn.
+        """
         from .figures import save_animation
 
         assert self.experiment.animate is not None, "callers check this before the run"
         animation = self.experiment.animate(self.data)
         with replacing(target) as path:
-            save_animation(animation, path, size=size, dpi=dpi)
+            save_animation(animation, path, size=size, dpi=dpi, progress=progress)
         return target
 
 

@@ -1,13 +1,17 @@
 """Write animations to GIF and MP4 files."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matplotlib import rc_context
 from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 
 from ._ffmpeg import ffmpeg
+
+if TYPE_CHECKING:
+    from .._registry import Progress
 
 _DPI = 130
 _COLOURS = 64
@@ -47,6 +51,7 @@ def save_animation(
     *,
     size: tuple[float, float] | None = None,
     dpi: float | None = None,
+    progress: "Progress | None" = None,
 ) -> None:
     """Write an animation to a GIF or MP4 file.
 
@@ -58,6 +63,7 @@ def save_animation(
       `festina[video]` installs.
     - `size`: width and height in inches; the default is the size of the animation's figure.
     - `dpi`: dots per inch; the default is 130.
+    - `progress`: function that is called with a text and the fraction of the frames that are drawn.
 
     **Example:**
 
@@ -88,4 +94,13 @@ def save_animation(
     if size is not None:
         animation._fig.set_size_inches(*size)  # pyright: ignore[reportAttributeAccessIssue]
     with rc_context({"animation.ffmpeg_path": program or "ffmpeg"}):
-        animation.save(path, writer=writer, dpi=dpi or _DPI)
+        animation.save(path, writer=writer, dpi=dpi or _DPI, progress_callback=_told(progress))
+
+
+def _told(progress: "Progress | None") -> Callable[[int, int | None], None] | None:
+    """Return matplotlib's callback, which takes the index of a frame and the number of frames."""
+    if progress is None:
+        return None
+    return lambda k, count: progress(
+        f"drawing frame {k + 1}" + f" of {count}" * bool(count), (k + 1) / count if count else 0.0
+    )
