@@ -95,6 +95,19 @@ def test_the_error_of_contributions_falls_with_rtol():
         view_contributions(TIMES, [1.2, 1.0], 1e-3, overlap=0.9, rtol=0.0)
 
 
+def test_a_list_of_overlaps_gives_the_contributions_of_each():
+    kappas, targets = np.array([0.0, 0.5, 0.9, 1.0]), np.array([1.0, 1.5, 1.9, 2.0])
+    for times in (TIMES, 3.0, None):
+        found = view_contributions(times, [1.2, 1.0], 1e-3, overlap=kappas, target=targets)
+        each = [
+            view_contributions(times, [1.2, 1.0], 1e-3, overlap=kappa, target=m)
+            for kappa, m in zip(kappas, targets, strict=True)
+        ]
+        np.testing.assert_allclose(found, each, rtol=1e-8)
+    with pytest.raises(ValueError, match="one for each overlap"):
+        view_contributions(TIMES, [1.2, 1.0], 1e-3, overlap=kappas, target=targets[:2])
+
+
 def test_one_view_is_a_chain_of_two_layers():
     chain = chain_strength(TIMES, 0.4, 1e-3, depth=2, input_variance=0.8)
     np.testing.assert_allclose(

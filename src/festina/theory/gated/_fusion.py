@@ -146,11 +146,11 @@ def view_contributions(
     amplitudes: ArrayLike,
     initial_strength: ArrayLike,
     *,
-    overlap: float | int,
-    target: float | int = 1.0,
+    overlap: ArrayLike,
+    target: ArrayLike = 1.0,
     tau: float | int = 1.0,
     rtol: float = 1e-11,
-) -> Float[np.ndarray, "*time view"]:
+) -> Float[np.ndarray, "... view"]:
     r"""Return the contributions of views over time, if their errors overlap by κ.
 
     At overlap κ = 0 each view solves its own task; at κ = 1 all views solve one task. The
@@ -175,8 +175,9 @@ def view_contributions(
 
     **Returns:**
 
-    $c_v(t)$ with shape `(time, view)`; `(view,)` for a single time or the limit. The result is
-    exact at κ = 0 and κ = 1. For 0 < κ < 1 it is integrated to a relative error of about 1e-9.
+    $c_v(t)$ with shape `(time, view)`; `(view,)` for a single time or the limit. A list of κ adds a
+    first axis `overlap`. The result is exact at κ = 0 and κ = 1. For 0 < κ < 1 it is integrated to
+    a relative error of about 1e-9, or a hundred times `rtol`.
 
     **Example:**
 
@@ -189,33 +190,76 @@ def view_contributions(
     a = _rates("amplitudes", amplitudes)
     start, tau = _starts(initial_strength, len(a)), _tau(tau)
     check_positive("target", target)
-    m, kappa = number("target", target), _overlap(overlap)
+    kappas = real_array("overlap", overlap)
+    m = real_array("target", target)
+    if kappas.ndim > 1 or m.shape not in ((), kappas.shape):
+        raise ValueError(
+            "`overlap` must be one number or a list, and `target` one number or one for each "
+            f"overlap, got shapes {kappas.shape} and {m.shape}."
+        )
+    if times is not None:
+        check_times(times)
+    if not 0 < (rtol := number("rtol", rtol)) < 0.1:
+        raise ValueError(f"`rtol` must lie between 0 and 0.1, got {rtol:g}.")
+    each, goals = np.atleast_1d(kappas), np.broadcast_to(m, kappas.shape).reshape(-1)
+    between = np.array([0 < _overlap(kappa) < 1 for kappa in each.tolist()], dtype=bool)
+    found = np.zeros((len(each), *(() if times is None else np.shape(times)), len(a)))
+    for k in np.flatnonzero(~between | (times is None)).tolist():
+        found[k] = _closed(times, a, start, float(each[k]), float(goals[k]), tau)
+    if times is not None and between.any():
+        ahead = np.asarray(np.asarray(times, float) / tau)
+        found[between] = _overlapping(ahead, a, start, each[between], goals[between], rtol)
+    return found.reshape(*kappas.shape, *found.shape[1:])
+
+
+def _closed(
+    times: ArrayLike | None,
+    a: Float[np.ndarray, " view"],
+    start: Float[np.ndarray, " view"],
+    kappa: float,
+    m: float,
+    tau: float,
+) -> Float[np.ndarray, "*time view"]:
+    """Return the contributions at κ = 0 or κ = 1, or their limit."""
     if kappa == 1:
         return start * np.exp(2 * a * _clock(times, np.log(start / m), 2 * a, tau / m)[..., None])
     if times is None:
         return np.full(len(a), m / (1 + (len(a) - 1) * kappa))
-    check_times(times)
-    if not 0 < (rtol := number("rtol", rtol)) < 0.1:
-        raise ValueError(f"`rtol` must lie between 0 and 0.1, got {rtol:g}.")
-    if kappa == 0:
-        return np.asarray(
-            chain_strength(times, a * m, start, depth=2, input_variance=a, tau=tau), float
-        )
+    return np.asarray(
+        chain_strength(times, a * m, start, depth=2, input_variance=a, tau=tau), float
+    )
 
-    ahead = np.asarray(times, float) / tau
-    if not (last := float(np.max(ahead, initial=0.0))):
-        return np.broadcast_to(start, (*ahead.shape, len(a))).copy()
+
+def _overlapping(
+    times: Float[np.ndarray, "*time"],
+    a: Float[np.ndarray, " view"],
+    start: Float[np.ndarray, " view"],
+    kappa: Float[np.ndarray, " overlap"],
+    m: Float[np.ndarray, " overlap"],
+    rtol: float,
+) -> Float[np.ndarray, "overlap *time view"]:
+    """Integrate the logarithms of the contributions, for all overlaps together."""
+    logs = np.tile(np.log(start), (len(kappa), 1))
+    if not (last := float(np.max(times, initial=0.0))):
+        return np.exp(
+            np.broadcast_to(logs[:, *(None,) * times.ndim], (len(logs), *times.shape, len(a)))
+        )
     # LSODA hangs on an interval of 1e-100, so time is measured in units of the last time.
+    rate, goal, shared = 2 * last * a, m[:, None], kappa[:, None]
+    meet = shared[..., None] + (1 - shared[..., None]) * np.eye(len(a))
+    systems = np.arange(len(kappa))
 
     def velocity(_: float, logs: np.ndarray) -> np.ndarray:
         c = np.exp(logs)
-        return 2 * last * a * (m - (1 - kappa) * c - kappa * c.sum())
+        return rate * (goal - (1 - shared) * c - shared * c.sum(axis=1, keepdims=True))
 
     def slope(_: float, logs: np.ndarray) -> np.ndarray:
-        return -2 * last * a[:, None] * (kappa + (1 - kappa) * np.eye(len(a))) * np.exp(logs)
+        blocks = np.zeros((len(kappa), len(a), len(kappa), len(a)))
+        blocks[systems, :, systems] = -rate[:, None] * meet * np.exp(logs.reshape(-1, 1, len(a)))
+        return blocks.reshape(logs.size, logs.size)
 
     how = {"method": "LSODA", "jac": slope, "rtol": rtol, "atol": 1e-2 * rtol}
-    return np.exp(integrate(velocity, ahead / last, np.log(start), **how))
+    return np.exp(np.moveaxis(integrate(velocity, times / last, logs, **how), -2, 0))
 
 
 def latecomer_delay(
