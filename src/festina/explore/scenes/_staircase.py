@@ -35,7 +35,7 @@ Architecture = Literal[
     "linear", "linear convolution", "three linear layers", "ReLU", "quadratic", "linear attention"
 ]
 
-COMPARED = "drop times (or, where none are predicted, the loss of the plateau)"
+COMPARED = "the time of a drop (the plateau's loss where no time is predicted)"
 _kept: Any = lru_cache(64)  # theory, training and sentences use the same results
 _SEEDS, _TIMES, _WIDEST = 3, 401, 30
 _AXES = np.array([[0.8, 0.6], [-0.6, 0.8]])  # directions that are learned first and second
@@ -46,9 +46,9 @@ _HALFWAY = 0.45  # relative distance from a level at which no plateau is left
 
 class Knobs(SceneKnobs):
     architecture: Architecture = choice("architecture", "linear")
-    scale: float = slider("initial scale ε", 3e-3, 2e-3, 0.05, log=True)
+    scale: float = slider("initial scale ε", 2e-3, 2e-3, 0.05, log=True)
     width: int = slider("hidden units (kernels, heads)", 20, 4, _WIDEST)
-    ratio: float = slider("growth rates: second over first", 0.4, 0.2, 0.7, step=0.05)
+    ratio: float = slider("growth rates: second over first", 0.5, 0.2, 0.7, step=0.05)
     seed: int = slider("first random seed", 0, 0, 20)
 
 
@@ -66,13 +66,19 @@ WARM = [
 
 def plots() -> list[figure]:
     """Return the plots: the loss over time, and the first-layer weights of one network."""
-    loss = plot("Loss of three networks", "time t/τ", "loss ½⟨‖y − f‖²⟩", time=True)
+    loss = plot(
+        "Loss of three networks, predicted levels and drops",
+        "time t/τ",
+        "loss ½⟨‖y − f‖²⟩",
+        time=True,
+    )
     curves(loss, "loss", seeds=_SEEDS, theory=False)
     levels(loss, "levels")
     dots(loss, "drops", seed="theory", size=11)
     title = "First-layer weights of one network's units"
     weights = plot(title, "weight u₁", "weight u₂", match_aspect=True)
-    curves(weights, "axes", training=False)
+    for each in ("first", "second"):
+        curves(weights, each, training=False)
     dots(weights, "units")
     return [loss, weights]
 
@@ -81,15 +87,15 @@ def theory(knobs: Knobs) -> Numbers:
     """Return the levels of the plateaus, and the drop times where they have a closed form."""
     level, times = np.array(_levels(knobs)), _drop_times(knobs)
     middle = (level[:-1] + level[1:]) / 2
-    first, second = _reach(knobs)[:, None] * _AXES
     back = 0.0 if knobs.architecture == "ReLU" else -1.0  # rays instead of lines
-    path = np.stack([first, back * first, 0.0 * first, second, back * second])
+    path = np.array([back, 1.0])[:, None, None] * _reach(knobs)[:, None] * _AXES
     return Numbers(
         times[0] if times.size else level[1:2],
         {
             "levels": {"y": level},
             "drops": {"x": times.ravel(), "y": np.tile(middle[: times.shape[1]], _SEEDS)},
-            "axes": {"x": path[:, 0], "y": path[:, 1]},
+            "first": {"x": path[:, 0, 0], "y": path[:, 0, 1]},
+            "second": {"x": path[:, 1, 0], "y": path[:, 1, 1]},
         },
     )
 
