@@ -16,7 +16,7 @@ from .._plots import curves, heat, plot
 from .._scene import Numbers, Progress, SceneKnobs, choice, slider
 
 COMPARED = "the course of loss and kernel"
-_NETWORKS, _TIMES, _ITEMS = 3, 81, 8
+_NETWORKS, _TIMES, _ITEMS = 3, 61, 8
 
 
 class Knobs(SceneKnobs):
