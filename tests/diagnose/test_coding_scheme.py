@@ -210,3 +210,16 @@ def test_what_it_was_not_tuned_on(study):
         print(truth, *(found[truth, said] for said in names), sep="\t")
     print(*wrong, sep="\n")
     assert len(wrong) <= found.total() / 20
+
+
+def test_units_are_listed_by_codeword():
+    rng, labels = np.random.default_rng(0), np.repeat(["cat", "dog", "owl"], 5)
+    words = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1]], bool)  # class by codeword
+    word = rng.permutation(np.repeat([0, 1, 2], (12, 10, 8)))
+    h = words[np.repeat([0, 1, 2], 5)][:, word] + 0.1 * rng.normal(size=(15, 30))
+    found = look(h, labels)
+    assert [*found.codewords] == [tuple(words[:, k].tolist()) for k in range(3)]  # largest first
+    for k, units in enumerate(found.codewords.values()):
+        assert units == np.flatnonzero(word == k).tolist()
+    order = np.concatenate([*found.codewords.values()])
+    assert sorted(order) == list(range(30))

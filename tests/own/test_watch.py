@@ -243,6 +243,17 @@ def test_a_record_that_begins_or_ends_within_a_drop_has_no_stair_there():
     assert seen(inside[:300]).rests_since == pytest.approx(60, abs=20)
 
 
+def test_an_earlier_network_does_not_rest_since_a_later_step():
+    time = np.arange(400.0)
+    run = seen(1.0 + 2.0 / (1.0 + np.exp(time - 50)) + 1.0 / (1.0 + np.exp(time - 200)))
+    assert run.rests_since == pytest.approx(210, abs=20)
+    for loss, rests in ((4.0, False), (2.0, False), (1.6, False), (1.4, True), (1.0, True)):
+        assert run.rests_since_at(loss) == (run.rests_since if rests else None)
+    first = seen(1.0 + np.exp(-time / 2))  # one plateau
+    assert first.rests_since_at(1.9) is None
+    assert first.rests_since_at(1.1) == first.rests_since is not None
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.2])
 def test_a_loss_that_goes_to_zero_falls_and_does_not_rest(noise):
     time = np.arange(3000.0)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from .._axes import axes
 from .._checks import finite_array, finite_matrix, whole_number
@@ -127,6 +127,32 @@ class CodingScheme(Result):
         return self.evidence.verdict
 
     @property
+    def codewords(self) -> dict[tuple[bool, ...], list[int]]:
+        """Return the indices of the units with each codeword, largest group first.
+
+        The codeword of a unit has one entry for each class: whether the unit's mean response to the
+        class is above the mean over units. Only a redundant code has groups of similar units; in
+        other codes a codeword still tells to which classes a unit responds more than most units.
+
+        **Example:**
+
+        >>> import numpy as np
+        >>> from festina.diagnose import coding_scheme
+        >>> words = np.array([[1, 0, 0], [0, 1, 1]])  # unit 0, 3, 6, … responds to class 0
+        >>> labels = np.repeat([0, 1], 4)
+        >>> found = coding_scheme(np.tile(words[labels], 4), labels, resamples=5, shuffles=20)
+        >>> found.codewords[True, False]
+        [0, 3, 6, 9]
+        """
+        groups: dict[tuple[bool, ...], list[int]] = {}
+        for unit, word in enumerate(self._words().tolist()):
+            groups.setdefault(tuple(word), []).append(unit)
+        return dict(sorted(groups.items(), key=lambda group: -len(group[1])))
+
+    def _words(self) -> Bool[np.ndarray, "unit group"]:
+        return self.responses > self.responses.mean(axis=0)
+
+    @property
     def confidence(self) -> float:
         """Return the fraction of resamples with the same verdict."""
         return self.votes[self.verdict]
@@ -155,8 +181,7 @@ class CodingScheme(Result):
         to `Axes.imshow`.
         """
         ax = axes(ax)
-        words = self.responses > self.responses.mean(axis=0)
-        order = np.lexsort((-np.linalg.norm(self.responses, axis=1), *words.T[::-1]))
+        order = np.lexsort((-np.linalg.norm(self.responses, axis=1), *self._words().T[::-1]))
         shown, top = self.responses[order].T, np.abs(self.responses).max() or 1.0
         how = {"aspect": "auto", "interpolation": "nearest", "cmap": "RdBu_r"}
         ax.imshow(shown, **{**how, "vmin": -top, "vmax": top, **style})

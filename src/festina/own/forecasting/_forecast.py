@@ -73,7 +73,7 @@ def forecast(
       `targets` or `y`, and the module also receives the targets if its `forward` has an argument of
       that name.
     - `watch`: the record of the run by `festina.watch`; the forecast then states the step since
-      which the loss has rested.
+      which the loss has rested. The step is not stated for a network from before this plateau.
     - `metric`: function of the model that returns a number, such as the accuracy on a test set.
       With a metric, the verdict describes the metric instead of the loss, and the forecast times
       are those at which a tenth and half of the metric's change are made. For grokking, use the
@@ -122,4 +122,5 @@ def forecast(
     followed = schedule_of(schedule, optimizer, problem.notes, whole_number("epoch", epoch))
     judge = None if metric is None else judge_of(metric, problem.restore)
     run = Run(problem, rule, followed, judge)
-    return result(run, look_until_drop(run, progress), None if watch is None else watch.rests_since)
+    since = None if watch is None else watch.rests_since_at(problem.loss)
+    return result(run, look_until_drop(run, progress), since)

@@ -254,6 +254,18 @@ class AbstractRun(abc.ABC):
             return None
         return last.start if last.end >= self.curve[0][-1] else None
 
+    def rests_since_at(self, loss: float) -> float | None:
+        """Return `rests_since` for a network with this loss, or None for an earlier network.
+
+        The network is earlier if its loss is closer to the level before the last plateau.
+        """
+        since = self.rests_since
+        if since is None:
+            return None
+        *earlier, last = self.stairs().stairs
+        before = earlier[-1].level if earlier else float(self.curve[1][0])
+        return None if abs(loss - before) < abs(loss - last.level) else since
+
     def _falls(self, start: float, end: float) -> bool:
         steps, losses = self.curve
         late = losses[(steps >= 0.5 * (start + end)) & (steps <= end)]
