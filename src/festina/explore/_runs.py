@@ -82,7 +82,8 @@ def places(runs: Path) -> tuple[list[Place], str]:
 
 
 def _name(runs: Path, folder: str) -> str:
-    return Path(folder).relative_to(runs).as_posix()
+    name = Path(folder).relative_to(runs).as_posix()
+    return name.encode("utf-8", "replace").decode()  # a name may hold bytes that are not text
 
 
 def _made(folder: str) -> int | None:

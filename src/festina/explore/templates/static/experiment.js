@@ -33,7 +33,7 @@ function receive(message) {
     for (const input of inputs) {
       const words = message.problems[input.name] ?? "";
       say(one(`[data-problem="${input.name}"]`), words);
-      input.toggleAttribute("aria-invalid", Boolean(words));
+      if (words) input.setAttribute("aria-invalid", "true"); else input.removeAttribute("aria-invalid");
     }
     say(one(".several"), message.problems[""] ?? "");
     const count = Object.keys(message.problems).length;
