@@ -27,7 +27,7 @@ class Knobs(SceneKnobs):
     domains: int = slider("input domains M, and output domains", 4, 2, _MOST)
     trained: int = slider("outputs K trained with each input (at most M)", 2, 1, _MOST)
     strength: float = slider("initial strength b of the trunk's layers", 0.1, 0.02, 0.3, log=True)
-    head: float = slider("strength of own pathways, relative to the trunk", 1.0, 0.0, 3.0, step=0.1)
+    head: float = slider("strength of own pathways, relative to the trunk", 1.0, 0.0, 2.0, step=0.1)
     weights: Literal["decoupled", "random"] = choice("initial weights", "decoupled")
 
 
@@ -108,7 +108,7 @@ def train(knobs: Knobs, progress: Progress) -> Iterator[Numbers]:
 
 
 def allowed(knobs: Knobs) -> float | None:
-    return 1e-4 if knobs.weights == "decoupled" else None
+    return 2e-5 if knobs.weights == "decoupled" else None
 
 
 def notice(knobs: Knobs, theory: Numbers) -> str:
@@ -276,8 +276,8 @@ def _race(knobs: Knobs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         pace = _ITEMS * end * np.exp(-z) / (s - pi.sum(axis=1))
         found.append((z, cumulative_simpson(pace, x=z, initial=0.0), pace, pi, end))
     z, clock, _, pi, _ = found[-1]
-    half = np.interp(_singular_values()[-1] / 2, pi.sum(axis=1), clock)
-    times = np.linspace(0.0, _LENGTH * half, _TIMES)
+    nearly = np.interp(0.95 * _singular_values()[-1], pi.sum(axis=1), clock)
+    times = np.linspace(0.0, _LENGTH * nearly, _TIMES)
     learned = np.zeros((2, _TIMES, len(found)))
     for mode, (z, clock, pace, _, end) in enumerate(found):
         at = CubicHermiteSpline(clock, z, 1 / pace)(np.minimum(times, clock[-1]))
@@ -286,7 +286,7 @@ def _race(knobs: Knobs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return times, learned[0], learned[1]
 
 
-_LENGTH = 1.8  # length of the time axis, in times until half of the last mode is learned
+_LENGTH = 1.5  # length of the time axis, in times until 95 % of the last mode are learned
 _LARGER = 2.3  # norm of random weights over decoupled ones, so that they learn about as early
 _LEARNED, _FINE = 1e-7, 1001  # part of a mode that the curves leave, and points of a curve
 
