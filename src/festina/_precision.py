@@ -9,7 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ._compiler import QUICK
+from ._compiler import HASTY, QUICK
+from ._lanes import accelerated
+
+_MANY = 10_000  # numbers with which a formula runs for as long as it compiles
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -32,18 +35,20 @@ def float64(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Re
 
 
 def compiled(
-    *static: str,
+    *static: str, loops: bool = False
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
     """Compile a formula with JAX, once for each shape and each value of its `static` arguments.
 
     A call with numbers computes in float64 and returns NumPy arrays, which stay float64. A call
     inside `jax.jit`, `jax.grad` or `jax.vmap` becomes part of the caller's program; trace that
-    program under `jax.enable_x64(True)` for float64.
+    program under `jax.enable_x64(True)` for float64. A formula that `loops` thousands of times runs
+    for longer than it compiles.
     """
 
     def wrap(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-        program = jax.jit(function, static_argnames=static, compiler_options=QUICK)
-        part = jax.jit(function, static_argnames=static)  # of another program
+        compiler = functools.partial(jax.jit, function, static_argnames=static)
+        quick, thorough = (compiler(compiler_options=options) for options in (HASTY, QUICK))
+        part = compiler()  # of another program
 
         @functools.wraps(function)
         def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
@@ -51,6 +56,9 @@ def compiled(
                 args, kwargs = jax.tree.map(_view, (args, kwargs))
                 return part(*args, **kwargs)
             args, kwargs = jax.tree.map(_double, (args, kwargs))
+            numbers = sum(np.size(leaf) for leaf in jax.tree.leaves((args, kwargs)))
+            runs_long = loops or numbers > _MANY or accelerated()
+            program = thorough if runs_long else quick
             with jax.enable_x64(True):
                 return jax.tree.map(np.asarray, program(*args, **kwargs))
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from .._compiler import ONE_CORE, QUICK
+from .._compiler import HASTY, ONE_CORE, QUICK
 from .._lanes import accelerated, over_lanes
 from .._objective import Data, descent
 from .._types import Array, Column, Flag, Number
@@ -30,6 +30,7 @@ NEVER = -1.0
 _ROUNDING = 1e-20, 1e-14  # relative sizes between which a weight counts as a rounding error
 _ROUNDS = 8  # iterations after which the capped mean has converged
 _SMALL = 20_000  # weights × samples × lanes of a step that takes longer to start than to compute
+_BRIEF = 20_000_000  # weights × samples × lanes of a start that takes longer to compile than to run
 _LATER = 1.01  # growth factor of the time after which another sample is always saved
 
 
@@ -305,17 +306,24 @@ def start(
 
     On an accelerator, arrays as large as the weights stay on the device for the next step.
     """
-    program = lambda lanes: _start(lanes, data, structure=structure)
+    brief = len(data.psi) * weights.size <= _BRIEF and not accelerated()
+    compiled = _quick_start if brief else _thorough_start
+    program = lambda lanes: compiled(lanes, data, structure=structure)
     fetch = lambda made: made if accelerated() and made.ndim > 1 else np.asarray(made)
     return over_lanes(program, weights, axis=-1, fetch=fetch)
 
 
-@functools.partial(jax.jit, static_argnames="structure", compiler_options=QUICK)
 def _start(
     weights: Float[Array, "weight lane"], data: Data, *, structure: AbstractStructure
 ) -> Start:
     loss, velocity = descent(structure, weights, data)
     return Start(loss, velocity, over_weights(velocity**2), _size(weights))
+
+
+_quick_start, _thorough_start = (
+    jax.jit(_start, static_argnames="structure", compiler_options=options)
+    for options in (HASTY, QUICK)
+)
 
 
 def _size(weights: Float[Array, "weight lane"]) -> Number:

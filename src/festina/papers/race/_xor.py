@@ -111,11 +111,12 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
     ends &= after > 0
     strength = np.linalg.norm(trained.final.u, axis=-1) * np.abs(trained.final.v[..., 0])
     along = after.max(axis=-1) / np.linalg.norm(trained.final.u, axis=-1) / math.sqrt(2)
-    losses = {"relu": trained.loss}
-    for name, on in (("final", ends), ("initial", before > 0)):
-        losses[name] = gradient_flow(gated_equivalent(network, task.x, gates=on), task, times).loss
+    # One batch, so that one program trains the networks with either gates.
+    twice = layer_from("relu", *(np.stack((part, part)) for part in (network.u, network.v)))
+    fixed = gated_equivalent(twice, task.x, gates=np.stack((ends, before > 0)))
+    loss = np.concatenate((trained.loss[None], gradient_flow(fixed, task, times).loss))
     half = lambda loss: passage_time(times, loss, _HALF)
-    over, loss = ("gates", "scale", "seed"), np.stack(list(losses.values()))
+    over = "gates", "scale", "seed"
     part = lambda which: np.sum(which * strength, axis=-1) / strength.sum(axis=-1)
     tables["relu"] = xr.Dataset(
         {
@@ -125,7 +126,7 @@ def run(parameters: Parameters, key: Key, progress: Progress) -> Tables:
             "single": (over[1:], part(ends.sum(axis=-1) == 1)),
         },
         {
-            "gates": list(losses),
+            "gates": ["relu", "final", "initial"],
             "scale": list(parameters.scales),
             "seed": parameters.seed + np.arange(parameters.seeds),
             "time": times,

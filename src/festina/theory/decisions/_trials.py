@@ -92,7 +92,7 @@ def simulate_learning(
     )
 
 
-@compiled("architecture", "teaching", "records", "between")
+@compiled("architecture", "teaching", "records", "between", loops=True)
 def _run(
     gains: Float[Array, "animal line"],
     striatum: Float[Array, "animal action line"],
