@@ -143,7 +143,7 @@ def train(knobs: Knobs, progress: Progress) -> Iterator[Numbers]:
 
 def allowed(knobs: Knobs) -> float | None:
     if knobs.racers != _FREE:
-        return 1e-3
+        return 1e-4
     if knobs.width < _ENOUGH:
         return None
     # The race starts from equal pathways. Chance, and the time that units need to turn, change
