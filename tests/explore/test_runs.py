@@ -105,9 +105,11 @@ def test_runs_are_listed_newest_first_and_found_by_words(opened, runs):
 def test_two_runs_are_compared(opened, runs):
     saved(runs / "race/xor/001")
     saved(runs / "race/xor/002", verdict="does not hold", words="<script>alert(1)</script>")
-    status, text, headers = opened.get("/report?run=race/xor/001&run=race/xor/002")
+    os.utime(runs / "race/xor/001/run.zarr", (1000, 1000))
+    status, text, headers = opened.get("/report?run=race/xor/002&run=race/xor/001")
     assert status == 200
     assert "1 of 1 verdicts changed" in text
+    assert text.index("race/xor/001</td>") < text.index("race/xor/002</td>")  # the older one first
     assert "<script>alert" not in text
     policy = headers["content-security-policy"]
     assert "script-src 'sha256-" in policy

@@ -161,6 +161,12 @@ def run_folder(runs: Path, name: str) -> Path:
     return folder
 
 
+def run_folders(runs: Path, names: Sequence[str]) -> list[Path]:
+    """Return the folders of several runs, the oldest first; see `run_folder`."""
+    folders = [run_folder(runs, name) for name in names]
+    return sorted(folders, key=lambda folder: _made(str(folder)) or 0)
+
+
 def picture(runs: Path, name: str) -> Path:
     """Return the picture of a run, if there is one; `ValueError` otherwise."""
     file = run_folder(runs, name) / _PICTURE

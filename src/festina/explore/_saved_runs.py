@@ -15,7 +15,7 @@ from ..report import read_sections
 from ..report._page import render, render_script, render_section, render_style
 from ..report._section import VERDICTS
 from ._render import page, sorry
-from ._runs import PER_PAGE, picture, places, run_folder, search, summary
+from ._runs import PER_PAGE, picture, places, run_folder, run_folders, search, summary
 
 _MOST = 20  # runs in a report
 
@@ -70,7 +70,7 @@ def report(request: Request) -> Response:
     if len(names) > _MOST:
         return sorry(f"A report shows at most {_MOST} runs here, and {len(names)} were chosen.")
     try:
-        folders = [run_folder(request.app.state.runs, name) for name in names]
+        folders = run_folders(request.app.state.runs, names)
         with _reading:
             text = render(read_sections(folders))
     except (OSError, ValueError) as error:

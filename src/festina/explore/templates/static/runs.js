@@ -9,4 +9,4 @@ function tick() {
   open.textContent = ticked.length > 1 ? `Compare ${ticked.length} runs` : "Open ticked run";
 }
 for (const box of boxes) box.onchange = tick;
-addEventListener("pageshow", tick);  // a browser may restore ticks when it goes back
+if (open) addEventListener("pageshow", tick);  // a browser may restore ticks when it goes back
