@@ -54,10 +54,31 @@ SCENES = (
         "and solves pairs that were never trained.",
     ),
     SceneEntry(
+        "contexts",
+        "_contexts",
+        "Objects in contexts",
+        "Units of ReLU networks serve several contexts, which pays early in training and costs "
+        "late.",
+    ),
+    SceneEntry(
         "views",
         "_views",
         "Views and conflict",
         "Whether several views of one object compete for the output or coexist, and who wins.",
+    ),
+    SceneEntry(
+        "coding",
+        "_coding",
+        "Coding schemes",
+        "How the activation decides which neurons respond to which class: analog, redundant and "
+        "sparse codes.",
+    ),
+    SceneEntry(
+        "width",
+        "_width",
+        "Effective width while training",
+        "A wide network computes what 0, 1, 2, … units could compute, on one plateau after the "
+        "other.",
     ),
     SceneEntry(
         "forecast",
