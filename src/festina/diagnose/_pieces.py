@@ -48,10 +48,9 @@ class _Fit(NamedTuple):
 
 def denoised(t: np.ndarray, loss: np.ndarray, median: int) -> Denoised:
     """Return the curve without spikes, and without noise if it scatters."""
-    from scipy.ndimage import median_filter
     from scipy.optimize import isotonic_regression
 
-    filtered = median_filter(loss, median, mode="nearest")
+    filtered = _running_median(loss, median)
     fall = np.asarray(isotonic_regression(filtered, increasing=False).x)
     height = np.ptp(filtered)
     scatter = 0 * fall
@@ -64,11 +63,19 @@ def denoised(t: np.ndarray, loss: np.ndarray, median: int) -> Denoised:
     rise = (loss - np.minimum.accumulate(loss)).max()
     noise = scatter[1:][np.diff(loss) > 0].max(initial=0.0)  # on a fall, curvature looks like noise
     if climbs <= _FEW * rise or noise <= _CLEAN * height:
-        return Denoised(median_filter(loss, median, mode="nearest"), 0 * fall, 0 * fall)
+        return Denoised(_running_median(loss, median), 0 * fall, 0 * fall)
 
     even = np.arange(t.size) / t.size + (fall[0] - fall) / max(fall[0] - fall[-1], height)
     starts = np.flatnonzero(np.diff(np.floor(_CELLS * even), prepend=-1.0))
     return _straight_pieces(t, loss, np.maximum(scatter, _CLEAN * height), starts)
+
+
+def _running_median(values: np.ndarray, width: int) -> np.ndarray:
+    """Return the median around each value; the ends are repeated beyond the ends."""
+    from scipy.ndimage import median_filter
+
+    # SciPy before 1.16.3 returns zeros for longer windows.
+    return median_filter(values, min(width, 2 * len(values) + 1), mode="nearest")
 
 
 def _off_spikes(
@@ -97,7 +104,7 @@ def _scatter(off: Float[np.ndarray, " sample"], least: float) -> Float[np.ndarra
     if not off.any():
         return np.zeros_like(off)
     size = np.log(np.maximum(np.abs(off), max(least, 1e-300) * np.exp(_LOG_MEAN)))
-    usual = median_filter(size, _STRETCH)
+    usual = median_filter(size, min(_STRETCH, 2 * size.size + 1))
     size = np.clip(size, usual - _FAR, usual + _FAR)
     cells = int(np.clip(size.size // _NEAR, 1, _CELLS))
     starts = np.linspace(0, size.size, cells, endpoint=False).astype(int)
