@@ -95,7 +95,7 @@ def guide(made: figure, name: str) -> None:
 def levels(made: figure, name: str) -> None:
     """Draw horizontal lines at the values of the theory's column `y`, over the whole plot."""
     source = _source(f"{name}.theory", "y")
-    made.hspan(y="y", source=source, line_color=_INK, line_width=1.2, line_dash=[6, 4])
+    made.hspan(y="y", source=source, line_color=_INK, line_width=1.2, line_dash="dashed")
 
 
 def band(made: figure, name: str) -> None:
@@ -126,6 +126,13 @@ def dots(
     drawn = made.scatter("x", "y", source=source, size=size, **style)
     if legend:
         _name(made, legend, drawn)
+
+
+def bars(made: figure, name: str, *, seed: int | str = 0, colour: str = COLOURS[0]) -> None:
+    """Draw bars of height `y` at the whole numbers `x`."""
+    source = _source(f"{name}.{seed}", "x", "y")
+    made.vbar("x", 0.7, "y", source=source, color=colour, alpha=0.35, line_color=None)
+    made.xaxis.ticker = SingleIntervalTicker(interval=1, num_minor_ticks=0)
 
 
 def heat(
