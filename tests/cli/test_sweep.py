@@ -61,10 +61,10 @@ def test_an_experiment_over_its_parameters(festina, here):
     assert outcome.status == 0, outcome.err
     lines = [line.rstrip() for line in outcome.out.splitlines() if line.strip()]
     assert lines[0].startswith("toy over width 2 × activation 2: 4 pieces, ")
-    assert "4 of 4 pieces  0.006738       0.006738  0.006738  decay" in outcome.out
-    assert "4 of 4 pieces  3              4         5         width" in outcome.out
-    assert "0 of 4 pieces" in outcome.out
-    assert "holds          measured from" in outcome.out
+    assert "claim      holds at       measured from  median    to" in outcome.out
+    assert "decay      4 of 4 pieces  0.006738       0.006738  0.006738" in outcome.out
+    assert "width      4 of 4 pieces  3              4         5" in outcome.out
+    assert "direction  0 of 4 pieces" in outcome.out
     assert lines[-2] == "4 of 4 pieces are done."
     (store,) = here.glob("runs/toy/sweep-*.zarr")
     assert lines[-1] == f'xarray.open_zarr("{store.relative_to(here)}") reads all results.'

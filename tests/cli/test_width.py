@@ -13,8 +13,17 @@ PRINTED = {
     ("show", "runs/toy/one/001"): "a loss that falls",
     ("show", "runs/toy/one/001", "--claims"): "the text says it rises",
     ("reproduce", "toy"): "a loss that falls",
+    ("report", "runs/toy/one/001"): "1 × holds; 1 × holds with a correction; 1 × does not hold",
+    ("sweep", "toy/one", "--over", "width=4,5", "seed=0,1"): "4 of 4 pieces",
+    ("sweep", "sweepable:energy", "--over", "scale=1,2"): "0.3333",
+    ("cite", "toy/one"): "Saddle-to-Saddle Dynamics",
 }
 """Commands, and a part of a row that `grep` must find whole."""
+
+FUNCTION = """
+def energy(scale):
+    return {"energy": scale**2 / 3, "a_result_with_a_name_of_more_than_forty_letters": 2.0 * scale}
+"""
 
 
 def _too_long(text, width):
@@ -23,12 +32,16 @@ def _too_long(text, width):
 
 
 @pytest.fixture
-def printed(festina, saved, monkeypatch):
+def printed(festina, saved, here, monkeypatch):
     """Return a function that runs a command for a terminal of some width, or for a pipe."""
 
     def output(tokens, columns):
-        if tokens[0] == "show":
+        if tokens[0] in ("show", "report"):
             saved("run toy/one --quiet")
+        if tokens[0] == "sweep":
+            (here / "sweepable.py").write_text(FUNCTION)
+            monkeypatch.syspath_prepend(here)
+            tokens = (*tokens, "--processes", "0")
         if tokens[0] == "doctor":
             monkeypatch.setattr("festina.cli._doctor._version", lambda package: "")
         if columns:

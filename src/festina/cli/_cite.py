@@ -37,4 +37,11 @@ def cite(
     else:
         choices = (*experiment_names(), *experiment_groups())
         raise Complaint(unknown("experiment or run folder", what, choices))
-    print(bibtex(key for entry in found for key in entry.references))
+    from ._table import print_wrapped
+
+    for line in bibtex(key for entry in found for key in entry.references).splitlines():
+        print_wrapped(line, indent=line.find("{") + 1 if "= {" in line else _indent(line))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -45,6 +45,8 @@ def report(
     target = out or (Path("report.html") if here else home / "report.html")
     from festina.report import write_report
 
+    from ._table import print_wrapped
+
     try:
         sections = write_report([run, *more], target)
     except OSError as error:
@@ -53,9 +55,9 @@ def report(
         raise Complaint(str(error)) from error
     counts = sum((section.counts for section in sections), Counter[str]())
     claims = "; ".join(f"{count} × {name}" for name, count in counts.items())
-    print(f"{len(sections)} run{'s' * (len(sections) != 1)}: {claims or 'no claims'}.")
+    print_wrapped(f"{len(sections)} run{'s' * (len(sections) != 1)}: {claims or 'no claims'}.")
     for section in sections:
         for remark in filter(None, (section.problem, section.left_out)):
-            print(f"{section.label}: {remark}")
-    print(f"The report is {shorter(target)}.")
+            print_wrapped(f"{section.label}: {remark}")
+    print_wrapped(f"The report is {shorter(target)}.")
     return int(bool(counts["broken"]) or any(section.problem for section in sections))

@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ from ._run import _completed
 
 if TYPE_CHECKING:
     import xarray as xr
+    from rich.console import Group as Lines
     from rich.table import Table
 
 
@@ -224,7 +226,7 @@ def _report(data: "xr.Dataset", title: str, store: str, failures: list[dict[str,
     grid = " × ".join(f"{n} {data.sizes[n]}" for n in data.attrs["sweep"]["axes"].split(", "))
     spent = duration(float(data["seconds"].sum()))
     screen.print(f"{title} over {grid}: {pieces} piece{'s' * (pieces != 1)}, {spent} of work.")
-    screen.print(_summary(data))
+    screen.print(_summary(data, screen.width))
     first = {each["reason"]: each["at"] for each in reversed(failures)}
     for reason, count in Counter(each["reason"] for each in failures).most_common(5):
         where = ", ".join(f"{name} {value}" for name, value in first[reason].items())
@@ -235,22 +237,36 @@ def _report(data: "xr.Dataset", title: str, store: str, failures: list[dict[str,
     screen.print(f'xarray.open_zarr("{store}") reads all results.')
 
 
-def _summary(data: "xr.Dataset") -> "Table":
-    """Return a table with a row for each claim, or for each number that a function returns."""
-    from ._table import plain_table
+def _summary(data: "xr.Dataset", width: int) -> "Table | Lines":
+    """Return a table with a row for each claim, or for each number that a function returns.
+
+    On a narrow screen each row takes two lines, so that no name and no number is broken.
+    """
+    from rich.console import Group as Lines
+    from rich.padding import Padding
+
+    from ._table import CRAMPED, plain_table
 
     if "claim" in data.dims:
-        table = plain_table("holds", "measured from", "median", "to", "claim")
-        for k, words in enumerate(data["claim"].values):
+        columns, rows = ("claim", "holds at", "measured from", "median", "to"), list[list[str]]()
+        for k, identifier in enumerate(data["claim"].values):
             each = data.isel(claim=k)
             holds, judged = int(each["holds"].sum()), int(each["holds"].count())
             where = f"{holds} of {judged} piece{'s' * (judged != 1)}"
-            table.add_row(where, *_spread(each["measured"].values), str(words))
-        return table
-    table = plain_table("result", "from", "median", "to")
-    for name, values in data.drop_vars(("status", "reason", "seconds")).data_vars.items():
-        numbers = values.dtype.kind == "f"
-        table.add_row(str(name), *(_spread(values.values) if numbers else ["text", "", ""]))
+            rows.append([str(identifier), where, *_spread(each["measured"].values)])
+    else:
+        columns, rows = ("result", "from", "median", "to"), list[list[str]]()
+        for name, values in data.drop_vars(("status", "reason", "seconds")).data_vars.items():
+            numbers = values.dtype.kind == "f"
+            rows.append([str(name), *(_spread(values.values) if numbers else ["text", "", ""])])
+    if width < CRAMPED:
+        pairs = (zip(columns[1:], row[1:], strict=True) for row in rows)
+        told = (", ".join(f"{name} {value}" for name, value in each if value) for each in pairs)
+        indented = (Padding(words, (0, 0, 0, 2), expand=False) for words in told)
+        return Lines(*chain.from_iterable(zip((row[0] for row in rows), indented, strict=True)))
+    table = plain_table(*columns)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 

@@ -3,6 +3,7 @@
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ _MANY = 6
 _FEW = 2  # most numbers of an array shown in a line
 _NUMBERS = 14
 NARROW = 110
-_CRAMPED = 72  # on screens with fewer columns, a table of claims would break words
+CRAMPED = 72  # on screens with fewer columns, a table of claims would break words
 _VERDICT = len("does not hold, as known")
 _VERDICT_IN_TWO_LINES = len("does not hold,")
 
@@ -40,6 +41,14 @@ def console() -> Console:
     """
     width = shutil.get_terminal_size((_UNWRAPPED, 0)).columns
     return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+
+
+def print_wrapped(line: str, *, indent: int = 0) -> None:
+    """Print a line, wrapped between words; paths and links are never broken."""
+    width = shutil.get_terminal_size((_UNWRAPPED, 0)).columns
+    whole = {"break_long_words": False, "break_on_hyphens": False}
+    parts = textwrap.wrap(line, width, subsequent_indent=" " * indent, **whole)
+    print("\n".join(parts) if len(line) > width else line)
 
 
 def plain_table(*columns: str, **options: Any) -> Table:
@@ -128,7 +137,7 @@ def claims_table(claims: "Sequence[Claim]", *, width: int) -> Table | Group:
             words = (_verdict(claim), claim.place, " ".join(claim.remarks.split()))
             table.add_row(claim.id, claim.words, *map(number, numbers), *words)
         return table
-    if width < _CRAMPED:
+    if width < CRAMPED:
         return Group(*map(_in_lines, claims))
     table = plain_table(*_CLAIM)
     # Only the column of claims wraps: columns of numbers can shrink a little, and the verdict has a
