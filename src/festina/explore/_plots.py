@@ -168,13 +168,14 @@ def heat(
     made.grid.visible = False
 
 
-def cells(made: figure, name: str, *, seed: int | str = 0) -> None:
-    """Draw a matrix of any size with the columns `x`, `y` and `value` from −1 to 1, rows downwards.
+def cells(made: figure, name: str, *, seed: int | str = 0, low: float = -1.0) -> None:
+    """Draw a matrix of any size with the columns `x`, `y` (downwards) and `value` up to 1.
 
-    A bar beside the matrix shows the colours.
+    A bar beside the matrix shows the colours. `low` is −1 or 0.
     """
     source = _source(f"{name}.{seed}", "x", "y", "value")
-    mapper = LinearColorMapper(palette=list(RdBu11[1:-1]), low=-1.0, high=1.0)
+    palette = list(RdBu11[1:-1] if low < 0 else RdBu11[5:-1])
+    mapper = LinearColorMapper(palette=palette, low=low, high=1.0)
     fill = transform("value", mapper)
     made.rect("x", "y", 0.96, 0.96, source=source, fill_color=fill, line_color=_GRID)
     made.y_range.flipped = True  # pyright: ignore[reportAttributeAccessIssue]
