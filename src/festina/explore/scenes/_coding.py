@@ -24,7 +24,7 @@ from .._scene import Numbers, Progress, SceneKnobs, choice, slider
 
 COMPARED = "the kernel between classes"
 _EXAMPLES, _MOST, _CHAINS = 48, 100, 2
-_COOLING, _BURN, _MOVES, _THIN, _LEAPFROG = 150, 50, 150, 5, 10
+_COOLING, _BURN, _MOVES, _THIN, _LEAPFROG = 120, 30, 150, 5, 10
 _BINS = 60
 _EXPONENTS = np.linspace(-2, 0, 11)
 
@@ -56,6 +56,8 @@ def plots() -> list[figure]:
     kernel = plot("Kernel of the examples", "above the diagonal: theory", "examples, by class")
     heat(kernel, "kernel", _EXAMPLES, seed="theory", half="upper")
     heat(kernel, "kernel", _EXAMPLES, half="lower")
+    for axis in kernel.axis:
+        axis.major_label_text_alpha = axis.major_tick_line_alpha = 0
     contrast = plot(
         "Kernel within minus between classes", "temperature T", "contrast", x_axis_type="log"
     )
@@ -128,7 +130,12 @@ def train(knobs: Knobs, progress: Progress) -> Iterator[Numbers]:
 
 
 def allowed(knobs: Knobs) -> float | None:
-    return 0.1
+    ratio = knobs.temperature / _sweep(knobs.activation, knobs.classes).crossover
+    if knobs.activation == "relu" and 0.75 < ratio < 1.25:
+        return 0.4  # a network of finite width has no sharp transition
+    # Frozen codewords: the numbers of neurons with each fluctuate as for independent neurons.
+    fluctuating = knobs.activation == "erf-sigmoid" and ratio < 2
+    return (1.2 if fluctuating else 0.6) / float(np.sqrt(knobs.neurons))
 
 
 def notice(knobs: Knobs, theory: Numbers) -> str:
@@ -137,7 +144,7 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     if knobs.temperature > gone:
         return (
             f"{at} above the crossover at T = {gone:.2g} (grey): neurons respond almost equally to "
-            "all classes, and the kernel has no blocks. Cool the network to see its code appear."
+            "all classes, and the kernel has hardly any blocks. Cool the network to see its code."
         )
     if knobs.activation == "linear":
         return (
@@ -148,16 +155,16 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     if knobs.activation == "relu":
         held = float((code.condensed / np.diag(code.kernel)).mean())
         return (
-            f"Sparse code: a few outliers carry {100 * held:.0f} % of the kernel within a class, "
+            f"Sparse code: a few neurons carry {100 * held:.0f} % of the kernel within a class, "
             "and keep this role. All other neurons form the peak of the law and respond weakly. "
-            f"{at} below the transition at {gone:.2g} (grey), where the outliers vanish."
+            f"{at} below the transition at {gone:.2g} (grey), where these vanish."
         )
     told = [each for each in code.populations if each.share > 0.01]
     named = ", ".join(f"{each.word} ({100 * each.share:.0f} %)" for each in told[:6])
-    stay = "no neuron changes its codeword" if knobs.temperature < gone / 3 else "few change it"
+    stay = "neurons keep their codewords" if knobs.temperature < gone / 3 else "some change groups"
     return (
-        f"Redundant code: neurons fall into {len(told)} groups with the codewords {named}, and "
-        f"all neurons of a group respond alike. Play the moves: {stay}. "
+        f"Redundant code: neurons form {len(told)} groups with the codewords (1: active) {named}; "
+        f"neurons of a group respond alike. Play the moves: {stay}. "
         f"{at} below the crossover at {gone:.2g} (grey)."
     )
 

@@ -61,7 +61,7 @@ def theory(knobs: Knobs) -> Numbers:
     """Return the contributions of all views, and their shares at the end for every conflict."""
     times, start = _times(knobs), _start(knobs)
     grown = view_contributions(
-        times, _amplitudes(knobs), start, overlap=knobs.overlap, target=_target(knobs), rtol=1e-7
+        times, _amplitudes(knobs), start, overlap=knobs.overlap, target=_target(knobs), rtol=1e-6
     )
     apart = 1 - grown
     loss = (1 - knobs.overlap) * np.sum(apart**2, axis=1) + knobs.overlap * apart.sum(axis=1) ** 2
@@ -185,7 +185,7 @@ start = np.append(np.full({knobs.views - 1}, {knobs.initial}), {knobs.initial} *
 times, overlap = np.linspace(0, {knobs.end}, {_TIMES}), {knobs.overlap}
 target = 1 + (len(a) - 1) * overlap
 predicted = festina.theory.gated.view_contributions(
-    times, a, start, overlap=overlap, target=target, rtol=1e-7
+    times, a, start, overlap=overlap, target=target, rtol=1e-6
 )
 
 random = np.random.default_rng(0).standard_normal((2, {_NETWORKS}, {_MOST}, {_HIDDEN}))[:, 0]
@@ -212,7 +212,7 @@ def _shares(
     """Return the share of each view at the end, for every conflict on the grid."""
     overlaps = np.minimum(_OVERLAPS, 1 - 1e-9)  # together, which is faster
     target = 1 + (len(a) - 1) * overlaps
-    ends = view_contributions(end, a, start, overlap=overlaps, target=target, rtol=1e-5)
+    ends = view_contributions(end, a, start, overlap=overlaps, target=target, rtol=1e-4)
     return ends / ends.sum(axis=1, keepdims=True)
 
 
