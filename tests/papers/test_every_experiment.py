@@ -17,7 +17,8 @@ NEED_MNIST = {"coding/digits", "haste/scale", "saddles/figure-3", "saddles/table
 without = pytest.mark.skipif(
     "FESTINA_DATA" not in os.environ, reason="FESTINA_DATA names no MNIST folder"
 )
-# Experiments that take longer than 15 s on one core at their small parameters, and the reason.
+# Experiments that take longer than 15 s on one core at their small parameters, or 5 s beside a
+# cheaper panel made by the same code, and the reason.
 LONG = {
     "coding/digits": "linear networks at three temperatures, and others, of many moves each",
     "coding/drift": "neurons are followed along chains of many moves, long after they were cooled",
@@ -41,9 +42,12 @@ LONG = {
     "race/routing": "a routed, a common and a gated network are separate graphs",
     "race/xor": "ReLU networks, copies with fixed gates and a gated network are separate programs",
     "saddles/drop-times": "the spread of drop times is measured over hundreds of seeds",
+    "saddles/figure-1c": "each panel has flows of its own to compile; the other panels are cheaper",
+    "saddles/figure-2a": "each panel has flows of its own to compile; Figure 2B is cheaper",
     "saddles/figure-3": "images of MNIST, and flows that read the width on every plateau",
     "saddles/figure-4g": "each activation has flows of its own to compile; 4C to 4F are cheaper",
     "saddles/figure-4h": "each activation has flows of its own to compile; 4C to 4F are cheaper",
+    "saddles/figure-5d": "each panel has flows of its own to compile; 5B and 5F are cheaper",
     "saddles/figure-5e": "attention below two layers and two controls are separate programs",
     "saddles/figure-6": "each network, with skips or without, is a program of its own",
     "saddles/table-1": "the covariance of MNIST is inverted in many ways, and networks are trained",
