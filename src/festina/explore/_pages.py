@@ -13,22 +13,31 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
 from ..experiments._invalid import invalid
-from ._experiments import EXPERIMENT_ROUTES
+from ._experiments import EXPERIMENT_ROUTES, cards
 from ._gallery import GALLERY_ROUTES, address
 from ._lecture import Lecture
 from ._live import live
 from ._render import page, sorry
+from ._runs import places, summary
 from ._saved_runs import RUN_ROUTES
 from ._scene import Scene, SceneKnobs, controls
 from .scenes import SCENES, load_scene
 
+_LAST = 4  # runs on the first page
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def home(request: Request) -> Response:
-    """Return the page with all scenes."""
-    cards = [(each, address(f"scene-{each.name}")) for each in SCENES]
-    return page("home.html", title="Explorer", here="scenes", cards=cards)
+    """Return the page with all scenes, the last runs, and all experiments."""
+    found, _ = places(request.app.state.runs)
+    return page(
+        "home.html",
+        title="Explorer",
+        here="scenes",
+        scenes=[(each, address(f"scene-{each.name}")) for each in SCENES],
+        runs=[summary(place) for place in found[:_LAST]],
+        groups=cards(),
+    )
 
 
 async def scene(request: Request) -> Response:

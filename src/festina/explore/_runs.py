@@ -175,22 +175,6 @@ def picture(runs: Path, name: str) -> Path:
     return file
 
 
-def newest_picture(runs: Path, experiment: str) -> str:
-    """Return the path of the newest run of an experiment that has a picture, or `""`."""
-    parent = runs.resolve() / experiment
-    try:
-        if parent.resolve() != parent:
-            return ""
-        names = sorted((n for n in os.listdir(parent) if n.isdecimal()), key=int, reverse=True)
-    except (OSError, ValueError):
-        return ""
-    for name in names[:5]:
-        folder = parent / name
-        if _changed(str(folder / _PICTURE))[1] and _made(str(folder)) and not folder.is_symlink():
-            return f"{experiment}/{name}"
-    return ""
-
-
 def check(folder: Path, *, deep: bool = False) -> None:
     """Raise `ValueError` if a run contains links or anything else that is not a file or a folder.
 

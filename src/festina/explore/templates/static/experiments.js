@@ -1,5 +1,5 @@
 "use strict";
-// Search among the cards of all experiments.
+// Search among the cards of a page.
 const search = document.querySelector(".search"), cards = [...document.querySelectorAll("[data-words]")];
 function filter() {
   const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -10,7 +10,7 @@ function filter() {
   }
   for (const section of document.querySelectorAll(".source")) section.hidden = !section.querySelector("[data-words]:not([hidden])");
   document.querySelector(".none").hidden = count > 0;
-  document.querySelector(".find output").value = words.length ? `${count} of ${cards.length} experiments` : `${cards.length} experiments`;
+  document.querySelector(".find output").value = words.length ? `${count} of ${cards.length}` : "";
   history.replaceState(null, "", words.length ? `?q=${encodeURIComponent(search.value)}` : location.pathname);
 }
 search.value = new URLSearchParams(location.search).get("q") ?? "";
