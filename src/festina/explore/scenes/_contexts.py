@@ -25,7 +25,7 @@ _LENGTH = 1.2  # length of the time axis, in times until modular pathways have l
 
 class Knobs(SceneKnobs):
     contexts: int = slider("contexts C", 3, 2, _MOST)
-    units: int = slider("hidden units of all pathways together", 48, 8, _WIDEST, step=4)
+    units: int = slider("hidden units of all pathways together", 48, 16, _WIDEST, step=4)
     scale: float = slider("standard deviation σ of initial weights", 2e-3, 1e-3, 3e-2, log=True)
     cue: float = slider("value of the context input", 1.0, 0.5, 1.5, step=0.05)
     gating: Literal["one per context", "one for all", "one for all, others for all but one"] = (
@@ -45,18 +45,20 @@ def plots() -> list[figure]:
     curves(loss, "loss", columns=("single", "every"), training=False)
     words(loss, "names", ("one per context", "one for all"))
     loss.legend.location = "bottom_left"
-    shares = plot("ReLU units by contexts", "contexts k in which a unit is active", _SHARE)
+    shares = plot(
+        "ReLU units by contexts", "contexts k in which a unit is active", _SHARE, y_range=(0, 1)
+    )
     bars(shares, "shares", colour=COLOURS[0])
     for seed in range(1, _SEEDS):
         dots(shares, "shares", seed=seed, size=9)
-    units = plot("Responses of ReLU units", "context", "units, sorted by their contexts")
+    units = plot("Responses of ReLU units", "context", "units, sorted")
     cells(units, "units", low=0.0)
     units.yaxis.ticker = []
     return [loss, shares, units]
 
 
 _KINDS, _LOSSES = ("ReLU network", "gated network"), (1e-3, 2.0)
-_SHARE = "share of strength (dots: other networks)"
+_SHARE = "share (dots: other networks)"
 _PLATEAU, _LATE = 3 * _TIMES // 10, 4 * _TIMES // 5  # where the names of theories are written
 
 
