@@ -142,7 +142,7 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
             "the error vanishes before the slower views have grown. Smaller initial weights give "
             "the winner a larger share."
         )
-    if not equal and share[loser] * knobs.views < 0.5:
+    if not equal and share[winner] > 0.6:
         return (
             f"After training for t/τ = {knobs.end:.3g}, {won} and {lost}. It looks like "
             "winner-take-all, but for κ < 1 all views get equal shares in the end, after a time "
