@@ -224,12 +224,11 @@ measured = np.concatenate((loss[known].mean(axis=0), loss[~known if K < M else k
 
 
 def shell(knobs: Knobs) -> str:
-    m = knobs.domains
-    k = min(knobs.trained, m - 1)
+    m, k = knobs.domains, min(knobs.trained, knobs.domains)
     if knobs.weights == "random" and m > 2:
-        return f"festina run race/generalisation --domains {m} --trained {k} --strength 0.05"
-    k = min(knobs.trained, m)
-    return f"festina run race/abstraction --contest {m} {k} --starts {knobs.strength:.3g}"
+        counts = " ".join(str(each) for each in range(1, m))
+        return f"festina run race/generalisation --domains {m} --trained {counts}"
+    return f"festina run race/abstraction --contest {m} {k} --starts {knobs.strength:.3g} 1"
 
 
 @lru_cache(maxsize=1)
