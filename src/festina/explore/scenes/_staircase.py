@@ -67,7 +67,7 @@ WARM = [
 def plots() -> list[figure]:
     """Return the plots: the loss over time, and the first-layer weights of one network."""
     loss = plot(
-        "Loss of three networks, predicted levels and drops",
+        "Loss, its levels and drops",
         "time t/τ",
         "loss ½⟨‖y − f‖²⟩",
         time=True,
@@ -75,8 +75,7 @@ def plots() -> list[figure]:
     curves(loss, "loss", seeds=_SEEDS, theory=False)
     levels(loss, "levels")
     dots(loss, "drops", seed="theory", size=11)
-    title = "First-layer weights of one network's units"
-    weights = plot(title, "weight u₁", "weight u₂", match_aspect=True)
+    weights = plot("First-layer weights", "weight u₁", "weight u₂", match_aspect=True)
     for each in ("first", "second"):
         curves(weights, each, training=False)
     dots(weights, "units")
@@ -120,7 +119,7 @@ def allowed(knobs: Knobs) -> float | None:
     if knobs.architecture in ("linear", "linear convolution"):
         # Decaying weights and the overlap of both drops grow with the initial strengths.
         strength = width * scale**2 / 2 / ratio
-        return 1e-3 + 2.0 * strength + 0.8 * ratio**2 * strength**0.5
+        return 1e-3 + 2.0 * strength + 1.6 * ratio**2 * strength**0.5
     if knobs.architecture == "quadratic":
         return 0.01 + 4.0 * scale  # Proposition 5 holds to first order in ε
     # Training passes the level at a distance, which grows with the weights of dormant units.
@@ -138,6 +137,9 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
     times, count, ratio = theory.compared, knobs.width, knobs.ratio
     _, level, _ = _levels(knobs)
     rates = f"Two directions grow at the rates 1 and {ratio:g}"
+    short = ""
+    if allowed(knobs) is None and (knobs.architecture != "ReLU" or count >= _FEW):
+        short = " Here the loss hardly rests on it: lower ε or the second rate."
     if knobs.architecture in ("linear", "linear convolution"):
         first, second = times.tolist()
         what = "kernels" if knobs.architecture == "linear convolution" else "units"
@@ -153,26 +155,28 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
         return (
             f"{rates} times the weights of the other two layers. Plateaus therefore last as long "
             "as 1/ε, instead of log(1/ε) with two layers. The theory gives the levels (dashed); "
-            f"the middle one, {level:.3g}, is the best rank-one network."
+            f"the middle one, {level:.3g}, is the best rank-one network.{short}"
         )
     if knobs.architecture == "ReLU":
-        few = " With few units, a network may lack a unit for one of the points." * (count < 12)
+        few = " With few units, a network may lack a unit for one of the points." * (count < _FEW)
         return (
             f"Two data points pull at the units with the rates 1 and {ratio:g}. Units line up on "
             "the ray of the first point, then on that of the second. The theory gives both rays "
-            f"and the levels; {level:.3g} is the best loss of one unit.{few}"
+            f"and the levels; {level:.3g} is the best loss of one unit.{few}{short}"
         )
     if knobs.architecture == "quadratic":
+        never = times[0] >= 1.0 / knobs.scale
+        when = "never, because v is negative," if never else f"at t/τ = {times[0]:.3g}"
         return (
-            f"Units compete: of {count} units, the luckiest one is predicted to escape at t/τ = "
-            f"{times[0]:.3g} in the first network (circles), in a time proportional to 1/ε. The "
+            f"Units compete: of {count} units, the luckiest one is predicted to escape {when} "
+            "in the first network (circles), in a time proportional to 1/ε. The "
             f"others stay small. One unit reaches the loss {level:.3g}; the second drop needs "
             "another unit."
         )
     return (
         f"Heads compete: of {count} heads, a single one grows first and lowers the loss to about "
         f"{level:.3g}, the best loss of one head. A second head must grow for the second drop. "
-        "Plateaus last as long as 1/ε. The theory gives the levels; dots are query weights."
+        f"Plateaus last as long as 1/ε. Dots are query weights.{short}"
     )
 
 

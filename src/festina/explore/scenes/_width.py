@@ -18,7 +18,7 @@ from .._scene import Numbers, Progress, SceneKnobs, choice, slider
 
 COMPARED = "the effective width on the plateaus"
 _kept: Any = lru_cache(64)  # theory, training and sentences use the same results
-_SEEDS, _TIMES, _WIDEST, _BETWEEN = 3, 201, 40, 8
+_SEEDS, _TIMES, _WIDEST, _BETWEEN = 3, 201, 40, 6
 _STRENGTHS = np.array([1.0, 0.5, 0.3])  # of the targets, one input each
 _HALF = 1 - 0.5**0.5  # strength at which a target's share of the loss has halved
 
@@ -36,7 +36,7 @@ WARM = [Knobs(activation="tanh"), Knobs(activation="linear")]
 
 def plots() -> list[figure]:
     """Return the plots: loss and effective width over time, and the weights of one network."""
-    loss = plot("Loss, levels of networks with 0, 1, 2, … units", "time t/τ", "loss", time=True)
+    loss = plot("Loss and its levels", "time t/τ", "loss ½⟨‖y − f‖²⟩", time=True)
     curves(loss, "loss", seeds=_SEEDS)
     levels(loss, "levels")
     width = plot("Effective width", "time t/τ", "units that would suffice", time=True)
@@ -46,7 +46,11 @@ def plots() -> list[figure]:
         colour = COLOURS[1 if seed else 0]
         dots(width, "width", seed=seed, size=10, colour=colour, legend=legend)
     width.yaxis.ticker = [0, 1, 2, 3]
-    weights = plot("Units of the first network", "weight from input 1", "weight from input 2")
+    width.legend[0].location = "bottom_right"
+    ends: Any = {"x_range": (-1, 1), "y_range": (-1, 1)}
+    weights = plot(
+        "Units of the first network", "weight from input 1", "weight from input 2", **ends
+    )
     dots(weights, "units")
     return [loss, width, weights]
 
@@ -155,7 +159,7 @@ u, v = network.u[0], network.v[0]
 drops = festina.theory.saddles.mode_drop_times(linear, task)[:rank]
 times = np.linspace(0, {times[-1]}, {_TIMES})
 edges = np.sort([0, *drops, times[-1]])
-rests = [np.argmin(np.abs(times - t)) for t in (edges[1:] + edges[:-1]) / 2]
+rests = [int(np.argmin(np.abs(times - t))) for t in (edges[1:] + edges[:-1]) / 2]
 odds = {_HALF / (1 - _HALF)} * np.exp(-2 * strengths[:rank] * drops)
 modes = [
     festina.theory.linear.chain_strength(times, s, s * q / (1 + q), depth=2)
@@ -201,7 +205,8 @@ def _levels(rank: int) -> list[float]:
     best matrix of this rank, which has one target after the other.
     """
     linear = linear_teacher(np.diag(_STRENGTHS[:rank]))
-    return [float(linear_saddle(linear, modes=range(h)).loss) for h in range(rank + 1)]
+    losses = [float(linear_saddle(linear, modes=range(h)).loss) for h in range(rank)]
+    return [*losses, 0.0]
 
 
 @_kept
