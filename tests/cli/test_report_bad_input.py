@@ -157,7 +157,7 @@ def test_pictures_without_room_are_named(festina, run, monkeypatch):
     for picture in ("figure.png", "figure.svg"):
         (run / picture).unlink(missing_ok=True)
     seen = page(run / "report.html").text
-    for said in (seen, outcome.out):
+    for said in (seen, " ".join(outcome.out.split())):
         assert "figure.svg' is left out, because the pictures of a page have at most" in said
         assert "animation.gif' is left out" in said
     assert "1 run is shown without figure or animation" in seen

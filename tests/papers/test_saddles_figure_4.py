@@ -329,8 +329,8 @@ def test_one_unit_without_a_fixed_point_is_said_so():
 
 def test_figure_4b_spread_of_units_right_after_the_drop_and_where_the_loss_rests():
     run = small("b")
-    loss, u, v = (run["simulation"][name].values[0] for name in ("loss", "u", "v"))
-    begins, level = (run["plateaus"][name].values[0, 1] for name in ("save", "level"))
+    loss, u, v = (run["simulation"].ds[name].values[0] for name in ("loss", "u", "v"))
+    begins, level = (run["plateaus"].ds[name].values[0, 1] for name in ("save", "level"))
     rests = np.argmin(np.abs(loss - level))
     assert begins < rests
     assert loss[begins] > 5 * level

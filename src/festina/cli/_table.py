@@ -46,9 +46,10 @@ def console() -> Console:
 def print_wrapped(line: str, *, indent: int = 0) -> None:
     """Print a line, wrapped between words; paths and links are never broken."""
     width = shutil.get_terminal_size((_UNWRAPPED, 0)).columns
-    whole = {"break_long_words": False, "break_on_hyphens": False}
-    parts = textwrap.wrap(line, width, subsequent_indent=" " * indent, **whole)
-    print("\n".join(parts) if len(line) > width else line)
+    wrap = textwrap.TextWrapper(
+        width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+    print(wrap.fill(line) if len(line) > width else line)
 
 
 def plain_table(*columns: str, **options: Any) -> Table:
