@@ -173,10 +173,16 @@ def notice(knobs: Knobs, theory: Numbers) -> str:
             f"others stay small. One unit reaches the loss {level:.3g}; the second drop needs "
             "another unit."
         )
+    if short:
+        return (
+            f"Heads compete, but from these weights several of {count} heads grow almost together. "
+            f"The loss hardly rests at {level:.3g}, the best loss of one head: lower ε or the "
+            "second rate. Dots are query weights."
+        )
     return (
-        f"Heads compete: of {count} heads, a single one grows first and lowers the loss to about "
-        f"{level:.3g}, the best loss of one head. A second head must grow for the second drop. "
-        f"Plateaus last as long as 1/ε. Dots are query weights.{short}"
+        f"Heads compete: of {count} heads, one grows first and lowers the loss to about "
+        f"{level:.3g}, the best loss of one head. The second drop needs another head. Plateaus "
+        "last as long as 1/ε. Dots are query weights."
     )
 
 
