@@ -131,10 +131,13 @@ def train(knobs: Knobs, progress: Progress) -> Iterator[Numbers]:
 
 def allowed(knobs: Knobs) -> float | None:
     ratio = knobs.temperature / _sweep(knobs.activation, knobs.classes).crossover
-    if knobs.activation == "relu" and 0.75 < ratio < 1.25:
+    if knobs.activation == "relu" and 0.85 < ratio < 1.25:
         return 0.4  # a network of finite width has no sharp transition
     # Frozen codewords: the numbers of neurons with each fluctuate as for independent neurons.
-    fluctuating = knobs.activation == "erf-sigmoid" and ratio < 2
+    # Outliers of rectifiers fluctuate near their transition.
+    limits = {"linear": (np.inf, np.inf), "erf-sigmoid": (0, 2), "relu": (0.6, np.inf)}
+    low, high = limits[knobs.activation]
+    fluctuating = low < ratio < high
     return (1.2 if fluctuating else 0.6) / float(np.sqrt(knobs.neurons))
 
 
