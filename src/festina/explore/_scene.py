@@ -54,7 +54,7 @@ def slider(
 
 
 def choice(words: str, default: Any) -> Any:
-    """Return a knob for a `Literal` or a `bool`."""
+    """Return a knob for a `Literal` of texts, or for a `bool`."""
     return Field(default=default, title=words)
 
 
